@@ -1,0 +1,56 @@
+# `make` lists the commands. `make demo` and `make test` do everything from a fresh machine on.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON := .venv/bin/python
+TAILRACE := .venv/bin/tailrace
+export UV_LINK_MODE ?= copy
+
+.PHONY: help setup demo test check bench golden docs
+
+help:  ## list the commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup:  ## get everything that is needed and build the engine
+	@tools/setup
+
+demo: setup  ## explain the bundled recording and write demo-report.html
+	@$(TAILRACE) diagnose demo/packets.pcap.zst demo/samples.csv app=demo/gc.log \
+	  --server web=10.77.0.3:80 --server app=10.77.0.4:8009 --server db=10.77.0.5:3306 --server neighbour=10.77.0.6:3306 \
+	  --report demo-report.html
+	@echo "The report is in $(CURDIR)/demo-report.html"
+
+test: setup  ## run all tests, Rust and Python
+	@tools/setup --tests
+	@echo "cargo test"
+	@cargo test --quiet --locked --workspace
+	@$(PYTHON) -m pytest
+
+check: setup  ## formatting, lints, types and the rules of the house
+	@$(PYTHON) -m ruff check python tests benches
+	@$(PYTHON) -m ruff format --check python tests benches
+	@$(PYTHON) -m mypy
+	@cargo fmt --check
+	@cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+	@$(PYTHON) -m pytest tests/test_tidy.py
+
+BENCH_DATA ?= /tmp/tailrace-bench
+bench: setup  ## measure against the peers named in benches/README.md (data in BENCH_DATA, about 2 GB)
+	@test -e $(BENCH_DATA)/http.pcap || benches/decode/generate.sh $(BENCH_DATA)
+	@benches/decode/peers.sh
+	@$(PYTHON) benches/decode/bench.py $(BENCH_DATA)/http.pcap --runs 5 --save decode
+	@test -d $(BENCH_DATA)/visits || $(PYTHON) benches/reduce/generate.py $(BENCH_DATA)/visits
+	@$(PYTHON) benches/reduce/bench.py $(BENCH_DATA)/visits
+	@$(PYTHON) benches/diagnose/bench.py
+	@$(PYTHON) benches/report/bench.py
+
+golden: setup  ## rewrite the expected results beside the golden cases; review the diff
+	@TAILRACE_GOLDEN=rewrite $(PYTHON) -m pytest tests/golden
+
+docs: setup  ## run every command and program of the documents, then build their site into site/
+	@$(PYTHON) -m pytest tests/unit/test_docs.py
+	@tools/setup --docs
+	@$(PYTHON) -m mkdocs build --quiet --clean
+	@echo "The documents are in $(CURDIR)/site/index.html"

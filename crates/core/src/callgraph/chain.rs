@@ -1,0 +1,121 @@
+//! The likeliest calls of one visit, among those nobody owns.
+//!
+//! ```text
+//! visit   |──head──┬ call ┬──gap──┬ call ┬──tail──|
+//! ```
+//! A chain of k calls costs −ln P(k) and −ln of the density of each of its k + 1 delays; each call it leaves to others
+//! saves nothing and costs nothing, each it takes must beat the rate λ at which calls of others happen by:
+//! cost = −ln P(k) + Σ −ln f(delay) + k·ln λ − Σ gain of equal keys. Chains of all lengths compare in the same unit.
+
+use super::model::{Call, Frame, Model, CALLS_MAX, USUAL};
+
+/// The indices of the chosen calls, in order. `calls` are sorted by `sent` and lie inside the visit; `rate` is λ per ns.
+pub fn likeliest(frame: &Frame, calls: &[Call], model: &Model, rate: f64) -> Vec<usize> {
+    if calls.is_empty() {
+        return Vec::new();
+    }
+    let counts = model.count_costs(frame.interaction);
+    let taken: Vec<f64> = calls
+        .iter()
+        .map(|call| rate.max(1e-15).ln() - model.key_gain(frame.key, call.key))
+        .collect();
+    let first: Vec<f64> = calls
+        .iter()
+        .zip(&taken)
+        .map(|(call, taken)| model.head_cost(frame, call) + taken)
+        .collect();
+    let last: Vec<f64> = calls
+        .iter()
+        .map(|call| model.tail_cost(frame, call))
+        .collect();
+
+    // Beyond the counts kept apart every length costs the same; as many layers as there are calls at most.
+    let cost_of = |length: usize| counts[length.min(CALLS_MAX + 1)];
+    let longest = (1..=calls.len().min(CALLS_MAX))
+        .rev()
+        .find(|&length| cost_of(length) < RARE)
+        .unwrap_or(1);
+    let longest = if cost_of(CALLS_MAX + 1) < RARE {
+        calls.len()
+    } else {
+        longest
+    };
+    let gaps = if longest > 1 {
+        gaps(calls, model)
+    } else {
+        Vec::new()
+    };
+    // Any unusual number of calls, none included, is worse than any usual one that is possible: calls belong to someone.
+    let cost_of = |length: usize| {
+        cost_of(length)
+            + if cost_of(length) < USUAL {
+                0.0
+            } else {
+                UNUSUAL
+            }
+    };
+    let mut best = (model.no_call_cost(frame) + cost_of(0), Vec::new());
+    let mut layers: Vec<Vec<usize>> = Vec::new();
+    let mut costs = first;
+    for length in 1..=longest {
+        let end =
+            (0..calls.len()).min_by(|&a, &b| (costs[a] + last[a]).total_cmp(&(costs[b] + last[b])));
+        let Some(end) = end.filter(|&end| costs[end].is_finite()) else {
+            break;
+        };
+        let total = costs[end] + last[end] + cost_of(length);
+        if total < best.0 {
+            best = (total, trace(&layers, end));
+        }
+        if length < longest {
+            let (longer, from) = extend(&gaps, &costs, &taken);
+            costs = longer;
+            layers.push(from);
+        }
+    }
+    best.1
+}
+
+/// More than any chain's delays cost.
+const UNUSUAL: f64 = 1e6;
+/// Lengths that fewer than one visit in a thousand has are not tried.
+const RARE: f64 = 7.0;
+/// Calls that may come next, the nearest by `sent`.
+const REACH: usize = 32;
+
+/// For each call, the calls that may have come before it and what the time between costs.
+fn gaps(calls: &[Call], model: &Model) -> Vec<Vec<(usize, f64)>> {
+    let before = |after: usize| {
+        let nearest = after.saturating_sub(REACH)..after;
+        nearest
+            .filter_map(|before| Some((before, model.gap_cost(&calls[before], &calls[after])?)))
+            .collect()
+    };
+    (0..calls.len()).map(before).collect()
+}
+
+/// Chains one call longer: their costs, and which call came before.
+fn extend(gaps: &[Vec<(usize, f64)>], costs: &[f64], taken: &[f64]) -> (Vec<f64>, Vec<usize>) {
+    let mut longer = vec![f64::INFINITY; costs.len()];
+    let mut from = vec![usize::MAX; costs.len()];
+    for (after, gaps) in gaps.iter().enumerate() {
+        for &(before, gap) in gaps {
+            let cost = costs[before] + gap + taken[after];
+            if cost < longer[after] {
+                (longer[after], from[after]) = (cost, before);
+            }
+        }
+    }
+    (longer, from)
+}
+
+fn trace(layers: &[Vec<usize>], end: usize) -> Vec<usize> {
+    let mut chain = vec![end];
+    let mut at = end;
+    for layer in layers.iter().rev() {
+        at = layer[at];
+        chain.push(at);
+    }
+    chain.reverse();
+    chain
+}

@@ -1,0 +1,115 @@
+//! Finished calls from one host to one server that no visit owns yet.
+
+use super::model::{Call, Frame};
+use crate::record::Visit;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Calls looked at from either end of a visit: those sent soonest after its arrival and those that departed latest.
+/// Bounds the time of a choice; what lies between them is far from both ends.
+const LOOKED_AT: usize = 32;
+/// Steps through calls that do not fit, so that thousands without an owner cost no more.
+const STEPS: usize = 192;
+
+/// A visit with everything below it.
+#[derive(Debug)]
+pub struct Tree {
+    pub visit: Visit,
+    pub calls: Vec<Tree>,
+    /// Visits in it.
+    pub size: usize,
+}
+
+impl Tree {
+    pub fn call(&self) -> Call {
+        Call {
+            sent: self.visit.sent,
+            departure: self.visit.departure,
+            key: self.visit.key,
+        }
+    }
+}
+
+type Place = (i64, u64);
+
+#[derive(Debug, Default)]
+pub struct Lane {
+    /// Boxed: a tree of the map moves its values whenever it makes room.
+    by_sent: BTreeMap<Place, Box<Tree>>,
+    by_departure: BTreeSet<(i64, Place)>,
+    /// Running mean of the time between departures, ns.
+    between: f64,
+    newest: i64,
+    seen: u64,
+}
+
+impl Lane {
+    /// Calls that ever came.
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// `number` tells apart calls that were sent in the same instant.
+    pub fn push(&mut self, tree: Tree, number: u64) {
+        let place = (tree.visit.sent, number);
+        let departure = tree.visit.departure;
+        if self.seen > 0 {
+            let step = departure.saturating_sub(self.newest).max(0) as f64;
+            self.between += (step - self.between) / (self.seen.min(256) as f64);
+        }
+        self.seen += 1;
+        self.newest = self.newest.max(departure);
+        self.by_departure.insert((departure, place));
+        self.by_sent.insert(place, Box::new(tree));
+    }
+
+    /// Calls per nanosecond.
+    pub fn rate(&self) -> f64 {
+        1.0 / self.between.max(1e3)
+    }
+
+    /// Calls that lie inside the visit, sorted by `sent`.
+    pub fn inside(&self, frame: &Frame) -> Vec<(Place, Call)> {
+        if frame.arrival > frame.departure {
+            return Vec::new();
+        }
+        let span = (frame.arrival, 0)..=(frame.departure, u64::MAX);
+        let soonest = self
+            .by_sent
+            .range(span)
+            .take(STEPS)
+            .map(|(&place, tree)| (place, tree.call()));
+        let mut found: Vec<(Place, Call)> = soonest
+            .filter(|(_, call)| frame.contains(call))
+            .take(LOOKED_AT)
+            .collect();
+        if found.len() == LOOKED_AT {
+            let until = (frame.departure, (i64::MAX, u64::MAX));
+            let latest = self.by_departure.range(..=until).rev().take(STEPS);
+            let latest = latest
+                .filter_map(|(_, place)| self.by_sent.get(place).map(|tree| (*place, tree.call())));
+            found.extend(
+                latest
+                    .filter(|(_, call)| frame.contains(call))
+                    .take(LOOKED_AT),
+            );
+            found.sort_unstable_by_key(|&(place, _)| place);
+            found.dedup_by_key(|&mut (place, _)| place);
+        }
+        found
+    }
+
+    pub fn take(&mut self, place: Place) -> Option<Tree> {
+        let tree = self.by_sent.remove(&place)?;
+        self.by_departure.remove(&(tree.visit.departure, place));
+        Some(*tree)
+    }
+
+    pub fn oldest(&self) -> Option<i64> {
+        self.by_departure.first().map(|&(departure, _)| departure)
+    }
+
+    pub fn take_oldest(&mut self) -> Option<Tree> {
+        let (_, place) = self.by_departure.pop_first()?;
+        self.by_sent.remove(&place).map(|tree| *tree)
+    }
+}

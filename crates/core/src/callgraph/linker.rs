@@ -1,0 +1,515 @@
+//! Gives each visit its calls when it departs, and each tree its request when its root departs.
+
+use super::chain::likeliest;
+use super::edges::{discover, reaches, servers_on, ENOUGH};
+use super::lane::{Lane, Tree};
+use super::model::{Call, Frame, Model, CALLS_MAX};
+use super::report::{EdgeReport, Report, Unlinked};
+use super::stays::Stays;
+use crate::error::Result;
+use crate::record::{Names, Visit, VisitSink, CALLER_IS_SERVER, NO_ID, NO_TIME};
+use rustc_hash::FxHashMap;
+
+/// How long a finished call waits for its parent: twice the longest visit of a caller so far, and at least
+/// 1 + 2 + 4 s (three lost SYNs of the next call) and a second; at most a minute.
+const WAIT_NS: (i64, i64) = (8_000_000_000, 60_000_000_000);
+/// Visits that wait for a parent at once, about 15 MB.
+const WAITING: usize = 1 << 16;
+/// Visits between two looks for calls that waited too long.
+const EXPIRE_EVERY: u64 = 64;
+/// Calls outside all visits of possible callers are requests of their own where they come at this many moments, a tenth
+/// of a second apart at least, and are this share of their interaction. A recording that starts in the middle of a
+/// stall, or loses packets, leaves many at once, but not for two seconds.
+const DIRECT: (u64, f64) = (20, 0.2);
+const MOMENT_NS: i64 = 100_000_000;
+/// Interactions whose fates are counted apart.
+const FATES: usize = 4096;
+/// What a choice among several visits teaches, beside one that had no rival.
+const UNSURE: f64 = 0.1;
+
+struct Edge {
+    caller: u32,
+    callee: u32,
+    host: u32,
+    observed: bool,
+    model: Model,
+    /// A visit that was alone so far, with all calls inside it; void if a later one turns out to overlap it.
+    lesson: Option<(Frame, Vec<Call>)>,
+    linked: u64,
+    parents: u64,
+}
+
+/// What is known of calls from a host to a server.
+#[derive(Clone, Copy, PartialEq)]
+enum Origin {
+    /// A server of that host calls it.
+    Server,
+    Client,
+    /// Nothing yet; asked again when there are more servers than this.
+    Unknown(usize),
+}
+
+#[derive(Clone, Copy, Default)]
+struct Fate {
+    inside: u64,
+    outside: u64,
+    /// Moments with calls outside, and the end of the last one.
+    moments: u64,
+    moment_end: Option<i64>,
+}
+
+impl Fate {
+    fn count(&mut self, inside: bool, sent: i64) {
+        if inside {
+            self.inside += 1;
+            return;
+        }
+        self.outside += 1;
+        if self.moment_end.is_none_or(|end| sent >= end) {
+            self.moments += 1;
+            self.moment_end = Some(sent.saturating_add(MOMENT_NS));
+        }
+    }
+
+    fn is_direct(self) -> bool {
+        self.moments >= DIRECT.0
+            && self.outside as f64 >= DIRECT.1 * (self.inside + self.outside) as f64
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Reason {
+    Unclaimed,
+    Crowded,
+    Ended,
+}
+
+type Pair = (u32, u32);
+
+#[derive(Default)]
+pub struct Linker {
+    edges: Vec<Edge>,
+    /// Edges by their caller.
+    out: FxHashMap<u32, Vec<usize>>,
+    origins: FxHashMap<Pair, Origin>,
+    lanes: FxHashMap<Pair, Lane>,
+    fates: FxHashMap<(u32, u32, u32), Fate>,
+    /// Of each server that calls.
+    stays: FxHashMap<u32, Stays>,
+    entries: Vec<u32>,
+    waiting: usize,
+    longest: i64,
+    clock: i64,
+    visits: u64,
+    requests: u64,
+    unlinked: Unlinked,
+}
+
+impl Linker {
+    /// Finds the edges in the sample and goes through it once to learn what is usual on each.
+    pub fn learn(&mut self, sample: &[Visit], names: &Names) -> Result<()> {
+        for nesting in discover(sample, names) {
+            self.add_edge(nesting.caller, nesting.callee, names, true);
+        }
+        let mut sampled: FxHashMap<Pair, usize> = FxHashMap::default();
+        for visit in sample.iter().filter(|visit| visit.served) {
+            *sampled.entry((visit.caller, visit.server)).or_default() += 1;
+        }
+        for (pair, visits) in sampled {
+            if visits >= ENOUGH {
+                self.origins.entry(pair).or_insert(Origin::Client);
+            }
+        }
+        for visit in sample {
+            self.link(visit.clone(), names, &mut Nowhere)?;
+        }
+        self.forget_sample();
+        Ok(())
+    }
+
+    /// Keeps what was learnt; the visits come again.
+    fn forget_sample(&mut self) {
+        let settled = self.clock.saturating_sub(self.longest);
+        for (&(host, server), lane) in &mut self.lanes {
+            while lane.oldest().is_some_and(|oldest| oldest < settled) {
+                let Some(tree) = lane.take_oldest() else {
+                    break;
+                };
+                let inside = is_inside(&self.edges, &self.stays, (host, server), &tree.visit);
+                count_fate(&mut self.fates, (host, server), &tree.visit, inside);
+            }
+        }
+        self.fates
+            .values_mut()
+            .for_each(|fate| fate.moment_end = None);
+        self.lanes.clear();
+        self.stays.clear();
+        self.entries.clear();
+        for edge in &mut self.edges {
+            (edge.lesson, edge.linked, edge.parents) = (None, 0, 0);
+        }
+        (self.waiting, self.clock, self.visits, self.requests) = (0, i64::MIN, 0, 0);
+        self.unlinked = Unlinked::default();
+    }
+
+    fn add_edge(&mut self, caller: u32, callee: u32, names: &Names, observed: bool) {
+        let Some(&host) = names.server_hosts.get(caller as usize) else {
+            return;
+        };
+        self.origins.insert((host, callee), Origin::Server);
+        self.out.entry(caller).or_default().push(self.edges.len());
+        let model = Model::default();
+        self.edges.push(Edge {
+            caller,
+            callee,
+            host,
+            observed,
+            model,
+            lesson: None,
+            linked: 0,
+            parents: 0,
+        });
+    }
+
+    pub fn link<S: VisitSink>(&mut self, visit: Visit, names: &Names, next: &mut S) -> Result<()> {
+        self.clock = self.clock.max(visit.departure);
+        self.visits += 1;
+        if self.visits % EXPIRE_EVERY == 0 {
+            self.expire(names, next)?;
+        }
+        let pair = (visit.caller, visit.server);
+        let from_server = self.is_from_server(pair, names);
+        if !visit.served {
+            if from_server {
+                self.unlinked.attempts += 1;
+                return next.push(visit, names);
+            }
+            return self.pass_request(
+                Tree {
+                    visit,
+                    calls: Vec::new(),
+                    size: 1,
+                },
+                names,
+                next,
+            );
+        }
+        let tree = self.with_calls(visit);
+        if !from_server {
+            return self.pass_request(tree, names, next);
+        }
+        self.waiting += tree.size;
+        self.lanes.entry(pair).or_default().push(tree, self.visits);
+        while self.waiting > WAITING {
+            self.give_up_oldest(names, next)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a server on the calling host is known, or must be taken, to call this one.
+    fn is_from_server(&mut self, pair: Pair, names: &Names) -> bool {
+        let origin = self
+            .origins
+            .get(&pair)
+            .copied()
+            .unwrap_or(Origin::Unknown(0));
+        match origin {
+            Origin::Server => true,
+            Origin::Client => false,
+            Origin::Unknown(servers) if servers == names.servers.len() => false,
+            Origin::Unknown(_) => {
+                let (host, callee) = pair;
+                let edges = self.edges.iter().map(|edge| (edge.caller, edge.callee));
+                let mut callers = servers_on(host, names)
+                    .filter(|&caller| caller != callee && !reaches(edges.clone(), callee, caller));
+                let only = callers.next().filter(|_| callers.next().is_none());
+                drop(callers);
+                if let Some(caller) = only {
+                    self.add_edge(caller, callee, names, false);
+                } else {
+                    self.origins
+                        .insert(pair, Origin::Unknown(names.servers.len()));
+                }
+                only.is_some()
+            }
+        }
+    }
+
+    /// Takes the calls of a departing visit out of their lanes.
+    fn with_calls(&mut self, mut visit: Visit) -> Tree {
+        let Some(edges) = self.out.get(&visit.server) else {
+            return Tree {
+                visit,
+                calls: Vec::new(),
+                size: 1,
+            };
+        };
+        let arrival = if visit.arrival == NO_TIME {
+            visit.sent
+        } else {
+            visit.arrival
+        };
+        let response = if visit.first_byte == NO_TIME {
+            visit.departure
+        } else {
+            visit.first_byte
+        };
+        let (departure, interaction, key) = (visit.departure, visit.interaction, visit.key);
+        let frame = Frame {
+            arrival,
+            response,
+            departure,
+            interaction,
+            key,
+        };
+        self.longest = self.longest.max(departure.saturating_sub(arrival));
+        let stays = self.stays.entry(visit.server).or_default();
+        let alone = stays.busy_until <= arrival;
+        stays.add(arrival, departure);
+        let mut calls = Vec::new();
+        for &index in edges {
+            let edge = &mut self.edges[index];
+            let Some(lane) = self.lanes.get_mut(&(edge.host, edge.callee)) else {
+                edge.claim(&frame, Vec::new(), &[], alone);
+                continue;
+            };
+            let inside = lane.inside(&frame);
+            let candidates: Vec<Call> = inside.iter().map(|&(_, call)| call).collect();
+            let chosen =
+                if alone && candidates.len() > CALLS_MAX && edge.model.makes_many(interaction) {
+                    (0..candidates.len()).collect()
+                } else {
+                    likeliest(&frame, &candidates, &edge.model, lane.rate())
+                };
+            for tree in chosen
+                .iter()
+                .filter_map(|&index| lane.take(inside[index].0))
+            {
+                count_fate(&mut self.fates, (edge.host, edge.callee), &tree.visit, true);
+                self.waiting -= tree.size;
+                calls.push(tree);
+            }
+            let chosen: Vec<Call> = chosen.iter().map(|&index| candidates[index]).collect();
+            edge.claim(&frame, candidates, &chosen, alone);
+        }
+        calls.sort_by_key(|tree| (tree.visit.departure, tree.visit.sent));
+        for tree in &mut calls {
+            tree.visit.parent = visit.visit;
+            tree.visit.caller = CALLER_IS_SERVER | visit.server;
+        }
+        visit.downstream_ns = union(
+            calls
+                .iter()
+                .map(|tree| (tree.visit.sent, tree.visit.departure))
+                .collect(),
+        );
+        let size = 1 + calls.iter().map(|tree| tree.size).sum::<usize>();
+        Tree { visit, calls, size }
+    }
+
+    fn expire<S: VisitSink>(&mut self, names: &Names, next: &mut S) -> Result<()> {
+        let wait = self.longest.saturating_mul(2).clamp(WAIT_NS.0, WAIT_NS.1);
+        let deadline = self.clock.saturating_sub(wait);
+        while let Some((pair, oldest)) = self.oldest_waiting() {
+            if oldest >= deadline {
+                break;
+            }
+            self.give_up(pair, Reason::Unclaimed, names, next)?;
+        }
+        Ok(())
+    }
+
+    fn oldest_waiting(&self) -> Option<(Pair, i64)> {
+        let oldest = self
+            .lanes
+            .iter()
+            .filter_map(|(&pair, lane)| Some((lane.oldest()?, pair)));
+        oldest.min().map(|(oldest, pair)| (pair, oldest))
+    }
+
+    fn give_up_oldest<S: VisitSink>(&mut self, names: &Names, next: &mut S) -> Result<()> {
+        match self.oldest_waiting() {
+            Some((pair, _)) => self.give_up(pair, Reason::Crowded, names, next),
+            None => {
+                self.waiting = 0;
+                Ok(())
+            }
+        }
+    }
+
+    /// Passes the oldest call of a lane on without a parent.
+    fn give_up<S: VisitSink>(
+        &mut self,
+        pair: Pair,
+        why: Reason,
+        names: &Names,
+        next: &mut S,
+    ) -> Result<()> {
+        let Some(tree) = self.lanes.get_mut(&pair).and_then(Lane::take_oldest) else {
+            return Ok(());
+        };
+        self.waiting -= tree.size;
+        let inside = is_inside(&self.edges, &self.stays, pair, &tree.visit);
+        let callers = callers_of(&self.edges, &self.stays, pair);
+        let (first, last) = callers.fold((i64::MAX, i64::MIN), |(first, last), stays| {
+            (first.min(stays.first_arrival), last.max(stays.busy_until))
+        });
+        let fate = (pair.0, pair.1, tree.visit.interaction);
+        if tree.visit.sent < first {
+            self.unlinked.before_parents += 1;
+        } else if matches!(why, Reason::Ended) && tree.visit.departure > last {
+            self.unlinked.after_parents += 1;
+        } else {
+            match why {
+                Reason::Crowded => self.unlinked.crowded += 1,
+                Reason::Unclaimed | Reason::Ended => self.unlinked.unclaimed += 1,
+            }
+            count_fate(&mut self.fates, pair, &tree.visit, inside);
+        }
+        if !inside && self.fates.get(&fate).is_some_and(|fate| fate.is_direct()) {
+            self.unlinked.own_requests += 1;
+            return self.pass_request(tree, names, next);
+        }
+        pass(tree, NO_ID, names, next)
+    }
+
+    fn pass_request<S: VisitSink>(
+        &mut self,
+        tree: Tree,
+        names: &Names,
+        next: &mut S,
+    ) -> Result<()> {
+        self.requests += 1;
+        if !self.entries.contains(&tree.visit.server) {
+            self.entries.push(tree.visit.server);
+        }
+        pass(tree, self.requests, names, next)
+    }
+
+    pub fn finish<S: VisitSink>(&mut self, names: &Names, next: &mut S) -> Result<()> {
+        while let Some((pair, _)) = self.oldest_waiting() {
+            self.give_up(pair, Reason::Ended, names, next)?;
+        }
+        Ok(())
+    }
+
+    pub fn report(&self, late: u64, names: &Names) -> Report {
+        let name = |server: u32| {
+            names
+                .servers
+                .get(server as usize)
+                .cloned()
+                .unwrap_or_default()
+        };
+        let mut edges: Vec<EdgeReport> = self
+            .edges
+            .iter()
+            .map(|edge| self.report_edge(edge, name))
+            .collect();
+        edges.sort_by(|a, b| (&a.caller, &a.callee).cmp(&(&b.caller, &b.callee)));
+        let mut entries: Vec<String> = self.entries.iter().map(|&server| name(server)).collect();
+        entries.sort();
+        Report {
+            requests: self.requests,
+            edges,
+            entries,
+            unlinked: self.unlinked,
+            late,
+        }
+    }
+
+    fn report_edge(&self, edge: &Edge, name: impl Fn(u32) -> String) -> EdgeReport {
+        let came = self
+            .lanes
+            .get(&(edge.host, edge.callee))
+            .map_or(0, Lane::seen);
+        EdgeReport {
+            caller: name(edge.caller),
+            callee: name(edge.callee),
+            linked: edge.linked,
+            calls_mean: edge.linked as f64 / edge.parents.max(1) as f64,
+            linked_share: edge.linked as f64 / came.max(1) as f64,
+            parallel: edge.model.is_parallel(),
+            observed: edge.observed,
+        }
+    }
+}
+
+impl Edge {
+    /// Books the calls a visit got and learns from them. `inside` is all that it could have got.
+    fn claim(&mut self, frame: &Frame, inside: Vec<Call>, chosen: &[Call], alone: bool) {
+        self.parents += 1;
+        self.linked += chosen.len() as u64;
+        if let Some((before, calls)) = self.lesson.take() {
+            if before.departure <= frame.arrival {
+                self.model.learn(&before, &calls, 1.0);
+            }
+        }
+        if alone {
+            self.lesson = Some((*frame, inside));
+        } else {
+            self.model.learn(frame, chosen, UNSURE);
+        }
+    }
+}
+
+fn count_fate(
+    fates: &mut FxHashMap<(u32, u32, u32), Fate>,
+    pair: Pair,
+    call: &Visit,
+    inside: bool,
+) {
+    let of = (pair.0, pair.1, call.interaction);
+    if fates.len() < FATES || fates.contains_key(&of) {
+        fates.entry(of).or_default().count(inside, call.sent);
+    }
+}
+
+fn callers_of<'a>(
+    edges: &'a [Edge],
+    stays: &'a FxHashMap<u32, Stays>,
+    pair: Pair,
+) -> impl Iterator<Item = &'a Stays> {
+    edges
+        .iter()
+        .filter(move |edge| (edge.host, edge.callee) == pair)
+        .filter_map(|edge| stays.get(&edge.caller))
+}
+
+fn is_inside(edges: &[Edge], stays: &FxHashMap<u32, Stays>, pair: Pair, call: &Visit) -> bool {
+    callers_of(edges, stays, pair).any(|stays| stays.contain(call.sent, call.departure))
+}
+
+/// Calls go before the visit that made them, as they departed.
+fn pass<S: VisitSink>(mut tree: Tree, request: u64, names: &Names, next: &mut S) -> Result<()> {
+    tree.visit.request = request;
+    for call in tree.calls {
+        pass(call, request, names, next)?;
+    }
+    next.push(tree.visit, names)
+}
+
+/// The time covered by at least one of the intervals.
+fn union(mut intervals: Vec<(i64, i64)>) -> i64 {
+    intervals.sort_unstable();
+    let (mut covered, mut until) = (0i64, i64::MIN);
+    for (begin, end) in intervals {
+        let begin = begin.max(until);
+        covered = covered.saturating_add(end.saturating_sub(begin).max(0));
+        until = until.max(end);
+    }
+    covered
+}
+
+/// Where the sample goes while only learning from it.
+struct Nowhere;
+
+impl VisitSink for Nowhere {
+    fn push(&mut self, _: Visit, _: &Names) -> Result<()> {
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &Names) -> Result<()> {
+        Ok(())
+    }
+}

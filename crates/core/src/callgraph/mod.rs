@@ -1,0 +1,114 @@
+//! Visits learn who called them: parent, request, and time downstream.
+//!
+//! Nothing on the wire names the parent: pooled connections carry the calls of every request. What is known is when.
+//! A call lies inside the visit that made it, on the host that made it; calls of a blocking server follow each other;
+//! the first follows the arrival, and the response follows the last. From these, as in the nesting algorithm of
+//! Aguilera et al. (SOSP 2003) and with learnt delays between the steps as in TraceWeaver (SIGCOMM 2024), each visit
+//! that departs chooses the likeliest chain among the calls that nobody owns yet.
+//!
+//! ```text
+//! visits ─▶ reorder ─▶ the first thousands: edges (who calls whom), model (delays, calls a visit)
+//!                 └──▶ linker: departing visit ◀─ chain ─ lane of finished calls without an owner
+//!                         └─ root: the tree gets its request id and goes on to the next sink
+//! ```
+//!
+//! Which visits are requests of a client:
+//! - called from a host where no server is known to call this one: a request;
+//! - called from a host where one does, but owned by no visit: `request` stays empty, because its parent is most likely
+//!   missing from the recording, or another visit took it by mistake. Only where a good share of an interaction lies
+//!   outside all visits of the possible callers ([`linker`] has the numbers), something else on that host calls too (a
+//!   cron job, a health check), and each of those outside is a request of its own.
+
+pub mod chain;
+pub mod edges;
+pub mod lane;
+pub mod linker;
+pub mod model;
+mod reorder;
+pub mod report;
+mod stays;
+#[cfg(test)]
+mod tests;
+
+use crate::error::Result;
+use crate::record::{Names, Visit, VisitSink};
+use linker::Linker;
+use reorder::Reorder;
+use report::Report;
+
+/// Visits from which edges and first delays are learnt: some seconds of a busy system, 1.5 MB.
+const SAMPLE_VISITS: usize = 8192;
+
+/// Takes visits without parents, passes them on to `next` with parents.
+pub struct CallGraph<S: VisitSink> {
+    next: S,
+    reorder: Reorder,
+    /// Visits held until the edges are known; None from then on.
+    sample: Option<Vec<Visit>>,
+    linker: Linker,
+}
+
+impl<S: VisitSink> CallGraph<S> {
+    pub fn new(next: S) -> Self {
+        CallGraph {
+            next,
+            reorder: Reorder::default(),
+            sample: Some(Vec::new()),
+            linker: Linker::default(),
+        }
+    }
+
+    pub fn next(&self) -> &S {
+        &self.next
+    }
+
+    pub fn into_next(self) -> S {
+        self.next
+    }
+
+    pub fn report(&self, names: &Names) -> Report {
+        self.linker.report(self.reorder.late(), names)
+    }
+
+    fn accept(&mut self, visit: Visit, names: &Names) -> Result<()> {
+        match &mut self.sample {
+            None => self.linker.link(visit, names, &mut self.next),
+            Some(sample) => {
+                sample.push(visit);
+                if sample.len() < SAMPLE_VISITS {
+                    return Ok(());
+                }
+                self.learn(names)
+            }
+        }
+    }
+
+    fn learn(&mut self, names: &Names) -> Result<()> {
+        let Some(sample) = self.sample.take() else {
+            return Ok(());
+        };
+        self.linker.learn(&sample, names)?;
+        sample
+            .into_iter()
+            .try_for_each(|visit| self.linker.link(visit, names, &mut self.next))
+    }
+}
+
+impl<S: VisitSink> VisitSink for CallGraph<S> {
+    fn push(&mut self, visit: Visit, names: &Names) -> Result<()> {
+        self.reorder.push(visit);
+        while let Some(visit) = self.reorder.pop_settled() {
+            self.accept(visit, names)?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, names: &Names) -> Result<()> {
+        while let Some(visit) = self.reorder.pop() {
+            self.accept(visit, names)?;
+        }
+        self.learn(names)?;
+        self.linker.finish(names, &mut self.next)?;
+        self.next.finish(names)
+    }
+}

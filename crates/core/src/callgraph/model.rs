@@ -1,0 +1,309 @@
+//! What is learnt about one edge: how long a caller takes before, between and after its calls, how many it makes, and
+//! whether request keys survive the way down.
+
+use rustc_hash::FxHashMap;
+
+/// Delays below this are noise of the clock (captures have microseconds).
+const SHORTEST_NS: i64 = 500;
+/// Counts of calls kept apart; a visit with more is "many".
+pub const CALLS_MAX: usize = 8;
+/// Interactions with counts of their own: enough for path templates; the rest share the edge's.
+const INTERACTIONS_MAX: usize = 4096;
+/// Visits a running estimate remembers: quick enough to follow load, slow enough not to follow one stall.
+const MEMORY: f64 = 512.0;
+/// A second, wide shape beside the log-normal: what a stall stretches is unlikely, not impossible. Weight e^-4.
+const WIDE_VARIANCE: f64 = 9.0;
+/// Half of the logarithm of `WIDE_VARIANCE`.
+const WIDE_WIDTH: f64 = 1.098_612_3;
+const WIDE_COST: f64 = 4.0;
+/// −ln of the share from which a number of calls is usual: one visit in twenty.
+pub const USUAL: f64 = 3.0;
+/// Visits without a rival that make the counts of others superfluous.
+const LESSONS: f64 = 30.0;
+/// ln of the square root of 2π.
+const NORMAL: f64 = 0.918_938_5;
+
+/// A delay, log-normal with running mean and variance of its logarithm.
+#[derive(Clone, Debug)]
+pub struct Delay {
+    mean: f64,
+    variance: f64,
+    /// Half of the logarithm of `variance`.
+    width: f64,
+    weight: f64,
+}
+
+impl Delay {
+    /// Knows nothing yet: about `ns`, give or take e² either way.
+    pub fn about(ns: f64) -> Self {
+        Delay {
+            mean: ns.ln(),
+            variance: 4.0,
+            width: 0.5 * 4.0_f64.ln(),
+            weight: 4.0,
+        }
+    }
+
+    /// −ln of the density per nanosecond.
+    pub fn cost(&self, ns: i64) -> f64 {
+        let x = (ns.max(SHORTEST_NS) as f64).ln();
+        let squared = (x - self.mean).powi(2);
+        let narrow = squared / (2.0 * self.variance) + self.width;
+        let wide = squared / (2.0 * WIDE_VARIANCE) + WIDE_WIDTH + WIDE_COST;
+        x + NORMAL + narrow.min(wide)
+    }
+
+    pub fn learn(&mut self, ns: i64, weight: f64) {
+        let x = (ns.max(SHORTEST_NS) as f64).ln();
+        self.weight = (self.weight + weight).min(MEMORY);
+        let step = weight / self.weight;
+        let deviation = x - self.mean;
+        self.mean += step * deviation;
+        // Never surer than a factor of e^0.3: a delay seen ten times is not a constant.
+        self.variance = ((1.0 - step) * (self.variance + step * deviation * deviation)).max(0.09);
+        self.width = 0.5 * self.variance.ln();
+    }
+}
+
+/// How many calls a visit makes.
+#[derive(Clone, Debug, Default)]
+struct Counts {
+    seen: [f64; CALLS_MAX + 2],
+    total: f64,
+}
+
+impl Counts {
+    fn learn(&mut self, calls: usize, weight: f64) {
+        self.seen[calls.min(CALLS_MAX + 1)] += weight;
+        self.total += weight;
+    }
+
+    /// Shares, drawn towards `prior` by the weight of half a visit.
+    fn shares(&self, prior: &[f64; CALLS_MAX + 2]) -> [f64; CALLS_MAX + 2] {
+        std::array::from_fn(|calls| (self.seen[calls] + 0.5 * prior[calls]) / (self.total + 0.5))
+    }
+}
+
+/// How often keys of caller and call are equal, when they belong together and by chance.
+#[derive(Clone, Debug)]
+struct Keys {
+    equal: f64,
+    pairs: f64,
+    equal_by_chance: f64,
+    pairs_by_chance: f64,
+    previous: u64,
+}
+
+impl Keys {
+    /// Logarithm of how much likelier the pair is to belong together.
+    fn gain(&self, parent: u64, child: u64) -> f64 {
+        if parent == 0 || child == 0 {
+            return 0.0;
+        }
+        let together = self.equal / self.pairs;
+        let chance = self.equal_by_chance / self.pairs_by_chance;
+        if parent == child {
+            (together / chance).ln()
+        } else {
+            ((1.0 - together) / (1.0 - chance)).ln()
+        }
+    }
+
+    fn learn(&mut self, parent: u64, child: u64) {
+        if parent == 0 || child == 0 {
+            return;
+        }
+        self.equal += f64::from(parent == child);
+        self.pairs += 1.0;
+        if self.previous != 0 {
+            self.equal_by_chance += f64::from(parent == self.previous);
+            self.pairs_by_chance += 1.0;
+        }
+        self.previous = child;
+    }
+}
+
+/// A call as the chain sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Call {
+    pub sent: i64,
+    pub departure: i64,
+    pub key: u64,
+}
+
+/// A visit as the chain sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    pub arrival: i64,
+    /// First byte of the response, or its end where that is unknown.
+    pub response: i64,
+    pub departure: i64,
+    pub interaction: u32,
+    pub key: u64,
+}
+
+impl Frame {
+    pub fn contains(&self, call: &Call) -> bool {
+        self.arrival <= call.sent && call.sent <= call.departure && call.departure <= self.departure
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Model {
+    head: Delay,
+    gap: Delay,
+    tail: Delay,
+    /// The whole of a visit that makes no call.
+    without: Delay,
+    counts: Counts,
+    by_interaction: FxHashMap<u32, Counts>,
+    keys: Keys,
+    lessons: f64,
+    chains: f64,
+    overlapping: f64,
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        Model {
+            head: Delay::about(3e5),
+            gap: Delay::about(3e5),
+            tail: Delay::about(3e5),
+            without: Delay::about(1e6),
+            counts: Counts::default(),
+            by_interaction: FxHashMap::default(),
+            keys: Keys {
+                equal: 1.0,
+                pairs: 2.0,
+                equal_by_chance: 1.0,
+                pairs_by_chance: 2.0,
+                previous: 0,
+            },
+            lessons: 0.0,
+            chains: 0.0,
+            overlapping: 0.0,
+        }
+    }
+}
+
+impl Model {
+    /// Calls of one visit overlap: the caller does not block. A fifth of the visits that could show it is enough.
+    pub fn is_parallel(&self) -> bool {
+        self.overlapping > 0.2 * self.chains.max(5.0)
+    }
+
+    /// −ln of the share of visits that make 0, 1, … calls; the last entry is "more".
+    pub fn count_costs(&self, interaction: u32) -> [f64; CALLS_MAX + 2] {
+        let even = [1.0 / (CALLS_MAX + 2) as f64; CALLS_MAX + 2];
+        let edge = self.counts.shares(&even);
+        let shares = self
+            .by_interaction
+            .get(&interaction)
+            .map_or(edge, |counts| counts.shares(&edge));
+        shares.map(|share| -share.max(1e-6).ln())
+    }
+
+    /// Whether visits with more calls than are counted apart are usual.
+    pub fn makes_many(&self, interaction: u32) -> bool {
+        self.count_costs(interaction)[CALLS_MAX + 1] < USUAL
+    }
+
+    pub fn calls_mean(&self) -> f64 {
+        let seen = self
+            .counts
+            .seen
+            .iter()
+            .enumerate()
+            .map(|(calls, seen)| calls as f64 * seen);
+        seen.sum::<f64>() / self.counts.total.max(1e-9)
+    }
+
+    pub fn key_gain(&self, parent: u64, child: u64) -> f64 {
+        self.keys.gain(parent, child)
+    }
+
+    pub fn head_cost(&self, frame: &Frame, first: &Call) -> f64 {
+        self.head.cost(first.sent.saturating_sub(frame.arrival))
+    }
+
+    pub fn gap_cost(&self, before: &Call, after: &Call) -> Option<f64> {
+        let begin = if self.is_parallel() {
+            before.sent
+        } else {
+            before.departure
+        };
+        (begin <= after.sent).then(|| self.gap.cost(after.sent.saturating_sub(begin)))
+    }
+
+    pub fn tail_cost(&self, frame: &Frame, last: &Call) -> f64 {
+        self.tail.cost(tail(frame, last))
+    }
+
+    pub fn no_call_cost(&self, frame: &Frame) -> f64 {
+        self.without
+            .cost(frame.response.saturating_sub(frame.arrival))
+    }
+
+    /// Takes a visit with its calls, in the order in which they were sent. A `weight` of 1 is one that is certain.
+    pub fn learn(&mut self, frame: &Frame, calls: &[Call], weight: f64) {
+        // A wrong choice of too few calls would teach to choose too few: once there are lessons, only they count.
+        let weight_of_counts = if weight >= 1.0 || self.lessons < LESSONS {
+            weight
+        } else {
+            0.0
+        };
+        self.lessons += f64::from(weight >= 1.0);
+        self.counts.learn(calls.len(), weight_of_counts);
+        if self.by_interaction.len() < INTERACTIONS_MAX
+            || self.by_interaction.contains_key(&frame.interaction)
+        {
+            self.by_interaction
+                .entry(frame.interaction)
+                .or_default()
+                .learn(calls.len(), weight_of_counts);
+        }
+        let (Some(first), Some(last)) = (calls.first(), calls.last()) else {
+            return self.without.learn(
+                frame.response.saturating_sub(frame.arrival),
+                weight_of_counts,
+            );
+        };
+        self.head
+            .learn(first.sent.saturating_sub(frame.arrival), weight);
+        self.tail.learn(tail(frame, last), weight);
+        if calls.len() > 1 && weight >= 1.0 {
+            self.chains += 1.0;
+            self.overlapping += f64::from(
+                calls
+                    .windows(2)
+                    .any(|pair| pair[1].sent < pair[0].departure),
+            );
+        }
+        let parallel = self.is_parallel();
+        for pair in calls.windows(2) {
+            let begin = if parallel {
+                pair[0].sent
+            } else {
+                pair[0].departure
+            };
+            if begin <= pair[1].sent {
+                self.gap.learn(pair[1].sent.saturating_sub(begin), weight);
+            }
+        }
+        if weight >= 1.0 {
+            calls
+                .iter()
+                .for_each(|call| self.keys.learn(frame.key, call.key));
+        }
+    }
+}
+
+/// From the last call to the response; a response that began before streams, and ends after.
+fn tail(frame: &Frame, last: &Call) -> i64 {
+    let end = if last.departure <= frame.response {
+        frame.response
+    } else {
+        frame.departure
+    };
+    end.saturating_sub(last.departure)
+}

@@ -1,0 +1,236 @@
+//! One connection attempt: which SYNs were lost, which was accepted, and what was lost right after.
+//!
+//! ```text
+//!   client              server
+//!   SYN ───────────✗                accept queue full: the SYN is dropped                    drops
+//!   SYN ───────────▶                1, 2, 3, 4, 5, 7, 11 s later (kernel ≥ 6.5), 3, 9 s (old ones): never assumed
+//!       ◀─────────── SYN-ACK        accepted = the last SYN before it
+//!   ACK ───────────✗                second mode: the queue filled up meanwhile, the final ACK is ignored,
+//!   data ──────────✗                so is the data                                           data_drops
+//!   data ──────────▶                0.2, 0.4, 0.8, 1.6 s later
+//!       ◀─────────── SYN-ACK        repeated after 1, 2, 4 s                                 data_drops
+//! ```
+//!
+//! A retransmission counts as the second mode only for the first bytes of the client, and only while the server has
+//! been silent since its SYN-ACK: a later loss is an ordinary one. A SYN-ACK repeated to a client that had completed
+//! the handshake and then sent its first bytes *after* the repetition is a server waiting for data
+//! (TCP_DEFER_ACCEPT), and no loss.
+
+use super::copies::Print;
+use super::stream::distance;
+use super::{Segment, ACK};
+use crate::record::NO_TIME;
+
+/// An answer acknowledges the SYN and what it carried: one packet at most.
+const FAST_OPEN: i32 = 1 << 16;
+
+/// A loss: sent at `begin` in vain, sent again at `end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loss {
+    pub begin: i64,
+    pub end: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Syn {
+    Copy,
+    /// The one before was lost.
+    Repeat(Loss),
+    /// Sent again although the server had answered: the answer was lost, not the SYN.
+    AfterAnswer,
+    /// Another connection on the same addresses and ports.
+    Other,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    First,
+    Copy,
+    Repeat(Option<Loss>),
+}
+
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    isn: u32,
+    pub first_syn: i64,
+    syn: Print,
+    /// Time between the newest two SYNs; 0 when there was one.
+    syn_gap: i64,
+    pub drops: u8,
+    /// The SYN that was answered.
+    pub accepted: i64,
+    answer: Print,
+    /// The SYN-ACK that reached the client (the newest before its ACK).
+    pub connected: i64,
+    /// When the client's side of the handshake was complete.
+    pub completed: i64,
+    first_data: Print,
+    server_heard: bool,
+    /// Repetitions that were losses, of the client's first bytes and of the SYN-ACK.
+    pub data_repeats: u8,
+    pub answer_repeats: u8,
+    /// SYN-ACK repeats of which it is not yet known whether they mean a loss.
+    undecided: u8,
+}
+
+impl Attempt {
+    pub fn new(syn: &Segment<'_>) -> Attempt {
+        Attempt {
+            isn: syn.seq,
+            first_syn: syn.time,
+            syn: Print::of(syn),
+            syn_gap: 0,
+            drops: 0,
+            accepted: NO_TIME,
+            answer: Print::NONE,
+            connected: NO_TIME,
+            completed: NO_TIME,
+            first_data: Print::NONE,
+            server_heard: false,
+            data_repeats: 0,
+            answer_repeats: 0,
+            undecided: 0,
+        }
+    }
+
+    /// The SYN was not captured; its answer was. The answer's time stands for the SYN's: later by one round trip.
+    pub fn from_answer(answer: &Segment<'_>) -> Attempt {
+        let mut attempt = Attempt::new(answer);
+        attempt.isn = answer.ack.wrapping_sub(1);
+        attempt.syn = Print::NONE;
+        attempt.answered(answer);
+        attempt
+    }
+
+    pub fn last_syn(&self) -> i64 {
+        self.syn.time.max(self.first_syn)
+    }
+
+    /// The sequence number of the client's first byte.
+    pub fn first_byte(&self) -> u32 {
+        self.isn.wrapping_add(1)
+    }
+
+    pub fn is_answered(&self) -> bool {
+        self.accepted != NO_TIME
+    }
+
+    pub fn syn(&mut self, segment: &Segment<'_>) -> Syn {
+        if segment.seq != self.isn {
+            return Syn::Other;
+        }
+        if self.syn.time == NO_TIME || self.syn.is_copy(segment) {
+            return Syn::Copy;
+        }
+        let loss = Loss {
+            begin: self.syn.time,
+            end: segment.time,
+        };
+        self.syn = Print::of(segment);
+        if self.is_answered() {
+            return Syn::AfterAnswer;
+        }
+        self.syn_gap = loss.end - loss.begin;
+        self.drops = self.drops.saturating_add(1);
+        Syn::Repeat(loss)
+    }
+
+    /// Whether this SYN-ACK or RST speaks about this attempt and not an earlier connection on the same ports.
+    pub fn concerns(&self, segment: &Segment<'_>) -> bool {
+        segment.flags & ACK == 0 || (1..=FAST_OPEN).contains(&distance(segment.ack, self.isn))
+    }
+
+    pub fn answered(&mut self, segment: &Segment<'_>) -> Answer {
+        if !self.is_answered() {
+            (self.accepted, self.connected) = (self.last_syn(), segment.time);
+            self.answer = Print::of(segment);
+            return Answer::First;
+        }
+        if self.answer.is_copy(segment) || self.answer.time == NO_TIME {
+            return Answer::Copy;
+        }
+        let loss = Loss {
+            begin: self.answer.time,
+            end: segment.time,
+        };
+        self.answer = Print::of(segment);
+        if self.completed == NO_TIME {
+            self.connected = segment.time;
+        } else if self.first_data.time == NO_TIME {
+            self.undecided = self.undecided.saturating_add(1);
+            return Answer::Repeat(None);
+        }
+        self.answer_repeats = self.answer_repeats.saturating_add(1);
+        Answer::Repeat(Some(loss))
+    }
+
+    /// A segment of the client that is no SYN: completes the handshake. True the first time.
+    pub fn complete(&mut self, segment: &Segment<'_>) -> bool {
+        if !self.is_answered() {
+            (self.accepted, self.connected) = (self.last_syn(), segment.time);
+        }
+        let first = self.completed == NO_TIME;
+        if first {
+            self.completed = segment.time;
+        }
+        first
+    }
+
+    /// Payload of the client. Returns the loss when it repeats the first bytes to a server that has been silent.
+    pub fn client_data(&mut self, segment: &Segment<'_>) -> Option<Loss> {
+        if segment.seq != self.first_byte() || self.server_heard {
+            return None;
+        }
+        if self.first_data.time == NO_TIME {
+            self.first_data = Print::of(segment);
+            self.undecided = 0;
+            return None;
+        }
+        // A repetition may carry more or fewer bytes than the first try, so only time and identity count here.
+        if self.first_data.is_copy(segment) {
+            return None;
+        }
+        let loss = Loss {
+            begin: self.first_data.time,
+            end: segment.time,
+        };
+        self.first_data = Print::of(segment);
+        if self.answer.time == NO_TIME {
+            return None;
+        }
+        self.data_repeats = self.data_repeats.saturating_add(1);
+        Some(loss)
+    }
+
+    /// A segment of the server after its SYN-ACK. Returns how many repeated SYN-ACKs turn out to have been losses: the
+    /// server was the one to speak first, and did not until the client's ACK got through.
+    pub fn server_segment(&mut self, segment: &Segment<'_>) -> u8 {
+        if segment.len > 0 || distance(segment.ack, self.first_byte()) > 0 {
+            self.server_heard = true;
+        }
+        if segment.len == 0 || self.undecided == 0 {
+            return 0;
+        }
+        let losses = std::mem::take(&mut self.undecided);
+        self.answer_repeats = self.answer_repeats.saturating_add(losses);
+        losses
+    }
+
+    pub fn server_heard(&self) -> bool {
+        self.server_heard
+    }
+
+    /// When the next SYN was due that did not come: the client gave up before that. A first retry comes after at most
+    /// 3 s (RFC 2988), a later one after at most twice the time of the one before.
+    pub fn given_up_by(&self) -> i64 {
+        let wait = if self.syn_gap == 0 {
+            3_000_000_000
+        } else {
+            self.syn_gap.saturating_mul(2)
+        };
+        // Timers are rounded up to the kernel's slots: 1/8 of their length at most.
+        self.last_syn()
+            .saturating_add(wait)
+            .saturating_add(wait / 8)
+    }
+}

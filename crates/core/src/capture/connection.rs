@@ -1,0 +1,471 @@
+//! One connection from its SYN to its end: handshake, bytes in order, exchanges.
+//!
+//! ```text
+//!            SYN-ACK        ACK, or anything of the client        RST, or both FINs
+//!   Asking ──────────▶ Answered ──────────▶ Open ──────────▶ Closed (kept for a while: copies still come)
+//!   a connection that was open before the recording starts here ─┘
+//! ```
+
+macro_rules! scribe {
+    ($self:ident, $body:ident, $ledger:ident) => {
+        Scribe {
+            queue: &mut $body.queue,
+            ledger: &mut *$ledger,
+            parties: $self.parties,
+            data_repeats: $self
+                .attempt
+                .as_ref()
+                .map_or(0, |attempt| attempt.data_repeats),
+            answer_repeats: $self
+                .attempt
+                .as_ref()
+                .map_or(0, |attempt| attempt.answer_repeats),
+            opaque: None,
+        }
+    };
+}
+
+mod handshake;
+mod held;
+mod roles;
+
+use self::held::{Held, HELD};
+use super::attempt::{Attempt, Syn};
+use super::exchange::{Parties, Queue, Scribe};
+use super::ledger::{Ledger, Status};
+use super::reader::{index, other, Reader};
+use super::servers::Evidence;
+use super::stream::{Place, Ready, Stream, PATIENCE};
+use super::wire::{Chunk, Side};
+use super::{Endpoint, Segment, ACK, FIN, RST, SYN};
+use crate::record::{NO_NAME, NO_TIME};
+
+/// How long a closed connection is remembered, so that late copies and retransmissions do not look like a new one.
+const LINGER: i64 = 2_000_000_000;
+/// After this silence an exchange of an opaque connection is over: its end is nowhere to be read. Longer than the
+/// stalls this tool looks for, which would cut a response in two.
+const OPAQUE_IDLE: i64 = 5_000_000_000;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Asking,
+    Answered,
+    Open,
+    Closed,
+}
+
+/// How sure it is which end is the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Roles {
+    Unknown,
+    Guessed,
+    Certain,
+}
+
+/// What the table shall do with a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    Keep,
+    /// Something is pending: look again in a second.
+    Watch,
+    Remove,
+}
+
+/// What only a connection with bytes needs.
+struct Body {
+    streams: [Stream; 2],
+    ended: [bool; 2],
+    reader: Reader,
+    queue: Queue,
+    held: Vec<Held>,
+}
+
+pub struct Connection {
+    /// Client, server.
+    ends: [Endpoint; 2],
+    pub roles: Roles,
+    parties: Parties,
+    phase: Phase,
+    /// Nothing has gone both ways yet: handshake rules apply.
+    opening: bool,
+    attempt: Option<Attempt>,
+    body: Option<Box<Body>>,
+    pub last: i64,
+    closed: i64,
+}
+
+impl Connection {
+    /// Starts with this segment, if anything can start with it.
+    pub fn start(segment: &Segment<'_>, ledger: &mut Ledger) -> Option<Connection> {
+        let from_server = segment.flags & (SYN | ACK) == SYN | ACK;
+        let syn = segment.flags & SYN != 0;
+        // Bare acknowledgements, resets and keep-alive probes (one old byte) begin nothing.
+        if segment.flags & RST != 0
+            || (!syn && (segment.len == 0 || (segment.len == 1 && segment.flags == ACK)))
+        {
+            return None;
+        }
+        let ends = if from_server {
+            [segment.to, segment.from]
+        } else {
+            [segment.from, segment.to]
+        };
+        let parties = Parties {
+            server: NO_NAME,
+            caller: NO_NAME,
+            connection: ledger.next_connection(),
+        };
+        let mut connection = Connection {
+            ends,
+            roles: if syn { Roles::Certain } else { Roles::Unknown },
+            parties,
+            phase: Phase::Open,
+            opening: syn,
+            attempt: None,
+            body: None,
+            last: segment.time,
+            closed: NO_TIME,
+        };
+        ledger.counts.connections += 1;
+        if syn {
+            let evidence = if from_server {
+                Evidence::Syn
+            } else {
+                Evidence::Guess
+            };
+            let server = ledger.servers.find(ends[1], evidence, &mut ledger.names);
+            connection.serve(server, ledger);
+            ledger
+                .servers
+                .tally(server, |tally| tally.attempts += u64::from(!from_server));
+            connection.attempt = Some(if from_server {
+                Attempt::from_answer(segment)
+            } else {
+                Attempt::new(segment)
+            });
+            connection.phase = if from_server {
+                Phase::Answered
+            } else {
+                Phase::Asking
+            };
+        } else {
+            ledger.counts.connections_midstream += 1;
+            ledger.servers.count_peers(ends);
+            connection.embody();
+        }
+        Some(connection)
+    }
+
+    fn serve(&mut self, server: u32, ledger: &mut Ledger) {
+        self.parties.server = server;
+        self.parties.caller = ledger.host(self.ends[0].ip);
+    }
+
+    fn embody(&mut self) {
+        self.body.get_or_insert_with(|| {
+            let streams = [Stream::new(), Stream::new()];
+            Box::new(Body {
+                streams,
+                ended: [false; 2],
+                reader: Reader::new(),
+                queue: Queue::default(),
+                held: Vec::new(),
+            })
+        });
+    }
+
+    pub fn client(&self) -> Endpoint {
+        self.ends[0]
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.phase == Phase::Closed
+    }
+
+    pub fn open_exchanges(&self) -> usize {
+        self.body.as_ref().map_or(0, |body| body.queue.len())
+    }
+
+    /// Whether this segment opens another connection on the same ports.
+    pub fn is_over_for(&mut self, segment: &Segment<'_>) -> bool {
+        if segment.flags & (SYN | ACK) != SYN || segment.flags & RST != 0 {
+            return false;
+        }
+        if segment.from != self.ends[0] {
+            // The server opens one to its client, or the roles were guessed wrong.
+            return true;
+        }
+        match &self.attempt {
+            None => true,
+            Some(attempt) => match attempt.clone().syn(segment) {
+                Syn::Other => true,
+                Syn::Copy => false,
+                Syn::Repeat(_) | Syn::AfterAnswer => self.is_closed(),
+            },
+        }
+    }
+
+    /// Takes a segment; the one it started with only if that was no SYN.
+    pub fn segment(&mut self, segment: &Segment<'_>, ledger: &mut Ledger) -> Next {
+        let side = if segment.from == self.ends[0] {
+            Side::Client
+        } else {
+            Side::Server
+        };
+        self.last = segment.time;
+        if self.is_closed() {
+            return Next::Keep;
+        }
+        if self.opening || segment.flags & (SYN | RST) != 0 {
+            if segment.flags & SYN != 0 {
+                self.syn(segment, side, ledger);
+            } else if segment.flags & RST != 0 {
+                self.reset(segment, side, ledger);
+            } else {
+                self.handshake(segment, side, ledger);
+            }
+        }
+        if segment.flags & (SYN | RST) == 0 && self.phase == Phase::Open {
+            let holding = self.body.as_ref().is_some_and(|body| !body.held.is_empty());
+            if holding {
+                self.settle_held(segment.time, ledger);
+            }
+            self.stream(segment, side, ledger);
+            if holding {
+                self.settle_held(segment.time, ledger);
+            }
+        }
+        self.next()
+    }
+
+    pub fn next(&self) -> Next {
+        let pending = match self.phase {
+            Phase::Closed | Phase::Asking => true,
+            _ => self.body.as_ref().is_some_and(|body| {
+                !body.held.is_empty()
+                    || body.streams.iter().any(Stream::waits)
+                    || (body.reader.is_opaque() && body.queue.answered_since().is_some())
+            }),
+        };
+        if pending {
+            Next::Watch
+        } else {
+            Next::Keep
+        }
+    }
+
+    /// Takes acknowledgement, payload and FIN of a segment of an open connection.
+    fn stream(&mut self, segment: &Segment<'_>, side: Side, ledger: &mut Ledger) {
+        let Some(body) = &mut self.body else { return };
+        let (mine, theirs) = (index(side), index(other(side)));
+        if segment.flags & ACK != 0 {
+            if segment.len > 0 || segment.flags & FIN != 0 {
+                let unseen = body.streams[theirs].missing_before(segment.ack);
+                if unseen > 0 && body.held.len() < HELD {
+                    body.held.push(Held::of(segment, side));
+                    return;
+                }
+            }
+            body.streams[theirs].acknowledge(segment.ack);
+        }
+        body.streams[mine].finish_at(segment);
+        if segment.len > 0 {
+            match body.streams[mine].place(segment) {
+                Place::InOrder { skip } => {
+                    let bytes = segment.payload.get(skip as usize..).unwrap_or(&[]);
+                    self.read(side, segment.time, bytes, segment.len - skip, ledger);
+                }
+                Place::Ahead => {}
+                Place::Copy => ledger.counts.copies += 1,
+                // One old byte is a keep-alive.
+                Place::Old => ledger.counts.retransmissions += u64::from(segment.len > 1),
+            }
+        }
+        self.drain(segment.time, ledger);
+    }
+
+    #[inline]
+    fn read(&mut self, side: Side, time: i64, bytes: &[u8], len: u32, ledger: &mut Ledger) {
+        let Some(body) = &mut self.body else { return };
+        match &mut body.queue.opening {
+            Some(opening) if side == Side::Server && !opening.asked => {
+                (opening.ready, opening.greeted) = (opening.ready.max(time), true);
+            }
+            Some(opening) => opening.asked = true,
+            None => {}
+        }
+        let mut out = scribe!(self, body, ledger);
+        body.reader.data(
+            side,
+            Chunk {
+                time,
+                bytes,
+                len: u64::from(len),
+            },
+            &mut out,
+        );
+        if matches!(body.reader, Reader::Listening(_)) {
+            self.settle_reader(false, ledger);
+        }
+    }
+
+    /// Reads what has become readable behind holes, and tells the ends that have been reached.
+    fn drain(&mut self, now: i64, ledger: &mut Ledger) {
+        for side in [Side::Client, Side::Server] {
+            self.read_ahead(side, now, ledger);
+            self.end(side, self.last, ledger);
+        }
+        if self
+            .body
+            .as_ref()
+            .is_some_and(|body| body.ended == [true; 2])
+        {
+            self.end_all(self.last, true, ledger);
+        }
+    }
+
+    fn read_ahead(&mut self, side: Side, now: i64, ledger: &mut Ledger) {
+        while let Some(ready) = self
+            .body
+            .as_mut()
+            .and_then(|body| body.streams[index(side)].ready(now))
+        {
+            match ready {
+                Ready::Gap { time, len } => self.gap(side, time, len, ledger),
+                Ready::Bytes {
+                    time,
+                    len,
+                    bytes,
+                    skip,
+                } if skip < len => {
+                    self.read(
+                        side,
+                        time,
+                        bytes.get(skip as usize..).unwrap_or(&[]),
+                        len - skip,
+                        ledger,
+                    );
+                }
+                Ready::Bytes { .. } => {}
+            }
+        }
+    }
+
+    fn gap(&mut self, side: Side, time: i64, len: u32, ledger: &mut Ledger) {
+        let Some(body) = &mut self.body else { return };
+        ledger.counts.gaps += 1;
+        ledger.counts.gap_bytes += u64::from(len);
+        let mut out = scribe!(self, body, ledger);
+        body.reader.gap(side, time, u64::from(len), &mut out);
+    }
+
+    #[inline]
+    fn end(&mut self, side: Side, time: i64, ledger: &mut Ledger) {
+        let Some(body) = &mut self.body else { return };
+        if !body.ended[index(side)] && body.streams[index(side)].finished() {
+            body.ended[index(side)] = true;
+            self.settle_reader(true, ledger);
+            let Some(body) = &mut self.body else { return };
+            let mut out = scribe!(self, body, ledger);
+            body.reader.end(side, time, &mut out);
+        }
+    }
+
+    /// The connection is over.
+    fn end_all(&mut self, time: i64, by_client: bool, ledger: &mut Ledger) {
+        self.settle_held(i64::MAX, ledger);
+        self.settle_reader(true, ledger);
+        if let Some(body) = &mut self.body {
+            let mut out = scribe!(self, body, ledger);
+            for side in [Side::Client, Side::Server] {
+                if !body.ended[index(side)] {
+                    body.reader.end(side, time, &mut out);
+                }
+            }
+            out.close_all(time, by_client);
+        }
+        self.close(time, ledger);
+    }
+
+    fn close(&mut self, time: i64, ledger: &mut Ledger) {
+        if self.phase == Phase::Open {
+            ledger
+                .servers
+                .tally(self.parties.server, |tally| tally.part());
+        }
+        (self.phase, self.closed, self.body) = (Phase::Closed, time, None);
+    }
+
+    /// A second or more has passed since something was pending.
+    pub fn tick(&mut self, now: i64, ledger: &mut Ledger) -> Next {
+        match self.phase {
+            Phase::Closed if now.saturating_sub(self.closed) >= LINGER => return Next::Remove,
+            Phase::Closed => return Next::Watch,
+            Phase::Asking => return self.tick_attempt(now, ledger),
+            Phase::Answered | Phase::Open => {}
+        }
+        self.settle_held(now, ledger);
+        self.drain(now, ledger);
+        let Some(body) = &mut self.body else {
+            return if self.is_closed() {
+                Next::Watch
+            } else {
+                Next::Keep
+            };
+        };
+        let mut watch = !body.held.is_empty() || body.streams.iter().any(Stream::waits);
+        if let Some(since) = body
+            .queue
+            .answered_since()
+            .filter(|_| body.reader.is_opaque())
+        {
+            if now.saturating_sub(since) >= OPAQUE_IDLE {
+                scribe!(self, body, ledger).close_answered();
+            } else {
+                watch = true;
+            }
+        }
+        if watch {
+            Next::Watch
+        } else {
+            Next::Keep
+        }
+    }
+
+    /// Another connection takes these ports, or this one was silent for too long: what is open ends here.
+    pub fn supersede(&mut self, time: i64, ledger: &mut Ledger) {
+        match self.phase {
+            Phase::Asking => {
+                ledger
+                    .servers
+                    .tally(self.parties.server, |tally| tally.unanswered += 1);
+                self.fail(Status::Abandoned, time, ledger);
+                self.close(time, ledger);
+            }
+            Phase::Answered | Phase::Open => self.end_all(self.last, true, ledger),
+            Phase::Closed => {}
+        }
+    }
+
+    /// The recording ends: open attempts and exchanges are counted, not failed.
+    pub fn recording_ends(&mut self, now: i64, ledger: &mut Ledger) {
+        match self.phase {
+            Phase::Closed => return,
+            Phase::Asking => {
+                if self.tick_attempt(now, ledger) == Next::Watch && self.phase == Phase::Asking {
+                    ledger
+                        .servers
+                        .tally(self.parties.server, |tally| tally.attempts_unfinished += 1);
+                }
+                return;
+            }
+            Phase::Answered | Phase::Open => {}
+        }
+        self.settle_held(i64::MAX, ledger);
+        self.drain(now.saturating_add(PATIENCE), ledger);
+        self.settle_reader(true, ledger);
+        ledger.counts.connections_open += u64::from(!self.is_closed());
+        if let Some(body) = &mut self.body {
+            scribe!(self, body, ledger).close_recording();
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Who of the two is the server and what it speaks, for a connection whose SYN did not tell.
+
+use super::super::exchange::{Queue, Scribe};
+use super::super::ledger::Ledger;
+use super::super::reader::{other, Reader};
+use super::super::servers::Evidence;
+use super::{Connection, Phase, Roles};
+
+impl Connection {
+    /// Finds out who is the server and what it speaks, as far as that is not known.
+    pub(super) fn settle_reader(&mut self, forced: bool, ledger: &mut Ledger) {
+        let Some(body) = &mut self.body else { return };
+        let Reader::Listening(listening) = &mut body.reader else {
+            return;
+        };
+        if self.roles == Roles::Unknown {
+            let forced = forced || listening.heard_enough();
+            if !listening.heard_something() {
+                return;
+            }
+            let Some((server, evidence)) =
+                ledger.servers.orient(self.ends, listening.first(), forced)
+            else {
+                return;
+            };
+            if server == 0 {
+                listening.swap();
+                self.ends.swap(0, 1);
+                body.streams.swap(0, 1);
+                body.ended.swap(0, 1);
+                for held in &mut body.held {
+                    held.side = other(held.side);
+                }
+            }
+            self.roles = if evidence == Evidence::Guess {
+                Roles::Guessed
+            } else {
+                Roles::Certain
+            };
+            // Orientation by what is known of the endpoint proves nothing new about it.
+            let server = ledger.servers.find(
+                self.ends[1],
+                evidence.min(Evidence::Content),
+                &mut ledger.names,
+            );
+            self.serve(server, ledger);
+            ledger.servers.tally(server, |tally| {
+                tally.connections += 1;
+                tally.establish();
+            });
+        }
+        let Some(body) = &mut self.body else { return };
+        let known = ledger
+            .servers
+            .get(self.parties.server)
+            .and_then(|server| server.kind);
+        let midstream = self.attempt.is_none();
+        let mut out = scribe!(self, body, ledger);
+        let found = body
+            .reader
+            .settle(known, self.ends[1].port, midstream, forced, &mut out);
+        if let (Some(kind), Some(server)) = (found, ledger.servers.get(self.parties.server)) {
+            server.kind = Some(kind);
+        }
+    }
+
+    /// A SYN showed that the end taken for the client is a server.
+    pub fn swap_roles(&mut self, ledger: &mut Ledger) {
+        if self.phase != Phase::Open || self.roles != Roles::Guessed {
+            return;
+        }
+        if let Some(body) = &mut self.body {
+            let mut out = scribe!(self, body, ledger);
+            out.forget();
+            body.streams.swap(0, 1);
+            body.ended.swap(0, 1);
+            body.reader = Reader::new();
+            body.queue = Queue::default();
+        }
+        ledger.counts.roles_corrected += 1;
+        ledger.servers.tally(self.parties.server, |tally| {
+            tally.connections = tally.connections.saturating_sub(1);
+            tally.part();
+        });
+        self.ends.swap(0, 1);
+        self.roles = Roles::Certain;
+        let server = ledger
+            .servers
+            .find(self.ends[1], Evidence::Guess, &mut ledger.names);
+        self.serve(server, ledger);
+        ledger.servers.tally(server, |tally| {
+            tally.connections += 1;
+            tally.establish();
+        });
+        self.settle_reader(false, ledger);
+    }
+}

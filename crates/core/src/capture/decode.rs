@@ -1,0 +1,357 @@
+//! Captures in, tables and a report out.
+//!
+//! # Options (JSON)
+//!
+//! | field | meaning |
+//! |---|---|
+//! | `servers` | object, name → `"ip:port"` (or a list of them): who is a server and what it is called; wins over all evidence |
+//! | `protocols` | object, port → `"http"`, `"ajp"`, `"mysql"`, `"postgres"`, `"redis"`, `"opaque"`: what servers on that port speak |
+//! | `interactions` | rules that name interactions: list of `{"match": expression, "name": text}`, or an object expression → name; see [`super::names`] |
+//! | `clock_offsets` | list in the order of the captures, ns to add to each one's clock; null: find it out |
+//! | `hosts`, `ports` | lists; only connections with one of these addresses and one of these ports are read (empty: all) |
+//!
+//! # Report (JSON)
+//!
+//! | field | meaning |
+//! |---|---|
+//! | `files` | per capture: see [`super::report::FileReport`] (packets, bytes, losses, clock offset) |
+//! | `begin`, `end` | first and last packet, ns since the Unix epoch; null without packets |
+//! | `servers` | per server: `name`, `address`, `host`, `protocol` (null: unknown), `evidence` (how it is known to be one), `connections` (established), `attempts`, `syn_repeats` (lost SYNs), `synack_repeats`, `data_drops` (losses right after the SYN), `refused`, `unanswered`, `attempts_unfinished`, `visits`, `visits_max` (at once), `established_max`, `visits_unfinished` (open at the end), `unreadable` (bytes by reason), `opaque` (connections read by change of direction, by reason) |
+//! | `calls` | per calling host and server: `host`, `callers` (servers on that host), `server`, `visits` |
+//! | `hosts` | addresses seen as callers or servers |
+//! | `counts` | see [`super::ledger::Counts`] |
+//! | `graph` | see [`crate::callgraph::report::Report`] |
+//! | `visits`, `requests`, `events` | rows written |
+//! | `incomplete` | visits left out because something essential of them is not known |
+//! | `notes` | sentences for a person |
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+use super::flow::Flow;
+use super::ledger::{Counts, Ledger};
+use super::merge::{segments, SourceOptions};
+use super::names::{Namer, Rule};
+use super::report::{FileReport, SourceReport};
+use super::servers::{Evidence, Servers, Tally};
+use super::wire::Kind;
+use super::{Endpoint, Segment};
+use crate::callgraph::{self, CallGraph};
+use crate::error::{Error, Result};
+use crate::record::rows::Event;
+use crate::record::tables::{EventWriter, TablesSink};
+use crate::record::VisitSink;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    pub servers: BTreeMap<String, Addresses>,
+    pub protocols: BTreeMap<u16, String>,
+    pub interactions: Interactions,
+    pub clock_offsets: Vec<Option<i64>>,
+    pub hosts: Vec<IpAddr>,
+    pub ports: Vec<u16>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Addresses {
+    One(String),
+    Many(Vec<String>),
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Interactions {
+    /// In this order.
+    Listed(Vec<Rule>),
+    /// Expression → name, in the order of the alphabet.
+    Mapped(BTreeMap<String, String>),
+}
+
+impl Default for Interactions {
+    fn default() -> Self {
+        Interactions::Listed(Vec::new())
+    }
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    pub files: Vec<FileReport>,
+    pub begin: Option<i64>,
+    pub end: Option<i64>,
+    pub servers: Vec<ServerReport>,
+    pub calls: Vec<CallReport>,
+    pub hosts: Vec<String>,
+    pub counts: Counts,
+    pub graph: callgraph::report::Report,
+    pub visits: u64,
+    pub requests: u64,
+    pub events: u64,
+    pub incomplete: u64,
+    pub notes: Vec<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct ServerReport {
+    pub name: String,
+    pub address: String,
+    pub host: String,
+    pub protocol: Option<&'static str>,
+    pub evidence: &'static str,
+    #[serde(flatten)]
+    pub tally: Tally,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct CallReport {
+    pub host: String,
+    pub callers: Vec<String>,
+    pub server: String,
+    pub visits: u64,
+}
+
+/// Decodes `paths` ("-" alone is standard input) into `out`/{visits,requests,events}.parquet.
+pub fn decode(
+    paths: &[PathBuf],
+    out: &Path,
+    options: &Options,
+    progress: &mut dyn FnMut(u64, u64) -> Result<()>,
+) -> Result<Report> {
+    let mut graph = CallGraph::new(TablesSink::create(out)?);
+    let mut events = EventWriter::create(out)?;
+    let (flow, sources) = follow(paths, options, progress, &mut graph, &mut events)?;
+    graph.finish(&flow.ledger.names)?;
+    let written = events.finish(&flow.ledger.names)?;
+    let mut report = tell(&flow.ledger, sources);
+    report.graph = graph.report(&flow.ledger.names);
+    let tables = graph.next();
+    (report.visits, report.requests, report.events) = (tables.visits(), tables.requests(), written);
+    report.incomplete = tables.incomplete();
+    Ok(report)
+}
+
+/// Reads every segment and hands on what follows from it.
+fn follow(
+    paths: &[PathBuf],
+    options: &Options,
+    progress: &mut dyn FnMut(u64, u64) -> Result<()>,
+    visits: &mut impl VisitSink,
+    events: &mut EventWriter,
+) -> Result<(Flow, SourceReport)> {
+    let mut flow = Flow::new(Ledger::new(servers(options)?, namer(options)?));
+    let source = SourceOptions {
+        offsets: options.clock_offsets.clone(),
+    };
+    let wanted = Wanted::new(options);
+    let sources = segments(paths, &source, progress, |segment| {
+        if !wanted.all && !wanted.holds(segment) {
+            return Ok(());
+        }
+        flow.segment(segment);
+        hand_on(&mut flow.ledger, visits, events)
+    })?;
+    flow.finish();
+    hand_on(&mut flow.ledger, visits, events)?;
+    Ok((flow, sources))
+}
+
+#[inline]
+fn hand_on(
+    ledger: &mut Ledger,
+    visits: &mut impl VisitSink,
+    events: &mut EventWriter,
+) -> Result<()> {
+    for drop in ledger.drops.drain(..) {
+        let kind = if drop.data { "data_drop" } else { "drop" };
+        let event = Event {
+            place: drop.server,
+            kind,
+            begin: drop.loss.begin,
+            end: drop.loss.end,
+            detail: None,
+        };
+        events.push(event, &ledger.names)?;
+    }
+    for visit in ledger.visits.drain(..) {
+        visits.push(visit, &ledger.names)?;
+    }
+    Ok(())
+}
+
+/// Which connections the user wants.
+struct Wanted<'a> {
+    options: &'a Options,
+    all: bool,
+}
+
+impl Wanted<'_> {
+    fn new(options: &Options) -> Wanted<'_> {
+        Wanted {
+            options,
+            all: options.hosts.is_empty() && options.ports.is_empty(),
+        }
+    }
+
+    fn holds(&self, segment: &Segment<'_>) -> bool {
+        let ends = [segment.from, segment.to];
+        let Options { hosts, ports, .. } = self.options;
+        (hosts.is_empty() || ends.iter().any(|end| hosts.contains(&end.ip)))
+            && (ports.is_empty() || ends.iter().any(|end| ports.contains(&end.port)))
+    }
+}
+
+fn namer(options: &Options) -> Result<Namer> {
+    match &options.interactions {
+        Interactions::Listed(rules) => Namer::new(rules),
+        Interactions::Mapped(map) => {
+            let rule = |(matches, name): (&String, &String)| Rule {
+                matches: matches.clone(),
+                name: name.clone(),
+            };
+            Namer::new(&map.iter().map(rule).collect::<Vec<_>>())
+        }
+    }
+}
+
+fn servers(options: &Options) -> Result<Servers> {
+    let mut named: FxHashMap<Endpoint, String> = FxHashMap::default();
+    for (name, addresses) in &options.servers {
+        let addresses = match addresses {
+            Addresses::One(one) => std::slice::from_ref(one),
+            Addresses::Many(many) => many,
+        };
+        for address in addresses {
+            let parsed: SocketAddr = address.parse().map_err(|_| {
+                Error::Options(format!(
+                    "server {name}={address}: the address must be ip:port"
+                ))
+            })?;
+            let endpoint = Endpoint {
+                ip: parsed.ip(),
+                port: parsed.port(),
+            };
+            if let Some(other) = named
+                .insert(endpoint, name.clone())
+                .filter(|other| other != name)
+            {
+                return Err(Error::Options(format!(
+                    "{address} is called both {other} and {name}; give it one name"
+                )));
+            }
+        }
+    }
+    let mut hints = FxHashMap::default();
+    for (&port, protocol) in &options.protocols {
+        hints.insert(port, kind(protocol)?);
+    }
+    Ok(Servers::new(named, hints))
+}
+
+const KINDS: [(Kind, &str); 6] = [
+    (Kind::Http, "http"),
+    (Kind::Ajp, "ajp"),
+    (Kind::MySql, "mysql"),
+    (Kind::Postgres, "postgres"),
+    (Kind::Redis, "redis"),
+    (Kind::Opaque, "opaque"),
+];
+
+fn kind(name: &str) -> Result<Kind> {
+    let known = KINDS.iter().find(|(_, known)| *known == name);
+    known.map(|(kind, _)| *kind).ok_or_else(|| {
+        let all = KINDS.map(|(_, name)| name).join(", ");
+        Error::Options(format!("protocol {name} is none of {all}"))
+    })
+}
+
+fn tell(ledger: &Ledger, sources: SourceReport) -> Report {
+    let names = &ledger.names;
+    let host = |index: u32| names.hosts.get(index as usize).cloned().unwrap_or_default();
+    let used = |tally: &Tally| tally.attempts + tally.connections + tally.visits > 0;
+    let servers = ledger
+        .servers
+        .all()
+        .iter()
+        .zip(&names.servers)
+        .filter(|(server, _)| used(&server.tally));
+    let servers: Vec<ServerReport> = servers
+        .map(|(server, name)| ServerReport {
+            name: name.clone(),
+            address: server.endpoint.to_string(),
+            host: host(server.host),
+            protocol: KINDS
+                .iter()
+                .find(|(kind, _)| Some(*kind) == server.kind)
+                .map(|(_, name)| *name),
+            evidence: match server.evidence {
+                Evidence::Named => "named",
+                Evidence::Syn => "syn",
+                Evidence::Content => "content",
+                Evidence::Guess => "guess",
+            },
+            tally: server.tally.clone(),
+        })
+        .collect();
+    let mut calls: Vec<CallReport> = ledger
+        .calls
+        .iter()
+        .map(|(&(caller, server), &visits)| CallReport {
+            host: host(caller),
+            callers: servers
+                .iter()
+                .filter(|s| s.host == host(caller))
+                .map(|s| s.name.clone())
+                .collect(),
+            server: names
+                .servers
+                .get(server as usize)
+                .cloned()
+                .unwrap_or_default(),
+            visits,
+        })
+        .collect();
+    calls.sort_by(|a, b| (&a.server, &a.host).cmp(&(&b.server, &b.host)));
+    Report {
+        begin: sources.files.iter().filter_map(|file| file.begin).min(),
+        end: sources.files.iter().filter_map(|file| file.end).max(),
+        notes: notes(&ledger.counts, &servers),
+        files: sources.files,
+        servers,
+        calls,
+        hosts: names.hosts.clone(),
+        counts: ledger.counts.clone(),
+        ..Report::default()
+    }
+}
+
+fn notes(counts: &Counts, servers: &[ServerReport]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if counts.copies > 0 {
+        let copies = counts.copies;
+        notes.push(format!(
+            "{copies} packets are in the captures more than once; the earliest of each was used"
+        ));
+    }
+    if counts.roles_corrected > 0 {
+        let n = counts.roles_corrected;
+        notes.push(format!(
+            "{n} connections that were open before the recording were first read with client and server exchanged; \
+             visits before the correction are under the wrong server"
+        ));
+    }
+    for server in servers
+        .iter()
+        .filter(|server| server.evidence == "guess" && server.tally.connections > 0)
+    {
+        let name = &server.name;
+        notes.push(format!(
+            "that {name} is a server is a guess from ports and peers: its connections were open before the recording"
+        ));
+    }
+    notes
+}

@@ -1,0 +1,260 @@
+//! Bytes in order, holes, roles and ends.
+
+use super::*;
+
+#[test]
+fn bytes_out_of_order_are_read_in_order() {
+    let mut talk = Talk::new();
+    talk.open(0)
+        .up(MS, 1001, 5001, "hello")
+        .down(3 * MS, 5006, 1006, "56789")
+        .down(2 * MS, 5001, 1006, "01234");
+    let flow = talk.flow();
+    let visit = only_visit(&flow);
+    assert_eq!(
+        (
+            visit.bytes_out,
+            visit.first_byte,
+            visit.departure,
+            flow.ledger.counts.gaps
+        ),
+        (10, 2 * MS, 3 * MS, 0)
+    );
+}
+
+#[test]
+fn overlapping_bytes_count_once() {
+    let mut talk = Talk::new();
+    talk.open(0)
+        .up(MS, 1001, 5001, "hello")
+        .down(2 * MS, 5001, 1006, "0123456")
+        .down(3 * MS, 5005, 1006, "456789");
+    assert_eq!(only_visit(&talk.flow()).bytes_out, 10);
+}
+
+#[test]
+fn a_hole_that_was_acknowledged_is_the_captures() {
+    let mut talk = Talk::new();
+    talk.open(0)
+        .up(MS, 1001, 5001, "hello")
+        .down(2 * MS, 5006, 1006, "56789");
+    talk.packet(2 * MS + 50 * US, true, ACK, 1006, 5011, "")
+        .packet(10 * MS, true, ACK, 1006, 5011, "");
+    let flow = talk.flow();
+    assert_eq!(
+        (flow.ledger.counts.gaps, flow.ledger.counts.gap_bytes),
+        (1, 5)
+    );
+    assert_eq!(only_visit(&flow).departure, 2 * MS);
+}
+
+#[test]
+fn a_hole_filled_by_a_retransmission_is_none() {
+    let mut talk = Talk::new();
+    talk.open(0)
+        .up(MS, 1001, 5001, "hello")
+        .down(2 * MS, 5006, 1006, "56789");
+    talk.packet(2 * MS + 50 * US, true, ACK, 1006, 5001, "")
+        .down(300 * MS, 5001, 1006, "01234");
+    let flow = talk.flow();
+    assert_eq!(
+        (flow.ledger.counts.gaps, only_visit(&flow).bytes_out),
+        (0, 10)
+    );
+    assert_eq!(only_visit(&flow).departure, 300 * MS);
+}
+
+#[test]
+fn an_answer_seen_after_the_next_request_by_a_reordering_capture_is_not_lost() {
+    let mut talk = Talk::new();
+    talk.open(0)
+        .up(MS, 1001, 5001, "hello")
+        .up(2 * MS, 1006, 5011, "again")
+        .down(2 * MS + 20 * US, 5001, 1006, "0123456789");
+    let flow = talk.down(4 * MS, 5011, 1011, "ok").flow();
+    assert_eq!(flow.ledger.counts.gaps, 0);
+    assert_eq!(
+        flow.ledger
+            .visits
+            .iter()
+            .map(|v| v.bytes_out)
+            .collect::<Vec<_>>(),
+        [10, 2]
+    );
+}
+
+#[test]
+fn a_response_in_a_hole_ends_its_exchange_with_status_unknown_or_by_its_length() {
+    let mut talk = Talk::new();
+    talk.open(0)
+        .up(MS, 1001, 5001, "hello")
+        .up(20 * MS, 1006, 5011, "again")
+        .down(24 * MS, 5011, 1011, "ok");
+    let flow = talk.flow();
+    assert_eq!(flow.ledger.counts.gap_bytes, 10);
+    assert_eq!(flow.ledger.visits.len(), 2);
+    assert_eq!(flow.ledger.visits[0].departure, 20 * MS);
+    assert_eq!(flow.ledger.visits[1].departure, 24 * MS);
+}
+
+#[test]
+fn what_came_behind_a_hole_is_read_when_an_answer_shows_that_the_hole_stays() {
+    let mut talk = Talk::new();
+    talk.open(0)
+        .exchange(MS)
+        // One exchange is missing on both sides; the next is whole, and its answer comes in two parts.
+        .up(100 * MS, 1016, 5021, "third")
+        .down(130 * MS, 5021, 1021, "answer")
+        .up(300 * MS, 1021, 5027, "fourth")
+        .down(310 * MS, 5027, 1027, "last");
+    let flow = talk.flow();
+    assert_eq!(
+        (flow.ledger.counts.gaps, flow.ledger.counts.gap_bytes),
+        (2, 20)
+    );
+    let visits = flow.ledger.visits.iter();
+    assert_eq!(
+        visits
+            .map(|v| (v.sent / MS, v.departure / MS, v.bytes_out))
+            .collect::<Vec<_>>()[1..],
+        [(100, 130, 6), (300, 310, 4)]
+    );
+}
+
+#[test]
+fn keep_alive_probes_are_neither_requests_nor_losses() {
+    let mut talk = Talk::new();
+    talk.open(0).exchange(MS).up(5 * S, 1005, 5011, "o").packet(
+        5 * S + US,
+        false,
+        ACK,
+        5011,
+        1006,
+        "",
+    );
+    let flow = talk.up(10 * S, 1005, 5011, "o").flow();
+    assert_eq!(
+        (flow.ledger.visits.len(), flow.ledger.counts.retransmissions),
+        (1, 0)
+    );
+}
+
+#[test]
+fn a_connection_open_before_the_recording_is_read_by_who_is_known_as_a_server() {
+    let mut talk = Talk::new();
+    talk.client = "10.0.0.1:40001";
+    talk.open(0).exchange(MS).close(3 * MS);
+    let mut pool = Talk::new();
+    pool.down(5 * MS, 5001, 1001, "tail of an answer")
+        .exchange(10 * MS);
+    pool.packets[2].seq = 5018;
+    pool.packets[1].ack = 5018;
+    let flow = flow(&[talk.packets, pool.packets].concat());
+    assert_eq!(flow.ledger.names.servers, [SERVER]);
+    let visit = flow.ledger.visits[1].clone();
+    assert_eq!(
+        (visit.sent, visit.arrival, visit.departure),
+        (10 * MS, 10 * MS, 11 * MS)
+    );
+    assert_eq!(flow.ledger.counts.connections_midstream, 1);
+}
+
+#[test]
+fn a_wrong_guess_is_taken_back_when_a_syn_shows_the_server() {
+    // 40000 is the server here; the lower port is its client's.
+    let pool = |n: u32, at: i64| {
+        [
+            tcp("10.0.0.2:3000", "10.0.0.1:40000")
+                .at(at)
+                .payload("question")
+                .seq(1 + n * 8),
+            tcp("10.0.0.1:40000", "10.0.0.2:3000")
+                .at(at + MS)
+                .payload("answer")
+                .seq(1 + n * 6),
+        ]
+    };
+    let mut all: Vec<Tcp> = (0..3).flat_map(|n| pool(n, i64::from(n) * S)).collect();
+    let mut talk = Talk::new();
+    (talk.client, talk.server) = ("10.0.0.9:50000", "10.0.0.1:40000");
+    talk.open(4 * S).exchange(4 * S + MS);
+    all.extend(talk.packets);
+    all.extend((3..6).flat_map(|n| pool(n, i64::from(n + 2) * S)));
+    let flow = flow(&all);
+    assert_eq!(flow.ledger.counts.roles_corrected, 1);
+    let servers = &flow.ledger.names.servers;
+    let last = flow
+        .ledger
+        .visits
+        .iter()
+        .find(|visit| visit.sent == 7 * S)
+        .unwrap();
+    assert_eq!(servers[last.server as usize], "10.0.0.1:40000");
+}
+
+#[test]
+fn what_is_open_at_the_end_is_counted_and_not_failed() {
+    let mut talk = Talk::new();
+    talk.open(0).up(MS, 1001, 5001, "hello");
+    let flow = talk.flow();
+    assert_eq!(
+        (flow.ledger.visits.len(), tally(&flow).visits_unfinished),
+        (0, 1)
+    );
+}
+
+#[test]
+fn a_reset_in_the_middle_ends_the_exchange() {
+    let mut talk = Talk::new();
+    talk.open(0)
+        .up(MS, 1001, 5001, "hello")
+        .packet(2 * MS, false, ACK, 5001, 1006, "");
+    let flow = talk.packet(5 * MS, false, RST, 5001, 0, "").flow();
+    let visit = only_visit(&flow);
+    assert_eq!(
+        (
+            visit.served,
+            visit.departure,
+            status(&flow, &visit).as_str()
+        ),
+        (true, 5 * MS, "reset")
+    );
+}
+
+#[test]
+fn a_fin_captured_before_the_last_bytes_ends_after_them() {
+    let mut talk = Talk::new();
+    talk.open(0)
+        .up(MS, 1001, 5001, "hello")
+        .down(2 * MS, 5001, 1006, "01234");
+    talk.packet(3 * MS, false, ACK | FIN, 5011, 1006, "")
+        .down(3 * MS + US, 5006, 1006, "56789");
+    let flow = talk.packet(4 * MS, true, ACK | FIN, 1006, 5012, "").flow();
+    assert_eq!(
+        (only_visit(&flow).bytes_out, flow.ledger.counts.gaps),
+        (10, 0)
+    );
+    assert_eq!(tally(&flow).established_now, 0);
+}
+
+#[test]
+fn a_syn_flood_does_not_grow_without_bound() {
+    let syns = |i: u32| {
+        tcp(
+            &format!("10.{}.{}.{}:1000", i >> 16, (i >> 8) & 255, i & 255),
+            SERVER,
+        )
+        .at(i64::from(i))
+        .flags(SYN)
+    };
+    let mut flow = Flow::new(Ledger::new(Servers::default(), Namer::default()));
+    for i in 0..200_000 {
+        flow.segment(&syns(i).segment());
+    }
+    flow.finish();
+    assert_eq!(
+        flow.ledger.counts.segments_unfollowed + flow.ledger.counts.connections,
+        200_000
+    );
+    assert!(flow.ledger.counts.connections < 140_000);
+}

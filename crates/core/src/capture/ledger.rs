@@ -1,0 +1,149 @@
+//! What all connections share and write into: names, servers, finished visits, drops, and the counts of the report.
+
+use std::net::IpAddr;
+
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::attempt::Loss;
+use super::names::Namer;
+use super::servers::Servers;
+use super::wire::{self, Outcome, Raw};
+use crate::record::{Names, Visit};
+
+/// What became of a visit, as the tables spell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Status {
+    Ok,
+    Http(u16),
+    Error(u32),
+    /// The connection was refused.
+    Refused,
+    /// No SYN of the sender's whole schedule was answered.
+    Timeout,
+    /// The connection was reset or closed before the response was whole.
+    Reset,
+    /// The client gave up.
+    Abandoned,
+    /// The response fell into a hole of the capture: it ended by `departure` at the latest, nobody knows how.
+    Unknown,
+}
+
+impl Status {
+    pub fn of(outcome: Outcome) -> Status {
+        match outcome {
+            Outcome::Ok => Status::Ok,
+            Outcome::Http(code) => Status::Http(code),
+            Outcome::Error(number) => Status::Error(number),
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            Status::Ok => "ok".to_owned(),
+            Status::Http(code) => code.to_string(),
+            Status::Error(number) => format!("error-{}", wire::error_name(number)),
+            Status::Refused => "refused".to_owned(),
+            Status::Timeout => "timeout".to_owned(),
+            Status::Reset => "reset".to_owned(),
+            Status::Abandoned => "abandoned".to_owned(),
+            Status::Unknown => "unknown".to_owned(),
+        }
+    }
+}
+
+/// A lost packet that delayed a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drop {
+    pub server: u32,
+    /// False: a SYN. True: the second mode.
+    pub data: bool,
+    pub loss: Loss,
+}
+
+/// Counts of the whole recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    pub connections: u64,
+    /// Connections that were open before the recording began, or whose opening was not captured.
+    pub connections_midstream: u64,
+    /// Packets that were in the capture more than once.
+    pub copies: u64,
+    /// Segments sent again, other than SYN and SYN-ACK.
+    pub retransmissions: u64,
+    /// Holes of the capture, and the bytes missing in them.
+    pub gaps: u64,
+    pub gap_bytes: u64,
+    /// Segments of connections that could not be followed because too many were open.
+    pub segments_unfollowed: u64,
+    /// Connections given up while open because too many were, or because they were silent too long.
+    pub connections_evicted: u64,
+    /// Connections that were first read with client and server the wrong way round.
+    pub roles_corrected: u64,
+    /// Requests of which more were open on one connection than can be.
+    pub requests_lost: u64,
+    /// Exchanges whose response fell into a hole of the capture (status "unknown").
+    pub responses_unseen: u64,
+    /// Connection attempts of which nobody knows how they ended, at the end of the recording.
+    pub connections_open: u64,
+}
+
+#[derive(Default)]
+pub struct Ledger {
+    pub names: Names,
+    pub servers: Servers,
+    pub visits: Vec<Visit>,
+    pub drops: Vec<Drop>,
+    pub counts: Counts,
+    /// Visits by (calling host, server).
+    pub calls: FxHashMap<(u32, u32), u64>,
+    statuses: FxHashMap<Status, u32>,
+    namer: Namer,
+    visits_made: u64,
+    connections_made: u32,
+}
+
+impl Ledger {
+    pub fn new(servers: Servers, namer: Namer) -> Ledger {
+        Ledger {
+            servers,
+            namer,
+            ..Ledger::default()
+        }
+    }
+
+    pub fn status(&mut self, status: Status) -> u32 {
+        *self.statuses.entry(status).or_insert_with(|| {
+            self.names.statuses.push(status.text());
+            self.names.statuses.len() as u32 - 1
+        })
+    }
+
+    pub fn interaction(&mut self, raw: Raw<'_>) -> u32 {
+        self.namer.name(raw, &mut self.names.interactions)
+    }
+
+    pub fn host(&mut self, ip: IpAddr) -> u32 {
+        self.servers.host(ip, &mut self.names)
+    }
+
+    pub fn next_connection(&mut self) -> u32 {
+        self.connections_made = self.connections_made.saturating_add(1);
+        self.connections_made
+    }
+
+    pub fn lost(&mut self, server: u32, data: bool, loss: Loss) {
+        self.drops.push(Drop { server, data, loss });
+    }
+
+    /// Takes a visit that lacks nothing but its id.
+    pub fn push(&mut self, mut visit: Visit) {
+        self.visits_made += 1;
+        visit.visit = self.visits_made;
+        if visit.served {
+            *self.calls.entry((visit.caller, visit.server)).or_insert(0) += 1;
+            self.servers.tally(visit.server, |tally| tally.visits += 1);
+        }
+        self.visits.push(visit);
+    }
+}

@@ -1,0 +1,85 @@
+//! From packets to visits.
+//!
+//! ```text
+//! source   a file, gzip, zstd or standard input → bytes
+//! pcap/pcapng  bytes → packets          link  packet → segment
+//! merge    several captures → segments in the order of time      clocks  what their clocks differ by
+//! flow     segments → connections: attempts, drops, bytes in order without copies
+//! wire     bytes of a connection → exchanges (one file a protocol)
+//! decode   all of it, into a VisitSink
+//! ```
+
+mod attempt;
+mod clocks;
+mod connection;
+mod copies;
+pub mod decode;
+mod exchange;
+mod file;
+pub mod flow;
+#[cfg(test)]
+mod flow_tests;
+pub mod ledger;
+mod link;
+pub mod merge;
+pub mod names;
+mod packet;
+mod pcap;
+mod pcapng;
+mod reader;
+#[cfg(test)]
+mod recorded_tests;
+pub mod report;
+pub mod servers;
+mod source;
+mod stream;
+#[cfg(test)]
+pub(crate) mod testing;
+pub mod wire;
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+/// TCP flags as on the wire.
+pub const FIN: u8 = 0x01;
+pub const SYN: u8 = 0x02;
+pub const RST: u8 = 0x04;
+pub const PSH: u8 = 0x08;
+pub const ACK: u8 = 0x10;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Endpoint {
+    pub ip: IpAddr,
+    pub port: u16,
+}
+
+/// One TCP segment as captured.
+#[derive(Clone, Debug)]
+pub struct Segment<'a> {
+    /// Nanoseconds since the Unix epoch, on the clock of the first capture.
+    pub time: i64,
+    pub from: Endpoint,
+    pub to: Endpoint,
+    pub seq: u32,
+    pub ack: u32,
+    pub flags: u8,
+    pub window: u16,
+    /// TSval of the TCP timestamp option, when the option is there and was captured: equal in a copy of a packet,
+    /// (nearly always) different in a retransmission.
+    pub ts_val: Option<u32>,
+    /// IPv4 identification; None on IPv6.
+    pub ip_id: Option<u16>,
+    /// Payload length on the wire, from the IP and TCP headers.
+    pub len: u32,
+    /// The captured part of the payload: `payload.len() <= len` (snap length).
+    pub payload: &'a [u8],
+    /// Which of the captures, counted from 0, and which of its interfaces.
+    pub file: u16,
+    pub interface: u16,
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        SocketAddr::new(self.ip, self.port).fmt(f)
+    }
+}

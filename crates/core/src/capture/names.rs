@@ -1,0 +1,173 @@
+//! Names of interactions: few, readable, and the same for requests that do the same work.
+//!
+//! By default an HTTP request is its method and path with ids taken out ([`path`]), SQL its command and first table
+//! ([`sql`]), anything else the command of its protocol. Rules of the user come first; each is a regular expression on
+//! the raw text (`GET /x?y=z`, the SQL as sent, `PING`) and the name that replaces it, where `$1` stands for a group.
+
+mod path;
+mod sql;
+#[cfg(test)]
+mod tests;
+
+use super::wire::Raw;
+use crate::error::{Error, Result};
+use crate::record::NO_NAME;
+use regex::bytes::{Regex, RegexBuilder};
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+use std::hash::Hasher;
+
+/// So many names a person can still tell apart in a table; what comes after is summed up.
+pub const NAMES_MAX: usize = 10_000;
+const OTHER: &str = "(other)";
+/// Longer names are cut.
+const NAME_MAX: usize = 200;
+/// Raw texts remembered with their name: at most 16 MiB, forgotten together when full. Longer texts are named anew.
+const CACHE_MAX: usize = 1 << 16;
+const CACHED_TEXT_MAX: usize = 256;
+/// A user's expression may not grow beyond this when compiled (the regex crate's own default is ten times as much).
+const REGEX_BYTES_MAX: usize = 1 << 20;
+
+/// What to call the requests whose raw text matches.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    #[serde(rename = "match")]
+    pub matches: String,
+    pub name: String,
+}
+
+/// Turns what was found on the wire into an index of the table of interactions.
+#[derive(Debug, Default)]
+pub struct Namer {
+    rules: Vec<(Regex, String)>,
+    ids: FxHashMap<String, u32>,
+    cache: FxHashMap<u64, Cached>,
+}
+
+#[derive(Debug)]
+struct Cached {
+    text: Text<Box<[u8]>>,
+    id: u32,
+}
+
+/// The kind of a raw text and its two parts (the first is empty unless it is HTTP).
+type Text<T> = (u8, T, T);
+
+impl Namer {
+    pub fn new(rules: &[Rule]) -> Result<Namer> {
+        let compile = |rule: &Rule| {
+            let regex = RegexBuilder::new(&rule.matches)
+                .size_limit(REGEX_BYTES_MAX)
+                .build();
+            let regex = regex
+                .map_err(|e| Error::Options(format!("names: match {:?}: {e}", rule.matches)))?;
+            Ok((regex, rule.name.clone()))
+        };
+        let rules = rules.iter().map(compile).collect::<Result<_>>()?;
+        Ok(Namer {
+            rules,
+            ..Namer::default()
+        })
+    }
+
+    /// The index of a name in `interactions`, which grows by the name if it is new.
+    pub fn name(&mut self, raw: Raw<'_>, interactions: &mut Vec<String>) -> u32 {
+        let text = match raw {
+            // Without rules the query does not matter: one entry for all of them.
+            Raw::Http { method, target } if self.rules.is_empty() => {
+                (b'h', method, super::wire::path_of(target))
+            }
+            Raw::Http { method, target } => (b'h', method, target),
+            Raw::Sql(sql) => (b's', &b""[..], sql),
+            Raw::Command(command) => (b'c', &b""[..], command.as_bytes()),
+            Raw::Unknown => return NO_NAME,
+        };
+        let hash = hash(text);
+        if let Some(cached) = self.cache.get(&hash) {
+            if (cached.text.0, &*cached.text.1, &*cached.text.2) == text {
+                return cached.id;
+            }
+        }
+        let name = self.compose(text);
+        let id = self.intern(name, interactions);
+        if text.1.len() + text.2.len() <= CACHED_TEXT_MAX {
+            if self.cache.len() >= CACHE_MAX {
+                self.cache.clear();
+            }
+            self.cache.insert(
+                hash,
+                Cached {
+                    text: (text.0, text.1.into(), text.2.into()),
+                    id,
+                },
+            );
+        }
+        id
+    }
+
+    fn compose(&self, (kind, first, second): Text<&[u8]>) -> String {
+        let name = self
+            .by_rule(kind, first, second)
+            .unwrap_or_else(|| match kind {
+                b'h' => path::name(first, second),
+                b's' => sql::name(second),
+                _ => String::from_utf8_lossy(second).into_owned(),
+            });
+        shorten(name)
+    }
+
+    fn by_rule(&self, kind: u8, first: &[u8], second: &[u8]) -> Option<String> {
+        if self.rules.is_empty() {
+            return None;
+        }
+        let joined;
+        let text = match kind {
+            b'h' => {
+                joined = [first, b" ", second].concat();
+                &joined[..]
+            }
+            _ => second,
+        };
+        let (captures, name) = self
+            .rules
+            .iter()
+            .find_map(|(regex, name)| Some((regex.captures(text)?, name)))?;
+        let mut expanded = Vec::new();
+        captures.expand(name.as_bytes(), &mut expanded);
+        Some(String::from_utf8_lossy(&expanded).into_owned())
+    }
+
+    fn intern(&mut self, name: String, interactions: &mut Vec<String>) -> u32 {
+        if let Some(&id) = self.ids.get(&name) {
+            return id;
+        }
+        if self.ids.len() >= NAMES_MAX && name != OTHER {
+            return self.intern(OTHER.to_string(), interactions);
+        }
+        let id = u32::try_from(interactions.len()).unwrap_or(NO_NAME);
+        interactions.push(name.clone());
+        self.ids.insert(name, id);
+        id
+    }
+}
+
+fn hash((kind, first, second): Text<&[u8]>) -> u64 {
+    let mut hasher = rustc_hash::FxHasher::default();
+    hasher.write_u8(kind);
+    hasher.write(first);
+    hasher.write(second);
+    hasher.finish()
+}
+
+fn shorten(mut name: String) -> String {
+    if name.len() > NAME_MAX {
+        let end = (0..=NAME_MAX - '…'.len_utf8())
+            .rev()
+            .find(|&i| name.is_char_boundary(i))
+            .unwrap_or(0);
+        name.truncate(end);
+        name.push('…');
+    }
+    name
+}

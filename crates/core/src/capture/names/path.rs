@@ -1,0 +1,124 @@
+//! `GET /stories/{id}`: a path with what differs from request to request taken out.
+//!
+//! - The query, the fragment and parameters after `;` are dropped.
+//! - A segment that is a number, a date, a UUID, long hexadecimal or looks drawn at random becomes `{id}`; before an
+//!   extension too: `/story/17.html` is `/story/{id}.html`.
+//! - A static file is its folder and its extension, `/img/*.png`: such files are many, and cost the same.
+//!
+//! Nothing is percent-decoded.
+
+use crate::capture::wire::path_of;
+
+/// Files that servers send as they are.
+const STATIC: [&str; 24] = [
+    "css", "js", "mjs", "map", "png", "jpg", "jpeg", "gif", "ico", "svg", "webp", "avif", "woff",
+    "woff2", "ttf", "otf", "eot", "mp4", "webm", "mp3", "pdf", "wasm", "gz", "zip",
+];
+/// Deeper paths are cut: rewritten or generated ones, not routes.
+const SEGMENTS_MAX: usize = 12;
+
+pub fn name(method: &[u8], target: &[u8]) -> String {
+    let mut name = String::from_utf8_lossy(method).into_owned();
+    if method == b"CONNECT" {
+        return name;
+    }
+    let path = path_of(target);
+    name.push(' ');
+    if !path.starts_with(b"/") {
+        name.push_str(&String::from_utf8_lossy(path));
+        return name;
+    }
+    let mut segments = path[1..].split(|&b| b == b'/').peekable();
+    let mut count = 0;
+    while let Some(segment) = segments.next() {
+        name.push('/');
+        if count == SEGMENTS_MAX {
+            name.push('…');
+            break;
+        }
+        count += 1;
+        let segment = segment.split(|&b| b == b';').next().unwrap_or(b"");
+        push_segment(
+            &mut name,
+            &String::from_utf8_lossy(segment),
+            segments.peek().is_none(),
+        );
+    }
+    name
+}
+
+fn push_segment(name: &mut String, segment: &str, last: bool) {
+    let (stem, extension) = match segment.rsplit_once('.') {
+        Some((stem, extension)) if last && !stem.is_empty() => (stem, Some(extension)),
+        _ => (segment, None),
+    };
+    match extension {
+        _ if is_id(segment) => name.push_str("{id}"),
+        Some(extension)
+            if STATIC
+                .iter()
+                .any(|known| extension.eq_ignore_ascii_case(known)) =>
+        {
+            name.push_str("*.");
+            name.push_str(extension);
+        }
+        Some(extension) if is_id(stem) => {
+            name.push_str("{id}.");
+            name.push_str(extension);
+        }
+        _ => name.push_str(segment),
+    }
+}
+
+/// Whether a segment tells one thing from another of its kind. The lengths are those at which words and versions
+/// (`v2`, `page10`, `facade`, `BrowseCategories`) end and generated ids begin (the shortest in use: 11 random characters
+/// of a video id, 12 hexadecimal digits of a shortened hash).
+fn is_id(segment: &str) -> bool {
+    let count = |test: fn(&u8) -> bool| segment.as_bytes().iter().filter(|b| test(b)).count();
+    let digits = count(u8::is_ascii_digit);
+    let len = segment.len();
+    let only = |others: &[u8]| {
+        segment
+            .bytes()
+            .all(|b| b.is_ascii_digit() || others.contains(&b))
+    };
+    if digits == 0 {
+        return false;
+    }
+    if only(b"-:,_") {
+        return true;
+    }
+    let hexadecimal = segment.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
+    if hexadecimal && len >= 12 {
+        return true;
+    }
+    if !segment
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'='))
+    {
+        return false;
+    }
+    let (upper, lower) = (count(u8::is_ascii_uppercase), count(u8::is_ascii_lowercase));
+    let mixed = len >= 11 && digits >= 2 && upper >= 2 && lower >= 2 && changes(segment) * 3 >= len;
+    let run = segment
+        .split(|c: char| !c.is_ascii_digit())
+        .map(str::len)
+        .max()
+        .unwrap_or(0);
+    mixed || run >= 5 || (len >= 20 && digits >= 4 && changes(segment) * 4 >= len)
+}
+
+/// How often the kind of character changes: rarely in words, often in what is drawn at random.
+fn changes(segment: &str) -> usize {
+    let kind = |b: u8| match b {
+        b'0'..=b'9' => 0,
+        b'A'..=b'Z' => 1,
+        b'a'..=b'z' => 2,
+        _ => 3,
+    };
+    segment
+        .as_bytes()
+        .windows(2)
+        .filter(|w| kind(w[0]) != kind(w[1]))
+        .count()
+}

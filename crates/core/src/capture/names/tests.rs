@@ -1,0 +1,190 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use super::{Namer, Rule, NAMES_MAX};
+use crate::capture::wire::Raw;
+use proptest::prelude::*;
+
+fn http(target: &str) -> String {
+    super::path::name(b"GET", target.as_bytes())
+}
+
+fn sql(text: &str) -> String {
+    super::sql::name(text.as_bytes())
+}
+
+#[test]
+fn paths_lose_what_differs_from_request_to_request() {
+    for (target, name) in [
+        ("/", "GET /"),
+        ("/s?id=1", "GET /s"),
+        ("/stories/17/comments/4", "GET /stories/{id}/comments/{id}"),
+        (
+            "/servlet/edu.rice.rubbos.servlets.ViewStory?storyId=8",
+            "GET /servlet/edu.rice.rubbos.servlets.ViewStory",
+        ),
+        ("http://host:80/a/b?c", "GET /a/b"),
+        ("http://host", "GET /"),
+        ("*", "GET *"),
+        ("/a;jsessionid=8F3/b", "GET /a/b"),
+        ("/o/123e4567-e89b-12d3-a456-426614174000", "GET /o/{id}"),
+        ("/c/9fceb02d0ae598e95dc970b74767f19372d61af8", "GET /c/{id}"),
+        ("/y/dQw4w9WgXcQ", "GET /y/{id}"),
+        ("/u/01ARZ3NDEKTSV4RRFFQ69G5FAV", "GET /u/{id}"),
+        ("/day/2024-01-15", "GET /day/{id}"),
+        ("/story/17.html", "GET /story/{id}.html"),
+        ("/order-20231/lines", "GET /{id}/lines"),
+        ("/api/v2/users/me", "GET /api/v2/users/me"),
+        ("/1.0/BrowseCategories2", "GET /1.0/BrowseCategories2"),
+        (
+            "/getUserProfileInformation2",
+            "GET /getUserProfileInformation2",
+        ),
+        ("/facade/decade", "GET /facade/decade"),
+        ("/assets/app.3f2a9c.js", "GET /assets/*.js"),
+        ("/favicon.ico", "GET /*.ico"),
+        (
+            "/PHP/BrowseStoriesByCategory.php?page=1",
+            "GET /PHP/BrowseStoriesByCategory.php",
+        ),
+        (
+            "/a/b/c/d/e/f/g/h/i/j/k/l/m/n",
+            "GET /a/b/c/d/e/f/g/h/i/j/k/l/…",
+        ),
+        ("/caf\u{e9}/%20", "GET /caf\u{e9}/%20"),
+    ] {
+        assert_eq!(http(target), name, "{target}");
+    }
+    assert_eq!(super::path::name(b"CONNECT", b"host:443"), "CONNECT");
+}
+
+#[test]
+fn statements_are_their_command_and_first_table() {
+    for (text, name) in [
+        ("SELECT id, title FROM stories WHERE id=?", "SELECT stories"),
+        (
+            "select * from `rubbos`.`stories` s join users u",
+            "SELECT stories",
+        ),
+        (
+            "/* app:1 */ -- hello\n  SELECT 1 FROM \"public\".\"t\"",
+            "SELECT t",
+        ),
+        ("SELECT 1", "SELECT"),
+        (
+            "SELECT EXTRACT(YEAR FROM d), (SELECT max(x) FROM inside) FROM outside",
+            "SELECT outside",
+        ),
+        ("SELECT 'FROM lies', \"x\" FROM truth", "SELECT truth"),
+        ("SELECT 'it''s \\' FROM lies' FROM truth", "SELECT truth"),
+        (
+            "SELECT * FROM (SELECT a FROM inner_table WHERE x IN (1)) t",
+            "SELECT inner_table",
+        ),
+        ("(SELECT a FROM t1) UNION (SELECT a FROM t2)", "SELECT t1"),
+        ("SELECT 1 UNION SELECT a FROM t2", "SELECT"),
+        ("INSERT INTO comments (a,b) VALUES (1,2)", "INSERT comments"),
+        ("insert ignore into `c`(a) values (1)", "INSERT c"),
+        ("REPLACE INTO t VALUES (1)", "REPLACE t"),
+        ("UPDATE LOW_PRIORITY users SET a=1", "UPDATE users"),
+        ("DELETE FROM t WHERE 1", "DELETE t"),
+        ("DELETE a FROM t a JOIN u", "DELETE t"),
+        (
+            "WITH x AS (SELECT * FROM stories), y(a) AS (SELECT 1) SELECT * FROM x",
+            "SELECT stories",
+        ),
+        (
+            "WITH RECURSIVE x AS (SELECT 1) INSERT INTO log SELECT * FROM x",
+            "INSERT log",
+        ),
+        ("CREATE TABLE IF NOT EXISTS a.b (c int)", "CREATE TABLE b"),
+        ("create unique index i on t (c)", "CREATE INDEX"),
+        ("DROP TABLE t", "DROP TABLE t"),
+        ("CALL shop.buy(1)", "CALL buy"),
+        ("LOAD DATA LOCAL INFILE 'x' INTO TABLE t", "LOAD t"),
+        ("commit", "COMMIT"),
+        ("BEGIN;", "BEGIN"),
+        ("START TRANSACTION READ ONLY", "BEGIN"),
+        ("SET NAMES utf8", "SET"),
+        ("SHOW VARIABLES", "SHOW"),
+        ("SELECT id FROM som", "SELECT som"),
+        ("SELECT id FRO", "SELECT"),
+        ("SELECT 1; SELECT 2 FROM t", "SELECT"),
+        ("", "SQL"),
+        ("\u{fffd}", "SQL"),
+    ] {
+        assert_eq!(sql(text), name, "{text}");
+    }
+}
+
+fn get(target: &str) -> Raw<'_> {
+    Raw::Http {
+        method: b"GET",
+        target: target.as_bytes(),
+    }
+}
+
+#[test]
+fn rules_of_the_user_come_first() {
+    let rule = |matches: &str, name: &str| Rule {
+        matches: matches.to_string(),
+        name: name.to_string(),
+    };
+    let rules = [
+        rule(r"^GET /s\?page=(\d)", "page $1"),
+        rule("(?i)^select .* from stories", "read story"),
+    ];
+    let mut namer = Namer::new(&rules).unwrap();
+    let mut names = Vec::new();
+    let raws = [
+        get("/s?page=2"),
+        get("/s?x"),
+        Raw::Sql(b"SELECT a FROM stories"),
+        Raw::Command("PING"),
+        get("/s?page=2"),
+    ];
+    let ids: Vec<u32> = raws
+        .into_iter()
+        .map(|raw| namer.name(raw, &mut names))
+        .collect();
+    assert_eq!(names, ["page 2", "GET /s", "read story", "PING"]);
+    assert_eq!(ids, [0, 1, 2, 3, 0]);
+    let wrong = Namer::new(&[rule("(", "x")]).unwrap_err().to_string();
+    assert!(wrong.starts_with("names: match \"(\":"), "{wrong}");
+}
+
+#[test]
+fn names_and_memory_are_bounded() {
+    let mut namer = Namer::default();
+    let mut names = Vec::new();
+    for i in 0..NAMES_MAX + 70_000 {
+        let word: String = i
+            .to_string()
+            .bytes()
+            .map(|b| char::from(b - b'0' + b'a'))
+            .collect();
+        namer.name(get(&format!("/{word}")), &mut names);
+    }
+    assert_eq!(
+        (names.len(), names[NAMES_MAX].as_str()),
+        (NAMES_MAX + 1, "(other)")
+    );
+    assert!(namer.cache.len() <= super::CACHE_MAX);
+    assert_eq!(namer.name(Raw::Unknown, &mut names), crate::record::NO_NAME);
+    assert_eq!(
+        namer.name(get(&"/x".repeat(1000)), &mut names) as usize,
+        NAMES_MAX
+    );
+}
+
+proptest! {
+    #[test]
+    fn any_text_gets_a_short_name(text in proptest::collection::vec(any::<u8>(), 0..400), pattern in "[a-zA-Z(),.'\"` \n/*-]{0,120}") {
+        let mut namer = Namer::default();
+        let mut names = Vec::new();
+        for raw in [Raw::Sql(&text), Raw::Sql(pattern.as_bytes()), Raw::Http { method: b"GET", target: &text }] {
+            let id = namer.name(raw, &mut names);
+            prop_assert_eq!(namer.name(raw, &mut names), id);
+        }
+        prop_assert!(names.iter().all(|name| name.len() <= super::NAME_MAX));
+    }
+}

@@ -1,0 +1,64 @@
+//! One packet of a capture file, and what a format reader says about the next bytes.
+
+use super::link::Link;
+
+/// The largest packet that is believed: BIG TCP makes 512 KiB, tcpdump captures at most 256 KiB.
+pub const PACKET_MAX: u32 = 1 << 20;
+
+/// Times are kept in [0, 2^62) ns (until the year 2116), so that no difference of two can overflow.
+pub const TIME_MAX: i64 = (1 << 62) - 1;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Packet {
+    pub time: i64,
+    /// Where the captured bytes begin in the window.
+    pub at: usize,
+    pub captured: u32,
+    pub wire: u32,
+    pub link: Link,
+    pub interface: u16,
+    /// The format gave no time: it is that of the packet before.
+    pub untimed: bool,
+}
+
+/// What the bytes at the front of the window are.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// A packet; the record that holds it takes `taken` bytes.
+    Packet { taken: usize, packet: Packet },
+    /// Something that is no packet and needs no word.
+    Skip { taken: usize },
+    /// Bytes that could not be read.
+    Lost { taken: usize, reason: &'static str },
+    /// More bytes are needed to tell: this many from the front of the window.
+    Need(usize),
+}
+
+/// `count` ticks of which `per_second` make a second, and `offset` seconds, as nanoseconds in [0, TIME_MAX].
+pub fn nanoseconds(count: u64, per_second: u128, offset: i64) -> i64 {
+    let time = u128::from(count) * 1_000_000_000 / per_second.max(1);
+    let time = i128::try_from(time).unwrap_or(i128::MAX);
+    let time = time.saturating_add(i128::from(offset) * 1_000_000_000);
+    i64::try_from(time.clamp(0, i128::from(TIME_MAX))).unwrap_or(TIME_MAX)
+}
+
+/// Four bytes of `bytes` at `at` as a number; None beyond its end.
+#[inline]
+pub fn u32_at(bytes: &[u8], at: usize, big_endian: bool) -> Option<u32> {
+    let four = *bytes.get(at..)?.first_chunk::<4>()?;
+    Some(if big_endian {
+        u32::from_be_bytes(four)
+    } else {
+        u32::from_le_bytes(four)
+    })
+}
+
+#[inline]
+pub fn u16_at(bytes: &[u8], at: usize, big_endian: bool) -> Option<u16> {
+    let two = *bytes.get(at..)?.first_chunk::<2>()?;
+    Some(if big_endian {
+        u16::from_be_bytes(two)
+    } else {
+        u16::from_le_bytes(two)
+    })
+}

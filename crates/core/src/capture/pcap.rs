@@ -1,0 +1,474 @@
+//! The pcap format: a file header, then records of (seconds, fraction, captured length, wire length, bytes).
+//!
+//! A record carries nothing to recognise it by, so damage shows only as a header that makes no sense. Then the reader
+//! looks for the next place from which [`CHAIN`] headers in a row make sense, and reports the bytes between as lost.
+//! Source: draft-ietf-opsawg-pcap.
+
+use super::link::Link;
+use super::packet::{u16_at, u32_at, Packet, Step, PACKET_MAX, TIME_MAX};
+
+pub const HEADER: usize = 24;
+const RECORD: usize = 16;
+/// Headers in a row that must make sense. Random bytes pass one with a chance below 2^-40 (length, fraction, time).
+const CHAIN: usize = 3;
+/// And as many where they do not even go on from the time before the damage.
+const CHAIN_ELSEWHERE: usize = 8;
+/// tcpdump's largest snap length: what a file may hold whatever its header says.
+const SNAPLEN_MAX: u32 = 262_144;
+/// Two neighbouring records further apart than this are looked at twice.
+const APART: i64 = 86_400;
+/// The shortest packet that holds anything: an Ethernet header.
+const PACKET_MIN: u32 = 14;
+
+pub struct Pcap {
+    big_endian: bool,
+    /// Fractions in a second: a million or a thousand million.
+    fractions: u32,
+    pub link: Link,
+    pub link_number: u16,
+    pub snaplen: u32,
+    /// No record may be longer; longer than `usual` is looked at twice.
+    limit: u32,
+    usual: u32,
+    last_seconds: Option<i64>,
+    scanning: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Record {
+    seconds: u32,
+    fraction: u32,
+    captured: u32,
+    wire: u32,
+}
+
+enum Chain {
+    Holds,
+    Breaks,
+    Need(usize),
+}
+
+/// What a file that is not a readable pcap turned out to be.
+pub type Refusal = (String, &'static str);
+
+impl Pcap {
+    /// Reads the file header. None when `magic` is not that of a pcap at all.
+    pub fn open(header: &[u8]) -> Option<Result<Pcap, Refusal>> {
+        let (big_endian, fractions) = match *header.first_chunk::<4>()? {
+            [0xa1, 0xb2, 0xc3, 0xd4] => (true, 1_000_000),
+            [0xd4, 0xc3, 0xb2, 0xa1] => (false, 1_000_000),
+            [0xa1, 0xb2, 0x3c, 0x4d] => (true, 1_000_000_000),
+            [0x4d, 0x3c, 0xb2, 0xa1] => (false, 1_000_000_000),
+            [0xa1, 0xb2, 0xcd, 0x34] | [0x34, 0xcd, 0xb2, 0xa1] => {
+                return refuse("a pcap of Kuznetsov's modified kind")
+            }
+            [0x1c, 0x00, 0x01, 0xab | 0xac] | [0xab | 0xac, 0x01, 0x00, 0x1c] => {
+                return refuse("a pcap of Ixia's kind");
+            }
+            _ => return None,
+        };
+        let (Some(snaplen), Some(network), Some(major)) = (
+            u32_at(header, 16, big_endian),
+            u32_at(header, 20, big_endian),
+            u16_at(header, 4, big_endian),
+        ) else {
+            let found = format!("a pcap header cut after {} of {HEADER} bytes", header.len());
+            return Some(Err((
+                found,
+                "the capture was never written to disk; take it again",
+            )));
+        };
+        if major != 2 {
+            return refuse("a pcap of a version other than 2");
+        }
+        // The upper bits of the link type tell the length of a frame check sequence (libpcap's LT_LINKTYPE).
+        let link_number = (network & 0xffff) as u16;
+        if Link::from_number(link_number) == Link::Unknown {
+            let found = format!("packets of link type {link_number}, which are not read");
+            let hint = "Ethernet, Linux cooked, raw IP, loopback and PPP are; capture on such an interface";
+            return Some(Err((found, hint)));
+        }
+        let limit = snaplen.clamp(SNAPLEN_MAX, PACKET_MAX);
+        Some(Ok(Pcap {
+            big_endian,
+            fractions,
+            link: Link::from_number(link_number),
+            link_number,
+            snaplen,
+            limit,
+            usual: if snaplen == 0 {
+                limit
+            } else {
+                snaplen.min(limit)
+            },
+            last_seconds: None,
+            scanning: false,
+        }))
+    }
+
+    /// Says what the bytes at the front of the window are.
+    #[inline]
+    pub fn step(&mut self, bytes: &[u8], ended: bool) -> Step {
+        if self.scanning {
+            return self.scan(bytes, ended);
+        }
+        let Some(record) = self.record(bytes, 0) else {
+            return Step::Need(RECORD);
+        };
+        let near = self
+            .last_seconds
+            .is_none_or(|last| (i64::from(record.seconds) - last).abs() < APART);
+        let usual = near && record.captured <= record.wire && record.captured <= self.usual;
+        if !usual || record.fraction >= self.fractions {
+            match self.chain(bytes, ended, Some(i64::from(record.seconds)), false, CHAIN) {
+                Chain::Holds => {}
+                Chain::Need(count) => return Step::Need(count),
+                Chain::Breaks => {
+                    return self.damaged();
+                }
+            }
+        }
+        let taken = RECORD + record.captured as usize;
+        if bytes.len() < taken {
+            if ended && self.goes_on(bytes) {
+                return self.damaged();
+            }
+            return Step::Need(taken);
+        }
+        self.last_seconds = Some(i64::from(record.seconds));
+        let scale = i64::from(1_000_000_000 / self.fractions);
+        let time = i64::from(record.seconds) * 1_000_000_000 + i64::from(record.fraction) * scale;
+        let packet = Packet {
+            time: time.min(TIME_MAX),
+            at: RECORD,
+            captured: record.captured,
+            wire: record.wire,
+            link: self.link,
+            interface: 0,
+            untimed: false,
+        };
+        Step::Packet { taken, packet }
+    }
+
+    fn damaged(&mut self) -> Step {
+        self.scanning = true;
+        Step::Lost {
+            taken: 1,
+            reason: DAMAGED,
+        }
+    }
+
+    /// Whether records follow within a record that reaches beyond the end of the file: then its length is wrong.
+    fn goes_on(&self, bytes: &[u8]) -> bool {
+        let holds = |at| {
+            let rest = bytes.get(at..).unwrap_or_default();
+            matches!(
+                self.chain(rest, true, self.last_seconds, true, CHAIN),
+                Chain::Holds
+            )
+        };
+        (1..bytes.len().saturating_sub(RECORD)).any(holds)
+    }
+
+    #[inline]
+    fn record(&self, bytes: &[u8], at: usize) -> Option<Record> {
+        let head = bytes.get(at..)?.first_chunk::<RECORD>()?;
+        let word = |i: usize| u32_at(head, i, self.big_endian).unwrap_or(0);
+        Some(Record {
+            seconds: word(0),
+            fraction: word(4),
+            captured: word(8),
+            wire: word(12),
+        })
+    }
+
+    /// Looks for the next place from which a chain of records holds.
+    fn scan(&mut self, bytes: &[u8], ended: bool) -> Step {
+        for at in 0..=bytes.len().saturating_sub(RECORD) {
+            let rest = bytes.get(at..).unwrap_or_default();
+            match self.found(rest, ended) {
+                Chain::Breaks => {}
+                _ if at > 0 => {
+                    return Step::Lost {
+                        taken: at,
+                        reason: DAMAGED,
+                    }
+                }
+                Chain::Need(count) => return Step::Need(count),
+                Chain::Holds => {
+                    self.scanning = false;
+                    return self.step(bytes, ended);
+                }
+            }
+        }
+        match bytes.len().saturating_sub(RECORD - 1) {
+            0 => Step::Need(RECORD),
+            taken => Step::Lost {
+                taken,
+                reason: DAMAGED,
+            },
+        }
+    }
+
+    /// Whether the records go on here: from the time before the damage, or else, that time having been wrong, from any.
+    fn found(&self, bytes: &[u8], ended: bool) -> Chain {
+        match self.chain(bytes, ended, self.last_seconds, true, CHAIN) {
+            Chain::Breaks => {
+                let own = self
+                    .record(bytes, 0)
+                    .map(|record| i64::from(record.seconds));
+                self.chain(bytes, ended, own, true, CHAIN_ELSEWHERE)
+            }
+            found => found,
+        }
+    }
+
+    /// Whether records follow one another from the front of `bytes`, around the time `near` where that is known.
+    fn chain(
+        &self,
+        bytes: &[u8],
+        ended: bool,
+        near: Option<i64>,
+        strict: bool,
+        length: usize,
+    ) -> Chain {
+        let mut at = 0;
+        for _ in 0..length {
+            if ended && at == bytes.len() && at > 0 {
+                return Chain::Holds;
+            }
+            let Some(record) = self.record(bytes, at) else {
+                return match ended {
+                    false => Chain::Need(at + RECORD),
+                    // What is left is the torn end of a file that was sound so far.
+                    true if at > 0 && at <= bytes.len() => Chain::Holds,
+                    true => Chain::Breaks,
+                };
+            };
+            if !self.plausible(record, near, strict) {
+                return Chain::Breaks;
+            }
+            at += RECORD + record.captured as usize;
+        }
+        Chain::Holds
+    }
+
+    fn plausible(&self, record: Record, near: Option<i64>, strict: bool) -> bool {
+        let length =
+            (1..=self.limit).contains(&record.captured) && (1..=PACKET_MAX).contains(&record.wire);
+        let time = near.is_none_or(|near| (i64::from(record.seconds) - near).abs() < APART);
+        let exact = record.captured >= PACKET_MIN && record.captured <= record.wire;
+        length && time && record.fraction < self.fractions && (exact || !strict)
+    }
+}
+
+const DAMAGED: &str =
+    "damaged record headers: skipped to the next place where records follow one another";
+
+fn refuse(found: &str) -> Option<Result<Pcap, Refusal>> {
+    Some(Err((
+        found.to_string(),
+        "convert it with Wireshark's `editcap -F pcapng IN OUT`",
+    )))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::testing::{
+        pcap, pcap_styled, read, tcp, PcapStyle, Record, Seen, Tcp, MS, S,
+    };
+    use super::*;
+
+    const BEGIN: i64 = 1_700_000_000 * S;
+
+    fn packets(count: u32) -> Vec<Tcp> {
+        let packet = |i| {
+            tcp("10.0.0.1:4000", "10.0.0.2:80")
+                .at(BEGIN + i64::from(i) * MS)
+                .seq(i)
+                .payload([7; 300])
+        };
+        (0..count).map(packet).collect()
+    }
+
+    fn records(packets: &[Tcp]) -> Vec<Record> {
+        packets.iter().map(Tcp::record).collect()
+    }
+
+    fn seen(packets: &[Tcp]) -> Vec<Seen> {
+        packets.iter().map(Tcp::seen).collect()
+    }
+
+    #[test]
+    fn both_byte_orders_and_both_resolutions_are_read() {
+        let sent = packets(5);
+        for (big_endian, nanoseconds) in
+            [(false, false), (false, true), (true, false), (true, true)]
+        {
+            let style = PcapStyle {
+                big_endian,
+                nanoseconds,
+                ..PcapStyle::default()
+            };
+            let (got, report) = read(&pcap_styled(style, &records(&sent))).unwrap();
+            assert_eq!(got, seen(&sent));
+            assert_eq!(
+                (report.packets, report.segments, report.lost_bytes),
+                (5, 5, 0)
+            );
+            assert_eq!(
+                (report.begin, report.end),
+                (Some(BEGIN), Some(BEGIN + 4 * MS))
+            );
+        }
+    }
+
+    #[test]
+    fn modified_kinds_are_refused_in_words() {
+        let mut bytes = pcap(&[]);
+        bytes[..4].copy_from_slice(&[0x34, 0xcd, 0xb2, 0xa1]);
+        let error = read(&bytes).unwrap_err().to_string();
+        assert!(
+            error.contains("Kuznetsov") && error.contains("editcap"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_link_type_that_is_not_read_is_refused_in_words() {
+        let style = PcapStyle {
+            link: 127,
+            ..PcapStyle::default()
+        };
+        let error = read(&pcap_styled(style, &[])).unwrap_err().to_string();
+        assert!(
+            error.contains("link type 127") && error.contains("Ethernet"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn what_is_no_capture_is_refused_in_words() {
+        assert!(read(b"").unwrap_err().to_string().contains("empty"));
+        assert!(read(b"time,place,metric\n1,2,3\n")
+            .unwrap_err()
+            .to_string()
+            .contains("no packet capture"));
+        assert!(read(&pcap(&[])[..20])
+            .unwrap_err()
+            .to_string()
+            .contains("cut after 20"));
+    }
+
+    #[test]
+    fn a_file_without_packets_is_a_capture() {
+        let (got, report) = read(&pcap(&[])).unwrap();
+        assert_eq!((got.len(), report.packets, report.losses.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_cut_file_yields_what_came_before_and_where_it_ends() {
+        let sent = packets(10);
+        let bytes = pcap(&records(&sent));
+        let (got, report) = read(&bytes[..bytes.len() - 7]).unwrap();
+        assert_eq!(got, seen(&sent[..9]));
+        let record = (bytes.len() - HEADER) / 10;
+        assert_eq!(report.losses[0].offset, (HEADER + 9 * record) as u64);
+        assert_eq!(report.losses[0].bytes, record as u64 - 7);
+        assert!(report.losses[0].reason.contains("middle of a record"));
+    }
+
+    #[test]
+    fn insane_lengths_and_torn_headers_cost_only_their_record() {
+        let sent = packets(20);
+        let clean = pcap(&records(&sent));
+        let record = (clean.len() - HEADER) / 20;
+        let at = HEADER + 10 * record;
+        for (offset, value) in [(8, [0xff; 4]), (8, [0xff, 0xff, 3, 0]), (4, [0xff; 4])] {
+            let mut bytes = clean.clone();
+            bytes[at + offset..at + offset + 4].copy_from_slice(&value);
+            let (got, report) = read(&bytes).unwrap();
+            let kept = [seen(&sent[..10]), seen(&sent[11..])].concat();
+            assert_eq!(got, kept, "{offset} {value:?}");
+            assert_eq!(
+                (report.losses[0].offset, report.losses[0].bytes),
+                (at as u64, record as u64)
+            );
+        }
+    }
+
+    #[test]
+    fn a_length_too_short_cuts_its_packet_and_loses_the_rest_of_it() {
+        let sent = packets(20);
+        let mut bytes = pcap(&records(&sent));
+        let record = (bytes.len() - HEADER) / 20;
+        let at = HEADER + 10 * record;
+        bytes[at + 8..at + 12].copy_from_slice(&256u32.to_le_bytes());
+        let (got, report) = read(&bytes).unwrap();
+        assert_eq!(got.len(), 20);
+        assert_eq!((got[10].len, got[10].payload.len()), (300, 202));
+        assert_eq!(
+            (report.losses[0].offset, report.lost_bytes),
+            ((at + RECORD + 256) as u64, 98)
+        );
+    }
+
+    #[test]
+    fn bytes_missing_anywhere_cost_little() {
+        let sent = packets(40);
+        let clean = pcap(&records(&sent));
+        let record = (clean.len() - HEADER) / 40;
+        for at in 0..record {
+            for missing in [1, 2, 4, 8, 12] {
+                let mut bytes = clean.clone();
+                bytes.drain(HEADER + 10 * record + at..HEADER + 10 * record + at + missing);
+                let (got, _) = read(&bytes).unwrap();
+                assert!(
+                    got.len() >= 38,
+                    "{} left without {missing} bytes at {at}",
+                    got.len()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_hole_of_zeros_is_skipped() {
+        let sent = packets(20);
+        let clean = pcap(&records(&sent));
+        let at = HEADER + 10 * (clean.len() - HEADER) / 20;
+        let bytes = [&clean[..at], &[0; 4096], &clean[at..]].concat();
+        let (got, report) = read(&bytes).unwrap();
+        assert_eq!(got, seen(&sent));
+        assert_eq!(
+            (report.losses[0].offset, report.lost_bytes),
+            (at as u64, 4096)
+        );
+    }
+
+    #[test]
+    fn odd_but_consistent_files_are_believed() {
+        let mut odd = records(&packets(20));
+        odd.iter_mut().for_each(|record| record.wire = 60);
+        let style = PcapStyle {
+            snaplen: 96,
+            ..PcapStyle::default()
+        };
+        let (got, report) = read(&pcap_styled(style, &odd)).unwrap();
+        assert_eq!((got.len(), report.lost_bytes), (20, 0));
+    }
+
+    #[test]
+    fn packets_days_apart_are_believed() {
+        let mut sent = packets(20);
+        sent[10..]
+            .iter_mut()
+            .for_each(|packet| packet.time += 10 * 86_400 * S);
+        let (got, report) = read(&pcap(&records(&sent))).unwrap();
+        assert_eq!(
+            (got, report.lost_bytes, report.times_repaired),
+            (seen(&sent), 0, 0)
+        );
+    }
+}

@@ -1,0 +1,109 @@
+//! Recorded sessions of real servers: the exchanges that are found in them are those beside them, which were held
+//! against tshark and the programs that made them (`tests/golden/captures/README.md`).
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use super::flow::Flow;
+use super::ledger::Ledger;
+use super::merge::{segments, SourceOptions};
+use super::names::Namer;
+use super::servers::Servers;
+use super::Segment;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+fn folder() -> PathBuf {
+    PathBuf::from(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../tests/golden/captures"
+    ))
+}
+
+/// How often each interaction ended how, one a line, where no more than `snap` bytes of a payload were captured.
+fn exchanges(name: &str, snap: usize) -> String {
+    let mut flow = Flow::new(Ledger::new(Servers::default(), Namer::default()));
+    let path = folder().join(format!("{name}.pcap"));
+    segments(
+        &[path],
+        &SourceOptions::default(),
+        &mut |_, _| Ok(()),
+        |segment| {
+            let payload = &segment.payload[..segment.payload.len().min(snap)];
+            flow.segment(&Segment {
+                payload,
+                ..segment.clone()
+            });
+            Ok(())
+        },
+    )
+    .unwrap();
+    flow.finish();
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+    let names = &flow.ledger.names;
+    for visit in flow.ledger.visits.iter().filter(|visit| visit.served) {
+        let interaction = names
+            .interactions
+            .get(visit.interaction as usize)
+            .map_or("-", String::as_str);
+        *counts
+            .entry(format!(
+                "{interaction} | {}",
+                names.statuses[visit.status as usize]
+            ))
+            .or_default() += 1;
+    }
+    counts
+        .into_iter()
+        .map(|(line, count)| format!("{count} | {line}\n"))
+        .collect()
+}
+
+fn total(exchanges: &str) -> i32 {
+    exchanges
+        .lines()
+        .map(|line| line.split(' ').next().unwrap().parse::<i32>().unwrap())
+        .sum()
+}
+
+fn hold_against_file(name: &str) {
+    let path = folder().join(format!("{name}.txt"));
+    let found = exchanges(name, usize::MAX);
+    if std::env::var_os("TAILRACE_GOLDEN").is_some_and(|value| value == "rewrite") {
+        std::fs::write(&path, &found).unwrap();
+    }
+    assert_eq!(
+        found,
+        std::fs::read_to_string(&path).unwrap(),
+        "{}",
+        path.display()
+    );
+}
+
+#[test]
+fn http_by_nginx() {
+    hold_against_file("http");
+}
+
+#[test]
+fn redis() {
+    hold_against_file("redis");
+}
+
+#[test]
+fn postgres_by_psycopg() {
+    hold_against_file("postgres");
+}
+
+#[test]
+fn mariadb_with_and_without_eof_packets() {
+    hold_against_file("mysql");
+}
+
+#[test]
+fn cut_to_thirty_bytes_the_exchanges_are_as_many() {
+    // What cannot be told apart without the bytes: HTTP pipelined in one segment (three more GET), Redis likewise (three
+    // more commands, and one inline); a pipeline of PostgreSQL in several segments, whose one Sync is not seen, counts as three.
+    for (name, more) in [("http", -3), ("mysql", 0), ("postgres", 2), ("redis", -4)] {
+        let (whole, cut) = (exchanges(name, usize::MAX), exchanges(name, 30));
+        assert_eq!(total(&cut), total(&whole) + more, "{name}:\n{cut}\n{whole}");
+    }
+}

@@ -1,0 +1,291 @@
+//! Heads: whole ones by httparse, and what can be told of a head of which only the beginning was captured.
+
+use std::mem::MaybeUninit;
+
+/// Header fields of nearly every head; a longer one is parsed again with room for [`FIELDS_MAX`].
+const FIELDS: usize = 96;
+const FIELDS_MAX: usize = 4096;
+
+/// What a connection became.
+pub const UPGRADED: &str = "upgraded";
+pub const TO_HTTP2: &str = "upgraded to HTTP/2";
+
+/// What follows a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    Length(u64),
+    Chunked,
+    /// No length was given: nothing after a request, everything until the close after a response.
+    Unsaid,
+}
+
+pub struct Request<'a> {
+    pub method: &'a [u8],
+    pub target: &'a [u8],
+    pub len: usize,
+    pub body: Body,
+}
+
+pub struct Response {
+    pub code: u16,
+    pub len: usize,
+    pub body: Body,
+    pub upgrade: &'static str,
+}
+
+pub enum Parsed<T> {
+    Whole(T),
+    Partial,
+    Bad,
+}
+
+pub fn request(bytes: &[u8]) -> Parsed<Request<'_>> {
+    let mut config = httparse::ParserConfig::default();
+    config.ignore_invalid_headers_in_requests(true);
+    let mut fields = [const { MaybeUninit::uninit() }; FIELDS];
+    let mut head = httparse::Request::new(&mut []);
+    match config.parse_request_with_uninit_headers(&mut head, bytes, &mut fields) {
+        Ok(httparse::Status::Partial) => Parsed::Partial,
+        Ok(httparse::Status::Complete(len)) => whole_request(&head, len),
+        Err(httparse::Error::TooManyHeaders) => {
+            let mut fields = vec![httparse::EMPTY_HEADER; FIELDS_MAX];
+            let mut head = httparse::Request::new(&mut fields);
+            match config.parse_request(&mut head, bytes) {
+                Ok(httparse::Status::Partial) => Parsed::Partial,
+                Ok(httparse::Status::Complete(len)) => whole_request(&head, len),
+                Err(_) => Parsed::Bad,
+            }
+        }
+        Err(_) => Parsed::Bad,
+    }
+}
+
+fn whole_request<'b>(head: &httparse::Request<'_, 'b>, len: usize) -> Parsed<Request<'b>> {
+    let (Some(method), Some(target)) = (head.method, head.path) else {
+        return Parsed::Bad;
+    };
+    let (body, _) = body(head.headers);
+    Parsed::Whole(Request {
+        method: method.as_bytes(),
+        target: target.as_bytes(),
+        len,
+        body,
+    })
+}
+
+pub fn response(bytes: &[u8]) -> Parsed<Response> {
+    let mut config = httparse::ParserConfig::default();
+    config
+        .ignore_invalid_headers_in_responses(true)
+        .allow_spaces_after_header_name_in_responses(true)
+        .allow_obsolete_multiline_headers_in_responses(true)
+        .allow_multiple_spaces_in_response_status_delimiters(true);
+    let mut fields = [const { MaybeUninit::uninit() }; FIELDS];
+    let mut head = httparse::Response::new(&mut []);
+    match config.parse_response_with_uninit_headers(&mut head, bytes, &mut fields) {
+        Ok(httparse::Status::Partial) => Parsed::Partial,
+        Ok(httparse::Status::Complete(len)) => whole_response(&head, len),
+        Err(httparse::Error::TooManyHeaders) => {
+            let mut fields = vec![httparse::EMPTY_HEADER; FIELDS_MAX];
+            let mut head = httparse::Response::new(&mut fields);
+            match config.parse_response(&mut head, bytes) {
+                Ok(httparse::Status::Partial) => Parsed::Partial,
+                Ok(httparse::Status::Complete(len)) => whole_response(&head, len),
+                Err(_) => Parsed::Bad,
+            }
+        }
+        Err(_) => Parsed::Bad,
+    }
+}
+
+fn whole_response(head: &httparse::Response<'_, '_>, len: usize) -> Parsed<Response> {
+    let Some(code) = head.code else {
+        return Parsed::Bad;
+    };
+    let (body, upgrade) = body(head.headers);
+    Parsed::Whole(Response {
+        code,
+        len,
+        body,
+        upgrade,
+    })
+}
+
+/// RFC 9112, section 6.3: chunked outranks a length.
+fn body(fields: &[httparse::Header<'_>]) -> (Body, &'static str) {
+    let mut body = Body::Unsaid;
+    let mut upgrade = UPGRADED;
+    for field in fields {
+        match field.name.len() {
+            14 if field.name.eq_ignore_ascii_case("content-length") && body == Body::Unsaid => {
+                body = decimal(field.value).map_or(Body::Unsaid, Body::Length);
+            }
+            17 if field.name.eq_ignore_ascii_case("transfer-encoding") => {
+                let value = field.value.trim_ascii_end();
+                let tail = &value[value.len().saturating_sub(7)..];
+                if tail.eq_ignore_ascii_case(b"chunked") {
+                    body = Body::Chunked;
+                }
+            }
+            7 if field.name.eq_ignore_ascii_case("upgrade") => {
+                upgrade = match field.value.trim_ascii() {
+                    value if value.eq_ignore_ascii_case(b"websocket") => "upgraded to websocket",
+                    value if value.eq_ignore_ascii_case(b"h2c") => TO_HTTP2,
+                    _ => UPGRADED,
+                };
+            }
+            _ => {}
+        }
+    }
+    (body, upgrade)
+}
+
+/// The first of a list, as in `42` or `42, 42`.
+fn decimal(value: &[u8]) -> Option<u64> {
+    let value = value.split(|&b| b == b',').next()?.trim_ascii();
+    if value.is_empty() {
+        return None;
+    }
+    value.iter().try_fold(0u64, |n, b| match b {
+        b'0'..=b'9' => n.checked_mul(10)?.checked_add(u64::from(b - b'0')),
+        _ => None,
+    })
+}
+
+/// A request line of which perhaps only the beginning is there.
+#[derive(Debug, PartialEq, Eq)]
+pub struct RequestLine<'a> {
+    pub method: &'a [u8],
+    pub target: &'a [u8],
+    /// The target is there to its end.
+    pub whole: bool,
+}
+
+/// The methods by which a request is found again in the middle of a stream: RFC 9110, PATCH, and WebDAV's.
+const METHODS: [&[u8]; 17] = [
+    b"GET ",
+    b"POST ",
+    b"HEAD ",
+    b"PUT ",
+    b"DELETE ",
+    b"OPTIONS ",
+    b"PATCH ",
+    b"CONNECT ",
+    b"TRACE ",
+    b"PROPFIND ",
+    b"PROPPATCH ",
+    b"MKCOL ",
+    b"COPY ",
+    b"MOVE ",
+    b"LOCK ",
+    b"UNLOCK ",
+    b"REPORT ",
+];
+
+/// By a known method: good enough to find a request anywhere.
+pub fn request_line(bytes: &[u8]) -> Option<RequestLine<'_>> {
+    let word = METHODS.iter().find(|m| bytes.starts_with(m))?;
+    let (line, version) = split_line(bytes, word.len() - 1)?;
+    let plausible = match line.target.first() {
+        Some(b'/' | b'*') => true,
+        Some(_) => line.method == b"CONNECT" || starts_alike(line.target, b"http"),
+        None => !line.whole,
+    };
+    (plausible && (!line.whole || starts_alike(version, b"HTTP/1."))).then_some(line)
+}
+
+/// By the version at its end, whatever the method: where a request is due.
+pub fn any_request_line(bytes: &[u8]) -> Option<RequestLine<'_>> {
+    let (line, version) = split_line(bytes, method_len(bytes)?)?;
+    (line.whole && version.starts_with(b"HTTP/")).then_some(line)
+}
+
+/// By the version at its end, where a target with spaces, or none at all, hides it from [`any_request_line`].
+pub fn loose_request_line(bytes: &[u8]) -> Option<RequestLine<'_>> {
+    let end = bytes.iter().position(|&b| b == b'\n')?;
+    let line = bytes[..end].trim_ascii_end();
+    let method = method_len(line)?;
+    let rest = line.get(method + 1..)?;
+    let space = rest.iter().rposition(|&b| b == b' ');
+    let version = space.map_or(rest, |space| &rest[space + 1..]);
+    version.starts_with(b"HTTP/").then(|| RequestLine {
+        method: &line[..method],
+        target: rest[..space.unwrap_or(0)].trim_ascii(),
+        whole: true,
+    })
+}
+
+fn split_line(bytes: &[u8], method: usize) -> Option<(RequestLine<'_>, &[u8])> {
+    let rest = bytes.get(method + 1..)?;
+    let end = rest.iter().position(|&b| b <= b' ');
+    let target = &rest[..end.unwrap_or(rest.len())];
+    let version = end.map_or(&b""[..], |end| {
+        if rest[end] == b' ' {
+            &rest[end + 1..]
+        } else {
+            b"?"
+        }
+    });
+    Some((
+        RequestLine {
+            method: &bytes[..method],
+            target,
+            whole: end.is_some(),
+        },
+        version,
+    ))
+}
+
+/// A method is a short word of capitals; None: no method begins here. Its length so far, if there is no space yet.
+pub fn method_len(bytes: &[u8]) -> Option<usize> {
+    const METHOD_MAX: usize = 24;
+    let letters = bytes.iter().take(METHOD_MAX + 1);
+    let len = letters
+        .take_while(|b| b.is_ascii_uppercase() || matches!(b, b'-' | b'_'))
+        .count();
+    (len > 0 && len <= METHOD_MAX && matches!(bytes.get(len), None | Some(b' '))).then_some(len)
+}
+
+/// Whether `bytes` could be the beginning of a request line, too short to tell.
+pub fn request_line_begins(bytes: &[u8]) -> bool {
+    METHODS
+        .iter()
+        .any(|m| bytes.len() < m.len() && m.starts_with(bytes))
+}
+
+/// Equal as far as both go.
+fn starts_alike(a: &[u8], b: &[u8]) -> bool {
+    let n = a.len().min(b.len());
+    a[..n].eq_ignore_ascii_case(&b[..n])
+}
+
+/// The code of a status line; None when these bytes begin no status line; Some(None) when it was cut before the code.
+pub fn status_line(bytes: &[u8]) -> Option<Option<u16>> {
+    if bytes.is_empty() || !starts_alike(bytes, b"HTTP/1.") {
+        return None;
+    }
+    let Some(line) = bytes.get(7..12) else {
+        return Some(None);
+    };
+    let digits = &line[2..];
+    if !(line[0].is_ascii_digit() && line[1] == b' ' && digits.iter().all(u8::is_ascii_digit)) {
+        return None;
+    }
+    Some(Some(
+        digits.iter().fold(0, |n, d| n * 10 + u16::from(d - b'0')),
+    ))
+}
+
+/// The end of a head in `bytes`, looking no further back than `from`.
+pub fn end(bytes: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    while let Some(found) = bytes.get(at..)?.iter().position(|&b| b == b'\n') {
+        let next = at + found + 1;
+        match bytes.get(next..) {
+            Some([b'\n', ..]) => return Some(next + 1),
+            Some([b'\r', b'\n', ..]) => return Some(next + 2),
+            _ => at = next,
+        }
+    }
+    None
+}

@@ -1,0 +1,318 @@
+//! The test double of [`Exchanges`]: what a reader said, as compact text, so that a test reads as a conversation.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use super::{Chunk, Exchanges, Outcome, Protocol, Raw, Side};
+use std::collections::VecDeque;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Seen {
+    pub name: String,
+    pub key: u64,
+    pub begun: i64,
+    pub asked: i64,
+    pub bytes_in: u64,
+    pub first: Option<i64>,
+    pub last: i64,
+    pub bytes_out: u64,
+    /// "" until finished.
+    pub end: String,
+}
+
+#[derive(Default)]
+pub struct Log {
+    pub seen: Vec<Seen>,
+    open: VecDeque<usize>,
+    /// Unreadable bytes by reason, opaque, and everything a reader must not do.
+    pub notes: Vec<String>,
+    opaque: bool,
+    told: bool,
+    holes: usize,
+}
+
+fn text(raw: Raw<'_>) -> String {
+    match raw {
+        Raw::Http { method, target } => {
+            format!(
+                "{} {}",
+                String::from_utf8_lossy(method),
+                String::from_utf8_lossy(target)
+            )
+        }
+        Raw::Sql(sql) => format!("sql {}", String::from_utf8_lossy(sql)),
+        Raw::Command(name) => name.to_string(),
+        Raw::Unknown => "?".to_string(),
+    }
+}
+
+fn end(outcome: Outcome) -> String {
+    match outcome {
+        Outcome::Ok => "ok".to_string(),
+        Outcome::Http(code) => code.to_string(),
+        Outcome::Error(code) => format!("error-{}", super::error_name(code)),
+    }
+}
+
+impl Exchanges for Log {
+    fn request(&mut self, time: i64, raw: Raw<'_>, key: u64) {
+        assert!(!self.opaque, "a request after opaque()");
+        if self.told {
+            self.close();
+        }
+        while self.holes > 0 {
+            let oldest = self.close();
+            self.seen[oldest].end = "unseen".to_string();
+        }
+        self.open.push_back(self.seen.len());
+        self.seen.push(Seen {
+            name: text(raw),
+            key,
+            begun: time,
+            asked: time,
+            ..Seen::default()
+        });
+    }
+
+    fn rename(&mut self, raw: Raw<'_>, key: u64) {
+        let newest = self.seen.last_mut().expect("rename() without a request");
+        newest.name = text(raw);
+        newest.key = key;
+    }
+
+    fn request_bytes(&mut self, time: i64, len: u64) {
+        let newest = self
+            .seen
+            .last_mut()
+            .expect("request_bytes() without a request");
+        newest.asked = time;
+        newest.bytes_in += len;
+    }
+
+    fn response_bytes(&mut self, time: i64, len: u64) {
+        let oldest = *self
+            .open
+            .front()
+            .expect("response_bytes() without an open exchange");
+        let seen = &mut self.seen[oldest];
+        seen.first.get_or_insert(time);
+        seen.last = time;
+        seen.bytes_out += len;
+    }
+
+    fn finish(&mut self, outcome: Outcome) {
+        let oldest = self.close();
+        self.seen[oldest].end = end(outcome);
+    }
+
+    fn open_ended(&mut self, outcome: Outcome) {
+        assert!(!self.told, "open_ended() twice");
+        self.told = true;
+        let oldest = *self
+            .open
+            .front()
+            .expect("open_ended() without an open exchange");
+        self.seen[oldest].end = format!("~{}", end(outcome));
+    }
+
+    fn one_way(&mut self) {
+        let newest = self
+            .seen
+            .len()
+            .checked_sub(1)
+            .expect("one_way() without a request");
+        assert_eq!(
+            self.open.pop_back(),
+            Some(newest),
+            "one_way() after the exchange was finished"
+        );
+        self.seen[newest].end = "one way".to_string();
+    }
+
+    fn unreadable(&mut self, reason: &'static str, _len: u64) {
+        let note = format!("unreadable: {reason}");
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    fn opaque(&mut self, reason: &'static str) {
+        assert!(!self.opaque, "opaque() twice");
+        self.opaque = true;
+        self.notes.push(format!("opaque: {reason}"));
+    }
+}
+
+impl Log {
+    fn close(&mut self) -> usize {
+        self.told = false;
+        self.holes = self.holes.saturating_sub(1);
+        self.open
+            .pop_front()
+            .expect("the end of an exchange that is not open")
+    }
+
+    /// As the decoder does, before it tells the reader of the gap.
+    pub fn gap(&mut self, side: Side) {
+        if side == Side::Server {
+            self.holes = self.open.len();
+        }
+    }
+
+    /// One line an exchange: name, bytes of the request, bytes of the response, end (`~`: open-ended, `…`: not finished).
+    pub fn lines(&self) -> Vec<String> {
+        let exchanges = self.seen.iter().map(|s| {
+            let end = if s.end.is_empty() { "…" } else { &s.end };
+            format!("{} | {} {} | {end}", s.name, s.bytes_in, s.bytes_out)
+        });
+        exchanges.chain(self.notes.iter().cloned()).collect()
+    }
+
+    /// As [`Log::lines`], without byte counts.
+    pub fn names(&self) -> Vec<String> {
+        let name = |s: &Seen| format!("{} {}", s.name, if s.end.is_empty() { "…" } else { &s.end });
+        self.seen
+            .iter()
+            .map(name)
+            .chain(self.notes.iter().cloned())
+            .collect()
+    }
+
+    /// Begin, last byte asked, first and last byte answered of exchange `i`.
+    pub fn times(&self, i: usize) -> (i64, i64, Option<i64>, i64) {
+        let s = &self.seen[i];
+        (s.begun, s.asked, s.first, s.last)
+    }
+}
+
+pub const C: Side = Side::Client;
+pub const S: Side = Side::Server;
+
+/// Plays segments, one a time unit, each whole.
+pub fn play<T: AsRef<[u8]>>(reader: &mut dyn Protocol, script: &[(Side, T)]) -> Log {
+    let mut log = Log::default();
+    for (time, (side, bytes)) in script.iter().enumerate() {
+        reader.data(*side, whole(time as i64, bytes.as_ref()), &mut log);
+    }
+    log
+}
+
+/// Plays segments of which no more than `snap` bytes were captured.
+pub fn play_cut<T: AsRef<[u8]>>(
+    reader: &mut dyn Protocol,
+    script: &[(Side, T)],
+    snap: usize,
+) -> Log {
+    let mut log = Log::default();
+    for (time, (side, bytes)) in script.iter().enumerate() {
+        let bytes = bytes.as_ref();
+        let chunk = Chunk {
+            time: time as i64,
+            bytes: &bytes[..bytes.len().min(snap)],
+            len: bytes.len() as u64,
+        };
+        reader.data(*side, chunk, &mut log);
+    }
+    log
+}
+
+/// Plays the same bytes in other pieces: `cuts` is drawn from in a circle, each piece has at most so many bytes.
+pub fn play_split<T: AsRef<[u8]>>(
+    reader: &mut dyn Protocol,
+    script: &[(Side, T)],
+    cuts: &[usize],
+) -> Log {
+    let mut log = Log::default();
+    let mut cut = cuts.iter().cycle();
+    for (time, (side, bytes)) in script.iter().enumerate() {
+        let mut rest = bytes.as_ref();
+        while !rest.is_empty() {
+            let n = cut.next().copied().unwrap_or(1).clamp(1, rest.len());
+            reader.data(*side, whole(time as i64, &rest[..n]), &mut log);
+            rest = &rest[n..];
+        }
+    }
+    log
+}
+
+pub fn whole(time: i64, bytes: &[u8]) -> Chunk<'_> {
+    Chunk {
+        time,
+        bytes,
+        len: bytes.len() as u64,
+    }
+}
+
+/// What may happen on a connection, for tests that throw anything at a reader.
+#[derive(Clone, Debug)]
+pub enum Event {
+    Data(bool, Vec<u8>, u16),
+    Gap(bool, u32),
+    End(bool),
+}
+
+pub fn any_events() -> impl proptest::strategy::Strategy<Value = Vec<Event>> {
+    use proptest::prelude::*;
+    let data = (
+        any::<bool>(),
+        proptest::collection::vec(any::<u8>(), 0..80),
+        prop_oneof![3 => Just(0u16), 1 => any::<u16>()],
+    );
+    proptest::collection::vec(
+        prop_oneof![
+            8 => data.prop_map(|(side, bytes, cut)| Event::Data(side, bytes, cut)),
+            1 => (any::<bool>(), prop_oneof![Just(0u32), 1..2000u32]).prop_map(|(s, n)| Event::Gap(s, n)),
+            1 => any::<bool>().prop_map(Event::End),
+        ],
+        0..40,
+    )
+}
+
+/// Throws events at a reader: it must not panic, nor break the contract of [`Exchanges`] that [`Log`] checks.
+pub fn throw(reader: &mut dyn Protocol, events: &[Event]) -> Log {
+    let mut log = Log::default();
+    let side = |client: bool| if client { C } else { S };
+    for (time, event) in events.iter().enumerate() {
+        let time = time as i64;
+        match event {
+            Event::Data(client, bytes, cut) => {
+                let chunk = Chunk {
+                    time,
+                    bytes,
+                    len: bytes.len() as u64 + u64::from(*cut),
+                };
+                reader.data(side(*client), chunk, &mut log);
+            }
+            Event::Gap(client, len) => {
+                log.gap(side(*client));
+                reader.gap(side(*client), time, u64::from(*len), &mut log);
+            }
+            Event::End(client) => reader.end(side(*client), time, &mut log),
+        }
+    }
+    log
+}
+
+/// A conversation with holes: events made of real messages, some of them cut, lost or repeated.
+pub fn damaged(script: &[(Side, Vec<u8>)], damage: &[u8]) -> Vec<Event> {
+    let mut events = Vec::new();
+    for (i, (side, bytes)) in script.iter().enumerate() {
+        let client = *side == C;
+        let dice = damage.get(i % damage.len().max(1)).copied().unwrap_or(0);
+        let n = bytes.len();
+        match dice % 8 {
+            0 => events.push(Event::Gap(client, n as u32)),
+            1 => events.push(Event::Gap(client, 0)),
+            2 => events.push(Event::Data(
+                client,
+                bytes[..n.min(30)].to_vec(),
+                (n - n.min(30)) as u16,
+            )),
+            3 => events.push(Event::Data(client, bytes[n / 2..].to_vec(), 0)),
+            4 => {
+                events.push(Event::Data(client, bytes[..n / 2].to_vec(), 0));
+                events.push(Event::Gap(client, (n - n / 2) as u32));
+            }
+            _ => events.push(Event::Data(client, bytes.clone(), 0)),
+        }
+    }
+    events
+}

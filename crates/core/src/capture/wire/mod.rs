@@ -1,0 +1,149 @@
+//! Protocols: one file each, behind [`Protocol`].
+//!
+//! A protocol is told the bytes of one connection in order, both directions, and says where requests begin and
+//! responses end. It never sees packets twice, and never has to survive more than a gap.
+
+pub mod ajp;
+pub mod detect;
+mod framing;
+pub mod http;
+#[cfg(test)]
+mod log;
+pub mod mysql;
+pub mod opaque;
+pub mod postgres;
+pub mod redis;
+mod waiting;
+
+pub use detect::{detect, open};
+
+use std::hash::Hasher;
+
+/// Who sent the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Client,
+    Server,
+}
+
+/// New bytes of one segment, in order and without copies.
+#[derive(Clone, Copy, Debug)]
+pub struct Chunk<'a> {
+    pub time: i64,
+    /// What was captured of it.
+    pub bytes: &'a [u8],
+    /// What was on the wire: `len >= bytes.len()`. The rest was cut by the snap length: known by its length alone.
+    pub len: u64,
+}
+
+/// What names an interaction, as found on the wire; [`crate::capture::names`] turns it into a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Raw<'a> {
+    Http {
+        method: &'a [u8],
+        target: &'a [u8],
+    },
+    Sql(&'a [u8]),
+    /// A command of the protocol itself: `PING`, `LOGIN`, `GET` (Redis).
+    Command(&'a str),
+    Unknown,
+}
+
+/// The key of a request: a hash of its path, the one thing that a proxy hands on unchanged whether it speaks HTTP or AJP
+/// behind (AJP carries the query elsewhere, so the query is left out). An absolute target counts by its path. Never 0.
+pub fn path_key(target: &[u8]) -> u64 {
+    let path = path_of(target);
+    if path.is_empty() {
+        return 0;
+    }
+    let mut hasher = rustc_hash::FxHasher::default();
+    hasher.write(path);
+    hasher.finish().max(1)
+}
+
+/// The path of a target: without scheme, authority, query and fragment.
+pub fn path_of(target: &[u8]) -> &[u8] {
+    let mut path = target;
+    if !path.starts_with(b"/") {
+        if let Some(scheme) = path.windows(3).take(8).position(|w| w == b"://") {
+            let rest = &path[scheme + 3..];
+            path = rest
+                .iter()
+                .position(|&b| b == b'/')
+                .map_or(&b"/"[..], |slash| &rest[slash..]);
+        }
+    }
+    let end = path
+        .iter()
+        .position(|&b| b == b'?' || b == b'#')
+        .unwrap_or(path.len());
+    &path[..end]
+}
+
+/// How an exchange ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Ok,
+    /// HTTP status of 400 or more.
+    Http(u16),
+    /// An error of the protocol with its number (MySQL 1040), SQLSTATE or word folded to one: see [`error_name`].
+    Error(u32),
+}
+
+/// An error as its protocol spells it: `1040`, `42P01`, `WRONGTYPE`.
+pub fn error_name(number: u32) -> String {
+    match number {
+        0..postgres::SQLSTATES => number.to_string(),
+        postgres::SQLSTATES..redis::ERROR_WORDS => postgres::sqlstate(number),
+        _ => redis::error_word(number).to_owned(),
+    }
+}
+
+/// Where a protocol says what it saw. Exchanges are answered in the order in which they were asked (pipelining), so
+/// every call about a response means the oldest exchange that is not finished.
+///
+/// The receiver closes an exchange at `finish`; after `open_ended`, at the next `request` (or the close); and, where a
+/// hole in the server's bytes is all that came since, at the next `request`, as one whose end was not seen. Until then
+/// `response_bytes` still means it, and `finish` may still follow `open_ended` (another response begins: it was whole).
+pub trait Exchanges {
+    /// The first byte of a request. `key` identifies the request on both sides of a proxy (hash of path or of a
+    /// request-id header), 0 when there is nothing of the kind.
+    fn request(&mut self, time: i64, raw: Raw<'_>, key: u64);
+    /// A better name for the newest request, known later than its first byte.
+    fn rename(&mut self, raw: Raw<'_>, key: u64);
+    /// The last byte of the newest request so far (may be called again while it grows).
+    fn request_bytes(&mut self, time: i64, len: u64);
+    /// Bytes of the response of the oldest unfinished exchange; the first call sets its first byte.
+    fn response_bytes(&mut self, time: i64, len: u64);
+    /// The response is whole: the exchange ends at the last `response_bytes`.
+    fn finish(&mut self, outcome: Outcome);
+    /// The outcome is known but the end of the response is not (the length was cut off by the snap length, or the
+    /// response lasts until the connection closes): it ends at the last byte before the next request or the close.
+    fn open_ended(&mut self, outcome: Outcome);
+    /// The newest request has no response and is no exchange (MySQL COM_QUIT, COM_STMT_CLOSE).
+    fn one_way(&mut self);
+    /// Bytes that could not be read as this protocol, counted by reason in the report.
+    fn unreadable(&mut self, reason: &'static str, len: u64);
+    /// From now on nothing can be read (TLS, compression, an upgraded connection): treat the rest as opaque.
+    fn opaque(&mut self, reason: &'static str);
+}
+
+/// One connection's reader. Must accept any bytes at all: no panic, no unbounded memory, time linear in the input.
+pub trait Protocol: Send {
+    fn data(&mut self, side: Side, chunk: Chunk<'_>, out: &mut dyn Exchanges);
+    /// `len` bytes of this side are missing (0: unknown how many); the reader must find the next message by itself.
+    fn gap(&mut self, side: Side, time: i64, len: u64, out: &mut dyn Exchanges);
+    /// This side sends no more (FIN, RST, or the end of the recording).
+    fn end(&mut self, side: Side, time: i64, out: &mut dyn Exchanges);
+}
+
+/// The protocols, in the order in which they are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    Http,
+    Ajp,
+    MySql,
+    Postgres,
+    Redis,
+    Opaque,
+}

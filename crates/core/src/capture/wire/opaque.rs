@@ -1,0 +1,74 @@
+//! Any protocol at all, by change of direction: the bytes of the client and the bytes of the server after them are one
+//! exchange. What cannot be read (TLS, compression, unknown protocols) so still gives response times and queue lengths,
+//! as long as the client waits for its answer.
+//!
+//! ```text
+//! client  ██  █           ███
+//! server         ███  █         ██
+//!         └─ exchange ─┘  └ next ┘
+//! ```
+
+use super::{Chunk, Exchanges, Outcome, Protocol, Raw, Side};
+
+/// A connection read by change of direction. What the server says before it is asked belongs to no exchange.
+#[derive(Debug, Default)]
+pub struct Opaque {
+    asking: bool,
+    answering: bool,
+}
+
+impl Opaque {
+    pub fn new() -> Opaque {
+        Opaque::default()
+    }
+
+    /// Goes on where another protocol had to stop, in the middle of an exchange.
+    pub fn after_request() -> Opaque {
+        Opaque {
+            asking: true,
+            answering: false,
+        }
+    }
+}
+
+impl Protocol for Opaque {
+    fn data(&mut self, side: Side, chunk: Chunk<'_>, out: &mut dyn Exchanges) {
+        match side {
+            Side::Client => {
+                if !self.asking {
+                    out.request(chunk.time, Raw::Unknown, 0);
+                    *self = Opaque::after_request();
+                }
+                out.request_bytes(chunk.time, chunk.len);
+            }
+            Side::Server if self.asking || self.answering => {
+                out.response_bytes(chunk.time, chunk.len);
+                if !self.answering {
+                    // It may go on: the exchange ends at the last byte before the next request.
+                    out.open_ended(Outcome::Ok);
+                    *self = Opaque {
+                        asking: false,
+                        answering: true,
+                    };
+                }
+            }
+            Side::Server => {}
+        }
+    }
+
+    fn gap(&mut self, side: Side, time: i64, len: u64, out: &mut dyn Exchanges) {
+        if len > 0 {
+            self.data(
+                side,
+                Chunk {
+                    time,
+                    bytes: &[],
+                    len,
+                },
+                out,
+            );
+        }
+    }
+
+    fn end(&mut self, _side: Side, _time: i64, _out: &mut dyn Exchanges) {}
+}

@@ -1,0 +1,193 @@
+//! How a column becomes Parquet, by its type alone, so that tables from Rust and from Python look the same.
+//!
+//! Measured on visits: DELTA_BINARY_PACKED and zstd-1 took 8.7 bytes a row and decoded three times as fast as plain
+//! pages of the same size; higher zstd levels gained nothing; row groups of 1 M decoded as fast as larger ones.
+
+use crate::error::{Error, Result};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{ByteArrayType, Int32Type};
+use arrow_array::{
+    Array, ArrayRef, DictionaryArray, GenericByteArray, Int32Array, RecordBatch, RecordBatchReader,
+    StringArray,
+};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::schema::types::ColumnPath;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Rows of a row group at most: what a reader needs in memory at once.
+pub const ROW_GROUP_ROWS: usize = 1_000_000;
+
+/// A file that carries its name only when it is whole: written as `<name>.tmp`, removed when given up.
+#[derive(Debug)]
+pub(super) struct Temporary {
+    pub path: PathBuf,
+    keep: bool,
+}
+
+impl Temporary {
+    pub fn of(target: &Path, what: &str) -> Self {
+        let mut name = target.file_name().unwrap_or_default().to_os_string();
+        name.push(what);
+        name.push(".tmp");
+        Temporary {
+            path: target.with_file_name(name),
+            keep: false,
+        }
+    }
+
+    pub fn publish(mut self, target: &Path) -> Result<()> {
+        std::fs::rename(&self.path, target).map_err(|source| Error::Io {
+            path: target.to_path_buf(),
+            source,
+        })?;
+        self.keep = true;
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.keep {
+            // Nobody is left to tell; the name says that the file is not whole.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+pub(super) fn table_error(path: &Path, message: impl std::fmt::Display) -> Error {
+    Error::Table {
+        path: path.to_path_buf(),
+        message: message.to_string(),
+    }
+}
+
+pub(super) fn create(path: &Path, schema: SchemaRef) -> Result<ArrowWriter<File>> {
+    let file = File::create(path).map_err(|source| Error::Io {
+        path: path.to_path_buf(),
+        source,
+    })?;
+    properties(&schema)
+        .and_then(|properties| ArrowWriter::try_new(file, schema, Some(properties)))
+        .map_err(|e| table_error(path, e))
+}
+
+fn properties(schema: &Schema) -> std::result::Result<WriterProperties, ParquetError> {
+    let mut builder = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS));
+    for field in schema.fields() {
+        if matches!(
+            field.data_type(),
+            DataType::Int64 | DataType::UInt64 | DataType::Int32 | DataType::UInt32
+        ) {
+            let path = ColumnPath::new(vec![field.name().clone()]);
+            builder = builder
+                .set_column_dictionary_enabled(path.clone(), false)
+                .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+        }
+    }
+    Ok(builder.build())
+}
+
+/// Writes an Arrow stream as it comes (its rows are already sorted); returns the rows written. Text of any Arrow kind
+/// becomes utf8, dictionaries become dictionary(int32, utf8).
+pub fn write_table(reader: impl RecordBatchReader, target: &Path) -> Result<u64> {
+    let schema = plain_schema(&reader.schema());
+    let temporary = Temporary::of(target, "");
+    let mut writer = create(&temporary.path, schema.clone())?;
+    let mut rows = 0;
+    for batch in reader {
+        let batch = batch
+            .and_then(|batch| plain_batch(&batch, &schema))
+            .map_err(|e| table_error(target, e))?;
+        rows += batch.num_rows() as u64;
+        writer.write(&batch).map_err(|e| table_error(target, e))?;
+    }
+    writer.close().map_err(|e| table_error(target, e))?;
+    temporary.publish(target)?;
+    Ok(rows)
+}
+
+fn plain_schema(schema: &Schema) -> SchemaRef {
+    let plain = |field: &Arc<Field>| {
+        let kind = match field.data_type() {
+            DataType::Dictionary(_, value) if is_text(value) => {
+                DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+            }
+            kind if is_text(kind) => DataType::Utf8,
+            kind => kind.clone(),
+        };
+        Field::new(field.name(), kind, field.is_nullable())
+    };
+    Arc::new(Schema::new(
+        schema.fields().iter().map(plain).collect::<Vec<_>>(),
+    ))
+}
+
+fn is_text(kind: &DataType) -> bool {
+    matches!(
+        kind,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+    )
+}
+
+fn plain_batch(
+    batch: &RecordBatch,
+    schema: &SchemaRef,
+) -> std::result::Result<RecordBatch, ArrowError> {
+    let columns = batch
+        .columns()
+        .iter()
+        .map(plain_column)
+        .collect::<std::result::Result<Vec<_>, _>>()?;
+    RecordBatch::try_new(schema.clone(), columns)
+}
+
+fn plain_column(column: &ArrayRef) -> std::result::Result<ArrayRef, ArrowError> {
+    match column.data_type() {
+        DataType::Dictionary(_, value) if is_text(value) => plain_dictionary(column),
+        kind if is_text(kind) => Ok(Arc::new(plain_text(column))),
+        _ => Ok(column.clone()),
+    }
+}
+
+fn plain_dictionary(column: &ArrayRef) -> std::result::Result<ArrayRef, ArrowError> {
+    let Some(dictionary) = column.as_any_dictionary_opt() else {
+        return Ok(column.clone());
+    };
+    let values = plain_text(dictionary.values());
+    let nulls = column.logical_nulls();
+    let positions = if values.is_empty() {
+        vec![0; column.len()]
+    } else {
+        dictionary.normalized_keys()
+    };
+    let keys = positions.into_iter().enumerate().map(|(row, position)| {
+        let known = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+        known.then(|| i32::try_from(position).unwrap_or(i32::MAX))
+    });
+    let keys: Int32Array = keys.collect();
+    Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(
+        keys,
+        Arc::new(values),
+    )?))
+}
+
+fn plain_text(column: &ArrayRef) -> StringArray {
+    fn copied<T: ByteArrayType<Native = str>>(array: &GenericByteArray<T>) -> StringArray {
+        array.iter().collect()
+    }
+    if let Some(array) = column.as_string_opt::<i32>() {
+        array.clone()
+    } else if let Some(array) = column.as_string_opt::<i64>() {
+        copied(array)
+    } else {
+        column.as_string_view().iter().collect()
+    }
+}

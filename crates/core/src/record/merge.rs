@@ -1,0 +1,147 @@
+//! Merges sorted Parquet runs into one sorted stream, a batch of each in memory at a time.
+
+use super::encoding::table_error;
+use crate::error::{Error, Result};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, UInt64Type};
+use arrow_array::RecordBatch;
+use arrow_select::interleave::interleave_record_batch;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// Rows read and written at a time: with 17 columns about 1 MB a run.
+const BATCH_ROWS: usize = 8192;
+
+/// The columns rows are sorted by: a time, and an id that settles ties (earlier runs go first without one).
+#[derive(Clone, Copy, Debug)]
+pub struct SortKey {
+    pub time: &'static str,
+    pub id: Option<&'static str>,
+}
+
+struct Run {
+    path: PathBuf,
+    reader: ParquetRecordBatchReader,
+    /// Position of the current batch among the batches held.
+    batch: usize,
+    row: usize,
+    times: arrow_array::Int64Array,
+    ids: Option<arrow_array::UInt64Array>,
+}
+
+impl Run {
+    fn open(path: &Path) -> Result<ParquetRecordBatchReader> {
+        let file = File::open(path).map_err(|source| Error::Io {
+            path: path.to_path_buf(),
+            source,
+        })?;
+        ParquetRecordBatchReaderBuilder::try_new(file)
+            .and_then(|builder| builder.with_batch_size(BATCH_ROWS).build())
+            .map_err(|e| table_error(path, e))
+    }
+
+    fn next_batch(&mut self, key: SortKey, held: &mut Vec<RecordBatch>) -> Result<bool> {
+        for batch in self.reader.by_ref() {
+            let batch = batch.map_err(|e| table_error(&self.path, e))?;
+            if batch.num_rows() == 0 {
+                continue;
+            }
+            let missing = || {
+                table_error(
+                    &self.path,
+                    "a sorted run without the columns it is sorted by",
+                )
+            };
+            let times = batch
+                .column_by_name(key.time)
+                .and_then(|c| c.as_primitive_opt::<Int64Type>());
+            self.times = times.cloned().ok_or_else(missing)?;
+            if let Some(id) = key.id {
+                let ids = batch
+                    .column_by_name(id)
+                    .and_then(|c| c.as_primitive_opt::<UInt64Type>());
+                self.ids = Some(ids.cloned().ok_or_else(missing)?);
+            }
+            (self.batch, self.row) = (held.len(), 0);
+            held.push(batch);
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    fn key(&self) -> (i64, u64) {
+        (
+            self.times.value(self.row),
+            self.ids.as_ref().map_or(0, |ids| ids.value(self.row)),
+        )
+    }
+}
+
+/// Hands the rows of all `paths`, in order, to `out`.
+pub fn merge(
+    paths: &[&Path],
+    key: SortKey,
+    mut out: impl FnMut(&RecordBatch) -> Result<()>,
+) -> Result<()> {
+    let mut held = Vec::new();
+    let mut runs = Vec::with_capacity(paths.len());
+    let mut heads = BinaryHeap::new();
+    for path in paths {
+        let reader = Run::open(path)?;
+        let none = arrow_array::Int64Array::from(Vec::<i64>::new());
+        let mut run = Run {
+            path: path.to_path_buf(),
+            reader,
+            batch: 0,
+            row: 0,
+            times: none,
+            ids: None,
+        };
+        if run.next_batch(key, &mut held)? {
+            heads.push(Reverse((run.key(), runs.len())));
+            runs.push(run);
+        }
+    }
+    let mut picks: Vec<(usize, usize)> = Vec::with_capacity(BATCH_ROWS);
+    while let Some(Reverse((_, index))) = heads.pop() {
+        let run = &mut runs[index];
+        picks.push((run.batch, run.row));
+        run.row += 1;
+        if run.row < run.times.len() || run.next_batch(key, &mut held)? {
+            heads.push(Reverse((run.key(), index)));
+        } else {
+            run.batch = usize::MAX;
+        }
+        if picks.len() == BATCH_ROWS {
+            emit(&mut held, &mut picks, &mut runs, &mut out)?;
+        }
+    }
+    emit(&mut held, &mut picks, &mut runs, &mut out)
+}
+
+/// Writes what was picked and lets go of every batch that is used up.
+fn emit(
+    held: &mut Vec<RecordBatch>,
+    picks: &mut Vec<(usize, usize)>,
+    runs: &mut [Run],
+    out: &mut impl FnMut(&RecordBatch) -> Result<()>,
+) -> Result<()> {
+    if picks.is_empty() {
+        return Ok(());
+    }
+    let batches: Vec<&RecordBatch> = held.iter().collect();
+    let merged =
+        interleave_record_batch(&batches, picks).map_err(|e| table_error(Path::new("merge"), e))?;
+    out(&merged)?;
+    picks.clear();
+    let mut current = Vec::with_capacity(runs.len());
+    for run in runs.iter_mut().filter(|run| run.batch != usize::MAX) {
+        current.push(held[run.batch].clone());
+        run.batch = current.len() - 1;
+    }
+    *held = current;
+    Ok(())
+}

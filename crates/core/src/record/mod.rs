@@ -1,0 +1,81 @@
+//! The record: the rows every seam speaks, and the Parquet files they become.
+//!
+//! Moments are whole nanoseconds since the Unix epoch; [`NO_TIME`] says that a moment is unknown.
+//! Names (servers, interactions, statuses, hosts) are indices into the [`Names`] of the recording.
+
+pub mod encoding;
+mod merge;
+pub mod rows;
+pub mod schema;
+pub mod tables;
+#[cfg(test)]
+mod tests;
+pub mod writer;
+
+/// An unknown moment or duration; null in the table.
+pub const NO_TIME: i64 = i64::MIN;
+/// An unknown name; null in the table.
+pub const NO_NAME: u32 = u32::MAX;
+/// No such visit or request; null in the table. Ids start at 1.
+pub const NO_ID: u64 = 0;
+
+/// In [`Visit::caller`]: the rest of the number is an index into [`Names::servers`]. Set by [`crate::callgraph`] where the
+/// calling server is known; without it the number is an index into [`Names::hosts`].
+pub const CALLER_IS_SERVER: u32 = 1 << 31;
+
+/// One stay of a request in one server, or one connection attempt that never became one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Visit {
+    pub visit: u64,
+    /// Index into [`Names::servers`].
+    pub server: u32,
+    /// The host that called: index into [`Names::hosts`] (see [`CALLER_IS_SERVER`]).
+    pub caller: u32,
+    /// Ordinal of the calling connection in the recording (1, 2, …): the `client` of a request.
+    pub connection: u32,
+    /// Index into [`Names::interactions`].
+    pub interaction: u32,
+    /// Hash of what identifies the request to both sides of a proxy (path, request id header); 0 when unknown.
+    pub key: u64,
+    /// First SYN of the first attempt, or the first byte on a kept connection.
+    pub sent: i64,
+    /// When the connection was established, where this visit opened one.
+    pub connected: i64,
+    /// The SYN that was accepted, or the first byte on a kept connection.
+    pub arrival: i64,
+    /// First byte of the response.
+    pub first_byte: i64,
+    /// Last byte of the response; of a failed attempt, when it was given up.
+    pub departure: i64,
+    /// SYNs that were lost before one was accepted.
+    pub drops: u8,
+    /// Losses after the SYN (the second drop mode): SYN-ACK repeats and retransmissions of the first data.
+    pub data_drops: u8,
+    /// Index into [`Names::statuses`].
+    pub status: u32,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    /// False for a connection attempt that failed: it is a request of its client, and no stay in the server.
+    pub served: bool,
+    /// Filled by [`crate::callgraph`]: the visit that called, the request at the root, time spent in calls downstream.
+    pub parent: u64,
+    pub request: u64,
+    pub downstream_ns: i64,
+}
+
+/// What the indices in the rows mean. Grows while rows are made; an index never changes its meaning.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Names {
+    /// `servers[i]` answers on `hosts[server_hosts[i]]`.
+    pub servers: Vec<String>,
+    pub server_hosts: Vec<u32>,
+    pub hosts: Vec<String>,
+    pub interactions: Vec<String>,
+    pub statuses: Vec<String>,
+}
+
+/// Takes finished visits, roughly in the order of `departure`. The decoder fills one; the call graph is one and fills one.
+pub trait VisitSink {
+    fn push(&mut self, visit: Visit, names: &Names) -> crate::error::Result<()>;
+    fn finish(&mut self, names: &Names) -> crate::error::Result<()>;
+}

@@ -1,0 +1,93 @@
+//! The tables a decoded capture becomes: visits, requests and events in one folder, whole or not at all.
+
+use super::rows::{Event, NumberedEvent, Request};
+use super::writer::TableWriter;
+use super::{Names, Visit, VisitSink, NO_ID, NO_NAME, NO_TIME};
+use crate::error::Result;
+use std::path::Path;
+
+/// Writes `visits.parquet` and `requests.parquet`. A request is a visit (or a failed attempt) that has a request id and no
+/// parent; a failed attempt is no visit.
+pub struct TablesSink {
+    visits: TableWriter<Visit>,
+    requests: TableWriter<Request>,
+    incomplete: u64,
+}
+
+impl TablesSink {
+    pub fn create(folder: &Path) -> Result<Self> {
+        Ok(TablesSink {
+            visits: TableWriter::create(&folder.join("visits.parquet"))?,
+            requests: TableWriter::create(&folder.join("requests.parquet"))?,
+            incomplete: 0,
+        })
+    }
+
+    pub fn visits(&self) -> u64 {
+        self.visits.rows()
+    }
+
+    pub fn requests(&self) -> u64 {
+        self.requests.rows()
+    }
+
+    /// Rows left out because their server, caller, status, begin or end was not known.
+    pub fn incomplete(&self) -> u64 {
+        self.incomplete
+    }
+}
+
+fn is_complete(visit: &Visit) -> bool {
+    let moments = [visit.sent, visit.departure];
+    let names = [visit.server, visit.caller, visit.status];
+    !moments.contains(&NO_TIME)
+        && !names.contains(&NO_NAME)
+        && (visit.arrival != NO_TIME || !visit.served)
+}
+
+impl VisitSink for TablesSink {
+    fn push(&mut self, visit: Visit, names: &Names) -> Result<()> {
+        if !is_complete(&visit) {
+            self.incomplete += 1;
+            return Ok(());
+        }
+        if visit.parent == NO_ID && visit.request != NO_ID {
+            self.requests.push(Request::of(&visit), names)?;
+        }
+        if visit.served {
+            self.visits.push(visit, names)?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, names: &Names) -> Result<()> {
+        self.visits.seal(names)?;
+        self.requests.seal(names)?;
+        self.visits.publish()?;
+        self.requests.publish()?;
+        Ok(())
+    }
+}
+
+/// Writes `events.parquet`.
+pub struct EventWriter {
+    events: TableWriter<NumberedEvent>,
+}
+
+impl EventWriter {
+    pub fn create(folder: &Path) -> Result<Self> {
+        Ok(EventWriter {
+            events: TableWriter::create(&folder.join("events.parquet"))?,
+        })
+    }
+
+    pub fn push(&mut self, event: Event, names: &Names) -> Result<()> {
+        let number = self.events.rows();
+        self.events.push(NumberedEvent { event, number }, names)
+    }
+
+    /// Returns the events written.
+    pub fn finish(&mut self, names: &Names) -> Result<u64> {
+        self.events.finish(names)
+    }
+}

@@ -1,0 +1,45 @@
+//! What a number is broken down by: a server, or a server and an interaction. Rows carry dictionary ids that change
+//! from file to file; groups are numbered once for the whole reduction.
+
+use std::sync::{Mutex, PoisonError};
+
+use rustc_hash::FxHashMap;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Group {
+    pub server: String,
+    /// None where visits are not told apart by interaction, or where a visit has none.
+    pub interaction: Option<String>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    ids: FxHashMap<Group, u32>,
+    list: Vec<Group>,
+}
+
+impl Groups {
+    /// The number of a group, given on first sight. Numbers depend on which thread came first; nothing shown does.
+    pub fn id(&self, group: Group) -> u32 {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = inner.list.len() as u32;
+        let Inner { ids, list } = &mut *inner;
+        *ids.entry(group).or_insert_with_key(|group| {
+            list.push(group.clone());
+            next
+        })
+    }
+
+    pub fn list(&self) -> Vec<Group> {
+        self.inner
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .list
+            .clone()
+    }
+}

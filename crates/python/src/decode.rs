@@ -1,0 +1,52 @@
+//! `decode`: captures become tables and a report; progress and Ctrl-C go through Python a few times a second.
+
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use std::path::PathBuf;
+use tailrace_core::capture::decode::{self as engine, Options};
+use tailrace_core::error::{Error, Result};
+
+/// What a damaged disk or a full one says; the kernel's number when it gave one.
+const EIO: i32 = 5;
+
+#[pyfunction]
+#[pyo3(signature = (paths, out, options, progress = None))]
+pub fn decode(
+    py: Python<'_>,
+    paths: Vec<PathBuf>,
+    out: PathBuf,
+    options: &str,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    let options: Options = serde_json::from_str(options)
+        .map_err(|error| PyValueError::new_err(format!("options: {error}")))?;
+    let mut stopped: Option<PyErr> = None;
+    let report = py.detach(|| {
+        let mut tell = |read: u64, total: u64| -> Result<()> {
+            Python::attach(|py| {
+                py.check_signals()?;
+                progress.as_ref().map_or(Ok(()), |progress| {
+                    progress.call1(py, (read, total)).map(drop)
+                })
+            })
+            .map_err(|error| {
+                stopped = Some(error);
+                Error::Interrupted
+            })
+        };
+        engine::decode(&paths, &out, &options, &mut tell)
+    });
+    let report = report.map_err(|error| stopped.take().unwrap_or_else(|| raised(error)))?;
+    serde_json::to_string(&report).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+fn raised(error: Error) -> PyErr {
+    match error {
+        Error::Io { path, source } => {
+            let said = source.to_string();
+            let sentence = said.split(" (os error").next().unwrap_or(&said).to_owned();
+            PyOSError::new_err((source.raw_os_error().unwrap_or(EIO), sentence, path))
+        }
+        error => PyValueError::new_err(error.to_string()),
+    }
+}

@@ -1,0 +1,16 @@
+//! Python bindings.
+use pyo3::prelude::*;
+
+mod decode;
+mod reduce;
+mod write_table;
+
+#[pymodule]
+fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    m.add_function(wrap_pyfunction!(decode::decode, m)?)?;
+    m.add_function(wrap_pyfunction!(reduce::reduce, m)?)?;
+    m.add_function(wrap_pyfunction!(reduce::_decode_visits, m)?)?;
+    m.add_function(wrap_pyfunction!(write_table::write_table, m)?)?;
+    Ok(())
+}

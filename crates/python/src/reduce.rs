@@ -1,0 +1,102 @@
+//! `_core.reduce`: visits.parquet files in, windows out as an Arrow stream.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_array::{Array, RecordBatch, StructArray};
+use arrow_schema::Field;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+use pyo3_arrow::ffi::{to_stream_pycapsule, ArrayIterator};
+use tailrace_core::error::Error;
+use tailrace_core::window::{self, Plan, Reduction, Source};
+
+/// The windows, as an Arrow stream, and what was read to make them.
+#[pyclass(frozen, module = "tailrace._core")]
+pub struct Windows {
+    batch: RecordBatch,
+    /// Rows of the visits files that were read.
+    #[pyo3(get)]
+    rows: u64,
+    /// Rows that could not be a visit.
+    #[pyo3(get)]
+    left_out: u64,
+}
+
+#[pymethods]
+impl Windows {
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let table = StructArray::from(self.batch.clone());
+        let field = Arc::new(Field::new("", table.data_type().clone(), false));
+        let array: Arc<dyn Array> = Arc::new(table);
+        let stream = ArrayIterator::new([Ok(array)], field);
+        Ok(to_stream_pycapsule(py, Box::new(stream), requested_schema)?)
+    }
+}
+
+#[pyfunction]
+#[pyo3(signature = (visits, window_ns, *, by_interaction = false, begin = None, end = None, vlrt_ns = 1_000_000_000,
+                    queue_max = true, percentiles = true, threads = 0))]
+#[allow(clippy::too_many_arguments)]
+pub fn reduce(
+    py: Python<'_>,
+    visits: Vec<PathBuf>,
+    window_ns: i64,
+    by_interaction: bool,
+    begin: Option<i64>,
+    end: Option<i64>,
+    vlrt_ns: i64,
+    queue_max: bool,
+    percentiles: bool,
+    threads: usize,
+) -> PyResult<Windows> {
+    let plan = Plan {
+        window_ns,
+        by_interaction,
+        begin,
+        end,
+        vlrt_ns,
+        queue_max,
+        percentiles,
+        threads,
+    };
+    let Reduction {
+        windows,
+        rows,
+        left_out,
+    } = py
+        .detach(|| window::reduce(&visits, &plan))
+        .map_err(raise)?;
+    Ok(Windows {
+        batch: windows,
+        rows,
+        left_out,
+    })
+}
+
+/// Decode the columns a reduction reads and do nothing with them: the bound of `benches/reduce`. Returns the rows.
+#[pyfunction]
+pub fn _decode_visits(py: Python<'_>, visits: Vec<PathBuf>, threads: usize) -> PyResult<u64> {
+    py.detach(|| Source::open(&visits, false)?.decode_only(threads))
+        .map_err(raise)
+}
+
+fn raise(error: Error) -> PyErr {
+    match &error {
+        // Python picks FileNotFoundError, PermissionError … by the number.
+        Error::Io { path, source } => match source.raw_os_error() {
+            Some(number) => {
+                PyOSError::new_err((number, source.to_string(), path.display().to_string()))
+            }
+            None => PyOSError::new_err(error.to_string()),
+        },
+        Error::Interrupted => PyKeyboardInterrupt::new_err(()),
+        _ => PyValueError::new_err(error.to_string()),
+    }
+}

@@ -1,0 +1,49 @@
+"""Tailrace: why do a few requests take seconds when almost all take milliseconds, while no machine looks busy?
+
+    import tailrace as tr
+
+    run = tr.read("packets.pcap.zst", "samples.csv", servers={"web": "10.77.0.3:80"})
+    found = tr.diagnose(run)
+    tr.write_report(run, found, "report.html")
+
+What is used is loaded when it is used, so that the command line answers at once.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tailrace.dataset import Dataset
+    from tailrace.diagnosis import diagnose
+    from tailrace.diagnosis.finding import Diagnosis
+    from tailrace.errors import TailraceError
+    from tailrace.readers import read
+    from tailrace.report import write_html as write_report
+    from tailrace.report import write_perfetto
+    from tailrace.timeline.windows import windows
+
+__all__ = ["Dataset", "Diagnosis", "TailraceError", "diagnose", "read", "windows", "write_perfetto", "write_report"]
+
+_HOMES = {
+    "Dataset": ("tailrace.dataset", "Dataset"),
+    "Diagnosis": ("tailrace.diagnosis.finding", "Diagnosis"),
+    "TailraceError": ("tailrace.errors", "TailraceError"),
+    "diagnose": ("tailrace.diagnosis", "diagnose"),
+    "read": ("tailrace.readers", "read"),
+    "windows": ("tailrace.timeline.windows", "windows"),
+    "write_perfetto": ("tailrace.report", "write_perfetto"),
+    "write_report": ("tailrace.report", "write_html"),
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tailrace' has no attribute {name!r}")
+    module, attribute = _HOMES[name]
+    return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -1,0 +1,51 @@
+"""The engine. Tables cross as Arrow streams (PyCapsule protocol), which Polars and any Arrow library read."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+class ArrowStream(Protocol):
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...
+
+__version__: str
+
+def decode(
+    paths: list[str],
+    out: str,
+    options: str,
+    progress: Callable[[int, int], None] | None = None,
+) -> str:
+    """Decode captures ("-" is standard input) into `out`/{visits,requests,events}.parquet; returns a JSON report.
+
+    `options` and the report are documented in crates/core/src/capture/decode.rs. `progress(bytes_read, bytes_total)`
+    is called a few times a second with the interpreter lock held; an exception it raises stops the work.
+    """
+
+def write_table(table: ArrowStream, path: str) -> int:
+    """Write an Arrow stream as Parquet the way a Dataset wants it (zstd, timestamps delta packed, row groups of at
+    most 1 M rows). Returns the rows written."""
+
+class Windows:
+    """An Arrow stream of windows, and what was read to make them."""
+
+    rows: int
+    """Rows read; row groups outside [begin, end) are not."""
+    left_out: int
+    """Of those, rows that could not be a visit."""
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...
+
+def reduce(
+    visits: list[str],
+    window_ns: int,
+    *,
+    by_interaction: bool = False,
+    begin: int | None = None,
+    end: int | None = None,
+    vlrt_ns: int = 1_000_000_000,
+    queue_max: bool = True,
+    percentiles: bool = True,
+    threads: int = 0,
+) -> Windows:
+    """The exact reduction of visits.parquet files to windows; columns in `tailrace.timeline.windows`."""
+
+def _decode_visits(visits: list[str], threads: int) -> int:
+    """Decode what `reduce` reads and do nothing with it; returns the rows. The bound of benches/reduce."""

@@ -1,0 +1,359 @@
+"""The command line: a thin door. Parses words, calls the same functions as the Python API, prints, and exits.
+
+Only this module prints or exits. Exit codes: 0 done, whatever was found; 1 there are VLRT and --fail-on-vlrt was
+given; 2 wrong use or unreadable input; 70 a fault of Tailrace itself; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+from rich.console import Console
+
+from tailrace.errors import TailraceError, UsageError
+
+if TYPE_CHECKING:
+    from tailrace.dataset import Dataset
+    from tailrace.diagnosis.finding import Diagnosis
+
+WINDOW_MIN_NS, WINDOW_MAX_NS = 1_000_000, 10_000_000_000
+VLRT_FOUND, WRONG_USE, OWN_FAULT, INTERRUPTED = 1, 2, 70, 130
+
+app = typer.Typer(
+    name="tailrace",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Why do a few requests take **seconds** when almost all take milliseconds, while no machine looks busy?\n\n"
+    "Give it a packet capture (and, better, 50 ms resource samples and garbage-collection logs); it answers which "
+    "server dropped connections, whose queue filled first, which resource was saturated, and by what.",
+    epilog="Start with `tailrace diagnose capture.pcap`. Exit codes: 0 done, 1 VLRT found with --fail-on-vlrt, "
+    "2 wrong use or unreadable input, 130 interrupted.",
+)
+
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILES… | RUN",
+        help="Captures (pcap, pcapng; plain, gzip, zstd; - is standard input), samples (CSV, Parquet, collectl), JVM "
+        "GC logs, in any order and told apart by content; or one run folder. `app=gc.log` says whose file it is.",
+    ),
+]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, as `tailrace read -o RUN` writes it.")]
+Servers = Annotated[
+    list[str] | None,
+    typer.Option("--server", metavar="NAME=IP:PORT", help="Name a server. Unnamed ones carry their address."),
+]
+Places = Annotated[
+    list[str] | None,
+    typer.Option("--place", metavar="PLACE=NODE", help="Which server or address a place in the samples means."),
+]
+TopologyFile = Annotated[
+    Path | None, typer.Option("--topology", metavar="FILE", help="A topology.toml that overrides what is inferred.")
+]
+Interactions = Annotated[
+    Path | None,
+    typer.Option(
+        "--interactions", metavar="FILE", help="TOML rules that name interactions: docs/reference/readers.md."
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output instead of text.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run folder if it exists.")]
+Threshold = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME", help="What counts as very long, e.g. 800ms. Default: 0.95 s, or the gap between modes."
+    ),
+]
+Window = Annotated[str, typer.Option(metavar="TIME", help="Width of a window, 1ms to 10s.")]
+
+
+@app.command(
+    epilog="Examples:\n\n"
+    "`tailrace diagnose slow.pcap`\n\n"
+    "`tailrace diagnose packets.pcap.zst samples.csv app=gc.log --server web=10.0.0.3:80 --report report.html`\n\n"
+    "`zcat day.pcap.gz | tailrace diagnose - --json | jq .summary`"
+)
+def diagnose(
+    files: Files,
+    server: Servers = None,
+    place: Places = None,
+    topology: TopologyFile = None,
+    interactions: Interactions = None,
+    threshold: Threshold = None,
+    window: Window = "50ms",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="RUN", help="Keep the run folder, with report.html and diagnosis.json."),
+    ] = None,
+    report: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Write the report here.")] = None,
+    perfetto: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a trace for Perfetto's viewer here.")
+    ] = None,
+    fail_on_vlrt: Annotated[bool, typer.Option("--fail-on-vlrt", help="Exit with 1 when there are VLRT.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Explain why some requests took seconds: from captures, samples and logs, or from a run folder."""
+    window_ns, threshold_ns = _window_ns(window), _threshold_ns(threshold)
+    run = _read(files, server, place, topology, interactions, out, quiet, overwrite)
+    found = _diagnose(run, threshold_ns, window_ns, quiet)
+    if out is not None:
+        _write_beside(run, found)
+    if report is not None:
+        _write_html(run, found, report)
+    if perfetto is not None:
+        _write_perfetto(run, found, perfetto)
+    _show(run, found, as_json)
+    if fail_on_vlrt and found.vlrt:
+        raise typer.Exit(VLRT_FOUND)
+
+
+@app.command(
+    epilog="Examples:\n\n`tailrace read web.pcapng app.pcapng samples.csv -o run`\n\n"
+    "`tcpdump -w - -i any tcp | tailrace read - -o run`"
+)
+def read(
+    files: Files,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="The run folder to write.")],
+    server: Servers = None,
+    place: Places = None,
+    topology: TopologyFile = None,
+    interactions: Interactions = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Read captures, samples and logs into a run folder: Parquet tables that any tool opens."""
+    _show_info(_read(files, server, place, topology, interactions, out, quiet, overwrite), as_json)
+
+
+@app.command(
+    epilog="Examples:\n\n`tailrace report run`\n\n`tailrace report run -o friday.html --perfetto friday.pftrace`"
+)
+def report(
+    run: Run,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE.html", help="Default: RUN/report.html.")
+    ] = None,
+    perfetto: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write a trace for Perfetto's viewer here.")
+    ] = None,
+    threshold: Threshold = None,
+    window: Window = "50ms",
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write the report of a run folder: one HTML file that needs no network."""
+    window_ns, threshold_ns = _window_ns(window), _threshold_ns(threshold)
+    dataset = _open(run)
+    found = _diagnose(dataset, threshold_ns, window_ns, quiet)
+    target = out or run / "report.html"
+    _write_html(dataset, found, target)
+    if perfetto is not None:
+        _write_perfetto(dataset, found, perfetto)
+    if as_json:
+        _print_json({"report": str(target), "perfetto": str(perfetto) if perfetto else None, "vlrt": found.vlrt})
+
+
+@app.command(epilog="Example:\n\n`tailrace info run --json | jq .lost`")
+def info(run: Run, as_json: AsJson = False) -> None:
+    """Show what is in a run folder, what is missing, clock offsets and losses."""
+    _show_info(_open(run), as_json)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from tailrace._core import __version__
+
+        typer.echo(f"tailrace {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+def _pairs(option: str, values: list[str] | None, example: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for value in values or []:
+        left, separator, right = value.partition("=")
+        if not (separator and left and right):
+            raise UsageError(f"{option} {value}: expected {example}")
+        if left in pairs:
+            raise UsageError(f"{option} {value}: {left} was already given as {pairs[left]}")
+        pairs[left] = right
+    return pairs
+
+
+def _duration_ns(option: str, text: str) -> int:
+    from tailrace.units import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from error
+
+
+def _window_ns(text: str) -> int:
+    window = _duration_ns("--window", text)
+    if not WINDOW_MIN_NS <= window <= WINDOW_MAX_NS:
+        raise UsageError(f"--window {text}: a window is 1 ms to 10 s wide")
+    return window
+
+
+def _threshold_ns(text: str | None) -> int | None:
+    return None if text is None else _duration_ns("--threshold", text)
+
+
+def _open(path: Path) -> Dataset:
+    from tailrace.dataset import Dataset
+
+    return Dataset.open(path)
+
+
+def _read(
+    files: list[str],
+    server: list[str] | None,
+    place: list[str] | None,
+    topology: Path | None,
+    interactions: Path | None,
+    out: Path | None,
+    quiet: bool,
+    overwrite: bool,
+) -> Dataset:
+    from tailrace.readers import read as read_files
+
+    servers = _pairs("--server", server, "NAME=IP:PORT, like web=10.0.0.3:80")
+    places = _pairs("--place", place, "PLACE=NODE, like web=10.0.0.3")
+    with _progress("Reading", quiet) as step:
+        return read_files(
+            *files,
+            servers=servers,
+            places=places,
+            topology=topology,
+            interactions=interactions,
+            out=out,
+            overwrite=overwrite,
+            progress=step,
+        )
+
+
+def _diagnose(dataset: Dataset, threshold_ns: int | None, window_ns: int, quiet: bool) -> Diagnosis:
+    from tailrace.diagnosis import diagnose as run_diagnosis
+
+    with _progress("Diagnosing", quiet):
+        return run_diagnosis(dataset, threshold_ns=threshold_ns, window_ns=window_ns)
+
+
+def _write_beside(dataset: Dataset, found: Diagnosis) -> None:
+    from tailrace.report import write_json
+
+    write_json(found, dataset.path / "diagnosis.json")
+    _write_html(dataset, found, dataset.path / "report.html")
+
+
+def _write_html(dataset: Dataset, found: Diagnosis, path: Path) -> None:
+    from tailrace.report import write_html
+
+    write_html(dataset, found, path)
+    _say(f"report: {path}")
+
+
+def _write_perfetto(dataset: Dataset, found: Diagnosis, path: Path) -> None:
+    from tailrace.report import write_perfetto
+
+    write_perfetto(dataset, found, path)
+    _say(f"Perfetto trace: {path} (open it at ui.perfetto.dev)")
+
+
+def _show(dataset: Dataset, found: Diagnosis, as_json: bool) -> None:
+    if as_json:
+        from tailrace.diagnosis.serialise import to_json
+
+        sys.stdout.write(to_json(found) + "\n")
+        return
+    from tailrace.report import print_terminal
+
+    print_terminal(found, Console(), dataset)
+
+
+def _show_info(dataset: Dataset, as_json: bool) -> None:
+    from tailrace.report.info import describe, print_info
+
+    if as_json:
+        _print_json(describe(dataset))
+    else:
+        print_info(dataset, Console())
+
+
+def _print_json(value: object) -> None:
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write(sentence + "\n")
+
+
+@contextmanager
+def _progress(title: str, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on standard error while it is a terminal; yields the function that moves it."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total or None)
+
+
+def _fail(sentence: str, code: int) -> NoReturn:
+    sys.stderr.write(f"tailrace: {sentence}\n")
+    sys.exit(code)
+
+
+def main() -> None:
+    """Entry point: turns whatever goes wrong into one sentence and an exit code."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        app()
+    except SystemExit as stop:
+        _leave(stop)
+    except TailraceError as error:
+        _fail(str(error), WRONG_USE)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _fail(f"{where}{error.strerror or error}", WRONG_USE)
+    except Exception as error:
+        if os.environ.get("TAILRACE_TRACEBACK"):
+            raise
+        kind = type(error).__name__
+        _fail(f"a fault of Tailrace itself ({kind}: {error}); TAILRACE_TRACEBACK=1 shows where", OWN_FAULT)
+
+
+def _leave(stop: SystemExit) -> NoReturn:
+    """Typer's own endings, made ours: an interruption gets its sentence, a reader that went away is no fault."""
+    if stop.code == INTERRUPTED:
+        _fail("interrupted; nothing half-written was left behind", INTERRUPTED)
+    if isinstance(stop.__context__, BrokenPipeError):
+        sys.exit(0)
+    raise stop

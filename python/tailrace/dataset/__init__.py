@@ -1,0 +1,26 @@
+"""The run folder: what makers write and analysts read (docs/reference/dataset.md).
+
+`schema` says which columns there are, `writing` writes a folder whole or not at all, `reading` opens one lazily, and
+`validation` names the row that breaks a promise.
+"""
+
+from tailrace.dataset.reading import Dataset, Manifest, is_run
+from tailrace.dataset.schema import EVENTS, FORMAT, REQUESTS, SAMPLES, TABLES, VISITS, Column, Table
+from tailrace.dataset.writing import Writer, create, leftovers
+
+__all__ = [
+    "EVENTS",
+    "FORMAT",
+    "REQUESTS",
+    "SAMPLES",
+    "TABLES",
+    "VISITS",
+    "Column",
+    "Dataset",
+    "Manifest",
+    "Table",
+    "Writer",
+    "create",
+    "is_run",
+    "leftovers",
+]

@@ -1,0 +1,35 @@
+"""The metrics whose meaning the record fixes (docs/reference/dataset.md). Others are kept and not interpreted."""
+
+from __future__ import annotations
+
+SHARES = frozenset(
+    {
+        "cpu_busy",
+        "cpu_iowait",
+        "cpu_steal",
+        "cpu_throttled",
+        "disk_busy",
+        "gc_share",
+        "psi_cpu",
+        "psi_io",
+        "psi_memory",
+    }
+)
+"""From 0 to 1."""
+
+METRICS = SHARES | {
+    "accept_queue",
+    "accept_queue_limit",
+    "balancer_value",
+    "context_switches",
+    "cpu_hz",
+    "dirty_bytes",
+    "listen_drops",
+    "pool_in_use",
+    "pool_waiting",
+    "rss_bytes",
+    "run_queue",
+    "syn_retransmits",
+    "workers_busy",
+    "writeback_bytes",
+}

@@ -1,0 +1,254 @@
+"""Writing a run folder whole or not at all.
+
+```text
+create("run")     run.tmp-4711-9f3a…/   tables, topology.toml        (locked while its writer lives)
+    clean exit    manifest.json, flushed to disk, renamed to run
+    exception     removed            kill -9: stays, unlocked, and the next writer of the same run removes it
+```
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from importlib import metadata
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tailrace import topology as topology_file
+from tailrace.dataset import schema
+from tailrace.dataset.reading import MANIFEST, TOPOLOGY, Manifest, is_run, sha256
+from tailrace.errors import InputError, OutputError, TailraceError, UsageError, cannot_write
+from tailrace.topology import Clock, Topology
+
+_LOCK = ".lock"
+
+
+@dataclass
+class Writer:
+    """A run folder in the making. Fill it; leaving the `with` block of `create` makes it real."""
+
+    folder: Path
+    """Where the tables go meanwhile; an engine may write `<table>.parquet` here itself."""
+    maker: str = "tailrace"
+    topology: Topology = field(default_factory=Topology)
+    clocks: tuple[Clock, ...] = ()
+    losses: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def write_table(self, name: str, frame: pl.DataFrame | pl.LazyFrame) -> int:
+        """Write a table (replacing it), cast to its columns and sorted; returns its rows."""
+        table = schema.TABLES[name]
+        lazy = frame.lazy()
+        problem = schema.shape_problem(lazy.collect_schema(), table)
+        if problem:
+            raise InputError(table.file, problem[1], "docs/reference/dataset.md lists the columns", column=problem[0])
+        try:
+            rows = schema.conform(lazy, table).collect()
+        except pl.exceptions.PolarsError as error:
+            raise InputError(table.file, f"a value does not fit its column ({error})") from error
+        if not rows.get_column(table.sorted_by).is_sorted():
+            rows = rows.sort(table.sorted_by, maintain_order=True)
+        path = self.folder / table.file
+        partial = path.with_suffix(".partial")
+        try:
+            count = _write_parquet(rows, partial)
+            partial.replace(path)
+        except (OSError, pl.exceptions.PolarsError, ValueError, RuntimeError) as error:
+            raise cannot_write(path, error) from error
+        return count
+
+    def append_table(self, name: str, frame: pl.DataFrame | pl.LazyFrame) -> int:
+        """Add rows to a table that an engine or an earlier call has written."""
+        path = self.folder / schema.TABLES[name].file
+        if not path.exists():
+            return self.write_table(name, frame)
+        table = schema.TABLES[name]
+        earlier = schema.conform(pl.read_parquet(path).lazy(), table)
+        return self.write_table(name, pl.concat([earlier, schema.conform(frame.lazy(), table)], how="diagonal"))
+
+    def lose(self, what: str, count: int) -> None:
+        """Count something that could not be kept."""
+        if count:
+            self.losses[what] = self.losses.get(what, 0) + count
+
+
+@contextmanager
+def create(path: str | PathLike[str], overwrite: bool = False) -> Iterator[Writer]:
+    """A writer whose folder becomes `path` when the block ends well, and vanishes when it does not."""
+    target = Path(path)
+    try:
+        _refuse_existing(target, overwrite)
+        for dead in leftovers(target):
+            shutil.rmtree(dead, ignore_errors=True)
+        folder = target.parent / f"{target.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}"
+        folder.mkdir()
+    except OSError as error:
+        raise cannot_write(target, error) from error
+    lock = -1
+    try:
+        lock = _lock(folder)
+        writer = Writer(folder)
+        yield writer
+        _finish(writer)
+        _publish(folder, target, overwrite)
+    except TailraceError:
+        raise
+    except OSError as error:
+        if error.filename is not None and not str(error.filename).startswith(str(folder)):
+            raise
+        raise cannot_write(target, error) from error
+    finally:
+        if lock >= 0:
+            os.close(lock)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def leftovers(path: str | PathLike[str]) -> tuple[Path, ...]:
+    """Temporary folders of `path` whose writer died before it could remove them."""
+    target = Path(path)
+    found = sorted(target.parent.glob(f"{_escaped(target.name)}.tmp-*")) if target.parent.is_dir() else []
+    return tuple(folder for folder in found if (folder / _LOCK).is_file() and not _is_locked(folder / _LOCK))
+
+
+def _escaped(name: str) -> str:
+    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
+
+
+def _refuse_existing(target: Path, overwrite: bool) -> None:
+    if not target.name:
+        raise UsageError("that is no name for a run folder", where=str(target), advice="name a folder to be made")
+    if not (target.exists() or target.is_symlink()):
+        return
+    if not overwrite:
+        raise UsageError("it exists already", where=str(target), advice="choose another name or overwrite it")
+    if not is_run(target) and not (target.is_dir() and not any(target.iterdir())):
+        raise UsageError(
+            "it exists and is not a run folder, so it is not overwritten",
+            where=str(target),
+            advice="choose another name",
+        )
+
+
+def _lock(folder: Path) -> int:
+    """Hold a lock that the system drops when this process ends, however it ends."""
+    descriptor = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
+    with suppress(OSError):  # a file system without locks: the folder is then never taken for a dead run's
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return descriptor
+
+
+def _is_locked(lock: Path) -> bool:
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _write_parquet(rows: pl.DataFrame, path: Path) -> int:
+    try:
+        from tailrace._core import write_table
+    except ImportError:
+        rows.write_parquet(path, compression="zstd", row_group_size=1_000_000)
+        return rows.height
+    return write_table(rows, str(path))
+
+
+def _finish(writer: Writer) -> None:
+    folder = writer.folder
+    for leftover in folder.glob("*.partial"):
+        leftover.unlink()
+    topology = writer.topology
+    if writer.clocks:
+        topology = topology.model_copy(update={"clocks": writer.clocks})
+    topology_file.write(topology, folder / TOPOLOGY)
+    ranges = {name: found for name in schema.TABLES if (found := _range(folder, schema.TABLES[name]))}
+    main = [ranges[name] for name in ("requests", "visits") if name in ranges] or list(ranges.values())
+    spans = [span for _, span in main if span]
+    files = sorted(file.relative_to(folder) for file in folder.rglob("*") if file.is_file() and file.name != _LOCK)
+    manifest = Manifest(
+        maker=writer.maker,
+        maker_version=_version(),
+        begin=min((begin for begin, _ in spans), default=None),
+        end=max((end for _, end in spans), default=None),
+        rows={name: count for name, (count, _) in ranges.items()},
+        lost=dict(writer.losses),
+        notes=tuple(writer.notes),
+        checksums={file.as_posix(): sha256(folder / file) for file in files},
+    )
+    (folder / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
+    for file in (*files, Path(MANIFEST)):
+        _flush(folder / file)
+
+
+def _range(folder: Path, table: schema.Table) -> tuple[int, tuple[int, int] | None] | None:
+    """Rows of a table, and the moments it spans."""
+    path = folder / table.file
+    if not path.exists():
+        return None
+    begin = pl.col("sent") if table.name == "visits" else pl.col(table.begin)
+    if table is schema.SAMPLES:
+        begin = begin - pl.col("interval_ns")
+    found: Mapping[str, Any] = (
+        pl.scan_parquet(path)
+        .select(pl.len().alias("rows"), begin.min().alias("begin"), pl.col(table.end).max().alias("end"))
+        .collect(engine="streaming")
+        .row(0, named=True)
+    )
+    span = (found["begin"], found["end"]) if found["begin"] is not None and found["end"] is not None else None
+    return found["rows"], span
+
+
+def _publish(folder: Path, target: Path, overwrite: bool) -> None:
+    """Rename into place. An old run moves aside first and is removed after, so that `target` is always whole."""
+    if not (overwrite and target.exists()):
+        try:
+            folder.rename(target)
+        except OSError as error:
+            if target.exists():
+                raise OutputError(target, "it was made by somebody else meanwhile", "choose another name") from error
+            raise
+    else:
+        aside = folder.with_name(f"{folder.name}-old")
+        target.rename(aside)
+        try:
+            folder.rename(target)
+        except BaseException:
+            aside.rename(target)
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
+    (target / _LOCK).unlink(missing_ok=True)
+    _flush(target.parent)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        if path.is_file():
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _version() -> str:
+    try:
+        return metadata.version("tailrace")
+    except metadata.PackageNotFoundError:  # run from a checkout that is not installed
+        return "0+checkout"

@@ -1,0 +1,141 @@
+"""Step 5: what caused the millibottleneck. Detectors compete on evidence; ties are told as ties, and where nothing is
+convincing the cause is "unknown", with the datum that would settle it.
+
+To add one: a file with `CAUSE` and `detect(case) -> CauseEvidence`, documented under the four headings of the others;
+its line in DETECTORS; and its golden cases (a positive, a negative, a confusable one) in tests/unit/test_causes.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tailrace.diagnosis import millibottleneck
+from tailrace.diagnosis.causes import (
+    balancer,
+    concurrency_overhead,
+    cpu_quota,
+    freeze,
+    frequency_step,
+    garbage_collection,
+    log_flush,
+    neighbour,
+    soft_resource,
+    workload_burst,
+    writeback,
+)
+from tailrace.diagnosis.causes.case import Case
+from tailrace.diagnosis.finding import CauseEvidence, Finding, Number
+from tailrace.diagnosis.millibottleneck import Stall
+from tailrace.diagnosis.view import View
+from tailrace.diagnosis.vlrt import Slow
+from tailrace.diagnosis.words import listing
+
+Detector = Callable[[Case], CauseEvidence]
+
+DETECTORS: tuple[Detector, ...] = (
+    garbage_collection.detect,
+    frequency_step.detect,
+    neighbour.detect,
+    log_flush.detect,
+    writeback.detect,
+    workload_burst.detect,
+    concurrency_overhead.detect,
+    balancer.detect,
+    soft_resource.detect,
+    cpu_quota.detect,
+    freeze.detect,
+)
+
+AMPLIFIERS = (balancer.CAUSE, concurrency_overhead.CAUSE)
+"""They make a stall worse rather than start one (`balancers` III-C, `average` 4): they win if nothing else does."""
+
+RESIDUAL = freeze.CAUSE
+"""Seen by what is missing (no CPU, no answer), so it yields to any cause that says why."""
+
+TIE = 0.1
+"""Causes whose strengths differ by less are not told apart: a sampling interval at either end of a stall of half a
+second moves its coverage by as much."""
+
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Cause:
+    name: str
+    evidence: tuple[CauseEvidence, ...]
+    finding: Finding
+
+
+def find(view: View, slow: Slow, stalls: tuple[Stall | None, ...]) -> tuple[Cause, ...]:
+    known: dict[tuple[str, ...], bool] = {}
+    origins = {stall.origin: millibottleneck.intervals(stalls, stall.origin) for stall in stalls if stall is not None}
+    return tuple(_of(Case(view, slow, s, origins[s.origin], known) if s is not None else None) for s in stalls)
+
+
+def _of(case: Case | None) -> Cause:
+    if case is None:
+        sentence = "No cause is looked for where no server's queue rose."
+        return Cause(UNKNOWN, (), Finding("cause", "unknown", sentence, missing="a server whose queue rose"))
+    evidence = tuple(sorted((detect(case) for detect in DETECTORS), key=strength, reverse=True))
+    winners = compete(evidence)
+    return Cause(" or ".join(w.cause for w in winners) or UNKNOWN, evidence, _finding(case.stall, evidence, winners))
+
+
+def strength(evidence: CauseEvidence) -> float:
+    """Coverage, less what chance would do. Only what was found competes."""
+    if evidence.verdict != "found":
+        return -1.0 if evidence.verdict == "unknown" else -2.0
+    chance = evidence.p_value if evidence.p_value is not None else 0.0
+    return min(evidence.coverage or 0.0, 1.0) * (1.0 - chance)
+
+
+def compete(evidence: tuple[CauseEvidence, ...]) -> tuple[CauseEvidence, ...]:
+    found = [e for e in evidence if e.verdict == "found"]
+    starters = [e for e in found if e.cause not in AMPLIFIERS] or found
+    starters = [e for e in starters if e.cause != RESIDUAL] or starters
+    best = max((strength(e) for e in starters), default=0.0)
+    return tuple(e for e in starters if strength(e) > best - TIE)
+
+
+def _finding(stall: Stall, evidence: tuple[CauseEvidence, ...], winners: tuple[CauseEvidence, ...]) -> Finding:
+    if not winners:
+        excluded = [e.cause for e in evidence if e.verdict == "absent"]
+        sentence = f"The cause is unknown. Excluded: {listing(excluded)}." if excluded else "The cause is unknown."
+        missing = "; ".join(_wanted(stall, evidence)) or "something else: no detector matches what was recorded"
+        return Finding("cause", "unknown", sentence, stall.origin, stall.begin, stall.end, {}, missing)
+    first = winners[0]
+    numbers: dict[str, Number] = {
+        **first.numbers,
+        "cause": " or ".join(w.cause for w in winners),
+        "coverage": first.coverage,
+        "lift": first.lift,
+        "p_value": first.p_value,
+        "lead_ns": first.lead_ns,
+    }
+    sentence = first.sentence if len(winners) == 1 else "Not told apart: " + " ".join(w.sentence for w in winners)
+    worse = [e for e in evidence if e.verdict == "found" and e.cause in AMPLIFIERS and e not in winners]
+    sentence += "".join(f" It made it worse that: {e.sentence}" for e in worse)
+    return Finding("cause", "found", sentence, first.place, first.begin, first.end, numbers)
+
+
+def _wanted(stall: Stall, evidence: tuple[CauseEvidence, ...]) -> list[str]:
+    """What would tell the causes that are still possible apart, each datum once."""
+    open_ = [e for e in evidence if e.verdict == "unknown" and e.missing and plausible(stall, e.cause)]
+    if stall.sampled == "yes" or not stall.finding.missing:
+        return [str(e.missing) for e in open_]
+    # Nothing of the origin was sampled: what the fourth step asks for comes first, and what is not about the origin.
+    others = [str(e.missing) for e in open_ if e.cause in (garbage_collection.CAUSE, neighbour.CAUSE)]
+    return [stall.finding.missing, *others]
+
+
+def plausible(stall: Stall, cause: str) -> bool:
+    """Whether a cause that was not recorded could still be it, given what was."""
+    saturated = {r.metric for r in stall.resources if r.saturated}
+    if cause in (neighbour.CAUSE, cpu_quota.CAUSE, freeze.CAUSE, log_flush.CAUSE, writeback.CAUSE):
+        return stall.kind == "collapse" and "cpu_busy" not in saturated
+    if cause == garbage_collection.CAUSE:
+        return stall.kind == "collapse" and not saturated & {"cpu_withheld", "frozen"}
+    if cause in (frequency_step.CAUSE, concurrency_overhead.CAUSE):
+        return not saturated & {"cpu_withheld", "frozen"} and stall.throughput_ratio > 0.2
+    return True

@@ -1,0 +1,34 @@
+"""The CPU quota of the server's group was used up, and the kernel made it wait (throttling).
+
+What it looks for
+    `cpu_throttled` of the origin (share of time in which its runnable threads were held back) high in the stall.
+Evidence needed
+    `cpu_throttled` of the origin or its node (cgroup `cpu.stat`, throttled time per interval).
+What it is confused with
+    A neighbour, steal and a frozen process: they withhold CPU too, and nothing but this counter tells a quota.
+    Light throttling all the time, which is common and harmless: it is not more frequent in stalls.
+Thresholds and where they come from
+    A tenth of the time (see `millibottleneck.LIMITS`).
+"""
+
+from __future__ import annotations
+
+from tailrace.diagnosis.causes.case import Case
+from tailrace.diagnosis.finding import CauseEvidence
+from tailrace.diagnosis.millibottleneck import LIMITS
+from tailrace.diagnosis.words import share
+
+CAUSE = "cpu-quota"
+
+
+def detect(case: Case) -> CauseEvidence:
+    throttled = case.view.series(case.origin, "cpu_throttled")
+    if not throttled:
+        return case.unknown(CAUSE, f"cpu_throttled of {case.origin}")
+    series = max(throttled, key=lambda s: s.median(case.stall.begin, case.stall.end) or 0.0)
+    inside, usual = series.median(case.stall.begin, case.stall.end) or 0.0, case.usual(series)
+    evidence = case.standing_out(series, LIMITS["cpu_throttled"])
+    what = f"The kernel held {case.origin} back for {share(inside)} of the time (usually {share(usual)}): CPU quota"
+    but = None if inside >= LIMITS["cpu_throttled"] else "that is too little to stall it"
+    numbers = {"cpu_throttled": inside, "cpu_throttled_calm": usual}
+    return case.weigh(CAUSE, evidence, series.interval_ns, what=what, numbers=numbers, place=series.place, but=but)

@@ -1,0 +1,113 @@
+"""What `log_flush` and `writeback` share: when the origin waited for its disk, and where the written bytes came from.
+
+log flush   bytes are handed over at once and forced out:      dirty ___|▔▔\\____   (fsync, sync, a logger)
+writeback   dirty pages gather for seconds, then the kernel    dirty __/▔▔▔▔\\___   (dirty_ratio, flusher threads)
+            writes them back
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tailrace.diagnosis.causes.case import Case
+from tailrace.diagnosis.finding import CauseEvidence
+from tailrace.diagnosis.millibottleneck import LIMITS
+from tailrace.diagnosis.series import Series
+from tailrace.diagnosis.spans import Spans, spans, union
+from tailrace.diagnosis.words import share
+from tailrace.units import MILLISECOND, SECOND, format_bytes
+
+WAITS = ("psi_io", "cpu_iowait", "disk_busy")
+LEAST_BYTES = 1_000_000
+"""Smaller movements of dirty memory go on all the time and take a disk milliseconds."""
+SUDDEN_NS = 300 * MILLISECOND
+"""Bytes that appeared within this before the stall were handed over at once; gathered ones took longer."""
+
+Origin = Literal["sudden", "gathered", "none", "unknown"]
+
+
+@dataclass(frozen=True)
+class Wait:
+    """When I/O was waited for, and what was written meanwhile."""
+
+    evidence: Spans
+    resolution: int
+    place: str
+    what: str
+    """Who waited, in words; empty where nobody did."""
+    came: Origin
+    bytes_written: float
+
+
+def told(case: Case, cause: str, kind: str) -> CauseEvidence | None:
+    """Events that name the cause themselves, at the origin or at a place that says nothing else."""
+    view = case.view
+    events = [(p, t) for p, t in view.events_of(kind) if view.means(p, case.origin) or not view.is_known(p)]
+    if not events:
+        return None
+    place = events[0][0]
+    what = f"Recorded events say {kind.replace('_', ' ')} at {place}"
+    return case.weigh(cause, union([table for _, table in events]), MILLISECOND, what=what, place=place)
+
+
+def wait(case: Case) -> Wait | None:
+    """The strongest sign of waiting for I/O in the stall; None where nothing that would show it was sampled."""
+    signs = [s for metric in WAITS for s in case.view.series(case.origin, metric) + case.view.elsewhere(metric)]
+    writing = _series(case, "writeback_bytes")
+    dirty = _series(case, "dirty_bytes")
+    came, written = _came(case, dirty, writing)
+    stall = case.stall
+    best = max(signs, key=lambda s: (s.median(stall.begin, stall.end) or 0.0) / LIMITS[s.metric], default=None)
+    if best is not None and (best.median(stall.begin, stall.end) or 0.0) >= LIMITS[best.metric]:
+        inside, usual = best.median(stall.begin, stall.end) or 0.0, case.usual(best)
+        what = f"{best.place} {_SAYS[best.metric]} {share(inside)} of the time (usually {share(usual)})"
+        return Wait(case.standing_out(best, LIMITS[best.metric] / 2), best.interval_ns, best.place, what, came, written)
+    if writing is not None and came in ("sudden", "gathered"):
+        what = (
+            f"up to {format_bytes(int(_most(writing, stall.begin, stall.end)))} were under writeback on {writing.place}"
+        )
+        evidence = case.standing_out(writing, LEAST_BYTES)
+        if _most(writing, stall.begin, stall.end) < LEAST_BYTES:
+            return Wait(spans([]), writing.interval_ns, writing.place, "", came, written)
+        return Wait(evidence, writing.interval_ns, writing.place, what, came, written)
+    if best is None and writing is None:
+        return None
+    place = best.place if best is not None else writing.place if writing is not None else case.origin
+    return Wait(spans([]), MILLISECOND, place, "", came, written)
+
+
+_SAYS = {"psi_io": "was stalled on I/O", "cpu_iowait": "waited for I/O", "disk_busy": "kept its disk busy"}
+
+
+def _series(case: Case, metric: str) -> Series | None:
+    return next(iter(case.view.series(case.origin, metric) + case.view.elsewhere(metric)), None)
+
+
+def _most(series: Series, begin: int, end: int) -> float:
+    values = series.during(begin, end)
+    return float(values.max()) if len(values) else 0.0
+
+
+def _came(case: Case, dirty: Series | None, writing: Series | None) -> tuple[Origin, float]:
+    """Whether the bytes written back in the stall were gathered before it or appeared at once."""
+    begin, end = case.stall.begin, case.stall.end
+    if dirty is None and writing is None:
+        return "unknown", 0.0
+    before = 0.0 if dirty is None else _most(dirty, begin - 2 * SECOND, begin - SUDDEN_NS)
+    around = 0.0 if dirty is None else _most(dirty, begin - SUDDEN_NS, end)
+    fell = 0.0 if dirty is None else max(around, before) - _least(dirty, begin, end + SECOND)
+    under = 0.0 if writing is None else _most(writing, begin, end) - case.usual(writing)
+    moved = max(fell, under)
+    if moved < LEAST_BYTES:
+        return "none", moved
+    # A flush shows as a jump of dirty or writeback bytes at the onset; what was dirty before the jump had gathered.
+    jump = max(around - before, 0.0)
+    if fell >= LEAST_BYTES:
+        return ("gathered" if before >= moved / 2 > jump else "sudden"), moved
+    return ("gathered" if dirty is not None and before >= moved / 2 else "sudden"), moved
+
+
+def _least(series: Series, begin: int, end: int) -> float:
+    values = series.during(begin, end)
+    return float(values.min()) if len(values) else 0.0

@@ -1,0 +1,54 @@
+"""The server did not run at all: stopped, suspended, or blocked on a frozen file system or lock.
+
+What it looks for
+    A full queue, no answer, and no CPU used, while nothing else that was sampled explains it. Or events of kind
+    `freeze`.
+Evidence needed
+    `cpu_busy` of the origin. The other ways to lose the CPU (`cpu_throttled`, `cpu_steal`, I/O) make it firmer where
+    they were sampled.
+What it is confused with
+    A neighbour or a quota: both leave *some* CPU and some answers. Waiting for I/O: `psi_io` or iowait tells. Idle
+    time without load: the queue is empty.
+Thresholds and where they come from
+    CPU under 5 % of the usual and answers under 5 %: what the edges of sampling intervals leave of none.
+"""
+
+from __future__ import annotations
+
+from tailrace.diagnosis.causes.case import Case
+from tailrace.diagnosis.finding import CauseEvidence
+from tailrace.diagnosis.millibottleneck import FROZEN
+from tailrace.diagnosis.spans import spans, union
+from tailrace.diagnosis.words import rate, share
+from tailrace.units import MILLISECOND
+
+CAUSE = "freeze"
+EXPLAINED_BY = ("cpu_iowait", "cpu_steal", "cpu_throttled", "disk_busy", "psi_io", "psi_memory")
+
+
+def detect(case: Case) -> CauseEvidence:
+    stall = case.stall
+    told = [t for place, t in case.view.events_of("freeze") if case.view.means(place, case.origin)]
+    if told:
+        return case.weigh(CAUSE, union(told), MILLISECOND, what=f"A freeze of {case.origin} is recorded")
+    own = case.view.series(case.origin, "cpu_busy")
+    if not own:
+        return case.unknown(CAUSE, f"cpu_busy of {case.origin}")
+    series = own[0]
+    inside, usual = series.median(stall.begin, stall.end) or 0.0, case.usual(series)
+    what = (
+        f"{case.origin} used {share(inside)} of a core (usually {share(usual)}) and answered {rate(stall.throughput)}"
+    )
+    but = None
+    if not stall.has("frozen"):
+        but = "it did run"
+    elif stall.throughput_ratio > FROZEN * 2:
+        but = "it did answer"
+    else:
+        but = next(
+            (f"{r.why[0].lower()}{r.why[1:]}" for r in stall.resources if r.saturated and r.metric in EXPLAINED_BY),
+            None,
+        )
+    evidence = case.while_queued(series.below(FROZEN * usual)) if but is None else spans([])
+    numbers = {"cpu_busy": inside, "cpu_busy_calm": usual, "throughput_per_s": stall.throughput}
+    return case.weigh(CAUSE, evidence, series.interval_ns, what=what, numbers=numbers, place=series.place, but=but)

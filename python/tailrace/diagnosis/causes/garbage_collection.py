@@ -1,0 +1,51 @@
+"""Garbage collection stopped the server.
+
+What it looks for
+    Pauses of the collector (events of kind `gc`, or `gc_share` of the sampling interval) that lie over the stall.
+    The server answers nothing meanwhile and, where CPU is sampled, burns it (`lightning` 3.1, figure 6).
+Evidence needed
+    A GC log of the origin's JVM with wall clock or uptime (`-Xlog:gc*,safepoint`), or `gc_share` samples.
+    A log that does not say whose it is is matched by time alone, and the sentence says so.
+What it is confused with
+    Short young collections, which run at any time: they cover a few per cent of a stall. A collection that the
+    backlog after a stall causes: it begins late. Concurrent phases, which do not stop the server: readers leave them
+    out of `gc`. A neighbour's burst at the same time: both are told.
+Thresholds and where they come from
+    A sampling interval counts from half of it spent in collection: less does not stop a server for long. The common
+    ones are in `case`.
+"""
+
+from __future__ import annotations
+
+from tailrace.diagnosis.causes.case import Case
+from tailrace.diagnosis.finding import CauseEvidence
+from tailrace.diagnosis.spans import length, overlap, union
+from tailrace.diagnosis.words import clock, duration
+from tailrace.units import MILLISECOND
+
+CAUSE = "garbage-collection"
+
+
+def detect(case: Case) -> CauseEvidence:
+    events = case.view.events_of("gc")
+    own = [table for place, table in events if case.view.means(place, case.origin)]
+    stray = [table for place, table in events if not case.view.is_known(place)]
+    pauses = union(own or stray)
+    resolution = MILLISECOND
+    for series in case.view.series(case.origin, "gc_share") if len(pauses) == 0 else ():
+        pauses, resolution = series.above(0.5), series.interval_ns
+    if len(pauses) == 0:
+        if len(events) or case.view.series(case.origin, "gc_share"):
+            return case.nothing(CAUSE, f"No collection of {case.origin} is recorded.")
+        return case.unknown(CAUSE, f"a garbage collection log of {case.origin}, if it runs in a JVM")
+    stall = case.stall
+    inside = overlap(pauses, stall.begin, stall.end)
+    longest = max(pauses.tolist(), key=lambda p: min(p[1], stall.end) - max(p[0], stall.begin))
+    if int(inside[0]) == 0:
+        return case.nothing(CAUSE, f"No collection ran in the stall of {case.origin}.", {"gc_pauses": len(pauses)})
+    what = f"The collector stopped {case.origin} from {clock(case.view, longest[0])} for "
+    what += duration(longest[1] - longest[0])
+    if stray and not own:
+        what += " (the log does not say whose it is: matched by time)"
+    numbers = {"gc_pause_ns": longest[1] - longest[0], "gc_pauses": len(pauses), "gc_total_ns": length(pauses)}
+    return case.weigh(CAUSE, pauses, resolution, what=what, numbers=numbers)

@@ -1,0 +1,116 @@
+"""Someone else took the CPU: a co-located neighbour, or the hypervisor on another guest's behalf.
+
+What it looks for
+    A place that is not part of the request's way and that becomes busy when the origin stalls, while the origin gets
+    less than all of a CPU although its queue is full (`lightning` 3.3; `rpc-vs-async` figure 3). Or `cpu_steal`, or
+    events of kind `neighbour_burst`.
+Evidence needed
+    `cpu_busy` of the origin and of whatever shares its CPU, or `cpu_steal` of the origin. A neighbour without samples
+    is never invented: the cause stays unknown.
+What it is confused with
+    A place busy at the same time on another CPU: then the origin is not short of CPU. A core or a host whose use
+    contains the origin's own: it is at least as busy as the origin at nearly all times, a neighbour is not.
+    A quota or a frozen process, which also withhold CPU: without a neighbour that is busy they do not match.
+Thresholds and where they come from
+    A tenth of a core more than usual at least: less does not starve a server at moderate use. Contained: in 95 % of
+    the samples, within the 0.15 by which coarse ticks jitter.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tailrace.diagnosis.causes.case import Case
+from tailrace.diagnosis.finding import CauseEvidence
+from tailrace.diagnosis.millibottleneck import LIMITS
+from tailrace.diagnosis.series import Series
+from tailrace.diagnosis.spans import spans
+from tailrace.diagnosis.words import clock, duration, share
+from tailrace.units import MILLISECOND
+
+CAUSE = "neighbour"
+LEAST = 0.1
+JITTER = 0.15
+
+
+def detect(case: Case) -> CauseEvidence:
+    # Who is short of CPU is part of the evidence: without samples of the origin, any busy place could be the origin.
+    sampled = bool(case.view.series(case.origin, "cpu_busy"))
+    busy = [_busy(case, series) for series in _candidates(case)] if sampled else []
+    found = busy + _stolen(case) + _told(case)
+    if found:
+        return max(found, key=lambda e: (e.verdict == "found", e.coverage or 0.0, e.lift or 0.0))
+    return case.unknown(
+        CAUSE,
+        f"cpu_busy of what shares the CPUs of {case.origin} (other cgroups, guests), or cpu_steal of its node",
+    )
+
+
+def _candidates(case: Case) -> list[Series]:
+    """CPU use of places that are neither the origin nor a server on the requests' way nor what contains the origin."""
+    way = case.view.chain_of(case.origin) & set(case.view.stays)
+    own = case.view.series(case.origin, "cpu_busy")
+    return [
+        series
+        for (place, metric), series in case.view.samples.items()
+        if metric == "cpu_busy"
+        and not any(case.view.means(place, server) for server in way)
+        and not (own and contains(case, series, own[0]))
+        and series.resolves(case.stall.begin, case.stall.end)
+    ]
+
+
+def contains(case: Case, whole: Series, part: Series) -> bool:
+    """Whether a place's use includes another's; the same for every stall, so it is computed once."""
+    key = CAUSE, whole.place, part.place
+    if key not in case.known:
+        case.known[key] = _contains(whole, part)
+    return case.known[key]
+
+
+def _contains(whole: Series, part: Series) -> bool:
+    index = np.clip(np.searchsorted(whole.end, part.end), 0, len(whole.end) - 1)
+    return bool(np.mean(whole.value[index] >= part.value - JITTER) >= 0.95)
+
+
+def _busy(case: Case, series: Series) -> CauseEvidence:
+    stall = case.stall
+    inside, usual = series.median(stall.begin, stall.end) or 0.0, case.usual(series)
+    evidence = case.standing_out(series, usual + LEAST) if inside >= usual + LEAST else spans([])
+    what = f"{series.place} used {share(inside)} of a core (usually {share(usual)})"
+    numbers: dict[str, float] = {"neighbour_cpu_busy": inside, "neighbour_cpu_busy_calm": usual}
+    but = None if inside >= usual + LEAST else f"{series.place} was no busier than usual"
+    for own in case.view.series(case.origin, "cpu_busy"):
+        got, before = own.median(stall.begin, stall.end) or 0.0, case.usual(own)
+        numbers |= {"cpu_busy": got, "cpu_busy_calm": before}
+        what += f" while {case.origin} got {share(got)} (usually {share(before)})"
+        if got >= 0.9 * own.capacity and but is None:
+            but = f"{case.origin} was not short of CPU"
+    if but is None:
+        own_span = evidence[(evidence[:, 1] > stall.begin) & (evidence[:, 0] < stall.end)]
+        if len(own_span):
+            lasted = int(own_span[-1, 1] - own_span[0, 0])
+            what += f" from {clock(case.view, int(own_span[0, 0]))} for {duration(lasted)}"
+    return case.weigh(CAUSE, evidence, series.interval_ns, what=what, numbers=numbers, place=series.place, but=but)
+
+
+def _stolen(case: Case) -> list[CauseEvidence]:
+    found = []
+    for series in case.view.series(case.origin, "cpu_steal") + case.view.elsewhere("cpu_steal"):
+        inside = series.median(case.stall.begin, case.stall.end) or 0.0
+        if inside < LIMITS["cpu_steal"]:
+            # Steal that was sampled and stayed low speaks against guests of the hypervisor, not against other cgroups.
+            continue
+        what = f"The hypervisor took {share(inside)} of the CPU time of {series.place}"
+        what += f" (usually {share(case.usual(series))})"
+        evidence = case.standing_out(series, LIMITS["cpu_steal"])
+        numbers = {"cpu_steal": inside}
+        found.append(case.weigh(CAUSE, evidence, series.interval_ns, what=what, numbers=numbers, place=series.place))
+    return found
+
+
+def _told(case: Case) -> list[CauseEvidence]:
+    return [
+        case.weigh(CAUSE, table, MILLISECOND, what=f"A burst of {place} is recorded", place=place)
+        for place, table in case.view.events_of("neighbour_burst")
+    ]

@@ -1,0 +1,111 @@
+"""A pool or a number of threads was the limit, and no hardware was.
+
+What it looks for
+    Requests waiting inside the origin while a limit of its own is fully used: a pool (`pool_waiting`, `pool_in_use` at
+    its size), its workers (`workers_busy`), or, seen in visits alone, its calls to a server behind it held at one
+    number while that server answers as fast as usual.
+Evidence needed
+    Pool or worker samples, or visits to the server behind; and `cpu_busy` of the origin, to say that no hardware was
+    saturated.
+What it is confused with
+    A slow server behind a pool: the pool is full as well, but because the answers are slow (then that server's own
+    queue rose first, and it is the origin). Saturated CPU: then more threads would only wait for it.
+Thresholds and where they come from
+    Answers of the server behind within half more than usual; calls within 5 % of their maximum for most of the stall.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tailrace.diagnosis.causes.case import Case
+from tailrace.diagnosis.finding import CauseEvidence
+from tailrace.diagnosis.queues import Stays
+from tailrace.diagnosis.spans import Spans, where
+from tailrace.diagnosis.words import clock, duration
+
+CAUSE = "soft-resource"
+
+
+def detect(case: Case) -> CauseEvidence:
+    if any(r.saturated for r in case.stall.resources):
+        return case.nothing(CAUSE, f"A hardware resource of {case.origin} was saturated.")
+    if case.stall.kind == "collapse":
+        return case.nothing(CAUSE, f"{case.origin} answered less than usual, which a limit on concurrency does not do.")
+    found = _sampled(case) + _held(case)
+    if not found:
+        return case.nothing(CAUSE, f"No pool or number of threads of {case.origin} was seen at a limit.")
+    best = max(found, key=lambda e: (e.verdict == "found", e.coverage or 0.0))
+    if case.stall.sampled != "yes" and best.verdict == "found":
+        missing = f"cpu_busy of {case.origin}, to say that no hardware was saturated"
+        return replace(best, verdict="unknown", missing=missing)
+    return best
+
+
+def _sampled(case: Case) -> list[CauseEvidence]:
+    found = []
+    for series in case.view.series(case.origin, "pool_waiting"):
+        inside = series.median(case.stall.begin, case.stall.end) or 0.0
+        what = f"{inside:.0f} threads of {case.origin} waited for a connection of its pool"
+        evidence = case.standing_out(series, 1.0)
+        found.append(case.weigh(CAUSE, evidence, series.interval_ns, what=what, numbers={"pool_waiting": inside}))
+    for metric, noun in (("pool_in_use", "connections of the pool"), ("workers_busy", "workers")):
+        for series in case.view.series(case.origin, metric):
+            known = _limit(case, metric)
+            most = float(known or series.value.max())
+            inside = series.median(case.stall.begin, case.stall.end) or 0.0
+            evidence = series.above(most) if case.busy(series) else series.above(np.inf)
+            all_of_them = f"All {most:.0f} {noun}" if known else f"{most:.0f} {noun}, the most ever seen,"
+            what = f"{all_of_them} of {case.origin} were in use"
+            found.append(case.weigh(CAUSE, evidence, series.interval_ns, what=what, numbers={metric: inside}))
+    return found
+
+
+def _limit(case: Case, metric: str) -> int | None:
+    """What the topology says the limit is."""
+    if metric == "pool_in_use":
+        sizes = [pool.size for pool in case.view.topology.pools if pool.caller == case.origin]
+        return sizes[0] if len(sizes) == 1 else None
+    server = case.view.topology.server(case.origin)
+    return server.workers if server is not None else None
+
+
+def _held(case: Case) -> list[CauseEvidence]:
+    """Calls to a server behind that are held at one number while it answers as usual."""
+    view, stall = case.view, case.stall
+    found = []
+    for callee in view.callees_of(case.origin):
+        calls = view.calls[case.origin][callee]
+        step = max(view.window_ns // 10, 1)
+        times = np.arange(view.begin, view.end, step, dtype=np.int64)
+        inside = calls.queue(times)
+        most = int(inside.max(initial=0))
+        now, usual = _stay(calls, stall.begin, stall.end), _stay_calm(case, calls)
+        if most < 2 or usual <= 0:
+            continue
+        full = where(times, times + step, inside >= 0.95 * most, gap=view.window_ns)
+        evidence: Spans = case.while_queued(full)
+        what = (
+            f"{case.origin} had at most {most:,} calls open to {callee} and kept that many open from "
+            f"{clock(view, stall.begin)} on, while {callee} took {duration(int(now))} each "
+            f"(usually {duration(int(usual))})"
+        )
+        but = None if now <= 1.5 * usual + view.window_ns / 50 else f"{callee} itself was slow"
+        numbers = {"calls_open_max": most, "callee_response_ns": now, "callee_response_calm_ns": usual}
+        found.append(case.weigh(CAUSE, evidence, view.window_ns, what=what, numbers=numbers, but=but))
+    return found
+
+
+def _stay(calls: Stays, begin: int, end: int) -> float:
+    """Mean time in the server, by Little's law: mean number inside ÷ departures per time."""
+    times = np.linspace(begin, end, 200).astype(np.int64)
+    left = int(calls.departed(np.array([begin, end]))[0])
+    return float(calls.queue(times).mean()) * (end - begin) / max(left, 1)
+
+
+def _stay_calm(case: Case, calls: Stays) -> float:
+    stays = [(_stay(calls, a, b), b - a) for a, b in case.slow.calm.tolist()]
+    weight = max(sum(w for _, w in stays), 1)
+    return float(sum(s * w for s, w in stays) / weight)

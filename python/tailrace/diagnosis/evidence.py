@@ -1,0 +1,107 @@
+"""How well something that happened explains the stalls: coverage, lift over chance, order in time. Pure functions.
+
+Every detector reduces its evidence to intervals (the collector ran, the neighbour was busy, …) and the stalls are
+intervals too, so one arithmetic serves all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tailrace.diagnosis.spans import Spans, length, overlap
+
+SHIFTS = 499
+"""Random shifts of the permutation test: p-values in steps of 0.002."""
+MOST_STALLS = 40
+"""Stalls that are shifted, evenly chosen where there are more: with so many, chance has no chance anyway."""
+SEED = 1
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How intervals of evidence lie against stalls."""
+
+    coverage: float
+    lift: float | None
+    p_value: float | None
+    lead_ns: int | None
+    begin: int | None
+    end: int | None
+
+
+def fit(
+    evidence: Spans,
+    stall: tuple[int, int],
+    stalls: Spans,
+    recording: tuple[int, int],
+    resolution: int,
+    least: float = 0.0,
+) -> Fit:
+    """`evidence` against one stall (coverage, order) and against all stalls of the recording (lift, p-value).
+
+    `resolution` is the time step in which the evidence was observed. What covers less than `least` is not compared
+    with chance.
+    """
+    begin, end = stall
+    by_chance = coverage(evidence, begin, end) >= least
+    # Evidence that touches the stall, from its own onset: a cause may begin before its effect shows.
+    touching = evidence[(evidence[:, 1] > begin) & (evidence[:, 0] < end)] if len(evidence) else evidence
+    onset = main_onset(touching, begin, end)
+    return Fit(
+        coverage=coverage(evidence, begin, end),
+        lift=lift(evidence, stalls, recording, resolution) if by_chance else None,
+        p_value=p_value(evidence, stalls, recording) if by_chance else None,
+        lead_ns=None if onset is None else begin - onset,
+        begin=onset,
+        end=int(touching[:, 1].max()) if len(touching) else None,
+    )
+
+
+def main_onset(touching: Spans, begin: int, end: int) -> int | None:
+    """Where the interval that covers most of the stall begins: a short blip before it is not its onset."""
+    if len(touching) == 0:
+        return None
+    inside = np.minimum(touching[:, 1], end) - np.maximum(touching[:, 0], begin)
+    return int(touching[int(np.argmax(inside)), 0])
+
+
+def coverage(evidence: Spans, begin: int, end: int) -> float:
+    """Share of [begin, end) that the evidence overlaps."""
+    return float(overlap(evidence, begin, end)[0]) / max(end - begin, 1)
+
+
+def lift(evidence: Spans, stalls: Spans, recording: tuple[int, int], resolution: int) -> float | None:
+    """Share of the time inside stalls that the evidence covers ÷ the same outside; None without an inside or outside.
+
+    Evidence never seen outside is counted as seen there for one `resolution`: the lift is then "at least".
+    """
+    inside, whole = length(stalls), recording[1] - recording[0]
+    outside = whole - inside
+    if inside <= 0 or outside <= 0:
+        return None
+    covered = float(overlap(evidence, stalls[:, 0], stalls[:, 1]).sum())
+    elsewhere = max(float(overlap(evidence, recording[0], recording[1])[0]) - covered, float(resolution))
+    return (covered / inside) / (elsewhere / outside)
+
+
+def p_value(evidence: Spans, stalls: Spans, recording: tuple[int, int]) -> float | None:
+    """How often stalls shifted by a random time round the recording are covered at least as much as the real ones.
+
+    Circular shifts keep the rhythm of both (bursts stay bursts), which shuffling windows would destroy.
+    """
+    begin, end = recording
+    whole = end - begin
+    stalls = stalls[:: -(-len(stalls) // MOST_STALLS) or 1]
+    if len(stalls) == 0 or length(stalls) >= whole:
+        return None
+    observed = float(overlap(evidence, stalls[:, 0], stalls[:, 1]).sum())
+    shifts = np.random.default_rng(SEED).integers(1, whole, SHIFTS)
+    starts = (stalls[None, :, 0] - begin + shifts[:, None]) % whole
+    stops = starts + (stalls[:, 1] - stalls[:, 0])[None, :]
+    beyond = np.maximum(stops - whole, 0)
+    flat = overlap(evidence, (begin + starts).ravel(), (begin + np.minimum(stops, whole)).ravel())
+    wrapped = overlap(evidence, np.full(beyond.size, begin), (begin + beyond).ravel())
+    covered = (flat + wrapped).reshape(SHIFTS, -1).sum(axis=1)
+    return float(1 + np.count_nonzero(covered >= observed * 0.999)) / (SHIFTS + 1)

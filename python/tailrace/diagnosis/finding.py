@@ -1,0 +1,150 @@
+"""What a diagnosis is made of: findings, episodes, and their summary. Plain values; nothing here computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Verdict = Literal["found", "absent", "unknown"]
+Step = Literal["vlrt", "drops", "overflow", "millibottleneck", "cause"]
+Ctqo = Literal["upstream", "downstream", "local", "soft-resource", "none"]
+LimitSource = Literal["topology", "samples", "plateau", "unknown"]
+Number = float | int | str | bool | None
+
+STEPS: tuple[Step, ...] = ("vlrt", "drops", "overflow", "millibottleneck", "cause")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One step's answer for one episode.
+
+    `begin` and `end` are nanoseconds since the Unix epoch; None where the finding has no interval.
+    `missing` names the datum that would settle an unknown verdict.
+    `numbers` are the evidence, unit last in the key (`queue_length_max`, `cpu_busy_mean`, `length_ns`).
+    """
+
+    step: Step
+    verdict: Verdict
+    sentence: str
+    place: str | None = None
+    begin: int | None = None
+    end: int | None = None
+    numbers: Mapping[str, Number] = field(default_factory=dict)
+    missing: str | None = None
+
+
+@dataclass(frozen=True)
+class CauseEvidence:
+    """What one detector says of one episode.
+
+    `coverage`: share of the stall that the evidence overlaps, 0 to 1.
+    `lift`: rate of the evidence inside stalls over its rate outside (1 = chance; None = not computable).
+    `p_value`: of that lift under random shifts of the stalls (None = not computable).
+    `lead_ns`: onset of the evidence before the onset of the stall; negative when it came after.
+    """
+
+    cause: str
+    place: str | None
+    verdict: Verdict
+    sentence: str
+    coverage: float | None = None
+    lift: float | None = None
+    p_value: float | None = None
+    lead_ns: int | None = None
+    begin: int | None = None
+    end: int | None = None
+    numbers: Mapping[str, Number] = field(default_factory=dict)
+    missing: str | None = None
+
+
+@dataclass(frozen=True)
+class PushBack:
+    """When a server's queue began to rise in an episode and when it reached its limit (None = it did not)."""
+
+    server: str
+    rise: int
+    full: int | None
+    queue_length_max: int
+    queue_max: int | None
+    """The limit it was held against: configured, counted by the kernel, or inferred as a plateau (`limit_source`)."""
+    limit_source: LimitSource
+
+
+@dataclass(frozen=True)
+class Episode:
+    """VLRT requests sent close together, and the chain that explains them."""
+
+    begin: int
+    end: int
+    vlrt: int
+    findings: tuple[Finding, Finding, Finding, Finding, Finding]
+    """One per step, in the order of STEPS."""
+    dropper: str | None
+    origin: str | None
+    cause: str
+    """Kebab-case name of the winning detector, or "unknown". Ties are joined: "garbage-collection or neighbour"."""
+    ctqo: Ctqo
+    wave: tuple[PushBack, ...] = ()
+    causes: tuple[CauseEvidence, ...] = ()
+    """Every detector's say, the strongest first."""
+
+
+@dataclass(frozen=True)
+class SummaryRow:
+    """VLRT requests with the same chain. `dropper` is None where nothing was dropped."""
+
+    dropper: str | None
+    origin: str | None
+    cause: str
+    ctqo: Ctqo
+    vlrt: int
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A cluster of response times, and the retransmission schedule entry it sits at, if any."""
+
+    centre_ns: int
+    requests: int
+    retransmission_ns: int | None
+    """Sum of the sender's waits that puts requests here (1 s, 3 s, 200 ms …), or None for the main mode or no match."""
+    attempts_lost: int | None
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Something the data could not settle, and the datum that would."""
+
+    what: str
+    datum: str
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The answer. `explained` is the share of VLRT whose cause is not "unknown" (1.0 when there are none)."""
+
+    requests: int
+    vlrt: int
+    threshold_ns: int
+    threshold_reason: str
+    explained: float
+    begin: int | None
+    end: int | None
+    window_ns: int
+    answer: tuple[str, ...]
+    """Up to three sentences for the top of the report."""
+    summary: tuple[SummaryRow, ...]
+    episodes: tuple[Episode, ...]
+    modes: tuple[Mode, ...]
+    histogram: tuple[tuple[int, int, int], ...]
+    """Response times of all requests: (lower bound ns, upper bound ns, requests), log-linear, empty bins left out."""
+    unknown: tuple[Unknown, ...]
+    notes: tuple[str, ...] = ()
+    """How the numbers were made and what to be careful about (losses of the capture, clock bounds)."""
+
+    def _repr_html_(self) -> str:
+        """A notebook asks the value itself how it looks; the one arrow from here to the report."""
+        from tailrace.report.notebook import repr_html
+
+        return repr_html(self)

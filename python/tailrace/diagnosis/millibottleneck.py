@@ -1,0 +1,282 @@
+"""Step 4: the millibottleneck, the short time in which a resource of the origin could not serve what was asked of it.
+
+Visits alone say *when*: the origin's own queue grows while its throughput collapses (something took the resource away)
+or while it serves as fast as ever (more was asked than it can do). Samples say *which resource*. The recovery is not
+part of it: a server that works off its backlog saturates its CPU too, after the stall and because of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.diagnosis.finding import Finding, Number
+from tailrace.diagnosis.overflow import Overflow
+from tailrace.diagnosis.queues import Rise, Times
+from tailrace.diagnosis.series import Series
+from tailrace.diagnosis.spans import Spans, length, spans
+from tailrace.diagnosis.view import View
+from tailrace.diagnosis.vlrt import Cluster, Slow
+from tailrace.diagnosis.words import clock, duration, listing, rate, share
+from tailrace.units import MILLISECOND, SECOND
+
+COLLAPSED = 0.7
+"""A server with a queue answers at its full speed, faster than usual; under 70 % of the usual, it was held up. At 20
+answers a step, chance alone goes this low in one step of eleven, so it takes several."""
+ANSWERS_PER_STEP = 20
+RECOVERED = 0.9
+"""… until it is back at 90 % of the usual: a server that works at 70 % would be in and out of the stall by chance."""
+STARVED = 0.8
+"""CPU used against the usual: a server with a queue uses more than usual unless something keeps it from it."""
+FROZEN = 0.05
+"""No more CPU than measurement leaves of none."""
+
+Kind = Literal["collapse", "overload"]
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A resource of the origin in the stall, against calm time."""
+
+    metric: str
+    place: str
+    inside: float
+    calm: float
+    saturated: bool
+    why: str
+
+
+@dataclass(frozen=True)
+class Stall:
+    """The interval in which the origin did not keep up. `begin` is the rise of its own queue."""
+
+    origin: str
+    begin: int
+    end: int
+    kind: Kind
+    rise: Rise
+    throughput: float
+    """Answers per second of the origin in the stall …"""
+    throughput_calm: float
+    arrivals: float
+    """… and requests sent per second by the clients (each counted once)."""
+    arrivals_calm: float
+    resources: tuple[Resource, ...]
+    sampled: Literal["yes", "coarse", "no"]
+    finding: Finding
+
+    def has(self, metric: str) -> bool:
+        return any(r.metric == metric and r.saturated for r in self.resources)
+
+    @property
+    def throughput_ratio(self) -> float:
+        return self.throughput / self.throughput_calm if self.throughput_calm > 0 else 1.0
+
+
+def find(view: View, slow: Slow, overflows: tuple[Overflow, ...]) -> tuple[Stall | None, ...]:
+    return tuple(_of_cluster(view, slow, overflow) for overflow in overflows)
+
+
+def nothing_found(view: View, cluster: Cluster) -> Finding:
+    """The step's finding where there is no origin to look into."""
+    sentence = "No server's queue rose, so there is no origin in which to look for a saturated resource."
+    if view.stays:
+        return Finding("millibottleneck", "absent", sentence, None, cluster.begin, cluster.end)
+    missing = "visits: what each server received and answered when (a capture, traces or access logs)"
+    sentence = "Without visits to servers there is no origin in which to look for a saturated resource."
+    return Finding("millibottleneck", "unknown", sentence, missing=missing)
+
+
+def _of_cluster(view: View, slow: Slow, overflow: Overflow) -> Stall | None:
+    origin, rise = overflow.origin, overflow.rise
+    if origin is None or rise is None:
+        return None
+    stays = view.stays[origin]
+    usual = per_second(stays.departures, slow.calm)
+    sent = per_second(view.sent, slow.calm)
+    kind, end = _interval(view, origin, rise, usual)
+    lasted = (end - rise.begin) / SECOND
+    edges = np.array([rise.begin, end])
+    throughput = float(stays.departed(edges)[0]) / lasted
+    arrivals = float(view.in_flight.arrived(edges)[0]) / lasted
+    resources, sampled = _resources(view, slow, origin, rise.begin, end, throughput < COLLAPSED * usual)
+    stall = Stall(origin, rise.begin, end, kind, rise, throughput, usual, arrivals, sent, resources, sampled, _NOT_YET)
+    return replace(stall, finding=_finding(view, stall))
+
+
+def per_second(times: Times, calm: Spans) -> float:
+    """How often something happened in calm time; `times` are sorted."""
+    counts = np.searchsorted(times, calm[:, 1]) - np.searchsorted(times, calm[:, 0])
+    return float(counts.sum()) / max(length(calm) / SECOND, 1e-9)
+
+
+_NOT_YET = Finding("millibottleneck", "unknown", "")
+
+
+def _interval(view: View, origin: str, rise: Rise, usual: float) -> tuple[Kind, int]:
+    """Until throughput recovers, where it collapsed; else until the system's queue stops growing."""
+    step = int(min(max(view.window_ns, ANSWERS_PER_STEP / max(usual, 1e-9) * SECOND), SECOND))
+    edges = np.arange(rise.begin, max(rise.end, rise.begin + step) + step, step, dtype=np.int64)
+    answers = view.stays[origin].departed(edges)
+    share_of_usual = answers / max(usual * step / SECOND, 1e-9)
+    last = _run_of(share_of_usual)
+    if last is not None and (edges[last + 1] - rise.begin) * 2 >= min(rise.peak_at - rise.begin, SECOND):
+        return "collapse", _edge(view, origin, int(edges[last]), step, usual)
+    times: Times = np.arange(rise.begin, rise.end + 1, 5 * MILLISECOND, dtype=np.int64)
+    waiting = view.in_flight.queue(times) if len(view.sent) else view.stays[origin].queue(times)
+    peak = int(times[int(np.argmax(waiting))]) if len(times) else rise.end
+    return "overload", max(peak, rise.begin + view.window_ns)
+
+
+def _run_of(share_of_usual: NDArray[np.float64]) -> int | None:
+    """Index of the last step of the first slow run. It begins in the first three steps (the first may hold answers
+    from before the stall) and may pause for one step."""
+    begin = next((i for i, part in enumerate(share_of_usual[:3].tolist()) if part < COLLAPSED), None)
+    if begin is None:
+        return None
+    last = begin
+    for i, part in enumerate(share_of_usual.tolist()):
+        if i > last + 2:
+            break
+        if i > last and part < RECOVERED:
+            last = i
+    return last
+
+
+def _edge(view: View, origin: str, last: int, step: int, usual: float) -> int:
+    """The end of the last slow step, refined: where the answers of the following two steps resume."""
+    fine = max(step // 10, 5 * MILLISECOND)
+    edges = np.arange(last, last + 2 * step + fine, fine, dtype=np.int64)
+    answers = np.convolve(view.stays[origin].departed(edges), np.ones(3) / 3, mode="same")
+    resumed = np.flatnonzero(answers >= RECOVERED * usual * fine / SECOND)
+    later = resumed[resumed * fine >= step // 2]
+    return int(edges[int(later[0])]) if len(later) else last + step
+
+
+def _resources(
+    view: View, slow: Slow, origin: str, begin: int, end: int, held_up: bool
+) -> tuple[tuple[Resource, ...], Literal["yes", "coarse", "no"]]:
+    found: list[Resource] = []
+    coarse = False
+    for metric in (
+        "cpu_busy",
+        "cpu_iowait",
+        "cpu_steal",
+        "cpu_throttled",
+        "disk_busy",
+        "psi_io",
+        "psi_cpu",
+        "psi_memory",
+    ):
+        for series in view.series(origin, metric):
+            if not series.resolves(begin, end):
+                coarse = True
+                continue
+            found.append(judge(series, slow.usual(series), begin, end, held_up))
+    own = any(r.metric == "cpu_busy" for r in found)
+    return tuple(found), "yes" if own or len(found) > 1 else "coarse" if coarse else "yes" if found else "no"
+
+
+LIMITS: dict[str, float] = {
+    "cpu_iowait": 0.5,
+    "cpu_steal": 0.1,
+    "cpu_throttled": 0.1,
+    "disk_busy": 0.9,
+    "psi_io": 0.5,
+    "psi_cpu": 0.5,
+    "psi_memory": 0.5,
+}
+"""Saturated from here on: waiting for I/O or pressure for most of the time (the papers' flushes read 100 %), a disk
+nearly always busy, and a tenth of the time taken away, which a server at 70 % of its CPU no longer has to spare with
+a burst on top. All must also be three times the usual."""
+
+
+def judge(series: Series, usual: float, begin: int, end: int, held_up: bool) -> Resource:
+    inside = series.median(begin, end) or 0.0
+    metric = series.metric
+    if metric != "cpu_busy":
+        full = inside >= LIMITS[metric] and inside >= 3 * usual
+        why = f"{_SAYS[metric]} {share(inside)} of the time (usually {share(usual)})"
+        return Resource(metric, series.place, inside, usual, full, why)
+    if inside >= 0.9 * series.capacity:
+        why = f"CPU saturated at {share(inside)} (usually {share(usual)})"
+        return Resource(metric, series.place, inside, usual, True, why)
+    if held_up and inside <= FROZEN * usual:
+        why = f"no CPU used ({share(inside)}, usually {share(usual)}) while the queue was full: it did not run"
+        return Resource("frozen", series.place, inside, usual, True, why)
+    if held_up and inside <= STARVED * usual:
+        why = f"CPU withheld: {share(inside)} of a core used (usually {share(usual)}) while the queue was full"
+        return Resource("cpu_withheld", series.place, inside, usual, True, why)
+    return Resource(metric, series.place, inside, usual, False, f"CPU at {share(inside)} (usually {share(usual)})")
+
+
+_SAYS = {
+    "cpu_iowait": "waited for I/O",
+    "cpu_steal": "CPU stolen by the hypervisor",
+    "cpu_throttled": "CPU throttled by its quota",
+    "disk_busy": "disk busy",
+    "psi_io": "stalled on I/O",
+    "psi_cpu": "waited for CPU",
+    "psi_memory": "stalled on memory",
+}
+
+
+def _finding(view: View, stall: Stall) -> Finding:
+    lasted = stall.end - stall.begin
+    answers = f"{rate(stall.throughput)} answered against {rate(stall.throughput_calm)} usually"
+    numbers: dict[str, Number] = {
+        "length_ns": lasted,
+        "kind": stall.kind,
+        "throughput_per_s": stall.throughput,
+        "throughput_calm_per_s": stall.throughput_calm,
+        "arrivals_per_s": stall.arrivals,
+        "arrivals_calm_per_s": stall.arrivals_calm,
+        "own_queue_max": stall.rise.peak,
+    }
+    for r in stall.resources:
+        numbers[f"{r.metric}_median"], numbers[f"{r.metric}_calm_mean"] = r.inside, r.calm
+    when = f"from {clock(view, stall.begin)} for {duration(lasted)}"
+    held = [r.why for r in stall.resources if r.saturated]
+    if held:
+        sentence = f"{stall.origin} could not keep up {when} ({answers}): {listing(held)}."
+        return Finding("millibottleneck", "found", sentence, stall.origin, stall.begin, stall.end, numbers)
+    what = "its throughput collapsed" if stall.kind == "collapse" else "more was asked than it answered"
+    sentence = f"{stall.origin} could not keep up {when}: {what} ({answers})"
+    if stall.sampled == "yes":
+        seen = listing([r.why for r in stall.resources])
+        sentence += f"; none of its sampled resources was saturated: {seen}."
+        verdict: Literal["absent", "unknown"] = "absent"
+        missing = None
+        if stall.kind == "collapse" and not {"cpu_steal", "cpu_throttled"} <= {r.metric for r in stall.resources}:
+            verdict, missing = (
+                "unknown",
+                missing_samples(view, stall, "cpu_steal, cpu_throttled, cpu_iowait and psi_io"),
+            )
+        return Finding("millibottleneck", verdict, sentence, stall.origin, stall.begin, stall.end, numbers, missing)
+    missing = missing_samples(view, stall, "cpu_busy, cpu_iowait, cpu_steal, cpu_throttled and disk_busy")
+    sentence += "; which resource it lacked is unknown" + (
+        ", for its samples are too far apart." if stall.sampled == "coarse" else ", for there are no samples of it."
+    )
+    return Finding("millibottleneck", "unknown", sentence, stall.origin, stall.begin, stall.end, numbers, missing)
+
+
+def missing_samples(view: View, stall: Stall, metrics: str) -> str:
+    """Exactly which samples would have told: of what, when, how often; and where samples are but cannot be joined."""
+    finest = max(min(50 * MILLISECOND, (stall.end - stall.begin) // 4), MILLISECOND)
+    said = (
+        f"{metrics} of {stall.origin} or its node from {clock(view, stall.begin)} to {clock(view, stall.end)}, "
+        f"every {duration(finest)} or finer"
+    )
+    strangers = [p for p in view.sampled_places if not view.is_known(p)]
+    if stall.sampled == "no" and strangers:
+        of = listing(strangers[:6])
+        said += f" (there are samples of {of}: if one is {stall.origin}, say --place PLACE={stall.origin})"
+    return said
+
+
+def intervals(stalls: tuple[Stall | None, ...], origin: str) -> Spans:
+    """All stalls of one origin."""
+    return spans([(s.begin, s.end) for s in stalls if s is not None and s.origin == origin])

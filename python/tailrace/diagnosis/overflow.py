@@ -1,0 +1,281 @@
+"""Step 3: whose queue overflowed, and whose rose first.
+
+The dropper is often not the server in trouble: a server that stalls fills the queue of its caller, which fills that of
+its own caller, until one overflows (cross-tier queue overflow). So we follow the call graph from the dropper and look
+for the server whose *own* queue (see `queues`) rose first and stayed up until the overflow: the origin.
+
+    upstream       the origin lies behind the dropper: the wave was pushed back against the calls
+    downstream     the origin calls the dropper, or is it and its caller does not block: the wave ran with the calls
+    local          the dropper itself, called by clients or by a server that blocks
+    soft-resource  decided after step 4, by `causes.soft_resource`
+    none           nothing was dropped
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.diagnosis.drops import Drops
+from tailrace.diagnosis.finding import Ctqo, Finding, LimitSource, Number, PushBack, Verdict
+from tailrace.diagnosis.queues import Rise, Times, grid, levels, plateau, rises
+from tailrace.diagnosis.view import View
+from tailrace.diagnosis.vlrt import Cluster, Slow
+from tailrace.diagnosis.words import clock, count, duration, listing
+from tailrace.units import MILLISECOND, SECOND
+
+STEP_NS = 5 * MILLISECOND
+"""Step at which queues are followed: the waves of `lightning` figure 6 take tens of milliseconds per server."""
+LOOKBACK_NS = 3 * SECOND
+"""How long before the first VLRT request a queue may have begun to rise (doubled while it was risen already)."""
+LOOKBACK_MOST_NS = 24 * SECOND
+JOIN_NS = 100 * MILLISECOND
+"""A queue that falls to normal for less than this has not recovered."""
+SMALLEST = 0.05
+"""An own queue a twentieth as long as the longest did not fill the others; a pool of that size before it would."""
+LASTING = 0.7
+"""Share of the time from its rise on (until the first drop, or as long as the requests waited) in which the origin's
+own queue is up. Work that reaches a healthy server in batches makes its queue rise and fall meanwhile."""
+LEVEL_NS = 20 * MILLISECOND
+"""Queues that rise within this of each other rise together: a server that is busy half of the time has a queue of one
+or two, which passes its usual length some milliseconds earlier or later by chance."""
+SHORTEST_NS = 20 * MILLISECOND
+"""A rise shorter than this filled nothing."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """What a server's queue is like in calm time."""
+
+    typical: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Overflow:
+    origin: str | None
+    rise: Rise | None
+    """Of the origin's own queue."""
+    ctqo: Ctqo
+    wave: tuple[PushBack, ...]
+    finding: Finding
+
+
+@dataclass(frozen=True)
+class _Followed:
+    """The own queues around one cluster, and which of them rose."""
+
+    times: Times
+    risen: dict[str, Rise]
+    risen_at: dict[str, NDArray[np.bool_]]
+    """Server → whether its own queue is above its usual high level, at each of `times`."""
+
+
+def find(view: View, slow: Slow, drops: tuple[Drops, ...]) -> tuple[Overflow, ...]:
+    step = max(view.window_ns // 5, STEP_NS)
+    calm = grid(slow.calm, step)
+    usual = {server: Level(*levels(view.own_queue(server, calm))) for server in view.servers}
+    followed = tuple(_follow(view, cluster, lost, usual) for cluster, lost in zip(slow.clusters, drops, strict=True))
+    held = _plateaus(view, followed)
+    parts = zip(slow.clusters, drops, followed, strict=True)
+    return tuple(_of_cluster(view, cluster, lost, part, held) for cluster, lost, part in parts)
+
+
+def _plateaus(view: View, followed: tuple[_Followed, ...]) -> dict[str, int]:
+    """Server → the highest number that its queue was held at in any cluster: its limit, where none is known."""
+    held: dict[str, int] = {}
+    for part in followed:
+        for server, rise in part.risen.items():
+            inside = part.times[(part.times >= rise.begin) & (part.times <= rise.end)]
+            limit = plateau(inside, view.stays[server].queue(inside))
+            if limit is not None:
+                held[server] = max(held.get(server, 0), limit)
+    return held
+
+
+def _of_cluster(view: View, cluster: Cluster, lost: Drops, part: _Followed, held: dict[str, int]) -> Overflow:
+    if not view.stays:
+        missing = "visits: what each server received and answered when (a capture, traces or access logs)"
+        sentence = "Queue lengths are unknown: no visits to servers were recorded."
+        return Overflow(None, None, "none", (), Finding("overflow", "unknown", sentence, missing=missing))
+    origin, rise = _origin(view, cluster, lost, part)
+    ctqo = judge(view, lost.dropper, origin, part.times)
+    pushed = (_push_back(view, server, rise, part.times, held) for server, rise in part.risen.items())
+    wave = tuple(sorted(pushed, key=lambda p: p.rise))
+    return Overflow(origin, rise, ctqo, wave, _finding(view, cluster, lost, origin, rise, ctqo, wave))
+
+
+def _follow(view: View, cluster: Cluster, lost: Drops, usual: dict[str, Level]) -> _Followed:
+    """Own queues from well before the cluster to its end, from a moment on at which none was risen."""
+    until = max(cluster.end, lost.last or 0) + JOIN_NS
+    back = LOOKBACK_NS
+    while True:
+        begin = max(cluster.begin - back, view.begin)
+        step = max(STEP_NS, (until - begin) // 20_000)
+        times = np.arange(begin, until + SECOND, step, dtype=np.int64)
+        queues = {server: view.own_queue(server, times) for server in view.servers}
+        risen = any(queue[0] > usual[server].high for server, queue in queues.items())
+        if not risen or begin == view.begin or back >= LOOKBACK_MOST_NS:
+            break
+        back *= 2
+    found = {s: _main_rise(times, q, usual[s], cluster.begin - JOIN_NS, until) for s, q in queues.items()}
+    highest = max((rise.peak for rise in found.values() if rise is not None), default=0)
+    significant = {s: r for s, r in found.items() if r is not None and r.peak >= SMALLEST * highest}
+    return _Followed(times, significant, {s: queues[s] > usual[s].high for s in significant})
+
+
+def _main_rise(times: Times, queue: Times, level: Level, begin: int, end: int) -> Rise | None:
+    """The first rise during the cluster that reaches half of the highest."""
+    found = [
+        rise
+        for rise in rises(times, queue, level.typical, level.high, JOIN_NS)
+        if rise.end >= begin and rise.begin <= end and rise.end - rise.begin >= SHORTEST_NS
+    ]
+    highest = max((rise.peak for rise in found), default=0)
+    return next((rise for rise in found if rise.peak * 2 >= highest), None)
+
+
+def _origin(view: View, cluster: Cluster, lost: Drops, part: _Followed) -> tuple[str | None, Rise | None]:
+    """The server, connected with the dropper by calls, whose own queue rose first and stayed up until the overflow (or,
+    where nothing was dropped, for as long as the first requests waited); and that rise."""
+    chain = view.chain_of(lost.dropper) if lost.dropper in view.stays and lost.dropper else set(view.stays)
+    until = lost.first if lost.first is not None else cluster.begin + cluster.shortest_ns
+    led = {server: _led_up_to(part, server, rise, until) for server, rise in part.risen.items() if server in chain}
+    lasting = {server: rise for server, rise in led.items() if rise is not None}
+    if not lasting:
+        return None, None
+    first = min(rise.begin for rise in lasting.values())
+    # So close together the order says nothing. Then the one furthest from the clients: queues are pushed back.
+    level = [server for server, rise in lasting.items() if rise.begin <= first + LEVEL_NS]
+    origin = max(level, key=lambda server: (view.depth[server], lasting[server].peak))
+    return origin, lasting[origin]
+
+
+def _led_up_to(part: _Followed, server: str, rise: Rise, until: int) -> Rise | None:
+    """The rise, if it stayed up until then; else its last part, after the queue was down for longer than `LEVEL_NS`: a
+    smaller rise shortly before may have been taken for the beginning of the one that mattered."""
+    if _stays_up(part, server, rise, until) >= LASTING:
+        return rise
+    up = part.times[part.risen_at[server] & (part.times >= rise.begin) & (part.times <= until)]
+    if len(up) == 0 or until - up[-1] > LEVEL_NS:
+        return None
+    breaks = np.flatnonzero(np.diff(up) > LEVEL_NS)
+    begin = int(up[breaks[-1] + 1]) if len(breaks) else int(up[0])
+    return replace(rise, begin=begin) if until - begin >= SHORTEST_NS else None
+
+
+def _stays_up(part: _Followed, server: str, rise: Rise, until: int) -> float:
+    inside = (part.times >= rise.begin) & (part.times <= until)
+    return float(part.risen_at[server][inside].mean()) if inside.any() else 0.0
+
+
+def judge(view: View, dropper: str | None, origin: str | None, times: Times) -> Ctqo:
+    if dropper is None or origin is None:
+        return "none"
+    if origin in view.downstream_of(dropper):
+        return "upstream"
+    if dropper in view.downstream_of(origin):
+        return "downstream"
+    callers = view.callers_of(dropper)
+    if dropper == origin and callers and not all(blocks(view, caller, times) for caller in callers):
+        return "downstream"
+    return "local"
+
+
+def blocks(view: View, server: str, times: Times) -> bool:
+    """Whether a worker of the server is held while it waits: as the topology says, or because its queue was held at a
+    limit while the server behind it overflowed (one that does not block takes in whatever comes)."""
+    known = view.topology.server(server)
+    if known is not None and known.kind is not None:
+        return known.kind == "sync"
+    queue = view.stays[server].queue(times)
+    return plateau(times, queue[queue > queue.max() // 2]) is not None
+
+
+def _push_back(view: View, server: str, rise: Rise, times: Times, held: dict[str, int]) -> PushBack:
+    inside = times[(times >= rise.begin) & (times <= rise.end)]
+    queue = view.stays[server].queue(inside)
+    limit, source = limit_of(view, server, queue, held)
+    at_limit = np.flatnonzero(queue >= limit * 0.97 - 1) if limit is not None else np.empty(0)
+    full = int(inside[int(at_limit[0])]) if len(at_limit) else None
+    return PushBack(server, rise.begin, full, int(queue.max(initial=0)), limit, source)
+
+
+def limit_of(view: View, server: str, queue: Times, held: dict[str, int]) -> tuple[int | None, LimitSource]:
+    known = view.topology.server(server)
+    if known is not None and known.queue_max is not None:
+        return known.queue_max, "topology"
+    backlogs = [int(s.value.max()) for s in view.series(server, "accept_queue_limit") if len(s.value)]
+    if known is not None and known.workers is not None and (known.backlog is not None or backlogs):
+        # A backlog of N holds N + 1 connections (the kernel tests `>`).
+        backlog = known.backlog if known.backlog is not None else backlogs[0]
+        return known.workers + backlog + 1, "topology" if known.backlog is not None else "samples"
+    # One that was held lower elsewhere (fewer threads then) has no limit that is known.
+    limit = held.get(server)
+    reached = limit is not None and int(queue.max(initial=0)) <= limit * 1.03 + 1
+    return (limit, "plateau") if reached else (None, "unknown")
+
+
+def _finding(
+    view: View,
+    cluster: Cluster,
+    lost: Drops,
+    origin: str | None,
+    rise: Rise | None,
+    ctqo: Ctqo,
+    wave: tuple[PushBack, ...],
+) -> Finding:
+    if origin is None or rise is None:
+        sentence = "No server's queue rose while these requests were sent."
+        numbers: dict[str, Number] = {"servers_risen": len(wave)}
+        if lost.dropper is not None and lost.by_server:
+            missing = f"visits to {lost.dropper} and the servers behind it"
+            return Finding("overflow", "unknown", sentence, lost.dropper, cluster.begin, cluster.end, numbers, missing)
+        return Finding("overflow", "absent", sentence, None, cluster.begin, cluster.end, numbers)
+    numbers = {"origin": origin, "ctqo": ctqo, "own_queue_max": rise.peak}
+    for step in wave:
+        numbers[f"queue_length_max_{step.server}"] = step.queue_length_max
+        numbers[f"queue_max_{step.server}"] = step.queue_max
+    order = [f"{step.server} at {clock(view, step.rise)}{_to(step)}" for step in wave]
+    first = next((step for step in wave if step.server == origin), None)
+    sentence = f"The own queue of {origin} rose first, at {clock(view, rise.begin)}"
+    level = [step.server for step in wave if step.server != origin and step.rise <= rise.begin]
+    if level:
+        sentence = (
+            f"The own queues of {listing([*level, origin])} rose within {duration(LEVEL_NS)}, that of {origin}, "
+            f"the furthest from the clients, at {clock(view, rise.begin)}"
+        )
+    if lost.first is not None and lost.by_server:
+        lead = duration(max(lost.first - rise.begin, 0))
+        sentence += f", {lead} before {lost.dropper} dropped the first of these packets"
+    sentence += f". In order: {listing(order)}. {_verdict(ctqo, lost.dropper, origin)}"
+    if first is not None:
+        numbers["rise_to_drop_ns"] = None if lost.first is None else lost.first - rise.begin
+    verdict: Verdict = "found" if lost.dropper is not None else "absent"
+    return Finding("overflow", verdict, sentence, origin, rise.begin, rise.end, numbers)
+
+
+def _to(step: PushBack) -> str:
+    if step.queue_max is None:
+        return f" (up to {count(step.queue_length_max, 'request')}, no limit seen)"
+    if step.full is None:
+        return f" (up to {step.queue_length_max:,} of {step.queue_max:,})"
+    at = "held at" if step.limit_source == "plateau" else "full at its limit of"
+    return f" ({at} {step.queue_max:,})"
+
+
+def _verdict(ctqo: Ctqo, dropper: str | None, origin: str) -> str:
+    if ctqo == "upstream":
+        return f"{dropper} overflowed because {origin} behind it did not answer: upstream cross-tier queue overflow."
+    if ctqo == "downstream" and dropper == origin:
+        return (
+            f"{origin} itself overflowed: its caller does not block and kept sending: downstream cross-tier queue "
+            "overflow."
+        )
+    if ctqo == "downstream":
+        return f"{origin} released what it held onto {dropper}, which overflowed: downstream cross-tier queue overflow."
+    if ctqo == "local":
+        return f"{dropper} overflowed by its own queue."
+    return "No queue overflowed: the requests waited, and nothing was dropped."

@@ -1,0 +1,104 @@
+"""Queue lengths, exact at any moment: the arrivals and departures of a server, each sorted.
+
+A server's *own* queue is what it holds without waiting for a server behind it: N(server) less N(its calls downstream).
+In a chain whose servers block, every queue contains the queues behind it, so all of them rise at once; the own queues
+rise one after the other, which is the push-back wave (`lightning` 3.1, figure 6; `rpc-vs-async` figure 4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.diagnosis.spans import Spans
+from tailrace.units import MILLISECOND
+
+Times = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Stays:
+    arrivals: Times
+    departures: Times
+
+    @classmethod
+    def of(cls, arrivals: Times, departures: Times) -> Stays:
+        return cls(np.sort(arrivals), np.sort(departures))
+
+    def queue(self, times: Times) -> Times:
+        """How many are inside at each time."""
+        return np.searchsorted(self.arrivals, times, "right") - np.searchsorted(self.departures, times, "right")
+
+    def arrived(self, edges: Times) -> Times:
+        return np.diff(np.searchsorted(self.arrivals, edges))
+
+    def departed(self, edges: Times) -> Times:
+        return np.diff(np.searchsorted(self.departures, edges))
+
+
+NOBODY = Stays(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class Rise:
+    """An elevated stretch of a queue."""
+
+    begin: int
+    """The last moment at which the queue was still as usual."""
+    end: int
+    peak: int
+    peak_at: int
+
+
+EARLIER_NS = 50 * MILLISECOND
+"""A queue that is about to rise leaves its typical length at most this long before it passes its high one; what it did
+earlier was ordinary noise."""
+
+
+def rises(times: Times, queue: Times, typical: float, high: float, gap: int) -> tuple[Rise, ...]:
+    """Stretches above `high`, those closer than `gap` joined, each begun where the queue left `typical`."""
+    above = queue > high
+    if not above.any():
+        return ()
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], above.astype(np.int8), [0]))))
+    starts, stops = edges[::2], edges[1::2] - 1
+    keep = np.concatenate(([True], times[starts[1:]] - times[stops[:-1]] > gap))
+    starts, stops = starts[keep], stops[np.append(np.flatnonzero(keep)[1:] - 1, len(stops) - 1)]
+    quiet = np.flatnonzero(queue <= typical)
+    found = []
+    for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+        before = np.searchsorted(quiet, start)
+        first = int(quiet[before - 1]) if before else 0
+        first = max(first, int(np.searchsorted(times, times[start] - EARLIER_NS)))
+        peak = start + int(np.argmax(queue[start : stop + 1]))
+        found.append(Rise(int(times[first]), int(times[stop]), int(queue[peak]), int(times[peak])))
+    return tuple(found)
+
+
+def plateau(times: Times, queue: Times, within: float = 0.03) -> int | None:
+    """The limit a queue was held at: its peak, where it stayed within 3 % of it for a fifth of the stretch or more.
+
+    A queue that grows and drains without a limit passes its peak (a triangle spends 6 % of its time in the top 3 %);
+    one that is held there stays. 3 % covers the one or two places that are free for a moment after each departure.
+    """
+    if len(queue) == 0:
+        return None
+    peak = int(queue.max())
+    held = queue >= peak * (1 - within) - 1
+    return peak if peak >= 5 and held.sum() >= 0.2 * len(queue) and held.sum() >= 10 else None
+
+
+def levels(stays: NDArray[np.int64]) -> tuple[float, float]:
+    """Typical and high level of a queue in calm time: what it exceeds in 10 % and in 1 % of the time."""
+    if len(stays) == 0:
+        return 0.0, 2.0
+    return float(np.percentile(stays, 90)), max(float(np.percentile(stays, 99)), 2.0)
+
+
+def grid(calm: Spans, step: int, most: int = 200_000) -> Times:
+    """Moments of calm time at regular steps, at most so many."""
+    parts = [np.arange(begin, end, step, dtype=np.int64) for begin, end in calm.tolist()]
+    times = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+    return times[:: max(1, len(times) // most)]

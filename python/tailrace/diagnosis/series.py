@@ -1,0 +1,69 @@
+"""One metric of one place over time, and how to read it inside and outside an interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.diagnosis.spans import Spans, overlap, where
+
+
+@dataclass(frozen=True)
+class Series:
+    """Values over [begin, end) each, in the order of time."""
+
+    place: str
+    metric: str
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    value: NDArray[np.float64]
+
+    @property
+    def interval_ns(self) -> int:
+        """The sampling interval (median)."""
+        return int(np.median(self.end - self.begin)) if len(self.end) else 0
+
+    @cached_property
+    def capacity(self) -> float:
+        """Of a CPU metric: what the place can use at most. One core, unless it was seen to use more (then what it used
+        in its busiest moments). Sampling jitters: one core reads up to 1.06."""
+        most = float(np.percentile(self.value, 99.9)) if len(self.value) else 1.0
+        return most if most > 1.2 else 1.0
+
+    def _inside(self, begin: int, end: int) -> NDArray[np.bool_]:
+        """Samples within [begin, end); where none fits wholly, those that it covers to the half."""
+        wholly = (self.begin >= begin) & (self.end <= end)
+        if wholly.any():
+            return wholly
+        common = np.minimum(self.end, end) - np.maximum(self.begin, begin)
+        half: NDArray[np.bool_] = common * 2 >= np.minimum(self.end - self.begin, end - begin)
+        return half
+
+    def during(self, begin: int, end: int) -> NDArray[np.float64]:
+        return self.value[self._inside(begin, end)]
+
+    def mean(self, begin: int, end: int) -> float | None:
+        values = self.during(begin, end)
+        return float(values.mean()) if len(values) else None
+
+    def median(self, begin: int, end: int) -> float | None:
+        values = self.during(begin, end)
+        return float(np.median(values)) if len(values) else None
+
+    def calm(self, calm: Spans) -> NDArray[np.float64]:
+        """Values of samples that lie in calm time to at least the half; all of them where there is no calm time."""
+        share = overlap(calm, self.begin, self.end) * 2 >= self.end - self.begin
+        return self.value[share] if share.any() else self.value
+
+    def above(self, limit: float) -> Spans:
+        return where(self.begin, self.end, self.value >= limit, gap=self.interval_ns // 2)
+
+    def below(self, limit: float) -> Spans:
+        return where(self.begin, self.end, self.value <= limit, gap=self.interval_ns // 2)
+
+    def resolves(self, begin: int, end: int) -> bool:
+        """Whether the sampling is fine enough to see an interval of this length: two samples must fit."""
+        return len(self.during(begin, end)) > 0 and self.interval_ns * 2 <= end - begin

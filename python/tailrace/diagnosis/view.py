@@ -1,0 +1,241 @@
+"""What the steps look at: the tables of a Dataset, read once, as sorted columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import polars as pl
+
+from tailrace.diagnosis.queues import NOBODY, Stays, Times
+from tailrace.diagnosis.series import Series
+from tailrace.diagnosis.spans import Spans, spans
+from tailrace.topology import Topology
+
+
+class Tables(Protocol):
+    """What of a `tailrace.dataset.Dataset` the diagnosis reads."""
+
+    @property
+    def topology(self) -> Topology: ...
+    def requests(self) -> pl.LazyFrame: ...
+    def visits(self) -> pl.LazyFrame: ...
+    def samples(self) -> pl.LazyFrame: ...
+    def events(self) -> pl.LazyFrame: ...
+
+
+@dataclass(frozen=True)
+class View:
+    begin: int
+    end: int
+    window_ns: int
+    requests: pl.DataFrame
+    """Finished requests in the order of `sent`, with `response_ns`."""
+    lossy: pl.DataFrame
+    """Visits that lost a connection attempt or a segment on their way, in the order of `sent`."""
+    stays: dict[str, Stays]
+    """Server → who is inside."""
+    calls: dict[str, dict[str, Stays]]
+    """Caller → callee → the visits that the one makes to the other."""
+    samples: dict[tuple[str, str], Series]
+    """(place, metric) → values."""
+    events: dict[str, tuple[tuple[str, Spans], ...]]
+    """Kind → (place, when)."""
+    topology: Topology
+
+    @cached_property
+    def servers(self) -> tuple[str, ...]:
+        """The nearest to the clients first."""
+        return tuple(sorted(self.stays, key=lambda name: (self.depth[name], name)))
+
+    @cached_property
+    def depth(self) -> dict[str, int]:
+        """Longest way from a server that no server calls (1), as `Topology.tier`; a cycle counts once."""
+        depth = dict.fromkeys(self.stays, 1)
+        for _ in self.stays:
+            for caller, callees in self.calls.items():
+                for callee in callees:
+                    if callee != caller and depth[caller] < len(self.stays):
+                        depth[callee] = max(depth[callee], depth[caller] + 1)
+        return depth
+
+    @cached_property
+    def sent(self) -> Times:
+        return self.requests["sent"].to_numpy()
+
+    def lost_between(self, begin: int, end: int) -> pl.DataFrame:
+        """Visits whose first, lost packet was sent from `begin` to `end`."""
+        sent = self.lossy["sent"].to_numpy()
+        first = int(np.searchsorted(sent, begin))
+        return self.lossy[first : int(np.searchsorted(sent, end, "right"))]
+
+    @cached_property
+    def in_flight(self) -> Stays:
+        """Requests of the clients, those whose packets are lost and not yet sent again included."""
+        return Stays.of(self.sent, self.requests["end"].to_numpy())
+
+    def callers_of(self, server: str) -> tuple[str, ...]:
+        return tuple(caller for caller, callees in self.calls.items() if server in callees and caller != server)
+
+    def callees_of(self, server: str) -> tuple[str, ...]:
+        return tuple(callee for callee in self.calls.get(server, {}) if callee != server)
+
+    def downstream_of(self, server: str) -> set[str]:
+        reached = list(self.callees_of(server))
+        for name in reached:  # grows while it is walked: breadth first
+            reached.extend(callee for callee in self.callees_of(name) if callee not in reached and callee != server)
+        return set(reached)
+
+    def chain_of(self, server: str) -> set[str]:
+        """The server with everything behind it and everything that leads to it."""
+        return {server} | self.downstream_of(server) | {s for s in self.stays if server in self.downstream_of(s)}
+
+    def own_queue(self, server: str, times: Times) -> Times:
+        """Requests inside the server that do not wait for a server behind it."""
+        own = self.stays[server].queue(times)
+        for callee, stays in self.calls.get(server, {}).items():
+            if callee != server:
+                own = own - stays.queue(times)
+        return np.maximum(own, 0)
+
+    def events_of(self, *kinds: str) -> tuple[tuple[str, Spans], ...]:
+        return tuple(item for kind in kinds for item in self.events.get(kind, ()))
+
+    @cached_property
+    def sampled_places(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(place for place, _ in self.samples))
+
+    def places_of(self, server: str) -> tuple[str, ...]:
+        """Places of samples and events that mean this server or the node it runs on."""
+        if server not in self._places:
+            self._places[server] = tuple(place for place in self.sampled_places if self.means(place, server))
+        return self._places[server]
+
+    @cached_property
+    def _places(self) -> dict[str, tuple[str, ...]]:
+        return {}
+
+    def means(self, place: str, server: str) -> bool:
+        found = self.topology.place_to_server(place)
+        if place == server or (found is not None and found.name == server):
+            return True
+        known = self.topology.server(server)
+        node = self.topology.place_to_node(place)
+        # A place that is another server's name means that server, though they share the node.
+        return found is None and node is not None and known is not None and known.node == node.name
+
+    def is_known(self, place: str) -> bool:
+        """Whether a place means a server or node of the topology, or a server that was seen."""
+        return place in self.stays or bool(self.topology.place_to_server(place) or self.topology.place_to_node(place))
+
+    def series(self, server: str, metric: str) -> tuple[Series, ...]:
+        return tuple(self.samples[p, metric] for p in self.places_of(server) if (p, metric) in self.samples)
+
+    def elsewhere(self, metric: str) -> tuple[Series, ...]:
+        """Series of places that mean nothing in the topology: cores, disks, the host as a whole, other tenants."""
+        return tuple(s for (place, name), s in self.samples.items() if name == metric and not self.is_known(place))
+
+
+def look(tables: Tables, window_ns: int) -> View:
+    requests = _requests(tables)
+    stays, calls, lossy = _visits(tables)
+    samples = _samples(tables)
+    events = _events(tables)
+    begin, end = _range(requests, stays, samples)
+    return View(begin, end, window_ns, requests, lossy, stays, calls, samples, events, tables.topology)
+
+
+def _requests(tables: Tables) -> pl.DataFrame:
+    columns = ("request", "server", "sent", "connected", "end", "status", "drops", "data_drops")
+    return (
+        tables.requests()
+        .select(columns)
+        .filter(pl.col("end").is_not_null() & pl.col("sent").is_not_null())
+        .with_columns(response_ns=pl.col("end") - pl.col("sent"))
+        .collect()
+        .sort("sent")
+    )
+
+
+def _visits(tables: Tables) -> tuple[dict[str, Stays], dict[str, dict[str, Stays]], pl.DataFrame]:
+    lazy = tables.visits()
+    lossy = (
+        lazy.filter((pl.col("drops") > 0) | (pl.col("data_drops") > 0))
+        .select("request", "server", "caller", "sent", "arrival", "departure", "drops", "data_drops")
+        .with_columns(pl.col("server", "caller").cast(pl.String))
+        .collect()
+        .sort("sent")
+    )
+    groups = (
+        lazy.select("server", "caller", "arrival", "departure").collect().partition_by("server", "caller", as_dict=True)
+    )
+    parts: dict[tuple[str, str | None], Stays] = {
+        (str(server), None if caller is None else str(caller)): Stays.of(
+            frame["arrival"].to_numpy(), frame["departure"].to_numpy()
+        )
+        for (server, caller), frame in groups.items()
+    }
+    servers = dict.fromkeys(server for server, _ in parts)
+    stays = {name: _join([part for (server, _), part in parts.items() if server == name]) for name in servers}
+    calls: dict[str, dict[str, Stays]] = {}
+    for (server, caller), part in parts.items():
+        name = _server_of(caller, tables.topology, stays)
+        if name is not None:
+            known = calls.setdefault(name, {})
+            known[server] = _join([known[server], part]) if server in known else part
+    return stays, calls, lossy
+
+
+def _server_of(caller: str | None, topology: Topology, stays: dict[str, Stays]) -> str | None:
+    """The server that calls, where the caller is named as one or by the host it alone runs on."""
+    if caller is None or caller in stays:
+        return caller
+    server = topology.place_to_server(caller)
+    if server is not None and server.name in stays:
+        return server.name
+    alone = [name for name in stays if name.rpartition(":")[0].strip("[]") == caller]
+    return alone[0] if len(alone) == 1 else None
+
+
+def _join(parts: list[Stays]) -> Stays:
+    if len(parts) == 1:
+        return parts[0]
+    return Stays.of(
+        np.concatenate([p.arrivals for p in parts] or [NOBODY.arrivals]),
+        np.concatenate([p.departures for p in parts] or [NOBODY.departures]),
+    )
+
+
+def _samples(tables: Tables) -> dict[tuple[str, str], Series]:
+    frame = tables.samples().filter(pl.col("value").is_not_nan()).collect()
+    groups = frame.partition_by("place", "metric", as_dict=True, maintain_order=True)
+    found = {}
+    for (place, metric), rows in groups.items():
+        end = rows["time"].to_numpy()
+        begin = end - rows["interval_ns"].to_numpy()
+        found[str(place), str(metric)] = Series(str(place), str(metric), begin, end, rows["value"].to_numpy())
+    return found
+
+
+def _events(tables: Tables) -> dict[str, tuple[tuple[str, Spans], ...]]:
+    frame = tables.events().select("place", "kind", "begin", "end").collect()
+    groups = frame.partition_by("kind", "place", as_dict=True, maintain_order=True)
+    found: dict[str, tuple[tuple[str, Spans], ...]] = {}
+    for (kind, place), rows in groups.items():
+        found[str(kind)] = (*found.get(str(kind), ()), (str(place), spans(rows.select("begin", "end").to_numpy())))
+    return found
+
+
+def _range(requests: pl.DataFrame, stays: dict[str, Stays], samples: dict[tuple[str, str], Series]) -> tuple[int, int]:
+    """From the first to the last thing seen of requests; of samples where there are no requests."""
+    firsts = [int(s.arrivals[0]) for s in stays.values() if len(s.arrivals)]
+    lasts = [int(s.departures[-1]) for s in stays.values() if len(s.departures)]
+    if len(requests):
+        firsts.append(int(requests["sent"][0]))
+        lasts.append(int(requests["end"].to_numpy().max()))
+    if not firsts:
+        firsts = [int(s.begin[0]) for s in samples.values() if len(s.begin)]
+        lasts = [int(s.end[-1]) for s in samples.values() if len(s.end)]
+    return (min(firsts), max(lasts)) if firsts else (0, 0)

@@ -1,0 +1,281 @@
+"""Step 1: which requests took very long, at which retransmission times their response times cluster, and when they
+were *sent* (the moment at which something was wrong; they end a retransmission later)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tailrace.diagnosis.finding import Finding, Mode
+from tailrace.diagnosis.series import Series
+from tailrace.diagnosis.spans import Spans, complement, spans
+from tailrace.diagnosis.view import View
+from tailrace.diagnosis.words import clock, count, duration, share
+from tailrace.units import MILLISECOND, SECOND
+
+THRESHOLD_NS = 950 * MILLISECOND
+"""1 s, the shortest wait for a repeated SYN (RFC 6298), less 5 %: timers fire up to a tick early (10 ms at HZ=100),
+stamps are taken on either side of a queue, and a mode must not be cut in half."""
+
+SCHEDULES: dict[str, tuple[int, ...]] = {
+    "SYN, linear then doubling (Linux 6.5 and later)": tuple(s * SECOND for s in (1, 2, 3, 4, 5, 7, 11)),
+    "SYN, doubling from 1 s (RFC 6298)": tuple(s * SECOND for s in (1, 3, 7, 15)),
+    "SYN, doubling from 3 s (RFC 2988)": tuple(s * SECOND for s in (3, 9, 21)),
+    "first data, doubling from 0.2 s": tuple(s * 100 * MILLISECOND for s in (2, 4, 8, 16)),
+}
+"""When a sender's lost packet is repeated, measured from its first sending. A property of the sender's kernel and of
+its settings, so it is inferred for every recording and never assumed."""
+
+GAP_NS = 500 * MILLISECOND
+"""VLRT requests sent further apart are two episodes: a millibottleneck lasts less (`lightning` 1: tens to hundreds of
+milliseconds), and its drops come without such a pause."""
+ECHO_NS = 300 * MILLISECOND
+"""… unless the later ones are an echo: the packets lost in the first come back together, a retransmission time later,
+and overflow the same queue once more. They count as coming back within this time of the later drops, the time in which
+a queue of a few hundred is worked off."""
+LONGEST_NS = 5 * SECOND
+"""A request still unanswered after this no longer tells that its servers are in trouble."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """VLRT requests sent close together: rows `first` to `last` (inclusive) of `Slow.requests`."""
+
+    begin: int
+    end: int
+    first: int
+    last: int
+    shortest_ns: int
+    """The shortest of their response times."""
+
+    @property
+    def vlrt(self) -> int:
+        return self.last - self.first + 1
+
+
+@dataclass(frozen=True)
+class Slow:
+    threshold_ns: int
+    threshold_reason: str
+    requests: pl.DataFrame
+    """The VLRT requests, in the order of `sent`."""
+    clusters: tuple[Cluster, ...]
+    calm: Spans
+    """Time well away from every cluster: what is usual is measured here."""
+    modes: tuple[Mode, ...]
+    schedule: str | None
+    histogram: tuple[tuple[int, int, int], ...]
+    normal_ns: int
+    """Median response time."""
+    _usual: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def usual(self, series: Series) -> float:
+        """The mean of a metric in calm time."""
+        key = series.place, series.metric
+        if key not in self._usual:
+            values = series.calm(self.calm)
+            self._usual[key] = float(values.mean()) if len(values) else 0.0
+        return self._usual[key]
+
+
+def find(view: View, threshold_ns: int | None) -> Slow:
+    response = view.requests["response_ns"].to_numpy()
+    edges, counts = histogram(response)
+    threshold, reason = (threshold_ns, "as asked") if threshold_ns is not None else _threshold(response)
+    slow = view.requests.filter(pl.col("response_ns") >= threshold)
+    clusters = _clusters(view, slow)
+    modes = find_modes(edges, counts)
+    waits = direct_waits(slow)
+    schedule = infer_schedule(waits, tuple(mode.centre_ns for mode in modes if mode.centre_ns >= threshold))
+    return Slow(
+        threshold,
+        reason,
+        slow,
+        clusters,
+        _calm(view, slow, clusters),
+        tuple(_at_schedule(mode, schedule, waits) for mode in modes),
+        schedule,
+        tuple((int(edges[i]), int(edges[i + 1]), int(counts[i])) for i in np.flatnonzero(counts).tolist()),
+        int(np.median(response)) if len(response) else 0,
+    )
+
+
+def findings(view: View, slow: Slow) -> tuple[Finding, ...]:
+    """One per cluster."""
+    return tuple(_finding(view, slow, cluster) for cluster in slow.clusters)
+
+
+def _finding(view: View, slow: Slow, cluster: Cluster) -> Finding:
+    rows = slow.requests["response_ns"].to_numpy()[cluster.first : cluster.last + 1]
+    sent = int(np.count_nonzero((view.sent >= cluster.begin) & (view.sent <= cluster.end)))
+    low, high = np.percentile(rows, (5, 95))
+    sentence = (
+        f"{count(cluster.vlrt, 'request')} of {sent:,} sent from {clock(view, cluster.begin)} to "
+        f"{clock(view, cluster.end)} took {duration(int(low))} to {duration(int(high))} (5th to 95th percentile); "
+        f"the usual response takes {duration(slow.normal_ns)}."
+    )
+    numbers = {
+        "vlrt": cluster.vlrt,
+        "requests_sent": sent,
+        "vlrt_share": cluster.vlrt / max(sent, 1),
+        "response_ns_p5": int(low),
+        "response_ns_p50": int(np.median(rows)),
+        "response_ns_p95": int(high),
+        "response_ns_max": int(rows.max()),
+        "response_ns_usual": slow.normal_ns,
+    }
+    return Finding("vlrt", "found", sentence, begin=cluster.begin, end=cluster.end, numbers=numbers)
+
+
+def _threshold(response: NDArray[np.int64]) -> tuple[int, str]:
+    """1 s (less 5 %), moved into the gap between two modes where that gap is near and 1 s would cut a mode."""
+    usual = f"1 s less 5 % (the shortest wait for a repeated connection attempt, {duration(THRESHOLD_NS)})"
+    ordered = np.sort(response)
+    slow = len(ordered) - int(np.searchsorted(ordered, THRESHOLD_NS))
+    if slow == 0:
+        return THRESHOLD_NS, f"{usual}; no request reached it"
+    near = ordered[(ordered >= THRESHOLD_NS // 2) & (ordered <= THRESHOLD_NS * 4)]
+    before = ordered[ordered < THRESHOLD_NS // 2]
+    steps = np.concatenate((before[-1:], near))
+    ratio = steps[1:] / np.maximum(steps[:-1], 1)
+    # A gap is empty over a factor of 1.25 at least, and a fifth of the slow requests lie beyond it: a lone outlier
+    # is no mode.
+    wide = np.flatnonzero(ratio >= 1.25)
+    for i in wide[np.argsort(-ratio[wide])].tolist():
+        low, high = int(steps[i]), int(steps[i + 1])
+        if low < THRESHOLD_NS <= high:
+            return THRESHOLD_NS, f"{usual}; it lies in the gap between the modes, {duration(low)} to {duration(high)}"
+        beyond = len(ordered) - int(np.searchsorted(ordered, high))
+        if beyond >= max(5, slow // 5) and low > THRESHOLD_NS // 2:
+            middle = int((low * high) ** 0.5)
+            return middle, f"the gap between the modes, {duration(low)} to {duration(high)}"
+    return THRESHOLD_NS, f"{usual}; there is no gap between modes near it"
+
+
+def _clusters(view: View, slow: pl.DataFrame) -> tuple[Cluster, ...]:
+    sent, response = slow["sent"].to_numpy(), slow["response_ns"].to_numpy()
+    if len(sent) == 0:
+        return ()
+    breaks = np.flatnonzero(np.diff(sent) > GAP_NS).tolist()
+    found: list[Cluster] = []
+    returns = _returns(view) if breaks else np.empty((0, 2), dtype=np.int64)
+    for a, b in zip([0, *(i + 1 for i in breaks)], [*breaks, len(sent) - 1], strict=True):
+        later = Cluster(int(sent[a]), int(sent[b]), a, b, int(response[a : b + 1].min()))
+        if found and _is_echo(returns, found[-1], later):
+            before = found.pop()
+            shortest = min(before.shortest_ns, later.shortest_ns)
+            later = Cluster(before.begin, later.end, before.first, b, shortest)
+        found.append(later)
+    return tuple(found)
+
+
+def _returns(view: View) -> NDArray[np.int64]:
+    """For each attempt that was lost and accepted later: when it was first sent, and when accepted."""
+    lost = view.requests.filter(pl.col("drops") > 0).select("sent", pl.col("connected").fill_null(pl.col("end")))
+    deeper = view.lossy.filter(pl.col("drops") > 0).select("sent", "arrival")
+    return np.concatenate((lost.to_numpy(), deeper.to_numpy())).astype(np.int64).reshape(-1, 2)
+
+
+def _is_echo(returns: NDArray[np.int64], first: Cluster, later: Cluster) -> bool:
+    """Whether at least as many lost packets of the first cluster came back around the later one as it has requests."""
+    sent, accepted = returns[:, 0], returns[:, 1]
+    of_first = (sent >= first.begin - GAP_NS) & (sent <= first.end + GAP_NS)
+    back = of_first & (accepted >= later.begin - ECHO_NS) & (accepted <= later.end + ECHO_NS)
+    return int(back.sum()) >= max(later.vlrt, 3)
+
+
+def _calm(view: View, slow: pl.DataFrame, clusters: tuple[Cluster, ...]) -> Spans:
+    """Everything but 2 s before to 2 s after the life of each cluster (the stall before its requests were sent, and the
+    backlog after the last of them was answered); less margin where that leaves under a tenth of the recording."""
+    whole = view.end - view.begin
+    ends = slow["end"].to_numpy()
+    lives = [(c.begin, min(int(ends[c.first : c.last + 1].max()), c.end + LONGEST_NS)) for c in clusters]
+    for margin in (2 * SECOND, SECOND, GAP_NS, GAP_NS // 5):
+        calm = complement(spans([(a - margin, b + margin) for a, b in lives]), view.begin, view.end)
+        if int((calm[:, 1] - calm[:, 0]).sum()) * 10 >= whole:
+            return calm
+    return spans([(view.begin, view.end)])
+
+
+def histogram(response: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Log-linear: 16 equal bins in every octave from 2^16 ns (66 µs) on; faster ones share the first bin."""
+    octaves = np.arange(16, 42)
+    edges = np.concatenate(([0], (2.0 ** octaves[:, None] * (1 + np.arange(16) / 16)).ravel())).astype(np.int64)
+    counts = np.bincount(
+        np.clip(np.searchsorted(edges, response, side="right") - 1, 0, len(edges) - 2), minlength=len(edges) - 1
+    )
+    return edges, counts.astype(np.int64)
+
+
+def find_modes(edges: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[Mode, ...]:
+    """Clusters of response times: peaks of the smoothed histogram, with a valley of under a third of the lower of two
+    peaks between them, and at least 5 requests and 0.01 % of all around them."""
+    smooth = np.convolve(counts, (0.25, 0.5, 0.25), mode="same")
+    inner = np.concatenate(([0.0], smooth, [0.0]))
+    peaks = np.flatnonzero((inner[1:-1] > inner[:-2]) & (inner[1:-1] >= inner[2:])).tolist()
+    valleys = [a + int(np.argmin(smooth[a : b + 1])) for a, b in pairwise(peaks)]
+    i = 0
+    while i < len(valleys):
+        left, right = smooth[peaks[i]], smooth[peaks[i + 1]]
+        if smooth[valleys[i]] * 3 < min(left, right):
+            i += 1
+        else:  # one mode: the lower peak goes, with the valley between
+            del peaks[i if left < right else i + 1], valleys[i]
+            i = max(i - 1, 0)
+    bounds = [0, *valleys, len(counts)] if peaks else []
+    least = max(5, int(counts.sum()) // 10_000)
+    sizes = [int(counts[a:b].sum()) for a, b in pairwise(bounds)]
+    return tuple(
+        Mode(int(edges[peak] + edges[peak + 1]) // 2, size, None, None)
+        for peak, size in zip(peaks, sizes, strict=True)
+        if size >= least
+    )
+
+
+def direct_waits(slow: pl.DataFrame) -> dict[int, int]:
+    """Connection attempts lost → time until the one that was accepted (median), of requests that tell both."""
+    rows = (
+        slow.filter((pl.col("drops") > 0) & pl.col("connected").is_not_null())
+        .group_by("drops")
+        .agg(((pl.col("connected") - pl.col("sent")).median()).alias("wait"), pl.len())
+        .filter(pl.col("len") >= 3)
+    )
+    return {int(drops): int(wait) for drops, wait, _ in rows.iter_rows()}
+
+
+def infer_schedule(waits: dict[int, int], modes: tuple[int, ...]) -> str | None:
+    """The schedule that fits the waits seen directly; without any, the one that most of the slow modes sit at."""
+    scores = {}
+    for name, times in SCHEDULES.items():
+        if waits:
+            known = [(times[n - 1], wait) for n, wait in waits.items() if n <= len(times)]
+            scores[name] = sum(near(wait, time) for time, wait in known) - len(waits) / 2
+        else:
+            scores[name] = sum(any(near(mode, time) for time in times) for mode in modes) - len(modes) / 2
+    best = max(scores, key=lambda name: scores[name])
+    return best if (waits or modes) and scores[best] > 0 else None
+
+
+def near(response: int, retransmission: int) -> bool:
+    """Whether a response time can be a retransmission time plus a usual response: 2 % early to 15 % late. Timers are
+    late by a tick, and a repeated request often queues behind the others that are repeated with it."""
+    return -0.02 * retransmission <= response - retransmission <= 0.15 * retransmission
+
+
+def _at_schedule(mode: Mode, schedule: str | None, waits: dict[int, int]) -> Mode:
+    for lost, wait in waits.items():
+        if near(mode.centre_ns, wait):
+            return Mode(mode.centre_ns, mode.requests, wait, lost)
+    for i, time in enumerate(SCHEDULES[schedule] if schedule else ()):
+        if near(mode.centre_ns, time):
+            return Mode(mode.centre_ns, mode.requests, time, i + 1)
+    return mode
+
+
+def explain(slow: Slow, requests: int) -> str:
+    """One sentence for a recording without any."""
+    return f"None of {requests:,} requests took {duration(slow.threshold_ns)} or more ({share(0.0)})."

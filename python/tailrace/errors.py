@@ -1,0 +1,93 @@
+"""What Tailrace says when it cannot go on: what was found, where, and what to do.
+
+An error keeps its numbers; the sentence is built once, by `str()`. Only the command line prints or exits.
+"""
+
+from __future__ import annotations
+
+import errno
+from os import PathLike, fspath
+from pathlib import PurePath
+
+
+class TailraceError(Exception):
+    """`where: found; advice`."""
+
+    def __init__(self, found: str, *, where: str = "", advice: str = "") -> None:
+        super().__init__(found)
+        self.found = found
+        self.where = where
+        self.advice = advice
+
+    def __str__(self) -> str:
+        sentence = f"{self.where}: {self.found}" if self.where else self.found
+        return f"{sentence}; {self.advice}" if self.advice else sentence
+
+
+class UsageError(TailraceError):
+    """The options or arguments make no sense together."""
+
+
+class InputError(TailraceError):
+    """A file is missing, unreadable, or not what it should be. `line` counts from 1, `row` and `byte` from 0."""
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        found: str,
+        advice: str = "",
+        *,
+        key: str | None = None,
+        column: str | None = None,
+        row: int | None = None,
+        line: int | None = None,
+        byte: int | None = None,
+    ) -> None:
+        self.path = fspath(path)
+        self.key, self.column, self.row, self.line, self.byte = key, column, row, line, byte
+        spots = [("", key), ("column ", column), ("row ", row), ("line ", line), ("byte ", byte)]
+        spot = ", ".join(f"{name}{value}" for name, value in spots if value is not None)
+        super().__init__(found, where=f"{self.path}: {spot}" if spot else self.path, advice=advice)
+
+
+class OutputError(TailraceError):
+    """A result could not be written; nothing half-written is left."""
+
+    def __init__(self, path: str | PathLike[str], found: str, advice: str = "") -> None:
+        self.path = fspath(path)
+        super().__init__(found, where=self.path, advice=advice)
+
+
+_READING: dict[int, tuple[str, str]] = {
+    errno.ENOENT: ("there is no such file or folder", "check the path"),
+    errno.EACCES: ("permission to read it is missing", "change its permissions or run as a user who may read it"),
+    errno.EPERM: ("permission to read it is missing", "change its permissions or run as a user who may read it"),
+    errno.EISDIR: ("it is a folder where a file is needed", "name a file in it"),
+    errno.ENOTDIR: ("a part of the path is a file, not a folder", "check the path"),
+}
+_WRITING: dict[int, tuple[str, str]] = {
+    errno.ENOSPC: ("the disk is full", "free some space or write to another disk"),
+    errno.EDQUOT: ("the disk quota is used up", "free some space or write to another disk"),
+    errno.EACCES: ("permission to write there is missing", "choose another folder or change its permissions"),
+    errno.EPERM: ("permission to write there is missing", "choose another folder or change its permissions"),
+    errno.EROFS: ("the file system is read-only", "choose another folder"),
+    errno.ENOENT: ("the folder to write into does not exist", "create it first"),
+    errno.ENOTDIR: ("a part of the path is a file, not a folder", "check the path"),
+}
+
+
+def cannot_read(path: str | PathLike[str], error: OSError) -> InputError:
+    """The sentence for what the operating system refused while reading."""
+    found, advice = _READING.get(error.errno or 0, (error.strerror or str(error), ""))
+    return InputError(path, found, advice)
+
+
+def cannot_write(path: str | PathLike[str], error: Exception) -> OutputError:
+    """The sentence for what was refused while writing; engines that wrap the system's error keep its number in text."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number is None:
+        number = next((code for code in _WRITING if f"os error {code})" in str(error)), 0)
+    if number == 0 and "No space left" in str(error):
+        number = errno.ENOSPC
+    found, advice = _WRITING.get(number, (str(error), ""))
+    return OutputError(PurePath(path), found, advice)

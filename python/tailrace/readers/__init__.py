@@ -1,0 +1,162 @@
+"""Other people's files → a Dataset: `read()`.
+
+A reader is two functions, `sniff(name, head)` and `read(source)`, in a file of its own and a line of `READERS`.
+Captures differ: all of them are read together, since one server's clock is another's client.
+docs/reference/readers.md says what each accepts.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from pathlib import Path
+
+from tailrace import dataset
+from tailrace import topology as topology_file
+from tailrace.dataset import Dataset
+from tailrace.errors import InputError, UsageError, cannot_read
+from tailrace.readers import assembly, capture, collectl, gclog, samples
+from tailrace.readers.interactions import rules as interaction_rules
+from tailrace.readers.source import Found, Source
+from tailrace.topology import Server, Topology
+
+AnyPath = str | PathLike[str]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """`sniff` is told the file's name and its first bytes, decompressed."""
+
+    name: str
+    sniff: Callable[[str, bytes], bool]
+    read: Callable[[Source], Found]
+
+
+READERS: tuple[Reader, ...] = (
+    Reader("collectl", collectl.sniff, collectl.read),
+    Reader("JVM garbage collection log", gclog.sniff, gclog.read),
+    Reader("samples", samples.sniff, samples.read),
+)
+
+
+def read(
+    *paths: AnyPath,
+    servers: Mapping[str, str] | None = None,
+    places: Mapping[str, str] | None = None,
+    topology: AnyPath | Topology | None = None,
+    out: AnyPath | None = None,
+    overwrite: bool = False,
+    interactions: AnyPath | Mapping[str, str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Dataset:
+    """Read captures, samples and logs, told apart by content, into one run folder; a run folder is opened as it is.
+
+    A path is a file, a run folder, `-` (a capture on standard input), or `NAME=FILE` for a file of one server or node.
+    `servers` names servers by address (`{"web": "10.0.0.3:80"}`), `places` says what a place in the samples means (a
+    server, a node or an address), a topology (file) overrides what was inferred, `interactions` names requests by
+    rules (a file, or expression → name). Without `out` the run folder is temporary and goes away with the interpreter.
+    `progress(bytes read, bytes in all)` may raise to stop the work. What cannot be read or makes no sense together
+    raises a `TailraceError` (`InputError`, `UsageError`, `OutputError`) and leaves nothing behind.
+    """
+    files = _sort([fspath(path) for path in paths])
+    given = topology if isinstance(topology, Topology) or topology is None else topology_file.read(topology)
+    known = capture.known_servers(servers or {}, given)
+    rules = interaction_rules(interactions)
+    if files.run and (servers or rules):
+        advice = "name servers and interactions when the captures are read"
+        raise UsageError("the servers and interactions of a run folder have their names already", advice=advice)
+    if rules and not files.captures:
+        raise UsageError("rules for interactions without a capture", advice="give the capture they are about")
+    if files.run and not (files.texts or out or places or given):
+        return files.run
+    texts = [(source, reader.read(source)) for source, reader in files.texts]
+    target = Path(out) if out is not None else _temporary() / "run"
+    with dataset.create(target, overwrite) as writer:
+        if files.run:
+            inferred = assembly.copy_run(files.run, writer)
+        elif files.captures:
+            inferred = capture.decode(files.captures, writer, known, rules, progress)
+            writer.notes += assembly.unseen_servers(known, inferred)
+        else:
+            inferred = Topology(servers=tuple(Server(name=name, address=at) for name, at in known.items()))
+        writer.topology = assembly.complete_topology(inferred, given, places or {})
+        assembly.add(writer, texts)
+    return Dataset.open(target)
+
+
+@dataclass(frozen=True)
+class _Files:
+    run: Dataset | None
+    captures: tuple[str, ...]
+    texts: tuple[tuple[Source, Reader], ...]
+
+
+def _sort(paths: Sequence[str]) -> _Files:
+    """What each path is. All are looked at before any is read, so that a wrong one is told at once."""
+    if not paths:
+        raise UsageError("nothing to read", advice="name captures, samples, logs or a run folder")
+    runs: list[Dataset] = []
+    captures: list[str] = []
+    texts: list[tuple[Source, Reader]] = []
+    for text in paths:
+        source = _source(text)
+        if text == "-":
+            captures.append(text)
+        elif _is_folder(source.path):
+            runs.append(Dataset.open(source.path))
+        elif capture.sniff(source.path.name, head := _head(source)):
+            if source.place:
+                raise UsageError(f"{text}: a capture is of many servers", advice="name them with --server NAME=IP:PORT")
+            captures.append(str(source.path))
+        else:
+            texts.append((source, _reader(source, head)))
+    if len(runs) > 1 or (runs and captures):
+        raise UsageError(
+            "one run folder, or captures, but not both", advice="read the captures into a run of their own"
+        )
+    return _Files(runs[0] if runs else None, tuple(captures), tuple(texts))
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError as error:
+        raise cannot_read(path, error) from error
+
+
+def _source(text: str) -> Source:
+    """`NAME=FILE`, unless a file of exactly that name exists."""
+    name, equals, file = text.partition("=")
+    if equals and name and file and "/" not in name and not os.path.exists(text):  # noqa: PTH110 (never raises)
+        return Source(Path(file), name)
+    return Source(Path(text))
+
+
+def _head(source: Source) -> bytes:
+    head = source.head()
+    if not head:
+        raise InputError(source.path, "the file is empty")
+    return head
+
+
+def _reader(source: Source, head: bytes) -> Reader:
+    for reader in READERS:
+        if reader.sniff(source.path.name, head):
+            return reader
+    names = ", ".join(reader.name for reader in READERS)
+    raise InputError(
+        source.path,
+        f"it is neither a capture (pcap, pcapng) nor one of: {names}",
+        "docs/reference/readers.md lists what is read",
+    )
+
+
+def _temporary() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="tailrace-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

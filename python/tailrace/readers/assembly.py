@@ -1,0 +1,140 @@
+"""What was read from several files → the tables and the topology of one run folder."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from tailrace import topology as topology_file
+from tailrace.dataset import EVENTS, TABLES, Dataset, Writer
+from tailrace.errors import UsageError, cannot_write
+from tailrace.readers.source import Found, Source
+from tailrace.topology import Server, Topology
+
+JVM = "jvm"
+"""The place of a JVM's log when nothing says which server it is of: the diagnosis then goes by time alone."""
+
+
+def add(writer: Writer, texts: Sequence[tuple[Source, Found]]) -> None:
+    """Put what readers found into the tables; events without a place get one."""
+    rows: list[tuple[str, str, int, int, str]] = []
+    for source, found in texts:
+        if found.events:
+            place, note = (source.place, None) if source.place else jvm_place(source, writer.topology)
+            found.notes += [note] if note else []
+            rows += [(event.place or place, event.kind, event.begin, event.end, event.detail) for event in found.events]
+        writer.notes += found.notes
+        for what, count in found.lost.items():
+            writer.lose(f"{source.path.name}: {what}", count)
+    samples = [frame for _, found in texts for frame in found.samples]
+    if samples:
+        writer.append_table("samples", pl.concat(samples))
+    if rows:
+        columns = [column.name for column in EVENTS.columns]
+        writer.append_table("events", pl.DataFrame(rows, schema=columns, orient="row", infer_schema_length=None))
+
+
+def unseen_servers(known: Mapping[str, str], topology: Topology) -> list[str]:
+    """Sentences about servers that were named and are not in the captures: a name given to a wrong address shows so."""
+    return [
+        f"no packet of {name} ({address}) is in the captures"
+        for name, address in known.items()
+        if topology.server(name) is None
+    ]
+
+
+def jvm_place(source: Source, topology: Topology) -> tuple[str, str | None]:
+    """Whose log it is, and the sentence that says how that was told. In this order: the server whose name stands in
+    the file's name; the only server that speaks AJP; the only HTTP server behind another server; else `jvm`."""
+    name = source.path.name
+    words = set(re.split(r"[^0-9A-Za-z]+", name.lower()))
+    named = [server for server in topology.servers if server.name.lower() in words]
+    if len(named) == 1:
+        return named[0].name, None
+    ajp = [server for server in topology.servers if server.protocol == "ajp"]
+    behind = [server for server in topology.servers if server.protocol == "http" and topology.callers_of(server.name)]
+    for candidates, why in ((ajp, "that speaks AJP"), (behind, "that answers HTTP behind another server")):
+        if len(candidates) == 1:
+            app = candidates[0].name
+            return app, f"{name}: taken as the log of {app}, the only server {why}; say NAME={name} if it is another's"
+    return JVM, f"{name}: nothing says which server's log it is; it counts by time alone. Say NAME={name}"
+
+
+def copy_run(run: Dataset, writer: Writer) -> Topology:
+    """The tables of a run, to be added to; returns its topology."""
+    for table in TABLES.values():
+        if (run.path / table.file).exists():
+            try:
+                shutil.copyfile(run.path / table.file, writer.folder / table.file)
+            except OSError as error:
+                raise cannot_write(writer.folder, error) from error
+    writer.maker = run.manifest.maker
+    writer.losses |= run.manifest.lost
+    writer.notes += run.manifest.notes
+    return run.topology
+
+
+def complete_topology(inferred: Topology, given: Topology | None, places: Mapping[str, str]) -> Topology:
+    """What the user says over what the captures show, item by item and key by key."""
+    table = inferred.model_dump(mode="json", exclude_none=True)
+    if given is not None:
+        said = given.model_dump(mode="json", exclude_none=True)
+        for kind, identity in _IDENTITY.items():
+            table[kind] = _overlaid(table.get(kind, []), said.get(kind, []), identity)
+        table["places"] = {**table.get("places", {}), **said.get("places", {})}
+    topology = topology_file.from_table(_with_nodes(table))
+    if not places:
+        return topology
+    resolved = {place: _meant(topology, place, target) for place, target in places.items()}
+    return topology.model_copy(update={"places": {**topology.places, **resolved}})
+
+
+_IDENTITY: dict[str, tuple[str, ...]] = {
+    "nodes": ("name",),
+    "servers": ("name",),
+    "calls": ("caller", "callee"),
+    "pools": ("name",),
+    "balancers": ("name",),
+    "clocks": ("capture",),
+}
+
+
+def _overlaid(items: list[Any], said: list[Any], identity: tuple[str, ...]) -> list[Any]:
+    by_identity = {tuple(item[key] for key in identity): dict(item) for item in items}
+    for item in said:
+        key = tuple(item[part] for part in identity)
+        by_identity[key] = {**by_identity.get(key, {}), **item}
+    return list(by_identity.values())
+
+
+def _with_nodes(table: dict[str, Any]) -> dict[str, Any]:
+    """Nodes that a given topology knows by another name than the capture replace the inferred ones of that address."""
+    addresses: dict[str, str] = {}
+    for node in table.get("nodes", []):
+        if "address" in node:
+            addresses[node["address"]] = node["name"]
+    inferred = {node["name"]: addresses.get(node.get("address", ""), node["name"]) for node in table.get("nodes", [])}
+    kept = [node for node in table.get("nodes", []) if inferred[node["name"]] == node["name"]]
+    servers = [
+        {**server, "node": inferred[server["node"]]} if server.get("node") in inferred else server
+        for server in table.get("servers", [])
+    ]
+    return {**table, "nodes": kept, "servers": servers}
+
+
+def _meant(topology: Topology, place: str, target: str) -> str:
+    """The server or node that `--place PLACE=TARGET` means."""
+    server: Server | None = topology.place_to_server(target)
+    node = topology.place_to_node(target)
+    if node is not None and target in (node.name, node.address):
+        return node.name
+    if server is not None:
+        return server.name
+    known = ", ".join([s.name for s in topology.servers] + [n.name for n in topology.nodes]) or "none"
+    raise UsageError(
+        f"--place {place}={target}: no server, node or address is called {target}", advice=f"known: {known}"
+    )

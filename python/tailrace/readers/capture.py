@@ -1,0 +1,218 @@
+"""Packet captures: all of them together through the engine, and its report into topology, clocks, losses and notes.
+
+The engine's options and report are described in crates/core/src/capture/decode.rs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from tailrace.dataset import Writer
+from tailrace.errors import TailraceError, UsageError, cannot_read, cannot_write
+from tailrace.readers.interactions import Rules
+from tailrace.topology import Call, Clock, Node, Server, Topology, endpoint
+
+_MAGIC = (
+    b"\xd4\xc3\xb2\xa1",  # pcap, µs, little endian
+    b"\xa1\xb2\xc3\xd4",
+    b"\x4d\x3c\xb2\xa1",  # pcap, ns
+    b"\xa1\xb2\x3c\x4d",
+    b"\x0a\x0d\x0d\x0a",  # pcapng section header
+)
+
+
+def sniff(name: str, head: bytes) -> bool:
+    return head.startswith(_MAGIC)
+
+
+def known_servers(servers: Mapping[str, str], topology: Topology | None) -> dict[str, str]:
+    """Names the user gave to addresses; --server wins over a topology file."""
+    known = {s.name: s.address for s in topology.servers if s.address} if topology else {}
+    for name, address in servers.items():
+        try:
+            known[name] = endpoint(address)
+        except ValueError:
+            said = f"--server {name}={address}: the address must be ip:port"
+            raise UsageError(said, advice="such as 10.0.0.3:80 or [::1]:80") from None
+    addresses: dict[str, str] = {}
+    for name, address in known.items():
+        other = addresses.setdefault(address, name)
+        if other != name:
+            raise UsageError(f"{address} is called both {other} and {name}", advice="give it one name")
+    return known
+
+
+def decode(
+    paths: Sequence[str],
+    writer: Writer,
+    servers: Mapping[str, str],
+    rules: Rules,
+    progress: Callable[[int, int], None] | None,
+) -> Topology:
+    """Decode captures into the writer's folder; returns the topology they show."""
+    from tailrace._core import decode as engine
+
+    options: dict[str, Any] = {"servers": dict(servers)}
+    if rules:
+        options["interactions"] = rules
+    folder = str(writer.folder)
+    try:
+        report = json.loads(engine(list(paths), folder, json.dumps(options), progress))
+    except OSError as error:
+        if str(error.filename or "").startswith(folder):
+            raise cannot_write(writer.folder, error) from error
+        raise cannot_read(error.filename or paths[0], error) from error
+    except ValueError as error:
+        if folder in str(error):
+            raise cannot_write(writer.folder, error) from error
+        raise TailraceError(str(error)) from error  # the engine's sentence names the file and the byte
+    writer.clocks = clocks(report, paths)
+    for name, count in losses(report).items():
+        writer.lose(name, count)
+    writer.notes += notes(report)
+    visits = writer.folder / "visits.parquet"
+    return topology_of(report, pl.scan_parquet(visits) if visits.exists() else None)
+
+
+def topology_of(report: Mapping[str, Any], visits: pl.LazyFrame | None) -> Topology:
+    """Servers and nodes of the report, and who calls whom: as the call graph found, else as the callers' hosts show."""
+    seen = report.get("servers", [])
+    hosts = {str(server["host"]) for server in seen}
+    names = {server["name"] for server in seen}
+    alone = {host: [s["name"] for s in seen if s["host"] == host] for host in hosts}
+    by_host = {host: servers[0] for host, servers in alone.items() if len(servers) == 1}
+    made = _linked(report, names)
+    if not made and visits is not None:
+        made = _counted(visits, names, by_host)
+    tiers = _tiers(names, made)
+    return Topology(
+        nodes=tuple(Node(name=host, address=host) for host in sorted(hosts)),
+        servers=tuple(
+            Server(
+                name=server["name"],
+                address=server.get("address"),
+                node=server["host"],
+                protocol=server.get("protocol"),
+                tier=tiers[server["name"]],
+            )
+            for server in sorted(seen, key=lambda server: (tiers[server["name"]], server["name"]))
+        ),
+        calls=made,
+    )
+
+
+def _linked(report: Mapping[str, Any], names: set[str]) -> tuple[Call, ...]:
+    edges = (report.get("graph") or {}).get("edges", [])
+    return tuple(
+        Call(caller=edge["caller"], callee=edge["callee"], visits_mean=edge["calls_mean"] if edge["observed"] else None)
+        for edge in edges
+        if {edge["caller"], edge["callee"]} <= names
+    )
+
+
+def _counted(visits: pl.LazyFrame, names: set[str], by_host: Mapping[str, str]) -> tuple[Call, ...]:
+    counted = (
+        visits.group_by(pl.col("caller").cast(pl.String), pl.col("server").cast(pl.String))
+        .agg(pl.len().alias("visits"))
+        .sort("caller", "server")
+        .collect(engine="streaming")
+    )
+    stays: dict[str, int] = {}
+    between: dict[tuple[str, str], int] = {}
+    for caller, server, count in counted.iter_rows():
+        stays[server] = stays.get(server, 0) + count
+        name = caller if caller in names else by_host.get(caller)
+        if name is not None and name != server and server in names:
+            between[name, server] = between.get((name, server), 0) + count
+    return tuple(
+        Call(caller=caller, callee=callee, visits_mean=count / stays[caller] if stays.get(caller) else None)
+        for (caller, callee), count in sorted(between.items())
+    )
+
+
+def _tiers(names: set[str], calls: Sequence[Call]) -> dict[str, int]:
+    """The longest distance from the clients; a server no other calls is 1. A cycle ends where it closes."""
+    callers = {name: [call.caller for call in calls if call.callee == name] for name in names}
+    tiers: dict[str, int] = {}
+
+    def tier(name: str, path: tuple[str, ...]) -> int:
+        if name not in tiers:
+            above = [tier(caller, (*path, name)) for caller in callers[name] if caller not in path and caller != name]
+            depth = 1 + max(above, default=0)
+            if path:
+                return depth  # seen from inside a cycle this may be short: only the outermost answer is kept
+            tiers[name] = depth
+        return tiers[name]
+
+    for name in sorted(names):
+        tier(name, ())
+    return tiers
+
+
+def clocks(report: Mapping[str, Any], paths: Sequence[str]) -> tuple[Clock, ...]:
+    """Offsets of the captures' clocks, where there are several."""
+    files = report.get("files", [])
+    if len(files) < 2:
+        return ()
+    return tuple(
+        Clock(
+            capture=str(file["path"]),
+            offset_ns=int(file["clock"]["offset_ns"]),
+            bound_ns=file["clock"].get("bound_ns"),
+        )
+        for file in files
+    )
+
+
+_FILE_LOSSES = {
+    "lost_bytes": "bytes that could not be read",
+    "late": "packets stored too late to be put in order",
+    "times_repaired": "packets with an absurd time",
+}
+_COUNT_LOSSES = {
+    "gap_bytes": "bytes missing in holes of the capture",
+    "segments_unfollowed": "segments of connections beyond the limit of open ones",
+    "connections_evicted": "connections given up because too many were open or silent",
+    "responses_unseen": "responses that fell into a hole of the capture",
+}
+
+
+def losses(report: Mapping[str, Any]) -> dict[str, int]:
+    lost: dict[str, int] = {}
+    for file in report.get("files", []):
+        for key, what in _FILE_LOSSES.items():
+            if file.get(key):
+                lost[f"{file['path']}: {what}"] = int(file[key])
+        for interface in file.get("interfaces", []):
+            dropped = int(interface.get("dropped_interface") or 0) + int(interface.get("dropped_system") or 0)
+            if dropped:
+                lost[f"{file['path']}: packets the capture itself lost"] = dropped
+    if report.get("incomplete"):
+        lost["visits of which something essential is unknown"] = int(report["incomplete"])
+    for key, what in _COUNT_LOSSES.items():
+        if report.get("counts", {}).get(key):
+            lost[what] = int(report["counts"][key])
+    return lost
+
+
+def notes(report: Mapping[str, Any]) -> list[str]:
+    """What a person should know of how the captures were read."""
+    said = [str(note) for note in report.get("notes", [])]
+    for file in report.get("files", []):
+        for loss in file.get("losses", []):
+            said.append(f"{file['path']}: at byte {loss['offset']}: {loss['reason']} ({loss['bytes']} bytes lost)")
+        clock = file.get("clock", {})
+        if clock.get("basis") == "unknown":
+            said.append(f"{file['path']}: no packet of it is in another capture: its clock is taken as equal to theirs")
+        if clock.get("drift_ppm"):
+            said.append(f"{file['path']}: its clock drifts by {clock['drift_ppm']:.1f} ppm, which was corrected")
+    for server in report.get("servers", []):
+        for reason, count in server.get("opaque", {}).items():
+            said.append(f"{server['name']}: {count} connections read by change of direction only: {reason}")
+        for reason, count in server.get("unreadable", {}).items():
+            said.append(f"{server['name']}: {count} bytes could not be read: {reason}")
+    return said

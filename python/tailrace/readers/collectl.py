@@ -1,0 +1,211 @@
+"""collectl's plot format (`collectl -P`): .tab, .cpu and .dsk files, plain or compressed.
+
+```text
+# Host:       app1  DaemonOpts:
+# Date:       20261120-180034  Secs: 1795197634 TZ: +0000
+# SubSys:     cdmn Options: m Interval: 0.1 NumCPUs: 2 …
+#Date Time [CPU]User% [CPU]Nice% … [MEM]Dirty …          (or #UTC … with -oU; any separator of --sep)
+20261120 18:00:38.503 95 0 …                             stamped at the end of the interval
+```
+
+The place is the host of the header, else of the file name (`<name>-<host>-<date>.tab`). Without `-om` stamps are
+whole seconds: the rows of a second are then spread over it in their order. Kilobytes become bytes, percentages
+shares, and rates counts within the interval. What collectl measures beyond the record's metrics stays behind.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+import polars as pl
+
+from tailrace import units
+from tailrace.errors import InputError
+from tailrace.readers import intervals
+from tailrace.readers.source import Found, Source, text_head
+
+_HEADER = re.compile(r"^#(Date[^\w\[]Time|UTC)([^\w\[])\[", re.MULTILINE)
+_HOST = re.compile(r"^# Host:\s+(\S+)")
+_ZONE = re.compile(r"\bTZ: ([+-]\d{4})")
+_INTERVAL = re.compile(r"\bInterval: (\d*\.?\d+)")
+_DAY = re.compile(r"(\d{4})[-/]?(\d\d)[-/]?(\d\d)")
+_FILE = re.compile(r"-([^-]+(?:-[^-]+)*?)-\d{8}(?:-\d{6})?\.\w+(?:\.gz)?$")
+_CORE = re.compile(r"\[CPU:(\d+)\]User%")
+
+Row = Sequence[float]
+Formula = Callable[[Row, float], float]
+
+
+@dataclass
+class _Header:
+    """What the comments say and which column is where; replaced when collectl writes them again (a new day)."""
+
+    host: str | None = None
+    zone: str | None = None
+    interval_ns: int | None = None
+    columns: dict[str, int] = field(default_factory=dict)
+    separator: str | None = None
+    utc: bool = False
+    series: list[tuple[str, str, Formula]] = field(default_factory=list)
+    """Ending of the place (a core), metric, how to compute it from a row and its interval in seconds."""
+
+
+def sniff(name: str, head: bytes) -> bool:
+    text = text_head(head)
+    return text is not None and ("# Collectl:" in text[:400] or bool(_HEADER.search(text)))
+
+
+def read(source: Source) -> Found:
+    found = Found()
+    rows: list[tuple[int, str, str, float]] = []
+    seconds: list[int] = []
+    header, damaged = _Header(), 0
+    for number, line in source.lines(found):
+        if line.startswith("#"):
+            _learn(header, line)
+            continue
+        if not line.strip():
+            continue
+        parsed = _parse(header, line)
+        if parsed is None:
+            damaged += 1
+            if damaged == 1:
+                found.notes.append(f"{source.path.name}: damaged lines were left out, the first is line {number}")
+            continue
+        moment, values = parsed
+        seconds.append(moment)
+        step = header.interval_ns / units.SECOND if header.interval_ns else float("nan")
+        rows += [(len(seconds) - 1, place, metric, formula(values, step)) for place, metric, formula in header.series]
+    found.lose("damaged lines", damaged)
+    if not seconds:
+        raise InputError(source.path, "no row of samples in this collectl file", "record for longer")
+    if not rows:
+        found.notes.append(f"{source.path.name}: nothing in it that the diagnosis knows (it takes CPU, memory, disks)")
+        return found
+    found.samples.append(_frame(source, found, header, rows, seconds))
+    return found
+
+
+def _learn(header: _Header, line: str) -> None:
+    for pattern, key in ((_HOST, "host"), (_ZONE, "zone")):
+        if match := pattern.search(line):
+            setattr(header, key, match[1])
+    if match := _INTERVAL.search(line):
+        header.interval_ns = max(1, units.parse_duration(match[1] + "s"))
+    columns = _HEADER.match(line)
+    if columns is None:
+        return
+    header.utc = columns[1] == "UTC"
+    header.separator = None if columns[2] == " " else columns[2]
+    names = line[1:].split(header.separator)
+    header.columns = {name: i for i, name in enumerate(names)}
+    header.series = list(_series(header.columns))
+
+
+def _parse(header: _Header, line: str) -> tuple[int, Row] | None:
+    """Moment and columns; a column that is no number (the name of a disk) is NaN."""
+    fields = line.split(header.separator)
+    if not header.columns or len(fields) != len(header.columns):
+        return None
+    try:
+        if header.utc:
+            moment = units.parse_moment(fields[0], scale=units.SECOND)
+        else:
+            day = _DAY.fullmatch(fields[0])
+            if day is None:
+                return None
+            moment = units.parse_moment(f"{day[1]}-{day[2]}-{day[3]}T{fields[1]}{header.zone or 'Z'}")
+    except ValueError:
+        return None
+    return moment, [_number(text) for text in fields]
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
+def _series(columns: dict[str, int]) -> Iterator[tuple[str, str, Formula]]:
+    """What the record has a name for, out of these columns."""
+    for core in ("", *(f":{match[1]}" for name in columns if (match := _CORE.fullmatch(name)))):
+        place = f"/cpu{core[1:]}" if core else ""
+        busy = [columns.get(f"[CPU{core}]{part}%") for part in ("User", "Nice", "Sys", "Irq", "Soft")]
+        there = [column for column in busy if column is not None]
+        if there:
+            yield place, "cpu_busy", _sum(there, 0.01)
+        for part, metric in (("Wait", "cpu_iowait"), ("Steal", "cpu_steal")):
+            if (column := columns.get(f"[CPU{core}]{part}%")) is not None:
+                yield place, metric, _sum([column], 0.01)
+    for name, metric, factor in (
+        ("[CPU]RunTot", "run_queue", 1.0),
+        ("[MEM]Dirty", "dirty_bytes", 1024.0),
+        ("[CPU]Ctx/int", "context_switches", 1.0),
+    ):
+        if name in columns:
+            yield "", metric, _sum([columns[name]], factor)
+    if "[CPU]Ctx/sec" in columns:
+        yield "", "context_switches", _count(columns["[CPU]Ctx/sec"])
+    disks = [column for name, column in columns.items() if re.fullmatch(r"\[DSK:[^\]]+\]Util", name)]
+    if disks:
+        yield "", "disk_busy", _max(disks, 0.01)
+
+
+def _sum(columns: list[int], factor: float) -> Formula:
+    return lambda row, _: sum(row[column] for column in columns) * factor
+
+
+def _max(columns: list[int], factor: float) -> Formula:
+    return lambda row, _: max(row[column] for column in columns) * factor
+
+
+def _count(column: int) -> Formula:
+    return lambda row, seconds: row[column] * seconds
+
+
+def _frame(
+    source: Source, found: Found, header: _Header, rows: list[tuple[int, str, str, float]], seconds: list[int]
+) -> pl.DataFrame:
+    name = source.path.name
+    host = source.place or header.host or ((match := _FILE.search(name)) and match[1]) or None
+    if host is None:
+        raise InputError(source.path, "nothing says on which host it was recorded", "say it with NAME=FILE")
+    if not header.utc and header.zone is None:
+        found.notes.append(f"{name}: its header names no time zone; its times are taken as UTC")
+    moments = pl.Series("moment", _spread(seconds, header.interval_ns, name, found), dtype=pl.Int64)
+    table = pl.DataFrame(rows, schema=["row", "place", "metric", "value"], orient="row")
+    frame = table.select(
+        time=moments.gather(table.get_column("row")),
+        interval_ns=pl.lit(None, pl.Int64),
+        place=pl.lit(host) + pl.col("place"),
+        metric=pl.col("metric"),
+        value=pl.col("value"),
+    )
+    known = frame.filter(pl.col("value").is_finite())
+    found.lose("samples without a value", frame.height - known.height)
+    frame, notes = intervals.complete(known)
+    found.notes += [f"{name}: {note}" for note in notes if "taken as" not in note]
+    return frame
+
+
+def _spread(moments: list[int], interval_ns: int | None, name: str, found: Found) -> list[int]:
+    """Rows that share a whole second, one interval apart; the first second may be a part and is filled from its end."""
+    whole = all(moment % units.SECOND == 0 for moment in moments)
+    shared = len(set(moments)) < len(moments)
+    if not (whole and shared and interval_ns and interval_ns < units.SECOND):
+        return moments
+    found.notes.append(
+        f"{name}: its stamps are whole seconds (record with -om): samples are good to "
+        f"{units.format_duration(units.SECOND)} only, spread over each second in their order"
+    )
+    rows_a_second = max(1, round(units.SECOND / interval_ns))
+    spread: list[int] = []
+    for moment, group in groupby(moments):
+        count = len(list(group))
+        first = max(0, rows_a_second - count) if not spread else 0
+        spread += [moment + (first + i) * interval_ns for i in range(count)]
+    return spread

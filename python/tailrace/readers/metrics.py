@@ -1,0 +1,86 @@
+"""What other people call the metrics of the record, and in which unit they are.
+
+Counters (`listen_drops`, `context_switches`, …) are counts within the sampling interval. Shares run from 0 to 1;
+files that hold percentages are recognised so:
+
+- a metric that says `percent`, `pct` or `%` is a percentage;
+- the other shares of a file are judged together, since an idle machine's 0.8 % of iowait alone looks like a share:
+  none above 1.5 → shares (a sampler's jitter pushes a saturated CPU a little above 1); one above 16 → percentages
+  (at 50 ms one 10 ms tick is already 20 %); in between it could be percent or cores, so the unit is unknown and the
+  metric is kept under the name `<metric> (unit unknown)`, where no diagnosis takes it for a share.
+"""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+from tailrace.dataset.metrics import METRICS, SHARES
+
+_SHARE_MAX = 1.5
+_PERCENT_MIN = 16.0
+
+_SYNONYMS = {
+    "cpu_busy": "cpu cpu_usage cpu_util cpu_utilization cpu_utilisation cpu_used cpu_total cpu_load_share",
+    "cpu_iowait": "iowait cpu_wait io_wait cpu_wa",
+    "cpu_steal": "steal cpu_st cpu_stolen",
+    "cpu_throttled": "throttled cpu_throttling throttled_share",
+    "cpu_hz": "cpu_freq_hz cpu_frequency_hz frequency_hz",
+    "run_queue": "runq run_queue_length runqueue procs_running runnable",
+    "accept_queue": "accept_queue_length recv_q listen_queue",
+    "accept_queue_limit": "somaxconn listen_backlog accept_queue_max",
+    "listen_drops": "listendrops listen_overflows listenoverflows tcpext_listendrops",
+    "syn_retransmits": "tcpsynretrans syn_retrans tcp_syn_retrans tcpext_tcpsynretrans",
+    "workers_busy": "busy_workers busyworkers threads_busy current_threads_busy",
+    "pool_in_use": "pool_active connections_in_use",
+    "pool_waiting": "pool_pending threads_awaiting_connection",
+    "dirty_bytes": "dirty_page_bytes nr_dirty_bytes",
+    "writeback_bytes": "nr_writeback_bytes",
+    "disk_busy": "disk_util disk_utilization disk_utilisation io_util",
+    "gc_share": "gc_time_share",
+    "rss_bytes": "rss resident_bytes",
+    "context_switches": "ctxt ctx_switches context_switch cs",
+    "psi_cpu": "cpu_some cpu_pressure",
+    "psi_io": "io_some io_pressure",
+    "psi_memory": "memory_some memory_pressure",
+}
+_BY_SYNONYM = {synonym: name for name, words in _SYNONYMS.items() for synonym in words.split()}
+_PERCENT = re.compile(r"_?(percentage|percent|pct|%)$")
+
+
+def standard_name(name: str) -> tuple[str, bool]:
+    """The record's name of a metric (its own, where the record has none), and whether the name says percent."""
+    plain = re.sub(r"[\s.\-/]+", "_", name.strip().lower())
+    bare = _PERCENT.sub("", plain)
+    percent = bare != plain
+    known = _BY_SYNONYM.get(bare, bare)
+    if known not in METRICS:
+        return name.strip(), False
+    return known, percent and known in SHARES
+
+
+def standardise(samples: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """Metrics renamed (column `metric`, text) and shares brought to 0 to 1; with what is worth saying about it."""
+    names = samples.get_column("metric").unique(maintain_order=True).to_list()
+    standard = {name: standard_name(name) for name in names}
+    percent_named = [name for name, (_, percent) in standard.items() if percent]
+    shares = [name for name, (known, percent) in standard.items() if known in SHARES and not percent]
+    renamed = {name: known for name, (known, _) in standard.items()}
+    divided, notes = list(percent_named), []
+    highest = samples.filter(pl.col("metric").is_in(shares)).get_column("value").max()
+    top = float(highest) if isinstance(highest, float) else 0.0
+    if top > _PERCENT_MIN:
+        divided += shares
+        notes.append(f"shares reach {top:g}: {', '.join(sorted(shares))} are taken as percentages")
+    elif top > _SHARE_MAX:
+        renamed |= {name: f"{renamed[name]} (unit unknown)" for name in shares}
+        notes.append(
+            f"shares reach {top:g}, neither a share of 1 nor clearly a percentage: {', '.join(sorted(shares))} "
+            "are left out of the diagnosis; write shares from 0 to 1 or end the names in _percent"
+        )
+    unknown = sorted({name for name in renamed.values() if name not in METRICS and "(unit unknown)" not in name})
+    if unknown:
+        notes.append(f"kept, but not metrics the diagnosis knows: {', '.join(unknown)}")
+    value = pl.when(pl.col("metric").is_in(divided)).then(pl.col("value") / 100).otherwise(pl.col("value"))
+    return samples.with_columns(value.alias("value"), pl.col("metric").replace(renamed)), notes

@@ -1,0 +1,138 @@
+"""Plain samples: a CSV or Parquet table of (time, place, metric, value), and `interval` where it is known.
+
+`time` is the end of the sampling interval: ISO 8601, or Unix time in s, ms, µs or ns as its size tells. `interval` is
+in seconds (`interval_ms`, `interval_us`, `interval_ns` in what they say); where it is absent it is the time since the
+sample before of the same place and metric, or the usual one after a hole. Times go from text to nanoseconds without
+a float in between. Damaged lines are counted and the first are named; a file without one good line is refused.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from decimal import Decimal, InvalidOperation
+
+import polars as pl
+
+from tailrace import units
+from tailrace.errors import InputError
+from tailrace.readers import intervals, metrics
+from tailrace.readers.layout import Layout, csv_rows, layout_of, parquet_rows
+from tailrace.readers.source import Found, Source, text_head
+
+# 10**8 s is 1973: a smaller "Unix time" is a time since some start. The latest is the year 2200.
+_EARLIEST = 10**8 * units.SECOND
+_LATEST = 7_258_118_400 * units.SECOND
+_DAMAGE_NAMED = 3
+
+
+def sniff(name: str, head: bytes) -> bool:
+    if head.startswith(b"PAR1"):
+        return True
+    text = text_head(head)
+    return text is not None and layout_of(text) is not None
+
+
+def read(source: Source) -> Found:
+    found = Found()
+    parquet = source.head().startswith(b"PAR1")
+    layout, blocks = parquet_rows(source) if parquet else csv_rows(source, found)
+    damage = _Damage("row" if parquet else "line")
+    frames: list[pl.DataFrame] = []
+    scale = layout.time_scale
+    for rows in blocks:
+        scale = scale or _usual_scale(rows.get_column("time"))
+        frames.append(_numbers(rows, scale, layout, source.place, damage))
+    samples = pl.concat(frames) if frames else pl.DataFrame()
+    if samples.is_empty():
+        why = damage.named[0] if damage.named else "there is no sample in it"
+        raise InputError(source.path, why, "docs/reference/readers.md shows the form")
+    samples, notes = metrics.standardise(samples)
+    samples, more = intervals.complete(samples)
+    found.notes += [f"{source.path.name}: {note}" for note in [*damage.notes(), *notes, *more]]
+    found.lose("damaged lines", damage.count)
+    found.lose("samples without a value", damage.empty)
+    found.samples.append(samples)
+    return found
+
+
+class _Damage:
+    """Rows that could not be read: how many, and the first few by number."""
+
+    def __init__(self, unit: str) -> None:
+        self.unit = unit
+        self.count = 0
+        self.empty = 0
+        self.named: list[str] = []
+
+    def add(self, rows: pl.DataFrame) -> None:
+        """Rows with columns `row` and `why`."""
+        self.count += rows.height
+        for row, why in rows.select("row", "why").head(_DAMAGE_NAMED - len(self.named)).iter_rows():
+            self.named.append(f"{self.unit} {row}: {why}")
+
+    def notes(self) -> list[str]:
+        if not self.count:
+            return []
+        more = "" if self.count == len(self.named) else " …"
+        return [f"{self.count} damaged {self.unit}s were left out ({'; '.join(self.named)}{more})"]
+
+
+def _numbers(rows: pl.DataFrame, scale: int | None, layout: Layout, place: str | None, damage: _Damage) -> pl.DataFrame:
+    """Rows of text → time, interval_ns (null where unknown), place, metric, value; the rest goes to `damage`."""
+    moments = _moments(rows.get_column("time"), scale)
+    lower = pl.col("value").str.to_lowercase()
+    number = pl.col("value").cast(pl.Float64, strict=False)
+    rows = rows.with_columns(
+        moment=pl.col("time").replace_strict(moments, default=None, return_dtype=pl.Int64),
+        number=pl.when(number.is_finite()).then(number),
+        empty=pl.col("value").is_null() | lower.is_in(["", "nan", "null", "none", "na", "n/a", "-"]),
+        place=pl.col("place").fill_null(pl.lit(place, pl.String)),
+    )
+    shown = pl.col("time").str.slice(0, 40)
+    why = (
+        pl.when(pl.col("time").is_null() | pl.col("metric").is_null())
+        .then(pl.lit(f"it does not have the columns {', '.join(layout.needed)}"))
+        .when(pl.col("moment").is_null())
+        .then(pl.format("'{}' is no time", shown))
+        .when(pl.col("moment") < _EARLIEST)
+        .then(pl.format("its time {} is a time since some start, not a moment", shown))
+        .when(pl.col("moment") > _LATEST)
+        .then(pl.format("its time {} is after the year 2200", shown))
+        .when(pl.col("place").is_null())
+        .then(pl.lit("it names no place; say whose it is with NAME=FILE"))
+        .when(~pl.col("empty") & pl.col("number").is_null())
+        .then(pl.format("'{}' is no number", pl.col("value").str.slice(0, 40)))
+    )
+    rows = rows.with_columns(why=why)
+    damage.add(rows.filter(pl.col("why").is_not_null()))
+    good = rows.filter(pl.col("why").is_null())
+    damage.empty += int(good.get_column("empty").sum())
+    length = (pl.col("interval").cast(pl.Float64, strict=False) * layout.interval_scale).round()
+    return good.filter(~pl.col("empty")).select(
+        time=pl.col("moment"),
+        interval_ns=pl.when(length.is_finite() & (length > 0) & (length < 1e18)).then(length).cast(pl.Int64),
+        place=pl.col("place"),
+        metric=pl.col("metric"),
+        value=pl.col("number"),
+    )
+
+
+def _usual_scale(times: pl.Series) -> int | None:
+    """The unit most Unix times of the file have; None where they are ISO 8601."""
+    scales: Counter[int] = Counter()
+    for text in times.drop_nulls().unique(maintain_order=True).head(1000):
+        with suppress(InvalidOperation):
+            number = Decimal(text)
+            if number.is_finite():
+                scales[units.moment_scale(number)] += 1
+    return scales.most_common(1)[0][0] if scales else None
+
+
+def _moments(times: pl.Series, scale: int | None) -> dict[str, int]:
+    """Every sampling moment is written once per metric, so each text is parsed once, exactly."""
+    moments: dict[str, int] = {}
+    for text in times.drop_nulls().unique():
+        with suppress(ValueError):
+            moments[text] = units.parse_moment(text, scale=scale)
+    return moments

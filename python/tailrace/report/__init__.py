@@ -1,0 +1,44 @@
+"""The report: the same diagnosis as a page, on the terminal, in a notebook, and for Perfetto's viewer."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+
+from rich.console import Console
+
+from tailrace.dataset import Dataset
+from tailrace.diagnosis.finding import Diagnosis
+from tailrace.diagnosis.serialise import to_json
+from tailrace.report import page, perfetto, series, terminal, whole
+from tailrace.report.notebook import repr_html
+
+__all__ = ["print_terminal", "render_html", "repr_html", "write_html", "write_json", "write_perfetto"]
+
+
+def render_html(dataset: Dataset, diagnosis: Diagnosis) -> str:
+    """The report as one self-contained page; equal input gives equal text."""
+    recording = series.gather(dataset, diagnosis)
+    return page.html(series.thin(recording, diagnosis, page.CHARTED_EPISODES), diagnosis)
+
+
+def write_html(dataset: Dataset, diagnosis: Diagnosis, path: str | PathLike[str]) -> None:
+    """Write the page, whole or not at all."""
+    whole.write(Path(path), render_html(dataset, diagnosis).encode())
+
+
+def write_json(diagnosis: Diagnosis, path: str | PathLike[str]) -> None:
+    """Write diagnosis.json (docs/reference/diagnosis-json.md), whole or not at all."""
+    whole.write(Path(path), to_json(diagnosis).encode())
+
+
+def print_terminal(diagnosis: Diagnosis, console: Console, dataset: Dataset | None = None) -> None:
+    """The report in one screen; with the dataset, small timelines stand under each chain."""
+    recording = series.gather(dataset, diagnosis) if dataset is not None and diagnosis.episodes else None
+    terminal.print_terminal(diagnosis, console, recording)
+
+
+def write_perfetto(dataset: Dataset, diagnosis: Diagnosis, path: str | PathLike[str]) -> None:
+    """Write the run for ui.perfetto.dev, whole or not at all."""
+    recording = series.gather(dataset, diagnosis)
+    perfetto.write(recording, diagnosis, series.stays(dataset, diagnosis), Path(path))

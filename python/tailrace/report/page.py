@@ -1,0 +1,320 @@
+"""The report as one HTML file: what a performance engineer puts in front of the team.
+
+Everything is inside (styles, scripts, numbers), nothing is fetched, and equal input gives equal bytes. Names come from
+captures, so every value is escaped by the template, and a content policy refuses any script that is not ours.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from importlib import metadata, resources
+from typing import Any
+
+import jinja2
+from markupsafe import Markup, escape
+
+from tailrace.diagnosis.finding import STEPS, CauseEvidence, Diagnosis, Episode, Finding
+from tailrace.report import charts, words
+from tailrace.report.histogram import Histogram, histogram
+from tailrace.report.payload import payload, script_json
+from tailrace.report.recording import Recording
+
+OPEN_EPISODES = 3
+"""Episodes shown open at first; a reader of 200 wants the list."""
+CHARTED_EPISODES = 500
+"""Episodes that get charts; beyond, their text alone, and the page says so."""
+DASHES = ("", "7 3", "2 3", "9 3 2 3")
+SCRIPTS = ("vendor/uPlot.iife.min.js", "page/chart.js", "page/report.js")
+
+UNIT_AFTER_NUMBER = re.compile(r"(?<=\d) (?=(?:ns|µs|ms|s|min|h|[kMGT]?B|[kMG]?Hz|%)(?!\w))")
+
+NO_DATA = {
+    "vlrt": "No window of this episode holds a VLRT request.",
+    "drops": "No lost connection attempt was recorded in this interval.",
+    "overflow": "No queue lengths were recorded.",
+    "millibottleneck": "No samples of the origin's resources were recorded.",
+    "cause": "Nothing was recorded that could be drawn as evidence for a cause.",
+}
+
+LIMIT_SOURCES = {
+    "topology": "configuration",
+    "samples": "the kernel's count",
+    "plateau": "a plateau of the queue",
+    "unknown": "not known",
+}
+
+
+def html(recording: Recording, diagnosis: Diagnosis) -> str:
+    """The whole page."""
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["prose"] = prose
+    template = environment.from_string(_text("page/report.html.j2"))
+    return template.render(_context(recording, diagnosis)) + "\n"
+
+
+def prose(text: str) -> Markup:
+    """Escaped text with what stands between backticks as code, and numbers kept on one line with their unit."""
+    safe = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
+    return Markup(UNIT_AFTER_NUMBER.sub("\u00a0", safe))
+
+
+def _version() -> str:
+    try:
+        return metadata.version("tailrace")
+    except metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
+def _text(path: str) -> str:
+    return resources.files("tailrace.report").joinpath(path).read_text(encoding="utf-8")
+
+
+def _context(recording: Recording, diagnosis: Diagnosis) -> dict[str, Any]:
+    groups = {"overview": charts.overview(recording, diagnosis)}
+    for i in range(min(len(diagnosis.episodes), CHARTED_EPISODES)):
+        groups[f"e{i + 1}"] = charts.episode(recording, diagnosis, i)
+    scripts = [_text(path) for path in SCRIPTS]
+    episodes = [_episode(recording, diagnosis, i, groups.get(f"e{i + 1}")) for i in range(len(diagnosis.episodes))]
+    drawing = histogram(recording, diagnosis)
+    return {
+        "title": f"Tailrace: {words.visible(diagnosis.answer[0])}" if diagnosis.answer else "Tailrace",
+        "script_hashes": Markup(" ".join(_hash(s) for s in scripts)),
+        "vendor_css": Markup(_text("vendor/uPlot.min.css")),
+        "css": Markup(_text("page/report.css")),
+        "scripts": [Markup(s) for s in scripts],
+        "licence": Markup("uPlot: " + _text("vendor/uPlot.LICENSE").replace("--", "- -")),
+        "numbers": Markup(script_json(payload(recording, groups))),
+        "version": _version(),
+        "sections": _sections(diagnosis, bool(groups["overview"].charts)),
+        "when": _when(diagnosis, recording),
+        "answer": [words.visible(s) for s in diagnosis.answer] or ["No answer."],
+        "path": _path(diagnosis),
+        "figures": _figures(recording, diagnosis),
+        "overview": {"charts": [_chart(c) for c in groups["overview"].charts]},
+        "episodes": episodes,
+        "episodes_title": words.plural(len(episodes), "episode"),
+        "open_all": all(e["open"] for e in episodes),
+        **_histogram(diagnosis, drawing),
+        "summary": [_summary_row(diagnosis, i) for i in range(len(diagnosis.summary))],
+        "unknown": [{"what": words.visible(u.what), "datum": words.visible(u.datum)} for u in diagnosis.unknown],
+        "method": _method(recording, diagnosis),
+        "notes": [words.visible(n) for n in diagnosis.notes],
+    }
+
+
+def _hash(script: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+
+
+def _sections(diagnosis: Diagnosis, drawn: bool) -> list[tuple[str, str]]:
+    sections = [
+        ("recording", "Recording", drawn),
+        ("responses", "Response times", bool(diagnosis.histogram)),
+        ("summary", "Summary", bool(diagnosis.summary)),
+        ("episodes", "Episodes", bool(diagnosis.episodes)),
+        ("unknown", "Not known", bool(diagnosis.unknown)),
+        ("method", "Method", True),
+    ]
+    return [(anchor, text) for anchor, text, present in sections if present]
+
+
+def _when(diagnosis: Diagnosis, recording: Recording) -> str:
+    begin, end = diagnosis.begin or recording.begin, diagnosis.end or recording.end
+    return f"Recorded {words.clock(begin)}, {words.duration(end - begin)} long"
+
+
+def _path(diagnosis: Diagnosis) -> list[dict[str, str]]:
+    """The most frequent chain in the order in which it happened."""
+    if not diagnosis.summary or not diagnosis.vlrt:
+        return []
+    row = max(diagnosis.summary, key=lambda r: r.vlrt)
+    links = []
+    if row.cause != "unknown":
+        links.append({"role": "Cause", "what": words.cause(row.cause)})
+    if row.origin is not None:
+        links.append({"role": "Origin", "what": words.name(row.origin)})
+    if row.dropper is not None:
+        if row.ctqo != "none":
+            links.append({"role": "Queue overflow", "what": words.CTQO_WORDS[row.ctqo]})
+        links.append({"role": "Drops packets", "what": words.name(row.dropper)})
+    if not links:
+        return []
+    return [
+        *links,
+        {"role": "Take very long", "what": f"{words.count(row.vlrt)} of {words.count(diagnosis.vlrt)} VLRT"},
+    ]
+
+
+def _figures(recording: Recording, diagnosis: Diagnosis) -> list[dict[str, str]]:
+    part = diagnosis.vlrt / diagnosis.requests if diagnosis.requests else 0.0
+    figures = [
+        ("Requests", words.count(diagnosis.requests), "in the recording"),
+        (
+            "Very long response times",
+            words.count(diagnosis.vlrt),
+            f"{words.share(part)} of all, over {words.duration(diagnosis.threshold_ns)}",
+        ),
+    ]
+    middle = recording.response_ns_p50 if recording.response_ns_p50 is not None else median(diagnosis)
+    if middle is not None:
+        figures.append(("Half of all requests", words.duration(middle), "or less"))
+    if diagnosis.vlrt:
+        figures.append(("Explained", words.share(diagnosis.explained), "of the VLRT have a cause"))
+        figures.append(("Episodes", words.count(len(diagnosis.episodes)), "of VLRT sent close together"))
+    return [{"label": a, "value": b, "note": c} for a, b, c in figures]
+
+
+def median(diagnosis: Diagnosis) -> int | None:
+    """Median response time to the width of a histogram bin."""
+    total = sum(n for _, _, n in diagnosis.histogram)
+    below = 0
+    for low, high, n in sorted(diagnosis.histogram):
+        below += n
+        if 2 * below >= total:
+            return (low + high) // 2
+    return None
+
+
+def _histogram(diagnosis: Diagnosis, drawing: Histogram | None) -> dict[str, Any]:
+    if drawing is None:
+        return {"histogram": None}
+    repeated = [words.duration(m.retransmission_ns) for m in diagnosis.modes if m.retransmission_ns is not None]
+    many = len(repeated) > 1
+    times = " and ".join(filter(None, (", ".join(repeated[:-1]), *repeated[-1:])))
+    intro = (
+        f"The {'clusters' if many else 'cluster'} near {times} {'stand' if many else 'stands'} "
+        f"where a sender repeats what was lost."
+        if repeated
+        else "No cluster stands at a retransmission time."
+    )
+    summary = "Response times. " + "; ".join(f"{f.label}, {f.detail}" for f in drawing.flags) + "."
+    return {
+        "histogram": True,
+        "h": drawing,
+        "histogram_intro": intro,
+        "histogram_summary": summary,
+        "bar_width": words.duration(drawing.width_ns),
+        "bars": [(words.duration(b.low), words.duration(b.high), words.count(b.requests)) for b in drawing.table],
+        "modes": [
+            {
+                "centre": words.duration(m.centre_ns),
+                "requests": words.count(m.requests),
+                "retransmission": words.duration(m.retransmission_ns) if m.retransmission_ns is not None else "–",
+                "lost": "–" if m.attempts_lost is None else str(m.attempts_lost),
+            }
+            for m in diagnosis.modes
+        ],
+    }
+
+
+def _summary_row(diagnosis: Diagnosis, index: int) -> dict[str, Any]:
+    row = diagnosis.summary[index]
+    part = row.vlrt / diagnosis.vlrt if diagnosis.vlrt else 0.0
+    return {
+        "dropper": words.name(row.dropper) if row.dropper else "nobody",
+        "origin": words.name(row.origin) if row.origin else "not known",
+        "cause": words.cause(row.cause),
+        "ctqo": words.CTQO_WORDS[row.ctqo],
+        "meaning": words.CTQO_MEANING[row.ctqo],
+        "vlrt": words.count(row.vlrt),
+        "share": words.share(part),
+        "percent": f"{100 * part:.2f}",
+    }
+
+
+def episode_title(this: Episode) -> str:
+    """The chain in a line, as the list of episodes shows it."""
+    cause = "cause unknown" if this.cause == "unknown" else words.cause(this.cause)
+    origin = f" at {words.name(this.origin)}" if this.origin else ""
+    dropped = f", dropped by {words.name(this.dropper)}" if this.dropper else ", nothing dropped"
+    return f"{cause[:1].upper()}{cause[1:]}{origin}{dropped}"
+
+
+def _episode(recording: Recording, diagnosis: Diagnosis, index: int, group: charts.Group | None) -> dict[str, Any]:
+    this = diagnosis.episodes[index]
+    begin = recording.begin
+    return {
+        "number": index + 1,
+        "open": index < OPEN_EPISODES and group is not None,
+        "title": episode_title(this),
+        "vlrt": f"{words.count(this.vlrt)} VLRT",
+        "at": words.moment(this.begin, begin),
+        "length": f"{words.duration(this.end - this.begin)} long",
+        "clock": words.clock(this.begin),
+        "begin_s": f"{(this.begin - begin) / 1e9:.6f}",
+        "end_s": f"{(this.end - begin) / 1e9:.6f}",
+        "findings": [_finding(f, recording, group) for f in this.findings],
+        "wave": [
+            {
+                "server": words.name(w.server),
+                "rise": words.moment(w.rise, begin),
+                "full": "–" if w.full is None else words.moment(w.full, begin),
+                "longest": words.count(w.queue_length_max),
+                "limit": "–" if w.queue_max is None else words.count(w.queue_max),
+                "source": LIMIT_SOURCES[w.limit_source],
+            }
+            for w in this.wave
+        ],
+        "causes": [_evidence(c) for c in this.causes],
+    }
+
+
+def _finding(finding: Finding, recording: Recording, group: charts.Group | None) -> dict[str, Any]:
+    number = STEPS.index(finding.step) + 1
+    shown = finding.verdict == "found" and finding.begin is not None and finding.end is not None
+    begin, end = finding.begin or 0, finding.end or 0
+    return {
+        "number": number,
+        "title": words.STEP_TITLES[finding.step],
+        "short": words.STEP_WORDS[finding.step] + (f" · {words.name(finding.place)}" if finding.place else ""),
+        "verdict": finding.verdict,
+        "sentence": words.visible(finding.sentence),
+        "missing": words.visible(finding.missing or ""),
+        "numbers": [(words.label(k), words.number(k, v)) for k, v in finding.numbers.items()],
+        "from": f"{(begin - recording.begin) / 1e9:.6f}" if shown else None,
+        "to": f"{(end - recording.begin) / 1e9:.6f}" if shown else None,
+        "charts": [_chart(c) for c in (group.charts if group else ()) if c.step == number],
+        "nodata": NO_DATA[finding.step] if group else "Charts are drawn for the first episodes only.",
+    }
+
+
+def _evidence(evidence: CauseEvidence) -> dict[str, str]:
+    def or_dash(text: str | None) -> str:
+        return "–" if text is None else text
+
+    return {
+        "cause": words.cause(evidence.cause),
+        "place": or_dash(words.name(evidence.place) if evidence.place else None),
+        "verdict": evidence.verdict,
+        "coverage": or_dash(None if evidence.coverage is None else words.share(evidence.coverage)),
+        "lift": or_dash(None if evidence.lift is None else words.ratio(evidence.lift)),
+        "p": or_dash(None if evidence.p_value is None else f"{evidence.p_value:.3g}"),
+        "lead": or_dash(None if evidence.lead_ns is None else words.duration(evidence.lead_ns).replace("-", "−")),
+        "sentence": words.visible(evidence.sentence),
+        "missing": words.visible(evidence.missing)
+        if evidence.missing and evidence.missing not in evidence.sentence
+        else "",
+    }
+
+
+def _chart(chart: charts.Chart) -> dict[str, Any]:
+    return {
+        "title": chart.title,
+        "shape": chart.shape,
+        "summary": chart.summary,
+        "flat": chart.flat,
+        "legend": [{"label": c.label, "slot": c.slot, "dash": DASHES[c.dash]} for c in chart.curves],
+    }
+
+
+def _method(recording: Recording, diagnosis: Diagnosis) -> list[tuple[str, str]]:
+    threshold = f"{words.duration(diagnosis.threshold_ns)}: {diagnosis.threshold_reason}"
+    return [
+        ("A request is a VLRT from", threshold),
+        ("Window", f"{words.duration(diagnosis.window_ns)}, by the moment a request was sent, arrived or left"),
+        *recording.provenance,
+    ]

@@ -1,0 +1,92 @@
+"""What the report draws, as plain values: the seam between gathering from a Dataset and rendering.
+
+Everything here is small (a few numbers a window), so a page can be rendered, and tested, without a Dataset.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Times = NDArray[np.int64]
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The moments of some lines: the middle of each window or sampling interval, ns since the Unix epoch.
+
+    `episode` is the number of the one episode that a fine axis was cut for; None = the whole recording.
+    `step_ns` is the usual distance of two moments: the width of a column.
+    """
+
+    times: Times
+    step_ns: int
+    episode: int | None = None
+
+
+@dataclass(frozen=True)
+class Line:
+    """One metric of one place on an axis. NaN = not known there.
+
+    Metrics are those of samples.parquet, and from the windows: `vlrt`, `drops`, `queue_length`, `arrivals`.
+    """
+
+    axis: int
+    place: str
+    metric: str
+    values: Values
+
+
+@dataclass(frozen=True)
+class Span:
+    """Something that lasted, as in events.parquet."""
+
+    place: str
+    kind: str
+    begin: int
+    end: int
+    detail: str | None = None
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The part of a run that the report shows."""
+
+    begin: int
+    end: int
+    window_ns: int
+    servers: tuple[str, ...]
+    """In the order a request meets them, the entry first."""
+    axes: tuple[Axis, ...]
+    lines: tuple[Line, ...]
+    spans: tuple[Span, ...] = ()
+    means: tuple[tuple[str, str], ...] = ()
+    """(server, place) where samples of another place speak for a server: its node, its address, its core."""
+    responses: tuple[tuple[int, int, int], ...] = ()
+    """Response times of all requests in equal bins, finer than the diagnosis keeps them: (from ns, to ns, requests)."""
+    response_ns_p50: int | None = None
+    provenance: tuple[tuple[str, str], ...] = ()
+    """How the recording was made: maker, versions, losses, clock offsets, as label and value."""
+
+    def line(self, place: str, metric: str, episode: int | None = None) -> int | None:
+        """Index of a line, the finest that covers the episode; None if there is none."""
+        whole = None
+        for index, line in enumerate(self.lines):
+            if line.place == place and line.metric == metric:
+                of = self.axes[line.axis].episode
+                if of is not None and of == episode:
+                    return index
+                if of is None:
+                    whole = index
+        return whole
+
+    def metrics(self, place: str) -> tuple[str, ...]:
+        """Metrics that the place has, each once, in the order of the lines."""
+        return tuple(dict.fromkeys(line.metric for line in self.lines if line.place == place))
+
+    def places(self, server: str) -> tuple[str, ...]:
+        """Other places whose samples speak for a server."""
+        return tuple(place for name, place in self.means if name == server and place != server)

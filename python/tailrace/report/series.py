@@ -1,0 +1,282 @@
+"""What the report draws, gathered from a Dataset: windows, samples and events, and the few requests worth tracing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from tailrace import timeline, units
+from tailrace.dataset import Dataset
+from tailrace.diagnosis.finding import Diagnosis
+from tailrace.report import words
+from tailrace.report.charts import around
+from tailrace.report.histogram import BARS_MAX, nice
+from tailrace.report.perfetto import STAYS_MAX, Stay
+from tailrace.report.recording import Axis, Line, Recording, Span, Times, Values
+
+SPANS_MAX = 20_000
+"""Events kept; more than a chart or a viewer can show."""
+DROP_EVENTS = ("drop", "data_drop")
+TRACED_REQUESTS_MAX = 3_000
+"""Requests in a Perfetto trace; with a handful of visits each they stay below its bound."""
+VALUES_MAX = 1_500_000
+"""Numbers in a page, about 5 MB: 30 min at 50 ms of 40 lines still stand in it whole."""
+COARSE_MAX = 20_000
+"""Moments of a thinned line: five for every pixel of a wide screen."""
+
+
+def gather(dataset: Dataset, diagnosis: Diagnosis) -> Recording:
+    """Everything the report may draw, at full resolution."""
+    begin, end = _range(dataset, diagnosis)
+    window = diagnosis.window_ns
+    first = begin // window * window
+    count = max(1, -(-(end - first) // window))
+    grid = Axis(first + np.arange(count, dtype=np.int64) * window + window // 2, window)
+    queues, seen = _queues(dataset, grid, first)
+    requests = _vlrt(dataset, diagnosis, grid, first) + _drops(dataset, grid, first)
+    servers = _servers(dataset, seen)
+    axes, samples = _samples(dataset)
+    response = _responses(dataset)
+    return Recording(
+        begin=begin,
+        end=end,
+        window_ns=window,
+        servers=servers,
+        axes=(grid, *axes),
+        lines=(*requests, *queues, *samples),
+        spans=_spans(dataset),
+        means=_means(dataset, servers, samples),
+        responses=_equal_bins(response),
+        response_ns_p50=int(np.median(response)) if len(response) else None,
+        provenance=_provenance(dataset),
+    )
+
+
+def stays(dataset: Dataset, diagnosis: Diagnosis) -> tuple[Stay, ...]:
+    """VLRT requests with their visits, then others sent during an episode, in bounded number."""
+    requests = dataset.requests().select(
+        "request",
+        "sent",
+        "end",
+        "drops",
+        pl.col("interaction").cast(pl.String),
+        slow=pl.col("end") - pl.col("sent") >= diagnosis.threshold_ns,
+    )
+    near = pl.col("slow")
+    for this in diagnosis.episodes:
+        near = near | pl.col("sent").is_between(this.begin, this.end)
+    chosen = requests.filter(near).sort("slow", "sent", descending=[True, False]).head(TRACED_REQUESTS_MAX).collect()
+    visits = (
+        dataset.visits()
+        .select(
+            "request",
+            "arrival",
+            "departure",
+            "drops",
+            server=pl.col("server").cast(pl.String),
+            interaction=pl.col("interaction").cast(pl.String),
+        )
+        .join(chosen.lazy().select("request"), on="request", how="semi")
+        .sort("arrival", "request", "server")
+        .head(STAYS_MAX)
+        .collect()
+    )
+    whole = chosen.select("request", "sent", "end", "interaction", "drops").iter_rows()
+    parts = visits.select("request", "server", "arrival", "departure", "interaction", "drops").iter_rows()
+    return (
+        *(Stay(r, None, begin, end, interaction, drops) for r, begin, end, interaction, drops in whole),
+        *(Stay(r, server, begin, end, interaction, drops) for r, server, begin, end, interaction, drops in parts),
+    )
+
+
+def thin(recording: Recording, diagnosis: Diagnosis, episodes: int) -> Recording:
+    """A recording too long for a page: the largest value of every few moments for the whole, and every moment around
+    each of the first `episodes` episodes. One that fits is returned as it is."""
+    if sum(len(line.values) for line in recording.lines) <= VALUES_MAX:
+        return recording
+    axes: list[Axis] = []
+    lines: list[Line] = []
+    note = ""
+    for number, axis in enumerate(recording.axes):
+        mine = [line for line in recording.lines if line.axis == number]
+        every = -(-len(axis.times) // COARSE_MAX)
+        coarse, bounds = _coarse(axis, every)
+        lines += [replace(line, axis=len(axes), values=_largest(line.values, bounds)) for line in mine]
+        axes.append(coarse)
+        if every > 1 and not note:
+            note = f"the largest of {every} windows outside of episodes, every window within {episodes} of them"
+        for index, this in enumerate(diagnosis.episodes[:episodes]):
+            low, high = np.searchsorted(axis.times, around(this, recording))
+            if every == 1 or low == high:
+                continue
+            lines += [replace(line, axis=len(axes), values=line.values[low:high]) for line in mine]
+            axes.append(replace(axis, times=axis.times[low:high], episode=index))
+    told = (*recording.provenance, ("Points drawn", note)) if note else recording.provenance
+    return replace(recording, axes=tuple(axes), lines=tuple(lines), provenance=told)
+
+
+def _coarse(axis: Axis, every: int) -> tuple[Axis, Times]:
+    bounds = np.arange(0, len(axis.times), every)
+    last = np.append(bounds[1:], len(axis.times)) - 1
+    return replace(axis, times=(axis.times[bounds] + axis.times[last]) // 2, step_ns=axis.step_ns * every), bounds
+
+
+def _largest(values: Values, bounds: Times) -> Values:
+    return np.fmax.reduceat(values, bounds) if len(values) else values
+
+
+def _range(dataset: Dataset, diagnosis: Diagnosis) -> tuple[int, int]:
+    begin = diagnosis.begin if diagnosis.begin is not None else dataset.manifest.begin
+    end = diagnosis.end if diagnosis.end is not None else dataset.manifest.end
+    if begin is None or end is None:
+        return 0, diagnosis.window_ns
+    return begin, max(end, begin + 1)
+
+
+def _queues(dataset: Dataset, grid: Axis, first: int) -> tuple[list[Line], list[str]]:
+    """The longest queue of each window and its arrivals, by server; and the servers seen."""
+    if not dataset.has("visits"):
+        return [], []
+    end = first + len(grid.times) * grid.step_ns
+    frame = timeline.windows(dataset, grid.step_ns, begin=first, end=end, percentiles=False)
+    lines, seen = [], []
+    for (server,), part in frame.with_columns(pl.col("server").cast(pl.String)).group_by("server", maintain_order=True):
+        slots = ((part["window"].to_numpy() - first) // grid.step_ns).astype(np.int64)
+        seen.append(str(server))
+        for column, metric in (("queue_max", "queue_length"), ("arrivals", "arrivals")):
+            values = np.zeros(len(grid.times))
+            values[slots] = part[column].cast(pl.Float64).to_numpy()
+            lines.append(Line(0, str(server), metric, values))
+    return lines, seen
+
+
+def _vlrt(dataset: Dataset, diagnosis: Diagnosis, grid: Axis, first: int) -> list[Line]:
+    slow = dataset.requests().filter(pl.col("end") - pl.col("sent") >= diagnosis.threshold_ns)
+    return _counted(slow.select(place=pl.col("server"), moment=pl.col("sent")), "vlrt", grid, first)
+
+
+def _drops(dataset: Dataset, grid: Axis, first: int) -> list[Line]:
+    """Lost packets at the moment they were lost; from visits, at their first sending, where no events tell."""
+    events = dataset.events().filter(pl.col("kind").cast(pl.String).is_in(DROP_EVENTS))
+    lines = _counted(events.select("place", moment=pl.col("begin")), "drops", grid, first)
+    if lines:
+        return lines
+    visits = dataset.visits().filter((pl.col("drops") > 0) | (pl.col("data_drops") > 0))
+    return _counted(visits.select(place=pl.col("server"), moment=pl.col("sent")), "drops", grid, first)
+
+
+def _counted(rows: pl.LazyFrame, metric: str, grid: Axis, first: int) -> list[Line]:
+    counts = (
+        rows.with_columns(pl.col("place").cast(pl.String), slot=(pl.col("moment") - first) // grid.step_ns)
+        .filter(pl.col("slot").is_between(0, len(grid.times) - 1))
+        .group_by("place", "slot")
+        .len()
+        .sort("place", "slot")
+        .collect()
+    )
+    lines = []
+    for (place,), part in counts.group_by("place", maintain_order=True):
+        values = np.zeros(len(grid.times))
+        values[part["slot"].to_numpy()] = part["len"].to_numpy()
+        lines.append(Line(0, str(place), metric, values))
+    return lines
+
+
+def _samples(dataset: Dataset) -> tuple[list[Axis], list[Line]]:
+    """One axis for all metrics that were sampled at the same moments; they follow the windows' axis, number 0."""
+    frame = dataset.samples().with_columns(pl.col("place", "metric").cast(pl.String)).collect()
+    axes: list[Axis] = []
+    lines: list[Line] = []
+    known: dict[bytes, int] = {}
+    parts = frame.partition_by("place", "metric", as_dict=True, maintain_order=True)
+    for (place, metric), part in sorted(parts.items(), key=lambda item: (str(item[0][0]), str(item[0][1]))):
+        rows = part.sort("time").unique("time", keep="last", maintain_order=True)
+        interval = rows["interval_ns"].to_numpy()
+        times = rows["time"].to_numpy() - interval // 2
+        key = times.tobytes()
+        if key not in known:
+            known[key] = len(axes) + 1
+            axes.append(Axis(times, max(1, int(np.median(interval)))))
+        lines.append(Line(known[key], str(place), str(metric), rows["value"].to_numpy().astype(np.float64)))
+    return axes, lines
+
+
+def _spans(dataset: Dataset) -> tuple[Span, ...]:
+    rows = (
+        dataset.events()
+        .with_columns(pl.col("place", "kind").cast(pl.String))
+        .filter(~pl.col("kind").is_in(DROP_EVENTS))
+        .select("place", "kind", "begin", "end", "detail")
+        .head(SPANS_MAX)
+        .collect()
+    )
+    return tuple(Span(*row) for row in rows.iter_rows())
+
+
+def _servers(dataset: Dataset, seen: list[str]) -> tuple[str, ...]:
+    """The entry first: by tier where the topology knows it, else by the longest way of calls that leads there."""
+    tiers = {s.name: s.tier for s in dataset.topology.servers if s.tier is not None}
+    calls = (
+        dataset.visits()
+        .select(pl.col("caller").cast(pl.String), pl.col("server").cast(pl.String))
+        .drop_nulls()
+        .unique()
+        .collect()
+    )
+    depth = dict.fromkeys(seen, 1)
+    for _ in seen:  # as often as a way can be long; a cycle stops there
+        for caller, server in calls.iter_rows():
+            if caller in depth and server in depth and caller != server and depth[caller] < len(seen):
+                depth[server] = max(depth[server], depth[caller] + 1)
+    return tuple(sorted(seen, key=lambda name: (tiers.get(name) or depth[name], name)))
+
+
+def _means(dataset: Dataset, servers: tuple[str, ...], samples: list[Line]) -> tuple[tuple[str, str], ...]:
+    places = tuple(dict.fromkeys(line.place for line in samples))
+    topology = dataset.topology
+    pairs = []
+    for server in servers:
+        of = topology.server(server)
+        for place in places:
+            node = topology.place_to_node(place)
+            meant = topology.place_to_server(place)
+            on_node = of is not None and node is not None and of.node == node.name
+            if meant.name == server if meant is not None else on_node:
+                pairs.append((server, place))
+    return tuple(pairs)
+
+
+def _responses(dataset: Dataset) -> Times:
+    response = dataset.requests().select(response=pl.col("end") - pl.col("sent")).drop_nulls().collect()
+    return response["response"].to_numpy()
+
+
+def _equal_bins(response: Times) -> tuple[tuple[int, int, int], ...]:
+    if len(response) == 0:
+        return ()
+    width = nice(max(1, int(response.max())) / BARS_MAX)
+    counts = np.bincount(response // width)
+    return tuple((int(i) * width, (int(i) + 1) * width, int(counts[i])) for i in np.flatnonzero(counts))
+
+
+def _provenance(dataset: Dataset) -> tuple[tuple[str, str], ...]:
+    manifest = dataset.manifest
+    rows = ", ".join(f"{units.format_count(n)} {name}" for name, n in manifest.rows.items() if n)
+    lost = ", ".join(f"{units.format_count(n)} {words.label(what)}" for what, n in manifest.lost.items() if n)
+    clocks = [
+        (
+            f"Clock of {words.name(clock.capture)}",
+            f"{units.format_duration(clock.offset_ns)} was added to it"
+            + (f", to within {units.format_duration(clock.bound_ns)}" if clock.bound_ns is not None else ""),
+        )
+        for clock in dataset.topology.clocks
+    ]
+    return (
+        ("Recording read by", f"{manifest.maker} {manifest.maker_version}"),
+        ("Rows", rows or "none"),
+        ("Lost while recording or reading", lost or "nothing"),
+        *clocks,
+        *(("Note of the reader", words.visible(note)) for note in manifest.notes),
+    )

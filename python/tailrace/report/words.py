@@ -1,0 +1,167 @@
+"""How numbers, moments and names from a capture become text that a person reads."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from tailrace import units
+from tailrace.dataset.metrics import SHARES
+from tailrace.diagnosis.finding import Ctqo, Number, Step
+
+NAME_LENGTH_MAX = 80
+"""Longest name shown whole; interactions can be as long as a request line."""
+
+HIDDEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
+"""Unicode categories that a reader cannot see or that reorder what is seen."""
+
+STEP_TITLES: dict[Step, str] = {
+    "vlrt": "Very long response times",
+    "drops": "Dropped packets",
+    "overflow": "Queue overflow",
+    "millibottleneck": "Millibottleneck",
+    "cause": "Cause",
+}
+
+STEP_WORDS: dict[Step, str] = {
+    "vlrt": "VLRT",
+    "drops": "drops",
+    "overflow": "overflow",
+    "millibottleneck": "millibottleneck",
+    "cause": "cause",
+}
+
+CTQO_WORDS: dict[Ctqo, str] = {
+    "upstream": "upstream CTQO",
+    "downstream": "downstream CTQO",
+    "local": "local overflow",
+    "soft-resource": "soft resource",
+    "none": "no overflow",
+}
+
+CTQO_MEANING: dict[Ctqo, str] = {
+    "upstream": "the queue filled against the direction of the calls: the origin is behind the server that dropped",
+    "downstream": "requests held back upstream arrived all at once and overflowed a server further down",
+    "local": "the server that dropped is the one that stood still",
+    "soft-resource": "a pool or thread limit was reached while no hardware was saturated",
+    "none": "no queue overflowed",
+}
+
+METRIC_WORDS = {
+    "vlrt": "VLRT requests",
+    "drops": "Lost attempts",
+    "queue_length": "Queue length",
+    "arrivals": "Arrivals",
+    "cpu_busy": "CPU busy",
+    "cpu_iowait": "I/O wait",
+    "cpu_steal": "CPU stolen",
+    "cpu_throttled": "CPU throttled",
+    "cpu_hz": "Clock rate",
+    "run_queue": "Run queue",
+    "accept_queue": "Accept queue",
+    "accept_queue_limit": "Accept queue limit",
+    "listen_drops": "Listen drops",
+    "syn_retransmits": "SYN retransmissions",
+    "workers_busy": "Workers busy",
+    "pool_in_use": "Pool in use",
+    "pool_waiting": "Waiting for pool",
+    "dirty_bytes": "Dirty pages",
+    "writeback_bytes": "Writeback",
+    "disk_busy": "Disk busy",
+    "gc_share": "Garbage collection",
+    "rss_bytes": "Resident memory",
+    "context_switches": "Context switches",
+    "psi_cpu": "CPU pressure",
+    "psi_io": "I/O pressure",
+    "psi_memory": "Memory pressure",
+    "balancer_value": "Balancer value",
+}
+
+EVENT_WORDS = {"gc": "garbage collection", "neighbour_burst": "burst", "process_spawn": "new process"}
+
+SHARE_WORDS = SHARES | {"coverage", "explained"}
+"""What is in the key of a finding's number that is a share."""
+
+
+def visible(text: str) -> str:
+    """Text with control and direction-changing characters written out.
+
+    Names come from captures, so a sender chooses them; markup is escaped where the text is put into a page.
+    """
+    if text.isprintable():
+        return text
+    return "".join(f"\\u{ord(c):04x}" if unicodedata.category(c) in HIDDEN else c for c in text)
+
+
+def name(text: str) -> str:
+    """A name as it may be shown: `visible`, and of bounded length."""
+    shown = visible(text)
+    return shown if len(shown) <= NAME_LENGTH_MAX else shown[: NAME_LENGTH_MAX - 1] + "…"
+
+
+def share(part: float) -> str:
+    return units.format_share(part)
+
+
+def count(number: float) -> str:
+    return f"{number:,.0f}"
+
+
+def duration(ns: float) -> str:
+    return units.format_duration(round(ns))
+
+
+def moment(ns: int, begin: int) -> str:
+    """Seconds since the recording began."""
+    return f"{(ns - begin) / units.SECOND:.2f} s"
+
+
+def clock(ns: int) -> str:
+    """Date and time of day in UTC, to the millisecond."""
+    return units.format_moment(ns).replace("T", " ").replace("Z", " UTC")
+
+
+def number(key: str, value: Number) -> str:
+    """A finding's named number by the unit that ends its key."""
+    if value is None:
+        return "not known"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return name(value)
+    if key.endswith("_ns") or "_ns_" in key:
+        return duration(value)
+    if "bytes" in key:
+        return units.format_bytes(round(value))
+    if key == "p_value":
+        return f"{value:.3g}"
+    if key.endswith("_per_s"):
+        return f"{value:,.0f}/s" if abs(value) >= 10 else f"{value:.1f}/s"
+    if key.endswith("_share") or any(share_of in key for share_of in SHARE_WORDS):
+        return share(value) if 0 <= value <= 1 else f"{value:.3g}"
+    return count(value) if float(value).is_integer() else f"{value:.3g}"
+
+
+def label(key: str) -> str:
+    """`queue_length_max` as words; the unit at the end is told by the value."""
+    for suffix in ("_ns", "_bytes", "_per_s"):
+        key = key.removesuffix(suffix)
+    text = key.replace("_ns_", " ").replace("_", " ")
+    text = {"p value": "p", "vlrt": "VLRT", "ctqo": "CTQO"}.get(text, text)
+    return text.replace("cpu", "CPU").replace("vlrt", "VLRT")
+
+
+def metric(key: str) -> str:
+    return METRIC_WORDS.get(key) or name(key.replace("_", " "))
+
+
+def cause(text: str) -> str:
+    """`garbage-collection or neighbour` as words."""
+    return name(text.replace("-", " "))
+
+
+def ratio(value: float) -> str:
+    return f"{value:,.0f} ×" if value >= 100 else f"{value:.3g} ×"
+
+
+def plural(number: int, one: str, many: str | None = None) -> str:
+    return f"{count(number)} {one if number == 1 else many or one + 's'}"

@@ -1,0 +1,48 @@
+"""Rows with defaults, so that what a test sets is what matters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tailrace import dataset
+
+T0 = 1_795_193_376_000_000_000
+
+
+def visits(*rows: dict[str, Any]) -> pl.DataFrame:
+    default = {"server": "web", "sent": T0, "arrival": T0, "drops": 0, "data_drops": 0, "status": "ok"}
+    default["departure"] = T0 + 1_000_000
+    filled = [{"visit": i + 1, **default, **row} for i, row in enumerate(rows)]
+    return _frame(filled, dataset.VISITS)
+
+
+def requests(*rows: dict[str, Any]) -> pl.DataFrame:
+    default = {"server": "web", "sent": T0, "end": T0 + 1_000_000, "status": "ok", "drops": 0, "data_drops": 0}
+    return _frame([{"request": i + 1, **default, **row} for i, row in enumerate(rows)], dataset.REQUESTS)
+
+
+def samples(*rows: dict[str, Any]) -> pl.DataFrame:
+    default = {"time": T0, "interval_ns": 50_000_000, "place": "web", "metric": "cpu_busy", "value": 0.0}
+    return _frame([{**default, **row} for row in rows], dataset.SAMPLES)
+
+
+def events(*rows: dict[str, Any]) -> pl.DataFrame:
+    default = {"place": "app", "kind": "gc", "begin": T0, "end": T0}
+    return _frame([{**default, **row} for row in rows], dataset.EVENTS)
+
+
+def run(path: Path, **tables: pl.DataFrame) -> dataset.Dataset:
+    """A run folder with these tables."""
+    with dataset.create(path) as writer:
+        for name, frame in tables.items():
+            writer.write_table(name, frame)
+    return dataset.Dataset.open(path)
+
+
+def _frame(rows: list[dict[str, Any]], table: dataset.Table) -> pl.DataFrame:
+    present = {name for row in rows for name in row}
+    schema = {name: dtype for name, dtype in table.schema.items() if name in present}
+    return pl.DataFrame(rows, schema_overrides=schema).select(list(schema))

@@ -1,0 +1,91 @@
+#!/bin/sh
+# Records the small sessions of this folder again: nginx, MariaDB, PostgreSQL and Redis on a loopback of their own.
+# Needs root (network namespace, tcpdump), nginx, mariadbd, postgres, redis-server, tcpdump and uv (what
+# uv fetches must be in its cache: the loopback leads nowhere). MARIADB_BASE says where MariaDB is if not in /usr.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+if [ "${1:-}" != inside ]; then
+    exec unshare -n -- env UV_OFFLINE=1 "$0" inside
+fi
+ip link set lo up
+dir=$(mktemp -d)
+chmod 755 "$dir"
+pids=
+trap 'kill $pids 2>/dev/null || true; wait; rm -rf "$dir"' EXIT
+
+record() { # name port: what follows on loopback, until `recorded`
+    tcpdump -q -i lo --immediate-mode -U -w "$here/$1.pcap" "tcp port $2" 2>"$dir/tcpdump.log" &
+    dump=$!
+    until grep -q listening "$dir/tcpdump.log"; do sleep 0.05; done
+}
+
+recorded() {
+    sleep 0.5
+    kill -INT "$dump"
+    wait "$dump" || true
+}
+
+until_up() { # port
+    for _ in $(seq 300); do
+        python3 -c "import socket; socket.create_connection(('127.0.0.1', $1), 1)" 2>/dev/null && return
+        sleep 0.1
+    done
+    echo "nothing listens on port $1" >&2
+    exit 1
+}
+
+# HTTP: nginx in front of itself.
+mkdir "$dir/www"
+head -c 3000 /dev/zero | tr '\0' x >"$dir/www/3000.html"
+echo small >"$dir/www/small.html"
+cat >"$dir/nginx.conf" <<EOF
+daemon off; pid $dir/nginx.pid; error_log stderr; events {}
+http {
+    access_log off; client_body_temp_path $dir/b; proxy_temp_path $dir/p; fastcgi_temp_path $dir/f;
+    uwsgi_temp_path $dir/u; scgi_temp_path $dir/s;
+    server {
+        listen 127.0.0.1:80; root $dir/www; ssi on;
+        location /chunked { ssi on; default_type text/html; return 200 'see <!--# echo var="uri" -->'; }
+        location /put { client_max_body_size 1m; return 204; }
+        location /gone { return 410; }
+        location /slow { proxy_pass http://127.0.0.1:9; }
+        location /closing { keepalive_timeout 0; }
+    }
+}
+EOF
+nginx -c "$dir/nginx.conf" 2>/dev/null &
+pids="$pids $!"
+until_up 80
+record http 80
+python3 "$here/talk_http.py"
+recorded
+
+# Redis.
+(cd "$dir" && exec redis-server --port 6379 --bind 127.0.0.1 --save '' --daemonize no >/dev/null) &
+pids="$pids $!"
+until_up 6379
+record redis 6379
+python3 "$here/talk_redis.py"
+recorded
+
+# PostgreSQL, as nobody: it refuses to be root.
+mkdir "$dir/pg" && chown nobody "$dir/pg"
+bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -1)
+setpriv --reuid=nobody --clear-groups "${bin:-/usr/local/bin}/initdb" -D "$dir/pg/data" -U me -A trust >/dev/null
+setpriv --reuid=nobody --clear-groups "${bin:-/usr/local/bin}/postgres" -D "$dir/pg/data" -k "" -p 5432 >/dev/null 2>&1 &
+pids="$pids $!"
+until_up 5432
+record postgres 5432
+uv run -q --no-project --with 'psycopg[binary]==3.*' python "$here/talk_postgres.py"
+recorded
+
+# MariaDB.
+base=${MARIADB_BASE:-/usr}
+mariadb-install-db --no-defaults --basedir="$base" --datadir="$dir/db" --user=root --auth-root-authentication-method=normal >/dev/null
+mariadbd --no-defaults --basedir="$base" --user=root --datadir="$dir/db" --socket="$dir/db.sock" --bind-address=127.0.0.1 --port=3306 \
+    --local-infile=1 >/dev/null 2>&1 &
+pids="$pids $!"
+until_up 3306
+record mysql 3306
+uv run -q --no-project --with pymysql --with mysql-connector-python python "$here/talk_mysql.py"
+recorded

@@ -1,0 +1,298 @@
+"""The rules of the house, as tests. A rule that matters is here; its failure says what to do.
+
+Design section 2, in the order in which words may know of each other:
+
+    words      units  errors  topology  dataset  (experiment)
+    analysts   timeline ← diagnosis ← report          makers  readers (sim, testbed, recorder)
+    doors      cli  __main__  __init__                nobody imports a door
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "python" / "tailrace"
+CORE = ROOT / "crates" / "core" / "src"
+
+WORDS = ("units", "errors", "topology", "dataset", "experiment")
+ANALYSTS = ("timeline", "diagnosis", "report")
+MAKERS = ("readers", "sim", "testbed", "recorder")
+DOORS = ("cli", "__main__", "__init__", "score", "advise", "reproduce")
+ENGINE = "_core"
+
+MAY_IMPORT: dict[str, set[str]] = {
+    **{word: set(WORDS[:i]) for i, word in enumerate(WORDS)},
+    **{analyst: {*WORDS, *ANALYSTS[:i], ENGINE} - {"experiment"} for i, analyst in enumerate(ANALYSTS)},
+    **{maker: {*WORDS, ENGINE} for maker in MAKERS},
+    "dataset": {*WORDS[:3], ENGINE},
+    **{door: {*WORDS, *ANALYSTS, *MAKERS, *DOORS, ENGINE} for door in DOORS},
+}
+
+# A notebook asks a value itself how it looks (`_repr_html_`), and only the report knows.
+AGAINST_THE_GRAIN = {("python/tailrace/diagnosis/finding.py", "report")}
+
+# What a module of the core may use of the others (lib.rs draws the picture).
+CORE_MAY_USE = {
+    "error": set[str](),
+    "record": {"error"},
+    "callgraph": {"error", "record"},
+    "window": {"error", "record"},
+    "capture": {"error", "record", "callgraph"},
+}
+
+FILE_LINES_MAX = 600
+FUNCTION_LINES_MAX = 70
+TRACKED_BYTES_MAX = 5_000_000
+BANNED = re.compile(r"\b(utils?|[A-Za-z]*Manager|[A-Za-z]*Helpers?|helpers?)\b")
+MACHINE_PATH = re.compile(r"(?<![\w./$}])/(?:home|Users|root|work|mnt|srv|opt)/[\w.-]+")
+# The rules themselves spell out what they forbid.
+EXEMPT = {"tests/test_tidy.py"}
+
+
+def tracked() -> list[Path]:
+    """What git knows of, and what it would add: the rules hold before the commit."""
+    listing = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+    )
+    if listing.returncode != 0:
+        pytest.skip("these rules are about tracked files, and this is no git checkout")
+    names = listing.stdout.decode().split("\0")
+    return [ROOT / name for name in names if name and (ROOT / name).is_file()]
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+PYTHON = sorted(path for path in PACKAGE.rglob("*.py"))
+ALL_PYTHON = sorted([*PYTHON, *(ROOT / "tests").rglob("*.py"), *(ROOT / "benches").rglob("*.py")])
+RUST = sorted((ROOT / "crates").glob("*/src/**/*.rs"))
+# Files that are tests as a whole: tests.rs, flow_tests.rs, and what lies in folders of such names.
+RUST_TEST = re.compile(r"(?:^|/)(?:\w+_)?tests(?:\.rs|/)")
+RUST_CODE = [path for path in RUST if not RUST_TEST.search(path.relative_to(ROOT / "crates").as_posix())]
+
+
+def home(path: Path) -> str:
+    """The module of the design's table that a file belongs to."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Modules of ours that a file imports, with the line; also within functions and under TYPE_CHECKING."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            base = node.module or ""
+            names = [f"{base}.{alias.name}" for alias in node.names] if base == "tailrace" else [base]
+        else:
+            continue
+        yield from ((node.lineno, name.split(".")[1]) for name in names if name.startswith("tailrace."))
+
+
+@pytest.mark.parametrize("path", PYTHON, ids=name_of)
+def test_imports_follow_the_design(path: Path) -> None:
+    module = home(path)
+    assert module in MAY_IMPORT or module == ENGINE, (
+        f"{name_of(path)}: {module} is not in the import table; add it to tests/test_tidy.py and to docs/design.md"
+    )
+    allowed = MAY_IMPORT[module] | {module}
+    for line, imported in imports(path):
+        if (name_of(path), imported) in AGAINST_THE_GRAIN:
+            continue
+        assert imported in allowed, (
+            f"{name_of(path)}:{line} imports {imported}; {module} may import {', '.join(sorted(allowed))}. "
+            "Pass what is needed as a value, or move the shared part into a word"
+        )
+
+
+@pytest.mark.parametrize("path", [p for p in PYTHON if home(p) in ANALYSTS], ids=name_of)
+def test_the_diagnosis_never_sees_the_truth(path: Path) -> None:
+    found = re.search(r"truth\.toml|client\.csv|expected\.toml", path.read_text())
+    assert not found, f"{name_of(path)} speaks of {found and found[0]}: only score compares with the truth"
+
+
+def core_module(path: Path) -> str:
+    return path.relative_to(CORE).parts[0].removesuffix(".rs")
+
+
+@pytest.mark.parametrize("path", [p for p in RUST_CODE if CORE in p.parents and core_module(p) != "lib"], ids=name_of)
+def test_core_modules_follow_their_arrows(path: Path) -> None:
+    module = core_module(path)
+    assert module in CORE_MAY_USE, f"{name_of(path)}: add {module} to CORE_MAY_USE and to the picture in lib.rs"
+    for line, text in enumerate(without_tests(path.read_text()).split("\n"), 1):
+        for used in re.findall(r"\bcrate::(\w+)", text.split("//")[0]):
+            assert used in CORE_MAY_USE[module] | {module}, (
+                f"{name_of(path)}:{line} uses crate::{used}; {module} may use {sorted(CORE_MAY_USE[module])}"
+            )
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in [*RUST, ROOT / "crates/core/Cargo.toml"] if CORE.parent in p.parents], ids=name_of
+)
+def test_the_core_knows_no_python(path: Path) -> None:
+    code = re.sub(r"//.*", "", path.read_text())
+    assert not re.search(r"\bpyo3\b", code), f"{name_of(path)}: bindings belong to crates/python"
+
+
+@pytest.mark.parametrize("path", [p for p in RUST_CODE if CORE in p.parents], ids=name_of)
+def test_the_core_does_not_unwrap(path: Path) -> None:
+    for line, text in enumerate(without_tests(path.read_text()).split("\n"), 1):
+        found = re.search(r"\.(unwrap|expect)\(|\bpanic!\(|\bunreachable!\(|\btodo!\(", text.split("//")[0])
+        assert not found, (
+            f"{name_of(path)}:{line} has {found and found[0]}…: return an Error, or a value that cannot fail"
+        )
+
+
+def without_tests(source: str) -> str:
+    """Rust source with its test modules blanked, line for line. A file that says it is all tests is blank."""
+    if re.search(r"^#!\[(?:cfg\(test\)|allow\([^)]*clippy::unwrap_used)", source, re.MULTILINE):
+        return "\n" * source.count("\n")
+    lines = source.split("\n")
+    for start, text in enumerate(lines):
+        if re.match(r"\s*#\[cfg\((?:test|any\(test\b.*)\)\]", text):
+            for i in range(start, block_end(lines, start) + 1):
+                lines[i] = ""
+    return "\n".join(lines)
+
+
+def code_lines(path: Path) -> int:
+    """Lines of a file; those of a Rust file's own tests do not count."""
+    text = path.read_text()
+    if path.suffix != ".rs":
+        return text.count("\n")
+    tests = sum(
+        1 for before, after in zip(text.split("\n"), without_tests(text).split("\n"), strict=True) if before != after
+    )
+    return text.count("\n") - tests
+
+
+def block_end(lines: list[str], start: int) -> int:
+    """Index of the line that closes the first brace opened at or after `start` (or ends the item without one)."""
+    depth, opened = 0, False
+    for i in range(start, len(lines)):
+        code = code_of(lines[i])
+        depth += code.count("{") - code.count("}")
+        opened = opened or "{" in code
+        if (opened and depth <= 0) or (not opened and code.rstrip().endswith(";")):
+            return i
+    return len(lines) - 1
+
+
+def code_of(line: str) -> str:
+    """A line of Rust without its comment, text and characters: what braces there are, are code."""
+    line = re.sub(r'"(?:\\.|[^"\\])*"', '""', line)
+    line = re.sub(r"b?'(?:\\.[^']*|[^'\\])'", "' '", line)
+    return line.split("//")[0]
+
+
+@pytest.mark.parametrize("path", [*ALL_PYTHON, *RUST], ids=name_of)
+def test_files_are_short(path: Path) -> None:
+    lines = code_lines(path)
+    assert lines <= FILE_LINES_MAX, f"{name_of(path)} has {lines} lines, at most {FILE_LINES_MAX}: split it by question"
+
+
+@pytest.mark.parametrize("path", ALL_PYTHON, ids=name_of)
+def test_python_functions_are_short(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            assert lines <= FUNCTION_LINES_MAX, (
+                f"{name_of(path)}:{node.lineno} {node.name} has {lines} lines, at most {FUNCTION_LINES_MAX}: "
+                "let it read as a list and move the arithmetic into leaves"
+            )
+
+
+@pytest.mark.parametrize("path", RUST_CODE, ids=name_of)
+def test_rust_functions_are_short(path: Path) -> None:
+    lines = without_tests(path.read_text()).split("\n")
+    for start, text in enumerate(lines):
+        name = re.match(r"\s*(?:pub(?:\([^)]*\))? )?(?:const |async |unsafe |extern \"C\" )*fn (\w+)", text)
+        if name:
+            length = block_end(lines, start) - start + 1
+            assert length <= FUNCTION_LINES_MAX, (
+                f"{name_of(path)}:{start + 1} {name[1]} has {length} lines, at most {FUNCTION_LINES_MAX}: split it"
+            )
+
+
+@pytest.mark.parametrize("path", [*PYTHON, *RUST], ids=name_of)
+def test_names_say_something(path: Path) -> None:
+    assert not BANNED.fullmatch(path.stem), f"{name_of(path)}: name the file after the question it answers"
+    pattern = re.compile(r"\b(?:class|def|struct|enum|trait|fn|mod|type)\s+(" + BANNED.pattern + r")")
+    found = pattern.search(path.read_text())
+    assert not found, f"{name_of(path)}: {found and found[1]} says nothing; docs/design.md and the glossary have names"
+
+
+def test_nothing_names_this_machine() -> None:
+    for path in tracked():
+        if name_of(path) in EXEMPT or path.suffix in {".lock", ".zst", ".parquet", ".gz", ".png", ".pcap", ".pcapng"}:
+            continue
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        for line, content in enumerate(text.split("\n"), 1):
+            found = MACHINE_PATH.search(content)
+            assert not found, f"{name_of(path)}:{line} has {found and found[0]}: paths are relative to the project"
+
+
+def test_nothing_tracked_is_large() -> None:
+    for path in tracked():
+        size = path.stat().st_size
+        assert size <= TRACKED_BYTES_MAX, f"{name_of(path)} has {size} bytes, at most {TRACKED_BYTES_MAX}: crop it"
+
+
+def listed(folder: Path, listing: str) -> list[tuple[str, str]]:
+    """Files of a folder that add one of a kind (they define `sniff` or `detect`), and the text that must list them."""
+    text = (folder / listing).read_text()
+    one_more = re.compile(r"^def (?:sniff|detect)\(", re.MULTILINE)
+    return [(path.stem, text) for path in sorted(folder.glob("*.py")) if one_more.search(path.read_text())]
+
+
+def golden_names() -> set[str]:
+    golden = ROOT / "tests" / "golden"
+    return {part for path in golden.rglob("*") for part in path.relative_to(golden).with_suffix("").parts}
+
+
+def test_every_reader_is_listed_and_has_a_golden_case() -> None:
+    found = listed(PACKAGE / "readers", "__init__.py")
+    assert found, "no reader has a sniff function: this rule looks in the wrong place"
+    for name, text in found:
+        assert f"{name}.sniff" in text, f"readers/{name}.py: add its line to READERS in readers/__init__.py"
+        if name != "capture":  # captures are in golden/recordings
+            assert name in golden_names(), f"readers/{name}.py: add a golden case tests/golden/{name}/"
+
+
+def test_every_detector_is_listed_and_has_three_cases() -> None:
+    causes = PACKAGE / "diagnosis" / "causes"
+    if not causes.is_dir():
+        pytest.skip("there are no detectors yet")
+    cases = (ROOT / "tests" / "unit" / "test_causes.py").read_text()
+    for name, text in listed(causes, "__init__.py"):
+        assert f"{name}.detect" in text, f"causes/{name}.py: add its line to DETECTORS in causes/__init__.py"
+        cause = re.search(r'^CAUSE = "([a-z-]+)"', (causes / f"{name}.py").read_text(), re.MULTILINE)
+        assert cause, f"causes/{name}.py: say the name of the cause as CAUSE"
+        assert cases.count(f'"{cause[1]}"') >= 3, (
+            f"causes/{name}.py: add a positive, a negative and a confusable case to tests/unit/test_causes.py"
+        )
+
+
+def test_the_readmes_commands_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for command in re.findall(r"\bmake ([a-z]+)\b", (ROOT / "README.md").read_text()):
+        assert command in targets, f"README.md says `make {command}`; the Makefile has {', '.join(sorted(targets))}"
+
+
+def test_ci_runs_what_the_readme_says() -> None:
+    assert "make test" in (ROOT / ".ci" / "run").read_text()
+    assert (ROOT / ".ci" / "run").stat().st_mode & 0o111, ".ci/run must be executable"

@@ -1,0 +1,92 @@
+"""What the engine refuses becomes one sentence, and nothing half-written is left."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from builders import visits
+from tailrace import _core, readers
+from tailrace.errors import InputError, OutputError, TailraceError
+
+PCAP = b"\xd4\xc3\xb2\xa1" + bytes(20)
+Engine = Callable[..., str]
+
+
+@pytest.fixture
+def packets(tmp_path: Path) -> Path:
+    path = tmp_path / "packets.pcap"
+    path.write_bytes(PCAP)
+    return path
+
+
+def replace_engine(monkeypatch: pytest.MonkeyPatch, engine: Engine) -> None:
+    monkeypatch.setattr(_core, "decode", engine, raising=False)
+
+
+def test_the_report_becomes_topology_clocks_losses_and_notes(
+    packets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[object] = []
+
+    def engine(paths: list[str], out: str, options: str, progress: object) -> str:
+        told.append(json.loads(options))
+        visits({"server": "web", "caller": "10.0.0.2"}).write_parquet(Path(out) / "visits.parquet")
+        clock = {"basis": "matched", "offset_ns": -5, "bound_ns": 7}
+        files = [{"path": path, "lost_bytes": 3, "clock": clock} for path in paths]
+        servers = [{"name": "web", "address": "10.0.0.3:80", "host": "10.0.0.3", "protocol": "http"}]
+        return json.dumps({"files": files, "servers": servers, "notes": ["a note"]})
+
+    replace_engine(monkeypatch, engine)
+    second = tmp_path / "more.pcap"
+    second.write_bytes(PCAP)
+    run = readers.read(packets, second, servers={"web": "10.0.0.3:80", "db": "10.0.0.9:1"}, out=tmp_path / "run")
+    assert told == [{"servers": {"web": "10.0.0.3:80", "db": "10.0.0.9:1"}}]
+    server = run.topology.server("web")
+    assert server is not None
+    assert (server.tier, server.protocol, server.node) == (1, "http", "10.0.0.3")
+    assert [clock.offset_ns for clock in run.topology.clocks] == [-5, -5]
+    assert run.manifest.notes == ("a note", "no packet of db (10.0.0.9:1) is in the captures")
+    assert set(run.manifest.lost.values()) == {3}
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "words"),
+    [
+        (
+            lambda packets, out: OSError(errno.EACCES, "no", str(packets)),
+            InputError,
+            "packets.pcap: permission to read",
+        ),
+        (lambda packets, out: OSError(errno.ENOSPC, "no", f"{out}/visits.parquet"), OutputError, "the disk is full"),
+        (lambda packets, out: ValueError(f"{out}/visits.parquet: (os error 28)"), OutputError, "the disk is full"),
+        (
+            lambda packets, out: ValueError(f"{packets}: at byte 24: x; y"),
+            TailraceError,
+            "packets.pcap: at byte 24: x; y",
+        ),
+        (lambda packets, out: KeyboardInterrupt(), KeyboardInterrupt, ""),
+    ],
+)
+def test_what_the_engine_refuses_is_one_sentence_and_leaves_nothing(
+    packets: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Callable[[Path, str], BaseException],
+    kind: type[BaseException],
+    words: str,
+) -> None:
+    def engine(paths: list[str], out: str, options: str, progress: object) -> str:
+        (Path(out) / "visits.parquet").write_bytes(b"half")
+        raise error(packets, out)
+
+    replace_engine(monkeypatch, engine)
+    with pytest.raises(kind) as caught:
+        readers.read(packets, out=tmp_path / "run")
+    assert words in str(caught.value)
+    assert str(caught.value).count("packets.pcap") <= 1
+    assert [path.name for path in tmp_path.iterdir()] == ["packets.pcap"]

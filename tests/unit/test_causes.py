@@ -1,0 +1,290 @@
+"""Every detector: a case it must find, one it must not, and one that looks like it and is something else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+
+from systems import NX1, Memory, Slow, Tier, system
+from tailrace.diagnosis import CauseEvidence, Diagnosis, diagnose
+
+
+def cause(diagnosis: Diagnosis) -> str:
+    """Of the episode with the most VLRT requests."""
+    return max(diagnosis.episodes, key=lambda e: e.vlrt).cause
+
+
+def evidence(diagnosis: Diagnosis, name: str) -> CauseEvidence:
+    episode = max(diagnosis.episodes, key=lambda e: e.vlrt)
+    return next(c for c in episode.causes if c.cause == name)
+
+
+@cache
+def stopped() -> Memory:
+    """app stands still and uses no CPU, 4.0 to 4.6 s."""
+    return system(Slow("app", 4.0, 4.6))
+
+
+@cache
+def db_stopped() -> Memory:
+    return system(Slow("db", 4.0, 4.6))
+
+
+@cache
+def starved() -> Memory:
+    """app gets a fifth of its core, 4.0 to 4.8 s."""
+    return system(Slow("app", 4.0, 4.8, speed=0.2, cpu=0.2))
+
+
+@cache
+def burning() -> Memory:
+    """app answers nothing while its CPU is saturated, 4.0 to 4.6 s."""
+    return system(Slow("app", 4.0, 4.6, cpu=1.0, always=True))
+
+
+@cache
+def burst() -> Memory:
+    """Five times as many requests, 4.0 to 4.4 s."""
+    return system(bursts=((4.0, 4.4, 2500),))
+
+
+def slow_clock() -> Memory:
+    """app's core runs at half its clock rate, 4.0 to 4.8 s, and is saturated by the usual load."""
+    return system(Slow("app", 4.0, 4.8, speed=0.5, cpu=1.0), rate=600)
+
+
+POOLED = (Tier("web", 0.2, ("app",), 60, 40), Tier("app", 0.4, ("db",), 80, 128, pool=2), Tier("db", 0.2, delay_ms=4))
+CROWDED = (Tier("web", 0.2, ("app",), 200, 100), Tier("app", 1.0, ("db",), 300, 128, inflation=0.01), Tier("db", 0.2))
+
+
+def quiet_clock(memory: Memory) -> Memory:
+    return memory.sample("app", "cpu_hz", 2.2e9)
+
+
+FOUND: dict[str, tuple[str, Callable[[], Memory]]] = {
+    "a pause over the stall": ("garbage-collection", lambda: burning().event("app", "gc", 4.0, 4.6)),
+    "a pause of a log that does not say whose": ("garbage-collection", lambda: burning().event("jvm", "gc", 4.0, 4.6)),
+    "gc_share samples": ("garbage-collection", lambda: burning().sample("app", "gc_share", 0.01, (4.0, 4.6, 1.0))),
+    "half the clock rate": ("frequency-step", lambda: slow_clock().sample("app", "cpu_hz", 2.2e9, (4.0, 4.8, 1.1e9))),
+    "another cgroup": ("neighbour", lambda: starved().sample("tenant", "cpu_busy", 0.01, (4.0, 4.8, 0.8))),
+    "the hypervisor": ("neighbour", lambda: starved().sample("app", "cpu_steal", 0.0, (4.0, 4.8, 0.8))),
+    "bytes handed over at once": (
+        "log-flush",
+        lambda: (
+            db_stopped()
+            .sample("db", "psi_io", 0.01, (4.0, 4.6, 1.0))
+            .sample("db", "dirty_bytes", 1e6, (4.0, 4.05, 2e7))
+            .sample("db", "writeback_bytes", 0, (4.05, 4.6, 2e7))
+        ),
+    ),
+    "a recorded flush": ("log-flush", lambda: db_stopped().event("db", "log_flush", 4.0, 4.6)),
+    "pages gathered over seconds": (
+        "writeback",
+        lambda: (
+            db_stopped()
+            .sample("db", "cpu_iowait", 0.01, (4.0, 4.6, 1.0))
+            .ramp("db", "dirty_bytes", (0, 1e6), (4.0, 2e7), (4.6, 1e6), (9, 1e7))
+        ),
+    ),
+    "only the host's writeback": (
+        "writeback",
+        lambda: (
+            db_stopped()
+            .ramp("host", "dirty_bytes", (0, 1e6), (4.0, 2e7), (4.6, 1e6), (9, 1e7))
+            .sample("host", "writeback_bytes", 0, (4.0, 4.6, 2e7))
+        ),
+    ),
+    "five times the arrivals": ("workload-burst", burst),
+    "arrivals without samples": ("workload-burst", lambda: burst().without("samples")),
+    "a full pool and idle hardware": (
+        "soft-resource",
+        lambda: system(tiers=POOLED, bursts=((4.0, 4.6, 1000),), rate=200),
+    ),
+    "throttled": ("cpu-quota", lambda: starved().sample("app", "cpu_throttled", 0.01, (4.0, 4.8, 0.8))),
+    "no CPU and no answer": ("freeze", stopped),
+    "a recorded freeze": ("freeze", lambda: stopped().without("samples").event("app", "freeze", 4.0, 4.6)),
+}
+
+OTHER: dict[str, tuple[str, Callable[[], Memory]]] = {
+    # negative: the stall is there, the evidence elsewhere or nowhere
+    "pauses at other times": ("garbage-collection", lambda: burning().event("app", "gc", 8.0, 8.6)),
+    "another server's pause": ("garbage-collection", lambda: burning().event("db", "gc", 4.0, 4.6)),
+    "full clock rate": ("frequency-step", lambda: quiet_clock(burning())),
+    "a neighbour busy later": ("neighbour", lambda: starved().sample("tenant", "cpu_busy", 0.01, (6.0, 6.8, 0.8))),
+    "no steal": ("neighbour", lambda: starved().sample("app", "cpu_steal", 0.0)),
+    "a disk at rest": ("log-flush", lambda: db_stopped().sample("db", "psi_io", 0.01)),
+    "dirty pages that stay": ("writeback", lambda: db_stopped().ramp("db", "dirty_bytes", (0, 1e6), (12, 3e7))),
+    "the usual arrivals": ("workload-burst", stopped),
+    "as fast when fuller": ("concurrency-overhead", burst),
+    "one server of its kind": ("balancer", stopped),
+    "a pool with room": ("soft-resource", lambda: stopped().sample("app", "pool_in_use", 3.0)),
+    "not throttled": ("cpu-quota", lambda: starved().sample("app", "cpu_throttled", 0.01)),
+    "a little CPU": ("freeze", starved),
+    # confusable: it looks like this cause and is not
+    "short young collections": (
+        "garbage-collection",
+        lambda: starved().event("app", "gc", 4.1, 4.12).event("app", "gc", 4.5, 4.52).event("app", "gc", 7.0, 7.02),
+    ),
+    "a collection caused by the backlog": ("garbage-collection", lambda: stopped().event("app", "gc", 4.45, 5.2)),
+    "collections all the time": (
+        "garbage-collection",
+        lambda: burning().sample("app", "gc_share", 0.7),
+    ),
+    "a slow clock in idle time": (
+        "frequency-step",
+        lambda: stopped().sample("app", "cpu_hz", 2.2e9, (0.0, 3.0, 1.1e9), (8.0, 12.0, 1.1e9)),
+    ),
+    "a tenant on another core": (
+        "neighbour",
+        lambda: burning().sample("tenant", "cpu_busy", 0.01, (4.0, 4.6, 0.8)),
+    ),
+    "the core that contains it": ("neighbour", lambda: _core(burst())),
+    "gathered pages are no log": (
+        "log-flush",
+        lambda: (
+            db_stopped()
+            .sample("db", "cpu_iowait", 0.01, (4.0, 4.6, 1.0))
+            .ramp("db", "dirty_bytes", (0, 1e6), (4.0, 2e7), (4.6, 1e6), (9, 1e7))
+        ),
+    ),
+    "a log is not gathered pages": (
+        "writeback",
+        lambda: (
+            db_stopped()
+            .sample("db", "psi_io", 0.01, (4.0, 4.6, 1.0))
+            .sample("db", "dirty_bytes", 1e6, (4.0, 4.05, 2e7))
+            .sample("db", "writeback_bytes", 0, (4.05, 4.6, 2e7))
+        ),
+    ),
+    "packets that come back together": ("workload-burst", lambda: system(Slow("app", 4.0, 5.5))),
+    "a burst that full speed would serve": (
+        "workload-burst",
+        lambda: system(Slow("app", 3.9, 5.0, speed=0.3, cpu=1.0), bursts=((4.0, 5.0, 780),), rate=200).sample(
+            "app", "cpu_hz", 3e9, (3.9, 5.0, 0.9e9)
+        ),
+    ),
+    "a collection with a long queue": ("concurrency-overhead", lambda: burning().event("app", "gc", 4.0, 4.6)),
+    "a slow server behind a pool": (
+        "soft-resource",
+        lambda: system(
+            Slow("db", 4.0, 4.6),
+            tiers=(Tier("web", 0.2, ("app",), 60, 40), Tier("app", 0.4, ("db",), 80, 128, pool=20), Tier("db", 0.3)),
+        ),
+    ),
+    "throttled a little all the time": ("cpu-quota", lambda: starved().sample("app", "cpu_throttled", 0.15)),
+    "waiting for the disk": ("freeze", lambda: db_stopped().sample("db", "psi_io", 0.01, (4.0, 4.6, 1.0))),
+}
+
+
+def _core(memory: Memory) -> Memory:
+    """A core that app shares with nobody: its use is app's own, and a little."""
+    import polars as pl
+
+    own = memory.tables["samples"].filter(pl.col("place") == "app", pl.col("metric") == "cpu_busy")
+    core = own.with_columns(place=pl.lit("core1"), value=pl.col("value") + 0.02)
+    return Memory(
+        memory.topology, {**memory.tables, "samples": pl.concat([memory.tables["samples"], core]).sort("time")}
+    )
+
+
+@pytest.mark.parametrize("case", FOUND, ids=str)
+def test_a_cause_is_found_by_its_evidence(case: str) -> None:
+    expected, make = FOUND[case]
+    diagnosis = diagnose(make())
+    assert cause(diagnosis) == expected
+    found = evidence(diagnosis, expected)
+    assert found.verdict == "found"
+    assert found.coverage is not None
+    assert found.coverage >= 0.5
+
+
+@pytest.mark.parametrize("case", OTHER, ids=str)
+def test_what_only_looks_like_a_cause_is_not_told_as_one(case: str) -> None:
+    wrong, make = OTHER[case]
+    diagnosis = diagnose(make())
+    assert wrong not in cause(diagnosis)
+    assert evidence(diagnosis, wrong).verdict != "found"
+
+
+def test_a_server_that_is_slower_the_fuller_it_is_makes_a_burst_worse() -> None:
+    diagnosis = diagnose(system(tiers=CROWDED, bursts=((4.0, 4.5, 1500), (4.5, 20, 60)), rate=300))
+    found = evidence(diagnosis, "concurrency-overhead")
+    assert found.verdict == "found"
+    assert found.numbers["throughput_long_queue_per_s"] < 0.7 * found.numbers["throughput_short_queue_per_s"]  # type: ignore[operator]
+    assert "made it worse" in diagnosis.episodes[0].findings[4].sentence
+
+
+def test_two_causes_at_once_are_told_as_a_tie() -> None:
+    memory = starved().sample("tenant", "cpu_busy", 0.01, (4.0, 4.8, 0.8)).event("app", "gc", 4.0, 4.8)
+    assert set(cause(diagnose(memory)).split(" or ")) == {"neighbour", "garbage-collection"}
+
+
+def test_io_without_dirty_pages_is_a_flush_or_writeback() -> None:
+    diagnosis = diagnose(db_stopped().sample("db", "cpu_iowait", 0.01, (4.0, 4.6, 1.0)))
+    assert set(cause(diagnosis).split(" or ")) == {"log-flush", "writeback"}
+
+
+def test_a_neighbour_without_samples_is_not_invented() -> None:
+    diagnosis = diagnose(starved())
+    assert cause(diagnosis) == "unknown"
+    settle = diagnosis.episodes[0].findings[4].missing
+    assert settle is not None
+    assert "cpu_throttled" in settle
+    assert "cpu_steal" in settle
+
+
+def test_a_hypervisor_that_took_the_cpu_leaves_no_question_of_quota() -> None:
+    assert cause(diagnose(starved().sample("app", "cpu_steal", 0.0, (4.0, 4.8, 0.8)))) == "neighbour"
+
+
+def skewed(follow: bool) -> Memory:
+    """web spreads over app1 and app2; app1 stands still for 0.6 s. `follow`: then web sends everything to it."""
+    tiers = (
+        Tier("web", 0.2, ("app1", "app2"), 100, 40),
+        Tier("app1", 1.2, (), 200, 128),
+        Tier("app2", 1.2, (), 200, 128),
+    )
+
+    def choose(run: object) -> Callable[[str, tuple[str, ...], int], str]:
+        turn = iter(range(10**9))
+
+        def pick(_caller: str, callees: tuple[str, ...], now: int) -> str:
+            from systems import at
+
+            return "app1" if follow and at(4.05) <= now < at(4.6) else callees[next(turn) % 2]
+
+        return pick
+
+    return system(Slow("app1", 4.0, 4.6), tiers=tiers, choose=choose)
+
+
+def test_a_balancer_that_follows_the_stalled_candidate_is_told_beside_the_cause() -> None:
+    diagnosis = diagnose(skewed(follow=True))
+    assert evidence(diagnosis, "balancer").verdict == "found"
+    assert diagnosis.episodes[0].origin == "app1"
+    assert "made it worse" in diagnosis.episodes[0].findings[4].sentence
+
+
+def test_a_balancer_alone_is_the_cause_when_nothing_else_is_recorded() -> None:
+    assert cause(diagnose(skewed(follow=True).without("samples"))) == "balancer"
+
+
+def test_a_balancer_that_goes_on_in_turn_is_not_blamed() -> None:
+    assert evidence(diagnose(skewed(follow=False)), "balancer").verdict == "absent"
+
+
+def test_a_bigger_share_in_all_the_recording_is_a_weight_and_no_skew() -> None:
+    def choose(_run: object) -> Callable[[str, tuple[str, ...], int], str]:
+        turn = iter(range(10**9))
+        return lambda _caller, callees, _now: callees[0] if next(turn) % 10 else callees[1]
+
+    tiers = (Tier("web", 0.2, ("app1", "app2"), 100, 40), Tier("app1", 1.2, (), 200, 128), Tier("app2", 1.2))
+    diagnosis = diagnose(system(Slow("app1", 4.0, 4.6), tiers=tiers, choose=choose))
+    assert evidence(diagnosis, "balancer").verdict == "absent"
+
+
+def test_the_same_cause_is_found_behind_an_asynchronous_server() -> None:
+    memory = system(Slow("app", 4.0, 4.8, speed=0.2, cpu=0.2), tiers=NX1)
+    assert cause(diagnose(memory.sample("tenant", "cpu_busy", 0.01, (4.0, 4.8, 0.8)))) == "neighbour"

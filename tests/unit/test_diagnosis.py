@@ -1,0 +1,248 @@
+"""The chain, step by step, on systems whose truth is set by the test."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import polars as pl
+import pytest
+
+from builders import T0
+from systems import MS, NX1, NX2, NX3, Memory, S, Slow, at, system
+from tailrace.diagnosis import Diagnosis, Finding, diagnose
+from tailrace.topology import Server, Topology
+
+
+@cache
+def app_stopped() -> Memory:
+    return system(Slow("app", 4.0, 4.6))
+
+
+def step(diagnosis: Diagnosis, name: str) -> Finding:
+    return next(f for f in diagnosis.episodes[0].findings if f.step == name)
+
+
+def only(diagnosis: Diagnosis) -> tuple[str | None, str | None, str]:
+    """The chain of most VLRT requests."""
+    row = diagnosis.summary[0]
+    return row.dropper, row.origin, row.ctqo
+
+
+# Nothing to explain
+
+
+def test_a_calm_system_has_nothing_to_explain_and_nothing_is_claimed() -> None:
+    diagnosis = diagnose(system())
+    assert diagnosis.vlrt == 0
+    assert diagnosis.episodes == ()
+    assert diagnosis.summary == ()
+    assert diagnosis.explained == 1.0
+    assert len(diagnosis.answer) == 1
+    assert "None of the" in diagnosis.answer[0]
+
+
+def test_an_empty_recording_says_that_there_are_no_requests() -> None:
+    diagnosis = diagnose(Memory(Topology()))
+    assert diagnosis.requests == 0
+    assert diagnosis.unknown
+    assert "no finished requests" in diagnosis.answer[0]
+
+
+# Who dropped, where it began
+
+
+@pytest.mark.parametrize(
+    ("stall", "tiers", "chain"),
+    [
+        (Slow("app", 4.0, 4.6), None, ("web", "app", "upstream")),
+        (Slow("db", 4.0, 4.6), None, ("web", "db", "upstream")),
+        (Slow("web", 4.0, 4.6), None, ("web", "web", "local")),
+        (Slow("app", 4.0, 4.6), NX1, ("app", "app", "downstream")),
+        (Slow("db", 4.0, 4.6), NX1, ("app", "db", "upstream")),
+        (Slow("app", 4.0, 4.6), NX2, ("db", "app", "downstream")),
+        (Slow("app", 4.0, 5.3), NX3, (None, "app", "none")),
+    ],
+    ids=lambda value: value.server if isinstance(value, Slow) else None,
+)
+def test_the_chain_leads_from_the_dropper_to_the_origin(stall: Slow, tiers: object, chain: tuple[object, ...]) -> None:
+    memory = system(stall) if tiers is None else system(stall, tiers=tiers)  # type: ignore[arg-type]
+    assert only(diagnose(memory)) == chain
+
+
+@pytest.mark.parametrize("begin", [3.78, 3.82, 3.86])
+def test_a_hiccup_shortly_before_the_stall_does_not_hide_where_it_began(begin: float) -> None:
+    chain = only(diagnose(system(Slow("app", begin, begin + 0.05), Slow("app", 4.0, 4.6), rate=700.0)))
+    assert chain == ("web", "app", "upstream")
+
+
+def test_without_samples_the_chain_reaches_the_third_step_and_says_what_the_fourth_needs() -> None:
+    diagnosis = diagnose(app_stopped().without("samples"))
+    assert only(diagnosis) == ("web", "app", "upstream")
+    assert [f.verdict for f in diagnosis.episodes[0].findings] == ["found", "found", "found", "unknown", "unknown"]
+    missing = step(diagnosis, "millibottleneck").missing
+    assert missing is not None
+    for datum in ("cpu_busy", "app", "4.0", "or finer"):
+        assert datum in missing
+    assert diagnosis.explained == 0.0
+    assert {u.datum for u in diagnosis.unknown} >= {missing}
+
+
+def test_samples_that_cannot_be_joined_are_named_with_the_option_that_joins_them() -> None:
+    memory = app_stopped()
+    renamed = memory.tables["samples"].with_columns(place=pl.col("place") + "-box")
+    diagnosis = diagnose(Memory(memory.topology, {**memory.tables, "samples": renamed}))
+    assert "--place" in (step(diagnosis, "millibottleneck").missing or "")
+
+
+def test_samples_too_far_apart_are_no_evidence() -> None:
+    memory = app_stopped().without("samples").sample("app", "cpu_busy", 0.6, step_ms=1000)
+    finding = step(diagnose(memory), "millibottleneck")
+    assert finding.verdict == "unknown"
+    assert "too far apart" in finding.sentence
+
+
+def test_visits_alone_give_the_stall_its_time() -> None:
+    finding = step(diagnose(app_stopped().without("samples")), "millibottleneck")
+    assert finding.begin == pytest.approx(at(4.0), abs=50 * MS)
+    assert finding.end == pytest.approx(at(4.6), abs=60 * MS)
+
+
+def test_the_recovery_is_not_part_of_the_stall() -> None:
+    """app saturates its CPU while it works off its backlog, after the stall."""
+    memory = system(Slow("app", 4.0, 4.8, speed=0.2, cpu=0.2))
+    finding = step(diagnose(memory), "millibottleneck")
+    assert finding.end == pytest.approx(at(4.8), abs=60 * MS)
+    assert finding.numbers["cpu_withheld_median"] == pytest.approx(0.2, abs=0.05)
+
+
+def test_the_wave_is_told_in_the_order_in_which_the_queues_rose() -> None:
+    wave = diagnose(app_stopped()).episodes[0].wave
+    assert [p.server for p in wave][:2] == ["app", "web"]
+    assert wave[0].rise < wave[1].rise
+    assert (wave[0].queue_max, wave[0].limit_source) == (60, "plateau")
+    assert wave[1].queue_max == pytest.approx(101, abs=2)
+
+
+def test_a_limit_that_is_known_is_not_inferred() -> None:
+    memory = app_stopped()
+    servers = tuple(
+        s.model_copy(update={"workers": 60, "backlog": 40}) if s.name == "web" else s for s in memory.topology.servers
+    )
+    known = Memory(memory.topology.model_copy(update={"servers": servers}), memory.tables)
+    wave = {p.server: p for p in diagnose(known).episodes[0].wave}
+    assert (wave["web"].queue_max, wave["web"].limit_source) == (101, "topology")
+
+
+def test_a_caller_known_to_block_makes_an_overflow_behind_it_local() -> None:
+    memory = system(Slow("app", 4.0, 4.6), tiers=NX1)
+    servers = (Server(name="web", kind="sync"), *memory.topology.servers[1:])
+    blocking = Memory(memory.topology.model_copy(update={"servers": servers}), memory.tables)
+    assert only(diagnose(blocking))[2] == "local"
+
+
+def test_some_requests_of_an_episode_are_dropped_and_others_only_wait() -> None:
+    diagnosis = diagnose(system(Slow("app", 4.0, 5.6)))
+    rows = {row.dropper: row for row in diagnosis.summary}
+    assert set(rows) == {"web", None}
+    assert rows[None].ctqo == "none"
+    assert sum(row.vlrt for row in diagnosis.summary) == diagnosis.vlrt
+
+
+def test_packets_that_come_back_together_and_overflow_again_belong_to_the_first_episode() -> None:
+    memory = app_stopped()
+    slow = memory.tables["requests"].filter(pl.col("end") - pl.col("sent") > 950 * MS)
+    assert int(slow["sent"].max()) - at(4.6) > 300 * MS  # type: ignore[operator, arg-type]
+    assert len(diagnose(memory).episodes) == 1
+
+
+def test_two_stalls_are_two_episodes() -> None:
+    diagnosis = diagnose(system(Slow("app", 3.0, 3.5), Slow("app", 7.0, 7.5)))
+    assert len(diagnosis.episodes) == 2
+    assert [e.origin for e in diagnosis.episodes] == ["app", "app"]
+
+
+# Drops that nobody recorded
+
+
+def requests_only(memory: Memory, *, connected: bool = False) -> Memory:
+    """What an access log of the client would hold."""
+    requests = memory.tables["requests"].with_columns(drops=pl.lit(0))
+    return Memory(Topology(), {"requests": requests if connected else requests.drop("connected")})
+
+
+@pytest.mark.parametrize("schedule", [(1, 2, 3, 4), (1, 3, 7, 15), (3, 9, 21)], ids=str)
+def test_unrecorded_drops_show_as_modes_at_the_senders_schedule(schedule: tuple[int, ...]) -> None:
+    memory = system(Slow("app", 4.0, 4.6), schedule=tuple(s * S for s in schedule), seconds=16)
+    finding = step(diagnose(requests_only(memory)), "drops")
+    assert finding.verdict == "found"
+    assert "Indirect" in finding.sentence
+
+
+def test_unrecorded_waiting_is_not_called_a_drop() -> None:
+    finding = step(diagnose(requests_only(system(Slow("app", 4.0, 5.6), tiers=NX3))), "drops")
+    assert finding.verdict == "unknown"
+    assert finding.missing is not None
+
+
+def test_a_kernel_counter_tells_the_dropper_where_the_packets_do_not() -> None:
+    memory = app_stopped()
+    visits = memory.tables["visits"].with_columns(drops=pl.lit(0))
+    requests = memory.tables["requests"].with_columns(drops=pl.lit(0)).drop("connected")
+    counted = Memory(memory.topology, {**memory.tables, "visits": visits, "requests": requests}).sample(
+        "web", "listen_drops", 0.0, (4.2, 4.6, 25.0)
+    )
+    diagnosis = diagnose(counted)
+    assert diagnosis.episodes[0].dropper == "web"
+    assert step(diagnosis, "drops").numbers["listen_drops"] == pytest.approx(200, abs=30)
+
+
+def test_a_heavy_request_without_any_queue_is_left_unexplained() -> None:
+    memory = system()
+    heavy = {"request": 999_999, "server": "web", "sent": T0 + 3 * S, "connected": T0 + 3 * S, "end": T0 + 5 * S}
+    row = pl.DataFrame([{**heavy, "drops": 0, "status": "ok", "data_drops": 0}])
+    requests = pl.concat([memory.tables["requests"], row], how="diagonal_relaxed")
+    diagnosis = diagnose(Memory(memory.topology, {**memory.tables, "requests": requests}))
+    assert diagnosis.vlrt == 1
+    assert (diagnosis.summary[0].dropper, diagnosis.summary[0].origin, diagnosis.summary[0].cause) == (
+        None,
+        None,
+        "unknown",
+    )
+
+
+# Threshold and modes
+
+
+def test_the_threshold_is_what_was_asked() -> None:
+    diagnosis = diagnose(app_stopped(), threshold_ns=300 * MS)
+    assert diagnosis.threshold_ns == 300 * MS
+    assert diagnosis.vlrt > diagnose(app_stopped()).vlrt
+
+
+def test_the_threshold_moves_into_a_gap_rather_than_cut_a_mode() -> None:
+    rng = np.random.default_rng(3)
+    waiting, repeated = rng.uniform(1e6, 1.2e9, 3000), rng.uniform(3.0e9, 3.2e9, 500)
+    response = np.concatenate((waiting, repeated)).astype(np.int64)
+    sent = T0 + np.arange(len(response)) * 3 * MS
+    requests = pl.DataFrame({"request": range(len(response)), "sent": sent, "end": sent + response}).with_columns(
+        server=pl.lit("web"), status=pl.lit("ok"), drops=pl.lit(0), data_drops=pl.lit(0)
+    )
+    diagnosis = diagnose(Memory(Topology(), {"requests": requests}))
+    assert 1.2e9 < diagnosis.threshold_ns < 3.0e9
+    assert diagnosis.vlrt == 500
+
+
+@pytest.mark.parametrize(("schedule", "lost"), [((1, 2, 3, 4), [1, 2]), ((3, 9, 21), [1, 2])], ids=str)
+def test_modes_sit_at_the_schedule_of_the_sender(schedule: tuple[int, ...], lost: list[int]) -> None:
+    memory = system(Slow("app", 4.0, 5.9), schedule=tuple(s * S for s in schedule), seconds=20, rate=400)
+    modes = {m.attempts_lost: m for m in diagnose(memory).modes if m.attempts_lost}
+    assert 1 in modes
+    assert modes[1].retransmission_ns == pytest.approx(schedule[0] * S, rel=0.05)
+    assert set(modes) <= set(lost) | {3}
+
+
+def test_every_request_is_in_the_histogram_once() -> None:
+    diagnosis = diagnose(app_stopped())
+    assert sum(n for _, _, n in diagnosis.histogram) == diagnosis.requests
+    assert all(a[1] <= b[0] for a, b in zip(diagnosis.histogram, diagnosis.histogram[1:], strict=False))

@@ -1,0 +1,92 @@
+"""The documents do not lie: their commands run, their Python runs, the options they name exist."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from tailrace import topology
+from tailrace.dataset import TABLES
+from tailrace.dataset.metrics import METRICS
+from tailrace.diagnosis.answer import PLAIN
+from tailrace.diagnosis.causes import DETECTORS
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted(path for path in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
+COMMAND = re.compile(r"^\$ (tailrace .*)$", re.MULTILINE)
+LINK = re.compile(r"\]\(([^)#:]+?)(?:#[^)]*)?\)")
+
+
+def test_the_tutorial_runs(tmp_path: Path) -> None:
+    text = (ROOT / "docs/tutorial.md").read_text()
+    commands = COMMAND.findall(text)
+    assert len(commands) >= 5
+    for command in commands:
+        line = command.replace("/tmp/tutorial", f"{tmp_path}/tutorial").replace(
+            "tailrace ", f"{sys.executable} -m tailrace ", 1
+        )
+        done = subprocess.run(line, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+    assert (tmp_path / "tutorial-report.html").stat().st_size > 50_000
+
+
+def test_the_tutorials_python_runs() -> None:
+    [program] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/tutorial.md").read_text(), re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=300, env=dict(os.environ)
+    )
+    assert done.returncode == 0, done.stderr
+    assert " of " in done.stdout
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    broken = [link for link in LINK.findall(document.read_text()) if not (document.parent / link).exists()]
+    assert broken == []
+
+
+def test_the_reference_names_every_option_and_command() -> None:
+    from tailrace.cli import app
+
+    text = (ROOT / "docs/reference/cli.md").read_text()
+    group = get_command(app)
+    for name, command in group.commands.items():  # type: ignore[attr-defined]
+        assert f"tailrace {name}" in text
+        for parameter in command.params:
+            for option in parameter.opts:
+                if option.startswith("--") and option != "--help":
+                    assert f"`{option}" in text or f"{option}`" in text, (
+                        f"{name} {option} is not in docs/reference/cli.md"
+                    )
+
+
+def test_the_reference_names_every_column_and_metric_of_the_record() -> None:
+    text = (ROOT / "docs/reference/dataset.md").read_text()
+    columns = {column.name for table in TABLES.values() for column in table.columns}
+    assert [name for name in sorted(columns | METRICS) if f"`{name}`" not in text] == []
+
+
+def test_the_references_topologies_can_be_read() -> None:
+    examples = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/reference/topology.md").read_text(), re.DOTALL)
+    assert len(examples) == 2
+    whole, short = (tomllib.loads(example) for example in examples)
+    assert topology.from_table(short).server("web") is not None
+    missing = [{"name": "web"}, {"name": "app1"}, {"name": "app2"}]  # the example shows one server of four
+    whole["servers"] += missing
+    assert set(whole) == set(topology.Topology.model_fields)
+    assert topology.from_table(whole).places == {"tomcat.slice": "app"}
+
+
+def test_every_cause_has_its_words_and_stands_in_the_reference() -> None:
+    text = (ROOT / "docs/reference/diagnosis-json.md").read_text()
+    causes = {sys.modules[detect.__module__].CAUSE for detect in DETECTORS}  # type: ignore[attr-defined]
+    assert len(causes) == len(DETECTORS)
+    assert [name for name in sorted(causes) if f"`{name}`" not in text] == []
+    assert causes == set(PLAIN), "diagnosis/answer.py: PLAIN says every cause in words"
