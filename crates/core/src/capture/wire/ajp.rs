@@ -30,7 +30,10 @@ const PING: u8 = 8;
 const CPONG: u8 = 9;
 const CPING: u8 = 10;
 
-/// What an END_RESPONSE takes on the wire; no other packet of a server is as long.
+/// Each packet of a server but these is longer: they are known by the length of their payload where nothing else of them
+/// was captured.
+const LENGTHS: [(u64, u8); 3] = [(1, CPONG), (2, END_RESPONSE), (3, GET_BODY_CHUNK)];
+/// What an END_RESPONSE takes on the wire.
 const END_RESPONSE_LEN: u64 = 6;
 
 pub struct Ajp {
@@ -233,7 +236,11 @@ impl Ajp {
     }
 
     fn server_packet(&mut self, packet: &Packet<'_>, time: i64, out: &mut dyn Exchanges) {
-        let code = packet.prefix.first().copied();
+        let by_length = || LENGTHS.iter().find(|known| known.0 == packet.len);
+        let code = match packet.prefix.first() {
+            Some(&code) => Some(code),
+            None => by_length().map(|known| known.1),
+        };
         self.server_part = match code {
             Some(CPONG | GET_BODY_CHUNK) => Part::Control,
             Some(END_RESPONSE) => Part::Last,
@@ -249,12 +256,14 @@ impl Ajp {
             self.server_part = Part::Control;
             return out.unreadable("an unknown AJP packet", packet.early + packet.now);
         }
-        if let ([SEND_HEADERS, high, low, ..], false) = (packet.prefix, self.waiting.is_empty()) {
-            let status = u16::from_be_bytes([*high, *low]);
-            self.outcome = Some(if status < 400 {
-                Outcome::Ok
-            } else {
-                Outcome::Http(status)
+        if code == Some(SEND_HEADERS) && !self.waiting.is_empty() {
+            self.outcome = Some(match packet.prefix {
+                [_, high, low, ..] => match u16::from_be_bytes([*high, *low]) {
+                    status @ 400.. => Outcome::Http(status),
+                    _ => Outcome::Ok,
+                },
+                // The status was cut off.
+                _ => Outcome::Ok,
             });
         }
         if packet.early > 0 {

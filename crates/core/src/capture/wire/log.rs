@@ -214,6 +214,26 @@ pub fn play_cut<T: AsRef<[u8]>>(
     log
 }
 
+/// What a snap length of 96 bytes leaves of a segment behind Ethernet, a VLAN tag, IPv6 and TCP with timestamps.
+const SNAP_MIN: usize = 96 - 14 - 4 - 40 - 32;
+
+/// Plays a conversation at every snap length: its exchanges must be as those of the uncut one in time and size, and the
+/// outcome of each must be told.
+pub fn cut_everywhere<P: Protocol + Default, T: AsRef<[u8]>>(script: &[(Side, T)]) {
+    let shape = |log: &Log| {
+        let shape = |s: &Seen| (s.bytes_in, s.bytes_out, s.begun, s.last);
+        log.seen.iter().map(shape).collect::<Vec<_>>()
+    };
+    let whole = shape(&play(&mut P::default(), script));
+    let longest = script.iter().map(|(_, bytes)| bytes.as_ref().len()).max();
+    for snap in SNAP_MIN..longest.unwrap_or(0) {
+        let cut = play_cut(&mut P::default(), script, snap);
+        assert_eq!(shape(&cut), whole, "snap length {snap}: {:?}", cut.lines());
+        let told = cut.seen.iter().all(|s| !s.end.is_empty());
+        assert!(told, "snap length {snap}: {:?}", cut.lines());
+    }
+}
+
 /// Plays the same bytes in other pieces: `cuts` is drawn from in a circle, each piece has at most so many bytes.
 pub fn play_split<T: AsRef<[u8]>>(
     reader: &mut dyn Protocol,

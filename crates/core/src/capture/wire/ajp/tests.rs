@@ -2,7 +2,7 @@
 
 use super::Ajp;
 use crate::capture::wire::log::{
-    any_events, damaged, play, play_cut, play_split, throw, whole, Log, C, S,
+    any_events, cut_everywhere, damaged, play, play_cut, play_split, throw, whole, Log, C, S,
 };
 use crate::capture::wire::{path_key, Protocol, Side};
 use proptest::prelude::*;
@@ -156,6 +156,24 @@ fn after_a_hole_reading_goes_on_at_the_next_packet() {
         &mut log,
     );
     assert_eq!(log.names()[..2], ["GET /1 ~ok", "GET /2 ok"]);
+}
+
+#[test]
+fn an_outcome_is_told_wherever_the_snap_length_cuts() {
+    for status in [200, 503] {
+        for replies in [
+            vec![headers(status), END.to_vec()],
+            vec![headers(status), chunk(20), END.to_vec()],
+            vec![headers(status), chunk(20), chunk(0), END.to_vec()],
+        ] {
+            let ask = (C, forward(2, "/a", Some("b=c"), "0"));
+            let apart: Vec<_> = replies.iter().map(|reply| (S, reply.clone())).collect();
+            let script = [vec![ask.clone()], apart].concat();
+            cut_everywhere::<Ajp, _>(&[script.clone(), script].concat());
+            let script = [ask, (S, replies.concat())];
+            cut_everywhere::<Ajp, _>(&[script.clone(), script].concat());
+        }
+    }
 }
 
 fn conversation() -> impl Strategy<Value = Vec<(Side, Vec<u8>)>> {

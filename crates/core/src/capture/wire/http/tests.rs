@@ -2,7 +2,7 @@
 
 use super::Http;
 use crate::capture::wire::log::{
-    any_events, damaged, play, play_cut, play_split, throw, whole, Log, C, S,
+    any_events, cut_everywhere, damaged, play, play_cut, play_split, throw, whole, Log, C, S,
 };
 use crate::capture::wire::{path_key, Chunk, Protocol, Side};
 use proptest::prelude::*;
@@ -355,6 +355,27 @@ fn one_direction_alone_is_bounded() {
         (log.seen.len(), log.notes),
         (4096, vec!["opaque: requests without responses".to_string()])
     );
+}
+
+#[test]
+fn an_outcome_is_told_wherever_the_snap_length_cuts() {
+    let asks = [
+        "GET / HTTP/1.1\r\nHost: h\r\n\r\n",
+        "POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello",
+        "PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    ];
+    let answers = [
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+        "HTTP/1.1 503 Oh\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nT: u\r\n\r\n",
+        "HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\n\r\n",
+        "HTTP/1.0 404 No\r\n\r\nhello",
+    ];
+    for ask in asks {
+        for answer in answers {
+            let script = [(C, ask), (S, answer)];
+            cut_everywhere::<Http, _>(&[script, script].concat());
+        }
+    }
 }
 
 fn conversation() -> impl Strategy<Value = Vec<(Side, Vec<u8>)>> {

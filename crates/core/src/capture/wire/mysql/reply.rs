@@ -51,6 +51,8 @@ pub enum Reply {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     More,
+    /// This may be the last packet: what would tell was cut off.
+    Unsure,
     /// A statement got its id; `whole`: nothing else follows.
     Prepared {
         id: u32,
@@ -88,11 +90,12 @@ impl Reply {
                 Verdict::More
             }
             Reply::AfterColumns if is_eof(packet) => {
-                if status(packet) & CURSOR_EXISTS != 0 {
-                    return Verdict::Whole(Outcome::Ok);
-                }
                 *self = Reply::Rows;
-                Verdict::More
+                match status(packet) {
+                    Some(status) if status & CURSOR_EXISTS != 0 => Verdict::Whole(Outcome::Ok),
+                    Some(_) => Verdict::More,
+                    None => Verdict::Unsure,
+                }
             }
             Reply::AfterColumns | Reply::Rows => self.row(packet),
             Reply::Definitions(left) => self.definition(packet, left, flags),
@@ -119,7 +122,8 @@ impl Reply {
         match (expects, first) {
             (_, Some(ERR)) => Verdict::Whole(error(packet.prefix)),
             (Expects::Login, Some(OK)) => Verdict::Whole(Outcome::Ok),
-            (Expects::Login, _) => Verdict::More,
+            (Expects::Login, Some(_)) => Verdict::More,
+            (Expects::Login, None) => Verdict::Unsure,
             (Expects::Prepared, Some(OK)) => self.prepared(packet, flags),
             (Expects::Rows, _) => {
                 *self = Reply::Rows;
@@ -133,10 +137,7 @@ impl Reply {
                 Verdict::More
             }
             (Expects::Results, Some(_)) => self.columns(packet, flags),
-            (Expects::Results, None) => {
-                *self = Reply::Blind;
-                Verdict::More
-            }
+            (Expects::Results, None) => self.blind(),
             _ => Verdict::Whole(Outcome::Ok),
         }
     }
@@ -155,33 +156,45 @@ impl Reply {
         *self = match count {
             Some(count) if count <= COLUMNS_MAX && follow && count > 0 => Reply::Columns(count),
             Some(count) if count <= COLUMNS_MAX => Reply::AfterColumns,
-            _ => Reply::Blind,
+            _ => return self.blind(),
         };
         Verdict::More
     }
 
     fn row(&mut self, packet: &Packet<'_>) -> Verdict {
-        if packet.prefix.first() == Some(&EOF) && packet.len < EOF_LEN_MAX {
-            return self.end_of_result(status(packet));
+        match packet.prefix.first() {
+            Some(&EOF) if packet.len < EOF_LEN_MAX => return self.end_of_result(status(packet)),
+            Some(_) => *self = Reply::Rows,
+            None => {
+                *self = Reply::Rows;
+                return Verdict::Unsure;
+            }
         }
-        *self = Reply::Rows;
         Verdict::More
     }
 
-    fn end_of_result(&mut self, status: u16) -> Verdict {
-        if status & MORE_RESULTS == 0 {
+    fn end_of_result(&mut self, status: Option<u16>) -> Verdict {
+        if status.is_some_and(|status| status & MORE_RESULTS == 0) {
             return Verdict::Whole(Outcome::Ok);
         }
         *self = Reply::First;
-        Verdict::More
+        match status {
+            Some(_) => Verdict::More,
+            None => Verdict::Unsure,
+        }
+    }
+
+    /// What came cannot be read, nor what follows.
+    fn blind(&mut self) -> Verdict {
+        *self = Reply::Blind;
+        Verdict::Unsure
     }
 
     fn prepared(&mut self, packet: &Packet<'_>, flags: Option<u64>) -> Verdict {
         let &[_, a, b, c, d, columns_low, columns_high, params_low, params_high, ..] =
             packet.prefix
         else {
-            *self = Reply::Blind;
-            return Verdict::More;
+            return self.blind();
         };
         let number = |low, high| u32::from(u16::from_le_bytes([low, high]));
         let left = number(columns_low, columns_high) + number(params_low, params_high);
@@ -212,8 +225,9 @@ impl Reply {
     }
 }
 
+/// By its length alone where its first byte was cut off: a definition is longer.
 pub fn is_eof(packet: &Packet<'_>) -> bool {
-    packet.len == EOF_LEN && packet.prefix.first() == Some(&EOF)
+    packet.len == EOF_LEN && matches!(packet.prefix.first(), None | Some(&EOF))
 }
 
 /// Whether a reply may begin with a packet of this length and first byte: what is too short for its kind is not one.
@@ -239,8 +253,8 @@ fn error_number(payload: &[u8]) -> u16 {
     }
 }
 
-/// The status flags of an OK or EOF packet; 0 where they were cut off.
-fn status(packet: &Packet<'_>) -> u16 {
+/// The status flags of an OK or EOF packet; None where they were cut off.
+fn status(packet: &Packet<'_>) -> Option<u16> {
     let fields = match packet.prefix {
         [EOF, _, _, rest @ ..] if packet.len == EOF_LEN => Some(rest),
         [_, rest @ ..] => length(rest)
@@ -249,8 +263,8 @@ fn status(packet: &Packet<'_>) -> u16 {
         [] => None,
     };
     match fields {
-        Some([low, high, ..]) => u16::from_le_bytes([*low, *high]),
-        _ => 0,
+        Some([low, high, ..]) => Some(u16::from_le_bytes([*low, *high])),
+        _ => None,
     }
 }
 

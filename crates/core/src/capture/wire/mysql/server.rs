@@ -135,6 +135,10 @@ impl Talk {
             .advance(packet, command.expects, self.client_flags);
         let whole = match verdict {
             Verdict::More => false,
+            Verdict::Unsure => {
+                self.waiting.tell(self.outcome, out);
+                false
+            }
             Verdict::Whole(outcome) => {
                 self.outcome = outcome;
                 true

@@ -1,9 +1,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod cut;
+
 use super::MySql;
-use crate::capture::wire::log::{
-    any_events, damaged, play, play_cut, play_split, throw, whole, Log, C, S,
-};
+use crate::capture::wire::log::{any_events, damaged, play, play_split, throw, whole, Log, C, S};
 use crate::capture::wire::{Protocol, Side};
 use proptest::prelude::*;
 
@@ -435,38 +435,6 @@ fn query_attributes_are_not_part_of_the_text() {
 }
 
 #[test]
-fn a_recording_with_a_short_snap_length_that_starts_in_the_middle() {
-    // As Tailrace's own recordings: a ping, then executes of which a reply's last header is cut off.
-    let row = [b'r'; 659];
-    let reply = packets(
-        1,
-        &[
-            vec![3, 0],
-            row.to_vec(),
-            [&[0xfe][..], &ok(2)[1..]].concat(),
-        ],
-    );
-    let large = packets(1, &[vec![1], column(), row.repeat(4), ok(2)]);
-    let mut script = vec![(S, b"the end of an earlier reply".to_vec())];
-    for _ in 0..3 {
-        script.extend([
-            (C, command(0x0e, [])),
-            (S, packets(1, &[ok(2)])),
-            (C, execute(1)),
-            (S, reply.clone()),
-            (C, query("SELECT something FROM somewhere_far")),
-            (S, large[..1400].to_vec()),
-            (S, large[1400..].to_vec()),
-        ]);
-    }
-    let log = play_cut(&mut MySql::default(), &script, 30);
-    let three = ["PING ok", "EXECUTE ok", "sql SELECT something FROM som ~ok"];
-    assert_eq!(log.names()[..9], [three, three, three].concat());
-    assert_eq!(log.times(1), (3, 3, Some(4), 4));
-    assert_eq!(log.times(2), (5, 5, Some(6), 7));
-}
-
-#[test]
 fn after_a_hole_reading_goes_on_at_the_next_command() {
     let mut mysql = MySql::default();
     let mut log = Log::default();
@@ -547,13 +515,5 @@ proptest! {
         let all = play(&mut MySql::default(), &script).lines();
         prop_assert!(all.iter().all(|line| !line.contains('…') && !line.contains("unreadable")), "{all:?}");
         prop_assert_eq!(play_split(&mut MySql::default(), &script, &cuts).lines(), all);
-    }
-
-    #[test]
-    fn cut_conversations_have_the_same_exchanges(script in conversation(), snap in 28..80usize) {
-        let sizes = |log: &Log| log.seen.iter().map(|s| (s.bytes_in, s.bytes_out, s.begun, s.last)).collect::<Vec<_>>();
-        let cut = play_cut(&mut MySql::default(), &script, snap);
-        prop_assert_eq!(sizes(&cut), sizes(&play(&mut MySql::default(), &script)));
-        prop_assert!(cut.seen.iter().all(|s| !s.end.is_empty()));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Postgres;
 use crate::capture::wire::log::{
-    any_events, damaged, play, play_cut, play_split, throw, whole, Log, C, S,
+    any_events, cut_everywhere, damaged, play, play_cut, play_split, throw, whole, Log, C, S,
 };
 use crate::capture::wire::{Protocol, Side};
 use proptest::prelude::*;
@@ -334,6 +334,24 @@ fn after_a_hole_reading_goes_on() {
     postgres.data(C, whole(5, &query("SELECT 2")), &mut log);
     postgres.data(S, whole(6, &answer), &mut log);
     assert_eq!(log.names()[..2], ["sql SELECT 1 ok", "sql SELECT 2 ok"]);
+}
+
+#[test]
+fn an_outcome_is_told_wherever_the_snap_length_cuts() {
+    let batch = [parse("", "SELECT $1"), bind(""), execute(), sync()].concat();
+    let replies = [
+        [rows(3, 20), ready()].concat(),
+        [error("42P01"), ready()].concat(),
+        [message(b'C', b"SET\0"), ready()].concat(),
+        [message(b'N', b"SNOTICE\0\0"), rows(1, 3), ready()].concat(),
+    ];
+    for reply in replies {
+        for ask in [query("SELECT 1"), batch.clone()] {
+            let script = vec![(C, ask), (S, reply.clone())];
+            cut_everywhere::<Postgres, _>(&[login(), script.clone()].concat());
+            cut_everywhere::<Postgres, _>(&[script.clone(), script].concat());
+        }
+    }
 }
 
 fn conversation() -> impl Strategy<Value = Vec<(Side, Vec<u8>)>> {

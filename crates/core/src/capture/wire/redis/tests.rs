@@ -2,7 +2,7 @@
 
 use super::Redis;
 use crate::capture::wire::log::{
-    any_events, damaged, play, play_cut, play_split, throw, whole, Log, C, S,
+    any_events, cut_everywhere, damaged, play, play_cut, play_split, throw, whole, Log, C, S,
 };
 use crate::capture::wire::{Protocol, Side};
 use proptest::prelude::*;
@@ -158,6 +158,22 @@ fn a_recording_may_start_in_the_middle_and_have_holes() {
     redis.data(S, whole(7, b"\r\n"), &mut log);
     redis.data(C, whole(8, b"*1\r\n$4\r\nQUIT\r\n"), &mut log);
     assert_eq!(log.names()[..3], ["PING ok", "GET ok", "QUIT …"]);
+}
+
+#[test]
+fn an_outcome_is_told_wherever_the_snap_length_cuts() {
+    for reply in [
+        "+OK\r\n",
+        "-MOVED 1 2\r\n",
+        "$12\r\nhello, world\r\n",
+        "*3\r\n*1\r\n:1\r\n$5\r\nhello\r\n*-1\r\n",
+        "%1\r\n+a\r\n~2\r\n,1\r\n_\r\n",
+        "!9\r\nERR large\r\n",
+        "|1\r\n+ttl\r\n:9\r\n:1\r\n",
+    ] {
+        let script = [(C, command(&["GET", "k"])), (S, reply.to_string())];
+        cut_everywhere::<Redis, _>(&[script.clone(), script].concat());
+    }
 }
 
 fn conversation() -> impl Strategy<Value = Vec<(Side, Vec<u8>)>> {
