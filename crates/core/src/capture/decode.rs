@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `servers` | object, name → `"ip:port"` (or a list of them): who is a server and what it is called; wins over all evidence |
 //! | `protocols` | object, port → `"http"`, `"ajp"`, `"mysql"`, `"postgres"`, `"redis"`, `"opaque"`: what servers on that port speak |
-//! | `interactions` | rules that name interactions: list of `{"match": expression, "name": text}`, or an object expression → name; see [`super::names`] |
+//! | `interactions` | rules that name interactions: list of `{"match": expression, "name": text}`, tried in this order; see [`super::names`] |
 //! | `clock_offsets` | list in the order of the captures, ns to add to each one's clock; null: find it out |
 //! | `hosts`, `ports` | lists; only connections with one of these addresses and one of these ports are read (empty: all) |
 //!
@@ -51,7 +51,7 @@ use crate::record::VisitSink;
 pub struct Options {
     pub servers: BTreeMap<String, Addresses>,
     pub protocols: BTreeMap<u16, String>,
-    pub interactions: Interactions,
+    pub interactions: Vec<Rule>,
     pub clock_offsets: Vec<Option<i64>>,
     pub hosts: Vec<IpAddr>,
     pub ports: Vec<u16>,
@@ -62,21 +62,6 @@ pub struct Options {
 pub enum Addresses {
     One(String),
     Many(Vec<String>),
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
-pub enum Interactions {
-    /// In this order.
-    Listed(Vec<Rule>),
-    /// Expression → name, in the order of the alphabet.
-    Mapped(BTreeMap<String, String>),
-}
-
-impl Default for Interactions {
-    fn default() -> Self {
-        Interactions::Listed(Vec::new())
-    }
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -143,7 +128,8 @@ fn follow(
     visits: &mut impl VisitSink,
     events: &mut EventWriter,
 ) -> Result<(Flow, SourceReport)> {
-    let mut flow = Flow::new(Ledger::new(servers(options)?, namer(options)?));
+    let namer = Namer::new(&options.interactions)?;
+    let mut flow = Flow::new(Ledger::new(servers(options)?, namer));
     let source = SourceOptions {
         offsets: options.clock_offsets.clone(),
     };
@@ -202,19 +188,6 @@ impl Wanted<'_> {
         let Options { hosts, ports, .. } = self.options;
         (hosts.is_empty() || ends.iter().any(|end| hosts.contains(&end.ip)))
             && (ports.is_empty() || ends.iter().any(|end| ports.contains(&end.port)))
-    }
-}
-
-fn namer(options: &Options) -> Result<Namer> {
-    match &options.interactions {
-        Interactions::Listed(rules) => Namer::new(rules),
-        Interactions::Mapped(map) => {
-            let rule = |(matches, name): (&String, &String)| Rule {
-                matches: matches.clone(),
-                name: name.clone(),
-            };
-            Namer::new(&map.iter().map(rule).collect::<Vec<_>>())
-        }
     }
 }
 
