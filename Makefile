@@ -8,7 +8,7 @@ PYTHON := .venv/bin/python
 TAILRACE := .venv/bin/tailrace
 export UV_LINK_MODE ?= copy
 
-.PHONY: help setup demo test check bench golden docs
+.PHONY: help setup demo test explore check bench golden docs
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,11 +22,18 @@ demo: setup  ## explain the bundled recording and write demo-report.html
 	  --report demo-report.html
 	@echo "The report is in $(CURDIR)/demo-report.html"
 
-test: setup  ## run all tests, Rust and Python
+test: setup  ## run all tests, Rust and Python; property tests draw the same cases in every run
 	@tools/setup --tests
 	@echo "cargo test"
-	@cargo test --quiet --locked --workspace
+	@PROPTEST_RNG_SEED=1 cargo test --quiet --locked --workspace
 	@$(PYTHON) -m pytest
+
+SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+explore: SEED := $(SEED)
+explore: setup  ## run the property tests with ten times as many cases, drawn anew
+	@echo "make explore SEED=$(SEED) draws these cases again"
+	@PROPTEST_RNG_SEED=$(SEED) PROPTEST_CASES=2560 cargo test --quiet --locked --workspace
+	@$(PYTHON) -m pytest -m hypothesis --hypothesis-profile=explore --hypothesis-seed=$(SEED)
 
 check: setup  ## formatting, lints, types and the rules of the house
 	@$(PYTHON) -m ruff check python tests benches

@@ -8,6 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# The same examples in every run, however slow the machine; `make explore` draws others.
+settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.register_profile("explore", max_examples=10 * settings.default.max_examples, deadline=None)
+settings.load_profile("fixed")
 
 
 @pytest.fixture

@@ -295,4 +295,7 @@ def test_the_readmes_commands_exist() -> None:
 
 def test_ci_runs_what_the_readme_says() -> None:
     assert "make test" in (ROOT / ".ci" / "run").read_text()
+    assert re.search(r"^\t@PROPTEST_RNG_SEED=\d+ cargo test", (ROOT / "Makefile").read_text(), re.MULTILINE), (
+        "make test must draw the same cases in every run"
+    )
     assert (ROOT / ".ci" / "run").stat().st_mode & 0o111, ".ci/run must be executable"

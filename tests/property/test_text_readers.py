@@ -54,7 +54,7 @@ SHARDS = [
     ),
     *(b"9" * 40, b";", b"\t"),
 ]
-SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(suppress_health_check=list(HealthCheck))
 
 
 def mutated(draw: st.DrawFn) -> bytes:
@@ -117,7 +117,7 @@ def test_broken_compression_gives_what_came_before_or_a_sentence(data: bytes, cu
         try_reading(reader, broken)
 
 
-@settings(SETTINGS, max_examples=20)
+@SETTINGS
 @given(data=st.one_of(damaged, rubble))
 def test_reading_a_file_of_any_kind_gives_a_whole_run_or_nothing(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import T0, requests, run, visits
@@ -103,7 +103,6 @@ def test_duckdb_computes_the_same(tmp_path: Path) -> None:
     assert mine.equals(oracle.with_columns(names).sort(keys))
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(-30, 60), st.integers(0, 25), st.sampled_from(["a", "b"])), min_size=1, max_size=40),
     st.integers(1, 9),

@@ -485,7 +485,6 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(400))]
 
         /// Whatever happened to a file: it is read to its end, nothing is invented, and all bytes are accounted for.
         #[test]

@@ -130,7 +130,6 @@ fn text(batch: &RecordBatch, column: &str, row: usize) -> Option<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
     fn any_order_in_gives_the_same_sorted_bytes(

@@ -325,7 +325,6 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
     fn equals_a_sweep_over_single_events(rows in rows(), window_ms in 1i64..15, by_interaction: bool) {

@@ -106,7 +106,6 @@ fn visits(packets: &[Tcp]) -> Vec<(String, Visit)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
     #[test]
     fn every_exchange_is_one_visit(scripts in prop::collection::vec(script(), 1..4)) {
