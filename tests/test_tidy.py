@@ -41,9 +41,11 @@ AGAINST_THE_GRAIN = {("python/tailrace/diagnosis/finding.py", "report")}
 # What a module of the core may use of the others (lib.rs draws the picture).
 CORE_MAY_USE = {
     "error": set[str](),
+    "rng": set[str](),
     "record": {"error"},
     "callgraph": {"error", "record"},
     "window": {"error", "record"},
+    "sim": {"error", "record", "rng"},
     "capture": {"error", "record", "callgraph"},
 }
 

@@ -49,3 +49,11 @@ def reduce(
 
 def _decode_visits(visits: list[str], threads: int) -> int:
     """Decode what `reduce` reads and do nothing with it; returns the rows. The bound of benches/reduce."""
+
+def simulate(plan: str, out: str | None = None, progress: Callable[[int, int], None] | None = None) -> str:
+    """Simulate a plan (JSON; crates/core/src/sim/plan.rs) into `out`/{visits,requests,samples,events}.parquet, or into
+    nothing; returns a JSON report (crates/core/src/sim/tables.rs).
+
+    `progress(simulated_ns, duration_ns)` is called now and then with the interpreter lock held; an exception it raises
+    stops the run. ValueError: the plan cannot be run. OSError: the tables could not be written.
+    """

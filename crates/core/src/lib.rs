@@ -5,10 +5,14 @@
 //! capture    packets → segments → connections → exchanges → visits
 //! callgraph  visits → visits that know their parent and their request
 //! window     visits → integer sums per (server, window), and what follows from them
+//! rng        random numbers that depend on who draws, not on the order of events
+//! sim        a plan → the visits, samples and events of a system that was never built
 //! ```
 
 pub mod callgraph;
 pub mod capture;
 pub mod error;
 pub mod record;
+pub mod rng;
+pub mod sim;
 pub mod window;

@@ -40,7 +40,7 @@ pub fn decode(
     serde_json::to_string(&report).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-fn raised(error: Error) -> PyErr {
+pub(crate) fn raised(error: Error) -> PyErr {
     match error {
         Error::Io { path, source } => {
             let said = source.to_string();

@@ -3,6 +3,7 @@ use pyo3::prelude::*;
 
 mod decode;
 mod reduce;
+mod simulate;
 mod write_table;
 
 #[pymodule]
@@ -11,6 +12,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(decode::decode, m)?)?;
     m.add_function(wrap_pyfunction!(reduce::reduce, m)?)?;
     m.add_function(wrap_pyfunction!(reduce::_decode_visits, m)?)?;
+    m.add_function(wrap_pyfunction!(simulate::simulate, m)?)?;
     m.add_function(wrap_pyfunction!(write_table::write_table, m)?)?;
     Ok(())
 }

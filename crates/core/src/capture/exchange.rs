@@ -141,6 +141,7 @@ impl Scribe<'_> {
             sent: opening.map_or(exchange.begin, |o| o.sent),
             connected: opening.map_or(NO_TIME, |o| o.connected),
             arrival,
+            start: crate::record::NO_TIME,
             first_byte: exchange.first_byte,
             departure: departure.max(exchange.begin).max(arrival),
             drops: opening.map_or(0, |o| o.drops),

@@ -43,6 +43,8 @@ pub struct Visit {
     pub connected: i64,
     /// The SYN that was accepted, or the first byte on a kept connection.
     pub arrival: i64,
+    /// When a worker took it; not on the wire.
+    pub start: i64,
     /// First byte of the response.
     pub first_byte: i64,
     /// Last byte of the response; of a failed attempt, when it was given up.

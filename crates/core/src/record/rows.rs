@@ -5,8 +5,8 @@ use super::writer::Row;
 use super::{schema, Names, Visit, CALLER_IS_SERVER, NO_ID, NO_NAME, NO_TIME};
 use arrow_array::types::Int32Type;
 use arrow_array::{
-    ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray, UInt32Array,
-    UInt64Array, UInt8Array,
+    ArrayRef, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
+    UInt32Array, UInt64Array, UInt8Array,
 };
 use arrow_schema::{ArrowError, SchemaRef};
 use std::sync::Arc;
@@ -61,6 +61,24 @@ pub struct Event {
 /// An event and its place in the stream: events that begin together stay in the order they came.
 pub struct NumberedEvent {
     pub event: Event,
+    pub number: u64,
+}
+
+/// A metric of one place in one sampling interval.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// The end of the interval.
+    pub time: i64,
+    pub interval: i64,
+    /// Index into [`Names::servers`].
+    pub place: u32,
+    pub metric: &'static str,
+    pub value: f64,
+}
+
+/// A sample and its place in the stream.
+pub struct NumberedSample {
+    pub sample: Sample,
     pub number: u64,
 }
 
@@ -144,8 +162,7 @@ impl Row for Visit {
             callers(names, rows.iter().map(|v| v.caller))?,
             moments(rows.iter().map(|v| v.sent)),
             moments(rows.iter().map(|v| v.arrival)),
-            // When a worker took it is not on the wire.
-            Arc::new(Int64Array::new_null(rows.len())),
+            moments(rows.iter().map(|v| v.start)),
             moments(rows.iter().map(|v| v.first_byte)),
             moments(rows.iter().map(|v| v.departure)),
             small(rows.iter().map(|v| v.drops)),
@@ -217,6 +234,35 @@ impl Row for NumberedEvent {
                     .map(|r| r.event.detail.as_deref())
                     .collect::<StringArray>(),
             ),
+        ];
+        RecordBatch::try_new(Self::schema(), columns)
+    }
+}
+
+impl Row for NumberedSample {
+    const KEY: SortKey = SortKey {
+        time: "time",
+        id: None,
+    };
+
+    fn schema() -> SchemaRef {
+        schema::samples()
+    }
+
+    fn key(&self) -> (i64, u64) {
+        (self.sample.time, self.number)
+    }
+
+    fn batch(rows: &[Self], names: &Names) -> Batch {
+        let metrics: DictionaryArray<Int32Type> = rows.iter().map(|r| r.sample.metric).collect();
+        let columns: Vec<ArrayRef> = vec![
+            moments(rows.iter().map(|r| r.sample.time)),
+            moments(rows.iter().map(|r| r.sample.interval)),
+            named(&names.servers, rows.iter().map(|r| r.sample.place))?,
+            Arc::new(metrics),
+            Arc::new(Float64Array::from_iter_values(
+                rows.iter().map(|r| r.sample.value),
+            )),
         ];
         RecordBatch::try_new(Self::schema(), columns)
     }

@@ -73,6 +73,7 @@ fn visit(id: u64, departure: i64) -> Visit {
         sent: departure - 5,
         connected: NO_TIME,
         arrival: departure - 4,
+        start: crate::record::NO_TIME,
         first_byte: departure - 1,
         departure,
         drops: 1,
@@ -197,6 +198,7 @@ fn rows_carry_names_and_nulls() {
     let failed = Visit {
         served: false,
         arrival: NO_TIME,
+        start: crate::record::NO_TIME,
         first_byte: NO_TIME,
         ..visit(3, 30)
     };

@@ -176,6 +176,7 @@ impl Connection {
             sent: attempt.first_syn,
             connected: NO_TIME,
             arrival: attempt.last_syn(),
+            start: crate::record::NO_TIME,
             first_byte: NO_TIME,
             departure: departure.max(attempt.last_syn()),
             drops: attempt.drops,

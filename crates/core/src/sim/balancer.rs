@@ -1,0 +1,264 @@
+//! Load balancing: which candidate the next call goes to.
+//!
+//! mod_jk has two levels (`balancers` II-A; tomcat-connectors 1.2.32, `get_most_suitable_worker`): a policy keeps an
+//! `lb_value` for each candidate and the lowest one is taken, ties by turns; the state of a candidate (available, busy)
+//! says whether it is asked at all. A busy candidate is available again when one of its answers comes.
+
+use super::plan::Policy;
+use crate::rng::Stream;
+
+/// mod_jk's `worker.maintain`: values that only grow are halved every 60 s.
+const MAINTAIN: i64 = 60_000_000_000;
+
+pub struct Balancer {
+    policy: Policy,
+    candidates: Vec<Candidate>,
+    turn: usize,
+    maintained: i64,
+    looked: i64,
+}
+
+#[derive(Clone, Default)]
+struct Candidate {
+    /// mod_jk's `lb_value`.
+    value: f64,
+    busy: bool,
+    out: u32,
+    /// Peak EWMA of the response time, ns, and when it was last brought up.
+    response: f64,
+    since: i64,
+    /// Requests inside the server at the last look.
+    seen: u32,
+}
+
+impl Balancer {
+    pub fn new(policy: &Policy, candidates: usize) -> Self {
+        Balancer {
+            policy: policy.clone(),
+            candidates: vec![Candidate::default(); candidates],
+            turn: 0,
+            maintained: 0,
+            looked: i64::MIN,
+        }
+    }
+
+    /// What the policy knows of a candidate.
+    pub fn value(&self, candidate: usize) -> f64 {
+        match self.policy {
+            Policy::TotalRequest
+            | Policy::TotalTraffic
+            | Policy::CurrentLoad
+            | Policy::Sessions => self.candidates[candidate].value,
+            Policy::PeakEwma { .. } => self.candidates[candidate].response,
+            Policy::ShortestQueue { .. } => f64::from(self.candidates[candidate].seen),
+            _ => f64::from(self.candidates[candidate].out),
+        }
+    }
+
+    /// A candidate that is not in `tried`; busy ones only where all are. `inside`: requests in a candidate now.
+    pub fn choose(
+        &mut self,
+        now: i64,
+        tried: u32,
+        stream: &mut Stream,
+        inside: impl Fn(usize) -> u32,
+    ) -> Option<u32> {
+        self.prepare(now, inside);
+        let may =
+            |b: &Self, i: usize, busy: bool| tried & 1 << i == 0 && b.candidates[i].busy == busy;
+        let n = self.candidates.len();
+        let busy = !(0..n).any(|i| may(self, i, false));
+        let eligible = (0..n).filter(|&i| may(self, i, busy)).count();
+        if eligible == 0 {
+            return None;
+        }
+        let nth = |b: &Self, k: usize| (0..n).filter(|&i| may(b, i, busy)).nth(k);
+        let chosen = match self.policy {
+            Policy::Random => nth(self, stream.below(eligible as u32) as usize),
+            Policy::PowerOfTwo => {
+                let a = stream.below(eligible as u32) as usize;
+                let b = if eligible > 1 {
+                    (a + 1 + stream.below(eligible as u32 - 1) as usize) % eligible
+                } else {
+                    a
+                };
+                let (a, b) = (nth(self, a), nth(self, b));
+                let out = |i: &Option<usize>| i.map_or(u32::MAX, |i| self.candidates[i].out);
+                if out(&b) < out(&a) {
+                    b
+                } else {
+                    a
+                }
+            }
+            _ => self.lowest(now, |b, i| may(b, i, busy)),
+        };
+        self.turn = (self.turn + 1) % n;
+        chosen.map(|i| i as u32)
+    }
+
+    /// The lowest rank, ties by turns.
+    fn lowest(&self, now: i64, may: impl Fn(&Self, usize) -> bool) -> Option<usize> {
+        let n = self.candidates.len();
+        let turns = (0..n)
+            .map(|k| (self.turn + k) % n)
+            .filter(|&i| may(self, i));
+        let mut best: Option<(f64, usize)> = None;
+        for i in turns {
+            let rank = self.rank(now, i);
+            if best.is_none_or(|(least, _)| rank < least) {
+                best = Some((rank, i));
+            }
+        }
+        best.map(|(_, i)| i)
+    }
+
+    fn rank(&self, now: i64, i: usize) -> f64 {
+        let c = &self.candidates[i];
+        match self.policy {
+            Policy::TotalRequest
+            | Policy::TotalTraffic
+            | Policy::CurrentLoad
+            | Policy::Sessions => c.value,
+            Policy::LeastConnections => f64::from(c.out),
+            Policy::PeakEwma { decay } => {
+                let age = (now - c.since) as f64 / decay as f64;
+                c.response * libm::exp(-age) * f64::from(c.out + 1)
+            }
+            Policy::ShortestQueue { .. } => f64::from(c.seen),
+            Policy::RoundRobin | Policy::Random | Policy::PowerOfTwo => 0.0,
+        }
+    }
+
+    fn prepare(&mut self, now: i64, inside: impl Fn(usize) -> u32) {
+        match self.policy {
+            Policy::TotalRequest | Policy::TotalTraffic | Policy::Sessions
+                if now - self.maintained >= MAINTAIN =>
+            {
+                self.maintained = now;
+                for c in &mut self.candidates {
+                    c.value /= 2.0;
+                }
+            }
+            Policy::ShortestQueue { every }
+                if self.looked == i64::MIN || now - self.looked >= every =>
+            {
+                self.looked = now;
+                for (i, c) in self.candidates.iter_mut().enumerate() {
+                    c.seen = inside(i);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub fn set_busy(&mut self, candidate: usize) {
+        self.candidates[candidate].busy = true;
+    }
+
+    /// A call goes out: mod_jk has obtained an endpoint.
+    pub fn sent(&mut self, candidate: usize) {
+        let c = &mut self.candidates[candidate];
+        c.out += 1;
+        if matches!(
+            self.policy,
+            Policy::TotalRequest | Policy::CurrentLoad | Policy::Sessions
+        ) {
+            c.value += 1.0;
+        }
+    }
+
+    /// Its answer came after `took` ns.
+    pub fn got(&mut self, now: i64, candidate: usize, bytes: u64, took: i64) {
+        let c = &mut self.candidates[candidate];
+        c.out = c.out.saturating_sub(1);
+        c.busy = false;
+        match self.policy {
+            Policy::TotalTraffic => c.value += bytes as f64,
+            Policy::CurrentLoad => c.value = (c.value - 1.0).max(0.0),
+            Policy::PeakEwma { decay } => {
+                let weight = libm::exp(-((now - c.since) as f64) / decay as f64);
+                let took = took as f64;
+                c.response = took.max(c.response * weight + took * (1.0 - weight));
+                c.since = now;
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Purpose;
+
+    fn stream() -> Stream {
+        Stream::of(1, 0, 0, Purpose::Balance)
+    }
+
+    fn choose(b: &mut Balancer, tried: u32) -> Option<u32> {
+        b.choose(0, tried, &mut stream(), |_| 0)
+    }
+
+    #[test]
+    fn total_request_goes_where_fewest_went_even_if_they_never_came_back() {
+        let mut b = Balancer::new(&Policy::TotalRequest, 2);
+        for _ in 0..10 {
+            b.sent(0);
+            b.got(0, 0, 1, 1);
+        }
+        // Candidate 1 is stalled: it has the lowest value and answers nothing.
+        for _ in 0..5 {
+            assert_eq!(choose(&mut b, 0), Some(1));
+            b.sent(1);
+        }
+    }
+
+    #[test]
+    fn current_load_avoids_the_candidate_that_does_not_answer() {
+        let mut b = Balancer::new(&Policy::CurrentLoad, 2);
+        b.sent(1);
+        for _ in 0..5 {
+            assert_eq!(choose(&mut b, 0), Some(0));
+            b.sent(0);
+            b.got(0, 0, 1, 1);
+        }
+    }
+
+    #[test]
+    fn total_traffic_counts_bytes_when_the_answer_comes() {
+        let mut b = Balancer::new(&Policy::TotalTraffic, 2);
+        b.sent(0);
+        b.sent(1);
+        b.got(0, 0, 10_000, 1);
+        b.got(0, 1, 500, 1);
+        assert_eq!(choose(&mut b, 0), Some(1));
+    }
+
+    #[test]
+    fn busy_candidates_are_asked_last_and_not_twice() {
+        let mut b = Balancer::new(&Policy::TotalRequest, 3);
+        b.set_busy(0);
+        b.set_busy(1);
+        assert_eq!(choose(&mut b, 0), Some(2));
+        assert!(choose(&mut b, 0b100).is_some_and(|i| i < 2));
+        assert_eq!(choose(&mut b, 0b111), None);
+        b.got(0, 0, 1, 1);
+        assert_eq!(choose(&mut b, 0b100), Some(0));
+    }
+
+    #[test]
+    fn equal_values_take_turns() {
+        let mut b = Balancer::new(&Policy::RoundRobin, 3);
+        let seen: Vec<_> = (0..6).filter_map(|_| choose(&mut b, 0)).collect();
+        assert_eq!(seen, [0, 1, 2, 0, 1, 2]);
+    }
+
+    #[test]
+    fn stale_queue_lengths_are_looked_at_again_only_after_a_while() {
+        let mut b = Balancer::new(&Policy::ShortestQueue { every: 100 }, 2);
+        let mut at = |now, queues: [u32; 2]| b.choose(now, 0, &mut stream(), |i| queues[i]);
+        assert_eq!(at(0, [5, 1]), Some(1));
+        assert_eq!(at(99, [0, 9]), Some(1));
+        assert_eq!(at(100, [0, 9]), Some(0));
+    }
+}

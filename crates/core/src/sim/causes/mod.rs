@@ -1,0 +1,182 @@
+//! What makes a server stall: by itself (collections, clock rates, disks, quotas, further processes), or injected.
+//!
+//! A cause acts on the CPUs and on nothing else; what queues because of it, queues by itself.
+
+mod collection;
+mod disk;
+mod frequency;
+mod injected;
+mod process;
+
+use super::cpu::Cpus;
+use super::plan::Plan;
+use super::queue::Kind;
+use super::tables::Sink;
+use super::Sim;
+
+/// Jobs from this number on are the system's own, not a request's.
+pub const SYSTEM_JOBS: u32 = 1 << 30;
+/// Among them: a server's collection, the start of its next process, a neighbour's threads, the sampler.
+const COLLECTION: u32 = SYSTEM_JOBS;
+const PROCESS: u32 = SYSTEM_JOBS + (1 << 20);
+const BURN: u32 = SYSTEM_JOBS + (2 << 20);
+const SAMPLER: u32 = SYSTEM_JOBS + (3 << 20);
+
+/// What a timer is for.
+#[derive(Clone, Copy, Debug)]
+enum Timer {
+    Sample,
+    Quota(u32),
+    Governor(u32),
+    Writeback(u32),
+    Flush(u32),
+    DiskIdle(u32),
+    StallBegins(u32),
+    StallEnds(u32),
+    MaySpawn(u32),
+}
+
+pub struct Causes {
+    timers: Vec<Timer>,
+    heaps: Vec<Option<collection::Heap>>,
+    governors: Vec<Option<frequency::State>>,
+    disks: Vec<disk::State>,
+    first_spawn: u32,
+    first_idle: u32,
+}
+
+impl Causes {
+    pub fn new(plan: &Plan, cpus: &mut Cpus) -> Self {
+        let mut timers = vec![Timer::Sample];
+        let number = |n: usize| n as u32;
+        let first_spawn = number(timers.len());
+        timers.extend((0..plan.servers.len()).map(|i| Timer::MaySpawn(number(i))));
+        let first_idle = number(timers.len());
+        timers.extend((0..plan.nodes.len()).map(|i| Timer::DiskIdle(number(i))));
+        Causes {
+            timers,
+            heaps: plan
+                .servers
+                .iter()
+                .map(|s| collection::Heap::new(plan, s, cpus))
+                .collect(),
+            governors: plan.nodes.iter().map(frequency::State::new).collect(),
+            disks: plan.nodes.iter().map(|_| disk::State::default()).collect(),
+            first_spawn,
+            first_idle,
+        }
+    }
+}
+
+impl<S: Sink> Sim<'_, S> {
+    pub(super) fn start_causes(&mut self) {
+        let plan = self.plan;
+        if plan.sample > 0 {
+            self.queue.push(plan.sample, Kind::Timer, 0);
+        }
+        for (i, group) in plan.groups.iter().enumerate() {
+            if let Some(quota) = &group.quota {
+                self.set_timer(quota.period, Timer::Quota(i as u32));
+            }
+        }
+        for (i, node) in plan.nodes.iter().enumerate() {
+            let i = i as u32;
+            if let Some(governor) = &node.governor {
+                self.cpus.set_speed(
+                    i,
+                    governor
+                        .hz
+                        .first()
+                        .map_or(1.0, |hz| hz / governor.fastest()),
+                );
+                self.set_timer(governor.period, Timer::Governor(i));
+            }
+            let disk = node.disk.as_ref();
+            if let Some(writeback) = disk.and_then(|d| d.writeback.as_ref()) {
+                self.set_timer(writeback.period, Timer::Writeback(i));
+            }
+            if let Some(flush) = disk.and_then(|d| d.flush.as_ref()) {
+                self.set_timer(flush.first, Timer::Flush(i));
+            }
+        }
+        for (i, stall) in plan.stalls.iter().enumerate() {
+            self.set_timer(stall.begin, Timer::StallBegins(i as u32));
+            self.set_timer(stall.end, Timer::StallEnds(i as u32));
+        }
+    }
+
+    fn set_timer(&mut self, time: i64, timer: Timer) {
+        let number = self.causes.timers.len() as u32;
+        self.causes.timers.push(timer);
+        self.queue.push(time, Kind::Timer, number);
+    }
+
+    pub(super) fn timer(&mut self, number: u32) {
+        let plan = self.plan;
+        let again = match self.causes.timers[number as usize] {
+            Timer::Sample => {
+                self.sample();
+                self.sampler_works();
+                plan.sample
+            }
+            Timer::Quota(group) => {
+                self.new_quota_period(group);
+                plan.groups[group as usize]
+                    .quota
+                    .as_ref()
+                    .map_or(0, |q| q.period)
+            }
+            Timer::Governor(node) => self.govern(node),
+            Timer::Writeback(node) => self.wakes_writeback(node),
+            Timer::Flush(node) => self.flushes_log(node),
+            Timer::DiskIdle(node) => {
+                self.disk_idle(node);
+                0
+            }
+            Timer::StallBegins(stall) => {
+                self.stall_begins(stall);
+                0
+            }
+            Timer::StallEnds(stall) => {
+                self.stall_ends(stall);
+                0
+            }
+            Timer::MaySpawn(server) => {
+                self.may_spawn(server);
+                0
+            }
+        };
+        if again > 0 && !self.is_over() {
+            self.queue.push(self.now + again, Kind::Timer, number);
+        }
+    }
+
+    /// A job of the system is done.
+    pub(super) fn system_worked(&mut self, job: u32) {
+        match job {
+            COLLECTION..PROCESS => self.collected(job - COLLECTION),
+            PROCESS..BURN => self.process_started(job - PROCESS),
+            _ => {}
+        }
+    }
+
+    fn sampler_works(&mut self) {
+        let work = self.plan.sample_work;
+        if work > 0 {
+            for group in 0..self.plan.groups.len() as u32 {
+                self.cpus.add(self.now, group, work as f64, SAMPLER);
+            }
+        }
+    }
+
+    fn new_quota_period(&mut self, group: u32) {
+        if let Some(since) = self.cpus.refill(self.now, group) {
+            self.report.stall(
+                "cpu-quota",
+                self.plan.groups[group as usize].name.clone(),
+                since,
+                self.now,
+            );
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! A plan that cannot be run is refused before anything happens.
+
+use super::plan::{Arrivals, Choice, Effect, Plan, Server, Step, Time};
+use super::queue::{ID_MAX, TIME_MAX};
+use crate::error::{Error, Result};
+use crate::rng::Stream;
+
+/// Candidates of a call that were tried are bits of a word.
+const CANDIDATES_MAX: usize = 32;
+
+fn refuse<T>(what: impl Into<String>) -> Result<T> {
+    Err(Error::Options(what.into()))
+}
+
+fn index(what: &str, at: u32, len: usize) -> Result<()> {
+    if (at as usize) < len {
+        return Ok(());
+    }
+    refuse(format!("{what} is {at}, and there are {len}"))
+}
+
+fn above(what: &str, value: f64) -> Result<()> {
+    if value.is_finite() && value > 0.0 {
+        return Ok(());
+    }
+    refuse(format!("{what} must be above 0, got {value}"))
+}
+
+pub fn check(plan: &Plan) -> Result<()> {
+    if !(1..TIME_MAX / 2).contains(&plan.duration) {
+        return refuse(format!(
+            "duration must be from 1 ns to 6 days, got {} ns",
+            plan.duration
+        ));
+    }
+    for (what, value) in [
+        ("latency", plan.latency),
+        ("sample", plan.sample),
+        ("record_from", plan.record_from),
+    ] {
+        if !(0..TIME_MAX / 2).contains(&value) {
+            return refuse(format!("{what} must be from 0 to 6 days, got {value} ns"));
+        }
+    }
+    for (i, node) in plan.nodes.iter().enumerate() {
+        above(&format!("nodes[{i}].cores"), node.cores)?;
+        if let Some(governor) = &node.governor {
+            if governor.hz.is_empty() || governor.period <= 0 {
+                return refuse(format!(
+                    "nodes[{i}].governor needs clock rates and a period above 0"
+                ));
+            }
+            for hz in &governor.hz {
+                above(&format!("nodes[{i}].governor.hz"), *hz)?;
+            }
+        }
+        if let Some(disk) = &node.disk {
+            above(
+                &format!("nodes[{i}].disk.bytes_per_second"),
+                disk.bytes_per_second,
+            )?;
+            let periods = disk
+                .flush
+                .iter()
+                .map(|f| f.period)
+                .chain(disk.writeback.iter().map(|w| w.period));
+            if periods.into_iter().any(|period| period <= 0) {
+                return refuse(format!("nodes[{i}].disk: a period must be above 0"));
+            }
+        }
+    }
+    for (i, group) in plan.groups.iter().enumerate() {
+        index(&format!("groups[{i}].node"), group.node, plan.nodes.len())?;
+        above(&format!("groups[{i}].cores"), group.cores)?;
+        above(&format!("groups[{i}].weight"), group.weight)?;
+        if group
+            .quota
+            .as_ref()
+            .is_some_and(|q| q.quota <= 0 || q.period <= 0)
+        {
+            return refuse(format!(
+                "groups[{i}].quota: quota and period must be above 0"
+            ));
+        }
+    }
+    servers(plan)?;
+    workloads(plan)?;
+    stalls(plan)
+}
+
+fn servers(plan: &Plan) -> Result<()> {
+    for (i, server) in plan.servers.iter().enumerate() {
+        index(
+            &format!("servers[{i}].group"),
+            server.group,
+            plan.groups.len(),
+        )?;
+        if server.programs.len() != plan.classes.len() {
+            return refuse(format!(
+                "servers[{i}].programs must have one entry for each class"
+            ));
+        }
+        if server.processes == 0 {
+            return refuse(format!("servers[{i}].processes must be above 0"));
+        }
+        for (j, connector) in server.connectors.iter().enumerate() {
+            let what = format!("servers[{i}].connectors[{j}]");
+            if !(1..=CANDIDATES_MAX).contains(&connector.candidates.len()) {
+                return refuse(format!(
+                    "{what}.candidates: from 1 to {CANDIDATES_MAX} servers"
+                ));
+            }
+            for &candidate in &connector.candidates {
+                index(&format!("{what}.candidates"), candidate, plan.servers.len())?;
+            }
+            if connector.pool.as_ref().is_some_and(|pool| pool.size == 0) {
+                return refuse(format!("{what}.pool.size must be above 0"));
+            }
+        }
+        let held = server
+            .connectors
+            .iter()
+            .filter(|c| c.pool.as_ref().is_some_and(|p| p.for_visit));
+        if held.count() > 1 {
+            return refuse(format!(
+                "servers[{i}]: only one of its pools can be held for a whole visit"
+            ));
+        }
+        programs(plan, i, server)?;
+    }
+    Ok(())
+}
+
+fn programs(plan: &Plan, i: usize, server: &Server) -> Result<()> {
+    for program in server.programs.iter().flatten() {
+        index(
+            &format!("servers[{i}].programs"),
+            *program,
+            plan.programs.len(),
+        )?;
+        let what = format!("programs[{program}]");
+        for step in &plan.programs[*program as usize] {
+            match step {
+                Step::Compute(time) | Step::Wait(time) => self::time(&what, time)?,
+                Step::Call(call) => {
+                    index(
+                        &format!("{what}.call.connector"),
+                        call.connector,
+                        server.connectors.len(),
+                    )?;
+                    index(
+                        &format!("{what}.call.class"),
+                        call.class,
+                        plan.classes.len(),
+                    )?;
+                    if !(0.0..1e6).contains(&call.count) {
+                        return refuse(format!(
+                            "{what}.call.count must be from 0 to a million, got {}",
+                            call.count
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn time(what: &str, time: &Time) -> Result<()> {
+    let values = match *time {
+        Time::Constant(mean) | Time::Exponential(mean) | Time::Erlang { mean, .. } => [mean, 0.0],
+        Time::Uniform { low, high } if low <= high => [low, high],
+        Time::Uniform { .. } => {
+            return refuse(format!("{what}: uniform from low to high, low first"))
+        }
+        Time::Hyperexponential { first, second, .. } => [first, second],
+    };
+    let shape = !matches!(time, Time::Erlang { shape: 0, .. });
+    if shape && values.iter().all(|v| (0.0..1e17).contains(v)) {
+        return Ok(());
+    }
+    refuse(format!(
+        "{what}: a time must be from 0 to 3 years of ns, got {time:?}"
+    ))
+}
+
+fn workloads(plan: &Plan) -> Result<()> {
+    for (i, workload) in plan.workloads.iter().enumerate() {
+        let what = format!("workloads[{i}]");
+        if workload.entries.is_empty() {
+            return refuse(format!("{what}.entries is empty"));
+        }
+        for &entry in &workload.entries {
+            index(&format!("{what}.entries"), entry, plan.servers.len())?;
+        }
+        let walks: Vec<_> = match &workload.choice {
+            Choice::Mix(classes) => {
+                for (class, weight) in classes {
+                    index(&format!("{what}.choice.mix"), *class, plan.classes.len())?;
+                    above(&format!("{what}.choice.mix weight"), *weight)?;
+                }
+                if classes.is_empty() {
+                    return refuse(format!("{what}.choice.mix is empty"));
+                }
+                Vec::new()
+            }
+            Choice::Walk(walk) => std::iter::once(walk).chain(walk.other.as_deref()).collect(),
+        };
+        for walk in walks {
+            let n = walk.classes.len();
+            let square =
+                walk.transitions.len() == n && walk.transitions.iter().all(|row| row.len() == n);
+            if !(1..255).contains(&n) || !square || walk.back.len() != n || walk.end.len() != n {
+                return refuse(format!(
+                    "{what}.choice.walk: {n} states need a square table, back and end"
+                ));
+            }
+            index(&format!("{what}.choice.walk.start"), walk.start, n)?;
+            for &class in &walk.classes {
+                index(
+                    &format!("{what}.choice.walk.classes"),
+                    class,
+                    plan.classes.len(),
+                )?;
+            }
+        }
+        for &class in &workload.embedded {
+            index(&format!("{what}.embedded"), class, plan.classes.len())?;
+        }
+        arrivals(&what, plan, &workload.arrivals)?;
+    }
+    Ok(())
+}
+
+fn arrivals(what: &str, plan: &Plan, arrivals: &Arrivals) -> Result<()> {
+    match arrivals {
+        Arrivals::Closed {
+            clients,
+            think,
+            aggregate,
+            ..
+        } => {
+            if *clients > ID_MAX {
+                return refuse(format!("{what}: at most {ID_MAX} clients"));
+            }
+            time(&format!("{what}.think"), think)?;
+            if *aggregate && !matches!(think, Time::Exponential(mean) if *mean > 0.0) {
+                return refuse(format!(
+                    "{what}: thinkers can be aggregated only with exponential think times"
+                ));
+            }
+            Ok(())
+        }
+        Arrivals::Poisson { rate } => above(&format!("{what}.rate"), *rate),
+        Arrivals::Modulated { rates, stays } => {
+            let some =
+                rates.iter().any(|&r| r > 0.0) && rates.iter().all(|r| (0.0..1e12).contains(r));
+            if some && rates.len() == stays.len() && stays.iter().all(|&s| s > 0) {
+                return Ok(());
+            }
+            refuse(format!(
+                "{what}: as many stays above 0 as rates, and one rate above 0"
+            ))
+        }
+        Arrivals::Trace { times, classes } => {
+            if !times.is_sorted() || times.first().is_some_and(|&t| t < 0) {
+                return refuse(format!(
+                    "{what}: the times of a trace must be in order, from 0 on"
+                ));
+            }
+            classes
+                .iter()
+                .try_for_each(|&class| index(&format!("{what}.classes"), class, plan.classes.len()))
+        }
+        Arrivals::Batch { period, first, .. } => {
+            if *period <= 0 || *first < 0 {
+                return refuse(format!(
+                    "{what}: a batch needs a period above 0 and a first time from 0 on"
+                ));
+            }
+            Ok(())
+        }
+    }
+}
+
+fn stalls(plan: &Plan) -> Result<()> {
+    for (i, stall) in plan.stalls.iter().enumerate() {
+        let what = format!("stalls[{i}]");
+        if !(0 <= stall.begin && stall.begin < stall.end && stall.end < TIME_MAX / 2) {
+            return refuse(format!(
+                "{what} must begin at 0 or later and end after it begins"
+            ));
+        }
+        match stall.effect {
+            Effect::Slow { group, left } => {
+                index(&format!("{what}.group"), group, plan.groups.len())?;
+                above(&format!("{what}.left"), left)?;
+            }
+            Effect::Freeze { group } | Effect::Burn { group, .. } => {
+                index(&format!("{what}.group"), group, plan.groups.len())?;
+            }
+            Effect::Iowait { node, .. } => index(&format!("{what}.node"), node, plan.nodes.len())?,
+        }
+    }
+    Ok(())
+}
+
+impl Time {
+    /// A value, ns.
+    #[inline]
+    pub fn draw(&self, stream: &mut Stream) -> f64 {
+        match *self {
+            Time::Constant(value) => value,
+            Time::Exponential(mean) => mean * stream.exponential(),
+            Time::Uniform { low, high } => low + (high - low) * stream.uniform(),
+            Time::Erlang { mean, shape } => {
+                let sum: f64 = (0..shape).map(|_| stream.exponential()).sum();
+                mean * sum / f64::from(shape)
+            }
+            Time::Hyperexponential {
+                share,
+                first,
+                second,
+            } => {
+                let mean = if stream.uniform() < share {
+                    first
+                } else {
+                    second
+                };
+                mean * stream.exponential()
+            }
+        }
+    }
+}

@@ -1,0 +1,522 @@
+//! Clients: who asks when for what, and what they do with the answer.
+
+use super::plan::{Arrivals, Chain, Choice, Plan, Time, Workload};
+use super::queue::Kind;
+use super::stay::{Status, Stay, NONE};
+use super::tables::Sink;
+use super::walk::{Position, Walk};
+use super::Sim;
+use crate::rng::{Purpose, Stream};
+
+/// Somebody who asks: a client of a closed workload, or one that came, asks and goes.
+struct Client {
+    workload: u32,
+    /// Among all that ever came: says which server it asks and which streams it draws from.
+    number: u64,
+    position: Position,
+    author: bool,
+    fast: bool,
+    think: Stream,
+    choice: Stream,
+    requests: Stream,
+    /// Grows with every operation, so that answers to earlier ones are told apart.
+    ask: u32,
+    class: u32,
+    tries: u32,
+    fetched: u32,
+    /// Requests of the operation that are out.
+    out: [u32; 2],
+    times_out: i64,
+    hedges: i64,
+}
+
+/// The two think-time modes, shared by the clients of a process.
+struct Mode {
+    fast: bool,
+    since: i64,
+    stream: Stream,
+}
+
+/// One workload while it runs.
+struct Source {
+    walks: Vec<Walk>,
+    author_share: f64,
+    /// Classes of a mix, with running totals up to 1.
+    mix: Vec<(u32, f64)>,
+    modes: Vec<Mode>,
+    stream: Stream,
+    came: u64,
+    /// Of modulated arrivals: the state and how long it lasts.
+    state: usize,
+    until: i64,
+    /// Of aggregated thinkers: who thinks, and when the next one asks.
+    thinking: Vec<u32>,
+    due: i64,
+}
+
+pub struct Clients {
+    all: Vec<Client>,
+    gone: Vec<u32>,
+    sources: Vec<Source>,
+}
+
+impl Clients {
+    pub fn new(plan: &Plan) -> Self {
+        let sources = plan.workloads.iter().enumerate();
+        Clients {
+            all: Vec::new(),
+            gone: Vec::new(),
+            sources: sources.map(|(i, w)| Source::new(plan, i, w)).collect(),
+        }
+    }
+
+    pub fn workload_of(&self, client: u32) -> usize {
+        self.all[client as usize].workload as usize
+    }
+
+    pub fn number_of(&self, client: u32) -> u64 {
+        self.all[client as usize].number
+    }
+
+    fn add(&mut self, plan: &Plan, workload: usize) -> u32 {
+        let source = &mut self.sources[workload];
+        let number = source.came;
+        source.came += 1;
+        let entity = (workload as u64) << 40 | number;
+        let stream = |purpose| Stream::of(plan.seed, plan.replication, entity, purpose);
+        let mut mode = stream(Purpose::Mode);
+        let client = Client {
+            workload: workload as u32,
+            number,
+            position: Position::default(),
+            author: source.author_share > 0.0 && mode.uniform() < source.author_share,
+            fast: chain_of(&plan.workloads[workload]).is_some_and(|c| starts_fast(c, &mut mode)),
+            think: stream(Purpose::Think),
+            choice: stream(Purpose::Choice),
+            requests: stream(Purpose::Request),
+            ask: 0,
+            class: 0,
+            tries: 0,
+            fetched: 0,
+            out: [NONE; 2],
+            times_out: 0,
+            hedges: 0,
+        };
+        match self.gone.pop() {
+            Some(place) => {
+                let ask = self.all[place as usize].ask;
+                self.all[place as usize] = Client {
+                    ask: ask + 1,
+                    ..client
+                };
+                place
+            }
+            None => {
+                self.all.push(client);
+                (self.all.len() - 1) as u32
+            }
+        }
+    }
+}
+
+fn chain_of(workload: &Workload) -> Option<&Chain> {
+    match &workload.arrivals {
+        Arrivals::Closed { chain, .. } => chain.as_ref(),
+        _ => None,
+    }
+}
+
+fn starts_fast(chain: &Chain, stream: &mut Stream) -> bool {
+    stream.uniform() < chain.to_fast / (chain.to_fast + chain.to_slow)
+}
+
+impl Source {
+    fn new(plan: &Plan, number: usize, workload: &Workload) -> Self {
+        let stream = |entity: u64, purpose| {
+            Stream::of(
+                plan.seed,
+                plan.replication,
+                (number as u64) << 40 | entity,
+                purpose,
+            )
+        };
+        let (mut walks, mut author_share, mut mix) = (Vec::new(), 0.0, Vec::new());
+        match &workload.choice {
+            Choice::Mix(classes) => {
+                let sum: f64 = classes.iter().map(|c| c.1).sum();
+                let mut total = 0.0;
+                mix.extend(classes.iter().map(|&(class, weight)| {
+                    total += weight / sum;
+                    (class, total)
+                }));
+            }
+            Choice::Walk(walk) => {
+                walks.push(Walk::new(walk));
+                if let Some(other) = &walk.other {
+                    walks.push(Walk::new(other));
+                    author_share = walk.other_share;
+                }
+            }
+        }
+        let modes = chain_of(workload).map_or(0, |chain| chain.chains);
+        let mode = |i: u32| {
+            // Entities beyond any client's number.
+            let mut stream = stream(1 << 39 | u64::from(i), Purpose::Mode);
+            let fast = chain_of(workload).is_some_and(|c| starts_fast(c, &mut stream));
+            Mode {
+                fast,
+                since: 0,
+                stream,
+            }
+        };
+        Source {
+            walks,
+            author_share,
+            mix,
+            modes: (0..modes).map(mode).collect(),
+            stream: stream(1 << 39, Purpose::Arrival),
+            came: 0,
+            state: 0,
+            until: i64::MIN,
+            thinking: Vec::new(),
+            due: i64::MAX,
+        }
+    }
+
+    fn choose(&self, client: &mut Client) -> u32 {
+        if let Some(walk) = self.walks.get(usize::from(client.author)) {
+            return walk.next(&mut client.position, &mut client.choice);
+        }
+        let u = if self.mix.len() > 1 {
+            client.choice.uniform()
+        } else {
+            0.0
+        };
+        let found = self.mix.iter().find(|c| u < c.1).or(self.mix.last());
+        found.map_or(0, |c| c.0)
+    }
+}
+
+impl<S: Sink> Sim<'_, S> {
+    pub(super) fn start_clients(&mut self) {
+        let plan = self.plan;
+        for (number, workload) in plan.workloads.iter().enumerate() {
+            let begin = workload.begin;
+            match &workload.arrivals {
+                Arrivals::Closed {
+                    clients,
+                    spread,
+                    aggregate,
+                    ..
+                } => {
+                    for _ in 0..*clients {
+                        let client = self.clients.add(plan, number);
+                        let entity = (number as u64) << 40 | self.clients.number_of(client);
+                        let mut start =
+                            Stream::of(plan.seed, plan.replication, entity, Purpose::Start);
+                        if *aggregate {
+                            self.clients.sources[number].thinking.push(client);
+                        } else {
+                            let after = (start.uniform() * *spread as f64) as i64;
+                            self.queue.push(begin + after, Kind::Client, client);
+                        }
+                    }
+                    if *aggregate {
+                        self.now = begin;
+                        self.draw_thinker(number);
+                        self.now = 0;
+                    }
+                }
+                Arrivals::Batch { first, .. } => {
+                    self.queue.push(begin + first, Kind::Source, number as u32)
+                }
+                Arrivals::Trace { times, .. } => {
+                    if let Some(&first) = times.first() {
+                        self.queue.push(begin + first, Kind::Source, number as u32);
+                    }
+                }
+                Arrivals::Poisson { .. } | Arrivals::Modulated { .. } => {
+                    let first = self.next_arrival(number, begin);
+                    self.queue.push(first, Kind::Source, number as u32);
+                }
+            }
+        }
+    }
+
+    fn ends(&self, workload: usize) -> i64 {
+        let end = self.plan.workloads[workload].end;
+        end.unwrap_or(self.plan.duration).min(self.plan.duration)
+    }
+
+    /// A client has thought, or pauses no longer.
+    pub(super) fn client_acts(&mut self, client: u32) {
+        let workload = self.clients.workload_of(client);
+        if self.now >= self.ends(workload) {
+            return;
+        }
+        let c = &mut self.clients.all[client as usize];
+        if c.tries == 0 && c.fetched == 0 {
+            c.class = self.clients.sources[workload].choose(c);
+        }
+        self.ask(client);
+    }
+
+    /// A new operation: one request, and what to do if it is not answered soon.
+    fn ask(&mut self, client: u32) {
+        let c = &mut self.clients.all[client as usize];
+        c.ask += 1;
+        c.out = [NONE; 2];
+        let settings = &self.plan.workloads[c.workload as usize];
+        if settings.timeout > 0 {
+            c.times_out = self.now + settings.timeout;
+            self.queue.push(c.times_out, Kind::Timeout, client);
+        }
+        if settings.hedge > 0 {
+            c.hedges = self.now + settings.hedge;
+            self.queue.push(c.hedges, Kind::Hedge, client);
+        }
+        self.send(client, 0);
+    }
+
+    fn send(&mut self, client: u32, slot: usize) {
+        let c = &mut self.clients.all[client as usize];
+        let settings = &self.plan.workloads[c.workload as usize];
+        let class = match c.fetched {
+            0 => c.class,
+            n => settings.embedded[n as usize - 1],
+        };
+        self.visits += 1;
+        let mut stay = Stay::new(self.visits, c.requests.fork(), class, NONE);
+        stay.visit = self.visits;
+        stay.client = client;
+        stay.ask = c.ask;
+        stay.recorded = self.now >= self.plan.record_from;
+        stay.kept = settings.kept;
+        stay.server = settings.entries[(c.number % settings.entries.len() as u64) as usize];
+        let stay = self.stays.add(stay);
+        self.clients.all[client as usize].out[slot] = stay;
+        self.connect(stay);
+    }
+
+    /// The answer to a request, or the news that there is none.
+    pub(super) fn client_gets(&mut self, stay: u32) {
+        let s = &self.stays[stay];
+        let (client, ask, status) = (s.client, s.ask, s.status);
+        let c = &mut self.clients.all[client as usize];
+        if c.ask != ask || s.abandoned {
+            return;
+        }
+        let settings = &self.plan.workloads[c.workload as usize];
+        if status != Status::Ok && c.tries < settings.retries {
+            self.tries_again(client);
+        } else {
+            self.has_page(client);
+        }
+    }
+
+    fn tries_again(&mut self, client: u32) {
+        let c = &mut self.clients.all[client as usize];
+        c.tries += 1;
+        c.ask += 1;
+        let pause = self.plan.workloads[c.workload as usize].retry_pause;
+        self.queue.push(self.now + pause, Kind::Client, client);
+    }
+
+    /// The operation is over: the next embedded object, or a pause.
+    fn has_page(&mut self, client: u32) {
+        let c = &mut self.clients.all[client as usize];
+        c.ask += 1;
+        c.tries = 0;
+        let number = c.workload as usize;
+        let settings = &self.plan.workloads[number];
+        if (c.fetched as usize) < settings.embedded.len() {
+            c.fetched += 1;
+            return self.queue.push(self.now, Kind::Client, client);
+        }
+        c.fetched = 0;
+        match &settings.arrivals {
+            Arrivals::Closed {
+                aggregate: true, ..
+            } => {
+                self.clients.sources[number].thinking.push(client);
+                self.draw_thinker(number);
+            }
+            Arrivals::Closed {
+                think,
+                think_max,
+                chain,
+                ..
+            } => {
+                let pause = self.thinks(client, think, *think_max, chain.as_ref());
+                self.queue.push(self.now + pause, Kind::Client, client);
+            }
+            _ => self.clients.gone.push(client),
+        }
+    }
+
+    fn thinks(&mut self, client: u32, think: &Time, most: i64, chain: Option<&Chain>) -> i64 {
+        let c = &mut self.clients.all[client as usize];
+        let Some(chain) = chain else {
+            let pause = think.draw(&mut c.think) as i64;
+            return if most > 0 && pause > most { 0 } else { pause };
+        };
+        let x = c.think.exponential();
+        let mean = |fast: bool| if fast { chain.fast } else { chain.slow };
+        let leaves = |fast: bool, u: f64| u < if fast { chain.to_slow } else { chain.to_fast };
+        if chain.chains == 0 {
+            let pause = x * mean(c.fast);
+            c.fast ^= leaves(c.fast, c.choice.uniform());
+            return pause as i64;
+        }
+        let source = &mut self.clients.sources[c.workload as usize];
+        let modes = source.modes.len() as u64;
+        let mode = &mut source.modes[(c.number % modes) as usize];
+        let pause = x * mean(mode.fast);
+        if leaves(mode.fast, mode.stream.uniform()) {
+            if mode.fast {
+                let begin = mode.since;
+                let workload = &self.plan.workloads[c.workload as usize];
+                self.report.burst(self.plan, workload, begin, self.now);
+            }
+            mode.fast = !mode.fast;
+            mode.since = self.now;
+        }
+        pause as i64
+    }
+
+    /// With exponential think times, k thinkers are one Poisson source of rate k / mean: drawn anew whenever k changes.
+    fn draw_thinker(&mut self, number: usize) {
+        let Arrivals::Closed {
+            think: Time::Exponential(mean),
+            ..
+        } = &self.plan.workloads[number].arrivals
+        else {
+            return;
+        };
+        let source = &mut self.clients.sources[number];
+        if source.thinking.is_empty() {
+            source.due = i64::MAX;
+            return;
+        }
+        let gap = source.stream.exponential() * mean / source.thinking.len() as f64;
+        source.due = self.now + gap as i64;
+        self.queue.push(source.due, Kind::Source, number as u32);
+    }
+
+    pub(super) fn source_sends(&mut self, number: u32) {
+        let n = number as usize;
+        let plan = self.plan;
+        if self.now >= self.ends(n) {
+            return;
+        }
+        match &plan.workloads[n].arrivals {
+            Arrivals::Closed { .. } => {
+                let source = &mut self.clients.sources[n];
+                if source.due != self.now {
+                    return;
+                }
+                let k = source.stream.below(source.thinking.len() as u32);
+                let client = source.thinking.swap_remove(k as usize);
+                self.draw_thinker(n);
+                self.client_acts(client);
+            }
+            Arrivals::Batch { size, period, .. } => {
+                self.report
+                    .burst(plan, &plan.workloads[n], self.now, self.now);
+                for _ in 0..*size {
+                    let client = self.clients.add(plan, n);
+                    self.client_acts(client);
+                }
+                self.queue.push(self.now + period, Kind::Source, number);
+            }
+            Arrivals::Trace { times, classes } => {
+                let at = self.clients.sources[n].came as usize;
+                let client = self.clients.add(plan, n);
+                match classes.get(at) {
+                    Some(&class) => {
+                        self.clients.all[client as usize].class = class;
+                        self.ask(client);
+                    }
+                    None => self.client_acts(client),
+                }
+                if let Some(next) = times.get(at + 1) {
+                    self.queue.push(
+                        (plan.workloads[n].begin + next).max(self.now),
+                        Kind::Source,
+                        number,
+                    );
+                }
+            }
+            Arrivals::Poisson { .. } | Arrivals::Modulated { .. } => {
+                let client = self.clients.add(plan, n);
+                self.client_acts(client);
+                let next = self.next_arrival(n, self.now);
+                self.queue.push(next, Kind::Source, number);
+            }
+        }
+    }
+
+    fn next_arrival(&mut self, number: usize, now: i64) -> i64 {
+        let source = &mut self.clients.sources[number];
+        match &self.plan.workloads[number].arrivals {
+            Arrivals::Poisson { rate } => now + (source.stream.exponential() * 1e9 / rate) as i64,
+            Arrivals::Modulated { rates, stays } => {
+                let mut at = now;
+                if source.until == i64::MIN {
+                    source.until = now + (source.stream.exponential() * stays[0] as f64) as i64;
+                }
+                loop {
+                    let rate = rates[source.state];
+                    let gap = source.stream.exponential() * 1e9 / rate.max(1e-9);
+                    if at as f64 + gap <= source.until as f64 {
+                        return at + gap as i64;
+                    }
+                    at = source.until;
+                    source.state = (source.state + 1) % rates.len();
+                    source.until =
+                        at + (source.stream.exponential() * stays[source.state] as f64) as i64;
+                }
+            }
+            _ => i64::MAX,
+        }
+    }
+
+    /// The client waits no longer: its requests go on without it.
+    pub(super) fn client_times_out(&mut self, client: u32) {
+        let c = &self.clients.all[client as usize];
+        if c.times_out != self.now || c.out[0] == NONE {
+            return;
+        }
+        let (out, ask) = (c.out, c.ask);
+        let mut waits = false;
+        for stay in out.into_iter().filter(|&stay| stay != NONE) {
+            let s = &mut self.stays[stay];
+            if s.client == client && s.ask == ask && s.is_root() && !s.abandoned {
+                waits = true;
+                s.abandoned = true;
+                self.write_request(stay);
+            }
+        }
+        if !waits {
+            return;
+        }
+        let c = &self.clients.all[client as usize];
+        if c.tries < self.plan.workloads[c.workload as usize].retries {
+            self.tries_again(client);
+        } else {
+            self.has_page(client);
+        }
+    }
+
+    pub(super) fn client_hedges(&mut self, client: u32) {
+        let c = &self.clients.all[client as usize];
+        let first = c.out[0];
+        if c.hedges != self.now || first == NONE || c.out[1] != NONE {
+            return;
+        }
+        let s = &self.stays[first];
+        if s.client == client && s.ask == c.ask && s.is_root() {
+            self.send(client, 1);
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! Calls: which candidate, on which pooled connection, and who waits for one.
+
+use super::balancer::Balancer;
+use super::plan::{self, Call, Endpoint, Plan};
+use super::queue::Kind;
+use super::stay::{Line, Status, Stay, NONE};
+use super::tables::Sink;
+use super::Sim;
+
+/// The way from one server to the candidates of one kind of call.
+pub struct Connector {
+    /// The caller, and which of its connectors this is.
+    server: u32,
+    ordinal: u32,
+    first_pool: u32,
+    pools: u32,
+    classes: u32,
+    pub balancer: Balancer,
+    /// Light ones that hold or want a connection (cross-tier priority).
+    light: u32,
+}
+
+/// Connections that are limited together.
+#[derive(Default)]
+pub struct Pool {
+    size: u32,
+    pub in_use: u32,
+    light: Line,
+    heavy: Line,
+    connector: u32,
+}
+
+impl Pool {
+    pub fn waiting(&self) -> u32 {
+        self.light.len() + self.heavy.len()
+    }
+}
+
+pub fn build(plan: &Plan, server: usize, c: &plan::Connector, pools: &mut Vec<Pool>) -> Connector {
+    let caller = &plan.servers[server];
+    let ordinal = caller
+        .connectors
+        .iter()
+        .position(|other| std::ptr::eq(other, c));
+    let connector = pools.last().map_or(0, |pool| pool.connector + 1);
+    let first_pool = pools.len() as u32;
+    let classes = plan.classes.len() as u32;
+    let count = c.pool.as_ref().map_or(1, |pool| {
+        let processes = caller
+            .spawn
+            .as_ref()
+            .map_or(0, |s| s.processes_max)
+            .max(caller.processes);
+        let dimension = |split: bool, n: u32| if split { n } else { 1 };
+        dimension(pool.per_process, processes)
+            * dimension(pool.per_class, classes)
+            * dimension(pool.per_candidate, c.candidates.len() as u32)
+    });
+    for _ in 0..count {
+        pools.push(Pool {
+            size: c.pool.as_ref().map_or(u32::MAX, |pool| pool.size),
+            connector,
+            ..Pool::default()
+        });
+    }
+    Connector {
+        server: server as u32,
+        ordinal: ordinal.unwrap_or(0) as u32,
+        first_pool,
+        pools: count,
+        classes,
+        balancer: Balancer::new(&c.policy, c.candidates.len()),
+        light: 0,
+    }
+}
+
+impl Connector {
+    pub fn plan<'a>(&self, plan: &'a Plan) -> &'a plan::Connector {
+        &plan.servers[self.server as usize].connectors[self.ordinal as usize]
+    }
+
+    fn pool_of(&self, pool: &plan::Pool, caller: &Stay, candidates: u32, candidate: u32) -> u32 {
+        let mut at = 0;
+        if pool.per_process {
+            at = caller.process;
+        }
+        if pool.per_class {
+            at = at * self.classes + caller.class;
+        }
+        if pool.per_candidate {
+            at = at * candidates + candidate;
+        }
+        self.first_pool + at.min(self.pools - 1)
+    }
+
+    pub fn pools(&self) -> std::ops::Range<usize> {
+        self.first_pool as usize..(self.first_pool + self.pools) as usize
+    }
+}
+
+impl<S: Sink> Sim<'_, S> {
+    /// Makes the calls of a step: the next one, or all of them.
+    pub(super) fn begin_calls(&mut self, stay: u32, call: &Call) {
+        let s = &mut self.stays[stay];
+        let connector = self.servers[s.server as usize].first_connector + call.connector;
+        if call.all {
+            let candidates = self.connectors[connector as usize]
+                .plan(self.plan)
+                .candidates
+                .len() as u32;
+            (s.out, s.to_call) = (candidates, 0);
+            self.is_calling(stay);
+            for candidate in 0..candidates {
+                let child = self.child(stay, call, connector);
+                self.stays[child].tried = !(1 << candidate);
+                self.seek(child);
+            }
+            return;
+        }
+        let now = if call.parallel { s.to_call } else { 1 };
+        s.out = now;
+        s.to_call -= now;
+        self.is_calling(stay);
+        for _ in 0..now {
+            let child = self.child(stay, call, connector);
+            self.seek(child);
+        }
+    }
+
+    fn child(&mut self, parent: u32, call: &Call, connector: u32) -> u32 {
+        let kept = self.connectors[connector as usize].plan(self.plan).kept;
+        let p = &mut self.stays[parent];
+        let stream = p.stream.fork();
+        let mut child = Stay::new(p.request, stream, call.class, parent);
+        (child.client, child.recorded) = (p.client, p.recorded);
+        self.visits += 1;
+        child.visit = self.visits;
+        child.connector = connector;
+        child.kept = kept;
+        self.stays.add(child)
+    }
+
+    /// Looks for a candidate and a free connection to it.
+    fn seek(&mut self, child: u32) {
+        let plan = self.plan;
+        loop {
+            let c = &mut self.stays[child];
+            let (parent, number) = (c.parent, c.connector as usize);
+            let settings = self.connectors[number].plan(plan);
+            let held = self.stays[parent].held;
+            let of_visit = settings.pool.as_ref().is_some_and(|p| p.for_visit);
+            if of_visit && held != NONE {
+                self.stays[child].candidate = self.stays[parent].held_candidate;
+                return self.fly(child);
+            }
+            let Some(candidate) = self.choose(child) else {
+                return self.refuse(child);
+            };
+            let c = &mut self.stays[child];
+            c.candidate = candidate;
+            let Some(pool_settings) = &settings.pool else {
+                return self.fly(child);
+            };
+            let candidates = settings.candidates.len() as u32;
+            let pool = self.connectors[number].pool_of(
+                pool_settings,
+                &self.stays[parent],
+                candidates,
+                candidate,
+            );
+            let light = self.count_light(child, pool_settings);
+            if self.may_take(pool, light) {
+                return self.take(child, pool);
+            }
+            match settings.endpoint {
+                Endpoint::Wait => {
+                    let p = &mut self.pools[pool as usize];
+                    let line = if light { &mut p.light } else { &mut p.heavy };
+                    line.push(&mut self.stays, child);
+                    return;
+                }
+                Endpoint::Poll { step, .. } => {
+                    let c = &mut self.stays[child];
+                    c.pool = pool;
+                    c.since = self.now;
+                    return self.queue.push(self.now + step, Kind::Poll, child);
+                }
+                Endpoint::Skip => self.give_up_candidate(child),
+            }
+        }
+    }
+
+    /// A call that waits looks again, or was given a connection meanwhile.
+    pub(super) fn poll(&mut self, child: u32) {
+        let c = &self.stays[child];
+        let (pool, number, since) = (c.pool, c.connector as usize, c.since);
+        if since == GRANTED {
+            return self.fly(child);
+        }
+        let Endpoint::Poll { step, timeout } = self.connectors[number].plan(self.plan).endpoint
+        else {
+            return;
+        };
+        if self.may_take(pool, true) {
+            self.stays[child].pool = NONE;
+            self.take(child, pool);
+        } else if self.now + step - since <= timeout {
+            self.queue.push(self.now + step, Kind::Poll, child);
+        } else {
+            self.stays[child].pool = NONE;
+            self.give_up_candidate(child);
+            self.seek(child);
+        }
+    }
+
+    fn choose(&mut self, child: u32) -> Option<u32> {
+        let c = &mut self.stays[child];
+        let connector = &mut self.connectors[c.connector as usize];
+        let candidates = &self.plan.servers[connector.server as usize].connectors
+            [connector.ordinal as usize]
+            .candidates;
+        if let [_] = candidates[..] {
+            return (c.tried & 1 == 0).then_some(0);
+        }
+        let servers = &self.servers;
+        let inside = |i: usize| servers[candidates[i] as usize].inside;
+        connector
+            .balancer
+            .choose(self.now, c.tried, &mut c.stream, inside)
+    }
+
+    fn give_up_candidate(&mut self, child: u32) {
+        let c = &mut self.stays[child];
+        c.tried |= 1 << c.candidate;
+        let (connector, candidate) = (c.connector, c.candidate);
+        self.connectors[connector as usize]
+            .balancer
+            .set_busy(candidate as usize);
+    }
+
+    /// No candidate is to be had: the caller gets an error.
+    fn refuse(&mut self, child: u32) {
+        self.stays[child].status = Status::Failed;
+        self.returned(child);
+    }
+
+    /// Whether the call is a light one, counted once while it holds or wants a connection.
+    fn count_light(&mut self, child: u32, pool: &plan::Pool) -> bool {
+        if pool.priority.is_none() {
+            return false;
+        }
+        let (parent, connector) = (self.stays[child].parent, self.stays[child].connector);
+        let light = self.plan.classes[self.stays[parent].class as usize].light;
+        let who = if pool.for_visit { parent } else { child };
+        if light && !std::mem::replace(&mut self.stays[who].counted, true) {
+            self.connectors[connector as usize].light += 1;
+        }
+        light
+    }
+
+    fn may_take(&self, pool: u32, light: bool) -> bool {
+        let p = &self.pools[pool as usize];
+        let ahead = if light { p.light.len() } else { p.waiting() };
+        p.in_use < p.size && ahead == 0 && (light || self.heavy_may(p))
+    }
+
+    fn heavy_may(&self, pool: &Pool) -> bool {
+        let connector = &self.connectors[pool.connector as usize];
+        let settings = connector.plan(self.plan).pool.as_ref();
+        settings
+            .and_then(|p| p.priority)
+            .is_none_or(|most| connector.light <= most)
+    }
+
+    fn take(&mut self, child: u32, pool: u32) {
+        self.occupy(child, pool);
+        self.fly(child);
+    }
+
+    fn occupy(&mut self, child: u32, pool: u32) {
+        self.pools[pool as usize].in_use += 1;
+        let c = &self.stays[child];
+        let (parent, candidate) = (c.parent, c.candidate);
+        let settings = self.connectors[c.connector as usize].plan(self.plan);
+        if settings.pool.as_ref().is_some_and(|p| p.for_visit) {
+            let p = &mut self.stays[parent];
+            (p.held, p.held_candidate) = (pool, candidate);
+        } else {
+            self.stays[child].pool = pool;
+        }
+    }
+
+    /// The call goes out.
+    fn fly(&mut self, child: u32) {
+        let c = &mut self.stays[child];
+        let (parent, number, candidate) = (c.parent, c.connector as usize, c.candidate as usize);
+        c.server = self.connectors[number].plan(self.plan).candidates[candidate];
+        c.flew = true;
+        let p = &mut self.stays[parent];
+        if p.flying == 0 {
+            p.calling_since = self.now;
+        }
+        p.flying += 1;
+        self.connectors[number].balancer.sent(candidate);
+        self.connect(child);
+    }
+
+    /// A call's answer is there, or none will come.
+    pub(super) fn returned(&mut self, child: u32) {
+        let c = &self.stays[child];
+        let (parent, number, pool, status) = (c.parent, c.connector as usize, c.pool, c.status);
+        let (candidate, flew, took, counted) =
+            (c.candidate as usize, c.flew, self.now - c.sent, c.counted);
+        let class = &self.plan.classes[c.class as usize];
+        let bytes = class.bytes_in + class.bytes_out;
+        self.stays.remove(child);
+        let p = &mut self.stays[parent];
+        if flew {
+            p.flying -= 1;
+            if p.flying == 0 {
+                p.downstream += self.now - p.calling_since;
+            }
+            self.connectors[number]
+                .balancer
+                .got(self.now, candidate, bytes, took);
+        }
+        if status != Status::Ok {
+            p.status = Status::Failed;
+            p.to_call = 0;
+        }
+        p.out -= 1;
+        let (out, more, step) = (p.out, p.to_call, p.step);
+        if counted {
+            self.forget_light(number);
+        }
+        if pool != NONE {
+            self.release(pool);
+        }
+        if out > 0 {
+            return;
+        }
+        if more > 0 {
+            let plan = self.plan;
+            let program = self.stays[parent].program as usize;
+            if let Some(plan::Step::Call(call)) = plan.programs[program].get(step as usize - 1) {
+                return self.begin_calls(parent, call);
+            }
+        }
+        self.goes_on(parent);
+    }
+
+    pub(super) fn release_held(&mut self, stay: u32) {
+        let s = &mut self.stays[stay];
+        let pool = std::mem::replace(&mut s.held, NONE);
+        let counted = std::mem::replace(&mut s.counted, false);
+        if pool == NONE {
+            return;
+        }
+        if counted {
+            self.forget_light(self.pools[pool as usize].connector as usize);
+        }
+        self.release(pool);
+    }
+
+    fn release(&mut self, pool: u32) {
+        self.pools[pool as usize].in_use -= 1;
+        self.grant(pool);
+    }
+
+    /// One light one less: heavy ones may have waited for that.
+    fn forget_light(&mut self, connector: usize) {
+        self.connectors[connector].light -= 1;
+        for pool in self.connectors[connector].pools() {
+            self.grant(pool as u32);
+        }
+    }
+
+    /// Gives free connections to those that wait longest, light ones first.
+    fn grant(&mut self, pool: u32) {
+        loop {
+            let p = &self.pools[pool as usize];
+            if p.in_use >= p.size || p.waiting() == 0 {
+                return;
+            }
+            let heavy = self.heavy_may(p);
+            let p = &mut self.pools[pool as usize];
+            let next = p.light.pop(&self.stays);
+            let Some(child) = next.or_else(|| {
+                if heavy {
+                    p.heavy.pop(&self.stays)
+                } else {
+                    None
+                }
+            }) else {
+                return;
+            };
+            self.occupy(child, pool);
+            self.stays[child].since = GRANTED;
+            self.queue.push(self.now, Kind::Poll, child);
+        }
+    }
+}
+
+/// In [`Stay::since`]: has been given a connection.
+const GRANTED: i64 = -1;

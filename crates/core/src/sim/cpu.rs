@@ -1,0 +1,418 @@
+//! CPUs: nodes share their cores among groups, groups share what they get among their jobs, O(log n) an event.
+//!
+//! All jobs of a group progress at one rate, so a group keeps the service that each of its jobs has attained since it was
+//! last idle, and a job leaves when that reaches what it was at arrival plus its work. A stall, a quota or another group
+//! changes the rate, and nothing is scheduled anew but the group's next departure.
+//!
+//! Among groups the cores are divided by water-filling: each gets its share by weight, at most what it wants (runnable
+//! threads, virtual CPUs), and what is left goes to those that want more (generalised processor sharing).
+
+use super::plan;
+use super::queue::Heap;
+
+pub const NEVER: i64 = i64::MAX;
+/// Attained service is a sum of floating-point products; a job is done when it lacks less than this, ns.
+const DONE: f64 = 1e-3;
+/// A job that is never done: a neighbour's thread.
+pub const ENDLESS: f64 = 1e18;
+
+/// What a group used and missed, in core-nanoseconds; cumulative.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Used {
+    pub busy: f64,
+    /// Wanted, and got by other groups.
+    pub stolen: f64,
+    /// Time (not core time) in which a quota was used up and there was work.
+    pub throttled: f64,
+}
+
+struct Quota {
+    full: f64,
+    left: f64,
+    /// Since when nothing is left.
+    used_up: Option<i64>,
+}
+
+struct Group {
+    node: u32,
+    weight: f64,
+    cores: f64,
+    quota: Option<Quota>,
+    inflation: Option<plan::Inflation>,
+    /// Keys: service at which the job is done, then order, then the job.
+    jobs: Heap,
+    order: u32,
+    attained: f64,
+    /// Service to each job, ns a ns.
+    rate: f64,
+    allocated: f64,
+    stolen: f64,
+    last: i64,
+    frozen: u32,
+    speed: f64,
+    used: Used,
+}
+
+struct Node {
+    cores: f64,
+    /// Clock rate as a share of the full one.
+    speed: f64,
+    /// Share of the CPUs that waits for the disk.
+    blocked: f64,
+    wanted_block: f64,
+    groups: Vec<u32>,
+    dirty: bool,
+    last: i64,
+    /// Core-nanoseconds that waited for the disk.
+    waited: f64,
+}
+
+pub struct Cpus {
+    nodes: Vec<Node>,
+    groups: Vec<Group>,
+    /// When each group does something by itself.
+    next: Vec<i64>,
+    dirty: Vec<u32>,
+}
+
+impl Cpus {
+    pub fn new(nodes: &[plan::Node], groups: &[plan::Group]) -> Self {
+        let mut cpus = Cpus {
+            nodes: Vec::new(),
+            groups: Vec::new(),
+            next: Vec::new(),
+            dirty: Vec::new(),
+        };
+        for node in nodes {
+            cpus.nodes.push(Node {
+                cores: node.cores,
+                speed: 1.0,
+                blocked: 0.0,
+                wanted_block: 0.0,
+                groups: Vec::new(),
+                dirty: false,
+                last: 0,
+                waited: 0.0,
+            });
+        }
+        for group in groups {
+            let quota = group.quota.as_ref().map(|q| q.quota as f64);
+            cpus.add_group(
+                group.node,
+                group.weight,
+                group.cores,
+                quota,
+                group.inflation.clone(),
+            );
+        }
+        cpus
+    }
+
+    /// A further group; returns its number.
+    pub fn add_group(
+        &mut self,
+        node: u32,
+        weight: f64,
+        cores: f64,
+        quota: Option<f64>,
+        inflation: Option<plan::Inflation>,
+    ) -> u32 {
+        let number = self.groups.len() as u32;
+        self.nodes[node as usize].groups.push(number);
+        self.next.push(NEVER);
+        self.groups.push(Group {
+            node,
+            weight,
+            cores,
+            quota: quota.map(|full| Quota {
+                full,
+                left: full,
+                used_up: None,
+            }),
+            inflation,
+            jobs: Heap::default(),
+            order: 0,
+            attained: 0.0,
+            rate: 0.0,
+            allocated: 0.0,
+            stolen: 0.0,
+            last: 0,
+            frozen: 0,
+            speed: 1.0,
+            used: Used::default(),
+        });
+        number
+    }
+
+    pub fn runnable(&self, group: u32) -> usize {
+        self.groups[group as usize].jobs.len()
+    }
+
+    /// The group that does something next, and when.
+    #[inline]
+    pub fn next(&self) -> (i64, u32) {
+        let (mut time, mut group) = (NEVER, 0);
+        for (i, &t) in self.next.iter().enumerate() {
+            if t < time {
+                (time, group) = (t, i as u32);
+            }
+        }
+        (time, group)
+    }
+
+    /// `job` gets `work` ns of a core at full speed.
+    #[inline]
+    pub fn add(&mut self, now: i64, group: u32, work: f64, job: u32) {
+        let g = &mut self.groups[group as usize];
+        g.advance(now);
+        if g.jobs.len() == 0 {
+            g.attained = 0.0;
+        }
+        g.order = g.order.wrapping_add(1);
+        // Non-negative floating-point numbers order as their bits do.
+        let done = (g.attained + work.max(0.0)).to_bits();
+        g.jobs
+            .push(u128::from(done) << 64 | u128::from(g.order) << 32 | u128::from(job));
+        let node = g.node;
+        self.touch(node);
+    }
+
+    /// What the group's event was: a job that is done, or nothing (a quota ran out).
+    #[inline]
+    pub fn take(&mut self, now: i64, group: u32) -> Option<u32> {
+        let g = &mut self.groups[group as usize];
+        g.advance(now);
+        let job = match g.jobs.first() {
+            Some(key) if f64::from_bits((key >> 64) as u64) <= g.attained + DONE => {
+                g.jobs.pop();
+                Some(key as u32)
+            }
+            _ => None,
+        };
+        let node = g.node;
+        self.touch(node);
+        job
+    }
+
+    /// Removes all jobs that satisfy `which` (a neighbour's threads at the end of its burst).
+    pub fn remove(&mut self, now: i64, group: u32, which: impl Fn(u32) -> bool) {
+        let g = &mut self.groups[group as usize];
+        g.advance(now);
+        let mut kept = Heap::default();
+        while let Some(key) = g.jobs.pop() {
+            if !which(key as u32) {
+                kept.push(key);
+            }
+        }
+        g.jobs = kept;
+        let node = g.node;
+        self.touch(node);
+    }
+
+    #[inline]
+    fn touch(&mut self, node: u32) {
+        let n = &mut self.nodes[node as usize];
+        if !n.dirty {
+            n.dirty = true;
+            self.dirty.push(node);
+        }
+    }
+
+    /// Stops the group's threads (`true`) or lets them run again; stops add up.
+    pub fn freeze(&mut self, group: u32, stop: bool) {
+        let g = &mut self.groups[group as usize];
+        g.frozen = if stop {
+            g.frozen + 1
+        } else {
+            g.frozen.saturating_sub(1)
+        };
+        let node = g.node;
+        self.touch(node);
+    }
+
+    /// Multiplies the speed of a group; the inverse undoes it.
+    pub fn scale_group(&mut self, group: u32, factor: f64) {
+        let g = &mut self.groups[group as usize];
+        g.speed *= factor;
+        let node = g.node;
+        self.touch(node);
+    }
+
+    pub fn set_speed(&mut self, node: u32, speed: f64) {
+        self.nodes[node as usize].speed = speed;
+        self.touch(node);
+    }
+
+    /// So much more (or less) of the node's CPUs waits for the disk from now on.
+    pub fn block(&mut self, now: i64, node: u32, share: f64) {
+        self.advance_node(now, node);
+        let n = &mut self.nodes[node as usize];
+        n.wanted_block = (n.wanted_block + share).max(0.0);
+        n.blocked = if n.wanted_block < 1e-9 {
+            0.0
+        } else {
+            n.wanted_block.min(1.0)
+        };
+        self.touch(node);
+    }
+
+    /// A new quota period; returns since when the old quota was used up.
+    pub fn refill(&mut self, now: i64, group: u32) -> Option<i64> {
+        let g = &mut self.groups[group as usize];
+        g.advance(now);
+        let node = g.node;
+        let quota = g.quota.as_mut()?;
+        quota.left = quota.full;
+        let since = quota.used_up.take();
+        self.touch(node);
+        since.filter(|&since| since < now)
+    }
+
+    pub fn used(&mut self, now: i64, group: u32) -> Used {
+        let g = &mut self.groups[group as usize];
+        g.advance(now);
+        g.used
+    }
+
+    /// Core-nanoseconds that the groups of a node used.
+    pub fn busy_of_node(&mut self, now: i64, node: u32) -> f64 {
+        let groups = &mut self.groups;
+        let on = &self.nodes[node as usize].groups;
+        on.iter()
+            .map(|&g| {
+                groups[g as usize].advance(now);
+                groups[g as usize].used.busy
+            })
+            .sum()
+    }
+
+    /// Core-nanoseconds of the node that waited for the disk.
+    pub fn waited(&mut self, now: i64, node: u32) -> f64 {
+        self.advance_node(now, node);
+        self.nodes[node as usize].waited
+    }
+
+    fn advance_node(&mut self, now: i64, node: u32) {
+        let n = &mut self.nodes[node as usize];
+        n.waited += (now - n.last) as f64 * n.blocked * n.cores;
+        n.last = now;
+    }
+
+    /// Works out the rates of the nodes on which something changed.
+    #[inline]
+    pub fn refresh(&mut self, now: i64) {
+        while let Some(node) = self.dirty.pop() {
+            self.nodes[node as usize].dirty = false;
+            self.divide(now, node);
+        }
+    }
+
+    fn divide(&mut self, now: i64, node: u32) {
+        self.advance_node(now, node);
+        let n = &self.nodes[node as usize];
+        let (speed, capacity) = (n.speed, n.cores * (1.0 - n.blocked));
+        if let [only] = n.groups[..] {
+            let g = &mut self.groups[only as usize];
+            g.advance(now);
+            let wants = g.wants();
+            self.next[only as usize] = g.allocate(now, wants.min(capacity), wants, speed);
+            return;
+        }
+        // Water-filling: those that want less than their share get it all, and the rest is divided again.
+        let (mut left, mut weights) = (capacity, 0.0);
+        for &i in &n.groups {
+            let g = &mut self.groups[i as usize];
+            g.advance(now);
+            g.allocated = -1.0;
+            weights += g.weight * f64::from(u8::from(g.wants() > 0.0));
+        }
+        loop {
+            let (share, mut settled) = (left.max(0.0) / weights, false);
+            for &i in &n.groups {
+                let g = &mut self.groups[i as usize];
+                let wants = g.wants();
+                if g.allocated < 0.0 && (wants <= 0.0 || wants <= share * g.weight) {
+                    g.allocated = wants;
+                    left -= wants;
+                    weights -= g.weight * f64::from(u8::from(wants > 0.0));
+                    settled = true;
+                }
+            }
+            if !settled {
+                for &i in &n.groups {
+                    let g = &mut self.groups[i as usize];
+                    if g.allocated < 0.0 {
+                        g.allocated = share * g.weight;
+                    }
+                }
+                break;
+            }
+        }
+        for &i in &n.groups {
+            let g = &mut self.groups[i as usize];
+            let (cores, wants) = (g.allocated, g.wants());
+            self.next[i as usize] = g.allocate(now, cores, wants, speed);
+        }
+    }
+}
+
+impl Group {
+    /// Brings the sums up to `now` at the rate that held since the last change.
+    #[inline]
+    fn advance(&mut self, now: i64) {
+        let dt = (now - self.last) as f64;
+        self.last = now;
+        self.attained += dt * self.rate;
+        self.used.busy += dt * self.allocated;
+        self.used.stolen += dt * self.stolen;
+        if let Some(quota) = &mut self.quota {
+            quota.left -= dt * self.allocated;
+            if quota.used_up.is_some() && self.jobs.len() > 0 {
+                self.used.throttled += dt;
+            }
+            if quota.left <= DONE {
+                quota.used_up.get_or_insert(now);
+            }
+        }
+    }
+
+    /// Cores it could use now.
+    #[inline]
+    fn wants(&self) -> f64 {
+        if self.frozen > 0 || self.quota.as_ref().is_some_and(|q| q.used_up.is_some()) {
+            return 0.0;
+        }
+        (self.jobs.len() as f64).min(self.cores)
+    }
+
+    /// Runs on so many cores from now on; returns when something happens by itself.
+    #[inline]
+    fn allocate(&mut self, now: i64, cores: f64, wants: f64, speed: f64) -> i64 {
+        self.allocated = cores;
+        self.stolen = wants - cores;
+        let Some(first) = self.jobs.first() else {
+            self.rate = 0.0;
+            return NEVER;
+        };
+        let n = self.jobs.len() as f64;
+        self.rate = cores * speed * self.speed / n;
+        if let Some(i) = &self.inflation {
+            if n > i.free {
+                self.rate /= 1.0 + i.slope * libm::pow(n - i.free, i.power);
+            }
+        }
+        if self.rate <= 0.0 {
+            return NEVER;
+        }
+        let lacks = f64::from_bits((first >> 64) as u64) - self.attained;
+        let mut wait = (lacks.max(0.0) / self.rate).ceil();
+        if let Some(quota) = &self.quota {
+            wait = wait.min((quota.left.max(0.0) / cores).ceil());
+        }
+        // Beyond any run: an endless job.
+        if wait > 1e17 {
+            return NEVER;
+        }
+        now + wait as i64
+    }
+}

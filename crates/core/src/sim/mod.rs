@@ -1,0 +1,171 @@
+//! A discrete-event simulator of n-tier systems: clients, TCP connections, servers, pools, balancers, CPUs and what makes
+//! them stall.
+//!
+//! ```text
+//! client ─ send ─► connect ─► arrive ─► start ─► step … step ─► finish ─ respond ─► client
+//!                  (tcp)      (server)  (worker)   │ ▲
+//!                     └ lost SYN: again later      │ └ compute: cpu
+//!                                                  └─► call: connector (balancer, pool) ─ connect or kept ─► another server
+//! ```
+//! One run is one thread and one [`Sim`]; replications and sweeps run several. Nothing is allocated per event, and no
+//! order of a hash or of threads matters: the same plan gives the same bytes.
+
+mod balancer;
+mod causes;
+mod check;
+mod client;
+mod connector;
+mod cpu;
+mod monitor;
+pub mod plan;
+mod queue;
+mod server;
+mod stay;
+mod tables;
+mod tcp;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+pub use tables::{Counts, Report, Sink, StallSeen, Tables};
+
+use crate::error::{Error, Result};
+use client::Clients;
+use connector::{Connector, Pool};
+use cpu::Cpus;
+use plan::Plan;
+use queue::{Kind, Queue};
+use server::Server;
+use stay::Stays;
+
+/// Events between two looks at progress and at Ctrl-C.
+const LOOK_EVERY: u32 = 1 << 18;
+
+/// The state of a run.
+pub struct Sim<'a, S: Sink> {
+    plan: &'a Plan,
+    now: i64,
+    queue: Queue,
+    cpus: Cpus,
+    stays: Stays,
+    servers: Vec<Server>,
+    connectors: Vec<Connector>,
+    pools: Vec<Pool>,
+    clients: Clients,
+    causes: causes::Causes,
+    monitor: monitor::Monitor,
+    report: Report,
+    visits: u64,
+    sink: S,
+    failed: Option<Error>,
+}
+
+/// Runs the plan; `progress(simulated, duration)` in ns is told now and then, and an error of it stops the run.
+pub fn run<S: Sink>(
+    plan: &Plan,
+    sink: S,
+    progress: &mut dyn FnMut(i64, i64) -> Result<()>,
+) -> Result<(Report, S)> {
+    check::check(plan)?;
+    let mut sim = Sim::new(plan, sink);
+    sim.begin();
+    let mut countdown = LOOK_EVERY;
+    while sim.advance() {
+        countdown -= 1;
+        if countdown == 0 {
+            countdown = LOOK_EVERY;
+            progress(sim.now.min(plan.duration), plan.duration)?;
+        }
+    }
+    progress(plan.duration, plan.duration)?;
+    sim.end()
+}
+
+impl<'a, S: Sink> Sim<'a, S> {
+    fn new(plan: &'a Plan, sink: S) -> Self {
+        let mut cpus = Cpus::new(&plan.nodes, &plan.groups);
+        let causes = causes::Causes::new(plan, &mut cpus);
+        let (servers, connectors, pools) = server::build(plan);
+        Sim {
+            plan,
+            now: 0,
+            queue: Queue::default(),
+            monitor: monitor::Monitor::new(plan),
+            report: Report::new(plan),
+            cpus,
+            stays: Stays::new(),
+            servers,
+            connectors,
+            pools,
+            clients: Clients::new(plan),
+            causes,
+            visits: 0,
+            sink,
+            failed: None,
+        }
+    }
+
+    fn begin(&mut self) {
+        self.start_causes();
+        self.start_clients();
+    }
+
+    /// One event; false: nothing is left to happen, or the sink refused a row.
+    #[inline]
+    fn advance(&mut self) -> bool {
+        self.cpus.refresh(self.now);
+        let (cpu, group) = self.cpus.next();
+        let queued = self.queue.time();
+        if cpu <= queued {
+            if cpu == cpu::NEVER {
+                return false;
+            }
+            self.now = cpu;
+            if let Some(job) = self.cpus.take(cpu, group) {
+                self.worked(job);
+            }
+        } else if let Some((time, kind, id)) = self.queue.pop() {
+            if time >= self.plan.duration && self.stays.open() == 0 {
+                return false;
+            }
+            self.now = time;
+            self.report.counts.events += 1;
+            match kind {
+                Kind::Client => self.client_acts(id),
+                Kind::Source => self.source_sends(id),
+                Kind::Syn => self.syn_arrives(id),
+                Kind::Data => self.data_arrives(id),
+                Kind::Kept => self.kept_arrives(id),
+                Kind::Return => self.answered(id),
+                Kind::GiveUp => self.gives_up(id),
+                Kind::Waited => self.step(id),
+                Kind::Poll => self.poll(id),
+                Kind::Timeout => self.client_times_out(id),
+                Kind::Hedge => self.client_hedges(id),
+                Kind::Timer => self.timer(id),
+            }
+        }
+        self.failed.is_none()
+    }
+
+    /// Whether anything is left of the load: timers of the system stop when not.
+    fn is_over(&self) -> bool {
+        self.now >= self.plan.duration && self.stays.open() == 0
+    }
+
+    fn end(mut self) -> Result<(Report, S)> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        self.report.end = self.now;
+        self.report.counts.unfinished = self.stays.open() as u64;
+        self.sink.finish()?;
+        Ok((self.report, self.sink))
+    }
+
+    fn keep(&mut self, result: Result<()>) {
+        if let Err(error) = result {
+            self.failed.get_or_insert(error);
+        }
+    }
+}

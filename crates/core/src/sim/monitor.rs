@@ -1,0 +1,210 @@
+//! What a sampler sees: levels at the end of an interval, and what was used within it.
+
+use super::plan::{Connector, Plan};
+use super::tables::{places, Sink};
+use super::Sim;
+use crate::record::rows::Sample;
+
+/// Readings of the interval before.
+pub struct Monitor {
+    pub places: Vec<String>,
+    groups: Vec<GroupSeen>,
+    nodes: Vec<NodeSeen>,
+    servers: Vec<ServerSeen>,
+    last: i64,
+}
+
+#[derive(Clone, Default)]
+struct GroupSeen {
+    place: u32,
+    busy: f64,
+    stolen: f64,
+    throttled: f64,
+}
+
+#[derive(Clone, Default)]
+struct NodeSeen {
+    place: u32,
+    /// Has a place of its own, since several groups share it.
+    shared: bool,
+    busy: f64,
+    waited: f64,
+    wrote: i64,
+}
+
+#[derive(Clone, Default)]
+struct ServerSeen {
+    lost: u64,
+    collected: f64,
+}
+
+impl Monitor {
+    pub fn new(plan: &Plan) -> Self {
+        let places = places(plan);
+        let place = |name: &str| places.iter().position(|p| p == name).unwrap_or(0) as u32;
+        let groups = plan.groups.iter().map(|g| GroupSeen {
+            place: place(&g.name),
+            ..GroupSeen::default()
+        });
+        let nodes = plan.nodes.iter().enumerate().map(|(i, node)| {
+            let mut on = plan.groups.iter().filter(|g| g.node as usize == i);
+            let (first, second) = (on.next(), on.next());
+            let alone = first.filter(|_| second.is_none());
+            NodeSeen {
+                place: alone.map_or_else(|| place(&node.name), |g| place(&g.name)),
+                shared: alone.is_none(),
+                ..NodeSeen::default()
+            }
+        });
+        Monitor {
+            groups: groups.collect(),
+            nodes: nodes.collect(),
+            servers: vec![ServerSeen::default(); plan.servers.len()],
+            places,
+            last: 0,
+        }
+    }
+
+    pub fn place_of_node(&self, node: u32) -> u32 {
+        self.nodes[node as usize].place
+    }
+}
+
+impl<S: Sink> Sim<'_, S> {
+    pub(super) fn sample(&mut self) {
+        self.cpus.refresh(self.now);
+        let dt = (self.now - self.monitor.last) as f64;
+        self.monitor.last = self.now;
+        self.sample_groups(dt);
+        self.sample_nodes(dt);
+        self.sample_servers(dt);
+    }
+
+    fn put(&mut self, place: u32, metric: &'static str, value: f64) {
+        if self.now < self.plan.record_from || self.failed.is_some() {
+            return;
+        }
+        let row = self.sink.sample(Sample {
+            time: self.plan.epoch + self.now,
+            interval: self.plan.sample,
+            place,
+            metric,
+            value,
+        });
+        self.keep(row);
+    }
+
+    fn sample_groups(&mut self, dt: f64) {
+        let plan = self.plan;
+        for (i, group) in plan.groups.iter().enumerate() {
+            let mut used = self.cpus.used(self.now, i as u32);
+            for server in 0..plan.servers.len() {
+                if let Some(collector) = self
+                    .collector(server)
+                    .filter(|_| plan.servers[server].group as usize == i)
+                {
+                    used.busy += self.cpus.used(self.now, collector).busy;
+                }
+            }
+            let node = &plan.nodes[group.node as usize];
+            let cores = group.cores.min(node.cores);
+            let seen = &mut self.monitor.groups[i];
+            let place = seen.place;
+            let busy = (used.busy - seen.busy) / (dt * cores);
+            let stolen = (used.stolen - seen.stolen) / (dt * cores);
+            let throttled = (used.throttled - seen.throttled) / dt;
+            (seen.busy, seen.stolen, seen.throttled) = (used.busy, used.stolen, used.throttled);
+            self.put(place, "cpu_busy", busy);
+            if node.shows_steal {
+                self.put(place, "cpu_steal", stolen);
+            }
+            if group.quota.is_some() {
+                self.put(place, "cpu_throttled", throttled);
+            }
+            self.put(place, "run_queue", self.cpus.runnable(i as u32) as f64);
+        }
+    }
+
+    fn sample_nodes(&mut self, dt: f64) {
+        let plan = self.plan;
+        for (i, node) in plan.nodes.iter().enumerate() {
+            let busy = self.cpus.busy_of_node(self.now, i as u32);
+            let waited = self.cpus.waited(self.now, i as u32);
+            let seen = &mut self.monitor.nodes[i];
+            let (place, shared) = (seen.place, seen.shared);
+            let used = (busy - seen.busy) / (dt * node.cores);
+            let waiting = (waited - seen.waited) / (dt * node.cores);
+            (seen.busy, seen.waited) = (busy, waited);
+            if shared {
+                self.put(place, "cpu_busy", used);
+            }
+            self.put(place, "cpu_iowait", waiting.min(1.0 - used.min(1.0)));
+            if let Some(hz) = self.hz(i) {
+                self.put(place, "cpu_hz", hz);
+            }
+            if node.disk.is_some() {
+                let (dirty, wrote) = self.disk(i);
+                let before = std::mem::replace(&mut self.monitor.nodes[i].wrote, wrote);
+                self.put(place, "dirty_bytes", dirty);
+                self.put(place, "disk_busy", (wrote - before) as f64 / dt);
+            }
+        }
+    }
+
+    fn sample_servers(&mut self, dt: f64) {
+        for i in 0..self.servers.len() {
+            let collected = self
+                .collector(i)
+                .map(|group| self.cpus.used(self.now, group).busy);
+            let s = &self.servers[i];
+            let (accepting, busy, lost, first) = (
+                s.accepting.len(),
+                s.busy,
+                s.lost,
+                s.first_connector as usize,
+            );
+            let seen = &mut self.monitor.servers[i];
+            let drops = lost - std::mem::replace(&mut seen.lost, lost);
+            let share = collected.map(|c| {
+                let share = (c - seen.collected) / dt;
+                seen.collected = c;
+                share
+            });
+            let place = i as u32;
+            self.put(place, "accept_queue", f64::from(accepting));
+            self.put(place, "workers_busy", f64::from(busy));
+            self.put(place, "listen_drops", drops as f64);
+            if let Some(share) = share {
+                self.put(place, "gc_share", share.min(1.0));
+            }
+            self.sample_balancers(i, first);
+            let connectors = &self.plan.servers[i].connectors;
+            if connectors.iter().any(|c| c.pool.is_some()) {
+                let all = &self.connectors[first..first + connectors.len()];
+                let pools = || all.iter().flat_map(|c| self.pools[c.pools()].iter());
+                let in_use: u32 = pools().map(|p| p.in_use).sum();
+                let waiting: u32 = pools().map(|p| p.waiting()).sum();
+                self.put(place, "pool_in_use", f64::from(in_use));
+                self.put(place, "pool_waiting", f64::from(waiting));
+            }
+        }
+    }
+
+    /// What the first server that chooses among some candidates knows of each of them.
+    fn sample_balancers(&mut self, server: usize, first: usize) {
+        let plan = self.plan;
+        for (i, connector) in plan.servers[server].connectors.iter().enumerate() {
+            let same = |other: &Connector| other.candidates == connector.candidates;
+            let earlier = plan.servers[..server]
+                .iter()
+                .any(|s| s.connectors.iter().any(same));
+            if connector.candidates.len() < 2 || earlier {
+                continue;
+            }
+            for (k, &candidate) in connector.candidates.iter().enumerate() {
+                let value = self.connectors[first + i].balancer.value(k);
+                self.put(candidate, "balancer_value", value);
+            }
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Servers: who gets a worker, who waits where, what is done step by step.
+//!
+//! A new connection takes a free worker, else a place in the light queue, else one in the accept queue, else its SYN is
+//! lost. A synchronous server holds the worker to the end; an asynchronous one gives it back during calls and takes the
+//! stay on again, before anything new, when the answers are there.
+
+use super::connector::{self, Connector, Pool};
+use super::plan::{Plan, Step};
+use super::queue::Kind;
+use super::stay::{Line, NONE};
+use super::tables::Sink;
+use super::Sim;
+use crate::rng::Stream;
+
+/// Where a stay waits that finds no worker.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The accept queue, once the light queue is full.
+    Socket,
+    /// Accepted or on a kept connection.
+    Inside,
+}
+
+pub struct Server {
+    pub group: u32,
+    pub holds: bool,
+    /// Workers of a process; `u32::MAX`: no limit.
+    workers: u32,
+    light_queue: u32,
+    accept_queue: u32,
+    /// Busy workers of each process.
+    pub processes: Vec<u32>,
+    pub busy: u32,
+    room: u32,
+    /// Stays that came and have not left, those in the accept queue included.
+    pub inside: u32,
+    pub accepting: Line,
+    pub light: Line,
+    /// Of an asynchronous server: answers are there, a worker is not.
+    ready: Line,
+    pub first_connector: u32,
+    /// SYNs and data that were lost here.
+    pub lost: u64,
+    handing_out: bool,
+    pub full_since: i64,
+    pub spawning: bool,
+}
+
+pub fn build(plan: &Plan) -> (Vec<Server>, Vec<Connector>, Vec<Pool>) {
+    let (mut servers, mut connectors, mut pools) = (Vec::new(), Vec::new(), Vec::new());
+    for (number, server) in plan.servers.iter().enumerate() {
+        let workers = match (server.workers, server.light_queue) {
+            // No limit on workers: the light queue bounds what is inside.
+            (0, 0) => u32::MAX,
+            (0, light) => light,
+            (n, _) => n,
+        };
+        servers.push(Server {
+            group: server.group,
+            holds: server.holds,
+            workers,
+            light_queue: if server.workers == 0 {
+                0
+            } else {
+                server.light_queue
+            },
+            accept_queue: server.backlog.saturating_add(1),
+            processes: vec![0; server.processes as usize],
+            busy: 0,
+            room: workers.saturating_mul(server.processes),
+            inside: 0,
+            accepting: Line::default(),
+            light: Line::default(),
+            ready: Line::default(),
+            first_connector: connectors.len() as u32,
+            lost: 0,
+            handing_out: false,
+            full_since: -1,
+            spawning: false,
+        });
+        for c in &server.connectors {
+            connectors.push(connector::build(plan, number, c, &mut pools));
+        }
+    }
+    (servers, connectors, pools)
+}
+
+impl Server {
+    fn process(&self) -> u32 {
+        let least = self
+            .processes
+            .iter()
+            .enumerate()
+            .min_by_key(|(_, &busy)| busy);
+        least.map_or(0, |(process, _)| process as u32)
+    }
+
+    pub fn add_process(&mut self) {
+        self.processes.push(0);
+        self.room = self.room.saturating_add(self.workers);
+    }
+}
+
+impl<S: Sink> Sim<'_, S> {
+    /// Whether a connection attempt would find a place.
+    #[inline]
+    pub(super) fn may_connect(&self, server: u32) -> bool {
+        let s = &self.servers[server as usize];
+        s.busy < s.room || s.light.len() < s.light_queue || s.accepting.len() < s.accept_queue
+    }
+
+    #[inline]
+    pub(super) fn arrive(&mut self, stay: u32) {
+        self.enter(self.stays[stay].server, stay, Place::Socket);
+    }
+
+    pub(super) fn enter(&mut self, server: u32, stay: u32, place: Place) {
+        let s = &mut self.servers[server as usize];
+        s.inside += 1;
+        let waits = s.light.len() + s.ready.len() > 0 || s.handing_out;
+        if s.busy < s.room && !waits {
+            self.start(stay);
+            return;
+        }
+        if place == Place::Inside || s.light.len() < s.light_queue {
+            s.light.push(&mut self.stays, stay);
+        } else {
+            s.accepting.push(&mut self.stays, stay);
+        }
+        if s.busy >= s.room && s.full_since < 0 {
+            self.becomes_full(server);
+        } else {
+            self.hand_out(server);
+        }
+    }
+
+    /// A worker takes the stay.
+    fn start(&mut self, stay: u32) {
+        let s = &mut self.stays[stay];
+        let server = s.server;
+        s.start = self.now;
+        s.works = true;
+        s.program = self.plan.servers[server as usize].programs[s.class as usize].unwrap_or(NONE);
+        let srv = &mut self.servers[server as usize];
+        srv.busy += 1;
+        if srv.processes.len() > 1 {
+            s.process = srv.process();
+        }
+        srv.processes[s.process as usize] += 1;
+        self.allocate(server);
+        self.step(stay);
+    }
+
+    /// Gives free workers to whoever waits: answers first, then accepted requests, then the accept queue.
+    pub(super) fn hand_out(&mut self, server: u32) {
+        if std::mem::replace(&mut self.servers[server as usize].handing_out, true) {
+            return;
+        }
+        loop {
+            let s = &mut self.servers[server as usize];
+            while s.light.len() < s.light_queue {
+                let Some(next) = s.accepting.pop(&self.stays) else {
+                    break;
+                };
+                s.light.push(&mut self.stays, next);
+            }
+            if s.busy >= s.room {
+                break;
+            }
+            if let Some(stay) = s.ready.pop(&self.stays) {
+                self.take_on(stay);
+            } else if let Some(stay) = s
+                .light
+                .pop(&self.stays)
+                .or_else(|| s.accepting.pop(&self.stays))
+            {
+                self.start(stay);
+            } else {
+                break;
+            }
+        }
+        let s = &mut self.servers[server as usize];
+        s.handing_out = false;
+        if s.busy < s.room {
+            s.full_since = -1;
+        }
+    }
+
+    fn give_back(&mut self, stay: u32) {
+        let s = &mut self.stays[stay];
+        if !std::mem::replace(&mut s.works, false) {
+            return;
+        }
+        let (server, process) = (s.server, s.process);
+        let srv = &mut self.servers[server as usize];
+        srv.busy -= 1;
+        srv.processes[process as usize] -= 1;
+    }
+
+    fn take_on(&mut self, stay: u32) {
+        let s = &mut self.stays[stay];
+        s.works = true;
+        let srv = &mut self.servers[s.server as usize];
+        srv.busy += 1;
+        srv.processes[s.process as usize] += 1;
+        self.step(stay);
+    }
+
+    /// A job of the CPUs is done.
+    #[inline]
+    pub(super) fn worked(&mut self, job: u32) {
+        self.report.counts.events += 1;
+        if job >= super::causes::SYSTEM_JOBS {
+            self.system_worked(job);
+        } else {
+            self.step(job);
+        }
+    }
+
+    /// Goes on with the program.
+    pub(super) fn step(&mut self, stay: u32) {
+        let plan = self.plan;
+        loop {
+            let s = &mut self.stays[stay];
+            let steps = plan
+                .programs
+                .get(s.program as usize)
+                .map_or(&[][..], |p| &p[..]);
+            let Some(step) = steps
+                .get(s.step as usize)
+                .filter(|_| s.status == Default::default())
+            else {
+                return self.finish(stay);
+            };
+            s.step += 1;
+            match step {
+                Step::Compute(time) => {
+                    let work = time.draw(&mut s.stream);
+                    if work > 0.0 {
+                        let group = self.servers[s.server as usize].group;
+                        return self.cpus.add(self.now, group, work, stay);
+                    }
+                }
+                Step::Wait(time) => {
+                    let time = time.draw(&mut s.stream) as i64;
+                    if time > 0 {
+                        return self.queue.push(self.now + time, Kind::Waited, stay);
+                    }
+                }
+                Step::Call(call) => {
+                    let n = how_many(call.count, &mut s.stream);
+                    if n > 0 || call.all {
+                        s.to_call = n;
+                        return self.begin_calls(stay, call);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Calls are out: an asynchronous server does something else meanwhile.
+    pub(super) fn is_calling(&mut self, stay: u32) {
+        let server = self.stays[stay].server;
+        if !self.servers[server as usize].holds && self.stays[stay].works {
+            self.give_back(stay);
+            self.hand_out(server);
+        }
+    }
+
+    /// All answers of a step are there.
+    pub(super) fn goes_on(&mut self, stay: u32) {
+        if self.stays[stay].works {
+            return self.step(stay);
+        }
+        let server = self.stays[stay].server;
+        let s = &mut self.servers[server as usize];
+        if s.busy < s.room && s.ready.len() == 0 && !s.handing_out {
+            self.take_on(stay);
+        } else {
+            s.ready.push(&mut self.stays, stay);
+            self.hand_out(server);
+        }
+    }
+
+    fn finish(&mut self, stay: u32) {
+        let server = self.stays[stay].server;
+        self.write_visit(stay);
+        self.release_held(stay);
+        self.give_back(stay);
+        self.servers[server as usize].inside -= 1;
+        self.writes_log(server);
+        if self.plan.latency > 0 {
+            self.queue
+                .push(self.now + self.plan.latency, Kind::Return, stay);
+        } else {
+            self.respond(stay);
+        }
+        self.hand_out(server);
+    }
+
+    pub(super) fn answered(&mut self, stay: u32) {
+        self.respond(stay);
+    }
+
+    /// Whoever asked gets the answer, or learns that there is none.
+    pub(super) fn respond(&mut self, stay: u32) {
+        if self.stays[stay].parent == NONE {
+            self.client_gets(stay);
+            self.stays.remove(stay);
+        } else {
+            self.returned(stay);
+        }
+    }
+}
+
+fn how_many(count: f64, stream: &mut Stream) -> u32 {
+    let whole = count.floor();
+    let fraction = count - whole;
+    whole as u32 + u32::from(fraction > 0.0 && stream.uniform() < fraction)
+}

@@ -1,0 +1,228 @@
+//! The requests that are somewhere in the system: each stay in a server, from the caller's wish to its answer.
+
+use crate::rng::Stream;
+
+/// No stay, no pool, no client.
+pub const NONE: u32 = u32::MAX;
+
+/// How a stay ended, as an index into the names of statuses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Status {
+    #[default]
+    Ok,
+    /// Something it needed could not be had.
+    Failed,
+    /// Every SYN was lost.
+    TimedOut,
+    /// Its client stopped waiting.
+    Abandoned,
+}
+
+pub const STATUSES: [&str; 4] = ["ok", "503", "timeout", "abandoned"];
+
+#[derive(Clone, Debug)]
+pub struct Stay {
+    pub visit: u64,
+    /// The visit at the root.
+    pub request: u64,
+    pub stream: Stream,
+    pub sent: i64,
+    pub arrival: i64,
+    pub start: i64,
+    /// When the calls that are out now began, and how long earlier ones took.
+    pub calling_since: i64,
+    pub downstream: i64,
+    /// The caller's stay; at the root [`NONE`], and `client` asked in its `ask`-th operation.
+    pub parent: u32,
+    pub client: u32,
+    pub ask: u32,
+    /// Next in the line it waits in, or next free place.
+    pub next: u32,
+    pub server: u32,
+    pub class: u32,
+    pub program: u32,
+    pub step: u32,
+    /// Calls of this step still to be made, and out now.
+    pub to_call: u32,
+    pub out: u32,
+    pub process: u32,
+    /// The caller's connector and candidate that this stay was called through, and the pooled connection it uses.
+    pub connector: u32,
+    pub candidate: u32,
+    pub pool: u32,
+    /// A pooled connection held to the end of this stay, and to which candidate.
+    pub held: u32,
+    pub held_candidate: u32,
+    /// Candidates of a call that were found busy.
+    pub tried: u32,
+    /// When waiting for a free connection began.
+    pub since: i64,
+    pub drops: u8,
+    pub data_drops: u8,
+    pub status: Status,
+    pub kept: bool,
+    /// Has a worker.
+    pub works: bool,
+    /// Went out to its server.
+    pub flew: bool,
+    /// Counts as a light one that holds or wants a connection.
+    pub counted: bool,
+    /// Its client stopped waiting.
+    pub abandoned: bool,
+    /// Goes into the tables.
+    pub recorded: bool,
+    /// Calls under way.
+    pub flying: u32,
+}
+
+impl Stay {
+    pub fn new(request: u64, stream: Stream, class: u32, parent: u32) -> Self {
+        Stay {
+            visit: 0,
+            request,
+            stream,
+            sent: 0,
+            arrival: 0,
+            start: 0,
+            calling_since: 0,
+            downstream: 0,
+            parent,
+            client: NONE,
+            ask: 0,
+            next: NONE,
+            server: NONE,
+            class,
+            program: NONE,
+            step: 0,
+            to_call: 0,
+            out: 0,
+            process: 0,
+            connector: 0,
+            candidate: 0,
+            pool: NONE,
+            held: NONE,
+            held_candidate: 0,
+            tried: 0,
+            since: 0,
+            drops: 0,
+            data_drops: 0,
+            status: Status::Ok,
+            kept: false,
+            works: false,
+            flew: false,
+            counted: false,
+            abandoned: false,
+            recorded: false,
+            flying: 0,
+        }
+    }
+
+    pub fn is_root(&self) -> bool {
+        self.parent == NONE
+    }
+}
+
+#[derive(Default)]
+pub struct Stays {
+    all: Vec<Stay>,
+    free: u32,
+    open: usize,
+}
+
+impl Stays {
+    pub fn new() -> Self {
+        Stays {
+            all: Vec::new(),
+            free: NONE,
+            open: 0,
+        }
+    }
+
+    /// Stays that are somewhere.
+    pub fn open(&self) -> usize {
+        self.open
+    }
+
+    pub fn add(&mut self, stay: Stay) -> u32 {
+        self.open += 1;
+        if self.free == NONE {
+            self.all.push(stay);
+            return (self.all.len() - 1) as u32;
+        }
+        let number = self.free;
+        let place = &mut self.all[number as usize];
+        self.free = place.next;
+        *place = stay;
+        number
+    }
+
+    pub fn remove(&mut self, number: u32) {
+        self.open -= 1;
+        self.all[number as usize].next = self.free;
+        self.free = number;
+    }
+}
+
+impl std::ops::Index<u32> for Stays {
+    type Output = Stay;
+    #[inline]
+    fn index(&self, number: u32) -> &Stay {
+        &self.all[number as usize]
+    }
+}
+
+impl std::ops::IndexMut<u32> for Stays {
+    #[inline]
+    fn index_mut(&mut self, number: u32) -> &mut Stay {
+        &mut self.all[number as usize]
+    }
+}
+
+/// A line of stays, first in, first out; the links are in the stays.
+#[derive(Clone, Copy, Debug)]
+pub struct Line {
+    head: u32,
+    tail: u32,
+    len: u32,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Line {
+            head: NONE,
+            tail: NONE,
+            len: 0,
+        }
+    }
+}
+
+impl Line {
+    #[inline]
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    #[inline]
+    pub fn push(&mut self, stays: &mut Stays, number: u32) {
+        stays[number].next = NONE;
+        if self.len == 0 {
+            self.head = number;
+        } else {
+            stays[self.tail].next = number;
+        }
+        self.tail = number;
+        self.len += 1;
+    }
+
+    #[inline]
+    pub fn pop(&mut self, stays: &Stays) -> Option<u32> {
+        if self.len == 0 {
+            return None;
+        }
+        let number = self.head;
+        self.head = stays[number].next;
+        self.len -= 1;
+        Some(number)
+    }
+}

@@ -1,0 +1,341 @@
+//! What a run leaves behind: rows for the tables of a run folder, and a report.
+
+use super::plan::{Plan, Workload};
+use super::stay::{Status, NONE, STATUSES};
+use super::Sim;
+use crate::error::Result;
+use crate::record::rows::{Event, NumberedEvent, NumberedSample, Request, Sample};
+use crate::record::writer::TableWriter;
+use crate::record::{Names, Visit, CALLER_IS_SERVER, NO_ID, NO_TIME};
+use serde::Serialize;
+use std::path::Path;
+
+/// Takes rows in the order of time.
+pub trait Sink {
+    fn visit(&mut self, visit: Visit) -> Result<()>;
+    fn request(&mut self, request: Request) -> Result<()>;
+    fn sample(&mut self, sample: Sample) -> Result<()>;
+    fn event(&mut self, event: Event) -> Result<()>;
+    fn finish(&mut self) -> Result<()>;
+}
+
+/// Counting alone is enough.
+impl Sink for () {
+    fn visit(&mut self, _: Visit) -> Result<()> {
+        Ok(())
+    }
+    fn request(&mut self, _: Request) -> Result<()> {
+        Ok(())
+    }
+    fn sample(&mut self, _: Sample) -> Result<()> {
+        Ok(())
+    }
+    fn event(&mut self, _: Event) -> Result<()> {
+        Ok(())
+    }
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes `visits`, `requests`, `samples` and `events.parquet`, whole or not at all.
+pub struct Tables {
+    names: Names,
+    visits: TableWriter<Visit>,
+    requests: TableWriter<Request>,
+    samples: TableWriter<NumberedSample>,
+    events: TableWriter<NumberedEvent>,
+}
+
+impl Tables {
+    pub fn create(plan: &Plan, folder: &Path) -> Result<Self> {
+        Ok(Tables {
+            names: names(plan),
+            visits: TableWriter::create(&folder.join("visits.parquet"))?,
+            requests: TableWriter::create(&folder.join("requests.parquet"))?,
+            samples: TableWriter::create(&folder.join("samples.parquet"))?,
+            events: TableWriter::create(&folder.join("events.parquet"))?,
+        })
+    }
+}
+
+impl Sink for Tables {
+    fn visit(&mut self, visit: Visit) -> Result<()> {
+        self.visits.push(visit, &self.names)
+    }
+
+    fn request(&mut self, request: Request) -> Result<()> {
+        self.requests.push(request, &self.names)
+    }
+
+    fn sample(&mut self, sample: Sample) -> Result<()> {
+        let number = self.samples.rows();
+        self.samples
+            .push(NumberedSample { sample, number }, &self.names)
+    }
+
+    fn event(&mut self, event: Event) -> Result<()> {
+        let number = self.events.rows();
+        self.events
+            .push(NumberedEvent { event, number }, &self.names)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.visits.finish(&self.names)?;
+        self.requests.finish(&self.names)?;
+        self.samples.finish(&self.names)?;
+        self.events.finish(&self.names)?;
+        Ok(())
+    }
+}
+
+/// Servers first; then the groups and nodes that are none, as places of samples and events.
+fn names(plan: &Plan) -> Names {
+    let mut names = Names {
+        servers: places(plan),
+        hosts: vec!["clients".to_owned()],
+        interactions: plan.classes.iter().map(|c| c.name.clone()).collect(),
+        statuses: STATUSES.map(str::to_owned).to_vec(),
+        ..Names::default()
+    };
+    names.server_hosts = vec![0; names.servers.len()];
+    names
+}
+
+pub fn places(plan: &Plan) -> Vec<String> {
+    let mut places: Vec<String> = plan.servers.iter().map(|s| s.name.clone()).collect();
+    let others = plan
+        .groups
+        .iter()
+        .map(|g| &g.name)
+        .chain(plan.nodes.iter().map(|n| &n.name));
+    for other in others {
+        if !places.contains(other) {
+            places.push(other.clone());
+        }
+    }
+    places
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Counts {
+    /// Requests that were answered in time, those over 1 s and 3 s among them, and the sum of their response times, ns;
+    /// of requests sent after the ramp.
+    pub answered: u64,
+    pub over_1s: u64,
+    pub over_3s: u64,
+    pub response_ns: f64,
+    pub failed: u64,
+    pub visits: u64,
+    /// Lost SYNs of each server, ramp included.
+    pub drops: Vec<u64>,
+    pub events: u64,
+    /// Stays that were still open at the end: 0, or something hangs for ever.
+    pub unfinished: u64,
+}
+
+/// A stall as it really happened, ns since the Unix epoch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StallSeen {
+    pub kind: String,
+    pub place: String,
+    pub begin: i64,
+    pub end: i64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    pub counts: Counts,
+    pub stalls: Vec<StallSeen>,
+    /// Simulated time at the end, ns since the begin.
+    pub end: i64,
+    #[serde(skip)]
+    epoch: i64,
+}
+
+impl Report {
+    pub fn new(plan: &Plan) -> Self {
+        Report {
+            counts: Counts {
+                drops: vec![0; plan.servers.len()],
+                ..Counts::default()
+            },
+            stalls: Vec::new(),
+            end: 0,
+            epoch: plan.epoch,
+        }
+    }
+
+    /// A stall of this kind at this place, in time since the begin.
+    pub fn stall(&mut self, kind: &str, place: String, begin: i64, end: i64) {
+        let (begin, end) = (self.epoch + begin, self.epoch + end);
+        // Throttled in one quota period after another: one stall.
+        if let Some(last) = self.stalls.last_mut() {
+            if last.kind == kind && last.place == place && last.end >= begin {
+                last.end = end;
+                return;
+            }
+        }
+        self.stalls.push(StallSeen {
+            kind: kind.to_owned(),
+            place,
+            begin,
+            end,
+        });
+    }
+
+    /// More requests than usual, for the server they come to first.
+    pub fn burst(&mut self, plan: &Plan, workload: &Workload, begin: i64, end: i64) {
+        let entry = workload.entries.first().map_or(0, |&e| e as usize);
+        self.stall(
+            "workload-burst",
+            plan.servers[entry].name.clone(),
+            begin,
+            end,
+        );
+    }
+}
+
+impl<S: Sink> Sim<'_, S> {
+    /// A stay ends in its server.
+    pub(super) fn write_visit(&mut self, stay: u32) {
+        let s = &self.stays[stay];
+        if !s.recorded {
+            return;
+        }
+        let epoch = self.plan.epoch;
+        let class = &self.plan.classes[s.class as usize];
+        let parent = (s.parent != NONE).then(|| &self.stays[s.parent]);
+        let visit = Visit {
+            visit: s.visit,
+            server: s.server,
+            caller: parent.map_or(0, |p| p.server | CALLER_IS_SERVER),
+            connection: self.clients.number_of(s.client) as u32,
+            interaction: s.class,
+            key: 0,
+            sent: epoch + s.sent,
+            connected: if s.kept { NO_TIME } else { epoch + s.arrival },
+            arrival: epoch + s.arrival,
+            start: epoch + s.start,
+            first_byte: epoch + self.now,
+            departure: epoch + self.now,
+            drops: s.drops,
+            data_drops: s.data_drops,
+            status: s.status as u32,
+            bytes_in: class.bytes_in,
+            bytes_out: class.bytes_out,
+            served: true,
+            parent: parent.map_or(NO_ID, |p| p.visit),
+            request: s.request,
+            downstream_ns: s.downstream,
+        };
+        self.report.counts.visits += 1;
+        if parent.is_none() && !s.abandoned {
+            self.count(stay);
+            let row = self.sink.request(Request::of(&visit));
+            self.keep(row);
+        }
+        let row = self.sink.visit(visit);
+        self.keep(row);
+    }
+
+    fn count(&mut self, stay: u32) {
+        let s = &self.stays[stay];
+        let took = self.now - s.sent;
+        let counts = &mut self.report.counts;
+        if s.status != Status::Ok {
+            counts.failed += 1;
+            return;
+        }
+        counts.answered += 1;
+        counts.response_ns += took as f64;
+        counts.over_1s += u64::from(took >= 1_000_000_000);
+        counts.over_3s += u64::from(took >= 3_000_000_000);
+    }
+
+    /// A request that its server never had, or whose client went away.
+    pub(super) fn write_request(&mut self, stay: u32) {
+        let s = &self.stays[stay];
+        if !s.recorded || s.abandoned && s.status == Status::TimedOut {
+            return;
+        }
+        let epoch = self.plan.epoch;
+        let status = if s.abandoned {
+            Status::Abandoned
+        } else {
+            s.status
+        };
+        let connected = s.arrival > 0 && !s.kept;
+        let request = Request {
+            request: s.request,
+            client: self.clients.number_of(s.client) as u32,
+            server: s.server,
+            interaction: s.class,
+            sent: epoch + s.sent,
+            connected: if connected {
+                epoch + s.arrival
+            } else {
+                NO_TIME
+            },
+            end: epoch + self.now,
+            status: status as u32,
+            drops: s.drops,
+            data_drops: s.data_drops,
+            bytes: None,
+        };
+        self.report.counts.failed += 1;
+        let row = self.sink.request(request);
+        self.keep(row);
+    }
+
+    /// A SYN or its data was lost here; it comes again at `until`.
+    pub(super) fn dropped(&mut self, server: u32, kind: &'static str, until: i64) {
+        self.write_event(server, kind, self.now, until, None);
+    }
+
+    /// Something lasted from `begin` to now, and `cause` is its name in the truth.
+    pub(super) fn happened(
+        &mut self,
+        place: usize,
+        kind: &'static str,
+        cause: &str,
+        begin: i64,
+        detail: Option<String>,
+    ) {
+        self.report
+            .stall(cause, self.monitor.places[place].clone(), begin, self.now);
+        self.write_event(place as u32, kind, begin, self.now, detail);
+    }
+
+    pub(super) fn event(
+        &mut self,
+        place: u32,
+        kind: &'static str,
+        begin: i64,
+        detail: Option<String>,
+    ) {
+        self.write_event(place, kind, begin, self.now, detail);
+    }
+
+    fn write_event(
+        &mut self,
+        place: u32,
+        kind: &'static str,
+        begin: i64,
+        end: i64,
+        detail: Option<String>,
+    ) {
+        if begin < self.plan.record_from {
+            return;
+        }
+        let epoch = self.plan.epoch;
+        let row = self.sink.event(Event {
+            place,
+            kind,
+            begin: epoch + begin,
+            end: epoch + end,
+            detail,
+        });
+        self.keep(row);
+    }
+}

@@ -1,0 +1,120 @@
+//! Connections: SYNs, the accept queue that loses them, the sender that tries again (`tcp_v4_conn_request`,
+//! `sk_acceptq_is_full`: an accept queue of backlog N holds N + 1).
+
+use super::plan::Syn;
+use super::queue::Kind;
+use super::server::Place;
+use super::stay::{Status, NONE};
+use super::tables::Sink;
+use super::Sim;
+
+impl<'a, S: Sink> Sim<'a, S> {
+    /// How the sender of this stay's connection repeats what is lost.
+    fn sender(&self, stay: u32) -> &'a Syn {
+        let s = &self.stays[stay];
+        if s.is_root() {
+            return &self.plan.workloads[self.clients.workload_of(s.client)].syn;
+        }
+        &self.connectors[s.connector as usize].plan(self.plan).syn
+    }
+
+    /// Opens a connection, or uses a kept one.
+    pub(super) fn connect(&mut self, stay: u32) {
+        let s = &mut self.stays[stay];
+        s.sent = self.now;
+        let kind = if s.kept { Kind::Kept } else { Kind::Syn };
+        if self.plan.latency > 0 {
+            self.queue.push(self.now + self.plan.latency, kind, stay);
+        } else if s.kept {
+            self.kept_arrives(stay);
+        } else {
+            self.syn_arrives(stay);
+        }
+    }
+
+    pub(super) fn syn_arrives(&mut self, stay: u32) {
+        if self.stays[stay].abandoned {
+            self.stays.remove(stay);
+        } else if !self.may_connect(self.stays[stay].server) {
+            self.lose_syn(stay);
+        } else if self.plan.latency > 0 && !self.sender(stay).data_repeats.is_empty() {
+            // The place in the accept queue is taken by the last ACK, a round trip later.
+            self.stays[stay].arrival = self.now;
+            self.queue
+                .push(self.now + 2 * self.plan.latency, Kind::Data, stay);
+        } else {
+            self.stays[stay].arrival = self.now;
+            self.arrive(stay);
+        }
+    }
+
+    /// The handshake's last ACK met a full accept queue: the client thinks it is connected and repeats its data.
+    pub(super) fn data_arrives(&mut self, stay: u32) {
+        if self.may_connect(self.stays[stay].server) {
+            self.arrive(stay);
+            return;
+        }
+        let lost = usize::from(self.stays[stay].data_drops);
+        let again = self.sender(stay).data_repeats.get(lost).copied();
+        let s = &mut self.stays[stay];
+        s.data_drops = s.data_drops.saturating_add(1);
+        let (server, arrival) = (s.server, s.arrival);
+        self.servers[server as usize].lost += 1;
+        match again {
+            Some(after) => {
+                let time = (arrival + 2 * self.plan.latency + after).max(self.now + 1);
+                self.dropped(server, "data_drop", time);
+                self.queue.push(time, Kind::Data, stay);
+            }
+            None => self.fail(stay, Status::TimedOut),
+        }
+    }
+
+    fn lose_syn(&mut self, stay: u32) {
+        let lost = usize::from(self.stays[stay].drops);
+        let syn = self.sender(stay);
+        let (again, give_up) = (syn.repeats.get(lost).copied(), syn.give_up);
+        let s = &mut self.stays[stay];
+        s.drops = s.drops.saturating_add(1);
+        let (server, sent) = (s.server, s.sent);
+        self.servers[server as usize].lost += 1;
+        self.report.counts.drops[server as usize] += 1;
+        match again {
+            Some(after) => {
+                let time = sent + after + self.plan.latency;
+                self.dropped(server, "drop", time);
+                self.queue.push(time.max(self.now + 1), Kind::Syn, stay);
+            }
+            None => {
+                let time = (sent + give_up).max(self.now + 1);
+                self.dropped(server, "drop", time);
+                self.queue.push(time, Kind::GiveUp, stay);
+            }
+        }
+    }
+
+    pub(super) fn gives_up(&mut self, stay: u32) {
+        if self.stays[stay].abandoned {
+            self.stays.remove(stay);
+        } else {
+            self.fail(stay, Status::TimedOut);
+        }
+    }
+
+    /// The stay never reached its server; who asked is told.
+    fn fail(&mut self, stay: u32, status: Status) {
+        self.stays[stay].status = status;
+        if self.stays[stay].parent == NONE {
+            self.write_request(stay);
+        }
+        self.respond(stay);
+    }
+
+    /// A request on a kept connection: nothing can be lost, it waits inside the server.
+    pub(super) fn kept_arrives(&mut self, stay: u32) {
+        let s = &mut self.stays[stay];
+        s.arrival = self.now;
+        let server = s.server;
+        self.enter(server, stay, Place::Inside);
+    }
+}

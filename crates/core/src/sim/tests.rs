@@ -1,0 +1,292 @@
+//! Small systems whose behaviour is known.
+#![allow(clippy::panic)]
+
+use super::plan::Plan;
+use super::tables::{Report, Sink};
+use crate::error::Result;
+use crate::record::rows::{Event, Request, Sample};
+use crate::record::Visit;
+use serde_json::{json, Value};
+
+const MS: i64 = 1_000_000;
+const S: i64 = 1_000_000_000;
+
+#[derive(Default)]
+pub struct Rows {
+    pub visits: Vec<Visit>,
+    pub requests: Vec<Request>,
+    pub samples: Vec<Sample>,
+    pub events: Vec<Event>,
+}
+
+impl Sink for Rows {
+    fn visit(&mut self, row: Visit) -> Result<()> {
+        self.visits.push(row);
+        Ok(())
+    }
+    fn request(&mut self, row: Request) -> Result<()> {
+        self.requests.push(row);
+        Ok(())
+    }
+    fn sample(&mut self, row: Sample) -> Result<()> {
+        self.samples.push(row);
+        Ok(())
+    }
+    fn event(&mut self, row: Event) -> Result<()> {
+        self.events.push(row);
+        Ok(())
+    }
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn plan(value: &Value) -> Plan {
+    match serde_json::from_value(value.clone()) {
+        Ok(plan) => plan,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn run(value: &Value) -> (Report, Rows) {
+    match super::run(&plan(value), Rows::default(), &mut |_, _| Ok(())) {
+        Ok(done) => done,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// One server on one core: `work` a request, so many workers.
+fn one(work: Value, workers: u32, backlog: u32, workload: Value, duration: i64) -> Value {
+    json!({
+        "seed": 1, "epoch": 0, "duration": duration,
+        "nodes": [{"name": "n", "cores": 1.0}],
+        "groups": [{"name": "s", "node": 0, "cores": 1.0}],
+        "servers": [{"name": "s", "group": 0, "holds": true, "workers": workers, "backlog": backlog, "programs": [0]}],
+        "classes": [{"name": "page", "bytes_in": 100, "bytes_out": 1000}],
+        "programs": [[{"compute": work}]],
+        "workloads": [workload],
+    })
+}
+
+fn batch(size: u32) -> Value {
+    json!({"name": "w", "entries": [0], "choice": {"mix": [[0, 1.0]]},
+        "arrivals": {"batch": {"size": size, "first": 0, "period": 1000 * S}}})
+}
+
+fn poisson(rate: f64) -> Value {
+    json!({"name": "w", "entries": [0], "choice": {"mix": [[0, 1.0]]}, "arrivals": {"poisson": {"rate": rate}}})
+}
+
+/// Web, app and database with one core each, synchronous, pools between them.
+fn chain(clients: u32, duration: i64) -> Value {
+    let server = |name: &str, group: u32, workers: u32, programs: Value, connectors: Value| {
+        json!({"name": name, "group": group, "holds": true, "workers": workers, "backlog": 128,
+            "programs": programs, "connectors": connectors})
+    };
+    json!({
+        "seed": 1, "epoch": 0, "duration": duration,
+        "nodes": [{"name": "n1", "cores": 1.0}, {"name": "n2", "cores": 1.0}, {"name": "n3", "cores": 1.0}],
+        "groups": [{"name": "web", "node": 0, "cores": 1.0}, {"name": "app", "node": 1, "cores": 1.0},
+            {"name": "db", "node": 2, "cores": 1.0}],
+        "servers": [
+            server("web", 0, 150, json!([0, null]), json!([{"candidates": [1], "kept": true, "pool": {"size": 50}}])),
+            server("app", 1, 165, json!([1, null]), json!([{"candidates": [2], "kept": true, "pool": {"size": 50}}])),
+            server("db", 2, 100, json!([null, 2]), json!([])),
+        ],
+        "classes": [{"name": "page"}, {"name": "query"}],
+        "programs": [
+            [{"compute": {"exponential": 1e5}}, {"call": {"connector": 0, "class": 0}}, {"compute": {"exponential": 1e5}}],
+            [{"compute": {"exponential": 2e5}}, {"call": {"connector": 0, "class": 1}}, {"compute": {"exponential": 2e5}}],
+            [{"compute": {"exponential": 5e5}}],
+        ],
+        "workloads": [{"name": "w", "entries": [0], "choice": {"mix": [[0, 1.0]]},
+            "arrivals": {"closed": {"clients": clients, "think": {"exponential": 1e9}, "spread": S}}}],
+    })
+}
+
+#[test]
+fn a_batch_shares_the_processor() {
+    let (report, rows) = run(&one(json!({"constant": 1e6}), 100, 128, batch(10), S));
+    assert_eq!(report.counts.answered, 10);
+    assert!(
+        rows.requests.iter().all(|r| (r.end - 10 * MS).abs() <= 2),
+        "all end together: {:?}",
+        rows.requests[0]
+    );
+}
+
+#[test]
+fn the_accept_queue_holds_one_more_than_its_backlog_and_the_rest_come_again() {
+    let (report, rows) = run(&one(json!({"constant": 1e6}), 10, 5, batch(20), S));
+    assert_eq!(report.counts.drops, [4]);
+    let mut lost: Vec<_> = rows.requests.iter().filter(|r| r.drops > 0).collect();
+    lost.sort_by_key(|r| r.request);
+    assert_eq!(
+        lost.iter().map(|r| r.request).collect::<Vec<_>>(),
+        [17, 18, 19, 20]
+    );
+    assert!(lost
+        .iter()
+        .all(|r| r.drops == 1 && r.connected == S && r.end > S && r.end < S + 5 * MS));
+    let drops: Vec<_> = rows.events.iter().filter(|e| e.kind == "drop").collect();
+    assert!(drops.len() == 4 && drops.iter().all(|e| e.begin == 0 && e.end == S));
+}
+
+#[test]
+fn a_sender_repeats_on_its_schedule_until_it_gives_up() {
+    let mut plan = one(json!({"constant": 60e9}), 1, 0, batch(3), 100 * S);
+    plan["workloads"][0]["syn"] = json!({"repeats": [3 * S, 9 * S, 21 * S], "give_up": 45 * S});
+    let (report, rows) = run(&plan);
+    assert_eq!(report.counts.drops, [4]);
+    let given_up: Vec<_> = rows
+        .requests
+        .iter()
+        .filter(|r| r.status == 2)
+        .map(|r| (r.drops, r.end, r.request))
+        .collect();
+    assert_eq!(given_up, [(4, 45 * S, 3)]);
+    assert_eq!(rows.visits.len(), 2);
+}
+
+#[test]
+fn a_synchronous_server_holds_its_worker_through_calls_and_an_asynchronous_one_does_not() {
+    for (holds, dropped) in [(true, 0), (false, 400 - 50 - 101)] {
+        // The database freezes; 400 requests come, 50 of them fit through the pool, 100 workers and 128 places each.
+        let mut plan = chain(1, 2 * S);
+        plan["workloads"] = json!([batch(400)]);
+        plan["stalls"] = json!([{"begin": 0, "end": 500 * MS, "kind": "freeze", "effect": {"freeze": {"group": 2}}}]);
+        plan["servers"][0]["holds"] = json!(holds);
+        plan["servers"][1]["connectors"][0] = json!({"candidates": [2], "kept": false});
+        plan["servers"][0]["connectors"][0] = json!({"candidates": [1], "kept": false});
+        if !holds {
+            for s in [0, 1] {
+                plan["servers"][s]["holds"] = json!(false);
+                plan["servers"][s]["workers"] = json!(0);
+                plan["servers"][s]["light_queue"] = json!(65_535);
+            }
+            plan["servers"][2]["workers"] = json!(50);
+            plan["servers"][2]["backlog"] = json!(100);
+        }
+        let (report, rows) = run(&plan);
+        let lost = rows
+            .visits
+            .iter()
+            .filter(|v| v.server == 2 && v.drops > 0)
+            .count();
+        assert_eq!(lost, dropped, "by the database");
+        assert_eq!(
+            report.counts.drops[0],
+            if holds { 400 - 150 - 129 } else { 0 },
+            "by the web server"
+        );
+        assert_eq!(report.counts.answered, 400);
+        assert_eq!(report.counts.unfinished, 0);
+    }
+}
+
+#[test]
+fn nothing_is_lost_and_every_time_adds_up() {
+    let (report, rows) = run(&chain(300, 20 * S));
+    assert_eq!(report.counts.unfinished, 0);
+    assert_eq!(rows.visits.len(), 3 * rows.requests.len());
+    for server in 0..3 {
+        let mine: Vec<_> = rows.visits.iter().filter(|v| v.server == server).collect();
+        let inside: i64 = mine.iter().map(|v| v.departure - v.arrival).sum();
+        // Little's law: the area under the number inside is the sum of the stays.
+        let mut changes: Vec<(i64, i64)> = mine
+            .iter()
+            .flat_map(|v| [(v.arrival, 1), (v.departure, -1)])
+            .collect();
+        changes.sort_unstable();
+        let (mut area, mut level, mut last) = (0, 0, 0);
+        for (time, change) in changes {
+            area += level * (time - last);
+            (level, last) = (level + change, time);
+        }
+        assert_eq!((area, level), (inside, 0));
+    }
+    for v in &rows.visits {
+        assert!(v.sent <= v.arrival && v.arrival <= v.start && v.start <= v.departure);
+        assert!(v.downstream_ns <= v.departure - v.start);
+    }
+}
+
+#[test]
+fn a_queue_at_a_processor_has_the_mean_of_m_m_1() {
+    // ρ = 0.5: 2 ms.
+    let (report, _) = run(&one(
+        json!({"exponential": 1e6}),
+        0,
+        128,
+        poisson(500.0),
+        400 * S,
+    ));
+    let mean = report.counts.response_ns / report.counts.answered as f64;
+    assert!((mean / 2e6 - 1.0).abs() < 0.02, "{mean}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_and_another_one_does_not() {
+    let ends = |seed: u64| {
+        let mut plan = chain(200, 5 * S);
+        plan["seed"] = json!(seed);
+        run(&plan)
+            .1
+            .requests
+            .iter()
+            .map(|r| r.end)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(ends(7), ends(7));
+    assert_ne!(ends(7), ends(8));
+}
+
+#[test]
+fn random_numbers_belong_to_who_draws_them() {
+    // Another pool changes when things happen, not what a client asks for or how long it takes by itself.
+    let work = |size: u32| {
+        let mut plan = chain(400, 3 * S);
+        plan["servers"][1]["connectors"][0]["pool"]["size"] = json!(size);
+        let (_, rows) = run(&plan);
+        let mut first: Vec<_> = rows.requests.iter().map(|r| (r.client, r.sent)).collect();
+        first.sort_unstable();
+        first.dedup_by_key(|r| r.0);
+        first
+    };
+    assert_eq!(work(1), work(50));
+}
+
+#[test]
+fn a_plan_that_cannot_be_run_is_refused_by_name() {
+    let refused = |change: &dyn Fn(&mut Value)| {
+        let mut value = chain(1, S);
+        change(&mut value);
+        super::run(&plan(&value), (), &mut |_, _| Ok(()))
+            .err()
+            .map(|e| e.to_string())
+    };
+    let said = refused(&|p| p["servers"][0]["connectors"][0]["candidates"] = json!([7]));
+    assert_eq!(
+        said.as_deref(),
+        Some("servers[0].connectors[0].candidates is 7, and there are 3")
+    );
+    assert!(refused(&|p| p["duration"] = json!(0)).is_some());
+    assert!(refused(&|p| p["groups"][1]["cores"] = json!(-1.0)).is_some());
+    assert!(
+        refused(&|p| p["programs"][0][0] = json!({"compute": {"exponential": f64::MAX}})).is_some()
+    );
+}
+
+#[test]
+fn thinkers_as_one_source_have_the_same_law() {
+    let mean = |aggregate: bool| {
+        let mut plan = chain(1000, 200 * S);
+        plan["workloads"][0]["arrivals"]["closed"]["aggregate"] = json!(aggregate);
+        let (report, _) = run(&plan);
+        report.counts.response_ns / report.counts.answered as f64 / 1e6
+    };
+    // Exact (MVA): 1.911 ms; four standard errors of the mean of 200,000 correlated stays.
+    for mean in [mean(false), mean(true)] {
+        assert!((mean - 1.911).abs() < 0.045, "{mean}");
+    }
+}
