@@ -205,21 +205,28 @@ impl<S: Sink> Sim<'_, S> {
             match &workload.arrivals {
                 Arrivals::Closed {
                     clients,
+                    think,
+                    think_max,
+                    chain,
                     spread,
                     aggregate,
-                    ..
                 } => {
                     for _ in 0..*clients {
                         let client = self.clients.add(plan, number);
                         let entity = (number as u64) << 40 | self.clients.number_of(client);
-                        let mut start =
-                            Stream::of(plan.seed, plan.replication, entity, Purpose::Start);
                         if *aggregate {
                             self.clients.sources[number].thinking.push(client);
-                        } else {
-                            let after = (start.uniform() * *spread as f64) as i64;
-                            self.queue.push(begin + after, Kind::Client, client);
+                            continue;
                         }
+                        let after = match spread {
+                            Some(spread) => {
+                                let mut start =
+                                    Stream::of(plan.seed, plan.replication, entity, Purpose::Start);
+                                (start.uniform() * *spread as f64) as i64
+                            }
+                            None => self.thinks(client, think, *think_max, chain.as_ref()),
+                        };
+                        self.queue.push(begin + after, Kind::Client, client);
                     }
                     if *aggregate {
                         self.now = begin;

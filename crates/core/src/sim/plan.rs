@@ -173,6 +173,9 @@ pub struct Spawn {
     pub after: i64,
     /// The new process serves after it has done this much work.
     pub work: i64,
+    /// It ends again when so long no more workers were busy than the others have (Apache's MaxSpareThreads); 0: never.
+    #[serde(default)]
+    pub retire_after: i64,
 }
 
 /// A collected heap. A collection stops the server's threads and works `base` + `per_live`·(visits inside) on `threads`.
@@ -399,9 +402,10 @@ pub enum Arrivals {
         think_max: i64,
         #[serde(default)]
         chain: Option<Chain>,
-        /// First requests are spread over this; 0: all at once.
+        /// First requests are spread over this; 0: all at once; none: each client thinks first, so that the load is
+        /// what it will be from the begin.
         #[serde(default)]
-        spread: i64,
+        spread: Option<i64>,
         /// Thinkers are one source: faster, and the same in law for exponential think times.
         #[serde(default)]
         aggregate: bool,

@@ -28,8 +28,9 @@ pub struct Server {
     workers: u32,
     light_queue: u32,
     accept_queue: u32,
-    /// Busy workers of each process.
+    /// Busy workers of each process; the last ones may be ending: only the first `alive` take requests.
     pub processes: Vec<u32>,
+    pub alive: usize,
     pub busy: u32,
     room: u32,
     /// Stays that came and have not left, those in the accept queue included.
@@ -66,6 +67,7 @@ pub fn build(plan: &Plan) -> (Vec<Server>, Vec<Connector>, Vec<Pool>) {
             },
             accept_queue: server.backlog.saturating_add(1),
             processes: vec![0; server.processes as usize],
+            alive: server.processes as usize,
             busy: 0,
             room: workers.saturating_mul(server.processes),
             inside: 0,
@@ -87,17 +89,26 @@ pub fn build(plan: &Plan) -> (Vec<Server>, Vec<Connector>, Vec<Pool>) {
 
 impl Server {
     fn process(&self) -> u32 {
-        let least = self
-            .processes
-            .iter()
-            .enumerate()
-            .min_by_key(|(_, &busy)| busy);
-        least.map_or(0, |(process, _)| process as u32)
+        let alive = self.processes[..self.alive].iter().enumerate();
+        alive
+            .min_by_key(|(_, &busy)| busy)
+            .map_or(0, |(process, _)| process as u32)
     }
 
     pub fn add_process(&mut self) {
-        self.processes.push(0);
+        if self.alive == self.processes.len() {
+            self.processes.push(0);
+        }
+        self.alive += 1;
         self.room = self.room.saturating_add(self.workers);
+    }
+
+    /// Ends a process if the others have workers enough for what is going on.
+    pub fn retire_process(&mut self) {
+        if self.room - self.room.min(self.busy) >= self.workers {
+            self.alive -= 1;
+            self.room -= self.workers;
+        }
     }
 }
 

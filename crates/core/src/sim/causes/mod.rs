@@ -34,6 +34,7 @@ enum Timer {
     StallBegins(u32),
     StallEnds(u32),
     MaySpawn(u32),
+    MayRetire(u32),
 }
 
 pub struct Causes {
@@ -42,6 +43,7 @@ pub struct Causes {
     governors: Vec<Option<frequency::State>>,
     disks: Vec<disk::State>,
     first_spawn: u32,
+    first_retire: u32,
     first_idle: u32,
 }
 
@@ -51,6 +53,8 @@ impl Causes {
         let number = |n: usize| n as u32;
         let first_spawn = number(timers.len());
         timers.extend((0..plan.servers.len()).map(|i| Timer::MaySpawn(number(i))));
+        let first_retire = number(timers.len());
+        timers.extend((0..plan.servers.len()).map(|i| Timer::MayRetire(number(i))));
         let first_idle = number(timers.len());
         timers.extend((0..plan.nodes.len()).map(|i| Timer::DiskIdle(number(i))));
         Causes {
@@ -63,6 +67,7 @@ impl Causes {
             governors: plan.nodes.iter().map(frequency::State::new).collect(),
             disks: plan.nodes.iter().map(|_| disk::State::default()).collect(),
             first_spawn,
+            first_retire,
             first_idle,
         }
     }
@@ -141,6 +146,7 @@ impl<S: Sink> Sim<'_, S> {
                 self.stall_ends(stall);
                 0
             }
+            Timer::MayRetire(server) => self.may_retire(server),
             Timer::MaySpawn(server) => {
                 self.may_spawn(server);
                 0

@@ -22,7 +22,7 @@ impl<S: Sink> Sim<'_, S> {
         };
         let state = &mut self.servers[server as usize];
         let full = state.full_since >= 0 && self.now - state.full_since >= spawn.after;
-        if full && !state.spawning && state.processes.len() < spawn.processes_max as usize {
+        if full && !state.spawning && state.alive < spawn.processes_max as usize {
             state.spawning = true;
             self.cpus
                 .add(self.now, state.group, spawn.work as f64, PROCESS + server);
@@ -33,17 +33,37 @@ impl<S: Sink> Sim<'_, S> {
         let state = &mut self.servers[server as usize];
         state.spawning = false;
         state.add_process();
-        let number = state.processes.len();
+        let number = state.alive;
         self.event(
             server,
             "process_spawn",
             self.now,
             Some(format!("process {number}")),
         );
+        let plan = &self.plan.servers[server as usize];
+        let retire_after = plan.spawn.as_ref().map_or(0, |s| s.retire_after);
+        if retire_after > 0 {
+            let timer = self.causes.first_retire + server;
+            self.queue.push(self.now + retire_after, Kind::Timer, timer);
+        }
         self.hand_out(server);
         // Full again at once: the next one is due after the same while.
         if self.servers[server as usize].full_since >= 0 {
             self.becomes_full(server);
         }
+    }
+
+    /// Looks whether a process can end, and says when to look again (0: all further ones have ended).
+    pub(super) fn may_retire(&mut self, server: u32) -> i64 {
+        let plan = &self.plan.servers[server as usize];
+        let state = &mut self.servers[server as usize];
+        if state.alive > plan.processes as usize {
+            state.retire_process();
+        }
+        let more = state.alive > plan.processes as usize;
+        plan.spawn
+            .as_ref()
+            .filter(|_| more)
+            .map_or(0, |s| s.retire_after)
     }
 }
