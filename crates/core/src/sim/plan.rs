@@ -85,6 +85,9 @@ pub struct Disk {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Writeback {
+    /// The first time it wakes: nodes do not in step. None: after a period.
+    #[serde(default)]
+    pub first: Option<i64>,
     pub period: i64,
     pub expire: i64,
     pub background: f64,

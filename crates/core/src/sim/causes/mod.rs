@@ -98,7 +98,8 @@ impl<S: Sink> Sim<'_, S> {
             }
             let disk = node.disk.as_ref();
             if let Some(writeback) = disk.and_then(|d| d.writeback.as_ref()) {
-                self.set_timer(writeback.period, Timer::Writeback(i));
+                let first = writeback.first.unwrap_or(writeback.period);
+                self.set_timer(first, Timer::Writeback(i));
             }
             if let Some(flush) = disk.and_then(|d| d.flush.as_ref()) {
                 self.set_timer(flush.first, Timer::Flush(i));
