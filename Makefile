@@ -54,7 +54,7 @@ bench: setup  ## measure against the peers named in benches/README.md (data in B
 	@$(PYTHON) benches/report/bench.py
 
 golden: setup  ## rewrite the expected results beside the golden cases; review the diff
-	@TAILRACE_GOLDEN=rewrite $(PYTHON) -m pytest tests/golden
+	@TAILRACE_GOLDEN=rewrite $(PYTHON) -m pytest tests/golden tests/unit/test_docs.py
 
 docs: setup  ## run every command and program of the documents, then build their site into site/
 	@$(PYTHON) -m pytest tests/unit/test_docs.py

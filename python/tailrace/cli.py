@@ -10,8 +10,11 @@ import json
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -23,6 +26,8 @@ from tailrace.errors import TailraceError, UsageError
 if TYPE_CHECKING:
     from tailrace.dataset import Dataset
     from tailrace.diagnosis.finding import Diagnosis
+    from tailrace.experiment import Experiment
+    from tailrace.sim import Outcome
 
 WINDOW_MIN_NS, WINDOW_MAX_NS = 1_000_000, 10_000_000_000
 VLRT_FOUND, WRONG_USE, OWN_FAULT, INTERRUPTED = 1, 2, 70, 130
@@ -39,6 +44,13 @@ app = typer.Typer(
     epilog="Start with `tailrace diagnose capture.pcap`. Exit codes: 0 done, 1 VLRT found with --fail-on-vlrt, "
     "2 wrong use or unreadable input, 130 interrupted.",
 )
+
+
+class Engine(Enum):
+    """What runs an experiment."""
+
+    SIM = "sim"
+
 
 Files = Annotated[
     list[str],
@@ -173,6 +185,54 @@ def info(run: Run, as_json: AsJson = False) -> None:
     _show_info(_open(run), as_json)
 
 
+def _schema(wanted: bool) -> None:
+    if wanted:
+        from tailrace.experiment import json_schema
+
+        _print_json(json_schema())
+        raise typer.Exit
+
+
+@app.command(
+    epilog="Examples:\n\n"
+    "`tailrace run experiments/rpc-vs-async/base -o run`, then `tailrace diagnose run`\n\n"
+    "`tailrace run experiments/rpc-vs-async/base --set tiers.web.workers=300 -o run-300`\n\n"
+    "`tailrace run --schema > experiment.schema.json` for your editor"
+)
+def run(
+    experiment: Annotated[
+        Path, typer.Argument(metavar="EXPERIMENT", help="An experiment.toml, or a folder with one in it.")
+    ],
+    engine: Annotated[Engine, typer.Option(help="What runs it: sim simulates, at millions of events a second.")] = (
+        Engine.SIM
+    ),
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="The run folder to write.")] = Path("run"),
+    change: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY.PATH=VALUE", help="Change the experiment, as TOML; repeat it."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Instead of the experiment's.")] = None,
+    schema: Annotated[
+        bool,
+        typer.Option(
+            "--schema", callback=_schema, is_eager=True, help="Print the JSON Schema of experiments and exit."
+        ),
+    ] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Run an experiment: who asks, who serves, what stalls. Writes a run folder, with the truth beside the record."""
+    from tailrace.experiment import read as read_experiment
+    from tailrace.sim import simulate
+
+    changes = [*(change or []), *([f"seed={seed}"] if seed is not None else [])]
+    found = read_experiment(experiment, changes)
+    with _progress("Simulating", quiet, of_bytes=False) as step:
+        outcome = simulate(found, out, overwrite=overwrite, progress=step)
+    _show_outcome(found, outcome, out, as_json)
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         from tailrace._core import __version__
@@ -303,6 +363,30 @@ def _show_info(dataset: Dataset, as_json: bool) -> None:
         print_info(dataset, Console())
 
 
+def _show_outcome(experiment: Experiment, outcome: Outcome, out: Path, as_json: bool) -> None:
+    from tailrace.units import format_count, format_duration, format_share
+
+    if as_json:
+        _print_json({**asdict(outcome), "run": str(out)})
+        return
+    rate = outcome.requests / experiment.duration * 10**9
+    share = outcome.over_1s / outcome.requests if outcome.requests else 0.0
+    lines = [
+        f"{format_count(outcome.requests)} requests, {rate:,.4g} a second; "
+        f"mean response {format_duration(round(outcome.response_ns_mean))}",
+        f"{format_count(outcome.over_1s)} took over 1 s ({format_share(share)}), {format_count(outcome.failed)} failed",
+        "dropped: " + (", ".join(f"{name} {format_count(n)}" for name, n in outcome.drops.items()) or "nothing"),
+        "stalled: " + (_stalls(outcome) or "nothing"),
+        f"run folder: {out}; explain it with `tailrace diagnose {out}`",
+    ]
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _stalls(outcome: Outcome) -> str:
+    kinds = Counter((stall.place, stall.kind) for stall in outcome.stalls)
+    return ", ".join(f"{place} by {kind} {times} times" for (place, kind), times in sorted(kinds.items()))
+
+
 def _print_json(value: object) -> None:
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
@@ -312,15 +396,16 @@ def _say(sentence: str) -> None:
 
 
 @contextmanager
-def _progress(title: str, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
+def _progress(title: str, quiet: bool, of_bytes: bool = True) -> Iterator[Callable[[int, int], None] | None]:
     """A bar on standard error while it is a terminal; yields the function that moves it."""
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
         yield None
         return
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, DownloadColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    done = DownloadColumn() if of_bytes else TaskProgressColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), done, TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total or None)

@@ -7,7 +7,6 @@ the places of samples and events (a collectl host, a cgroup) to those names wher
 from __future__ import annotations
 
 import ipaddress
-import tomllib
 from collections import Counter
 from collections.abc import Mapping
 from os import PathLike
@@ -15,9 +14,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, Field
+from pydantic_core import ErrorDetails
 
-from tailrace.errors import InputError, cannot_read
+from tailrace import toml
+from tailrace.errors import InputError
+from tailrace.toml import Count, Name, Table
 
 
 def _ip_address(text: str) -> str:
@@ -33,17 +35,11 @@ def endpoint(text: str) -> str:
     return text
 
 
-Name = Annotated[str, StringConstraints(min_length=1)]
-Count = Annotated[int, Field(gt=0, strict=True)]
 Address = Annotated[str, AfterValidator(_ip_address)]
 Endpoint = Annotated[str, AfterValidator(endpoint)]
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Node(_Table):
+class Node(Table):
     """A machine, container or network namespace: what shares CPUs, memory and disks."""
 
     name: Name
@@ -51,7 +47,7 @@ class Node(_Table):
     cores: Count | None = None
 
 
-class Server(_Table):
+class Server(Table):
     """A program that answers on one address."""
 
     name: Name
@@ -69,7 +65,7 @@ class Server(_Table):
     """Requests it can hold at once, waiting ones included, before it drops."""
 
 
-class Call(_Table):
+class Call(Table):
     """Server `caller` calls server `callee`."""
 
     caller: Name
@@ -78,7 +74,7 @@ class Call(_Table):
     """Visits to the callee per visit to the caller."""
 
 
-class Pool(_Table):
+class Pool(Table):
     """A limit on the connections of one caller to one callee."""
 
     name: Name
@@ -87,7 +83,7 @@ class Pool(_Table):
     size: Count
 
 
-class Balancer(_Table):
+class Balancer(Table):
     """`server` spreads its calls over `candidates`."""
 
     name: Name
@@ -96,7 +92,7 @@ class Balancer(_Table):
     policy: Name | None = None
 
 
-class Clock(_Table):
+class Clock(Table):
     """Time of `capture` + `offset_ns` = time of the first capture, to within `bound_ns`."""
 
     capture: Name
@@ -104,7 +100,7 @@ class Clock(_Table):
     bound_ns: Annotated[int, Field(ge=0, strict=True)] | None = None
 
 
-class Topology(_Table):
+class Topology(Table):
     nodes: tuple[Node, ...] = ()
     servers: tuple[Server, ...] = ()
     calls: tuple[Call, ...] = ()
@@ -159,25 +155,12 @@ class Topology(_Table):
 
 def read(path: str | PathLike[str]) -> Topology:
     """Read `topology.toml`; an error names the file, the key and what the key must be."""
-    try:
-        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise cannot_read(path, error) from error
-    except UnicodeDecodeError as error:
-        raise InputError(path, "not UTF-8 text", "save it as UTF-8", byte=error.start) from error
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(path, f"not TOML: {error}", "see docs/reference/dataset.md for an example") from error
-    return from_table(table, path)
+    return from_table(toml.read(path, "docs/reference/dataset.md"), path)
 
 
 def from_table(table: Mapping[str, Any], path: str | PathLike[str] = "topology.toml") -> Topology:
     """Check a table of plain values; `path` is what errors name."""
-    try:
-        topology = Topology.model_validate(table)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = _key(first["loc"])
-        raise InputError(path, f"{key} {_demand(first)}") from error
+    topology = toml.check(Topology, table, path, _need)
     wrong = _wrong_reference(topology)
     if wrong:
         raise InputError(path, wrong)
@@ -196,38 +179,14 @@ def json_schema() -> dict[str, Any]:
     return Topology.model_json_schema()
 
 
-def _key(location: tuple[int | str, ...]) -> str:
-    key = ""
-    for part in location:
-        key += f"[{part}]" if isinstance(part, int) else f".{part}" if key else part
-    return key or "the file"
-
-
-def _demand(error: Any) -> str:
-    """What pydantic found wrong, as "must be …, got …"."""
-    kind, got, context = error["type"], error.get("input"), error.get("ctx", {})
-    if kind == "missing":
-        return "is missing"
-    if kind == "extra_forbidden":
-        return "is not a known key"
+def _need(error: ErrorDetails) -> str | None:
+    """What some keys must be, said better than by their type."""
     field = error["loc"][-1] if error["loc"] else ""
     if field in ("offset_ns", "bound_ns"):
-        need = "a whole number of nanoseconds" + (", 0 or more" if field == "bound_ns" else "")
-    elif kind == "greater_than" or kind.startswith("int_"):
-        need = "a whole number above 0"
-    elif kind in ("greater_than_equal", "float_type", "float_parsing", "finite_number"):
-        need = "a number of 0 or more"
-    elif kind == "literal_error":
-        need = str(context.get("expected", "one of the known words")).replace("'", '"')
-    elif kind == "value_error":
-        need = "ip:port, such as 10.0.0.3:80 or [::1]:80" if "servers" in error["loc"] else "an IP address"
-    elif kind in ("string_type", "string_too_short"):
-        need = "text that is not empty"
-    else:
-        need = {"tuple_type": "a list of tables", "mapping_type": "a table", "model_type": "a table"}.get(
-            kind, error["msg"]
-        )
-    return f"must be {need}, got {got!r}"
+        return "a whole number of nanoseconds" + (", 0 or more" if field == "bound_ns" else "")
+    if error["type"] == "value_error":
+        return "ip:port, such as 10.0.0.3:80 or [::1]:80" if "servers" in error["loc"] else "an IP address"
+    return None
 
 
 def _wrong_reference(topology: Topology) -> str | None:
@@ -250,6 +209,5 @@ def _wrong_reference(topology: Topology) -> str | None:
     uses += [(f"places.{place}", name, servers | nodes, "server or node") for place, name in topology.places.items()]
     for key, name, known, what in uses:
         if name not in known:
-            listed = ", ".join(sorted(known)) or "none"
-            return f"{key} must be the name of a {what} ({listed}), got {name!r}"
+            return toml.wrong_name(key, name, known, what)
     return None

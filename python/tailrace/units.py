@@ -1,4 +1,4 @@
-"""The one place that parses and prints units: durations, moments, bytes, shares.
+"""The one place that parses and prints units: durations, moments, bytes, rates, frequencies, shares.
 
 Inside Tailrace a duration and a moment are whole nanoseconds (a moment since the Unix epoch) and a share runs from
 0 to 1. Text becomes a number here and nowhere else, through `Decimal` and never through a float: a Unix time in
@@ -38,6 +38,7 @@ _BYTES: dict[str, int] = {
     "gib": 2**30,
     "tib": 2**40,
 }
+_FREQUENCIES: dict[str, int] = {"hz": 1, "khz": 10**3, "mhz": 10**6, "ghz": 10**9}
 _QUANTITY = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*([A-Za-zµμ%]*)", re.ASCII)
 _ISO = re.compile(
     r"(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9})\d*)?)?\s?(Z|[+-]\d{2}:?\d{2})?)?",
@@ -66,6 +67,22 @@ def parse_bytes(text: str) -> int:
     if unit.lower() not in _BYTES:
         raise ValueError(f"{text!r} is not a size such as 4096, 64kB or 1.5MiB")
     return _whole(number * _BYTES[unit.lower()], text)
+
+
+def parse_rate(text: str) -> int:
+    """Bytes per second of "60 MB/s"."""
+    size, slash, per = text.rpartition("/")
+    if not slash or per.strip() != "s":
+        raise ValueError(f"{text!r} is not a rate such as 60MB/s")
+    return parse_bytes(size)
+
+
+def parse_frequency(text: str) -> float:
+    """Hertz of "2.26 GHz"."""
+    number, unit = _quantity(text, "a frequency such as 2.26GHz")
+    if unit.lower() not in _FREQUENCIES:
+        raise ValueError(f"{text!r} is not a frequency such as 2.26GHz")
+    return float(number * _FREQUENCIES[unit.lower()])
 
 
 def parse_share(text: str) -> float:
@@ -120,6 +137,22 @@ def format_duration(ns: int) -> str:
         if size >= scale * 0.9995:
             return f"{sign}{_three_digits(size / scale)} {unit}"
     return f"{sign}{size} ns"
+
+
+def exact_duration(ns: int) -> str:
+    """Every digit, in the largest unit that needs no fraction; `parse_duration` gives it back."""
+    for unit, scale in (("s", SECOND), ("ms", MILLISECOND), ("us", MICROSECOND)):
+        if ns and ns % scale == 0:
+            return f"{ns // scale} {unit}"
+    return f"{ns} ns"
+
+
+def exact_bytes(size: int) -> str:
+    """Every digit, in the largest unit that needs no fraction; `parse_bytes` gives it back."""
+    for unit in ("TiB", "GiB", "MiB", "KiB", "TB", "GB", "MB", "kB"):
+        if size and size % _BYTES[unit.lower()] == 0:
+            return f"{size // _BYTES[unit.lower()]} {unit}"
+    return f"{size} B"
 
 
 def format_bytes(size: int) -> str:

@@ -7,12 +7,14 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from typer.main import get_command
 
-from tailrace import topology
+import reference
+from tailrace import experiment, sim, topology
 from tailrace.dataset import TABLES
 from tailrace.dataset.metrics import METRICS
 from tailrace.diagnosis.answer import PLAIN
@@ -24,26 +26,29 @@ COMMAND = re.compile(r"^\$ (tailrace .*)$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#:]+?)(?:#[^)]*)?\)")
 
 
-def test_the_tutorial_runs(tmp_path: Path) -> None:
-    text = (ROOT / "docs/tutorial.md").read_text()
-    commands = COMMAND.findall(text)
+@pytest.mark.parametrize("document", ["tutorial.md", "how-to/simulate.md"])
+def test_the_commands_run(document: str, tmp_path: Path) -> None:
+    commands = COMMAND.findall((ROOT / "docs" / document).read_text())
     assert len(commands) >= 5
+    (tmp_path / "tutorial").mkdir()
     for command in commands:
         line = command.replace("/tmp/tutorial", f"{tmp_path}/tutorial").replace(
             "tailrace ", f"{sys.executable} -m tailrace ", 1
         )
         done = subprocess.run(line, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, f"{command}\n{done.stderr}"
-    assert (tmp_path / "tutorial-report.html").stat().st_size > 50_000
+    if document == "tutorial.md":
+        assert (tmp_path / "tutorial-report.html").stat().st_size > 50_000
 
 
-def test_the_tutorials_python_runs() -> None:
-    [program] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/tutorial.md").read_text(), re.DOTALL)
+@pytest.mark.parametrize(("document", "printed"), [("tutorial.md", " of "), ("how-to/simulate.md", " {'web': ")])
+def test_the_python_runs(document: str, printed: str) -> None:
+    [program] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / document).read_text(), re.DOTALL)
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=300, env=dict(os.environ)
     )
     assert done.returncode == 0, done.stderr
-    assert " of " in done.stdout
+    assert printed in done.stdout
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -82,6 +87,26 @@ def test_the_references_topologies_can_be_read() -> None:
     whole["servers"] += missing
     assert set(whole) == set(topology.Topology.model_fields)
     assert topology.from_table(whole).places == {"tomcat.slice": "app"}
+
+
+@pytest.mark.parametrize("document", ["reference/experiment.md", "how-to/simulate.md"])
+def test_the_experiments_can_be_run(document: str) -> None:
+    examples = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / document).read_text(), re.DOTALL)
+    assert examples
+    for example in examples:
+        assert sim.lower(experiment.from_table(tomllib.loads(example)))["servers"]
+
+
+@pytest.mark.parametrize(("part", "written"), [("software", reference.software), ("keys", reference.tables)])
+def test_the_reference_of_experiments_is_the_schemas(part: str, written: Callable[[], str]) -> None:
+    """`make golden` rewrites it."""
+    page = ROOT / "docs/reference/experiment.md"
+    between = re.compile(rf"(?<=<!-- {part} -->\n).*?(?=<!-- end -->)", re.DOTALL)
+    if os.environ.get("TAILRACE_GOLDEN") == "rewrite":
+        page.write_text(between.sub(lambda _: f"\n{written()}\n", page.read_text(), count=1))
+    shown = between.search(page.read_text())
+    assert shown
+    assert shown[0].strip() == written().strip(), "make golden, and review the diff"
 
 
 def test_every_cause_has_its_words_and_stands_in_the_reference() -> None:

@@ -80,6 +80,23 @@ def test_bytes_and_shares() -> None:
         units.parse_share("25")
 
 
+def test_rates_and_frequencies() -> None:
+    assert units.parse_rate("60 MB/s") == 60_000_000
+    assert units.parse_frequency("2.26 GHz") == 2.26e9
+    for text in ("60 MB", "60 MB/min", "/s"):
+        with pytest.raises(ValueError, match="is not a"):
+            units.parse_rate(text)
+    with pytest.raises(ValueError, match="not a frequency"):
+        units.parse_frequency("2.26")
+
+
+@given(st.integers(-(2**53), 2**53))
+def test_exact_quantities_parse_to_themselves(number: int) -> None:
+    assert units.parse_duration(units.exact_duration(number)) == number
+    assert units.parse_bytes(units.exact_bytes(number)) == number
+    assert units.parse_bytes(units.exact_bytes(number // 2**20 * 2**20)) == number // 2**20 * 2**20
+
+
 @pytest.mark.parametrize(
     ("ns", "text"),
     [

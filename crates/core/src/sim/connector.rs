@@ -394,13 +394,7 @@ impl<S: Sink> Sim<'_, S> {
             }) else {
                 return;
             };
-            // Another call of the same visit may have been given the visit's connection meanwhile.
-            let p = &self.stays[self.stays[child].parent];
-            if p.held == NONE {
-                self.occupy(child, pool);
-            } else {
-                self.stays[child].candidate = p.held_candidate;
-            }
+            self.occupy(child, pool);
             self.stays[child].since = GRANTED;
             self.queue.push(self.now, Kind::Poll, child);
         }

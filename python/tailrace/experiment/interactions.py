@@ -1,0 +1,105 @@
+"""What a request asks of each tier: `[interactions.NAME]`. A query to a database is an interaction, too."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, field_validator
+
+from tailrace.experiment.quantities import Above0, Duration, Number, Share, Size
+from tailrace.toml import Name, Table
+
+
+class Visits(Table):
+    """Calls of one interaction, made one after another."""
+
+    count: Number = 1.0
+    """How many; a fraction is the chance of one more."""
+    parallel: bool = False
+    """All at once instead."""
+    all: bool = False
+    """To every candidate at once (write all)."""
+    to: Name | None = None
+    """Which tier. Default: the one called tier that knows the interaction."""
+
+
+def _counted(calls: Any) -> Any:
+    """`calls = { "SELECT stories" = 3 }` is short for a table with a count."""
+    if not isinstance(calls, dict):
+        return calls
+    return {
+        name: {"count": made} if isinstance(made, int | float) and not isinstance(made, bool) else made
+        for name, made in calls.items()
+    }
+
+
+class Work(Table):
+    """What one tier does for one interaction."""
+
+    compute: Duration = 0
+    """Mean CPU time of a visit at full speed, all its parts together."""
+    scv: Number = 1.0
+    """How much each of its parts varies, variance ÷ mean²: 0 constant, 1/k Erlang, 1 exponential, above that
+    hyperexponential."""
+    wait: Duration = 0
+    """Time that passes before the answer without using the CPU."""
+    calls: Annotated[dict[Name, Visits], BeforeValidator(_counted)] = Field(default_factory=dict)
+    """Interactions that it calls, in this order; a number is short for a table with a count."""
+    interleaved: bool = True
+    """Computes before, between and after its calls, in equal parts; otherwise half before and half after."""
+
+    @field_validator("scv")
+    @classmethod
+    def _has_a_law(cls, scv: float) -> float:
+        if 0 < scv < 1 and abs(1 / scv - round(1 / scv)) > 0.05:
+            raise ValueError(f"must be 0, 1 divided by a whole number, or 1 and more, got {scv!r}")
+        return scv
+
+
+class Interaction(Table):
+    """A page or a query."""
+
+    light: bool = True
+    """For cross-tier priority: few queries (`average` 4.3)."""
+    request: Size = 300
+    """Bytes sent to ask for it."""
+    response: Size = 8_000
+    """Bytes of the answer."""
+    at: dict[Name, Work] = Field(default_factory=dict)
+    """By role or name of a tier; the name goes before. A tier that is not here never sees it."""
+
+
+class Rubbos(Table):
+    """The bulletin board: 24 interactions with their queries, ready to be walked through or asked for.
+
+    A mean demand is spread over interactions by their queries, so that the mean page of the browse-only walk has it.
+    """
+
+    form: Literal["plain", "joined"] = "joined"
+    """Of the servlets. plain: the published ones, a query for each author's name. joined: later ones, as in the Elba
+    scripts (one query for the home page, as in `average` 4.3)."""
+    web: Duration = 270_000
+    """Mean CPU time of a page in the web tier: Apache at 46 % with 12,000 clients (`lightning` 3.2)."""
+    app: Duration = 750_000
+    """In the application tier: Tomcat at 43 % and 572 pages/s, 75 % and 990 pages/s (`rpc-vs-async` fig. 1)."""
+    middleware: Duration = 1_160_000
+    """In C-JDBC: 49.6 % at 428 pages/s (`average` table 3)."""
+    db: Duration = 600_000
+    """In the database. No paper gives it for `rpc-vs-async`; less than the application's, whose CPU was the busiest."""
+    scv: Number = 1.0
+    """Variability of all of them; the papers do not say, exponential."""
+    queries: dict[Name, Above0] = Field(default_factory=dict)
+    """Queries of an interaction when not as in its form: `ViewStory = 12` (`average` 4.2.2)."""
+    rows: Number = 20.0
+    """Rows on a page (default settings of RUBBoS's client)."""
+    comments: Number = 6.0
+    """Top-level comments of a story; with `replied`, twelve queries of a plain ViewStory (`average` 4.2.2)."""
+    replied: Number = 2.0
+    """Comments of a story that have replies."""
+    nested: Number = 0.0
+    """Nested comments that a page of comments shows."""
+    depth: Number = 1.0
+    """Depth of the deepest thread."""
+    archived: Share = 0.014
+    """Share of stories found only in the archive tables: logs of a real run show one query more in 1.4 % of
+    ViewStory."""

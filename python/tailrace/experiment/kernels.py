@@ -1,0 +1,22 @@
+"""When a lost connection attempt is repeated, in nanoseconds after the first one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tailrace.experiment.model import SYN_SCHEDULES, Experiment
+from tailrace.units import SECOND
+
+
+def schedule(experiment: Experiment, named: str | None = None) -> dict[str, Any]:
+    """`repeats`, `give_up` and `data_repeats` of a sender: those of the kernel named, else of `[kernel]`."""
+    kernel = experiment.kernel
+    syn = named or kernel.syn
+    if isinstance(syn, str):
+        seconds, last = SYN_SCHEDULES[syn]
+        repeats, give_up = [second * SECOND for second in seconds], last * SECOND
+    else:
+        repeats, give_up = list(syn), 2 * max(syn, default=SECOND // 2)
+    if kernel.give_up and not named:
+        give_up = kernel.give_up
+    return {"repeats": repeats, "give_up": give_up, "data_repeats": list(kernel.data)}

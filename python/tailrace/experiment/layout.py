@@ -1,0 +1,88 @@
+"""An experiment as a topology: what a diagnosis may know of it."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from tailrace.experiment import places
+from tailrace.experiment.catalogue import interactions
+from tailrace.experiment.model import Experiment
+from tailrace.experiment.tiers import Tier
+from tailrace.topology import Balancer, Call, Node, Pool, Server, Topology
+
+
+def topology(experiment: Experiment) -> Topology:
+    servers = places.servers(experiment)
+    pairs = [
+        (caller, callee, call)
+        for name, tier in experiment.tiers.items()
+        for callee, call in tier.calls.items()
+        for caller in places.server_names(name, tier)
+    ]
+    return Topology(
+        nodes=tuple(
+            Node(name=name, cores=int(node.cores) if node.cores.is_integer() else None)
+            for name, node in places.nodes(experiment).items()
+        ),
+        servers=tuple(_server(experiment, server) for server in servers),
+        calls=tuple(
+            Call(caller=caller, callee=candidate)
+            for caller, callee, _ in pairs
+            for candidate in places.server_names(callee, experiment.tiers[callee])
+        ),
+        pools=tuple(
+            pool
+            for name, tier in experiment.tiers.items()
+            for callee in tier.calls
+            for pool in _pools(experiment, name, tier, callee)
+        ),
+        balancers=tuple(
+            Balancer(
+                name=f"{caller} to {callee}",
+                server=caller,
+                candidates=places.server_names(callee, experiment.tiers[callee]),
+                policy=call.policy,
+            )
+            for caller, callee, call in pairs
+            if experiment.tiers[callee].count > 1
+        ),
+    )
+
+
+def _server(experiment: Experiment, server: places.Server) -> Server:
+    tier = experiment.tiers[server.tier]
+    holds = tier.kind != "async"
+    workers = (tier.workers or 0) * tier.processes if holds else 0
+    inside = workers + (tier.light_queue or 0)
+    return Server(
+        name=server.name,
+        node=server.node,
+        tier=places.level(experiment, server.tier),
+        kind="sync" if holds else "async",
+        protocol=tier.protocol,
+        workers=workers or None,
+        backlog=tier.backlog or None,
+        # a backlog of n holds n + 1; a further process would come after the first overflow
+        queue_max=inside + tier.backlog + 1 if inside else None,
+    )
+
+
+def _pools(experiment: Experiment, name: str, tier: Tier, callee: str) -> list[Pool]:
+    """One for each caller, and for each candidate and interaction if it is per these."""
+    call = tier.calls[callee]
+    if not call.pool:
+        return []
+    scopes = call.pool_per or ()
+    size = call.pool * (tier.processes if "process" in scopes else 1)
+    asked = [""]
+    if "interaction" in scopes:
+        at = {
+            one: found.at.get(name) or found.at.get(tier.role or name)
+            for one, found in interactions(experiment).items()
+        }
+        asked = [f", {one}" for one, work in at.items() if work and work.calls]
+    pairs = product(places.server_names(name, tier), places.server_names(callee, experiment.tiers[callee]), asked)
+    return [
+        Pool(name=f"{caller} to {candidate}{what}", caller=caller, callee=candidate, size=size)
+        for caller, candidate, what in pairs
+    ]

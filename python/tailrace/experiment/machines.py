@@ -1,0 +1,85 @@
+"""What the programs run on: `[nodes.NAME]`. The defaults are the papers' machines."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from tailrace.experiment.quantities import Above0, Duration, Frequency, Positive, Rate, Share, Size
+from tailrace.toml import Table
+
+_GHZ = 1e9
+_P_STATES = tuple(round(1.12 * _GHZ + (2.26 - 1.12) * _GHZ * step / 8) for step in range(9))
+
+
+class Governor(Table):
+    """A clock rate that follows the load (DVFS). An empty table is the papers' governor."""
+
+    period: Positive = Field(500_000_000)
+    """How often it looks: 500 ms, Dell's BIOS (`lightning` 3.2)."""
+    frequencies: tuple[Frequency, ...] = Field(tuple(float(hz) for hz in _P_STATES), min_length=1)
+    """P-states, slowest first; the last is full speed. Nine from 1.12 to 2.26 GHz, the Xeon E5607 (`lightning` 3.2);
+    evenly spaced, which the paper does not say."""
+    up: Share = 0.8
+    """One step up at this use of the CPU in the last period. Not in the papers; Linux' ondemand uses 0.8."""
+    down: Share = 0.5
+    """One step down below this use. Not in the papers."""
+    up_at_once: bool = False
+    """Straight to full speed instead of one step up, as Linux' ondemand does."""
+
+
+class Writeback(Table):
+    """The page cache and its flusher (`vm.dirty_*` of Linux). An empty table is Linux' defaults."""
+
+    period: Positive = 5_000_000_000
+    """The flusher wakes: `dirty_writeback_centisecs` = 500."""
+    first: Duration | None = None
+    """It wakes at this time after the ramp, and a whole number of periods before and after. Default: flushers of
+    different nodes share the period out evenly."""
+    expire: Positive = 30_000_000_000
+    """It writes what has been dirty this long: `dirty_expire_centisecs` = 3000."""
+    background: Share = 0.1
+    """It writes everything once this share of the memory is dirty: `dirty_background_ratio` = 10."""
+    limit: Share = 0.2
+    """Writers wait above this share: `dirty_ratio` = 20."""
+    blocks: Share = 1.0
+    """Share of the node's CPU time that waits for the disk meanwhile: pdflush made 100 % iowait (`balancers` III-B)."""
+
+
+class Flush(Table):
+    """A logger that writes by the clock what it gathered. An empty table is the papers' collectl."""
+
+    period: Positive = 30_000_000_000
+    """30 s (`rpc-vs-async` IV-B)."""
+    first: Duration = 10_000_000_000
+    """First flush after the ramp: 10 s (`rpc-vs-async` fig. 5)."""
+    rate: Rate = 800_000
+    """What it gathers. The papers do not say; 800 kB/s make a flush of 0.4 s, the length that
+    `rpc-vs-async` III calls sufficient."""
+    blocks: Share = 1.0
+    """Share of the node's CPU time that waits for the disk meanwhile: 100 % I/O wait (`rpc-vs-async` IV-B)."""
+
+
+class Disk(Table):
+    """What logs are written to."""
+
+    bandwidth: Rate = 60_000_000
+    """Of a 7,200 rpm SATA disk; all papers have one, none gives its bandwidth."""
+    writeback: Writeback | None = None
+    """Dirty pages: log bytes of the tiers on this node, flushed. Without it they are never written."""
+    flush: Flush | None = None
+    """A logger that flushes periodically."""
+
+
+class Node(Table):
+    """A machine: what shares CPUs, clock rate and disk."""
+
+    cores: Above0 = 1.0
+    """`rpc-vs-async` fig. 13: virtual machines of one core."""
+    memory: Size = 2 * 2**30
+    """2 GB (`rpc-vs-async` fig. 13)."""
+    steal: bool = False
+    """Whether its guests see the time that other guests got. VMware's, as in the papers, do not."""
+    governor: Governor | None = None
+    """Without it the clock rate stays at full speed."""
+    disk: Disk | None = None
+    """Without it nothing waits for a disk."""

@@ -1,0 +1,127 @@
+"""A whole experiment: what `experiment.toml` says, engine-neutral, with every default the papers' value."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from tailrace.experiment.interactions import Interaction, Rubbos
+from tailrace.experiment.machines import Node
+from tailrace.experiment.quantities import Above0, Duration, Positive, Share, Whole
+from tailrace.experiment.tiers import Tier
+from tailrace.experiment.workloads import AnyWorkload
+from tailrace.toml import Count, Name, Table
+
+SYN_SCHEDULES: dict[str, tuple[tuple[int, ...], int]] = {
+    "linux-2.6.32": ((3, 9, 21, 45, 93), 189),
+    "linux-3.3": ((1, 3, 7, 15, 31), 63),
+    "linux-6.5": ((1, 2, 3, 4, 5, 7, 11, 19, 35, 67), 131),
+}
+"""Moments of the repeated SYNs after the first, and when the sender gives up, in seconds: initial timeout 3 s, then
+1 s (RFC 6298, since 3.1), then four linear ones first (`tcp_syn_linear_timeouts`, since 6.5); 5, 5 and 6 retries."""
+
+
+class Kernel(Table):
+    """How a lost connection attempt is repeated by whoever sent it."""
+
+    syn: Name | tuple[Positive, ...] = "linux-2.6.32"
+    """linux-2.6.32 (3, 9, 21 s …), linux-3.3 (1, 3, 7, 15 s …), linux-6.5 (1, 2, 3, 4, 5, 7, 11 s …), or moments after
+    the first attempt. The papers: 2.6.32, `balancers` 3.3."""
+    give_up: Positive | None = None
+    """Default: the kernel's; of a list, twice its last moment."""
+    data: tuple[Positive, ...] = ()
+    """The second way to be dropped: the handshake's last ACK meets a full queue, and the first data are repeated at
+    these moments (Linux: 0.2, 0.4, 0.8, 1.6 s). Default: never."""
+
+
+class Sampling(Table):
+    """What monitors see: CPUs, queues, pools and disks."""
+
+    interval: Duration = 50_000_000
+    """50 ms (all papers); 0: no samples."""
+    cost: Duration = 0
+    """CPU time that a sampling takes from every server's machine."""
+
+
+class Injected(Table):
+    at: Duration
+    """Begin, after the ramp."""
+    length: Positive = Field(400_000_000, alias="for")
+    """0.4 s: "of sufficient length" (`rpc-vs-async` III)."""
+    every: Positive | None = None
+    """Again and again. Default: once."""
+
+
+class Slow(Injected):
+    """The server runs at a share of its speed."""
+
+    kind: Literal["slow"]
+    place: Name
+    """A server, or a tier for all its servers."""
+    left: Annotated[Share, Field(gt=0.0)] = 0.5
+    """The share: 1.12 of 2.26 GHz is 0.5 (`lightning` 3.2)."""
+
+
+class Freeze(Injected):
+    """The server does not run and uses no CPU (SIGSTOP)."""
+
+    kind: Literal["freeze"]
+    place: Name
+    """A server, or a tier for all its servers."""
+
+
+class Iowait(Injected):
+    """The node's CPUs wait for the disk."""
+
+    kind: Literal["iowait"]
+    place: Name
+    """A node, or a tier for all its own nodes."""
+    blocks: Share = 1.0
+    """The share of them that waits."""
+
+
+class Burn(Injected):
+    """A neighbour on the node runs without end."""
+
+    kind: Literal["burn"]
+    place: Name
+    """A node, or a tier for all its own nodes."""
+    threads: Count = 1
+    """Its threads."""
+    weight: Above0 = 1.0
+    """Its share when the cores are short."""
+
+
+Stall = Annotated[Slow | Freeze | Iowait | Burn, Field(discriminator="kind")]
+
+
+class Experiment(Table):
+    description: str = ""
+    """What is asked, in a sentence."""
+    seed: Whole = 1
+    """Equal seeds give equal bytes."""
+    replication: Whole = 0
+    """Another one draws from other streams."""
+    duration: Positive = 180_000_000_000
+    """What is recorded, after the ramp: 180 s (`balancers` II-B: 1.8 million requests at 10,000 a second)."""
+    ramp: Duration = 30_000_000_000
+    """Not recorded. All other moments count from its end."""
+    latency: Duration = 100_000
+    """One way, between any two servers; the papers' are on one Ethernet."""
+    sampling: Sampling = Sampling()
+    """What monitors see."""
+    kernel: Kernel = Kernel()
+    """How lost connection attempts are repeated."""
+    nodes: dict[Name, Node] = Field(default_factory=dict)
+    """By name; that of a tier without `node` means its own nodes. Those that are not here have the defaults."""
+    tiers: dict[Name, Tier] = Field(min_length=1)
+    """Who serves, by name."""
+    rubbos: Rubbos = Rubbos()
+    """What RUBBoS's pages ask of the tiers."""
+    interactions: dict[Name, Interaction] = Field(default_factory=dict)
+    """One's own, or changes to RUBBoS's."""
+    workloads: dict[Name, AnyWorkload] = Field(min_length=1)
+    """Who asks, by name; several at once are added up."""
+    stalls: tuple[Stall, ...] = ()
+    """Stalls that are injected, as opposed to those that arise."""

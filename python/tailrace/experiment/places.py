@@ -1,0 +1,81 @@
+"""Which servers and nodes an experiment has, by name.
+
+```text
+[tiers.app]  count = 2            servers app1, app2    on nodes app1-node, app2-node
+[tiers.db]                        server  db            on node  db-node
+[tiers.x]    node = "app"         server  x             on node  app1-node: the name of a tier means its own nodes
+[tiers.y]    node = "big"         server  y             on node  big, declared as [nodes.big]
+```
+A node never has the name of a server, so that a place in samples and stalls means one of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tailrace.experiment.machines import Node
+from tailrace.experiment.model import Experiment
+from tailrace.experiment.tiers import Call, Tier
+
+
+@dataclass(frozen=True)
+class Server:
+    name: str
+    tier: str
+    node: str
+
+
+def server_names(name: str, tier: Tier) -> tuple[str, ...]:
+    return (name,) if tier.count == 1 else tuple(f"{name}{number}" for number in range(1, tier.count + 1))
+
+
+def own_nodes(experiment: Experiment, tier: str) -> tuple[str, ...]:
+    """Of a tier that has no `node`."""
+    found = experiment.tiers.get(tier)
+    return () if found is None or found.node else tuple(f"{name}-node" for name in server_names(tier, found))
+
+
+def machines(experiment: Experiment, name: str) -> tuple[str, ...]:
+    """The nodes that a name means."""
+    return own_nodes(experiment, name) or (name,)
+
+
+def servers(experiment: Experiment) -> tuple[Server, ...]:
+    """In the order of the file, each on its node."""
+    found = []
+    for name, tier in experiment.tiers.items():
+        on = [node for named in tier.node or (name,) for node in machines(experiment, named)]
+        names = server_names(name, tier)
+        found += [Server(server, name, on[number % len(on)]) for number, server in enumerate(names)]
+    return tuple(found)
+
+
+def nodes(experiment: Experiment) -> dict[str, Node]:
+    """In the order of their first use."""
+    settings = {
+        node: experiment.nodes.get(node) or experiment.nodes.get(tier)
+        for tier in experiment.tiers
+        for node in own_nodes(experiment, tier)
+    }
+    on = dict.fromkeys(server.node for server in servers(experiment))
+    return {node: settings.get(node) or experiment.nodes.get(node) or Node() for node in on}
+
+
+def endpoint(experiment: Experiment, caller: str, callee: str, call: Call) -> str:
+    """mod_jk polls where it balances; before a single candidate it waits."""
+    if call.endpoint:
+        return call.endpoint
+    balances = experiment.tiers[callee].count > 1 and experiment.tiers[caller].software == "apache"
+    return "original" if balances else "wait"
+
+
+def entries(experiment: Experiment) -> tuple[str, ...]:
+    """Tiers that no other calls."""
+    called = {callee for tier in experiment.tiers.values() for callee in tier.calls}
+    return tuple(name for name in experiment.tiers if name not in called)
+
+
+def level(experiment: Experiment, tier: str) -> int:
+    """Longest distance from the clients; an entry is 1."""
+    callers = [name for name, caller in experiment.tiers.items() if tier in caller.calls]
+    return 1 + max((level(experiment, caller) for caller in callers), default=0)

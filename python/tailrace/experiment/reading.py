@@ -1,0 +1,206 @@
+"""From a file to a checked, complete experiment.
+
+```text
+experiment.toml ─ extends, --set ─▶ one table ─ software.toml, heaps.toml ─▶ complete ─ model, references ─▶ checked
+```
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import ErrorDetails
+
+from tailrace import toml
+from tailrace.errors import InputError, UsageError
+from tailrace.experiment import references
+from tailrace.experiment.model import Experiment
+from tailrace.experiment.quantities import WRITTEN
+
+FILE = "experiment.toml"
+EXAMPLE = "docs/reference/experiment.md"
+_SYN: toml.Location = ("kernel", "syn")
+_DEFAULT_OF_KIND: dict[str, dict[str, Any]] = {
+    "sync": {"workers": 150, "light_queue": 0},
+    "async": {"light_queue": 65535},
+    "bounded": {"workers": 8, "light_queue": 2000},
+}
+_CALL_OF_KIND: dict[str, dict[str, Any]] = {
+    "sync": {"kept": True, "pool": 50, "pool_per": [], "for_visit": False, "policy": "round_robin"},
+    "async": {"kept": False, "pool": 0, "pool_per": [], "for_visit": False, "policy": "round_robin"},
+}
+"""A synchronous caller keeps its connections in a pool; an asynchronous one opens one for each call, so that the callee
+can overflow (`rpc-vs-async` V-B, V-C)."""
+
+
+def read(path: str | PathLike[str], changes: Sequence[str] = ()) -> Experiment:
+    """Read an experiment file, or the one in a folder; `changes` are "key.path=value", the value as TOML writes it.
+
+    Raises InputError with file, key and what it must be, UsageError for a change that is none.
+    """
+    file = Path(path) / FILE if Path(path).is_dir() else Path(path)
+    table = _whole(file, ())
+    for change in changes:
+        _apply(table, change)
+    return from_table(table, file)
+
+
+def from_table(table: Mapping[str, Any], path: str | PathLike[str] = FILE) -> Experiment:
+    """Check a table of plain values; `path` is what errors name."""
+    experiment = toml.check(Experiment, _complete(table), path, _need, _spot)
+    wrong = references.wrong(experiment)
+    if wrong:
+        raise InputError(path, wrong)
+    return experiment
+
+
+def to_table(experiment: Experiment) -> dict[str, Any]:
+    """Every key with its value, as plain values; `from_table` gives the experiment back."""
+    table: dict[str, Any] = experiment.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return table
+
+
+def json_schema() -> dict[str, Any]:
+    """For editors: the JSON Schema of `experiment.toml`."""
+    schema = Experiment.model_json_schema()
+    for table in (schema, *schema["$defs"].values()):
+        for field in table.get("properties", {}).values():
+            _write_default(field)
+    schema["properties"]["extends"] = {"type": "string", "description": "Another experiment that this one changes."}
+    heap = schema["$defs"]["Tier"]["properties"]["heap"]
+    heap["anyOf"].append({"enum": sorted(_defaults("heaps"))})
+    return schema
+
+
+def _write_default(field: dict[str, Any]) -> None:
+    """Defaults in the schema as a file would say them; pydantic puts them there as they are kept."""
+    default, inner = field.get("default"), field.get("items", field)
+    write = WRITTEN.get((inner.get("examples") or [""])[0])
+    if write and isinstance(default, tuple | list):
+        field["default"] = [write(value) for value in default]
+    elif write and default is not None:
+        field["default"] = write(default)
+
+
+def _whole(file: Path, above: tuple[Path, ...]) -> dict[str, Any]:
+    """The file over what it extends; a trace file's path is made to lie beside the file that names it."""
+    real = file.resolve()
+    if real in above:
+        circle = " → ".join(path.parent.name + "/" + path.name for path in (*above[above.index(real) :], real))
+        raise InputError(file, f"extends goes in a circle: {circle}")
+    table = toml.read(file, EXAMPLE)
+    for workload in _tables(table.get("workloads")).values():
+        if isinstance(workload, dict) and isinstance(workload.get("file"), str):
+            workload["file"] = str(file.parent / workload["file"])
+    base = table.pop("extends", None)
+    if base is None:
+        return table
+    if not isinstance(base, str):
+        raise InputError(file, f"extends must be the path of an experiment, got {base!r}")
+    under = file.parent / base
+    return _merged(_whole(under / FILE if under.is_dir() else under, (*above, real)), table)
+
+
+def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables are merged key by key; anything else, lists too, is replaced."""
+    table = dict(under)
+    for key, value in over.items():
+        below = table.get(key)
+        table[key] = _merged(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return table
+
+
+def _apply(table: dict[str, Any], change: str) -> None:
+    key, equals, text = change.partition("=")
+    try:
+        [(_, parsed)] = tomllib.loads(f"value = {text}").items()
+    except (tomllib.TOMLDecodeError, ValueError):
+        parsed = text.strip()  # a bare word is text: --set workloads.steady.think=7s
+    try:
+        path = _keys(tomllib.loads(f"{key} = 0"))
+    except tomllib.TOMLDecodeError:
+        path = []
+    if not equals or not path:
+        raise UsageError(f"--set {change}: expected key.path=value, like workloads.steady.clients=7000")
+    inner = table
+    for part in path[:-1]:
+        below = inner.get(part)
+        inner[part] = dict(below) if isinstance(below, Mapping) else {}
+        inner = inner[part]
+    inner[path[-1]] = parsed
+
+
+def _keys(table: Any) -> list[str]:
+    """The path of the only key of nested tables."""
+    if not isinstance(table, dict):
+        return []
+    [(key, inner)] = table.items()
+    return [key, *_keys(inner)]
+
+
+def _complete(table: Mapping[str, Any]) -> dict[str, Any]:
+    """With what the software of each tier and named heaps bring along. Whatever is no table is left to the check."""
+    tiers = {
+        name: _complete_tier(str(name), tier) if isinstance(tier, Mapping) else tier
+        for name, tier in _tables(table.get("tiers")).items()
+    }
+    return {**table, "tiers": tiers} if isinstance(table.get("tiers"), Mapping) else dict(table)
+
+
+def _complete_tier(name: str, tier: Mapping[str, Any]) -> dict[str, Any]:
+    software = dict(_defaults("software").get(str(tier.get("software")), {"role": name}))
+    call = software.pop("call", {})
+    kind = tier.get("kind", software.get("kind", "sync"))
+    if kind != software.get("kind"):  # Tomcat made asynchronous has neither Tomcat's threads nor its pool
+        software = {**software, **_DEFAULT_OF_KIND.get(str(kind), {}), "kind": kind}
+        call = {}
+        if kind == "async":
+            software.pop("workers", None)
+    call = {**_CALL_OF_KIND.get(str(kind), _CALL_OF_KIND["sync"]), **call}
+    complete = {**software, **tier}
+    calls = complete.get("calls", {})
+    if isinstance(calls, list) and all(isinstance(callee, str) for callee in calls):
+        calls = {callee: {} for callee in calls}
+    if isinstance(calls, Mapping):
+        complete["calls"] = {k: {**call, **v} if isinstance(v, Mapping) else v for k, v in calls.items()}
+    heap = complete.get("heap")
+    if isinstance(heap, str):
+        presets = _defaults("heaps")
+        if heap in presets:
+            complete["heap"] = presets[heap]
+    return complete
+
+
+@cache
+def _defaults(file: str) -> dict[str, dict[str, Any]]:
+    return tomllib.loads(resources.files(__package__).joinpath(f"{file}.toml").read_text(encoding="utf-8"))
+
+
+def _tables(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _need(error: ErrorDetails) -> str | None:
+    kind, last = error["type"], error["loc"][-1] if error["loc"] else ""
+    if last == "heap" and kind.startswith("model_"):
+        return f"a table or one of {', '.join(sorted(_defaults('heaps')))}"
+    if error["loc"][:2] == _SYN:
+        return 'the name of a kernel or a list of moments such as ["3 s", "9 s"]'
+    if kind == "too_short":
+        return "a list or table that is not empty"
+    return None
+
+
+def _spot(location: toml.Location) -> toml.Location:
+    """Without what pydantic puts in for a choice: the kind of a workload or a stall, a type of `syn`."""
+    if location[:2] == _SYN:
+        return _SYN
+    if location[:1] in (("workloads",), ("stalls",)) and len(location) > 2:
+        return (*location[:2], *location[3:])
+    return location

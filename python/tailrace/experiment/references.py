@@ -1,0 +1,131 @@
+"""Names that an experiment uses and does not declare, and values that do not go together: the first, as a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tailrace.experiment import burstiness, places, rubbos
+from tailrace.experiment.model import SYN_SCHEDULES, Burn, Experiment, Iowait
+from tailrace.experiment.workloads import Batch, Closed, Modulated, Workload
+from tailrace.toml import nearest, wrong_name
+from tailrace.units import exact_duration
+
+Use = tuple[str, str, set[str], str]
+"""Key, the name used there, the names there are, what they name."""
+
+
+def wrong(experiment: Experiment) -> str | None:
+    for key, name, known, what in _uses(experiment):
+        if name not in known:
+            return wrong_name(key, name, known, what)
+    return next(_contradictions(experiment), None)
+
+
+def _uses(experiment: Experiment) -> Iterator[Use]:
+    tiers = set(experiment.tiers)
+    servers = places.servers(experiment)
+    own = {name for name in tiers if places.own_nodes(experiment, name)}
+    nodes = own | {server.node for server in servers}
+    nodes_to_be = set(experiment.nodes) | own | {node for name in own for node in places.own_nodes(experiment, name)}
+    known = set(rubbos.names()) | set(experiment.interactions)
+    kernels = set(SYN_SCHEDULES)
+    roles = tiers | {tier.role or name for name, tier in experiment.tiers.items()}
+    yield from ((f"nodes.{name}", name, nodes, "node that a tier is on") for name in experiment.nodes)
+    if isinstance(experiment.kernel.syn, str):
+        yield "kernel.syn", experiment.kernel.syn, kernels, "kernel"
+    for name, tier in experiment.tiers.items():
+        yield from ((f"tiers.{name}.node", node, nodes_to_be, "node") for node in tier.node)
+        for callee, call in tier.calls.items():
+            yield f"tiers.{name}.calls.{callee}", callee, tiers - {name}, "tier"
+            if call.kernel:
+                yield f"tiers.{name}.calls.{callee}.kernel", call.kernel, kernels, "kernel"
+    yield from (
+        (f"rubbos.queries.{name}", name, set(rubbos.asking()), "page that makes queries")
+        for name in experiment.rubbos.queries
+    )
+    for name, interaction in experiment.interactions.items():
+        for place, work in interaction.at.items():
+            yield f"interactions.{name}.at.{place}", place, roles | set(_ROLES), "tier or role"
+            for called, visits in work.calls.items():
+                yield f"interactions.{name}.at.{place}.calls.{called}", called, known, "interaction"
+                if visits.to:
+                    yield f"interactions.{name}.at.{place}.calls.{called}.to", visits.to, tiers, "tier"
+    for name, workload in experiment.workloads.items():
+        yield from _uses_of_workload(f"workloads.{name}", workload, tiers, known, kernels)
+    for number, stall in enumerate(experiment.stalls):
+        if isinstance(stall, Iowait | Burn):
+            yield f"stalls[{number}].place", stall.place, nodes, "node"
+        else:
+            yield f"stalls[{number}].place", stall.place, tiers | {server.name for server in servers}, "server or tier"
+
+
+_ROLES = ("web", "app", "middleware", "db")
+
+
+def _uses_of_workload(
+    key: str, workload: Workload, tiers: set[str], known: set[str], kernels: set[str]
+) -> Iterator[Use]:
+    if workload.entry:
+        yield f"{key}.entry", workload.entry, tiers, "tier"
+    if workload.kernel:
+        yield f"{key}.kernel", workload.kernel, kernels, "kernel"
+    if workload.interaction:
+        yield f"{key}.interaction", workload.interaction, known, "interaction"
+    yield from ((f"{key}.mix.{name}", name, known, "interaction") for name in workload.mix)
+    yield from ((f"{key}.embedded[{i}]", name, known, "interaction") for i, name in enumerate(workload.embedded))
+
+
+def _contradictions(experiment: Experiment) -> Iterator[str]:
+    names = [server.name for server in places.servers(experiment)]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        yield f"tiers must give different names to their servers, got {twice!r} twice"
+    for name, tier in experiment.tiers.items():
+        if _in_circle(experiment, name):
+            yield f"tiers.{name}.calls must not lead back to it"
+        if tier.spawn and tier.spawn.processes_max < tier.processes:
+            yield f"tiers.{name}.spawn.processes_max must be at least processes, {tier.processes}"
+    for name, interaction in experiment.interactions.items():
+        if not interaction.at and name not in rubbos.names():
+            near = nearest(name, rubbos.names())
+            yield f"interactions.{name}.at is missing: only changes to RUBBoS's can do without{near}"
+    for number, stall in enumerate(experiment.stalls):
+        if stall.at >= experiment.duration:
+            yield f"stalls[{number}].at must be before the end of the run, {exact_duration(experiment.duration)}"
+    entries = places.entries(experiment)
+    for name, workload in experiment.workloads.items():
+        if not workload.entry and len(entries) != 1:
+            yield f"workloads.{name}.entry is missing: several tiers are called by none ({', '.join(entries)})"
+        chosen = [key for key in ("walk", "mix", "interaction") if getattr(workload, key)]
+        if len(chosen) > 1:
+            yield f"workloads.{name} must have only one of walk, mix and interaction, got {' and '.join(chosen)}"
+        if workload.mix and not any(workload.mix.values()):
+            yield f"workloads.{name}.mix must have a weight above 0"
+        yield from _contradictions_of_arrivals(f"workloads.{name}", workload)
+
+
+def _contradictions_of_arrivals(key: str, workload: Workload) -> Iterator[str]:
+    if isinstance(workload, Modulated) and len(workload.rates) != len(workload.stays):
+        yield f"{key}.stays must be as many as rates, {len(workload.rates)}, got {len(workload.stays)}"
+    if isinstance(workload, Batch) and not (workload.mix or workload.interaction or workload.walk):
+        yield f"{key}.interaction is missing: name what the batch asks for"
+    if isinstance(workload, Batch) and (workload.begin or 0) > workload.first_at:
+        yield f"{key}.first must not be before its begin"
+    if isinstance(workload, Closed) and workload.think_scv != 1:
+        if workload.index_of_dispersion != 1:
+            yield f"{key}.think_scv must be 1 where index_of_dispersion is given, got {workload.think_scv!r}"
+        if workload.aggregate:
+            yield f"{key}.think_scv must be 1 for aggregate thinkers, got {workload.think_scv!r}"
+    if isinstance(workload, Closed) and workload.index_of_dispersion != 1:
+        if workload.aggregate:
+            yield f"{key}.index_of_dispersion must be 1 for aggregate thinkers, got {workload.index_of_dispersion:g}"
+        problem = burstiness.problem(workload)
+        if problem:
+            yield f"{key}.{problem}"
+
+
+def _in_circle(experiment: Experiment, name: str) -> bool:
+    reached = list(experiment.tiers[name].calls)
+    for tier in reached:  # grows while it is walked
+        reached.extend(callee for callee in experiment.tiers[tier].calls if callee not in reached)
+    return name in reached

@@ -1,0 +1,173 @@
+"""Who serves and who calls whom: `[tiers.NAME]` and `[tiers.NAME.calls.OTHER]`.
+
+A key that depends on the program in use (threads of Apache, pool of Tomcat) is None here and gets its value from
+`software.toml` before a file is checked, so that a checked experiment is complete.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from tailrace.experiment.quantities import Above0, Duration, Number, Positive, Size, Whole
+from tailrace.toml import Count, Name, Table
+
+Software = Literal["apache", "nginx", "tomcat", "xtomcat", "cjdbc", "mysql", "xmysql"]
+Kind = Literal["sync", "async", "bounded"]
+Policy = Literal[
+    "total_request",
+    "total_traffic",
+    "current_load",
+    "sessions",
+    "round_robin",
+    "random",
+    "least_connections",
+    "power_of_two",
+    "peak_ewma",
+    "shortest_queue",
+]
+
+
+class Quota(Table):
+    """CFS bandwidth control."""
+
+    time: Positive
+    """CPU time in each period, over all cores."""
+    period: Positive = 100_000_000
+    """`cpu.cfs_period_us`: 100 ms, Linux' default."""
+
+
+class Inflation(Table):
+    """Work grows with runnable threads n (cache misses, context switches): times 1 + slope·(n - free)^power."""
+
+    free: Number
+    """Up to this many threads it does not grow."""
+    slope: Number
+    """As much more work for the first thread above."""
+    power: Above0 = 1.0
+    """1: in proportion."""
+
+
+class Spawn(Table):
+    """A further process when the threads of all have been busy for a while (`rpc-vs-async` IV-A, `lightning` 3.3)."""
+
+    processes_max: Count = 2
+    """Two: queues of 278 and then 428 (`rpc-vs-async` IV-A)."""
+    after: Duration = 1_000_000_000
+    """So long all workers have been busy ("for some time"): Apache looks once a second."""
+    work: Duration = 50_000_000
+    """CPU time that a new process takes before it serves ("non-trivial CPU resources")."""
+    retire_after: Duration = 10_000_000_000
+    """It ends again when it was not needed for so long; 0: never. Longer than the 3 s between two peaks above 400
+    (`lightning` fig. 10)."""
+
+
+class Collection(Table):
+    """What a collection costs."""
+
+    base: Duration
+    """CPU time of a collection of an empty heap."""
+    per_live: Duration = 0
+    """As much again for each request inside, whose objects live."""
+
+
+class Heap(Table):
+    """A collected heap; a collection stops the server. `heap = "jvm15"` or `"jvm16"` means a preset of heaps.toml."""
+
+    young: Size
+    """Fills by allocation and is then collected."""
+    per_visit: Size
+    """A visit allocates this much."""
+    young_collection: Collection
+    """What collecting it costs."""
+    old_every: Whole = 0
+    """After so many young collections an old one; 0: never."""
+    old_collection: Collection | None = None
+    """What that costs."""
+    threads: Above0 = 1.0
+    """Threads that collect."""
+
+
+class Call(Table):
+    """How servers of one tier call those of another."""
+
+    kept: bool | None = None
+    """Connections stay open: no SYN, nothing to drop. Default: of synchronous callers, by software.toml."""
+    pool: Whole | None = None
+    """Connections to have at most, 0: any number. AJP 50 (`lightning` 3.1), database 50 (`rpc-vs-async` V-B)."""
+    pool_per: tuple[Literal["process", "interaction", "candidate"], ...] | None = None
+    """There is one pool for each of these. mod_jk: process and candidate; servlets' own pools: interaction."""
+    for_visit: bool | None = None
+    """A connection is kept from a visit's first call to its end, as servlets of RUBBoS do."""
+    priority: Whole | None = None
+    """Cross-tier priority: light interactions first, and no heavy one while more light ones than this hold a connection
+    or want one (`average` 5, heuristic i)."""
+    policy: Policy | None = None
+    """Which candidate a call goes to. mod_jk's default is total_request (`balancers` II-A)."""
+    decay: Positive = 10_000_000_000
+    """Of peak_ewma: Finagle's default."""
+    look_every: Positive = 50_000_000
+    """Of shortest_queue: how old the lengths may be."""
+    endpoint: Literal["wait", "original", "modified"] | None = None
+    """When the candidate's pool is empty: wait in line; mod_jk's original get_endpoint, which polls and holds its
+    worker; or the papers' modified one, which skips to another (`balancers` IV). Default: Apache before several
+    candidates original, else wait."""
+    endpoint_step: Positive = 100_000_000
+    """The original sleeps 100 ms between looks (`balancers` IV-B)."""
+    endpoint_timeout: Positive = 300_000_000
+    """and gives the candidate up after 300 ms (`balancers` IV-B)."""
+    kernel: Name | None = None
+    """Whose SYN schedule the caller has. Default: `[kernel]`'s."""
+
+
+def _listed(calls: Any) -> Any:
+    """`calls = ["app"]` is short for empty tables."""
+    if isinstance(calls, list | tuple) and all(isinstance(name, str) for name in calls):
+        return {name: {} for name in calls}
+    return calls
+
+
+class Tier(Table):
+    """Servers of one sort."""
+
+    software: Software | None = None
+    """A program of the papers, with its threads, pools and role; the testbed starts it. Every key can be overridden."""
+    role: Name | None = None
+    """What interactions call it: web, app, middleware, db. Default: by its software, else its own name."""
+    count: Count = 1
+    """Servers: NAME alone, or NAME1 to NAMEn."""
+    kind: Kind | None = None
+    """sync: a worker is held through calls. async: event loops. bounded: few workers, long queue. Default: by its
+    software, else sync."""
+    protocol: Name | None = None
+    """What it speaks. Default: by its software."""
+    workers: Whole | None = None
+    """Threads of a process, 0: any number. Apache 150, Tomcat 165, MySQL 100, bounded 8 (`rpc-vs-async` V); an
+    asynchronous server has an event loop for each core."""
+    processes: Count = 1
+    """At the begin."""
+    spawn: Spawn | None = None
+    """A further process under load. Without it there is none."""
+    backlog: Whole = 128
+    """Of listen(): 128 (`rpc-vs-async` III); one more fits."""
+    light_queue: Whole | None = None
+    """Accepted, waiting inside for a worker: 65535 asynchronous, 2000 bounded (`rpc-vs-async` V), 0 synchronous."""
+    node: Annotated[tuple[Name, ...], BeforeValidator(lambda node: (node,) if isinstance(node, str) else node)] = ()
+    """Where its servers run, in turn: nodes, or tiers to run beside. Default: each on its own, NAME-node."""
+    cores: Above0 | None = None
+    """Cores it may use at once. Default: all of its node."""
+    weight: Above0 = 1.0
+    """Its share when the cores are short (cpu.shares: all the same)."""
+    quota: Quota | None = None
+    """CPU time that it may use."""
+    demand_factor: Above0 = 1.0
+    """All its work, times this: a faster or slower machine."""
+    heap: Heap | None = None
+    """Of a JVM: "jvm15", "jvm16" or a table. Default: none, nothing is collected."""
+    log: Size = 0
+    """What a visit writes to the log (dirty pages of the node)."""
+    inflation: Inflation | None = None
+    """Overhead of many runnable threads. Default: none."""
+    calls: Annotated[dict[Name, Call], BeforeValidator(_listed)] = Field(default_factory=dict)
+    """Tiers that it calls; a list of names is short for tables without keys."""

@@ -1,0 +1,64 @@
+"""`truth.toml`: what was tried and every stall as it really happened. Written by engines, read by score alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+import tomli_w
+
+from tailrace import toml
+from tailrace.errors import InputError
+from tailrace.experiment.model import Experiment
+from tailrace.experiment.reading import from_table, to_table
+
+FILE = "truth.toml"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Stall:
+    """`kind` as detectors call the cause where they have a name for it; ns since the Unix epoch."""
+
+    kind: str
+    place: str
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Truth:
+    engine: str
+    experiment: Experiment
+    stalls: tuple[Stall, ...]
+
+
+def write(truth: Truth, path: str | PathLike[str]) -> None:
+    table = {
+        "format": FORMAT,
+        "engine": truth.engine,
+        "stalls": [vars(stall) for stall in truth.stalls],
+        "experiment": to_table(truth.experiment),
+    }
+    Path(path).write_text(tomli_w.dumps(table), encoding="utf-8")
+
+
+def read(path: str | PathLike[str]) -> Truth:
+    """Read a truth.toml, or the one in a run folder."""
+    file = Path(path) / FILE if Path(path).is_dir() else Path(path)
+    table = toml.read(file, "docs/reference/experiment.md")
+    if table.get("format") != FORMAT:
+        raise InputError(file, f"format {table.get('format')!r} is not {FORMAT}", "use the Tailrace that wrote it")
+    try:
+        stalls = tuple(Stall(**stall) for stall in table.get("stalls", ()))
+        return Truth(str(table["engine"]), from_table(table["experiment"], file), stalls)
+    except (TypeError, KeyError) as error:
+        raise InputError(file, f"not a truth.toml ({error})", "make the run again") from error
+
+
+def stalls_of(rows: Iterable[dict[str, object]]) -> tuple[Stall, ...]:
+    """By their begin."""
+    found = [Stall(str(r["kind"]), str(r["place"]), int(str(r["begin"])), int(str(r["end"]))) for r in rows]
+    return tuple(sorted(found, key=lambda stall: (stall.begin, stall.place, stall.kind)))

@@ -1,0 +1,134 @@
+"""Who asks, for what and when: `[workloads.NAME]`, one table for each sort of arrivals (`kind`)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from tailrace.experiment.quantities import Above0, Duration, Number, Positive, Share, Whole
+from tailrace.toml import Count, Name, Table
+
+Walk = Literal["browse-only", "browse-only-no-search", "read-write", "read-write-no-search"]
+
+
+class Workload(Table):
+    """What all workloads have."""
+
+    entry: Name | None = None
+    """The tier that is asked. Default: the only one that no other calls."""
+    walk: Walk | None = None
+    """RUBBoS's walk from page to page. Default: browse-only, unless a mix or an interaction is given."""
+    authors: Share = 0.1
+    """Of a read-write walk: share of clients that are authors (RUBBoS)."""
+    mix: dict[Name, Number] = Field(default_factory=dict)
+    """Interactions drawn independently, by weight."""
+    interaction: Name | None = None
+    """A single one."""
+    embedded: tuple[Name, ...] = ()
+    """Fetched one after another when a page has come. RUBBoS's client fetches ["logo"]; the papers' throughputs count
+    pages alone, so the default is none."""
+    kept: bool = False
+    """Clients keep their connections open. RUBBoS's connect for each request (KeepAlive Off)."""
+    kernel: Name | None = None
+    """Whose SYN schedule the clients have. Default: `[kernel]`'s."""
+    timeout: Duration = 0
+    """The client gives up waiting; 0: never."""
+    retries: Whole = 0
+    """and asks again so many times,"""
+    retry_pause: Duration = 1_000_000_000
+    """so much later (1 s in RUBBoS's client)."""
+    hedge: Duration = 0
+    """A second request is sent when the first has not been answered by then; 0: never."""
+    begin: Duration | None = None
+    """After the ramp. Default: with the ramp."""
+    end: Duration | None = None
+    """After the ramp. Default: with the run."""
+
+
+class Closed(Workload):
+    """Clients that ask, wait for the answer, think, and ask again."""
+
+    kind: Literal["closed"] = "closed"
+    clients: Count
+    """Emulated users (the papers' WL)."""
+    think: Duration = 7_000_000_000
+    """Mean think time: 7 s (RUBBoS)."""
+    think_scv: Number = 1.0
+    """Variance ÷ mean² of the think time; 1: exponential (RUBBoS)."""
+    think_max: Duration = 70_000_000_000
+    """A longer draw becomes no pause at all, as in RUBBoS's client; 0: no such rule."""
+    index_of_dispersion: float = Field(1.0, ge=1.0, allow_inf_nan=False)
+    """Burstiness I of the request rate: 1 none; 100, 200, 400, 1000 in the papers (Mi et al., ICAC'09)."""
+    chain: Literal["process", "client"] = "process"
+    """One chain of think-time modes for all clients of a process, as in the published generator, or one for each."""
+    client_processes: Count = 1
+    """Processes that the clients are divided between."""
+    burst_demand: Positive = 5_767_500
+    """Total mean demand of a request that the modes are fitted to: 5.7675 ms in the published generator."""
+    burst_knob: Above0 = 4.0
+    """How much faster than that demand the fast mode is: 4 in the published generator."""
+    start: Literal["thinking", "staggered", "at once"] = "thinking"
+    """Each thinks first, so that the load is what it will be from the begin; or first requests are spread evenly over
+    one think time; or all come at once, as in RUBBoS's client."""
+    aggregate: bool = False
+    """All thinkers are one source: faster, the same in law, but no common random numbers for each client."""
+
+
+class Poisson(Workload):
+    """Open arrivals."""
+
+    kind: Literal["poisson"]
+    rate: Above0
+    """Requests per second."""
+
+
+class Modulated(Workload):
+    """Open arrivals whose rate switches (MMPP)."""
+
+    kind: Literal["modulated"]
+    rates: tuple[Number, ...] = Field(min_length=1)
+    """Requests per second in each state, visited in turn."""
+    stays: tuple[Positive, ...] = Field(min_length=1)
+    """Mean time in each state."""
+
+
+class Trace(Workload):
+    """Arrivals from a file."""
+
+    kind: Literal["trace"]
+    file: Name
+    """CSV, beside the experiment: `time` in seconds since the end of the ramp, and `interaction` where it is known."""
+
+
+class Batch(Workload):
+    """Many requests at once, again and again."""
+
+    kind: Literal["batch"]
+    size: Count = 400
+    """400 (`rpc-vs-async` V-B)."""
+    every: Positive = 15_000_000_000
+    """15 s (`rpc-vs-async` V-B)."""
+    first: Duration | None = None
+    """After the ramp. Default: after `every`."""
+
+    @property
+    def first_at(self) -> int:
+        return self.every if self.first is None else self.first
+
+
+KINDS: tuple[type[Workload], ...] = (Closed, Poisson, Modulated, Trace, Batch)
+
+
+def _kind(workload: Any) -> Any:
+    return workload.get("kind", "closed") if isinstance(workload, dict) else getattr(workload, "kind", "closed")
+
+
+AnyWorkload = Annotated[
+    Annotated[Closed, Tag("closed")]
+    | Annotated[Poisson, Tag("poisson")]
+    | Annotated[Modulated, Tag("modulated")]
+    | Annotated[Trace, Tag("trace")]
+    | Annotated[Batch, Tag("batch")],
+    Discriminator(_kind),
+]

@@ -1,0 +1,10 @@
+"""The simulator as a maker of run folders: an experiment in, tables, topology and truth out.
+
+`lowering` turns names into the engine's plan, `programs` and `workloads` are its larger parts, `refusals` says what
+cannot be simulated, `running` runs it.
+"""
+
+from tailrace.sim.lowering import lower
+from tailrace.sim.running import Outcome, count, simulate
+
+__all__ = ["Outcome", "count", "lower", "simulate"]

@@ -1,0 +1,258 @@
+"""From an experiment to the engine's plan (`crates/core/src/sim/plan.rs`): names become indices, here and nowhere else.
+
+A pure function: equal experiments give equal plans.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any
+
+from tailrace.experiment import Experiment, places
+from tailrace.experiment.kernels import schedule
+from tailrace.experiment.machines import Node
+from tailrace.experiment.model import Burn, Freeze, Iowait, Slow
+from tailrace.experiment.tiers import Call, Tier
+from tailrace.sim.programs import Programs
+from tailrace.sim.refusals import refuse
+from tailrace.sim.workloads import workload
+
+Json = dict[str, Any]
+
+EPOCH = 1_767_225_600_000_000_000
+"""Begin of every run: 2026-01-01T00:00:00Z. Fixed, so that equal seeds give equal bytes."""
+NO_LIMIT = 2**32 - 1
+
+
+@dataclass
+class Indices:
+    nodes: dict[str, int]
+    servers: dict[str, int]
+    groups: list[Json] = field(default_factory=list)
+
+
+def lower(experiment: Experiment) -> Json:
+    """The plan as plain values. Raises UsageError where the simulator cannot do what the experiment says."""
+    refuse(experiment)
+    nodes, servers = places.nodes(experiment), places.servers(experiment)
+    indices = Indices(
+        {name: number for number, name in enumerate(nodes)},
+        {server.name: number for number, server in enumerate(servers)},
+    )
+    indices.groups = [_group(experiment, server, nodes, indices) for server in servers]
+    stalls = _stalls(experiment, nodes, indices)
+    programs = Programs(experiment)
+    workloads = [
+        workload(experiment, name, load, programs, indices.servers) for name, load in experiment.workloads.items()
+    ]
+    programs_of = programs.by_tier()  # complete only now: workloads ask for what they need
+    return {
+        "seed": experiment.seed,
+        "replication": experiment.replication,
+        "epoch": EPOCH,
+        "duration": experiment.ramp + experiment.duration,
+        "record_from": experiment.ramp,
+        "sample": experiment.sampling.interval,
+        "sample_work": experiment.sampling.cost,
+        "latency": experiment.latency,
+        "nodes": _nodes(nodes, experiment.ramp),
+        "groups": indices.groups,
+        "servers": [_server(experiment, server, nodes, indices, programs_of[server.tier]) for server in servers],
+        "classes": programs.classes(),
+        "programs": programs.programs,
+        "workloads": workloads,
+        "stalls": stalls,
+    }
+
+
+def _nodes(nodes: dict[str, Node], ramp: int) -> list[Json]:
+    flushers = [name for name, node in nodes.items() if node.disk and node.disk.writeback]
+    lowered = [_node(name, node, ramp) for name, node in nodes.items()]
+    for node in lowered:
+        if node["name"] in flushers:
+            writeback = node["disk"]["writeback"]
+            turn = writeback["period"] * flushers.index(node["name"]) // len(flushers)
+            writeback["first"] = turn if writeback["first"] is None else writeback["first"]
+    return lowered
+
+
+def _node(name: str, node: Node, ramp: int) -> Json:
+    lowered: Json = {"name": name, "cores": node.cores, "shows_steal": node.steal}
+    if node.governor:
+        governor = node.governor
+        lowered["governor"] = {
+            "period": governor.period,
+            "hz": list(governor.frequencies),
+            "up": governor.up,
+            "down": governor.down,
+            "up_at_once": governor.up_at_once,
+        }
+    if node.disk:
+        lowered["disk"] = {"bytes_per_second": float(node.disk.bandwidth)}
+        if node.disk.writeback:
+            writeback = node.disk.writeback
+            lowered["disk"]["writeback"] = {
+                "period": writeback.period,
+                "first": None if writeback.first is None else (ramp + writeback.first) % writeback.period,
+                "expire": writeback.expire,
+                "background": writeback.background * node.memory,
+                "limit": writeback.limit * node.memory,
+                "blocks": writeback.blocks,
+            }
+        if node.disk.flush:
+            flush = node.disk.flush
+            lowered["disk"]["flush"] = {
+                "period": flush.period,
+                "first": (ramp + flush.first) % flush.period,
+                "bytes_per_second": float(flush.rate),
+                "blocks": flush.blocks,
+            }
+    return lowered
+
+
+def _group(experiment: Experiment, server: places.Server, nodes: dict[str, Node], indices: Indices) -> Json:
+    tier = experiment.tiers[server.tier]
+    lowered: Json = {
+        "name": server.name,
+        "node": indices.nodes[server.node],
+        "weight": tier.weight,
+        "cores": tier.cores or nodes[server.node].cores,
+    }
+    if tier.quota:
+        lowered["quota"] = {"quota": tier.quota.time, "period": tier.quota.period}
+    if tier.inflation:
+        curve = tier.inflation
+        lowered["inflation"] = {"free": curve.free, "slope": curve.slope, "power": curve.power}
+    return lowered
+
+
+def _server(
+    experiment: Experiment,
+    server: places.Server,
+    nodes: dict[str, Node],
+    indices: Indices,
+    programs: list[int | None],
+) -> Json:
+    tier = experiment.tiers[server.tier]
+    loops = ceil(tier.cores or nodes[server.node].cores)
+    lowered: Json = {
+        "name": server.name,
+        "group": indices.servers[server.name],
+        "holds": tier.kind != "async",
+        "workers": loops if tier.workers is None else tier.workers,
+        "processes": tier.processes,
+        "light_queue": tier.light_queue or 0,
+        "backlog": tier.backlog,
+        "programs": programs,
+        "connectors": [
+            _connector(experiment, server.tier, callee, call, indices) for callee, call in tier.calls.items()
+        ],
+        "log_bytes": float(tier.log),
+    }
+    if tier.spawn:
+        spawn = tier.spawn
+        lowered["spawn"] = {
+            "processes_max": spawn.processes_max,
+            "after": spawn.after,
+            "work": spawn.work,
+            "retire_after": spawn.retire_after,
+        }
+    if tier.heap:
+        lowered["heap"] = _heap(tier)
+    return lowered
+
+
+def _heap(tier: Tier) -> Json:
+    heap = tier.heap
+    assert heap is not None
+    lowered: Json = {
+        "young_bytes": float(heap.young),
+        "bytes_per_visit": float(heap.per_visit),
+        "young": {"base": heap.young_collection.base, "per_live": heap.young_collection.per_live},
+        "old_every": heap.old_every,
+        "threads": heap.threads,
+    }
+    if heap.old_collection:
+        lowered["old"] = {"base": heap.old_collection.base, "per_live": heap.old_collection.per_live}
+    return lowered
+
+
+def _connector(experiment: Experiment, caller: str, callee: str, call: Call, indices: Indices) -> Json:
+    lowered: Json = {
+        "candidates": [indices.servers[name] for name in places.server_names(callee, experiment.tiers[callee])],
+        "kept": bool(call.kept),
+        "policy": _policy(call),
+        "endpoint": _endpoint(places.endpoint(experiment, caller, callee, call), call),
+        "syn": schedule(experiment, call.kernel),
+    }
+    if call.pool or call.for_visit or call.priority is not None:
+        scopes = call.pool_per or ()
+        lowered["pool"] = {
+            "size": call.pool or NO_LIMIT,
+            "per_process": "process" in scopes,
+            "per_class": "interaction" in scopes,
+            "per_candidate": "candidate" in scopes,
+            "for_visit": bool(call.for_visit),
+            "priority": call.priority,
+        }
+    return lowered
+
+
+def _policy(call: Call) -> str | Json:
+    if call.policy == "peak_ewma":
+        return {"peak_ewma": {"decay": call.decay}}
+    if call.policy == "shortest_queue":
+        return {"shortest_queue": {"every": call.look_every}}
+    return call.policy or "round_robin"
+
+
+def _endpoint(endpoint: str, call: Call) -> str | Json:
+    if endpoint == "original":
+        return {"poll": {"step": call.endpoint_step, "timeout": call.endpoint_timeout}}
+    return "skip" if endpoint == "modified" else "wait"
+
+
+def _stalls(experiment: Experiment, nodes: dict[str, Node], indices: Indices) -> list[Json]:
+    """Every injected stall, repeated ones one by one, by their begin."""
+    lowered: list[Json] = []
+    for stall in experiment.stalls:
+        begins = range(stall.at, experiment.duration, stall.every or experiment.duration)
+        for effect in _effects(experiment, stall, nodes, indices):
+            lowered += [
+                {
+                    "begin": experiment.ramp + begin,
+                    "end": experiment.ramp + begin + stall.length,
+                    "kind": "neighbour" if stall.kind == "burn" else stall.kind,
+                    "effect": effect,
+                }
+                for begin in begins
+            ]
+    return sorted(lowered, key=lambda stall: int(stall["begin"]))
+
+
+def _effects(
+    experiment: Experiment, stall: Slow | Freeze | Iowait | Burn, nodes: dict[str, Node], indices: Indices
+) -> list[Json]:
+    if isinstance(stall, Iowait):
+        on = places.machines(experiment, stall.place)
+        return [{"iowait": {"node": indices.nodes[node], "blocks": stall.blocks}} for node in on]
+    if isinstance(stall, Burn):
+        groups = [_neighbour(node, nodes[node], stall, indices) for node in places.machines(experiment, stall.place)]
+        return [{"burn": {"group": group, "threads": stall.threads}} for group in groups]
+    named = experiment.tiers.get(stall.place)
+    groups = [indices.servers[name] for name in (places.server_names(stall.place, named) if named else (stall.place,))]
+    if isinstance(stall, Slow):
+        return [{"slow": {"group": group, "left": stall.left}} for group in groups]
+    return [{"freeze": {"group": group}} for group in groups]
+
+
+def _neighbour(name: str, node: Node, stall: Burn, indices: Indices) -> int:
+    """The group that burns there; stalls of one weight share it."""
+    beside = len([group for group in indices.groups if group["name"].startswith(f"{name}-neighbour")])
+    group = {"node": indices.nodes[name], "weight": stall.weight, "cores": node.cores}
+    for number, other in enumerate(indices.groups[len(indices.servers) :], len(indices.servers)):
+        if {key: other[key] for key in group} == group:
+            return number
+    indices.groups.append({"name": f"{name}-neighbour{beside + 1 if beside else ''}", **group})
+    return len(indices.groups) - 1

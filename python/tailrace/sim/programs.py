@@ -1,0 +1,115 @@
+"""What a server does for each class of requests, as steps: compute, wait, call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tailrace.errors import UsageError
+from tailrace.experiment import Experiment
+from tailrace.experiment.catalogue import interactions
+from tailrace.experiment.interactions import Visits, Work
+
+Json = dict[str, Any]
+
+
+class Programs:
+    """Classes and programs, numbered in the order in which the workloads come to need them."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment = experiment
+        self.interactions = interactions(experiment)
+        self.programs: list[list[Json]] = []
+        self._classes: dict[str, int] = {}
+        self._known: dict[tuple[str, str], int] = {}
+
+    def asked(self, tier: str, interaction: str) -> int:
+        """The class of an interaction that comes to a tier; makes its program and those of all that it calls."""
+        number = self._classes.setdefault(interaction, len(self._classes))
+        if (tier, interaction) in self._known:
+            return number
+        work = self._work(tier, interaction)
+        if work is None:
+            raise UsageError(
+                f"{interaction} comes to {tier}, and interactions.{interaction}.at has neither {tier} nor its role "
+                f"{self.experiment.tiers[tier].role}"
+            )
+        self._known[tier, interaction] = place = len(self.programs)
+        self.programs.append([])
+        self.programs[place] = self._steps(tier, interaction, work)
+        return number
+
+    def by_tier(self) -> dict[str, list[int | None]]:
+        """For each tier, its program for each class; None where that class never comes."""
+        return {
+            tier: [self._known.get((tier, interaction)) for interaction in self._classes]
+            for tier in self.experiment.tiers
+        }
+
+    def classes(self) -> list[Json]:
+        found = [(name, self.interactions[name]) for name in self._classes]
+        return [
+            {"name": name, "bytes_in": one.request, "bytes_out": one.response, "light": one.light}
+            for name, one in found
+        ]
+
+    def _work(self, tier: str, interaction: str) -> Work | None:
+        at = self.interactions[interaction].at
+        return at.get(tier) or at.get(self.experiment.tiers[tier].role or tier)
+
+    def _steps(self, tier: str, interaction: str, work: Work) -> list[Json]:
+        compute = work.compute * self.experiment.tiers[tier].demand_factor
+        calls = [self._call(tier, interaction, name, visits) for name, visits in work.calls.items()]
+        wait = [{"wait": {"constant": float(work.wait)}}] if work.wait else []
+        if not work.interleaved:
+            half = _compute(compute / 2, work.scv)
+            return [*half, *({"call": call} for call in calls), *wait, *half] if calls else [*half, *wait, *half]
+        rows = [row for call in calls for row in _one_by_one(call)]
+        pause = _compute(compute / (1 + sum(call["count"] >= 1 for call in rows)), work.scv)
+        steps = [*pause]
+        for call in rows:
+            steps.append({"call": call})
+            if call["count"] >= 1:  # what is called only sometimes has no part of its own
+                steps += pause
+        return [*steps[:1], *wait, *steps[1:]]
+
+    def _call(self, tier: str, caller: str, interaction: str, visits: Visits) -> Json:
+        callees = list(self.experiment.tiers[tier].calls)
+        able = [visits.to] if visits.to else [name for name in callees if self._work(name, interaction)]
+        if len(able) != 1 or able[0] not in callees:
+            where = f"interactions.{caller}.at.{self.experiment.tiers[tier].role}.calls.{interaction}"
+            if visits.to or not able:
+                raise UsageError(f"{where} goes to no tier that {tier} calls ({', '.join(callees) or 'none'})")
+            raise UsageError(f"{where} could go to {' and '.join(able)}", advice="say which with `to`")
+        return {
+            "connector": callees.index(able[0]),
+            "class": self.asked(able[0], interaction),
+            "count": visits.count,
+            "parallel": visits.parallel,
+            "all": visits.all,
+        }
+
+
+def _one_by_one(call: Json) -> list[Json]:
+    """3.5 calls one after another are three and, half the time, one more."""
+    if call["parallel"] or call["all"]:
+        return [call]
+    whole, fraction = divmod(call["count"], 1)
+    rows = [{**call, "count": 1.0}] * int(whole)
+    return [*rows, {**call, "count": fraction}] if fraction else rows
+
+
+def _compute(mean: float, scv: float) -> list[Json]:
+    return [{"compute": law(mean, scv)}] if mean > 0 else []
+
+
+def law(mean: float, scv: float) -> Json:
+    """A law of this mean (ns) and squared coefficient of variation. Above 1: two exponentials with balanced means
+    (Tijms, Stochastic Models, 1994), so that mean and SCV determine it."""
+    if scv == 0:
+        return {"constant": mean}
+    if scv == 1:
+        return {"exponential": mean}
+    if scv < 1:
+        return {"erlang": {"mean": mean, "shape": round(1 / scv)}}
+    share = (1 + ((scv - 1) / (scv + 1)) ** 0.5) / 2
+    return {"hyperexponential": {"share": share, "first": mean / (2 * share), "second": mean / (2 * (1 - share))}}

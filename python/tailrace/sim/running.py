@@ -1,0 +1,83 @@
+"""Runs the engine and makes a run folder of what it leaves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from tailrace import dataset
+from tailrace.errors import OutputError, UsageError, cannot_write
+from tailrace.experiment import Experiment, layout, truth
+from tailrace.sim.lowering import lower
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What happened, in numbers; requests are those sent after the ramp."""
+
+    requests: int
+    failed: int
+    over_1s: int
+    response_ns_mean: float
+    drops: dict[str, int]
+    """Lost connection attempts of each server that had any, ramp included."""
+    events: int
+    stalls: tuple[truth.Stall, ...]
+
+
+def simulate(
+    experiment: Experiment, out: str | PathLike[str], *, overwrite: bool = False, progress: Progress | None = None
+) -> Outcome:
+    """Write the run folder `out`: tables, topology, truth. `progress(simulated ns, whole ns)` is called now and then.
+
+    Raises UsageError for what the simulator cannot do. Whatever is raised, nothing half-written is left.
+    """
+    plan = lower(experiment)
+    with dataset.create(out, overwrite) as writer:
+        writer.maker = "tailrace sim"
+        writer.topology = layout.topology(experiment)
+        outcome = _outcome(plan, _engine(plan, writer.folder, progress))
+        truth.write(truth.Truth("sim", experiment, outcome.stalls), writer.folder / truth.FILE)
+    return outcome
+
+
+def count(experiment: Experiment, progress: Progress | None = None) -> Outcome:
+    """The numbers alone, without tables."""
+    plan = lower(experiment)
+    return _outcome(plan, _engine(plan, None, progress))
+
+
+def _engine(plan: dict[str, Any], folder: Path | None, progress: Progress | None) -> dict[str, Any]:
+    from tailrace._core import simulate as run
+
+    try:
+        report: dict[str, Any] = json.loads(run(json.dumps(plan), str(folder) if folder else None, progress))
+    except OSError as error:
+        raise (cannot_write(folder, error) if folder else OutputError("the run", str(error))) from error
+    except ValueError as error:
+        raise UsageError(f"the simulator cannot do this: {error}") from error
+    return report
+
+
+def _outcome(plan: dict[str, Any], report: dict[str, Any]) -> Outcome:
+    counts = report["counts"]
+    names = [server["name"] for server in plan["servers"]]
+    answered = counts["answered"]
+    # a neighbour is a group of its own in the engine; who looks for it knows the node
+    nodes = {group["name"]: plan["nodes"][group["node"]]["name"] for group in plan["groups"][len(names) :]}
+    stalls = ({**stall, "place": nodes.get(stall["place"], stall["place"])} for stall in report["stalls"])
+    return Outcome(
+        requests=answered + counts["failed"],
+        failed=counts["failed"],
+        over_1s=counts["over_1s"],
+        response_ns_mean=counts["response_ns"] / answered if answered else 0.0,
+        drops={name: lost for name, lost in zip(names, counts["drops"], strict=True) if lost},
+        events=counts["events"],
+        stalls=truth.stalls_of(stalls),
+    )

@@ -1,0 +1,127 @@
+"""TOML files that people write: read, checked against a model, and what is wrong said in one sentence.
+
+The sentence names the file, the key and what the key must be, and for a name that nobody knows the nearest one that
+somebody does: `experiment.toml: tiers.web.workers must be a whole number above 0, got -1`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from tailrace.errors import InputError, cannot_read
+
+Name = Annotated[str, StringConstraints(min_length=1)]
+Count = Annotated[int, Field(gt=0, strict=True)]
+Location = tuple[int | str, ...]
+Model = TypeVar("Model", bound="Table")
+NAMES_MAX = 12
+"""Names that a sentence lists."""
+
+
+class Table(BaseModel):
+    """A table of a file: never changes, and has no keys but its own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown(cls, table: Any) -> Any:
+        """Before the values: a misspelt key is the likelier mistake, and the fields to compare it with are at hand."""
+        known = [field.alias or name for name, field in cls.model_fields.items()]
+        for key in table if isinstance(table, Mapping) else ():
+            if key not in known:
+                near = nearest(str(key), known)
+                raise PydanticCustomError("unknown_key", "{key}{near}", {"key": str(key), "near": near})
+        return table
+
+
+def read(path: str | PathLike[str], example: str) -> dict[str, Any]:
+    """The file as plain values; `example` names the document that shows one."""
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise cannot_read(path, error) from error
+    except UnicodeDecodeError as error:
+        raise InputError(path, "not UTF-8 text", "save it as UTF-8", byte=error.start) from error
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(path, f"not TOML: {error}", f"see {example} for an example") from error
+
+
+def check(
+    model: type[Model],
+    table: Mapping[str, Any],
+    path: str | PathLike[str],
+    need: Callable[[ErrorDetails], str | None] = lambda error: None,
+    spot: Callable[[Location], Location] = lambda location: location,
+) -> Model:
+    """The table as a `model`. `need` may say what a key must be better than its type does; `spot` may correct where."""
+    try:
+        return model.model_validate(table)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where, found = spot(first["loc"]), first.get("ctx", {})
+        if first["type"] == "unknown_key":
+            raise InputError(path, f"{key_path((*where, found['key']))} is not a known key{found['near']}") from error
+        if first["type"] == "union_tag_invalid":
+            where, first["input"] = (*where, "kind"), found["tag"]
+        raise InputError(path, f"{key_path(where) or 'the file'} {_demand(first, need(first))}") from error
+
+
+def key_path(location: Location) -> str:
+    key = ""
+    for part in location:
+        key += f"[{part}]" if isinstance(part, int) else f".{part}" if key else part
+    return key
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """ "; did you mean X?", or nothing when no known name is near."""
+    found = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {found[0]!r}?" if found else ""
+
+
+def wrong_name(key: str, name: str, known: Iterable[str], what: str) -> str:
+    """The sentence for a name that is used and not declared."""
+    names = sorted(known)
+    more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
+    listed = ", ".join(names[:NAMES_MAX]) + more or "none"
+    article = "an" if what[0] in "aeiou" else "a"
+    return f"{key} must be the name of {article} {what} ({listed}), got {name!r}{nearest(name, names)}"
+
+
+def _demand(error: ErrorDetails, need: str | None) -> str:
+    """What pydantic found wrong, as "must be …, got …"."""
+    kind, context = error["type"], error.get("ctx", {})
+    if kind == "missing":
+        return "is missing"
+    needs = {
+        "string_type": "text that is not empty",
+        "string_too_short": "text that is not empty",
+        "tuple_type": "a list of tables",
+        "mapping_type": "a table",
+        "dict_type": "a table",
+        "model_type": "a table",
+        "model_attributes_type": "a table",
+        "bool_type": "true or false",
+        "bool_parsing": "true or false",
+        "literal_error": str(context.get("expected", "one of the known words")).replace("'", '"'),
+        "union_tag_invalid": str(context.get("expected_tags", "one of the known words")).replace("'", '"'),
+        "less_than": f"below {context.get('lt')}",
+        "less_than_equal": f"at most {context.get('le')}",
+    }
+    if need is None and (kind == "greater_than" or kind.startswith("int_")):
+        least = context.get("gt")
+        need = "a number above 0" if isinstance(least, float) else "a whole number above 0"
+    if need is None and kind in ("greater_than_equal", "float_type", "float_parsing", "finite_number"):
+        need = f"a number of {context.get('ge', 0):g} or more"
+    if need is None and kind == "value_error":
+        return str(context.get("error", error["msg"]))
+    return f"must be {need or needs.get(kind, error['msg'])}, got {error.get('input')!r}"

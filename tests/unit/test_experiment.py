@@ -1,0 +1,215 @@
+"""Experiment files: what they say, what is filled in, and how mistakes are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tailrace import experiment
+from tailrace.errors import TailraceError
+from tailrace.experiment import layout, places, truth
+
+SMALL: dict[str, Any] = {
+    "tiers": {
+        "web": {"software": "apache", "calls": ["app"]},
+        "app": {"software": "tomcat", "calls": ["db"]},
+        "db": {"software": "mysql"},
+    },
+    "workloads": {"steady": {"clients": 100}},
+}
+
+
+def written(folder: Path, text: str, name: str = "experiment.toml") -> Path:
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    return written(
+        tmp_path,
+        """
+        [tiers]
+        web = { software = "apache", calls = ["app"] }
+        app = { software = "tomcat", calls = ["db"] }
+        db = { software = "mysql" }
+        [workloads.steady]
+        clients = 100
+        """,
+    )
+
+
+def test_what_is_left_out_has_the_papers_value() -> None:
+    found = experiment.from_table(SMALL)
+    assert [found.tiers[name].workers for name in ("web", "app", "db")] == [150, 165, 100]
+    assert found.tiers["web"].calls["app"].pool == 50
+    assert found.tiers["web"].calls["app"].pool_per == ("process", "candidate")
+    assert (found.tiers["app"].calls["db"].pool, found.tiers["app"].calls["db"].for_visit) == (50, True)
+    assert found.kernel.syn == "linux-2.6.32"
+    assert found.sampling.interval == 50_000_000
+    assert experiment.to_table(found)["workloads"]["steady"]["think"] == "7 s"
+
+
+@pytest.mark.parametrize(
+    ("tier", "workers", "light_queue"),
+    [
+        ({"software": "nginx"}, None, 65535),
+        ({"software": "xmysql"}, 8, 2000),
+        ({"software": "tomcat", "kind": "async"}, None, 65535),
+        ({"software": "mysql", "kind": "bounded"}, 8, 2000),
+        ({"kind": "async", "light_queue": 10}, None, 10),
+        ({"software": "apache", "workers": 300}, 300, 0),
+        ({}, 150, 0),
+    ],
+)
+def test_a_kind_brings_its_queues_along(tier: dict[str, Any], workers: int | None, light_queue: int) -> None:
+    found = experiment.from_table(
+        {
+            **SMALL,
+            "tiers": {"one": tier, **SMALL["tiers"]},
+            "workloads": SMALL["workloads"] | {"steady": {"clients": 1, "entry": "web"}},
+        }
+    )
+    assert (found.tiers["one"].workers, found.tiers["one"].light_queue) == (workers, light_queue)
+
+
+def test_an_asynchronous_caller_connects_for_each_call() -> None:
+    tiers = SMALL["tiers"] | {"app": {"software": "tomcat", "kind": "async", "calls": ["db"]}}
+    call = experiment.from_table({**SMALL, "tiers": tiers}).tiers["app"].calls["db"]
+    assert (call.kept, call.pool) == (False, 0)
+
+
+def test_the_normal_form_gives_the_experiment_back() -> None:
+    found = experiment.from_table(SMALL)
+    assert experiment.from_table(experiment.to_table(found)) == found
+
+
+def test_the_truth_gives_experiment_and_stalls_back(tmp_path: Path) -> None:
+    told = truth.Truth("sim", experiment.from_table(SMALL), (truth.Stall("neighbour", "app-node", 10, 20),))
+    truth.write(told, tmp_path / truth.FILE)
+    assert truth.read(tmp_path) == told
+
+
+def test_extends_merges_tables_and_replaces_lists(tmp_path: Path, small: Path) -> None:
+    written(
+        tmp_path,
+        """
+        extends = ".."
+        [tiers.web]
+        workers = 300
+        [[stalls]]
+        kind = "slow"
+        place = "app"
+        at = "1 s"
+        """,
+        "more/experiment.toml",
+    )
+    found = experiment.read(tmp_path / "more")
+    assert (found.tiers["web"].workers, found.tiers["web"].software) == (300, "apache")
+    assert len(found.stalls) == 1
+    third = written(tmp_path, 'extends = "../more"\nstalls = []\n', "third/experiment.toml")
+    assert experiment.read(third).stalls == ()
+
+
+def test_extends_in_a_circle_is_refused(tmp_path: Path) -> None:
+    first = written(tmp_path, 'extends = "b.toml"', "a.toml")
+    written(tmp_path, 'extends = "a.toml"', "b.toml")
+    with pytest.raises(TailraceError, match=r"b\.toml: extends goes in a circle|a\.toml: extends goes in a circle"):
+        experiment.read(first)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("workloads.steady.clents=3", "workloads.steady.clents is not a known key; did you mean 'clients'?"),
+        ("workloads.steady.clients=-3", "workloads.steady.clients must be a whole number above 0, got -3"),
+        ("workloads.steady.think=3", 'workloads.steady.think must be a duration with its unit, such as "50 ms", got 3'),
+        ("workloads.steady.kind='close'", "workloads.steady.kind must be "),
+        ("workloads.steady.walk='browse'", 'workloads.steady.walk must be "browse-only"'),
+        ("workloads.steady.entry='wep'", "must be the name of a tier (app, db, web), got 'wep'; did you mean 'web'?"),
+        ("workloads.steady.mix={ViewStori=1}", "did you mean 'ViewStory'?"),
+        ("workloads.steady.index_of_dispersion=0", "must be a number of 1 or more, got 0"),
+        ("workloads.steady.index_of_dispersion=2", "workloads.steady.index_of_dispersion must be 1 or above"),
+        ("tiers.web.software='apach'", 'tiers.web.software must be "apache", "nginx"'),
+        ("tiers.web.calls=['ap']", "tiers.web.calls.ap must be the name of a tier (app, db), got 'ap'"),
+        ("tiers.db.calls=['web']", "must not lead back to it"),
+        ("tiers.db.node='ap'", "tiers.db.node must be the name of a node"),
+        ("tiers.app.heap='jvm14'", "tiers.app.heap must be a table or one of jvm15, jvm16, got 'jvm14'"),
+        ("tiers.app.heap={young='1 MiB'}", "tiers.app.heap.per_visit is missing"),
+        ("tiers.web1={}", "workloads.steady.entry is missing: several tiers are called by none (web, web1)"),
+        ("tiers=3", "tiers must be a table, got 3"),
+        ("nodes.ap.cores=2", "nodes.ap must be the name of a node that a tier is on"),
+        ("nodes.app.cores=0", "nodes.app.cores must be a number above 0, got 0"),
+        ("nodes.app.disk.bandwidth='60 MB'", "must be a rate such as \"60 MB/s\", got '60 MB'"),
+        ("nodes.app.governor.frequencies=['1 GHz','2']", "nodes.app.governor.frequencies[1] must be a frequency"),
+        ("kernel.syn='linux-2.6'", "must be the name of a kernel"),
+        ("kernel.syn=[1]", "kernel.syn must be the name of a kernel or a list of moments"),
+        ("interactions.ViewStori.light=true", "did you mean 'ViewStory'?"),
+        ("interactions.ViewStory.at.db.scv=0.7", "must be 0, 1 divided by a whole number, or 1 and more, got 0.7"),
+        ("interactions.ViewStory.at.bd.scv=1", "interactions.ViewStory.at.bd must be the name of a tier or role"),
+        ("rubbos.queries={Search=3}", "rubbos.queries.Search must be the name of a page that makes queries"),
+        ("stalls=[{kind='slow',place='ap',at='3 s'}]", "stalls[0].place must be the name of a server or tier"),
+        ("stalls=[{kind='slow',place='app',at='3 s',left=3}]", "stalls[0].left must be a share"),
+        ("stalls=[{kind='slow',place='app',at='1 h'}]", "stalls[0].at must be before the end of the run, 180 s"),
+        ("stalls=[{kind='burn',place='db',at='3 s',left=1}]", "stalls[0].left is not a known key"),
+        ("foo", "--set foo: expected key.path=value"),
+    ],
+)
+def test_mistakes_name_the_key_and_the_nearest_name(small: Path, change: str, sentence: str) -> None:
+    with pytest.raises(TailraceError) as caught:
+        experiment.read(small, [change])
+    assert sentence in str(caught.value)
+
+
+def test_changes_are_toml_and_bare_words_are_text(small: Path) -> None:
+    changes = [
+        "workloads.steady.think=5s",
+        "tiers.web.workers=20",
+        "tiers.app.calls.db={pool=6}",
+        "kernel.syn=linux-3.3",
+    ]
+    found = experiment.read(small, changes)
+    assert experiment.to_table(found)["workloads"]["steady"]["think"] == "5 s"
+    assert found.tiers["web"].workers == 20
+    assert (found.tiers["app"].calls["db"].pool, found.tiers["app"].calls["db"].kept) == (6, True)
+    assert found.kernel.syn == "linux-3.3"
+
+
+def test_servers_and_nodes_have_different_names() -> None:
+    tiers = SMALL["tiers"] | {
+        "app": {"software": "tomcat", "count": 2, "calls": ["db"]},
+        "other": {"software": "mysql", "node": "app"},
+    }
+    found = experiment.from_table(
+        {"tiers": tiers, "nodes": {"app": {"cores": 3}}, "workloads": {"a": {"clients": 1, "entry": "web"}}}
+    )
+    servers = {server.name: server.node for server in places.servers(found)}
+    assert servers == {
+        "web": "web-node",
+        "app1": "app1-node",
+        "app2": "app2-node",
+        "db": "db-node",
+        "other": "app1-node",
+    }
+    assert {name: node.cores for name, node in places.nodes(found).items()} == {
+        "web-node": 1,
+        "app1-node": 3,
+        "app2-node": 3,
+        "db-node": 1,
+    }
+    shown = layout.topology(found)
+    assert [(s.name, s.tier, s.queue_max) for s in shown.servers[:2]] == [("web", 1, 279), ("app1", 2, 294)]
+    assert {balancer.server: balancer.candidates for balancer in shown.balancers} == {"web": ("app1", "app2")}
+    assert [(pool.name, pool.size) for pool in shown.pools][:2] == [("web to app1", 50), ("web to app2", 50)]
+
+
+def test_the_json_schema_says_defaults_as_a_file_would() -> None:
+    schema = experiment.json_schema()
+    assert schema["properties"]["duration"]["default"] == "180 s"
+    assert schema["$defs"]["Governor"]["properties"]["frequencies"]["default"][0] == "1.12 GHz"
+    assert {"enum": ["jvm15", "jvm16"]} in schema["$defs"]["Tier"]["properties"]["heap"]["anyOf"]
+    assert schema["additionalProperties"] is False
