@@ -147,10 +147,7 @@ impl<S: Sink> Sim<'_, S> {
             let c = &mut self.stays[child];
             let (parent, number) = (c.parent, c.connector as usize);
             let settings = self.connectors[number].plan(plan);
-            let held = self.stays[parent].held;
-            let of_visit = settings.pool.as_ref().is_some_and(|p| p.for_visit);
-            if of_visit && held != NONE {
-                self.stays[child].candidate = self.stays[parent].held_candidate;
+            if self.visit_holds(child) {
                 return self.fly(child);
             }
             let Some(candidate) = self.choose(child) else {
@@ -190,6 +187,19 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
+    /// Whether the call's visit holds a connection, which it uses then.
+    fn visit_holds(&mut self, child: u32) -> bool {
+        let c = &self.stays[child];
+        let (parent, number) = (c.parent, c.connector as usize);
+        let settings = self.connectors[number].plan(self.plan).pool.as_ref();
+        let p = &self.stays[parent];
+        let holds = p.held != NONE && settings.is_some_and(|pool| pool.for_visit);
+        if holds {
+            self.stays[child].candidate = p.held_candidate;
+        }
+        holds
+    }
+
     /// A call that waits looks again, or was given a connection meanwhile.
     pub(super) fn poll(&mut self, child: u32) {
         let c = &self.stays[child];
@@ -201,7 +211,10 @@ impl<S: Sink> Sim<'_, S> {
         else {
             return;
         };
-        if self.may_take(pool, true) {
+        if self.visit_holds(child) {
+            self.stays[child].pool = NONE;
+            self.fly(child);
+        } else if self.may_take(pool, true) {
             self.stays[child].pool = NONE;
             self.take(child, pool);
         } else if self.now + step - since <= timeout {
@@ -278,7 +291,6 @@ impl<S: Sink> Sim<'_, S> {
     }
 
     fn occupy(&mut self, child: u32, pool: u32) {
-        self.pools[pool as usize].in_use += 1;
         let c = &self.stays[child];
         let (parent, candidate) = (c.parent, c.candidate);
         let settings = self.connectors[c.connector as usize].plan(self.plan);
@@ -288,6 +300,7 @@ impl<S: Sink> Sim<'_, S> {
         } else {
             self.stays[child].pool = pool;
         }
+        self.pools[pool as usize].in_use += 1;
     }
 
     /// The call goes out.
@@ -394,9 +407,38 @@ impl<S: Sink> Sim<'_, S> {
             }) else {
                 return;
             };
-            self.occupy(child, pool);
+            // Another call of its visit may have got one to another candidate meanwhile.
+            if !self.visit_holds(child) {
+                self.occupy(child, pool);
+                self.grant_to_visit(child, pool);
+            }
             self.stays[child].since = GRANTED;
             self.queue.push(self.now, Kind::Poll, child);
+        }
+    }
+
+    /// A connection that is held for a visit serves the other calls of the visit that wait in the same line.
+    fn grant_to_visit(&mut self, child: u32, pool: u32) {
+        let parent = self.stays[child].parent;
+        let p = &self.stays[parent];
+        if p.held != pool || p.out < 2 {
+            return;
+        }
+        let pool = &mut self.pools[pool as usize];
+        for line in [&mut pool.light, &mut pool.heavy] {
+            for _ in 0..line.len() {
+                let Some(other) = line.pop(&self.stays) else {
+                    break;
+                };
+                if self.stays[other].parent != parent {
+                    line.push(&mut self.stays, other);
+                    continue;
+                }
+                let candidate = self.stays[parent].held_candidate;
+                let o = &mut self.stays[other];
+                (o.since, o.candidate) = (GRANTED, candidate);
+                self.queue.push(self.now, Kind::Poll, other);
+            }
         }
     }
 }

@@ -16,6 +16,8 @@ mod check;
 mod client;
 mod connector;
 mod cpu;
+#[cfg(test)]
+mod golden_tests;
 mod monitor;
 pub mod plan;
 mod queue;
@@ -38,6 +40,8 @@ use queue::{Kind, Queue};
 use server::Server;
 use stay::Stays;
 
+/// How long what is under way at the end may take: longer than any sender tries. What is still open then hangs.
+const DRAIN: i64 = 600_000_000_000;
 /// Events between two looks at progress and at Ctrl-C.
 const LOOK_EVERY: u32 = 1 << 18;
 
@@ -125,10 +129,10 @@ impl<'a, S: Sink> Sim<'a, S> {
                 self.worked(job);
             }
         } else if let Some((time, kind, id)) = self.queue.pop() {
-            if time >= self.plan.duration && self.stays.open() == 0 {
+            self.now = time;
+            if self.is_over() {
                 return false;
             }
-            self.now = time;
             self.report.counts.events += 1;
             match kind {
                 Kind::Client => self.client_acts(id),
@@ -150,7 +154,8 @@ impl<'a, S: Sink> Sim<'a, S> {
 
     /// Whether anything is left of the load: timers of the system stop when not.
     fn is_over(&self) -> bool {
-        self.now >= self.plan.duration && self.stays.open() == 0
+        self.now >= self.plan.duration
+            && (self.stays.open() == 0 || self.now >= self.plan.duration + DRAIN)
     }
 
     fn end(mut self) -> Result<(Report, S)> {

@@ -48,7 +48,7 @@ fn plan(value: &Value) -> Plan {
     }
 }
 
-fn run(value: &Value) -> (Report, Rows) {
+pub fn run(value: &Value) -> (Report, Rows) {
     match super::run(&plan(value), Rows::default(), &mut |_, _| Ok(())) {
         Ok(done) => done,
         Err(error) => panic!("{error}"),
@@ -289,4 +289,38 @@ fn thinkers_as_one_source_have_the_same_law() {
     for mean in [mean(false), mean(true)] {
         assert!((mean - 1.911).abs() < 0.045, "{mean}");
     }
+}
+
+#[test]
+fn parallel_calls_of_a_visit_share_the_connection_that_it_holds() {
+    let mut plan = chain(100, 5 * S);
+    plan["servers"][1]["connectors"][0]["pool"] = json!({"size": 1, "for_visit": true});
+    plan["programs"][1][1] =
+        json!({"call": {"connector": 0, "class": 1, "count": 3.0, "parallel": true}});
+    let (report, rows) = run(&plan);
+    assert_eq!(report.counts.unfinished, 0);
+    let mut queries: Vec<_> = rows
+        .visits
+        .iter()
+        .filter(|v| v.server == 2)
+        .flat_map(|v| [(v.sent, 1), (v.departure, -1)])
+        .collect();
+    queries.sort_unstable();
+    let most = queries.iter().scan(0, |level, q| {
+        *level += q.1;
+        Some(*level)
+    });
+    assert!(
+        most.max() <= Some(3),
+        "one visit at a time, three queries each"
+    );
+}
+
+#[test]
+fn a_run_that_hangs_ends_and_says_what_is_open() {
+    let mut plan = one(json!({"constant": 1e6}), 10, 128, batch(3), S);
+    plan["sample"] = json!(S);
+    plan["stalls"] = json!([{"begin": 0, "end": 5000 * S, "kind": "freeze", "effect": {"freeze": {"group": 0}}}]);
+    let (report, _) = run(&plan);
+    assert_eq!(report.counts.unfinished, 3);
 }
