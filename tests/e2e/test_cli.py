@@ -194,6 +194,62 @@ def test_interrupted_leaves_nothing_half_written(tmp_path: Path, how: signal.Sig
     assert list(tmp_path.iterdir()) == []
 
 
+EXPERIMENT = str(ROOT / "experiments/rpc-vs-async/base")
+
+
+def test_an_experiment_is_run_and_diagnosed(tmp_path: Path) -> None:
+    run = str(tmp_path / "run")
+    done = tailrace("run", EXPERIMENT, "-o", run, "--set", "duration=20s", "--seed", "5", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["drops"].keys() == {"web"}
+    assert told["over_1s"] > 50
+    found = json.loads(tailrace("diagnose", run, "--json").stdout)
+    assert found["vlrt"] == told["over_1s"]
+    assert {row["dropper"] for row in found["summary"]} == {"web"}
+    again = tailrace("run", EXPERIMENT, "-o", run)
+    assert (again.returncode, "exists already" in again.stderr) == (2, True)
+    shown = tailrace("run", EXPERIMENT, "-o", run, "--overwrite", "--set", "duration=5s").stdout
+    assert "requests" in shown
+    assert f"tailrace diagnose {run}" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["no-such-folder"], "no such file"),
+        ([EXPERIMENT, "--set", "workloads.steady.clents=3"], "did you mean 'clients'?"),
+        ([EXPERIMENT, "--set", "clients"], "expected key.path=value"),
+        ([EXPERIMENT, "--engine", "testbet"], "testbet"),
+        ([EXPERIMENT, "--seed", "-1"], "seed must be"),
+    ],
+)
+def test_a_wrong_experiment_is_one_sentence(words: list[str], sentence: str, tmp_path: Path) -> None:
+    done = tailrace("run", *words, "-o", str(tmp_path / "run"))
+    assert done.returncode == 2, done.stderr
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_schema_of_experiments_is_json() -> None:
+    assert "tiers" in json.loads(tailrace("run", "--schema").stdout)["properties"]
+
+
+def test_an_interrupted_simulation_leaves_nothing(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "tailrace", "run", EXPERIMENT, "-o", str(tmp_path / "run"), "--set", "duration=5h"]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("run.tmp-*/visits*")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    assert process.stderr
+    error = process.stderr.read().decode()
+    assert process.wait(60) == 130, error
+    assert "interrupted" in error
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_help_teaches() -> None:
     text = tailrace("diagnose", "--help").stdout
     assert "Examples" in text

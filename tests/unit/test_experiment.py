@@ -179,6 +179,16 @@ def test_changes_are_toml_and_bare_words_are_text(small: Path) -> None:
     assert found.kernel.syn == "linux-3.3"
 
 
+def test_one_key_of_what_was_said_in_short_can_be_changed(small: Path) -> None:
+    short = ["tiers.app.calls=['db', 'cache']", "tiers.app.heap=jvm15", "tiers.cache={}"]
+    found = experiment.read(small, [*short, "tiers.app.calls.db.pool=6", "tiers.app.heap.threads=2"])
+    assert list(found.tiers["app"].calls) == ["db", "cache"]
+    assert found.tiers["app"].calls["db"].pool == 6
+    heap = found.tiers["app"].heap
+    assert heap is not None
+    assert (heap.threads, heap.young_collection.base) == (2, 200_000_000)
+
+
 def test_servers_and_nodes_have_different_names() -> None:
     tiers = SMALL["tiers"] | {
         "app": {"software": "tomcat", "count": 2, "calls": ["db"]},

@@ -111,7 +111,7 @@ def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
     """Tables are merged key by key; anything else, lists too, is replaced."""
     table = dict(under)
     for key, value in over.items():
-        below = table.get(key)
+        below = _spelled_out(key, table.get(key))
         table[key] = _merged(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
     return table
 
@@ -130,10 +130,19 @@ def _apply(table: dict[str, Any], change: str) -> None:
         raise UsageError(f"--set {change}: expected key.path=value, like workloads.steady.clients=7000")
     inner = table
     for part in path[:-1]:
-        below = inner.get(part)
+        below = _spelled_out(part, inner.get(part))
         inner[part] = dict(below) if isinstance(below, Mapping) else {}
         inner = inner[part]
     inner[path[-1]] = parsed
+
+
+def _spelled_out(key: str, value: Any) -> Any:
+    """As tables, so that one key of them can be changed: the names of `calls`, the name of a heap."""
+    if key == "calls" and isinstance(value, list) and all(isinstance(name, str) for name in value):
+        return {name: {} for name in value}
+    if key == "heap" and isinstance(value, str):
+        return _defaults("heaps").get(value, value)
+    return value
 
 
 def _keys(table: Any) -> list[str]:
@@ -164,16 +173,10 @@ def _complete_tier(name: str, tier: Mapping[str, Any]) -> dict[str, Any]:
             software.pop("workers", None)
     call = {**_CALL_OF_KIND.get(str(kind), _CALL_OF_KIND["sync"]), **call}
     complete = {**software, **tier}
-    calls = complete.get("calls", {})
-    if isinstance(calls, list) and all(isinstance(callee, str) for callee in calls):
-        calls = {callee: {} for callee in calls}
+    calls = _spelled_out("calls", complete.get("calls", {}))
     if isinstance(calls, Mapping):
         complete["calls"] = {k: {**call, **v} if isinstance(v, Mapping) else v for k, v in calls.items()}
-    heap = complete.get("heap")
-    if isinstance(heap, str):
-        presets = _defaults("heaps")
-        if heap in presets:
-            complete["heap"] = presets[heap]
+    complete["heap"] = _spelled_out("heap", complete.get("heap"))
     return complete
 
 

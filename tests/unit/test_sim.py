@@ -1,0 +1,204 @@
+"""The simulator's Python side: what is lowered how, what is refused, and what a run folder holds."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tailrace import experiment, sim
+from tailrace.dataset import Dataset
+from tailrace.errors import InputError, UsageError
+from tailrace.experiment import truth
+from tailrace.sim.lowering import EPOCH
+from tailrace.sim.programs import law
+
+THREE: dict[str, Any] = {
+    "duration": "6 s",
+    "ramp": "2 s",
+    "tiers": {
+        "web": {"software": "apache", "calls": ["app"]},
+        "app": {"software": "tomcat", "calls": ["db"]},
+        "db": {"software": "mysql"},
+    },
+    "workloads": {"steady": {"clients": 700, "think": "1 s"}},
+}
+
+
+def changed(**parts: Any) -> experiment.Experiment:
+    """THREE with other tiers, workloads, …; tables of tables are merged."""
+    table = {**THREE}
+    for key, value in parts.items():
+        table[key] = {**THREE.get(key, {}), **value} if isinstance(value, dict) else value
+    return experiment.from_table(table)
+
+
+def steps(plan: dict[str, Any], server: str, interaction: str) -> list[dict[str, Any]]:
+    number = [one["name"] for one in plan["classes"]].index(interaction)
+    [found] = [one for one in plan["servers"] if one["name"] == server]
+    program: list[dict[str, Any]] = plan["programs"][found["programs"][number]]
+    return program
+
+
+def page(**work: Any) -> experiment.Experiment:
+    """One page of the application tier that does `work`, and a query q."""
+    interactions = {
+        "page": {"at": {"web": {"calls": {"page": 1}}, "app": work}},
+        "q": {"at": {"db": {"compute": "1 ms"}}},
+    }
+    return changed(interactions=interactions, workloads={"steady": {"clients": 1, "interaction": "page"}})
+
+
+def test_computing_is_interleaved_with_calls_in_equal_parts() -> None:
+    found = steps(sim.lower(page(compute="4 ms", calls={"q": 3})), "app", "page")
+    assert [next(iter(step)) for step in found] == ["compute", "call", "compute", "call", "compute", "call", "compute"]
+    assert [step["compute"] for step in found[::2]] == [{"exponential": 1e6}] * 4
+
+
+def test_a_call_that_is_made_only_sometimes_has_no_part_of_its_own() -> None:
+    found = steps(sim.lower(page(compute="4 ms", calls={"q": 1.5})), "app", "page")
+    assert [next(iter(step)) for step in found] == ["compute", "call", "compute", "call"]
+    assert [step["call"]["count"] for step in found[1::2]] == [1, 0.5]
+    assert sum(step["compute"]["exponential"] for step in found[::2]) == 4e6
+
+
+def test_without_interleaving_half_is_done_before_and_half_after() -> None:
+    found = steps(sim.lower(page(compute="4 ms", scv=0, calls={"q": 3}, interleaved=False, wait="1 ms")), "app", "page")
+    assert [next(iter(step)) for step in found] == ["compute", "call", "wait", "compute"]
+    assert (found[0], found[3]) == ({"compute": {"constant": 2e6}},) * 2
+
+
+@pytest.mark.parametrize("scv", [0, 0.25, 1 / 3, 1, 4, 11])
+def test_a_law_has_the_mean_and_the_scv_that_were_asked_for(scv: float) -> None:
+    [(name, value)] = law(100.0, scv).items()
+    mean, square = {
+        "constant": lambda v: (v, v**2),
+        "exponential": lambda v: (v, 2 * v**2),
+        "erlang": lambda v: (v["mean"], v["mean"] ** 2 * (1 + 1 / v["shape"])),
+        "hyperexponential": lambda v: (
+            v["share"] * v["first"] + (1 - v["share"]) * v["second"],
+            2 * (v["share"] * v["first"] ** 2 + (1 - v["share"]) * v["second"] ** 2),
+        ),
+    }[name](value)
+    assert (mean, square / mean**2 - 1) == (pytest.approx(100), pytest.approx(scv))
+
+
+def test_moments_count_from_the_end_of_the_ramp() -> None:
+    batch = {"kind": "batch", "interaction": "ViewStory", "entry": "web", "first": "1 s", "begin": "1 s"}
+    plan = sim.lower(
+        changed(workloads={"batch": batch}, stalls=[{"kind": "freeze", "place": "db", "at": "1 s", "every": "2 s"}])
+    )
+    assert (plan["record_from"], plan["duration"]) == (2_000_000_000, 8_000_000_000)
+    lowered = plan["workloads"][1]
+    assert lowered["begin"] + lowered["arrivals"]["batch"]["first"] == 3_000_000_000
+    assert [stall["begin"] for stall in plan["stalls"]] == [3_000_000_000, 5_000_000_000, 7_000_000_000]
+
+
+def test_only_what_a_workload_reaches_is_in_the_plan() -> None:
+    names = [one["name"] for one in sim.lower(experiment.from_table(THREE))["classes"]]
+    assert "ViewStory" in names
+    assert "SELECT stories" in names
+    assert not {"StoreStory", "INSERT submissions", "logo"} & set(names)
+
+
+def test_a_router_reads_from_one_and_writes_to_all() -> None:
+    tiers = {
+        "app": {"software": "tomcat", "calls": ["router"]},
+        "router": {"software": "cjdbc", "calls": ["db"]},
+        "db": {"software": "mysql", "count": 2},
+    }
+    plan = sim.lower(changed(tiers=tiers, workloads={"steady": {"clients": 1, "interaction": "StoreStory"}}))
+    [read] = [step["call"] for step in steps(plan, "router", "SELECT users") if "call" in step]
+    [write] = [step["call"] for step in steps(plan, "router", "INSERT submissions") if "call" in step]
+    assert (read["all"], write["all"]) == (False, True)
+
+
+TOMCAT = {"software": "tomcat"}
+
+
+@pytest.mark.parametrize(
+    ("parts", "sentence"),
+    [
+        (
+            {"tiers": {"app": {**TOMCAT, "calls": ["db", "other"]}, "other": {"software": "mysql"}}},
+            "tiers.app.calls.other.for_visit",
+        ),
+        ({"tiers": {"app": {**TOMCAT, "calls": {"db": {"kept": False}}}}}, "connects for each call unless kept"),
+        (
+            {"interactions": {"ViewStory": {"at": {"app": {"calls": {"SELECT stories": {"parallel": True}}}}}}},
+            "interactions.ViewStory.at.app",
+        ),
+        ({"tiers": {"db": {"software": "mysql", "count": 33}}}, "at most 32 candidates"),
+        (
+            {
+                "tiers": {"app": {**TOMCAT}, "db": {"software": "mysql"}},
+                "workloads": {"steady": {"clients": 1, "entry": "web"}},
+            },
+            "goes to no tier that app calls (none)",
+        ),
+        ({"workloads": {"steady": {"clients": 1, "entry": "web", "interaction": "SELECT users"}}}, "comes to web"),
+    ],
+)
+def test_what_cannot_be_simulated_is_refused_by_name(parts: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        sim.lower(changed(**parts))
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [("time\nsoon\n", "trace.csv: row 0"), ("time,interaction\n1,ViewStory\n2,\n", "some rows have an interaction")],
+)
+def test_a_bad_trace_is_told_by_file_and_row(tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "trace.csv").write_text(text)
+    load = {"kind": "trace", "file": str(tmp_path / "trace.csv"), "entry": "web"}
+    with pytest.raises(InputError, match=sentence):
+        sim.lower(changed(workloads={"replayed": load}))
+
+
+def test_a_run_folder_is_valid_and_keeps_the_laws(tmp_path: Path) -> None:
+    found = changed(stalls=[{"kind": "freeze", "place": "db", "at": "1 s"}])
+    outcome = sim.simulate(found, tmp_path / "run")
+    run = Dataset.open(tmp_path / "run")
+    run.validate(checksums=True)
+    requests = pl.read_parquet(tmp_path / "run" / "requests.parquet")
+    assert requests.height == outcome.requests
+    # a closed loop: clients = throughput · (response + think), Little's law
+    rate = outcome.requests / 6
+    assert rate * (1 + outcome.response_ns_mean / 1e9) == pytest.approx(700, rel=3 / math.sqrt(outcome.requests) + 0.02)
+    told = truth.read(tmp_path / "run")
+    assert told.experiment == found
+    assert [(stall.kind, stall.place, stall.end - stall.begin) for stall in told.stalls] == [
+        ("freeze", "db", 400_000_000)
+    ]
+    assert told.stalls[0].begin == EPOCH + 3_000_000_000
+    assert run.topology.server("web") is not None
+
+
+def test_equal_seeds_give_equal_bytes_and_others_do_not(tmp_path: Path) -> None:
+    def digest(name: str, seed: int) -> dict[str, str]:
+        sim.simulate(changed(seed=seed, duration="2 s"), tmp_path / name)
+        checksums: dict[str, str] = json.loads((tmp_path / name / "manifest.json").read_text())["checksums"]
+        return checksums
+
+    first, again, other = digest("a", 3), digest("b", 3), digest("c", 4)
+    assert first == again
+    assert first["requests.parquet"] != other["requests.parquet"]
+
+
+def test_counting_alone_says_the_same(tmp_path: Path) -> None:
+    found = changed(duration="2 s")
+    assert sim.count(found) == sim.simulate(found, tmp_path / "run")
+
+
+def test_an_interruption_leaves_nothing(tmp_path: Path) -> None:
+    def stop(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sim.simulate(changed(duration="60 s"), tmp_path / "run", progress=stop)
+    assert list(tmp_path.iterdir()) == []
