@@ -1,6 +1,6 @@
 //! A plan that cannot be run is refused before anything happens.
 
-use super::plan::{Arrivals, Choice, Effect, Plan, Server, Step, Time};
+use super::plan::{Arrivals, Choice, Effect, Endpoint, Plan, Policy, Server, Step, Syn, Time};
 use super::queue::{ID_MAX, TIME_MAX};
 use crate::error::{Error, Result};
 use crate::rng::Stream;
@@ -26,6 +26,21 @@ fn above(what: &str, value: f64) -> Result<()> {
     refuse(format!("{what} must be above 0, got {value}"))
 }
 
+/// A length of time that the clock can hold.
+fn lasts(what: &str, value: i64) -> Result<()> {
+    if (0..TIME_MAX / 2).contains(&value) {
+        return Ok(());
+    }
+    refuse(format!("{what} must be from 0 to 6 days, got {value} ns"))
+}
+
+fn within(what: &str, value: f64, most: f64) -> Result<()> {
+    if (0.0..=most).contains(&value) {
+        return Ok(());
+    }
+    refuse(format!("{what} must be from 0 to {most}, got {value}"))
+}
+
 pub fn check(plan: &Plan) -> Result<()> {
     if !(1..TIME_MAX / 2).contains(&plan.duration) {
         return refuse(format!(
@@ -37,11 +52,36 @@ pub fn check(plan: &Plan) -> Result<()> {
         ("latency", plan.latency),
         ("sample", plan.sample),
         ("record_from", plan.record_from),
+        ("sample_work", plan.sample_work),
     ] {
-        if !(0..TIME_MAX / 2).contains(&value) {
-            return refuse(format!("{what} must be from 0 to 6 days, got {value} ns"));
+        lasts(what, value)?;
+    }
+    nodes(plan)?;
+    for (i, group) in plan.groups.iter().enumerate() {
+        index(&format!("groups[{i}].node"), group.node, plan.nodes.len())?;
+        above(&format!("groups[{i}].cores"), group.cores)?;
+        above(&format!("groups[{i}].weight"), group.weight)?;
+        if let Some(inflation) = &group.inflation {
+            for value in [inflation.free, inflation.slope, inflation.power] {
+                within(&format!("groups[{i}].inflation"), value, 1e9)?;
+            }
+        }
+        if group
+            .quota
+            .as_ref()
+            .is_some_and(|q| q.quota <= 0 || q.period <= 0)
+        {
+            return refuse(format!(
+                "groups[{i}].quota: quota and period must be above 0"
+            ));
         }
     }
+    servers(plan)?;
+    workloads(plan)?;
+    stalls(plan)
+}
+
+fn nodes(plan: &Plan) -> Result<()> {
     for (i, node) in plan.nodes.iter().enumerate() {
         above(&format!("nodes[{i}].cores"), node.cores)?;
         if let Some(governor) = &node.governor {
@@ -59,6 +99,13 @@ pub fn check(plan: &Plan) -> Result<()> {
                 &format!("nodes[{i}].disk.bytes_per_second"),
                 disk.bytes_per_second,
             )?;
+            let blocks = disk.flush.iter().map(|f| f.blocks);
+            for blocks in blocks.chain(disk.writeback.iter().map(|w| w.blocks)) {
+                within(&format!("nodes[{i}].disk: blocks"), blocks, 1.0)?;
+            }
+            if let Some(flush) = &disk.flush {
+                lasts(&format!("nodes[{i}].disk.flush.first"), flush.first)?;
+            }
             let periods = disk
                 .flush
                 .iter()
@@ -69,23 +116,7 @@ pub fn check(plan: &Plan) -> Result<()> {
             }
         }
     }
-    for (i, group) in plan.groups.iter().enumerate() {
-        index(&format!("groups[{i}].node"), group.node, plan.nodes.len())?;
-        above(&format!("groups[{i}].cores"), group.cores)?;
-        above(&format!("groups[{i}].weight"), group.weight)?;
-        if group
-            .quota
-            .as_ref()
-            .is_some_and(|q| q.quota <= 0 || q.period <= 0)
-        {
-            return refuse(format!(
-                "groups[{i}].quota: quota and period must be above 0"
-            ));
-        }
-    }
-    servers(plan)?;
-    workloads(plan)?;
-    stalls(plan)
+    Ok(())
 }
 
 fn servers(plan: &Plan) -> Result<()> {
@@ -103,8 +134,36 @@ fn servers(plan: &Plan) -> Result<()> {
         if server.processes == 0 {
             return refuse(format!("servers[{i}].processes must be above 0"));
         }
+        if let Some(spawn) = &server.spawn {
+            lasts(&format!("servers[{i}].spawn.after"), spawn.after)?;
+            lasts(&format!("servers[{i}].spawn.work"), spawn.work)?;
+            lasts(
+                &format!("servers[{i}].spawn.retire_after"),
+                spawn.retire_after,
+            )?;
+        }
+        if let Some(heap) = &server.heap {
+            above(&format!("servers[{i}].heap.threads"), heap.threads)?;
+            above(&format!("servers[{i}].heap.young_bytes"), heap.young_bytes)?;
+            for kind in std::iter::once(&heap.young).chain(&heap.old) {
+                lasts(&format!("servers[{i}].heap: base"), kind.base)?;
+                lasts(&format!("servers[{i}].heap: per_live"), kind.per_live)?;
+            }
+        }
         for (j, connector) in server.connectors.iter().enumerate() {
             let what = format!("servers[{i}].connectors[{j}]");
+            syn(&what, &connector.syn)?;
+            match (&connector.endpoint, &connector.policy) {
+                (Endpoint::Poll { step, timeout }, _) if *step <= 0 || *timeout < 0 => {
+                    return refuse(format!(
+                        "{what}.endpoint: a step above 0 and a timeout from 0 on"
+                    ));
+                }
+                (_, Policy::PeakEwma { decay }) if *decay <= 0 => {
+                    return refuse(format!("{what}.policy: decay must be above 0"));
+                }
+                _ => {}
+            }
             if !(1..=CANDIDATES_MAX).contains(&connector.candidates.len()) {
                 return refuse(format!(
                     "{what}.candidates: from 1 to {CANDIDATES_MAX} servers"
@@ -127,6 +186,20 @@ fn servers(plan: &Plan) -> Result<()> {
             ));
         }
         programs(plan, i, server)?;
+    }
+    Ok(())
+}
+
+/// Attempts are counted in a byte.
+fn syn(what: &str, syn: &Syn) -> Result<()> {
+    lasts(&format!("{what}.syn.give_up"), syn.give_up)?;
+    for repeats in [&syn.repeats, &syn.data_repeats] {
+        let fits = repeats.iter().all(|t| (1..TIME_MAX / 2).contains(t));
+        if !fits || !repeats.is_sorted() || repeats.len() > usize::from(u8::MAX) {
+            return refuse(format!(
+                "{what}.syn: repeats must be times above 0 in order, at most 255, got {repeats:?}"
+            ));
+        }
     }
     Ok(())
 }
@@ -224,6 +297,15 @@ fn workloads(plan: &Plan) -> Result<()> {
                 )?;
             }
         }
+        for (name, value) in [
+            ("timeout", workload.timeout),
+            ("hedge", workload.hedge),
+            ("retry_pause", workload.retry_pause),
+            ("begin", workload.begin),
+        ] {
+            lasts(&format!("{what}.{name}"), value)?;
+        }
+        syn(&what, &workload.syn)?;
         for &class in &workload.embedded {
             index(&format!("{what}.embedded"), class, plan.classes.len())?;
         }
@@ -238,8 +320,22 @@ fn arrivals(what: &str, plan: &Plan, arrivals: &Arrivals) -> Result<()> {
             clients,
             think,
             aggregate,
+            spread,
+            chain,
             ..
         } => {
+            lasts(&format!("{what}.spread"), spread.unwrap_or(0))?;
+            if let Some(chain) = chain {
+                for (name, value, most) in [
+                    ("slow", chain.slow, 1e15),
+                    ("fast", chain.fast, 1e15),
+                    ("to_fast", chain.to_fast, 1.0),
+                    ("to_slow", chain.to_slow, 1.0),
+                ] {
+                    above(&format!("{what}.chain.{name}"), value)?;
+                    within(&format!("{what}.chain.{name}"), value, most)?;
+                }
+            }
             if *clients > ID_MAX {
                 return refuse(format!("{what}: at most {ID_MAX} clients"));
             }
@@ -299,7 +395,10 @@ fn stalls(plan: &Plan) -> Result<()> {
             Effect::Freeze { group } | Effect::Burn { group, .. } => {
                 index(&format!("{what}.group"), group, plan.groups.len())?;
             }
-            Effect::Iowait { node, .. } => index(&format!("{what}.node"), node, plan.nodes.len())?,
+            Effect::Iowait { node, blocks } => {
+                index(&format!("{what}.node"), node, plan.nodes.len())?;
+                within(&format!("{what}.blocks"), blocks, 1.0)?;
+            }
         }
     }
     Ok(())

@@ -19,12 +19,12 @@ struct Client {
     think: Stream,
     choice: Stream,
     requests: Stream,
-    /// Grows with every operation, so that answers to earlier ones are told apart.
-    ask: u32,
+    /// When the operation began.
+    asked: i64,
     class: u32,
     tries: u32,
     fetched: u32,
-    /// Requests of the operation that are out.
+    /// Requests of the operation that are waited for: the first, and the hedge.
     out: [u32; 2],
     times_out: i64,
     hedges: i64,
@@ -94,7 +94,7 @@ impl Clients {
             think: stream(Purpose::Think),
             choice: stream(Purpose::Choice),
             requests: stream(Purpose::Request),
-            ask: 0,
+            asked: 0,
             class: 0,
             tries: 0,
             fetched: 0,
@@ -104,11 +104,7 @@ impl Clients {
         };
         match self.gone.pop() {
             Some(place) => {
-                let ask = self.all[place as usize].ask;
-                self.all[place as usize] = Client {
-                    ask: ask + 1,
-                    ..client
-                };
+                self.all[place as usize] = client;
                 place
             }
             None => {
@@ -271,8 +267,7 @@ impl<S: Sink> Sim<'_, S> {
     /// A new operation: one request, and what to do if it is not answered soon.
     fn ask(&mut self, client: u32) {
         let c = &mut self.clients.all[client as usize];
-        c.ask += 1;
-        c.out = [NONE; 2];
+        c.asked = self.now;
         let settings = &self.plan.workloads[c.workload as usize];
         if settings.timeout > 0 {
             c.times_out = self.now + settings.timeout;
@@ -296,7 +291,7 @@ impl<S: Sink> Sim<'_, S> {
         let mut stay = Stay::new(self.visits, c.requests.fork(), class, NONE);
         stay.visit = self.visits;
         stay.client = client;
-        stay.ask = c.ask;
+        stay.number = c.number as u32;
         stay.recorded = self.now >= self.plan.record_from;
         stay.kept = settings.kept;
         stay.server = settings.entries[(c.number % settings.entries.len() as u64) as usize];
@@ -308,31 +303,55 @@ impl<S: Sink> Sim<'_, S> {
     /// The answer to a request, or the news that there is none.
     pub(super) fn client_gets(&mut self, stay: u32) {
         let s = &self.stays[stay];
-        let (client, ask, status) = (s.client, s.ask, s.status);
-        let c = &mut self.clients.all[client as usize];
-        if c.ask != ask || s.abandoned {
+        if s.abandoned {
             return;
         }
-        let settings = &self.plan.workloads[c.workload as usize];
-        if status != Status::Ok && c.tries < settings.retries {
-            self.tries_again(client);
-        } else {
-            self.has_page(client);
+        let (client, status, recorded) = (s.client, s.status, s.recorded);
+        self.write_request(stay, status);
+        let c = &mut self.clients.all[client as usize];
+        for out in c.out.iter_mut().filter(|out| **out == stay) {
+            *out = NONE;
         }
+        // One failed, and the other may not.
+        if status != Status::Ok && c.out != [NONE; 2] {
+            return;
+        }
+        if recorded {
+            self.report.count(self.now - c.asked, status);
+        }
+        self.abandon(client);
+        self.operation_ends(client, status == Status::Ok);
     }
 
-    fn tries_again(&mut self, client: u32) {
+    /// What is still out is waited for no longer, and goes on without its client. Returns whether anything was, and
+    /// whether it is recorded.
+    fn abandon(&mut self, client: u32) -> (bool, bool) {
+        let out = std::mem::replace(&mut self.clients.all[client as usize].out, [NONE; 2]);
+        let (mut any, mut recorded) = (false, false);
+        for stay in out.into_iter().filter(|&stay| stay != NONE) {
+            any = true;
+            recorded |= self.stays[stay].recorded;
+            self.write_request(stay, Status::Abandoned);
+            self.stays[stay].abandoned = true;
+        }
+        (any, recorded)
+    }
+
+    /// Once more, or it stays as it is.
+    fn operation_ends(&mut self, client: u32, well: bool) {
         let c = &mut self.clients.all[client as usize];
+        let settings = &self.plan.workloads[c.workload as usize];
+        if well || c.tries >= settings.retries {
+            return self.has_page(client);
+        }
         c.tries += 1;
-        c.ask += 1;
-        let pause = self.plan.workloads[c.workload as usize].retry_pause;
-        self.queue.push(self.now + pause, Kind::Client, client);
+        self.queue
+            .push(self.now + settings.retry_pause, Kind::Client, client);
     }
 
     /// The operation is over: the next embedded object, or a pause.
     fn has_page(&mut self, client: u32) {
         let c = &mut self.clients.all[client as usize];
-        c.ask += 1;
         c.tries = 0;
         let number = c.workload as usize;
         let settings = &self.plan.workloads[number];
@@ -389,6 +408,15 @@ impl<S: Sink> Sim<'_, S> {
             mode.since = self.now;
         }
         pause as i64
+    }
+
+    /// Fast modes that last when the run is over.
+    pub(super) fn close_bursts(&mut self) {
+        for (source, workload) in self.clients.sources.iter().zip(&self.plan.workloads) {
+            for mode in source.modes.iter().filter(|mode| mode.fast) {
+                self.report.burst(self.plan, workload, mode.since, self.now);
+            }
+        }
     }
 
     /// With exponential think times, k thinkers are one Poisson source of rate k / mean: drawn anew whenever k changes.
@@ -488,41 +516,25 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
-    /// The client waits no longer: its requests go on without it.
     pub(super) fn client_times_out(&mut self, client: u32) {
-        let c = &self.clients.all[client as usize];
-        if c.times_out != self.now || c.out[0] == NONE {
+        if self.clients.all[client as usize].times_out != self.now {
             return;
         }
-        let (out, ask) = (c.out, c.ask);
-        let mut waits = false;
-        for stay in out.into_iter().filter(|&stay| stay != NONE) {
-            let s = &mut self.stays[stay];
-            if s.client == client && s.ask == ask && s.is_root() && !s.abandoned {
-                waits = true;
-                s.abandoned = true;
-                self.write_request(stay);
-            }
+        let (waited, recorded) = self.abandon(client);
+        if recorded {
+            self.report.count(
+                self.now - self.clients.all[client as usize].asked,
+                Status::Abandoned,
+            );
         }
-        if !waits {
-            return;
-        }
-        let c = &self.clients.all[client as usize];
-        if c.tries < self.plan.workloads[c.workload as usize].retries {
-            self.tries_again(client);
-        } else {
-            self.has_page(client);
+        if waited {
+            self.operation_ends(client, false);
         }
     }
 
     pub(super) fn client_hedges(&mut self, client: u32) {
         let c = &self.clients.all[client as usize];
-        let first = c.out[0];
-        if c.hedges != self.now || first == NONE || c.out[1] != NONE {
-            return;
-        }
-        let s = &self.stays[first];
-        if s.client == client && s.ask == c.ask && s.is_root() {
+        if c.hedges == self.now && c.out[0] != NONE && c.out[1] == NONE {
             self.send(client, 1);
         }
     }

@@ -27,12 +27,19 @@ pub struct Pool {
     pub in_use: u32,
     light: Line,
     heavy: Line,
+    /// Not in line: they look again now and then.
+    polling: u32,
     connector: u32,
 }
 
 impl Pool {
-    pub fn waiting(&self) -> u32 {
+    /// In line.
+    fn queued(&self) -> u32 {
         self.light.len() + self.heavy.len()
+    }
+
+    pub fn waiting(&self) -> u32 {
+        self.queued() + self.polling
     }
 }
 
@@ -132,7 +139,8 @@ impl<S: Sink> Sim<'_, S> {
         let p = &mut self.stays[parent];
         let stream = p.stream.fork();
         let mut child = Stay::new(p.request, stream, call.class, parent);
-        (child.client, child.recorded) = (p.client, p.recorded);
+        (child.client, child.number) = (p.client, p.number);
+        child.recorded = p.recorded;
         self.visits += 1;
         child.visit = self.visits;
         child.connector = connector;
@@ -180,6 +188,7 @@ impl<S: Sink> Sim<'_, S> {
                     let c = &mut self.stays[child];
                     c.pool = pool;
                     c.since = self.now;
+                    self.pools[pool as usize].polling += 1;
                     return self.queue.push(self.now + step, Kind::Poll, child);
                 }
                 Endpoint::Skip => self.give_up_candidate(child),
@@ -211,18 +220,20 @@ impl<S: Sink> Sim<'_, S> {
         else {
             return;
         };
-        if self.visit_holds(child) {
-            self.stays[child].pool = NONE;
+        // It sleeps, looks whether its time is over, and only then for a connection (`ajp_get_endpoint`).
+        let (holds, over) = (self.visit_holds(child), self.now - since >= timeout);
+        if !holds && !over && !self.may_take(pool, true) {
+            return self.queue.push(self.now + step, Kind::Poll, child);
+        }
+        self.pools[pool as usize].polling -= 1;
+        self.stays[child].pool = NONE;
+        if holds {
             self.fly(child);
-        } else if self.may_take(pool, true) {
-            self.stays[child].pool = NONE;
-            self.take(child, pool);
-        } else if self.now + step - since <= timeout {
-            self.queue.push(self.now + step, Kind::Poll, child);
-        } else {
-            self.stays[child].pool = NONE;
+        } else if over {
             self.give_up_candidate(child);
             self.seek(child);
+        } else {
+            self.take(child, pool);
         }
     }
 
@@ -264,8 +275,12 @@ impl<S: Sink> Sim<'_, S> {
         }
         let (parent, connector) = (self.stays[child].parent, self.stays[child].connector);
         let light = self.plan.classes[self.stays[parent].class as usize].light;
-        let who = if pool.for_visit { parent } else { child };
-        if light && !std::mem::replace(&mut self.stays[who].counted, true) {
+        let counted = if pool.for_visit {
+            &mut self.stays[parent].counted_to_the_end
+        } else {
+            &mut self.stays[child].counted
+        };
+        if light && !std::mem::replace(counted, true) {
             self.connectors[connector as usize].light += 1;
         }
         light
@@ -273,7 +288,7 @@ impl<S: Sink> Sim<'_, S> {
 
     fn may_take(&self, pool: u32, light: bool) -> bool {
         let p = &self.pools[pool as usize];
-        let ahead = if light { p.light.len() } else { p.waiting() };
+        let ahead = if light { p.light.len() } else { p.queued() };
         p.in_use < p.size && ahead == 0 && (light || self.heavy_may(p))
     }
 
@@ -365,14 +380,23 @@ impl<S: Sink> Sim<'_, S> {
     pub(super) fn release_held(&mut self, stay: u32) {
         let s = &mut self.stays[stay];
         let pool = std::mem::replace(&mut s.held, NONE);
-        let counted = std::mem::replace(&mut s.counted, false);
-        if pool == NONE {
-            return;
-        }
+        let counted = std::mem::replace(&mut s.counted_to_the_end, false);
+        let server = s.server as usize;
         if counted {
-            self.forget_light(self.pools[pool as usize].connector as usize);
+            self.forget_light(self.connector_to_the_end(server));
         }
-        self.release(pool);
+        if pool != NONE {
+            self.release(pool);
+        }
+    }
+
+    /// The one of a server's connectors whose connections are held to the end of a visit.
+    fn connector_to_the_end(&self, server: usize) -> usize {
+        let connectors = &self.plan.servers[server].connectors;
+        let held = connectors
+            .iter()
+            .position(|c| c.pool.as_ref().is_some_and(|pool| pool.for_visit));
+        self.servers[server].first_connector as usize + held.unwrap_or(0)
     }
 
     fn release(&mut self, pool: u32) {
@@ -392,7 +416,7 @@ impl<S: Sink> Sim<'_, S> {
     fn grant(&mut self, pool: u32) {
         loop {
             let p = &self.pools[pool as usize];
-            if p.in_use >= p.size || p.waiting() == 0 {
+            if p.in_use >= p.size || p.queued() == 0 {
                 return;
             }
             let heavy = self.heavy_may(p);

@@ -256,40 +256,40 @@ impl Cpus {
         self.touch(node);
     }
 
-    /// A new quota period; returns since when the old quota was used up.
+    /// A new quota period; returns since when the old quota was used up and somebody waited.
     pub fn refill(&mut self, now: i64, group: u32) -> Option<i64> {
         let g = &mut self.groups[group as usize];
         g.advance(now);
-        let node = g.node;
+        let (node, waits) = (g.node, g.jobs.len() > 0);
         let quota = g.quota.as_mut()?;
         quota.left = quota.full;
         let since = quota.used_up.take();
         self.touch(node);
-        since.filter(|&since| since < now)
+        since.filter(|&since| waits && since < now)
     }
 
-    pub fn used(&mut self, now: i64, group: u32) -> Used {
-        let g = &mut self.groups[group as usize];
-        g.advance(now);
-        g.used
+    /// Looking changes nothing: sums brought up to date in other steps would round otherwise, and samples would be felt.
+    pub fn used(&self, now: i64, group: u32) -> Used {
+        let g = &self.groups[group as usize];
+        let dt = (now - g.last) as f64;
+        let waits = g.is_used_up() && g.jobs.len() > 0;
+        Used {
+            busy: g.used.busy + dt * g.allocated,
+            stolen: g.used.stolen + dt * g.stolen,
+            throttled: g.used.throttled + if waits { dt } else { 0.0 },
+        }
     }
 
     /// Core-nanoseconds that the groups of a node used.
-    pub fn busy_of_node(&mut self, now: i64, node: u32) -> f64 {
-        let groups = &mut self.groups;
+    pub fn busy_of_node(&self, now: i64, node: u32) -> f64 {
         let on = &self.nodes[node as usize].groups;
-        on.iter()
-            .map(|&g| {
-                groups[g as usize].advance(now);
-                groups[g as usize].used.busy
-            })
-            .sum()
+        on.iter().map(|&group| self.used(now, group).busy).sum()
     }
 
     /// Core-nanoseconds of the node that waited for the disk.
-    pub fn waited(&mut self, now: i64, node: u32) -> f64 {
-        self.advance_node(now, node);
-        self.nodes[node as usize].waited
+    pub fn waited(&self, now: i64, node: u32) -> f64 {
+        let n = &self.nodes[node as usize];
+        n.waited + (now - n.last) as f64 * n.blocked * n.cores
     }
 
     fn advance_node(&mut self, now: i64, node: u32) {
@@ -376,10 +376,14 @@ impl Group {
         }
     }
 
+    fn is_used_up(&self) -> bool {
+        self.quota.as_ref().is_some_and(|q| q.used_up.is_some())
+    }
+
     /// Cores it could use now.
     #[inline]
     fn wants(&self) -> f64 {
-        if self.frozen > 0 || self.quota.as_ref().is_some_and(|q| q.used_up.is_some()) {
+        if self.frozen > 0 || self.is_used_up() {
             return 0.0;
         }
         (self.jobs.len() as f64).min(self.cores)

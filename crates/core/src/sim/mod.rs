@@ -129,10 +129,11 @@ impl<'a, S: Sink> Sim<'a, S> {
                 self.worked(job);
             }
         } else if let Some((time, kind, id)) = self.queue.pop() {
-            self.now = time;
-            if self.is_over() {
+            // Timers that are due just at the end still see it.
+            if time > self.plan.duration && (self.stays.open() == 0 || self.is_over()) {
                 return false;
             }
+            self.now = time;
             self.report.counts.events += 1;
             match kind {
                 Kind::Client => self.client_acts(id),
@@ -152,18 +153,20 @@ impl<'a, S: Sink> Sim<'a, S> {
         self.failed.is_none()
     }
 
-    /// Whether anything is left of the load: timers of the system stop when not.
+    /// Whether nothing is left of the load, or what is left hangs: timers of the system stop then.
     fn is_over(&self) -> bool {
         self.now >= self.plan.duration
             && (self.stays.open() == 0 || self.now >= self.plan.duration + DRAIN)
     }
 
     fn end(mut self) -> Result<(Report, S)> {
+        self.report.end = self.now;
+        self.report.counts.unfinished = self.stays.open() as u64;
+        self.now = self.now.max(self.plan.duration);
+        self.close_causes();
         if let Some(error) = self.failed {
             return Err(error);
         }
-        self.report.end = self.now;
-        self.report.counts.unfinished = self.stays.open() as u64;
         self.sink.finish()?;
         Ok((self.report, self.sink))
     }

@@ -127,6 +127,8 @@ pub struct Queue {
 impl Queue {
     #[inline]
     pub fn push(&mut self, time: i64, kind: Kind, id: u32) {
+        // What is later than that is after any run.
+        let time = time.min(TIME_MAX);
         self.order += 1;
         let payload = (kind as u32) << ID_BITS | id;
         self.heap.push(

@@ -128,7 +128,7 @@ impl<S: Sink> Sim<'_, S> {
     pub(super) fn enter(&mut self, server: u32, stay: u32, place: Place) {
         let s = &mut self.servers[server as usize];
         s.inside += 1;
-        let waits = s.light.len() + s.ready.len() > 0 || s.handing_out;
+        let waits = s.light.len() + s.ready.len() + s.accepting.len() > 0 || s.handing_out;
         if s.busy < s.room && !waits {
             self.start(stay);
             return;
@@ -300,7 +300,8 @@ impl<S: Sink> Sim<'_, S> {
         self.give_back(stay);
         self.servers[server as usize].inside -= 1;
         self.writes_log(server);
-        if self.plan.latency > 0 {
+        // What took no time answers by way of the queue too: a long row of such calls must not grow the stack.
+        if self.plan.latency > 0 || self.stays[stay].sent == self.now {
             self.queue
                 .push(self.now + self.plan.latency, Kind::Return, stay);
         } else {

@@ -28,15 +28,16 @@ pub struct Stay {
     pub request: u64,
     pub stream: Stream,
     pub sent: i64,
+    /// Before it: below 0.
     pub arrival: i64,
     pub start: i64,
     /// When the calls that are out now began, and how long earlier ones took.
     pub calling_since: i64,
     pub downstream: i64,
-    /// The caller's stay; at the root [`NONE`], and `client` asked in its `ask`-th operation.
+    /// The caller's stay; at the root [`NONE`], and `client` asked, which is its workload's `number`-th.
     pub parent: u32,
     pub client: u32,
-    pub ask: u32,
+    pub number: u32,
     /// Next in the line it waits in, or next free place.
     pub next: u32,
     pub server: u32,
@@ -66,8 +67,9 @@ pub struct Stay {
     pub works: bool,
     /// Went out to its server.
     pub flew: bool,
-    /// Counts as a light one that holds or wants a connection.
+    /// Counts as a light one that holds or wants a connection: as a call, and for the calls it makes.
     pub counted: bool,
+    pub counted_to_the_end: bool,
     /// Its client stopped waiting.
     pub abandoned: bool,
     /// Goes into the tables.
@@ -83,13 +85,13 @@ impl Stay {
             request,
             stream,
             sent: 0,
-            arrival: 0,
+            arrival: -1,
             start: 0,
             calling_since: 0,
             downstream: 0,
             parent,
             client: NONE,
-            ask: 0,
+            number: 0,
             next: NONE,
             server: NONE,
             class,
@@ -112,6 +114,7 @@ impl Stay {
             works: false,
             flew: false,
             counted: false,
+            counted_to_the_end: false,
             abandoned: false,
             recorded: false,
             flying: 0,

@@ -119,8 +119,8 @@ pub fn places(plan: &Plan) -> Vec<String> {
 
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Counts {
-    /// Requests that were answered in time, those over 1 s and 3 s among them, and the sum of their response times, ns;
-    /// of requests sent after the ramp.
+    /// Operations of clients (a request, and its hedge where it has one) that were answered, those over 1 s and 3 s among
+    /// them, and the sum of their response times, ns; of what was sent after the ramp.
     pub answered: u64,
     pub over_1s: u64,
     pub over_3s: u64,
@@ -166,13 +166,27 @@ impl Report {
         }
     }
 
+    /// An operation of a client is over.
+    pub fn count(&mut self, took: i64, status: Status) {
+        let counts = &mut self.counts;
+        if status != Status::Ok {
+            counts.failed += 1;
+            return;
+        }
+        counts.answered += 1;
+        counts.response_ns += took as f64;
+        counts.over_1s += u64::from(took >= 1_000_000_000);
+        counts.over_3s += u64::from(took >= 3_000_000_000);
+    }
+
     /// A stall of this kind at this place, in time since the begin.
     pub fn stall(&mut self, kind: &str, place: String, begin: i64, end: i64) {
         let (begin, end) = (self.epoch + begin, self.epoch + end);
         // Throttled in one quota period after another: one stall.
-        if let Some(last) = self.stalls.last_mut() {
-            if last.kind == kind && last.place == place && last.end >= begin {
-                last.end = end;
+        let same = |seen: &&mut StallSeen| seen.kind == kind && seen.place == place;
+        if let Some(last) = self.stalls.iter_mut().rev().find(same) {
+            if last.end >= begin {
+                last.end = last.end.max(end);
                 return;
             }
         }
@@ -210,7 +224,7 @@ impl<S: Sink> Sim<'_, S> {
             visit: s.visit,
             server: s.server,
             caller: parent.map_or(0, |p| p.server | CALLER_IS_SERVER),
-            connection: self.clients.number_of(s.client) as u32,
+            connection: s.number,
             interaction: s.class,
             key: 0,
             sent: epoch + s.sent,
@@ -230,45 +244,22 @@ impl<S: Sink> Sim<'_, S> {
             downstream_ns: s.downstream,
         };
         self.report.counts.visits += 1;
-        if parent.is_none() && !s.abandoned {
-            self.count(stay);
-            let row = self.sink.request(Request::of(&visit));
-            self.keep(row);
-        }
         let row = self.sink.visit(visit);
         self.keep(row);
     }
 
-    fn count(&mut self, stay: u32) {
+    /// What a client had of a request, at the moment it knows.
+    pub(super) fn write_request(&mut self, stay: u32, status: Status) {
         let s = &self.stays[stay];
-        let took = self.now - s.sent;
-        let counts = &mut self.report.counts;
-        if s.status != Status::Ok {
-            counts.failed += 1;
-            return;
-        }
-        counts.answered += 1;
-        counts.response_ns += took as f64;
-        counts.over_1s += u64::from(took >= 1_000_000_000);
-        counts.over_3s += u64::from(took >= 3_000_000_000);
-    }
-
-    /// A request that its server never had, or whose client went away.
-    pub(super) fn write_request(&mut self, stay: u32) {
-        let s = &self.stays[stay];
-        if !s.recorded || s.abandoned && s.status == Status::TimedOut {
+        if !s.recorded {
             return;
         }
         let epoch = self.plan.epoch;
-        let status = if s.abandoned {
-            Status::Abandoned
-        } else {
-            s.status
-        };
-        let connected = s.arrival > 0 && !s.kept;
+        let answered = matches!(status, Status::Ok | Status::Failed);
+        let connected = s.arrival >= 0 && !s.kept;
         let request = Request {
             request: s.request,
-            client: self.clients.number_of(s.client) as u32,
+            client: s.number,
             server: s.server,
             interaction: s.class,
             sent: epoch + s.sent,
@@ -281,9 +272,8 @@ impl<S: Sink> Sim<'_, S> {
             status: status as u32,
             drops: s.drops,
             data_drops: s.data_drops,
-            bytes: None,
+            bytes: answered.then(|| self.plan.classes[s.class as usize].bytes_out),
         };
-        self.report.counts.failed += 1;
         let row = self.sink.request(request);
         self.keep(row);
     }

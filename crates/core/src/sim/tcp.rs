@@ -4,7 +4,7 @@
 use super::plan::Syn;
 use super::queue::Kind;
 use super::server::Place;
-use super::stay::{Status, NONE};
+use super::stay::Status;
 use super::tables::Sink;
 use super::Sim;
 
@@ -104,9 +104,6 @@ impl<'a, S: Sink> Sim<'a, S> {
     /// The stay never reached its server; who asked is told.
     fn fail(&mut self, stay: u32, status: Status) {
         self.stays[stay].status = status;
-        if self.stays[stay].parent == NONE {
-            self.write_request(stay);
-        }
         self.respond(stay);
     }
 

@@ -1,6 +1,10 @@
 //! Small systems whose behaviour is known.
 #![allow(clippy::panic)]
 
+mod calls;
+mod causes;
+mod clients;
+
 use super::plan::Plan;
 use super::tables::{Report, Sink};
 use crate::error::Result;
@@ -71,6 +75,18 @@ fn one(work: Value, workers: u32, backlog: u32, workload: Value, duration: i64) 
 fn batch(size: u32) -> Value {
     json!({"name": "w", "entries": [0], "choice": {"mix": [[0, 1.0]]},
         "arrivals": {"batch": {"size": size, "first": 0, "period": 1000 * S}}})
+}
+
+fn push(list: &mut Value, value: Value) {
+    match list {
+        Value::Array(list) => list.push(value),
+        other => panic!("{other} is no list"),
+    }
+}
+
+/// One request at each of these times.
+fn trace(times: &[i64]) -> Value {
+    json!({"name": "w", "entries": [0], "choice": {"mix": [[0, 1.0]]}, "arrivals": {"trace": {"times": times}}})
 }
 
 fn poisson(rate: f64) -> Value {

@@ -106,9 +106,13 @@ impl<S: Sink> Sim<'_, S> {
 
     pub(super) fn disk_idle(&mut self, node: u32) {
         let state = &mut self.causes.disks[node as usize];
-        if self.now < state.until {
-            return;
+        if self.now >= state.until {
+            self.closes_disk(node);
         }
+    }
+
+    pub(super) fn closes_disk(&mut self, node: u32) {
+        let state = &mut self.causes.disks[node as usize];
         let Some((what, begin)) = state.writing.take() else {
             return;
         };

@@ -82,6 +82,15 @@ impl<S: Sink> Sim<'_, S> {
         settings.period
     }
 
+    /// It was saturated up to its last look.
+    pub(super) fn closes_governor(&mut self, node: u32) {
+        let state = self.causes.governors[node as usize].as_mut();
+        if let Some(since) = state.and_then(|state| state.slow_since.take()) {
+            let name = self.plan.nodes[node as usize].name.clone();
+            self.report.stall("frequency-step", name, since, self.now);
+        }
+    }
+
     /// The node's clock rate now, Hz, where it is known.
     pub(in super::super) fn hz(&self, node: usize) -> Option<f64> {
         let settings = self.plan.nodes[node].governor.as_ref()?;

@@ -158,6 +158,27 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
+    /// What still lasts when the run is over ends there.
+    pub(super) fn close_causes(&mut self) {
+        let plan = self.plan;
+        for (i, stall) in plan.stalls.iter().enumerate() {
+            if stall.begin < self.now && self.now < stall.end {
+                self.stall_ends(i as u32);
+            }
+        }
+        for i in 0..plan.nodes.len() {
+            self.closes_disk(i as u32);
+            self.closes_governor(i as u32);
+        }
+        for i in 0..plan.groups.len() {
+            self.new_quota_period(i as u32);
+        }
+        for i in 0..plan.servers.len() {
+            self.collected(i as u32);
+        }
+        self.close_bursts();
+    }
+
     /// A job of the system is done.
     pub(super) fn system_worked(&mut self, job: u32) {
         match job {

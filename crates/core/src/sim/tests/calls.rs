@@ -1,0 +1,254 @@
+//! Calls between servers: pools, balancers, all at once, further processes.
+
+use super::*;
+
+/// A web server that calls as told, and `n` servers behind it that work `work` ns.
+fn behind(n: usize, connector: Value, call: Value, work: f64, workload: Value) -> Value {
+    let mut plan = json!({
+        "seed": 1, "epoch": 0, "duration": 100 * S,
+        "nodes": [{"name": "web", "cores": 1.0}],
+        "groups": [{"name": "web", "node": 0, "cores": 1.0}],
+        "servers": [{"name": "web", "group": 0, "holds": true, "workers": 100, "backlog": 128, "programs": [0],
+            "connectors": [connector]}],
+        "classes": [{"name": "page", "bytes_in": 10, "bytes_out": 100}],
+        "programs": [[{"call": call}], [{"compute": {"constant": work}}]],
+        "workloads": [workload],
+    });
+    for i in 1..=n {
+        push(
+            &mut plan["nodes"],
+            json!({"name": format!("b{i}"), "cores": 1.0}),
+        );
+        push(
+            &mut plan["groups"],
+            json!({"name": format!("b{i}"), "node": i, "cores": 1.0}),
+        );
+        push(
+            &mut plan["servers"],
+            json!({"name": format!("b{i}"), "group": i, "holds": true, "workers": 100, "backlog": 128, "programs": [1]}),
+        );
+    }
+    plan
+}
+
+fn visits_of(rows: &Rows, server: u32) -> Vec<(u64, i64, i64)> {
+    let mine = rows.visits.iter().filter(|v| v.server == server);
+    let mut all: Vec<_> = mine.map(|v| (v.request, v.sent, v.departure)).collect();
+    all.sort_unstable();
+    all
+}
+
+fn ends(rows: &Rows) -> Vec<(u64, i64, u32)> {
+    let mut all: Vec<_> = rows
+        .requests
+        .iter()
+        .map(|r| (r.request, r.end, r.status))
+        .collect();
+    all.sort_unstable();
+    all
+}
+
+#[test]
+fn a_call_to_all_goes_to_each_and_waits_for_the_slowest() {
+    let connector =
+        json!({"candidates": [1, 2, 3], "kept": true, "pool": {"size": 1, "per_candidate": true}});
+    let mut plan = behind(
+        3,
+        connector,
+        json!({"connector": 0, "class": 0, "all": true}),
+        10e6,
+        trace(&[0, S]),
+    );
+    plan["stalls"] =
+        json!([{"begin": 0, "end": 50 * MS, "kind": "freeze", "effect": {"freeze": {"group": 2}}}]);
+    let (_, rows) = run(&plan);
+    for (server, took) in [(1, 10 * MS), (2, 60 * MS), (3, 10 * MS)] {
+        let seen: Vec<_> = visits_of(&rows, server)
+            .into_iter()
+            .map(|v| (v.1, v.2))
+            .collect();
+        assert_eq!(seen, [(0, took), (S, S + 10 * MS)]);
+    }
+    assert!(rows.requests.iter().any(|r| r.end == 60 * MS));
+}
+
+#[test]
+fn the_original_endpoint_sleeps_in_steps_up_to_its_timeout_with_its_worker_held() {
+    // The only connection is free again at 250 ms; who sleeps looks at 100, 200, 300 ms, while its time is not over.
+    for (timeout, second) in [(300, (300 * MS, 1)), (400, (550 * MS, 0))] {
+        let connector = json!({"candidates": [1], "kept": true, "pool": {"size": 1},
+            "endpoint": {"poll": {"step": 100 * MS, "timeout": timeout * MS}}});
+        let mut plan = behind(
+            1,
+            connector,
+            json!({"connector": 0, "class": 0}),
+            250e6,
+            trace(&[0, 0]),
+        );
+        plan["sample"] = json!(50 * MS);
+        let (_, rows) = run(&plan);
+        assert_eq!(ends(&rows)[1].1.min(600 * MS), second.0);
+        assert_eq!(ends(&rows)[1].2, second.1);
+        let at = |metric: &str, time: i64| {
+            let mut rows = rows
+                .samples
+                .iter()
+                .filter(|s| s.metric == metric && s.time == time && s.place == 0);
+            rows.next().map(|s| s.value)
+        };
+        assert_eq!(at("pool_waiting", 150 * MS), Some(1.0));
+        assert_eq!(at("workers_busy", 150 * MS), Some(2.0));
+        assert_eq!(at("pool_waiting", 600 * MS), Some(0.0));
+    }
+}
+
+#[test]
+fn the_original_endpoint_holds_on_to_a_stalled_candidate_and_the_modified_one_goes_elsewhere() {
+    let second = |endpoint: Value| {
+        let connector = json!({"candidates": [1, 2], "kept": true, "pool": {"size": 1, "per_candidate": true},
+            "policy": "total_request", "endpoint": endpoint});
+        // The third comes while both values are equal and it is the first candidate's turn again.
+        let mut plan = behind(
+            2,
+            connector,
+            json!({"connector": 0, "class": 0}),
+            10e6,
+            trace(&[0, 20 * MS, 40 * MS]),
+        );
+        plan["stalls"] = json!([{"begin": 0, "end": 90 * MS, "kind": "freeze", "effect": {"freeze": {"group": 1}}}]);
+        ends(&run(&plan).1)[2].1
+    };
+    assert_eq!(
+        second(json!({"poll": {"step": 100 * MS, "timeout": 300 * MS}})),
+        150 * MS
+    );
+    assert_eq!(second(json!("skip")), 50 * MS);
+}
+
+#[test]
+fn every_policy_spreads_evenly_when_nothing_stalls() {
+    let policies = [
+        json!("total_request"),
+        json!("total_traffic"),
+        json!("current_load"),
+        json!("sessions"),
+        json!("round_robin"),
+        json!("random"),
+        json!("least_connections"),
+        json!("power_of_two"),
+        json!({"peak_ewma": {"decay": S}}),
+        json!({"shortest_queue": {"every": 10 * MS}}),
+    ];
+    for policy in policies {
+        let connector = json!({"candidates": [1, 2, 3, 4], "kept": true, "policy": policy});
+        let mut plan = behind(
+            4,
+            connector,
+            json!({"connector": 0, "class": 0}),
+            5e6,
+            poisson(40.0),
+        );
+        plan["programs"][1] = json!([{"compute": {"exponential": 5e6}}]);
+        let (_, rows) = run(&plan);
+        let all = rows.requests.len() as f64;
+        for server in 1..=4 {
+            let share = visits_of(&rows, server).len() as f64 / all;
+            // Four standard deviations of a binomial share with 4,000 trials: 0.027.
+            assert!(
+                (share - 0.25).abs() < 0.027,
+                "{policy}: server {server} has {share}"
+            );
+        }
+    }
+}
+
+#[test]
+fn who_calls_again_goes_to_the_end_of_the_accept_queue() {
+    let connector = json!({"candidates": [1], "kept": false});
+    let mut plan = behind(
+        1,
+        connector,
+        json!({"connector": 0, "class": 0, "count": 2.0}),
+        10e6,
+        trace(&[0, 0]),
+    );
+    plan["servers"][1]["workers"] = json!(1);
+    let (_, rows) = run(&plan);
+    let mut order: Vec<_> = rows
+        .visits
+        .iter()
+        .filter(|v| v.server == 1)
+        .map(|v| (v.start, v.request))
+        .collect();
+    order.sort_unstable();
+    let (first, second) = (order[0].1, order[1].1);
+    assert_ne!(first, second);
+    assert_eq!(
+        order.iter().map(|o| o.1).collect::<Vec<_>>(),
+        [first, second, first, second]
+    );
+}
+
+#[test]
+fn a_further_process_makes_room_for_as_many_again() {
+    // 150 threads and 129 places; a second process after 2 s; then 300 and 129.
+    let mut times = vec![0; 300];
+    times.extend([4 * S; 200]);
+    let mut plan = one(json!({"constant": 0.0}), 150, 128, trace(&times), 10 * S);
+    plan["programs"] = json!([[{"wait": {"constant": 20e9}}]]);
+    plan["servers"][0]["spawn"] = json!({"processes_max": 2, "after": 2 * S, "work": 10 * MS});
+    plan["workloads"][0]["syn"] = json!({"repeats": [3 * S, 100 * S], "give_up": 200 * S});
+    let (report, rows) = run(&plan);
+    let drops = |at: i64| {
+        rows.events
+            .iter()
+            .filter(|e| e.kind == "drop" && e.begin == at)
+            .count()
+    };
+    assert_eq!(
+        (drops(0), drops(3 * S), drops(4 * S)),
+        (300 - 279, 0, 500 - 429)
+    );
+    let spawned: Vec<_> = rows
+        .events
+        .iter()
+        .filter(|e| e.kind == "process_spawn")
+        .map(|e| e.begin)
+        .collect();
+    assert_eq!(spawned, [2 * S + 10 * MS]);
+    assert_eq!(report.counts.unfinished, 0);
+}
+
+#[test]
+fn light_ones_go_first_and_all_marks_are_taken_back() {
+    // Both pools prefer light ones: the visit that is a light call itself holds a connection to its end.
+    let mut plan = chain(800, 5 * S);
+    for (server, to_the_end) in [(0, false), (1, true)] {
+        plan["servers"][server]["connectors"][0]["pool"] =
+            json!({"size": 1, "priority": 0, "for_visit": to_the_end});
+    }
+    plan["classes"][0]["light"] = json!(true);
+    let mut heavy = plan["classes"][0].clone();
+    heavy["name"] = json!("heavy");
+    heavy["light"] = json!(false);
+    push(&mut plan["classes"], heavy);
+    for (server, program) in [(0, json!(3)), (1, json!(1)), (2, Value::Null)] {
+        push(&mut plan["servers"][server]["programs"], program);
+    }
+    let mut program = plan["programs"][0].clone();
+    program[1]["call"]["class"] = json!(2);
+    push(&mut plan["programs"], program);
+    plan["workloads"][0]["choice"] = json!({"mix": [[0, 0.5], [2, 0.5]]});
+    let (report, rows) = run(&plan);
+    assert_eq!(report.counts.unfinished, 0);
+    let mean = |class: u32| {
+        let all: Vec<_> = rows
+            .requests
+            .iter()
+            .filter(|r| r.interaction == class)
+            .map(|r| r.end - r.sent)
+            .collect();
+        all.iter().sum::<i64>() / all.len() as i64
+    };
+    assert!(mean(0) < mean(2), "{} {}", mean(0), mean(2));
+}

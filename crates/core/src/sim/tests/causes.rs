@@ -1,0 +1,276 @@
+//! Each cause: what it does to a request, and what it reports as the truth.
+
+use super::*;
+
+fn stalls(report: &Report) -> Vec<(&str, &str, i64, i64)> {
+    report
+        .stalls
+        .iter()
+        .filter(|s| s.kind != "workload-burst")
+        .map(|s| (s.kind.as_str(), s.place.as_str(), s.begin / MS, s.end / MS))
+        .collect()
+}
+
+/// When the only request, of 1 s of work, is answered; ms.
+fn end(rows: &Rows) -> i64 {
+    (rows.requests[0].end + MS / 2) / MS
+}
+
+/// A request of 1 s of work at 0 and a stall from 200 to 600 ms.
+fn stalled(effect: Value) -> Value {
+    let mut plan = one(json!({"constant": 1e9}), 10, 10, trace(&[0]), 5 * S);
+    push(
+        &mut plan["groups"],
+        json!({"name": "other", "node": 0, "cores": 1.0, "weight": 3.0}),
+    );
+    plan["stalls"] = json!([{"begin": 200 * MS, "end": 600 * MS, "kind": "k", "effect": effect}]);
+    plan
+}
+
+#[test]
+fn an_injected_stall_takes_exactly_its_share() {
+    let effects = [
+        (json!({"freeze": {"group": 0}}), 1400, "s"),
+        (json!({"slow": {"group": 0, "left": 0.25}}), 1300, "s"),
+        (json!({"iowait": {"node": 0, "blocks": 0.5}}), 1200, "n"),
+        (json!({"iowait": {"node": 0, "blocks": 1.0}}), 1400, "n"),
+        (json!({"burn": {"group": 0, "threads": 3}}), 1300, "s"),
+        (json!({"burn": {"group": 1, "threads": 1}}), 1300, "other"),
+    ];
+    for (effect, ends, place) in effects {
+        let (report, rows) = run(&stalled(effect.clone()));
+        assert_eq!(end(&rows), ends, "{effect}");
+        assert_eq!(stalls(&report), [("k", place, 200, 600)]);
+    }
+}
+
+#[test]
+fn a_stall_that_lasts_longer_than_the_run_is_told() {
+    let mut plan = stalled(json!({"iowait": {"node": 0, "blocks": 1.0}}));
+    plan["stalls"][0] = json!({"begin": 4 * S, "end": 9 * S, "kind": "k", "effect": {"iowait": {"node": 0, "blocks": 1.0}}});
+    assert_eq!(stalls(&run(&plan).0), [("k", "n", 4000, 5000)]);
+}
+
+#[test]
+fn a_quota_runs_out_in_each_period() {
+    let mut plan = one(json!({"constant": 50e6}), 10, 10, trace(&[0]), S);
+    plan["groups"][0]["quota"] = json!({"quota": 20 * MS, "period": 100 * MS});
+    plan["sample"] = json!(100 * MS);
+    let (report, rows) = run(&plan);
+    assert_eq!(end(&rows), 210);
+    assert_eq!(
+        stalls(&report),
+        [("cpu-quota", "s", 20, 100), ("cpu-quota", "s", 120, 200)]
+    );
+    let throttled: Vec<f64> = rows
+        .samples
+        .iter()
+        .filter(|s| s.metric == "cpu_throttled")
+        .map(|s| s.value)
+        .take(3)
+        .collect();
+    assert!(
+        throttled
+            .iter()
+            .zip([0.8, 0.8, 0.0])
+            .all(|(a, b)| (a - b).abs() < 1e-6),
+        "{throttled:?}"
+    );
+}
+
+#[test]
+fn a_quota_that_is_used_up_and_missed_by_nobody_is_no_stall() {
+    let mut plan = one(json!({"constant": 20e6}), 10, 10, trace(&[0]), S);
+    plan["groups"][0]["quota"] = json!({"quota": 20 * MS, "period": 100 * MS});
+    let (report, rows) = run(&plan);
+    assert_eq!((end(&rows), stalls(&report)), (20, vec![]));
+}
+
+#[test]
+fn a_full_heap_stops_the_server_and_every_second_collection_is_an_old_one() {
+    // The tenth request fills the heap at 90 ms; 50 ms and 1 ms for it alone inside; the twentieth 100 ms.
+    let times: Vec<i64> = (0..10)
+        .map(|i| i * 10 * MS)
+        .chain((0..10).map(|i| S + i * 10 * MS))
+        .collect();
+    let mut plan = one(json!({"constant": 1e6}), 10, 10, trace(&times), 3 * S);
+    plan["sample"] = json!(50 * MS);
+    plan["servers"][0]["heap"] = json!({"young_bytes": 10.0, "bytes_per_visit": 1.0, "threads": 1.0, "old_every": 2,
+        "young": {"base": 50 * MS, "per_live": MS}, "old": {"base": 100 * MS, "per_live": 0}});
+    let (report, rows) = run(&plan);
+    assert_eq!(
+        stalls(&report),
+        [
+            ("garbage-collection", "s", 90, 141),
+            ("garbage-collection", "s", 1090, 1190)
+        ]
+    );
+    let ends: Vec<_> = rows
+        .requests
+        .iter()
+        .map(|r| (r.end + MS / 2) / MS)
+        .collect();
+    assert!(ends.contains(&142) && ends.contains(&1191), "{ends:?}");
+    assert_eq!(rows.events.iter().filter(|e| e.kind == "gc").count(), 2);
+    let shares: Vec<_> = rows
+        .samples
+        .iter()
+        .filter(|s| s.metric == "gc_share")
+        .map(|s| s.value)
+        .collect();
+    assert!((shares.iter().sum::<f64>() * 50.0 - 151.0).abs() < 1e-3);
+}
+
+#[test]
+fn a_governor_is_one_period_late() {
+    // Half speed until its first look at 500 ms, three quarters until 1 s, then full: 250 + 375 + 375 ms of work.
+    let mut plan = one(json!({"constant": 1e9}), 10, 10, trace(&[0]), 4 * S);
+    plan["nodes"][0]["governor"] =
+        json!({"period": 500 * MS, "hz": [1e9, 1.5e9, 2e9], "up": 0.9, "down": 0.3});
+    plan["sample"] = json!(250 * MS);
+    let (report, rows) = run(&plan);
+    assert_eq!(end(&rows), 1375);
+    assert_eq!(stalls(&report), [("frequency-step", "n", 0, 1000)]);
+    let hz: Vec<_> = rows
+        .samples
+        .iter()
+        .filter(|s| s.metric == "cpu_hz")
+        .map(|s| (s.time / MS, s.value / 1e9))
+        .collect();
+    for seen in [
+        (250, 1.0),
+        (750, 1.5),
+        (1250, 2.0),
+        (1750, 2.0),
+        (2250, 1.5),
+        (2750, 1.0),
+    ] {
+        assert!(hz.contains(&seen), "{seen:?} in {hz:?}");
+    }
+    plan["nodes"][0]["governor"]["up_at_once"] = json!(true);
+    assert_eq!(end(&run(&plan).1), 1250);
+}
+
+/// A request every second, each of which logs 1 MB; 10 MB/s to the disk.
+fn logging(disk: Value) -> Value {
+    let times: Vec<i64> = (0..12).map(|i| i * S + 100 * MS).collect();
+    let mut plan = one(json!({"constant": 1e6}), 10, 10, trace(&times), 12 * S);
+    plan["servers"][0]["log_bytes"] = json!(1e6);
+    plan["nodes"][0]["disk"] = disk;
+    plan["sample"] = json!(100 * MS);
+    plan
+}
+
+fn writeback(expire: i64, background: f64, limit: f64) -> Value {
+    json!({"bytes_per_second": 10e6, "writeback":
+        {"period": 5 * S, "expire": expire, "background": background, "limit": limit, "blocks": 1.0}})
+}
+
+#[test]
+fn dirty_pages_are_written_when_many_or_old_or_too_many() {
+    let twice = [
+        ("writeback", "s", 5000, 5500),
+        ("writeback", "s", 10_000, 10_500),
+    ];
+    for disk in [writeback(30 * S, 5e6, 1e9), writeback(3 * S, 1e9, 1e9)] {
+        let (report, rows) = run(&logging(disk));
+        assert_eq!(stalls(&report), twice);
+        // Who comes meanwhile waits for the disk.
+        assert!(rows
+            .requests
+            .iter()
+            .any(|r| r.sent == 5100 * MS && r.end == 5501 * MS));
+        let waited: f64 = rows
+            .samples
+            .iter()
+            .filter(|s| s.metric == "cpu_iowait")
+            .map(|s| s.value)
+            .sum();
+        assert!((waited - 10.0).abs() < 1e-6, "{waited}");
+        let dirty = rows
+            .samples
+            .iter()
+            .filter(|s| s.metric == "dirty_bytes")
+            .map(|s| s.value);
+        assert_eq!(dirty.fold(0.0, f64::max), 5e6);
+    }
+    assert!(stalls(&run(&logging(writeback(30 * S, 1e9, 1e9))).0).is_empty());
+    let at_once = stalls_of(&writeback(30 * S, 1e9, 3e6));
+    assert_eq!(at_once[0], ("writeback".to_owned(), 2101, 2401));
+    assert_eq!(at_once.len(), 4);
+}
+
+fn stalls_of(disk: &Value) -> Vec<(String, i64, i64)> {
+    let (report, _) = run(&logging(disk.clone()));
+    report
+        .stalls
+        .iter()
+        .map(|s| (s.kind.clone(), s.begin / MS, s.end / MS))
+        .collect()
+}
+
+#[test]
+fn a_logger_flushes_by_the_clock() {
+    let flush = json!({"period": 6 * S, "first": 2 * S, "bytes_per_second": 5e5, "blocks": 1.0});
+    let (report, rows) = run(&logging(json!({"bytes_per_second": 10e6, "flush": flush})));
+    assert_eq!(
+        stalls(&report),
+        [
+            ("log-flush", "s", 2000, 2300),
+            ("log-flush", "s", 8000, 8300)
+        ]
+    );
+    assert!(rows
+        .requests
+        .iter()
+        .any(|r| r.sent == 2100 * MS && r.end == 2301 * MS));
+    assert_eq!(
+        rows.events.iter().filter(|e| e.kind == "log_flush").count(),
+        2
+    );
+}
+
+#[test]
+fn bursts_of_the_load_are_told_to_their_end() {
+    let (report, _) = run(&one(json!({"constant": 1e6}), 100, 128, batch(10), S));
+    let seen = |report: &Report| {
+        report
+            .stalls
+            .iter()
+            .map(|s| (s.kind.clone(), s.begin))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(seen(&report), [("workload-burst".to_owned(), 0)]);
+    // Always in the fast mode, which lasts when the run is over.
+    let mut plan = chain(100, 5 * S);
+    plan["workloads"][0]["arrivals"]["closed"]["chain"] =
+        json!({"slow": 1e12, "fast": 1e7, "to_fast": 1.0, "to_slow": 1e-9, "chains": 1});
+    let (report, _) = run(&plan);
+    let last = report
+        .stalls
+        .last()
+        .map(|s| (s.kind.as_str(), s.end >= 5 * S));
+    assert_eq!(last, Some(("workload-burst", true)));
+}
+
+#[test]
+fn shares_of_a_cpu_go_by_weight_and_what_is_left_to_who_wants_it() {
+    // 3 : 1 while both work, then all of it.
+    let mut plan = stalled(json!({"freeze": {"group": 1}}));
+    plan["stalls"] = json!([]);
+    push(
+        &mut plan["servers"],
+        json!({"name": "other", "group": 1, "holds": true, "workers": 1,
+        "backlog": 1, "programs": [0]}),
+    );
+    let mut second = trace(&[0]);
+    second["entries"] = json!([1]);
+    push(&mut plan["workloads"], second);
+    let (_, rows) = run(&plan);
+    let ends: Vec<_> = rows
+        .visits
+        .iter()
+        .map(|v| (v.server, (v.departure + MS / 2) / MS))
+        .collect();
+    assert_eq!(ends, [(1, 1333), (0, 2000)]);
+}
