@@ -8,7 +8,7 @@ PYTHON := .venv/bin/python
 TAILRACE := .venv/bin/tailrace
 export UV_LINK_MODE ?= copy
 
-.PHONY: help setup demo test explore check bench golden docs
+.PHONY: help setup demo test explore sweep check bench golden docs
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,11 @@ explore: setup  ## run the property tests with ten times as many cases, drawn an
 	@echo "make explore SEED=$(SEED) draws these cases again"
 	@PROPTEST_RNG_SEED=$(SEED) PROPTEST_CASES=2560 cargo test --quiet --locked --workspace
 	@$(PYTHON) -m pytest -m hypothesis --hypothesis-profile=explore --hypothesis-seed=$(SEED)
+
+RUNS ?= 1000
+FIRST ?= 1000000
+sweep: setup  ## diagnose RUNS random systems from seed FIRST on, and count what is right (results in sweep/)
+	@$(TAILRACE) examine --runs $(RUNS) --seed $(FIRST) --out sweep/$(FIRST)-$(RUNS)
 
 check: setup  ## formatting, lints, types and the rules of the house
 	@$(PYTHON) -m ruff check python tests benches

@@ -233,6 +233,50 @@ def run(
     _show_outcome(found, outcome, out, as_json)
 
 
+@app.command(epilog="Examples:\n\n`tailrace score run`\n\n`tailrace score run --diagnosis diagnosis.json --json`")
+def score(
+    run: Run,
+    diagnosis: Annotated[
+        Path | None, typer.Option(metavar="JSON", help="A diagnosis.json of it. Default: it is diagnosed.")
+    ] = None,
+    truth: Annotated[Path | None, typer.Option(metavar="FILE", help="Default: RUN/truth.toml.")] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compare a diagnosis with what really happened: of simulated runs and of recordings with a truth.toml."""
+    from tailrace.diagnosis.serialise import as_dict
+    from tailrace.score import read_diagnosis
+    from tailrace.score import score as compare
+    from tailrace.score.table import print_score
+
+    dataset = _open(run)
+    told = as_dict(_diagnose(dataset, None, 50_000_000, quiet)) if diagnosis is None else read_diagnosis(diagnosis)
+    found = compare(dataset, told, truth)
+    _print_json(found.as_dict()) if as_json else print_score(found, Console())
+
+
+@app.command(
+    epilog="Examples:\n\n`tailrace examine --runs 200`\n\n`tailrace examine --runs 2000 --seed 1000000 -o exam`"
+)
+def examine(
+    runs: Annotated[int, typer.Option(min=1, help="How many random systems.")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="The first one's; the others follow.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Keep results here; a killed sweep goes on.")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Diagnose random simulated systems with known troubles, and count what is right."""
+    from tailrace.score import sweep
+    from tailrace.score.table import print_summary
+
+    with _progress("Examining", quiet, of_bytes=False) as step:
+        rows = sweep.sweep(range(seed, seed + runs), out, progress=step)
+    found = sweep.summarise(rows)
+    _print_json(found.as_dict()) if as_json else print_summary(found, Console())
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         from tailrace._core import __version__

@@ -30,7 +30,7 @@ def link(
     first = vlrt.findings(view, slow)
     parts = tuple(zip(slow.clusters, first, lost, overflows, stalls, found, strict=True))
     episodes = tuple(_episode(view, *part) for part in parts)
-    summary = _summary(view, episodes, lost)
+    summary = _summary(episodes)
     explained = sum(row.vlrt for row in summary if row.cause != UNKNOWN)
     diagnosis = Diagnosis(
         requests=len(view.requests),
@@ -56,7 +56,7 @@ def _episode(
     view: View, cluster: Cluster, first: Finding, lost: Drops, overflow: Overflow, stall: Stall | None, cause: Cause
 ) -> Episode:
     fourth = stall.finding if stall is not None else millibottleneck.nothing_found(view, cluster)
-    return Episode(
+    episode = Episode(
         begin=cluster.begin,
         end=cluster.end,
         vlrt=cluster.vlrt,
@@ -68,20 +68,31 @@ def _episode(
         wave=overflow.wave,
         causes=cause.evidence,
     )
+    return replace(episode, chains=_chains(view, episode, lost))
 
 
-def _summary(view: View, episodes: tuple[Episode, ...], lost: tuple[Drops, ...]) -> tuple[SummaryRow, ...]:
-    """VLRT requests by chain, the most first. In one episode some may have been dropped and others only have waited."""
+def _chains(view: View, episode: Episode, drops: Drops) -> tuple[SummaryRow, ...]:
     rows: Counter[tuple[str | None, str | None, str, Ctqo]] = Counter()
-    for episode, drops in zip(episodes, lost, strict=True):
-        soft = episode.ctqo == "soft-resource"
-        for server, vlrt_ in drops.by_server.items():
-            same = server == episode.dropper
-            ctqo = episode.ctqo if same or soft else judge(view, server, episode.origin, _times(episode))
-            rows[server, episode.origin, episode.cause, ctqo] += vlrt_
-        if drops.queued:
-            waited: Ctqo = "soft-resource" if soft else "none"
-            rows[None, episode.origin, episode.cause, waited] += drops.queued
+    soft = episode.ctqo == "soft-resource"
+    for server, vlrt_ in drops.by_server.items():
+        same = server == episode.dropper
+        ctqo = episode.ctqo if same or soft else judge(view, server, episode.origin, _times(episode))
+        rows[server, episode.origin, episode.cause, ctqo] += vlrt_
+    if drops.queued:
+        waited: Ctqo = "soft-resource" if soft else "none"
+        rows[None, episode.origin, episode.cause, waited] += drops.queued
+    return _ranked(rows)
+
+
+def _summary(episodes: tuple[Episode, ...]) -> tuple[SummaryRow, ...]:
+    """VLRT requests by chain, the most first."""
+    rows: Counter[tuple[str | None, str | None, str, Ctqo]] = Counter()
+    for row in (row for episode in episodes for row in episode.chains):
+        rows[row.dropper, row.origin, row.cause, row.ctqo] += row.vlrt
+    return _ranked(rows)
+
+
+def _ranked(rows: Counter[tuple[str | None, str | None, str, Ctqo]]) -> tuple[SummaryRow, ...]:
     ordered = sorted(rows.items(), key=lambda item: (-item[1], str(item[0])))
     return tuple(SummaryRow(*key, vlrt=number) for key, number in ordered)
 

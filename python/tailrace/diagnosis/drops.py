@@ -126,7 +126,7 @@ def _direct(
     waits = (lossy if len(lossy) else rows).filter(pl.col("drops") > 0)
     accepted = "arrival" if len(lossy) else "connected"
     wait = _whole((waits[accepted] - waits["sent"]).median()) if len(waits) else None
-    numbers: dict[str, Number] = {f"dropped_by_{name}": n for name, n in by_server.items()}
+    numbers: dict[str, Number] = {"vlrt_with_loss": sum(by_server.values())}
     numbers |= {"packets_lost": attempts, "vlrt_without_loss": queued, "retransmission_ns_p50": wait}
     counted = _counted(view, cluster).get(dropper)
     if counted is not None:

@@ -72,6 +72,17 @@ class PushBack:
 
 
 @dataclass(frozen=True)
+class SummaryRow:
+    """VLRT requests with the same chain. `dropper` is None where nothing was dropped."""
+
+    dropper: str | None
+    origin: str | None
+    cause: str
+    ctqo: Ctqo
+    vlrt: int
+
+
+@dataclass(frozen=True)
 class Episode:
     """VLRT requests sent close together, and the chain that explains them."""
 
@@ -88,17 +99,8 @@ class Episode:
     wave: tuple[PushBack, ...] = ()
     causes: tuple[CauseEvidence, ...] = ()
     """Every detector's say, the strongest first."""
-
-
-@dataclass(frozen=True)
-class SummaryRow:
-    """VLRT requests with the same chain. `dropper` is None where nothing was dropped."""
-
-    dropper: str | None
-    origin: str | None
-    cause: str
-    ctqo: Ctqo
-    vlrt: int
+    chains: tuple[SummaryRow, ...] = ()
+    """Its VLRT requests by dropper: in one episode some may have been dropped and others only have waited."""
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,7 @@ _WAVE = _object(
     queue_max=_MOMENT,
     limit_source={"enum": ["topology", "samples", "plateau", "unknown"]},
 )
+_CHAINS = _list(_object(dropper=_NAME, origin=_NAME, cause=_TEXT, ctqo=_CTQO, vlrt=_COUNT))
 _EPISODE = _object(
     begin={"type": "integer"},
     end={"type": "integer"},
@@ -101,6 +102,7 @@ _EPISODE = _object(
     ctqo=_CTQO,
     wave=_list(_WAVE),
     causes=_list(_CAUSE),
+    chains=_CHAINS,
 )
 
 SCHEMA: dict[str, Any] = {
@@ -117,7 +119,7 @@ SCHEMA: dict[str, Any] = {
         end=_MOMENT,
         window_ns=_COUNT,
         answer=_list(_TEXT, minItems=1, maxItems=3),
-        summary=_list(_object(dropper=_NAME, origin=_NAME, cause=_TEXT, ctqo=_CTQO, vlrt=_COUNT)),
+        summary=_CHAINS,
         episodes=_list(_EPISODE),
         modes=_list(_object(centre_ns=_COUNT, requests=_COUNT, retransmission_ns=_MOMENT, attempts_lost=_MOMENT)),
         histogram=_list(_object(lower_ns=_COUNT, upper_ns=_COUNT, requests=_COUNT)),

@@ -1,0 +1,177 @@
+"""Which stall a very slow request belongs to, by causality alone. What the diagnosis found plays no part.
+
+A request was held up at a server D at a time t: there its SYN was lost (D's accept queue was full), or, if it lost
+nothing, there it spent most of its time (its longest stay, less the calls it waited for).
+
+    stall of O  ├──────┤
+    O is busy    ├─────────────┤            the stall's reach: until O's queue is back to normal
+    D is busy       ├───────────────┤       D calls O or is called by it, and its busy time touches the reach
+    held up               t                 so t belongs to the stall
+    D is busy again                    ├─┤  an echo: at least half as many lost packets come back as are lost now
+
+"Busy" is `busy.elevated`. A request with several losses belongs to the stalls of any of them. Of the stalls that reach
+it, those shorter than a quarter of the longest did not matter; and where all together cover less than a tenth of D's
+busy time up to t, none did: at up to 90 % use a backlog is worked off in ten times the stall. Nothing left means
+"overload" (or a request slow by itself), and the right answer is that the cause is unknown.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from tailrace.score.busy import JOIN_NS, Interval, Record
+from tailrace.score.stalls import BURST, Stall
+from tailrace.units import SECOND
+
+MATTERS = 0.25
+COVERS = 0.1
+SATURATED = 0.9
+
+
+@dataclass(frozen=True)
+class Blame:
+    """The right answers for one request."""
+
+    sent: int
+    droppers: frozenset[str | None]
+    """Who lost a packet of it; {None} where nobody did."""
+    stalls: tuple[Stall, ...]
+    """Any of them; none: overload, or slow by itself."""
+
+
+def blame(record: Record, stalls: tuple[Stall, ...], threshold_ns: int) -> tuple[Blame, ...]:
+    """For each request of `threshold_ns` and more, in the order of `sent`."""
+    slow = record.requests.filter(pl.col("end") - pl.col("sent") >= threshold_ns)
+    reach = _Reach(record, stalls)
+    lost = _losses(record, slow)
+    waited = _longest_stay(record, slow.filter(~pl.col("request").is_in(list(lost))))
+    found = []
+    for request, sent in slow.select("request", "sent").iter_rows():
+        held = lost.get(request) or waited.get(request, [])
+        reached = {s for server, begin, end in held for s in reach.of(server, begin, end)}
+        droppers: frozenset[str | None] = frozenset(server for server, _, _ in lost.get(request, ()))
+        found.append(Blame(sent, droppers or frozenset({None}), tuple(sorted(reached, key=lambda s: s.begin))))
+    return tuple(found)
+
+
+Held = list[tuple[str, int, int]]
+"""(server, from, to)."""
+
+
+def _losses(record: Record, slow: pl.DataFrame) -> dict[int, Held]:
+    """Each lost packet of each request: where and when. Repeats are found by the drop events' next attempts."""
+    again = {(place, begin): end for place, begin, end in record.drops.iter_rows()}
+    lossy = (pl.col("drops") > 0) | (pl.col("data_drops") > 0)
+    entry = slow.filter(lossy).select("request", "server", "sent")
+    deeper = (
+        record.visits.filter(lossy & pl.col("caller").is_not_null())
+        .join(slow.select("request"), on="request")
+        .select("request", "server", "sent")
+    )
+    begins: dict[str, np.ndarray] = {
+        str(place): np.sort(frame["begin"].to_numpy())
+        for (place,), frame in record.drops.partition_by("place", as_dict=True).items()
+    }
+    found: dict[int, Held] = defaultdict(list)
+    for request, server, sent in pl.concat([entry, deeper]).iter_rows():
+        found[request].append((server, sent, sent))
+        of_server = begins.get(server, np.empty(0, dtype=np.int64))
+        at = int(np.searchsorted(of_server, sent))
+        time = int(of_server[at]) if at < len(of_server) else None
+        while time is not None and (time := again.get((server, time))) is not None and (server, time) in again:
+            found[request].append((server, time, time))
+    return dict(found)
+
+
+def _longest_stay(record: Record, slow: pl.DataFrame) -> dict[int, Held]:
+    rows = (
+        record.visits.join(slow.select("request"), on="request")
+        .with_columns(own=pl.col("departure") - pl.col("arrival") - pl.col("downstream_ns").fill_null(0))
+        .sort("own")
+        .group_by("request", maintain_order=True)
+        .last()
+    )
+    return {
+        request: [(server, arrival, departure)]
+        for request, server, arrival, departure in rows.select("request", "server", "arrival", "departure").iter_rows()
+    }
+
+
+class _Reach:
+    """Busy intervals of each server, and which stalls they belong to."""
+
+    def __init__(self, record: Record, stalls: tuple[Stall, ...]) -> None:
+        self.record = record
+        self.stalls = tuple(_of_burst(record, s) for s in stalls if s.kind != BURST or _is_burst(record, s))
+        self.of_stall = {s: self._reach(s) for s in self.stalls}
+        self.of_busy: dict[str, list[tuple[Interval, frozenset[Stall]]]] = {
+            server: self._belonging(server) for server in record.busy
+        }
+
+    def of(self, server: str, begin: int, end: int) -> frozenset[Stall]:
+        """The stalls that mattered to who was held up at the server."""
+        found: set[Stall] = set()
+        for (first, last), stalls in self.of_busy.get(server, ()):
+            if first - JOIN_NS > end or last + JOIN_NS < begin:
+                continue
+            before = {s for s in stalls if s.begin <= end}
+            longest = max((s.end - s.begin for s in before), default=0)
+            significant = {s for s in before if s.kind == BURST or s.end - s.begin >= MATTERS * longest}
+            covered = sum(min(s.end, end) - s.begin for s in significant)
+            if covered >= COVERS * (end - first) or any(s.kind == BURST for s in significant):
+                found |= significant
+        return frozenset(found)
+
+    def _reach(self, stall: Stall) -> Interval:
+        """From its begin until the queues of its origins are back to normal."""
+        ends = [
+            last
+            for origin in stall.origins
+            for first, last in self.record.busy.get(origin, ())
+            if first <= stall.end + JOIN_NS and last >= stall.begin
+        ]
+        return stall.begin, max([stall.end, *ends])
+
+    def _belonging(self, server: str) -> list[tuple[Interval, frozenset[Stall]]]:
+        near = [s for s in self.stalls if s.origins & self.record.connected.get(server, frozenset())]
+        mine = self.record.drops.filter(pl.col("place") == server)
+        lost, back = mine["begin"].to_numpy(), mine["end"].to_numpy()
+        found: list[tuple[Interval, frozenset[Stall]]] = []
+        for first, last in self.record.busy[server]:
+            reached = {s for s in near if self.of_stall[s][0] <= last and first <= self.of_stall[s][1] + JOIN_NS}
+            now = int(((lost >= first - JOIN_NS) & (lost <= last)).sum())
+            for (earlier, until), stalls in found:
+                echoes = (lost >= earlier - JOIN_NS) & (lost <= until) & (back >= first - JOIN_NS) & (back <= last)
+                if now and int(echoes.sum()) * 2 >= now:
+                    reached |= stalls
+            found.append(((first, last), frozenset(reached)))
+        return found
+
+
+def _of_burst(record: Record, stall: Stall) -> Stall:
+    """A burst begins in whatever it saturates: besides the entry, the servers whose CPUs it keeps at 90 % and more
+    until the entry's queue is back to normal (for a second at most: then requests that were lost come back)."""
+    if stall.kind != BURST:
+        return stall
+    [entry] = stall.origins
+    busy = [last for first, last in record.busy.get(entry, ()) if first <= stall.end + JOIN_NS and last >= stall.begin]
+    until = min(max([stall.end + JOIN_NS, *busy]), stall.end + SECOND)
+    full = {
+        server
+        for server in record.connected.get(entry, ())
+        if (used := record.cpu_between(server, stall.begin, until)) is not None and used >= SATURATED
+    }
+    return replace(stall, origins=stall.origins | full)
+
+
+def _is_burst(record: Record, stall: Stall) -> bool:
+    """Whether a burst is worth the name: over it, twice as many and twenty more came than usual."""
+    sent = record.requests["sent"].to_numpy()
+    length = max(stall.end - stall.begin, JOIN_NS)
+    came = int(((sent >= stall.begin) & (sent < stall.begin + length)).sum())
+    usual = len(sent) * length / max(float(record.times[-1] - record.times[0]), 1.0)
+    return came >= max(2 * usual, usual + 20)

@@ -1,0 +1,117 @@
+"""When each server was busier than usual, exactly: the intervals through which one stall reaches a lost packet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tailrace.dataset import Dataset
+from tailrace.units import MILLISECOND
+
+STEP_NS = 5 * MILLISECOND
+JOIN_NS = 100 * MILLISECOND
+"""A queue that is down for less has not recovered; and what begins this soon after something else may come from it
+(the window in which a server notices that its neighbour in the call graph has stalled or let go)."""
+
+Times = NDArray[np.int64]
+Interval = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Record:
+    """The tables that the truth is worked out from."""
+
+    requests: pl.DataFrame
+    visits: pl.DataFrame
+    drops: pl.DataFrame
+    cpu: dict[str, tuple[Times, NDArray[np.float64]]]
+    """Server → end of each sampling interval, and the share of its CPUs that it used."""
+    calls: frozenset[tuple[str, str]]
+
+    @cached_property
+    def times(self) -> Times:
+        begin, end = int(self.requests["sent"].min() or 0), int(self.requests["end"].max() or 0)  # type: ignore[arg-type]
+        return np.arange(begin, end + STEP_NS, STEP_NS, dtype=np.int64)
+
+    @cached_property
+    def inside(self) -> dict[str, Times]:
+        """Server → visits inside at each of `times`."""
+        return {
+            str(name): _inside(frame["arrival"].to_numpy(), frame["departure"].to_numpy(), self.times)
+            for (name,), frame in self.visits.partition_by("server", as_dict=True).items()
+        }
+
+    @cached_property
+    def busy(self) -> dict[str, tuple[Interval, ...]]:
+        return {name: elevated(self.times, queue) for name, queue in self.inside.items()}
+
+    @cached_property
+    def connected(self) -> dict[str, frozenset[str]]:
+        """Server → itself, all that it leads to and all that lead to it."""
+        servers = {name for call in self.calls for name in call} | set(self.inside)
+        below = {
+            name: self._reach(name, {a: {b for x, b in self.calls if x == a} for a in servers}) for name in servers
+        }
+        return {
+            name: frozenset(below[name] | {other for other in servers if name in below[other]} | {name})
+            for name in servers
+        }
+
+    def cpu_between(self, server: str, begin: int, end: int) -> float | None:
+        """Median of the samples that end within."""
+        times, values = self.cpu.get(server, (np.empty(0, dtype=np.int64), np.empty(0)))
+        inside = (times > begin) & (times <= end + JOIN_NS)
+        return float(np.median(values[inside])) if inside.any() else None
+
+    def below(self, name: str) -> set[str]:
+        return self._reach(name, {a: {b for x, b in self.calls if x == a} for a, _ in self.calls}) - {name}
+
+    @staticmethod
+    def _reach(name: str, callees: dict[str, set[str]]) -> set[str]:
+        reached = [name]
+        for server in reached:  # grows while it is walked
+            reached += [callee for callee in callees.get(server, ()) if callee not in reached]
+        return set(reached)
+
+
+def record(run: Dataset) -> Record:
+    text = pl.col("server").cast(pl.String)
+    drops = run.events().filter(pl.col("kind").cast(pl.String).is_in(["drop", "data_drop"]))
+    cpu = (
+        run.samples()
+        .filter(pl.col("metric").cast(pl.String) == "cpu_busy")
+        .select(pl.col("place").cast(pl.String), "time", "value")
+    )
+    visits = run.visits().with_columns(text, pl.col("caller").cast(pl.String)).collect()
+    return Record(
+        run.requests().with_columns(text).collect().sort("sent"),
+        visits,
+        drops.select(pl.col("place").cast(pl.String), "begin", "end").collect().sort("begin"),
+        {
+            str(place): (frame["time"].to_numpy(), frame["value"].to_numpy())
+            for (place,), frame in cpu.collect().partition_by("place", as_dict=True).items()
+        },
+        frozenset((call.caller, call.callee) for call in run.topology.calls),
+    )
+
+
+def elevated(times: Times, queue: Times) -> tuple[Interval, ...]:
+    """Where a queue is above twice its median, or half of its highest where it is that long all the time."""
+    limit = min(2 * float(np.median(queue)) + 2, float(queue.max(initial=0)) / 2)
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], (queue > limit).astype(np.int8), [0]))))
+    found: list[Interval] = []
+    for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        begin, end = int(times[start]) - STEP_NS, int(times[stop - 1]) + STEP_NS
+        if found and begin - found[-1][1] <= JOIN_NS:
+            found[-1] = found[-1][0], end
+        else:
+            found.append((begin, end))
+    return tuple(found)
+
+
+def _inside(arrivals: Times, departures: Times, times: Times) -> Times:
+    return np.searchsorted(np.sort(arrivals), times, "right") - np.searchsorted(np.sort(departures), times, "right")

@@ -1,0 +1,166 @@
+"""A diagnosis held against the truth, request by request.
+
+The diagnosis explains episodes (requests sent from … to …) and says how many of each were dropped by whom, so each very
+slow request is given one of its episode's chains (dropper, origin, cause, kind), no chain more often than it was told.
+Requests get chains that are right where there are any: what counts is what was told, not to whom.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tailrace.score.blame import Blame
+from tailrace.score.busy import Record
+from tailrace.score.stalls import NONE, Stall
+from tailrace.topology import Topology
+from tailrace.units import SECOND
+
+NEAR_NS = SECOND
+"""A claimed cause is no false alarm if such a stall happened within this of the episode: whether it explains the
+requests is judged request by request."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    dropper: str | None
+    origin: str | None
+    cause: str
+    ctqo: str
+
+
+MISSED = Chain(None, None, "not told", "none")
+
+
+@dataclass(frozen=True)
+class Score:
+    requests: int
+    vlrt: int
+    right: int
+    """VLRT whose dropper, origin and cause are right …"""
+    right_with_kind: int
+    """… and the kind of overflow, too."""
+    right_dropper: int
+    right_origin: int
+    right_cause: int
+    episodes: int
+    claims: int
+    """Episodes of which a cause was told."""
+    false_alarms: int
+    """Of these, those where nothing of that kind happened."""
+    confusion: dict[str, dict[str, int]]
+    """True cause → cause told → VLRT."""
+    mistakes: tuple[Mapping[str, Any], ...]
+    """What was told wrongly, the most requests first: told, true, vlrt, and when the first was sent."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def compare(
+    record: Record, topology: Topology, blames: tuple[Blame, ...], stalls: tuple[Stall, ...], told: Mapping[str, Any]
+) -> Score:
+    """`told` is a diagnosis.json, read."""
+    counts: Counter[str] = Counter()
+    confusion: dict[str, Counter[str]] = {}
+    wrong: dict[tuple[Chain, Any, Any], list[int]] = {}
+    for request, chain in _given(blames, told["episodes"]):
+        dropper = chain != MISSED and chain.dropper in request.droppers
+        stall = _matching(request, chain)
+        origin = not request.stalls or any(chain.origin in s.origins for s in request.stalls)
+        cause = chain.cause in _causes(request)
+        right = dropper and (stall is not None or (not request.stalls and cause))
+        kind = right and chain.ctqo in _kinds(record, topology, chain)
+        counts.update(dropper=dropper, origin=origin and chain != MISSED, cause=cause, right=right, kind=kind)
+        true = chain.cause if cause else _label(request)
+        confusion.setdefault(true, Counter())[chain.cause] += 1
+        if not kind:
+            truth = tuple(sorted({(_text(s.causes), _text(s.origins)) for s in request.stalls}))
+            wrong.setdefault((chain, _text(request.droppers), truth), []).append(request.sent)
+    claimed = [e for e in told["episodes"] if e["cause"] != NONE]
+    return Score(
+        requests=len(record.requests),
+        vlrt=len(blames),
+        right=counts["right"],
+        right_with_kind=counts["kind"],
+        right_dropper=counts["dropper"],
+        right_origin=counts["origin"],
+        right_cause=counts["cause"],
+        episodes=len(told["episodes"]),
+        claims=len(claimed),
+        false_alarms=sum(not _happened(episode, stalls) for episode in claimed),
+        confusion={true: dict(told_as) for true, told_as in sorted(confusion.items())},
+        mistakes=_mistakes(wrong),
+    )
+
+
+def _given(blames: tuple[Blame, ...], episodes: list[Mapping[str, Any]]) -> list[tuple[Blame, Chain]]:
+    given: list[tuple[Blame, Chain]] = []
+    left = list(blames)
+    for episode in episodes:
+        mine = [b for b in left if episode["begin"] <= b.sent <= episode["end"]]
+        left = [b for b in left if not episode["begin"] <= b.sent <= episode["end"]]
+        chains = Counter(
+            {Chain(c["dropper"], c["origin"], c["cause"], c["ctqo"]): c["vlrt"] for c in episode["chains"]}
+        )
+        # Those with the fewest answers that are right choose first.
+        for request in sorted(mine, key=lambda b: len(b.droppers)):
+            free = [chain for chain, number in chains.items() if number > 0]
+            best = max(
+                free, key=lambda c: (c.dropper in request.droppers, _matching(request, c) is not None), default=MISSED
+            )
+            chains[best] -= 1
+            given.append((request, best))
+    return given + [(request, MISSED) for request in left]
+
+
+def _causes(request: Blame) -> frozenset[str]:
+    return frozenset(cause for s in request.stalls for cause in s.causes) or frozenset({NONE})
+
+
+def _matching(request: Blame, chain: Chain) -> Stall | None:
+    return next((s for s in request.stalls if chain.origin in s.origins and chain.cause in s.causes), None)
+
+
+def _label(request: Blame) -> str:
+    """The true cause: of several, that of the longest stall."""
+    longest = max(request.stalls, key=lambda s: s.end - s.begin, default=None)
+    return min(longest.causes) if longest else NONE
+
+
+def _kinds(record: Record, topology: Topology, chain: Chain) -> tuple[str, ...]:
+    """The kind of overflow, from where the dropper stands to the origin in the call graph."""
+    if chain.dropper is None:
+        return ("none",)
+    if chain.origin is None or chain.cause == NONE:
+        return ("none", "local", "upstream", "downstream")
+    if chain.origin in record.below(chain.dropper):
+        return ("upstream",)
+    if chain.dropper in record.below(chain.origin):
+        return ("downstream",)
+    callers = [topology.server(caller) for caller, callee in record.calls if callee == chain.dropper]
+    kinds = {caller.kind if caller is not None else None for caller in callers}
+    if None in kinds:  # nobody says whether the caller blocks
+        return ("downstream", "local")
+    return ("downstream",) if "async" in kinds else ("local",)
+
+
+def _happened(episode: Mapping[str, Any], stalls: tuple[Stall, ...]) -> bool:
+    """Whether a stall of the claimed kind lies near the episode, from the time its origin rose on."""
+    begins = [f["begin"] for f in episode["findings"] if f["begin"] is not None]
+    first, last = min([episode["begin"], *begins]), max(episode["end"], *(f["end"] or 0 for f in episode["findings"]))
+    return any(episode["cause"] in s.causes and s.begin <= last + NEAR_NS and s.end >= first - NEAR_NS for s in stalls)
+
+
+def _mistakes(wrong: dict[tuple[Chain, Any, Any], list[int]]) -> tuple[Mapping[str, Any], ...]:
+    rows = [
+        {"told": asdict(chain), "droppers": droppers, "stalls": truth, "vlrt": len(sent), "first_sent": min(sent)}
+        for (chain, droppers, truth), sent in wrong.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: -int(str(row["vlrt"]))))
+
+
+def _text(names: frozenset[Any]) -> tuple[str, ...]:
+    return tuple(sorted("nobody" if name is None else str(name) for name in names))

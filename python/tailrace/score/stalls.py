@@ -1,0 +1,96 @@
+"""What really happened, from `truth.toml`: stalls with the servers they held up and the causes a diagnosis may name.
+
+Two forms are read: the simulator's (`tailrace.experiment.truth`), and that of recordings made by hand
+(`demo/truth.toml`: `[[stall]]` with source, place, begin in Unix seconds, length in seconds).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from tailrace import toml
+from tailrace.errors import InputError
+from tailrace.experiment import truth
+from tailrace.topology import Topology
+from tailrace.units import MILLISECOND, SECOND
+
+BURST = "workload-burst"
+NONE = "unknown"
+"""The right answer where nothing that was recorded tells the cause, or where nothing stalled."""
+
+CAUSES: dict[str, frozenset[str]] = {
+    "burn": frozenset({"neighbour"}),
+    "gc": frozenset({"garbage-collection"}),
+    "burst": frozenset({BURST}),
+    # Injected without a disk: bytes that would tell a flush from writeback do not exist, so either will do, or both.
+    "iowait": frozenset({"log-flush", "writeback", "log-flush or writeback", NONE}),
+    # Slower without a clock rate that anybody recorded: nothing in the run folder tells.
+    "slow": frozenset({NONE}),
+}
+"""Kinds of stalls that the engines name otherwise than the diagnosis."""
+
+ONE_STALL_NS = 100 * MILLISECOND
+"""Pieces of the same kind at the same place that are closer are one stall: a quota that is used up in one period after
+the other (100 ms), a batch sent in portions."""
+STAMPED_NS = 20 * MILLISECOND
+"""Stall times of recordings made by hand are good to this (`demo/truth.toml`)."""
+
+
+@dataclass(frozen=True)
+class Stall:
+    """An interval in which `origins` (any of them: servers of one node stall together) could not serve as usual."""
+
+    kind: str
+    causes: frozenset[str]
+    origins: frozenset[str]
+    begin: int
+    end: int
+
+
+def read(path: str | PathLike[str], topology: Topology) -> tuple[Stall, ...]:
+    """The stalls of a truth.toml, or of the one in a folder, by their begin."""
+    file = Path(path) / truth.FILE if Path(path).is_dir() else Path(path)
+    table = toml.read(file, "docs/reference/score.md")
+    if "stall" in table or "engine" not in table:
+        return _joined(_by_hand(file, row, topology) for row in table.get("stall", ()))
+    return _joined(_stall(s.kind, s.place, s.begin, s.end, topology) for s in truth.read(file).stalls)
+
+
+def _by_hand(file: Path, row: Mapping[str, Any], topology: Topology) -> Stall:
+    try:
+        begin = int(float(row["begin"]) * SECOND)
+        end = begin + int(float(row["length"]) * SECOND)
+        kind, place = str(row["source"]), str(row["place"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(file, f"a [[stall]] lacks source, place, begin or length ({error})") from error
+    return _stall(kind, place, begin - STAMPED_NS, end + STAMPED_NS, topology)
+
+
+def _stall(kind: str, place: str, begin: int, end: int, topology: Topology) -> Stall:
+    return Stall(kind, CAUSES.get(kind, frozenset({kind})), frozenset(_servers(place, topology)), begin, end)
+
+
+def _servers(place: str, topology: Topology) -> Iterable[str]:
+    """The servers that a place means: itself, or all on the node, which a neighbour's place begins with."""
+    if topology.server(place):
+        return (place,)
+    node = topology.node(place) or next((n for n in topology.nodes if place.startswith(f"{n.name}-neighbour")), None)
+    return (server.name for server in topology.servers_on(node.name)) if node else (place,)
+
+
+def _joined(stalls: Iterable[Stall]) -> tuple[Stall, ...]:
+    found: list[Stall] = []
+    last: dict[tuple[str, frozenset[str]], int] = {}
+    for stall in sorted(stalls, key=lambda stall: stall.begin):
+        key = stall.kind, stall.origins
+        at = last.get(key)
+        if at is not None and stall.begin - found[at].end <= ONE_STALL_NS:
+            found[at] = replace(found[at], end=max(found[at].end, stall.end))
+            continue
+        last[key] = len(found)
+        found.append(stall)
+    return tuple(found)

@@ -1,0 +1,69 @@
+"""A score, and the summary of a sweep, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rich.console import Console
+from rich.table import Table
+
+from tailrace.score.comparing import Score
+from tailrace.score.sweep import Summary
+from tailrace.units import format_share
+
+MISTAKES_SHOWN = 8
+
+
+def print_score(found: Score, console: Console) -> None:
+    if found.vlrt:
+        console.print(_shares({name: getattr(found, name) for name, _ in SHARES}, found.vlrt))
+    console.print(
+        f"{found.vlrt:,} of {found.requests:,} requests were very slow. {found.episodes} episodes, {found.claims} with "
+        f"a cause, {found.false_alarms} of these where nothing of the kind happened."
+    )
+    if found.vlrt:
+        console.print(confusion_table(found.confusion))
+    for mistake in found.mistakes[:MISTAKES_SHOWN]:
+        told = mistake["told"]
+        truth = "; ".join(f"{' or '.join(c)} at {' or '.join(o)}" for c, o in mistake["stalls"]) or "no stall"
+        console.print(
+            f"{mistake['vlrt']:,} told: dropped by {told['dropper'] or 'nobody'}, origin {told['origin']}, "
+            f"{told['cause']}, {told['ctqo']}. Right: dropped by {' or '.join(mistake['droppers'])}; {truth}."
+        )
+
+
+def print_summary(found: Summary, console: Console) -> None:
+    if found.counts["vlrt"]:
+        console.print(_shares(found.counts, found.counts["vlrt"]))
+        console.print(f"Right on average over runs with very slow requests: {format_share(found.right_of_runs)}.")
+    counts = found.counts
+    console.print(
+        f"{found.runs} runs, {found.runs_without_vlrt} without a very slow request; {counts['vlrt']:,} of "
+        f"{counts['requests']:,} requests were. {counts['claims']} of {counts['episodes']} episodes with a cause, "
+        f"{counts['false_alarms']} of these where nothing of the kind happened."
+    )
+    console.print(confusion_table(found.confusion))
+
+
+SHARES = (
+    ("right", "dropper, origin and cause right"),
+    ("right_with_kind", "… and the kind of overflow"),
+    ("right_dropper", "dropper right"),
+    ("right_origin", "origin right"),
+    ("right_cause", "cause right"),
+)
+
+
+def _shares(counts: Mapping[str, int], vlrt: int) -> Table:
+    table = Table("of the very slow requests", "requests", "share", box=None, pad_edge=False)
+    for name, words in SHARES:
+        table.add_row(words, f"{counts[name]:,}", format_share(counts[name] / vlrt))
+    return table
+
+
+def confusion_table(confusion: Mapping[str, Mapping[str, int]]) -> Table:
+    told = sorted({cause for row in confusion.values() for cause in row})
+    table = Table("true cause ╲ told", *told, box=None, pad_edge=False)
+    for true, row in confusion.items():
+        table.add_row(true, *(f"{row[cause]:,}" if cause in row else "·" for cause in told))
+    return table

@@ -1,0 +1,144 @@
+"""The examiner: whom it blames, and what it counts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tailrace import sim
+from tailrace.dataset import Dataset
+from tailrace.diagnosis import diagnose
+from tailrace.diagnosis.serialise import as_dict
+from tailrace.errors import InputError
+from tailrace.experiment import from_table
+from tailrace.score import blame, read, read_diagnosis, record, score, sweep
+from tailrace.score.drawing import draw
+from tailrace.units import SECOND
+
+ROOT = Path(__file__).parents[2]
+
+
+def chain(**more: Any) -> dict[str, Any]:
+    """web → app → db at 250 requests a second, 50 threads and places before the first drop."""
+    return {
+        "duration": "20 s",
+        "ramp": "2 s",
+        "tiers": {
+            "web": {"workers": 30, "backlog": 20, "calls": ["app"]},
+            "app": {"workers": 60, "calls": ["db"]},
+            "db": {"workers": 60},
+        },
+        "interactions": {
+            "page": {"at": {"web": {"compute": "0.5 ms", "calls": {"servlet": 1}}}},
+            "servlet": {"at": {"app": {"compute": "1 ms", "calls": {"query": 2}}}},
+            "query": {"at": {"db": {"compute": "0.5 ms"}}},
+        },
+        "workloads": {"users": {"kind": "poisson", "rate": 250, "interaction": "page"}},
+        **more,
+    }
+
+
+def made(folder: Path, **more: Any) -> Dataset:
+    sim.simulate(from_table(chain(**more)), folder / "run")
+    return Dataset.open(folder / "run")
+
+
+FREEZE = {"kind": "freeze", "place": "db", "at": "6 s", "for": "500 ms"}
+LATER = {"kind": "freeze", "place": "app", "at": "13 s", "for": "500 ms"}
+
+
+def test_a_lost_packet_belongs_to_the_stall_that_filled_the_queue(tmp_path: Path) -> None:
+    run = made(tmp_path, stalls=[FREEZE, LATER])
+    stalls = read(run.path, run.topology)
+    found = blame(record(run), stalls, SECOND)
+    assert len(found) > 100
+    for request in found:
+        assert request.droppers == {"web"}
+        [stall] = request.stalls
+        assert stall.begin <= request.sent <= stall.end + SECOND // 2
+    assert {origin for request in found for origin in request.stalls[0].origins} == {"db", "app"}
+
+
+def test_a_stall_of_a_server_that_is_not_on_the_way_is_not_blamed(tmp_path: Path) -> None:
+    aside = chain(stalls=[FREEZE, {**FREEZE, "place": "aside"}])
+    aside["tiers"]["aside"] = {"workers": 10}
+    aside["interactions"]["other"] = {"at": {"aside": {"compute": "1 ms"}}}
+    for load in aside["workloads"].values():
+        load["entry"] = "web"
+    aside["workloads"]["others"] = {"kind": "poisson", "rate": 20, "interaction": "other", "entry": "aside"}
+    sim.simulate(from_table(aside), tmp_path / "run")
+    run = Dataset.open(tmp_path / "run")
+    found = blame(record(run), read(run.path, run.topology), SECOND)
+    assert {frozenset(s.origins for s in r.stalls) for r in found if r.droppers == {"web"}} == {
+        frozenset({frozenset({"db"})})
+    }
+
+
+def test_who_is_slow_by_itself_has_nobody_to_blame(tmp_path: Path) -> None:
+    slow = chain(stalls=[{**FREEZE, "for": "20 ms"}])
+    slow["interactions"]["query"]["at"]["db"]["wait"] = "1.2 s"
+    slow["workloads"]["users"]["rate"] = 5
+    sim.simulate(from_table(slow), tmp_path / "run")
+    run = Dataset.open(tmp_path / "run")
+    found = blame(record(run), read(run.path, run.topology), SECOND)
+    assert len(found) > 50
+    assert {(request.droppers, request.stalls) for request in found} == {(frozenset({None}), ())}
+
+
+def test_a_right_diagnosis_scores_full_and_each_falsehood_costs(tmp_path: Path) -> None:
+    run = made(tmp_path, stalls=[FREEZE])
+    told = as_dict(diagnose(run))
+    best = score(run, told)
+    assert best.vlrt > 50
+    assert best.right_with_kind == best.right == best.vlrt
+    assert best.false_alarms == 0
+    for key, lie, of in (
+        ("dropper", "db", "right_dropper"),
+        ("origin", "web", "right_origin"),
+        ("cause", "neighbour", "right_cause"),
+        ("ctqo", "local", "right_with_kind"),
+    ):
+        wrong = json.loads(json.dumps(told))
+        for episode in wrong["episodes"]:
+            episode[key] = lie
+            for row in episode["chains"]:
+                row[key] = lie
+        worse = score(run, wrong)
+        assert getattr(worse, of) == 0
+        assert worse.right == (best.right if key == "ctqo" else 0)
+        assert worse.false_alarms == (1 if key == "cause" else 0)
+
+
+def test_what_is_not_told_is_not_right(tmp_path: Path) -> None:
+    run = made(tmp_path, stalls=[FREEZE])
+    told = as_dict(diagnose(run)) | {"episodes": []}
+    found = score(run, told)
+    assert (found.right, found.right_dropper, found.right_origin, found.right_cause) == (0, 0, 0, 0)
+    assert found.confusion == {"freeze": {"not told": found.vlrt}}
+
+
+def test_a_file_that_is_no_diagnosis_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    for text, said in (("{", "not JSON"), ("{}", "not a diagnosis"), ('{"threshold_ns": 1, "episodes": [{}]}', "anew")):
+        file.write_text(text)
+        with pytest.raises(InputError, match=said):
+            read_diagnosis(file)
+
+
+def test_every_drawn_system_can_be_simulated() -> None:
+    for seed in range(120):
+        sim.lower(from_table(draw(seed)))
+
+
+def test_a_sweep_goes_on_where_it_was_killed(tmp_path: Path) -> None:
+    whole = sweep.sweep([1, 3], tmp_path, processes=1)
+    lines = (tmp_path / sweep.LINES).read_text().splitlines()
+    cut = json.dumps(json.loads(lines[0]) | {"requests": -1})
+    (tmp_path / sweep.LINES).write_text(f"{cut}\n{lines[1][:40]}")
+    again = sweep.sweep([1, 3], tmp_path, processes=1)
+    assert sorted(row["requests"] for row in again) == sorted([-1, json.loads(lines[1])["requests"]])
+    assert {row["seed"] for row in again} == {row["seed"] for row in whole}
+    assert json.loads((tmp_path / sweep.SUMMARY).read_text())["runs"] == 2
