@@ -102,13 +102,13 @@ def _takes(value: Json) -> str:
         return ", ".join(f'"{word}"' for word in value["enum"])
     if "const" in value:
         return f'"{value["const"]}"'
-    if "$ref" in value:
+    if "$ref" in value or "oneOf" in value:
         return "table"
     if value.get("type") == "array":
         return "tables" if "oneOf" in value["items"] else f"list of {_takes(value['items'])}"
     if value.get("type") == "object":
-        inner = value.get("additionalProperties", {})
-        return f"{_takes(inner)}, by name" if inner.get("type") == "number" else "tables, by name"
+        inner = _takes(value["additionalProperties"])
+        return f"{inner}s, by name" if inner == "table" else f"{inner}, by name"
     return {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}[value["type"]]
 
 

@@ -19,12 +19,25 @@ if TYPE_CHECKING:
     from tailrace.diagnosis import diagnose
     from tailrace.diagnosis.finding import Diagnosis
     from tailrace.errors import TailraceError
+    from tailrace.experiment import read as read_experiment
     from tailrace.readers import read
     from tailrace.report import write_html as write_report
     from tailrace.report import write_perfetto
+    from tailrace.sim import simulate
     from tailrace.timeline.windows import windows
 
-__all__ = ["Dataset", "Diagnosis", "TailraceError", "diagnose", "read", "windows", "write_perfetto", "write_report"]
+__all__ = [
+    "Dataset",
+    "Diagnosis",
+    "TailraceError",
+    "diagnose",
+    "read",
+    "read_experiment",
+    "simulate",
+    "windows",
+    "write_perfetto",
+    "write_report",
+]
 
 _HOMES = {
     "Dataset": ("tailrace.dataset", "Dataset"),
@@ -32,6 +45,8 @@ _HOMES = {
     "TailraceError": ("tailrace.errors", "TailraceError"),
     "diagnose": ("tailrace.diagnosis", "diagnose"),
     "read": ("tailrace.readers", "read"),
+    "read_experiment": ("tailrace.experiment", "read"),
+    "simulate": ("tailrace.sim", "simulate"),
     "windows": ("tailrace.timeline.windows", "windows"),
     "write_perfetto": ("tailrace.report", "write_perfetto"),
     "write_report": ("tailrace.report", "write_html"),

@@ -59,6 +59,7 @@ def test_what_is_left_out_has_the_papers_value() -> None:
     [
         ({"software": "nginx"}, None, 65535),
         ({"software": "xmysql"}, 8, 2000),
+        ({"software": "xtomcat"}, 0, 65535),
         ({"software": "tomcat", "kind": "async"}, None, 65535),
         ({"software": "mysql", "kind": "bounded"}, 8, 2000),
         ({"kind": "async", "light_queue": 10}, None, 10),
@@ -222,4 +223,5 @@ def test_the_json_schema_says_defaults_as_a_file_would() -> None:
     assert schema["properties"]["duration"]["default"] == "180 s"
     assert schema["$defs"]["Governor"]["properties"]["frequencies"]["default"][0] == "1.12 GHz"
     assert {"enum": ["jvm15", "jvm16"]} in schema["$defs"]["Tier"]["properties"]["heap"]["anyOf"]
+    assert {"type": "array", "items": {"type": "string"}} in schema["$defs"]["Tier"]["properties"]["calls"]["anyOf"]
     assert schema["additionalProperties"] is False

@@ -17,6 +17,7 @@ from tailrace.experiment import truth
 from tailrace.sim.lowering import EPOCH
 from tailrace.sim.programs import law
 
+ROOT = Path(__file__).parents[2]
 THREE: dict[str, Any] = {
     "duration": "6 s",
     "ramp": "2 s",
@@ -66,9 +67,14 @@ def test_a_call_that_is_made_only_sometimes_has_no_part_of_its_own() -> None:
     assert sum(step["compute"]["exponential"] for step in found[::2]) == 4e6
 
 
+def test_the_part_before_the_first_call_can_be_smaller() -> None:
+    found = steps(sim.lower(page(compute="4 ms", calls={"q": 2}, before=0.1)), "app", "page")
+    assert [step["compute"]["exponential"] for step in found[::2]] == pytest.approx([0.4e6, 1.8e6, 1.8e6])
+
+
 def test_without_interleaving_half_is_done_before_and_half_after() -> None:
     found = steps(sim.lower(page(compute="4 ms", scv=0, calls={"q": 3}, interleaved=False, wait="1 ms")), "app", "page")
-    assert [next(iter(step)) for step in found] == ["compute", "call", "wait", "compute"]
+    assert [next(iter(step)) for step in found] == ["compute", "wait", "call", "compute"]
     assert (found[0], found[3]) == ({"compute": {"constant": 2e6}},) * 2
 
 
@@ -129,7 +135,7 @@ TOMCAT = {"software": "tomcat"}
         ),
         ({"tiers": {"app": {**TOMCAT, "calls": {"db": {"kept": False}}}}}, "connects for each call unless kept"),
         (
-            {"interactions": {"ViewStory": {"at": {"app": {"calls": {"SELECT stories": {"parallel": True}}}}}}},
+            {"interactions": {"ViewStory": {"at": {"app": {"calls": {"SELECT stories": {"all": True}}}}}}},
             "interactions.ViewStory.at.app",
         ),
         ({"tiers": {"db": {"software": "mysql", "count": 33}}}, "at most 32 candidates"),
@@ -202,3 +208,19 @@ def test_an_interruption_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         sim.simulate(changed(duration="60 s"), tmp_path / "run", progress=stop)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("software", "dropper"),
+    [
+        (("apache", "tomcat", "mysql"), "web"),
+        (("nginx", "tomcat", "mysql"), "app"),
+        (("nginx", "xtomcat", "mysql"), "db"),
+        (("nginx", "xtomcat", "xmysql"), None),
+    ],
+)
+def test_drops_move_behind_the_last_server_that_does_not_wait(software: tuple[str, ...], dropper: str | None) -> None:
+    """`rpc-vs-async` figures 3, 7, 9 and 10: the same stalls, servers replaced one by one."""
+    replaced = [f"tiers.{tier}.software={name}" for tier, name in zip(("web", "app", "db"), software, strict=True)]
+    found = experiment.read(ROOT / "experiments/rpc-vs-async/base", [*replaced, "duration=50s"])
+    assert set(sim.count(found).drops) == ({dropper} if dropper else set())

@@ -46,7 +46,9 @@ class Work(Table):
     calls: Annotated[dict[Name, Visits], BeforeValidator(_counted)] = Field(default_factory=dict)
     """Interactions that it calls, in this order; a number is short for a table with a count."""
     interleaved: bool = True
-    """Computes before, between and after its calls, in equal parts; otherwise half before and half after."""
+    """Computes before, between and after its calls, otherwise before and after."""
+    before: Share | None = None
+    """Share of the computing before the first call. Default: as much as every other part."""
 
     @field_validator("scv")
     @classmethod
@@ -88,6 +90,9 @@ class Rubbos(Table):
     """In the database. No paper gives it for `rpc-vs-async`; less than the application's, whose CPU was the busiest."""
     scv: Number = 1.0
     """Variability of all of them; the papers do not say, exponential."""
+    before: Share = 0.1
+    """Of the application's computing, what comes before the first query: a servlet asks, then writes the page. The
+    papers give no number; small, for a stalled XTomcat overflows MySQL afterwards (`rpc-vs-async` fig. 9)."""
     queries: dict[Name, Above0] = Field(default_factory=dict)
     """Queries of an interaction when not as in its form: `ViewStory = 12` (`average` 4.2.2)."""
     rows: Number = 20.0

@@ -73,9 +73,19 @@ def json_schema() -> dict[str, Any]:
         for field in table.get("properties", {}).values():
             _write_default(field)
     schema["properties"]["extends"] = {"type": "string", "description": "Another experiment that this one changes."}
-    heap = schema["$defs"]["Tier"]["properties"]["heap"]
-    heap["anyOf"].append({"enum": sorted(_defaults("heaps"))})
+    tier, work = schema["$defs"]["Tier"]["properties"], schema["$defs"]["Work"]["properties"]
+    tier["heap"]["anyOf"].append({"enum": sorted(_defaults("heaps"))})
+    _also(tier["node"], {"type": "string"})
+    _also(tier["calls"], {"type": "array", "items": {"type": "string"}})
+    work["calls"]["additionalProperties"] = {"anyOf": [work["calls"]["additionalProperties"], {"type": "number"}]}
     return schema
+
+
+def _also(field: dict[str, Any], short: dict[str, Any]) -> None:
+    """What a file may say for short."""
+    kept = ("description", "default", "title")
+    whole = {key: field.pop(key) for key in list(field) if key not in kept}
+    field["anyOf"] = [whole, short]
 
 
 def _write_default(field: dict[str, Any]) -> None:

@@ -99,7 +99,7 @@ class Call(Table):
     pool_per: tuple[Literal["process", "interaction", "candidate"], ...] | None = None
     """There is one pool for each of these. mod_jk: process and candidate; servlets' own pools: interaction."""
     for_visit: bool | None = None
-    """A connection is kept from a visit's first call to its end, as servlets of RUBBoS do."""
+    """A connection is kept from a visit's first call to its end, as servlets of RUBBoS do; calls at once share it."""
     priority: Whole | None = None
     """Cross-tier priority: light interactions first, and no heavy one while more light ones than this hold a connection
     or want one (`average` 5, heuristic i)."""
@@ -144,7 +144,7 @@ class Tier(Table):
     """What it speaks. Default: by its software."""
     workers: Whole | None = None
     """Threads of a process, 0: any number. Apache 150, Tomcat 165, MySQL 100, bounded 8 (`rpc-vs-async` V); an
-    asynchronous server has an event loop for each core."""
+    asynchronous server has an event loop for each core, XTomcat any number of threads."""
     processes: Count = 1
     """At the begin."""
     spawn: Spawn | None = None

@@ -60,17 +60,18 @@ class Programs:
         compute = work.compute * self.experiment.tiers[tier].demand_factor
         calls = [self._call(tier, interaction, name, visits) for name, visits in work.calls.items()]
         wait = [{"wait": {"constant": float(work.wait)}}] if work.wait else []
-        if not work.interleaved:
-            half = _compute(compute / 2, work.scv)
-            return [*half, *({"call": call} for call in calls), *wait, *half] if calls else [*half, *wait, *half]
-        rows = [row for call in calls for row in _one_by_one(call)]
-        pause = _compute(compute / (1 + sum(call["count"] >= 1 for call in rows)), work.scv)
-        steps = [*pause]
+        rows = [row for call in calls for row in _one_by_one(call)] if work.interleaved else calls
+        # what is called only sometimes has no part of its own
+        after = [call for call in rows if call["count"] >= 1] if work.interleaved else rows[-1:]
+        before = 1 / (1 + len(after)) if work.before is None else work.before
+        if not after:
+            before = 1.0
+        steps = [*_compute(compute * before, work.scv), *wait]
         for call in rows:
             steps.append({"call": call})
-            if call["count"] >= 1:  # what is called only sometimes has no part of its own
-                steps += pause
-        return [*steps[:1], *wait, *steps[1:]]
+            if any(call is one for one in after):
+                steps += _compute(compute * (1 - before) / len(after), work.scv)
+        return steps
 
     def _call(self, tier: str, caller: str, interaction: str, visits: Visits) -> Json:
         callees = list(self.experiment.tiers[tier].calls)
@@ -94,7 +95,7 @@ def _one_by_one(call: Json) -> list[Json]:
     if call["parallel"] or call["all"]:
         return [call]
     whole, fraction = divmod(call["count"], 1)
-    rows = [{**call, "count": 1.0}] * int(whole)
+    rows = [{**call, "count": 1.0} for _ in range(int(whole))]
     return [*rows, {**call, "count": fraction}] if fraction else rows
 
 

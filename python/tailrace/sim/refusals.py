@@ -31,5 +31,5 @@ def _refusals(experiment: Experiment) -> Iterator[tuple[str, str]]:
                 yield key, f"a balancer has at most {CANDIDATES_MAX} candidates"
     for name, interaction in interactions(experiment).items():
         for place, work in interaction.at.items():
-            if place in holding and any(visits.parallel or visits.all for visits in work.calls.values()):
-                yield f"interactions.{name}.at.{place}", "calls at once need more connections than for_visit keeps"
+            if place in holding and any(visits.all for visits in work.calls.values()):
+                yield f"interactions.{name}.at.{place}", "calls to all need more connections than for_visit keeps"

@@ -96,6 +96,7 @@ def interactions(rubbos: Rubbos) -> dict[str, dict[str, Any]]:
             tables[state]["at"]["app"] = {
                 "compute": f"{app} ns",
                 "scv": rubbos.scv,
+                "before": rubbos.before,
                 "calls": {query: {"count": count} for query, count in asked.get(state, {}).items()},
             }
             tables[state]["light"] = totals[state] <= mean
