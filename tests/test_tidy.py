@@ -23,7 +23,7 @@ CORE = ROOT / "crates" / "core" / "src"
 
 WORDS = ("units", "errors", "toml", "topology", "dataset", "experiment")
 ANALYSTS = ("timeline", "diagnosis", "report")
-MAKERS = ("readers", "sim", "testbed", "recorder")
+MAKERS = ("readers", "sim", "testbed", "recorder", "export")
 DOORS = ("cli", "__main__", "__init__", "score", "advise", "reproduce")
 ENGINE = "_core"
 
@@ -47,6 +47,7 @@ CORE_MAY_USE = {
     "window": {"error", "record"},
     "sim": {"error", "record", "rng"},
     "capture": {"error", "record", "callgraph"},
+    "export": {"error", "record"},
 }
 
 FILE_LINES_MAX = 600

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tailrace.diagnosis import diagnose
     from tailrace.diagnosis.finding import Diagnosis
     from tailrace.errors import TailraceError
+    from tailrace.export import write_pcap
     from tailrace.experiment import read as read_experiment
     from tailrace.readers import read
     from tailrace.report import write_html as write_report
@@ -35,6 +36,7 @@ __all__ = [
     "read_experiment",
     "simulate",
     "windows",
+    "write_pcap",
     "write_perfetto",
     "write_report",
 ]
@@ -48,6 +50,7 @@ _HOMES = {
     "read_experiment": ("tailrace.experiment", "read"),
     "simulate": ("tailrace.sim", "simulate"),
     "windows": ("tailrace.timeline.windows", "windows"),
+    "write_pcap": ("tailrace.export", "write_pcap"),
     "write_perfetto": ("tailrace.report", "write_perfetto"),
     "write_report": ("tailrace.report", "write_html"),
 }

@@ -20,6 +20,18 @@ def decode(
     is called a few times a second with the interpreter lock held; an exception it raises stops the work.
     """
 
+def export(
+    run: str,
+    folder: str,
+    options: str,
+    progress: Callable[[int, int], None] | None = None,
+) -> str:
+    """Write `folder`/capture.pcap: the packets of the visits in the run folder `run`; returns a JSON report.
+
+    `options` and the report are documented in crates/core/src/export/. `progress(rows done, rows in all)` is called a
+    few times a second with the interpreter lock held; an exception it raises stops the work.
+    """
+
 def write_table(table: ArrowStream, path: str) -> int:
     """Write an Arrow stream as Parquet the way a Dataset wants it (zstd, timestamps delta packed, row groups of at
     most 1 M rows). Returns the rows written."""

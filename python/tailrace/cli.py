@@ -179,6 +179,31 @@ def report(
         _print_json({"report": str(target), "perfetto": str(perfetto) if perfetto else None, "vlrt": found.vlrt})
 
 
+@app.command(
+    epilog="Examples:\n\n`tailrace export run --pcap run.pcap`\n\n`tailrace export run --pcap run.pcap --snaplen 96`"
+)
+def export(
+    run: Run,
+    pcap: Annotated[Path, typer.Option(metavar="FILE", help="The capture to write.")],
+    snaplen: Annotated[
+        int, typer.Option(metavar="BYTES", help="Keep so many bytes of each packet, 96 to 262144.")
+    ] = 262_144,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the capture if it exists.")] = False,
+) -> None:
+    """Write the packets of a run's visits: a capture that Wireshark opens and `tailrace read` reads back."""
+    from tailrace.export import describe, write_pcap
+
+    dataset = _open(run)
+    with _progress("Exporting", quiet, of_bytes=False) as step:
+        written = write_pcap(dataset, pcap, snaplen=snaplen, overwrite=overwrite, progress=step)
+    if as_json:
+        _print_json(written.to_json())
+    else:
+        typer.echo(describe(written))
+
+
 @app.command(epilog="Example:\n\n`tailrace info run --json | jq .lost`")
 def info(run: Run, as_json: AsJson = False) -> None:
     """Show what is in a run folder, what is missing, clock offsets and losses."""

@@ -26,19 +26,32 @@ COMMAND = re.compile(r"^\$ (tailrace .*)$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#:]+?)(?:#[^)]*)?\)")
 
 
-@pytest.mark.parametrize("document", ["tutorial.md", "how-to/simulate.md"])
-def test_the_commands_run(document: str, tmp_path: Path) -> None:
-    commands = COMMAND.findall((ROOT / "docs" / document).read_text())
-    assert len(commands) >= 5
-    (tmp_path / "tutorial").mkdir()
+def run_all(commands: list[str], tmp_path: Path) -> None:
     for command in commands:
         line = command.replace("/tmp/tutorial", f"{tmp_path}/tutorial").replace(
             "tailrace ", f"{sys.executable} -m tailrace ", 1
         )
         done = subprocess.run(line, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, f"{command}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("document", ["tutorial.md", "how-to/simulate.md"])
+def test_the_commands_run(document: str, tmp_path: Path) -> None:
+    commands = COMMAND.findall((ROOT / "docs" / document).read_text())
+    assert len(commands) >= 5
+    (tmp_path / "tutorial").mkdir()
+    run_all(commands, tmp_path)
     if document == "tutorial.md":
         assert (tmp_path / "tutorial-report.html").stat().st_size > 50_000
+
+
+def test_a_run_is_given_to_wireshark_as_the_page_says(tmp_path: Path) -> None:
+    [read, *_] = COMMAND.findall((ROOT / "docs/tutorial.md").read_text())
+    commands = COMMAND.findall((ROOT / "docs/how-to/give-a-run-to-wireshark.md").read_text())
+    assert len(commands) == 3
+    run_all([read, *commands], tmp_path)
+    small, whole = (tmp_path / f"tutorial-{name}.pcap" for name in ("small", "run"))
+    assert 0 < small.stat().st_size < whole.stat().st_size
 
 
 @pytest.mark.parametrize(("document", "printed"), [("tutorial.md", " of "), ("how-to/simulate.md", " {'web': ")])

@@ -7,11 +7,13 @@
 //! window     visits → integer sums per (server, window), and what follows from them
 //! rng        random numbers that depend on who draws, not on the order of events
 //! sim        a plan → the visits, samples and events of a system that was never built
+//! export     visits → the packets they would have put on the wire
 //! ```
 
 pub mod callgraph;
 pub mod capture;
 pub mod error;
+pub mod export;
 pub mod record;
 pub mod rng;
 pub mod sim;

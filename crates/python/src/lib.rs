@@ -2,6 +2,7 @@
 use pyo3::prelude::*;
 
 mod decode;
+mod export;
 mod reduce;
 mod simulate;
 mod write_table;
@@ -10,6 +11,7 @@ mod write_table;
 fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add_function(wrap_pyfunction!(decode::decode, m)?)?;
+    m.add_function(wrap_pyfunction!(export::export, m)?)?;
     m.add_function(wrap_pyfunction!(reduce::reduce, m)?)?;
     m.add_function(wrap_pyfunction!(reduce::_decode_visits, m)?)?;
     m.add_function(wrap_pyfunction!(simulate::simulate, m)?)?;

@@ -12,6 +12,8 @@ pub mod tables;
 mod tests;
 pub mod writer;
 
+pub use merge::SortKey;
+
 /// An unknown moment or duration; null in the table.
 pub const NO_TIME: i64 = i64::MIN;
 /// An unknown name; null in the table.

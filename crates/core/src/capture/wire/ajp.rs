@@ -155,8 +155,10 @@ impl Ajp {
 
     fn client_packet(&mut self, packet: Packet<'_>, time: i64, out: &mut dyn Exchanges) {
         let (code, len) = (packet.prefix.first().copied(), packet.len);
+        // The code and the method of a request can be the length of a body of its size.
         let body = len == 0
             || matches!(packet.prefix, [a, b, ..] if u64::from(u16::from_be_bytes([*a, *b])) + 2 == len)
+                && !forward::certain(packet.prefix)
             || (packet.prefix.len() < 2 && len > 1 && !self.waiting.is_empty());
         let command = match code {
             _ if body => None,

@@ -71,6 +71,11 @@ pub fn plausible(payload: &[u8]) -> bool {
     payload.first() == Some(&FORWARD_REQUEST) && method && protocol
 }
 
+/// Whether that much is there, its protocol included.
+pub fn certain(payload: &[u8]) -> bool {
+    payload.len() >= 4 + b"HTTP/".len() && plausible(payload)
+}
+
 pub fn read(payload: &[u8]) -> Request<'_> {
     let code = payload.get(1).copied().unwrap_or(0);
     let method = usize::from(code)

@@ -227,3 +227,14 @@ proptest! {
         prop_assert_eq!(sizes(&play_cut(&mut Ajp::default(), &script, snap)), sizes(&play(&mut Ajp::default(), &script)));
     }
 }
+
+#[test]
+fn a_request_whose_first_bytes_read_as_its_length_is_a_request() {
+    // Code 2 and method 2 (GET) are 514, the data of a body packet of 516 bytes.
+    let fixed = forward(2, "/", None, "0").len() - 1;
+    let request = forward(2, &format!("/{}", "x".repeat(519 - fixed)), None, "0");
+    assert_eq!(request.len(), 4 + 516);
+    let script = [(C, request), (S, headers(200)), (S, END.to_vec())];
+    let log = play(&mut Ajp::default(), &script);
+    assert_eq!(log.lines().len(), 1, "{:?}", log.lines());
+}
