@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from tailrace.diagnosis import diagnose
     from tailrace.diagnosis.finding import Diagnosis
     from tailrace.errors import TailraceError
-    from tailrace.export import write_pcap
     from tailrace.experiment import read as read_experiment
+    from tailrace.export import write_pcap
     from tailrace.readers import read
     from tailrace.report import write_html as write_report
     from tailrace.report import write_perfetto

@@ -6,13 +6,10 @@ given; 2 wrong use or unreadable input; 70 a fault of Tailrace itself; 130 inter
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
@@ -21,6 +18,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 from rich.console import Console
 
+from tailrace import cli_studies
+from tailrace.cli_words import AsJson, Quiet, print_json, progress, say
 from tailrace.errors import TailraceError, UsageError
 
 if TYPE_CHECKING:
@@ -78,8 +77,6 @@ Interactions = Annotated[
         "--interactions", metavar="FILE", help="TOML rules that name interactions: docs/reference/readers.md."
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output instead of text.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run folder if it exists.")]
 Threshold = Annotated[
     str | None,
@@ -176,7 +173,7 @@ def report(
     if perfetto is not None:
         _write_perfetto(dataset, found, perfetto)
     if as_json:
-        _print_json({"report": str(target), "perfetto": str(perfetto) if perfetto else None, "vlrt": found.vlrt})
+        print_json({"report": str(target), "perfetto": str(perfetto) if perfetto else None, "vlrt": found.vlrt})
 
 
 @app.command(
@@ -196,10 +193,10 @@ def export(
     from tailrace.export import describe, write_pcap
 
     dataset = _open(run)
-    with _progress("Exporting", quiet, of_bytes=False) as step:
+    with progress("Exporting", quiet, of_bytes=False) as step:
         written = write_pcap(dataset, pcap, snaplen=snaplen, overwrite=overwrite, progress=step)
     if as_json:
-        _print_json(written.to_json())
+        print_json(written.to_json())
     else:
         typer.echo(describe(written))
 
@@ -214,7 +211,7 @@ def _schema(wanted: bool) -> None:
     if wanted:
         from tailrace.experiment import json_schema
 
-        _print_json(json_schema())
+        print_json(json_schema())
         raise typer.Exit
 
 
@@ -253,7 +250,7 @@ def run(
 
     changes = [*(change or []), *([f"seed={seed}"] if seed is not None else [])]
     found = read_experiment(experiment, changes)
-    with _progress("Simulating", quiet, of_bytes=False) as step:
+    with progress("Simulating", quiet, of_bytes=False) as step:
         outcome = simulate(found, out, overwrite=overwrite, progress=step)
     _show_outcome(found, outcome, out, as_json)
 
@@ -277,7 +274,7 @@ def score(
     dataset = _open(run)
     told = as_dict(_diagnose(dataset, None, 50_000_000, quiet)) if diagnosis is None else read_diagnosis(diagnosis)
     found = compare(dataset, told, truth)
-    _print_json(found.as_dict()) if as_json else print_score(found, Console())
+    print_json(found.as_dict()) if as_json else print_score(found, Console())
 
 
 @app.command(
@@ -296,10 +293,13 @@ def examine(
     from tailrace.score import sweep
     from tailrace.score.table import print_summary
 
-    with _progress("Examining", quiet, of_bytes=False) as step:
+    with progress("Examining", quiet, of_bytes=False) as step:
         rows = sweep.sweep(range(seed, seed + runs), out, progress=step)
     found = sweep.summarise(rows)
-    _print_json(found.as_dict()) if as_json else print_summary(found, Console())
+    print_json(found.as_dict()) if as_json else print_summary(found, Console())
+
+
+app.command(epilog=cli_studies.REPRODUCE)(cli_studies.reproduce)
 
 
 def _version(wanted: bool) -> None:
@@ -371,7 +371,7 @@ def _read(
 
     servers = _pairs("--server", server, "NAME=IP:PORT, like web=10.0.0.3:80")
     places = _pairs("--place", place, "PLACE=NODE, like web=10.0.0.3")
-    with _progress("Reading", quiet) as step:
+    with progress("Reading", quiet) as step:
         return read_files(
             *files,
             servers=servers,
@@ -387,7 +387,7 @@ def _read(
 def _diagnose(dataset: Dataset, threshold_ns: int | None, window_ns: int, quiet: bool) -> Diagnosis:
     from tailrace.diagnosis import diagnose as run_diagnosis
 
-    with _progress("Diagnosing", quiet):
+    with progress("Diagnosing", quiet):
         return run_diagnosis(dataset, threshold_ns=threshold_ns, window_ns=window_ns)
 
 
@@ -402,14 +402,14 @@ def _write_html(dataset: Dataset, found: Diagnosis, path: Path) -> None:
     from tailrace.report import write_html
 
     write_html(dataset, found, path)
-    _say(f"report: {path}")
+    say(f"report: {path}")
 
 
 def _write_perfetto(dataset: Dataset, found: Diagnosis, path: Path) -> None:
     from tailrace.report import write_perfetto
 
     write_perfetto(dataset, found, path)
-    _say(f"Perfetto trace: {path} (open it at ui.perfetto.dev)")
+    say(f"Perfetto trace: {path} (open it at ui.perfetto.dev)")
 
 
 def _show(dataset: Dataset, found: Diagnosis, as_json: bool) -> None:
@@ -427,7 +427,7 @@ def _show_info(dataset: Dataset, as_json: bool) -> None:
     from tailrace.report.info import describe, print_info
 
     if as_json:
-        _print_json(describe(dataset))
+        print_json(describe(dataset))
     else:
         print_info(dataset, Console())
 
@@ -436,7 +436,7 @@ def _show_outcome(experiment: Experiment, outcome: Outcome, out: Path, as_json: 
     from tailrace.units import format_count, format_duration, format_share
 
     if as_json:
-        _print_json({**asdict(outcome), "run": str(out)})
+        print_json({**asdict(outcome), "run": str(out)})
         return
     rate = outcome.requests / experiment.duration * 10**9
     share = outcome.over_1s / outcome.requests if outcome.requests else 0.0
@@ -454,30 +454,6 @@ def _show_outcome(experiment: Experiment, outcome: Outcome, out: Path, as_json: 
 def _stalls(outcome: Outcome) -> str:
     kinds = Counter((stall.place, stall.kind) for stall in outcome.stalls)
     return ", ".join(f"{place} by {kind} {times} times" for (place, kind), times in sorted(kinds.items()))
-
-
-def _print_json(value: object) -> None:
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
-
-
-def _say(sentence: str) -> None:
-    sys.stderr.write(sentence + "\n")
-
-
-@contextmanager
-def _progress(title: str, quiet: bool, of_bytes: bool = True) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on standard error while it is a terminal; yields the function that moves it."""
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
-        yield None
-        return
-    from rich.progress import BarColumn, DownloadColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    done = DownloadColumn() if of_bytes else TaskProgressColumn()
-    columns = (TextColumn("{task.description}"), BarColumn(), done, TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total or None)
 
 
 def _fail(sentence: str, code: int) -> NoReturn:

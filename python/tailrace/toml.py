@@ -70,8 +70,10 @@ def check(
         where, found = spot(first["loc"]), first.get("ctx", {})
         if first["type"] == "unknown_key":
             raise InputError(path, f"{key_path((*where, found['key']))} is not a known key{found['near']}") from error
-        if first["type"] == "union_tag_invalid":
-            where, first["input"] = (*where, "kind"), found["tag"]
+        if first["type"].startswith("union_tag_"):
+            quoted = str(found["discriminator"])
+            key = quoted.strip("'") if quoted.startswith("'") else "kind"
+            where, first["input"] = (*where, key), found.get("tag")
         raise InputError(path, f"{key_path(where) or 'the file'} {_demand(first, need(first))}") from error
 
 
@@ -100,7 +102,7 @@ def wrong_name(key: str, name: str, known: Iterable[str], what: str) -> str:
 def _demand(error: ErrorDetails, need: str | None) -> str:
     """What pydantic found wrong, as "must be …, got …"."""
     kind, context = error["type"], error.get("ctx", {})
-    if kind == "missing":
+    if kind in ("missing", "union_tag_not_found"):
         return "is missing"
     needs = {
         "string_type": "text that is not empty",

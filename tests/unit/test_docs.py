@@ -54,6 +54,13 @@ def test_a_run_is_given_to_wireshark_as_the_page_says(tmp_path: Path) -> None:
     assert 0 < small.stat().st_size < whole.stat().st_size
 
 
+def test_a_figure_is_reproduced_as_the_page_says(tmp_path: Path) -> None:
+    commands = COMMAND.findall((ROOT / "docs/how-to/add-a-reproduction.md").read_text())
+    assert len(commands) == 2
+    run_all(commands, tmp_path)
+    assert (tmp_path / "tutorial/reproduced/rpc-vs-async-figure-1.html").stat().st_size > 50_000
+
+
 @pytest.mark.parametrize(("document", "printed"), [("tutorial.md", " of "), ("how-to/simulate.md", " {'web': ")])
 def test_the_python_runs(document: str, printed: str) -> None:
     [program] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / document).read_text(), re.DOTALL)

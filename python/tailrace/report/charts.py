@@ -22,7 +22,7 @@ from tailrace.report import words
 from tailrace.report.recording import Line, Recording, Span
 
 Shape = Literal["columns", "lines"]
-Unit = Literal["count", "share", "bytes", "hertz"]
+Unit = Literal["count", "share", "bytes", "hertz", "duration"]
 
 CURVES_MAX = 8
 """More lines than the palette has colours cannot be told apart."""
@@ -353,6 +353,8 @@ def _evidence_marks(
 def unit_of(metric: str) -> Unit:
     if metric in words.SHARE_WORDS:
         return "share"
+    if metric == "response":
+        return "duration"
     return "bytes" if metric.endswith("_bytes") else "hertz" if metric.endswith("_hz") else "count"
 
 
@@ -393,4 +395,6 @@ def value(number: float, unit: Unit) -> str:
         return units.format_bytes(round(number))
     if unit == "hertz":
         return f"{number / 1e9:.2f} GHz"
+    if unit == "duration":
+        return units.format_duration(round(number * units.SECOND))
     return f"{number:,.0f}" if number >= 10 or float(number).is_integer() else f"{number:.1f}"

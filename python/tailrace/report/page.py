@@ -48,12 +48,35 @@ LIMIT_SOURCES = {
 
 def html(recording: Recording, diagnosis: Diagnosis) -> str:
     """The whole page."""
+    return render(_text("page/report.html.j2"), **_context(recording, diagnosis))
+
+
+def render(template: str, *, title: str, numbers: dict[str, Any], css: str = "", **context: Any) -> str:
+    """A page from a template that extends base.html.j2: `numbers` is what its scripts draw (`payload`), `css` is added.
+
+    The template needs `sections` (anchor and text of each) in its context, and fills the block `main`.
+    """
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.FunctionLoader(lambda name: _text(f"page/{name}")),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters["prose"] = prose
-    template = environment.from_string(_text("page/report.html.j2"))
-    return template.render(_context(recording, diagnosis)) + "\n"
+    scripts = [_text(path) for path in SCRIPTS]
+    whole = {
+        **context,
+        "title": title,
+        "script_hashes": Markup(" ".join(_hash(s) for s in scripts)),
+        "vendor_css": Markup(_text("vendor/uPlot.min.css")),
+        "css": Markup(_text("page/report.css") + css),
+        "scripts": [Markup(s) for s in scripts],
+        "licence": Markup("uPlot: " + _text("vendor/uPlot.LICENSE").replace("--", "- -")),
+        "numbers": Markup(script_json(numbers)),
+        "version": _version(),
+    }
+    return environment.from_string(template).render(whole) + "\n"
 
 
 def prose(text: str) -> Markup:
@@ -77,24 +100,17 @@ def _context(recording: Recording, diagnosis: Diagnosis) -> dict[str, Any]:
     groups = {"overview": charts.overview(recording, diagnosis)}
     for i in range(min(len(diagnosis.episodes), CHARTED_EPISODES)):
         groups[f"e{i + 1}"] = charts.episode(recording, diagnosis, i)
-    scripts = [_text(path) for path in SCRIPTS]
     episodes = [_episode(recording, diagnosis, i, groups.get(f"e{i + 1}")) for i in range(len(diagnosis.episodes))]
     drawing = histogram(recording, diagnosis)
     return {
         "title": f"Tailrace: {words.visible(diagnosis.answer[0])}" if diagnosis.answer else "Tailrace",
-        "script_hashes": Markup(" ".join(_hash(s) for s in scripts)),
-        "vendor_css": Markup(_text("vendor/uPlot.min.css")),
-        "css": Markup(_text("page/report.css")),
-        "scripts": [Markup(s) for s in scripts],
-        "licence": Markup("uPlot: " + _text("vendor/uPlot.LICENSE").replace("--", "- -")),
-        "numbers": Markup(script_json(payload(recording, groups))),
-        "version": _version(),
+        "numbers": payload(recording, groups),
         "sections": _sections(diagnosis, bool(groups["overview"].charts)),
         "when": _when(diagnosis, recording),
         "answer": [words.visible(s) for s in diagnosis.answer] or ["No answer."],
         "path": _path(diagnosis),
         "figures": _figures(recording, diagnosis),
-        "overview": {"charts": [_chart(c) for c in groups["overview"].charts]},
+        "overview": {"charts": [chart_context(c) for c in groups["overview"].charts]},
         "episodes": episodes,
         "episodes_title": words.plural(len(episodes), "episode"),
         "open_all": all(e["open"] for e in episodes),
@@ -277,7 +293,7 @@ def _finding(finding: Finding, recording: Recording, group: charts.Group | None)
         "numbers": [(words.label(k), words.number(k, v)) for k, v in finding.numbers.items()],
         "from": f"{(begin - recording.begin) / 1e9:.6f}" if shown else None,
         "to": f"{(end - recording.begin) / 1e9:.6f}" if shown else None,
-        "charts": [_chart(c) for c in (group.charts if group else ()) if c.step == number],
+        "charts": [chart_context(c) for c in (group.charts if group else ()) if c.step == number],
         "nodata": NO_DATA[finding.step] if group else "Charts are drawn for the first episodes only.",
     }
 
@@ -301,7 +317,8 @@ def _evidence(evidence: CauseEvidence) -> dict[str, str]:
     }
 
 
-def _chart(chart: charts.Chart) -> dict[str, Any]:
+def chart_context(chart: charts.Chart) -> dict[str, Any]:
+    """What the macro `chart` needs."""
     return {
         "title": chart.title,
         "shape": chart.shape,

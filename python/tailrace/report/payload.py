@@ -16,8 +16,8 @@ import numpy as np
 from tailrace.report.charts import Band, Chart, Group, Unit, unit_of
 from tailrace.report.recording import Axis, Line, Recording
 
-SCALES: dict[Unit, float] = {"share": 1000.0, "count": 10.0, "bytes": 1 / 1024, "hertz": 1e-6}
-"""Steps that the eye cannot tell apart: 0.1 %, a tenth of a request, 1 KiB, 1 MHz."""
+SCALES: dict[Unit, float] = {"share": 1000.0, "count": 10.0, "bytes": 1 / 1024, "hertz": 1e-6, "duration": 10_000.0}
+"""Steps that the eye cannot tell apart: 0.1 %, a tenth of a request, 1 KiB, 1 MHz, 0.1 ms."""
 
 
 def payload(recording: Recording, groups: dict[str, Group]) -> dict[str, Any]:

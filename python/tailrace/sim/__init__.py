@@ -4,7 +4,7 @@
 cannot be simulated, `running` runs it.
 """
 
-from tailrace.sim.lowering import lower
+from tailrace.sim.lowering import EPOCH, lower
 from tailrace.sim.running import Outcome, count, simulate
 
-__all__ = ["Outcome", "count", "lower", "simulate"]
+__all__ = ["EPOCH", "Outcome", "count", "lower", "simulate"]

@@ -44,7 +44,7 @@
       }
       now.textContent = group.cursor === null
         ? `${seconds(group.from)} to ${seconds(group.to)}`
-        : `${seconds(group.cursor)} · ${clock(group.cursor)} UTC`;
+        : begin === 0 ? seconds(group.cursor) : `${seconds(group.cursor)} · ${clock(group.cursor)} UTC`;  /* 0: simulated */
     });
   }
 

@@ -1,0 +1,100 @@
+"""Commands that run experiments many times: reproduce."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tailrace.cli_words import AsJson, Quiet, print_json, progress, say
+from tailrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from tailrace.reproduce import Reproduction
+    from tailrace.reproduce.shelf import Entry
+
+REPRODUCE = (
+    "Examples:\n\n`tailrace reproduce --list`\n\n`tailrace reproduce rpc-vs-async figure-1`\n\n"
+    "`tailrace reproduce balancers table-I --seeds 10 --json | jq .summary`"
+)
+
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, metavar="N", help="Runs at once. Default: all cores.")]
+
+
+def reproduce(
+    paper: Annotated[str | None, typer.Argument(metavar="PAPER", help="A folder of the experiments.")] = None,
+    figure: Annotated[
+        str | None, typer.Argument(metavar="FIGURE | TABLE", help="figure-1, table-I. Default: all of the paper.")
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="Show what can be reproduced and exit.")] = False,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Replications of each run. Default: each figure's own.")
+    ] = None,
+    jobs: Jobs = None,
+    experiments: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the papers' experiments are.")] = Path(
+        "experiments"
+    ),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="For the page, its JSON, and the runs kept.")
+    ] = Path("reproduced"),
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run a paper's experiments and lay its figures and tables beside ours: does it behave as the papers say?"""
+    from tailrace.reproduce import entries as every_entry
+    from tailrace.reproduce import find, to_json
+    from tailrace.reproduce import reproduce as reproduce_all
+
+    if listed:
+        _list(every_entry(experiments), as_json)
+        return
+    if paper is None:
+        raise UsageError("which paper?", advice="see `tailrace reproduce --list`")
+    entries = find(experiments, paper, figure)
+    with progress("Simulating", quiet, of_bytes=False) as step:
+        found = reproduce_all(entries, out, seeds, jobs, step)
+    name = f"{paper}-{entries[0].name}" if figure else paper
+    _write(found, out, name)
+    if as_json:
+        sys.stdout.write(to_json(found))
+    else:
+        _show(found)
+
+
+def _list(entries: list[Entry], as_json: bool) -> None:
+    found = [(entry, entry.read()) for entry in entries]
+    if as_json:
+        print_json([{"paper": e.paper, "name": e.name, "title": x.title, "shows": x.shows} for e, x in found])
+        return
+    width = max((len(f"{entry.paper} {entry.name}") for entry in entries), default=0)
+    for entry, expected in found:
+        sys.stdout.write(f"{f'{entry.paper} {entry.name}':{width}}  {expected.title}\n")
+
+
+def _write(found: Reproduction, out: Path, name: str) -> None:
+    from tailrace.report import whole
+    from tailrace.reproduce import page, to_json
+
+    whole.write(out / f"{name}.json", to_json(found).encode())
+    whole.write(out / f"{name}.html", page.html(found).encode())
+    say(f"page: {out / name}.html")
+
+
+def _show(found: Reproduction) -> None:
+    """A line for each figure, and what does not hold."""
+    for outcome in found.outcomes:
+        held = sum(claim.verdict == "holds" for claim in outcome.claims)
+        close = [ours.close for cell in outcome.cells for ours in cell.ours.values() if ours.close is not None]
+        sys.stdout.write(
+            f"{outcome.entry.paper} {outcome.entry.name}: {held} of {len(outcome.claims)} claims hold, "
+            f"{sum(close)} of {len(close)} numbers within a quarter\n"
+        )
+        for claim in outcome.claims:
+            if claim.verdict != "holds":
+                sys.stdout.write(f"  {claim.verdict}: {claim.says} ({claim.why})\n")
+        for cell in outcome.cells:
+            if cell.ours["sim"].close is False:
+                ours = cell.ours["sim"].interval.mean
+                sys.stdout.write(f"  {cell.value} @ {cell.run}: the paper {cell.paper:g}, ours {ours:.4g}\n")

@@ -1,0 +1,132 @@
+"""Drawings that stand still, as SVG: bars and lines over any axis, so that they need no script and print at any size.
+
+Geometry runs from 0 to 1 in both directions; page/plots.html.j2 scales it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+SLOTS = 8
+"""Colours of the palette (report.css)."""
+LEAST = 0.012
+"""Height of the lowest bar that is not nothing: it must be seen."""
+
+
+@dataclass(frozen=True)
+class Tick:
+    at: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Bar:
+    left: float
+    width: float
+    height: float
+    words: str
+    slot: int
+    mark: float | None = None
+    """Where the other number, the paper's, is marked over it."""
+
+
+@dataclass(frozen=True)
+class Point:
+    x: float
+    y: float
+    words: str
+    low: float | None = None
+    high: float | None = None
+    """Ends of its interval."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    label: str
+    slot: int
+    points: tuple[Point, ...]
+    marks: tuple[tuple[float, float, str], ...] = ()
+    """The paper's numbers: x, y, words."""
+
+
+@dataclass(frozen=True)
+class Plot:
+    title: str
+    x_label: str
+    y_label: str
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
+    bars: tuple[Bar, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    legend: tuple[tuple[str, int], ...] = ()
+    """Label and colour of groups of bars."""
+    marked: bool = False
+    """Whether the paper's numbers are marked."""
+    height: int = 250
+
+    @property
+    def summary(self) -> str:
+        """In words, for who cannot see it."""
+        said = [bar.words for bar in self.bars] or [point.words for curve in self.curves for point in curve.points]
+        shown = "; ".join(said[:SUMMARY_MAX])
+        return f"{self.title}. {shown}" + (" …" if len(said) > SUMMARY_MAX else "")
+
+
+SUMMARY_MAX = 12
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Numbers to places on an axis, linear from 0 or logarithmic."""
+
+    low: float
+    high: float
+    log: bool
+    ticks: tuple[Tick, ...] = field(default=())
+
+    def at(self, value: float) -> float:
+        if not self.log:
+            return (value - self.low) / (self.high - self.low)
+        return math.log10(max(value, self.low) / self.low) / math.log10(self.high / self.low)
+
+
+def scale(values: Sequence[float], log: bool = False, from_zero: bool = True) -> Scale:
+    """An axis that holds the values."""
+    known = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
+    if log:
+        above = [value for value in known if value > 0] or [1.0]
+        low = 10.0 ** math.floor(math.log10(min(above)) + 1e-9)
+        high = 10.0 ** math.ceil(math.log10(max(above)) - 1e-9)
+        high = high if high > low else low * 10
+        decades = round(math.log10(high / low))
+        ticks = tuple(Tick(k / decades, number(low * 10**k)) for k in range(decades + 1))
+        return Scale(low, high, True, ticks)
+    low = min(0.0, *known) if from_zero else min(known)
+    high = max(known)
+    high = high if high > low else low + 1.0
+    step = nice((high - low) / 5)
+    low, high = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
+    count = round((high - low) / step)
+    return Scale(low, high, False, tuple(Tick(k / count, number(low + k * step)) for k in range(count + 1)))
+
+
+def counted(values: Sequence[float]) -> Scale:
+    """A logarithmic axis for counts, on which a bar of one is seen: it begins at a half."""
+    decades = max(1, math.ceil(math.log10(max([1.0, *values])) + 0.05))
+    whole = Scale(0.5, 10.0**decades, True)
+    return Scale(0.5, whole.high, True, tuple(Tick(whole.at(10**k), number(10**k)) for k in range(decades + 1)))
+
+
+def nice(size: float) -> float:
+    """1, 2 or 5 times a power of ten, at least `size`."""
+    power = 10.0 ** math.floor(math.log10(size)) if size > 0 else 1.0
+    return next(power * step for step in (1, 2, 5, 10) if power * step >= size * (1 - 1e-9))
+
+
+def number(value: float) -> str:
+    """As a label: four digits, thousands apart."""
+    if value == 0:
+        return "0"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

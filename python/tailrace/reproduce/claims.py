@@ -1,0 +1,79 @@
+"""Whether a paper's claim holds in ours: by all replications, not by their means alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from tailrace.reproduce.expected import Claim, Expected
+from tailrace.study.intervals import above, interval
+
+Verdict = Literal["holds", "fails", "undecided"]
+Replications = Mapping[tuple[str, str], Sequence[float]]
+"""By value and run, in the value's unit."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    says: str
+    verdict: Verdict
+    """undecided: the replications differ too much to tell; more seeds would."""
+    why: str
+    """What was compared, with our numbers."""
+
+
+def judge(claim: Claim, expected: Expected, replications: Replications) -> Judged:
+    if claim.zero:
+        return _zero(claim, expected, replications)
+    return _near(claim, expected, replications) if claim.near else _less(claim, expected, replications)
+
+
+def _less(claim: Claim, expected: Expected, replications: Replications) -> Judged:
+    """Pairs of neighbours; the first that does not hold decides."""
+    verdict: Verdict = "holds"
+    count = max(len(found) for found in replications.values())
+    operands = [_numbers(operand, expected, replications, count) for operand in claim.less]
+    for below, over in pairwise(operands):
+        found = above(over, [claim.by * number for number in below])
+        if found is not True:
+            verdict = "undecided" if found is None else "fails"
+            break
+    times = f" (by a factor of {claim.by:g})" if claim.by != 1 else ""
+    return Judged(claim.says, verdict, " < ".join(_said(*pair) for pair in _pairs(claim.less, operands)) + times)
+
+
+def _near(claim: Claim, expected: Expected, replications: Replications) -> Judged:
+    count = max(len(found) for found in replications.values())
+    operands = [_numbers(operand, expected, replications, count) for operand in claim.near]
+    means = [interval(numbers).mean for numbers in operands]
+    holds = max(means) <= (1 + claim.within) * min(means)
+    said = " ≈ ".join(_said(*pair) for pair in _pairs(claim.near, operands))
+    return Judged(claim.says, "holds" if holds else "fails", f"{said} (within {claim.within:.0%})")
+
+
+def _zero(claim: Claim, expected: Expected, replications: Replications) -> Judged:
+    cells = [(value.name, run) for operand in claim.zero for value, run in expected.cells(operand)]
+    wrong = [cell for cell in cells if any(number != 0 for number in replications[cell])]
+    if not wrong:
+        return Judged(claim.says, "holds", "0 in every replication: " + ", ".join(" @ ".join(cell) for cell in cells))
+    said = ", ".join(_said(" @ ".join(cell), replications[cell]) for cell in wrong)
+    return Judged(claim.says, "fails", f"not 0 in every replication: {said}")
+
+
+def _numbers(operand: float | str, expected: Expected, replications: Replications, count: int) -> Sequence[float]:
+    if not isinstance(operand, str):
+        return [operand] * count
+    [(value, run)] = expected.cells(operand)
+    return replications[value.name, run]
+
+
+def _pairs(
+    operands: Sequence[float | str], numbers: Sequence[Sequence[float]]
+) -> list[tuple[float | str, Sequence[float]]]:
+    return list(zip(operands, numbers, strict=True))
+
+
+def _said(operand: float | str, numbers: Sequence[float]) -> str:
+    return f"{operand} = {interval(numbers).mean:,.4g}" if isinstance(operand, str) else f"{operand:g}"

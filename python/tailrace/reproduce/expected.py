@@ -1,0 +1,233 @@
+"""`expected.toml`: what a paper says of a figure or table, and how to see whether ours is like it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from tailrace import toml
+from tailrace.errors import InputError
+from tailrace.experiment.quantities import Above0, Duration, Number, Positive
+from tailrace.reproduce.panels import Panel
+from tailrace.study import runs
+from tailrace.study.measures import MEASURES, Statistic
+from tailrace.toml import Count, Name, Table, wrong_name
+
+FILE = "expected.toml"
+GUIDE = "docs/how-to/add-a-reproduction.md"
+WITHIN = 0.25
+"""A cell is close when ours differs from the paper's by at most this share of it."""
+
+UNITS: dict[str, dict[str, float]] = {
+    "rate": {"req/s": 1.0, "1/s": 1.0, "": 1.0},
+    "share": {"%": 100.0, "": 1.0},
+    "ns": {"s": 1e-9, "ms": 1e-6, "us": 1e-3, "min": 1e-9 / 60},
+    "bytes": {"MB": 1e-6, "MiB": 2.0**-20, "GB": 1e-9},
+    "hertz": {"GHz": 1e-9},
+    "count": {},
+}
+"""By dimension of a measure, the units that it can be shown in, and how many are one of its own; a count takes any."""
+
+
+class Run(Table):
+    name: Name
+    """As the paper calls it: "WL 7000"."""
+    experiment: Name = "experiment.toml"
+    """The file, from this folder."""
+    set: dict[Name, Any] = Field(default_factory=dict)
+    """Changes to it, as in `tailrace run --set`: { "workloads.steady.clients" = 7000 }."""
+
+
+def _listed(names: Any) -> Any:
+    return (names,) if isinstance(names, str) else names
+
+
+Names = Annotated[tuple[Name, ...], BeforeValidator(_listed)]
+
+
+class Value(Table):
+    """One measure in some runs: a column of a table, or a single number. A cell is named "VALUE @ RUN"."""
+
+    name: Name
+    measure: Name
+    """Of docs/reference/measures.md; the keys from `place` to `window` are its values."""
+    place: Name | None = None
+    server: Name | None = None
+    interaction: Name | None = None
+    metric: Name | None = None
+    statistic: Statistic | None = None
+    percentile: Annotated[float, Field(gt=0, le=100)] | None = None
+    over: Duration | None = None
+    under: Duration | None = None
+    window: Positive | None = None
+    run: Names = ()
+    """The runs it is taken in. Default: all."""
+    unit: str = ""
+    """Of the paper's numbers and of ours on the page: req/s, %, ms, s, GHz, or what is counted."""
+    paper: float | dict[Name, float] | None = None
+    """The paper's number, or by run { "WL 4000" = 572 }. Without it ours is shown, and claims may use it."""
+    calibrated: bool | Names = False
+    """Whether (or in which runs) something was fitted to this number; the others are predicted."""
+    note: str | dict[Name, str] = ""
+    """Why ours differs, or by run. Needed where a cell is more than a quarter off."""
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Of the measure."""
+        given = {key: getattr(self, key) for key in ARGUMENTS}
+        return {key: value for key, value in given.items() if value is not None}
+
+    @property
+    def scale(self) -> float:
+        return UNITS[MEASURES[self.measure].dimension].get(self.unit, 1.0)
+
+    def paper_of(self, run: str) -> float | None:
+        return self.paper.get(run) if isinstance(self.paper, dict) else self.paper
+
+    def note_of(self, run: str) -> str:
+        return self.note.get(run, "") if isinstance(self.note, dict) else self.note
+
+    def calibrated_in(self, run: str) -> bool:
+        return self.calibrated if isinstance(self.calibrated, bool) else run in self.calibrated
+
+
+ARGUMENTS = ("place", "server", "interaction", "metric", "statistic", "percentile", "over", "under", "window")
+Operand = float | Name
+"""A number in the value's unit, or a cell: "VALUE @ RUN", or VALUE alone where it is taken in one run."""
+
+
+class Claim(Table):
+    """A direction that the paper claims; exactly one of `less`, `near` and `zero`."""
+
+    says: Name
+    """In a sentence."""
+    less: tuple[Operand, ...] = ()
+    """Each is below the next."""
+    by: Above0 = 1.0
+    """Of less: each, times this, is below the next."""
+    near: tuple[Operand, ...] = ()
+    """The largest is at most (1 + within) times the smallest."""
+    within: Number = WITHIN
+    zero: tuple[Name, ...] = ()
+    """Each is 0 in every replication; a VALUE alone means all its cells."""
+
+
+class Expected(Table):
+    paper: Name
+    """Short name: rpc-vs-async, lightning, balancers, average."""
+    title: Name
+    """Of the figure or table."""
+    shows: Name
+    """What it shows, in a sentence."""
+    seeds: Count = 5
+    """Replications, unless told otherwise: more for rare events."""
+    runs: tuple[Run, ...] = Field(min_length=1)
+    values: tuple[Value, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    panels: tuple[Panel, ...] = ()
+    """The drawing in the figure's own form, from top to bottom; of a table none are needed."""
+
+    def run(self, name: str) -> Run:
+        return next(run for run in self.runs if run.name == name)
+
+    def value(self, name: str) -> Value:
+        return next(value for value in self.values if value.name == name)
+
+    def runs_of(self, value: Value) -> tuple[str, ...]:
+        return value.run or tuple(run.name for run in self.runs)
+
+    def cells(self, operand: str) -> tuple[tuple[Value, str], ...]:
+        """The cells that a claim means by a name; none when there is no such value or run."""
+        named = [value for value in self.values if value.name == operand]
+        if named:
+            return tuple((named[0], run) for run in self.runs_of(named[0]))
+        name, _, run = operand.rpartition(" @ ")
+        return tuple((value, run) for value in self.values if value.name == name and run in self.runs_of(value))
+
+
+def read(folder: Path) -> Expected:
+    """Read and check `expected.toml`. Raises InputError with file, key and what it must be."""
+    file = folder / FILE
+    expected = toml.check(Expected, toml.read(file, GUIDE), file, spot=_spot)
+    problem = next(_problems(expected), None)
+    if problem:
+        raise InputError(file, problem)
+    return expected
+
+
+def json_schema() -> dict[str, Any]:
+    """For editors: the JSON Schema of `expected.toml`."""
+    return Expected.model_json_schema()
+
+
+def _spot(location: toml.Location) -> toml.Location:
+    """Without what pydantic puts in for a choice of types."""
+    inner = [part for part in location[2:] if str(part) in Value.model_fields or location[0] != "values"]
+    if location[:1] == ("values",):
+        return (*location[:2], *inner[:1])
+    return (*location[:2], *location[3:]) if location[:1] == ("panels",) and len(location) > 2 else location
+
+
+def _problems(expected: Expected) -> Iterator[str]:
+    runs_known = [run.name for run in expected.runs]
+    values_known = [value.name for value in expected.values]
+    for what, names in (("runs", runs_known), ("values", values_known)):
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice:
+            yield f"{what} must have different names, got {twice!r} twice"
+    for number, value in enumerate(expected.values):
+        yield from _problems_of_value(f"values[{number}]", value, runs_known, expected)
+    for number, claim in enumerate(expected.claims):
+        yield from _problems_of_claim(f"claims[{number}]", claim, expected)
+    for number, panel in enumerate(expected.panels):
+        for run in panel.runs_used():
+            if run not in runs_known:
+                yield wrong_name(f"panels[{number}].run", run, runs_known, "run")
+        for name in panel.values_used():
+            if name not in values_known:
+                yield wrong_name(f"panels[{number}]", name, values_known, "value")
+
+
+def _problems_of_value(key: str, value: Value, runs_known: list[str], expected: Expected) -> Iterator[str]:
+    problem = runs.check(value.measure, value.values, key)
+    if problem:
+        yield problem
+        return
+    dimension = MEASURES[value.measure].dimension
+    if UNITS[dimension] and value.unit not in UNITS[dimension]:
+        units = ", ".join(f'"{unit}"' for unit in UNITS[dimension])
+        yield f"{key}.unit must be one of {units} for {value.measure}, got {value.unit!r}"
+    for run in value.run:
+        if run not in runs_known:
+            yield wrong_name(f"{key}.run", run, runs_known, "run")
+    by_run = [(name, found) for name in ("paper", "note") if isinstance(found := getattr(value, name), dict)]
+    if not isinstance(value.calibrated, bool):
+        by_run.append(("calibrated", dict.fromkeys(value.calibrated)))
+    for name, found in by_run:
+        for run in found:
+            if run not in expected.runs_of(value):
+                yield wrong_name(f"{key}.{name}", run, expected.runs_of(value), "run of this value")
+    if isinstance(value.paper, float) and len(expected.runs_of(value)) > 1:
+        yield f"{key}.paper must say which run each number is for, like {{ {runs_known[0]!r} = {value.paper:g} }}"
+
+
+def _problems_of_claim(key: str, claim: Claim, expected: Expected) -> Iterator[str]:
+    given = [name for name in ("less", "near", "zero") if getattr(claim, name)]
+    if len(given) != 1:
+        yield f"{key} must have one of less, near and zero, got {' and '.join(given) or 'none'}"
+        return
+    operands: tuple[float | str, ...] = getattr(claim, given[0])
+    if given[0] != "zero" and len(operands) < 2:
+        yield f"{key}.{given[0]} must compare two or more"
+    for operand in operands:
+        if not isinstance(operand, str):
+            continue
+        cells = expected.cells(operand)
+        if not cells:
+            known = [f"{value.name} @ {run}" for value in expected.values for run in expected.runs_of(value)]
+            yield wrong_name(f"{key}.{given[0]}", operand, known, "cell")
+        elif len(cells) > 1 and given[0] != "zero":
+            yield f"{key}.{given[0]} must name one cell, like {operand + ' @ ' + cells[0][1]!r}, got {operand!r}"

@@ -1,0 +1,239 @@
+"""Ours beside the paper's: every cell with its interval, every claim with its verdict, every drawing with its data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tailrace.experiment import Experiment
+from tailrace.experiment import read as read_experiment
+from tailrace.reproduce.claims import Judged, judge
+from tailrace.reproduce.expected import WITHIN, Expected, Run, Value
+from tailrace.reproduce.panels import Frequency, Timeline
+from tailrace.reproduce.shelf import Entry
+from tailrace.study.intervals import Interval, interval
+from tailrace.study.runs import Job, Progress, Question, Runs
+
+Engine = Literal["sim", "testbed"]
+
+
+@dataclass(frozen=True)
+class Ours:
+    """What an engine gave for a cell, in its unit."""
+
+    interval: Interval
+    ratio: float | None
+    """To the paper's number; None without one, or where it is 0."""
+    close: bool | None
+    """Within a quarter of the paper's number; None without one."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    value: str
+    run: str
+    measure: str
+    unit: str
+    paper: float | None
+    calibrated: bool
+    note: str
+    ours: dict[Engine, Ours]
+    """By engine."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """The data of a panel: `runs` of distributions (mean counts over replications), or lines of a timeline."""
+
+    distributions: dict[str, list[float]]
+    lines: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One figure or table."""
+
+    entry: Entry
+    expected: Expected
+    seeds: int
+    cells: tuple[Cell, ...]
+    claims: tuple[Judged, ...]
+    drawings: tuple[Drawing, ...]
+    """One for each panel."""
+
+    def cell(self, value: str, run: str) -> Cell:
+        return next(cell for cell in self.cells if (cell.value, cell.run) == (value, run))
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """All figures and tables that were asked for."""
+
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def claims(self) -> tuple[int, int]:
+        """Held, of so many."""
+        verdicts = [claim.verdict for outcome in self.outcomes for claim in outcome.claims]
+        return verdicts.count("holds"), len(verdicts)
+
+    def close(self, engine: Engine = "sim", calibrated: bool | None = None) -> tuple[int, int]:
+        """Cells within a quarter of the paper's number, of so many that have one; only calibrated or predicted ones."""
+        cells = [cell for outcome in self.outcomes for cell in outcome.cells if engine in cell.ours]
+        found = [cell.ours[engine].close for cell in cells if calibrated is None or cell.calibrated == calibrated]
+        return found.count(True), len(found) - found.count(None)
+
+
+def reproduce(
+    entries: Sequence[Entry],
+    out: Path,
+    seeds: int | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Reproduction:
+    """Run whatever has not been run yet (kept in `out`/runs) and compare."""
+    runs = Runs(out / "runs")
+    plans = [_plan(entry, runs, seeds) for entry in entries]
+    runs.make(workers, progress)
+    return Reproduction(tuple(_outcome(*plan) for plan in plans))
+
+
+def to_json(reproduction: Reproduction) -> str:
+    held, claims = reproduction.claims
+    close, cells = reproduction.close()
+    table = {
+        "format": 1,
+        "summary": {"claims_held": held, "claims": claims, "cells_close": close, "cells": cells},
+        "figures": [
+            {
+                "paper": outcome.entry.paper,
+                "name": outcome.entry.name,
+                "title": outcome.expected.title,
+                "seeds": outcome.seeds,
+                "cells": [_cell_json(cell) for cell in outcome.cells],
+                "claims": [asdict(claim) for claim in outcome.claims],
+            }
+            for outcome in reproduction.outcomes
+        ],
+    }
+    return json.dumps(table, indent=2, ensure_ascii=False) + "\n"
+
+
+def changes(run: Run) -> list[str]:
+    """A run's changes as `--set` takes them."""
+    return [f"{key}={_toml(value)}" for key, value in run.set.items()]
+
+
+Jobs = Mapping[str, Sequence[Job]]
+"""Of each run, one for each seed."""
+
+
+def _plan(entry: Entry, runs: Runs, seeds: int | None) -> tuple[Entry, Expected, Jobs]:
+    expected = entry.read()
+    jobs: dict[str, list[Job]] = {}
+    for run in expected.runs:
+        experiment = read_experiment(entry.folder / run.experiment, changes(run))
+        values = [_question(value) for value in expected.values if run.name in expected.runs_of(value)]
+        shapes = [question for panel in expected.panels for question in _shapes(panel, run.name)]
+        for number in range(seeds or expected.seeds):
+            asked = [*values, *shapes, *(_timelines(expected, run.name) if number == 0 else ())]
+            jobs.setdefault(run.name, []).append(runs.ask(_seeded(experiment, number), asked))
+    return entry, expected, jobs
+
+
+def _seeded(experiment: Experiment, number: int) -> Experiment:
+    return experiment.model_copy(update={"seed": experiment.seed + number})
+
+
+def _question(value: Value) -> Question:
+    return Question.of(value.measure, value.values)
+
+
+def _shapes(panel: object, run: str) -> list[Question]:
+    """Distributions, which are asked in every replication."""
+    if not isinstance(panel, Frequency) or (panel.run and run not in panel.run):
+        return []
+    return [Question.of("histogram", {"edges": panel.bounds(), "place": panel.place})]
+
+
+def _timelines(expected: Expected, run: str) -> list[Question]:
+    """Of the first replication alone."""
+    panels = [panel for panel in expected.panels if isinstance(panel, Timeline) and panel.run == run]
+    return [_line(panel, number) for panel in panels for number in range(len(panel.lines))]
+
+
+def _line(panel: Timeline, number: int) -> Question:
+    line = panel.lines[number]
+    span = {"begin": panel.begin, "end": panel.end, "window": panel.window}
+    return Question.of("series", {"series": line.series, "place": line.place, **span})
+
+
+def _outcome(entry: Entry, expected: Expected, jobs: Jobs) -> Outcome:
+    replications: dict[tuple[str, str], list[float]] = {}
+    cells = []
+    for value in expected.values:
+        for run in expected.runs_of(value):
+            found = [job.answers[_question(value).key] * value.scale for job in jobs[run]]
+            replications[value.name, run] = found
+            cells.append(_cell(value, run, found))
+    return Outcome(
+        entry=entry,
+        expected=expected,
+        seeds=max(len(found) for found in jobs.values()),
+        cells=tuple(cells),
+        claims=tuple(judge(claim, expected, replications) for claim in expected.claims),
+        drawings=tuple(_drawing(panel, expected, jobs) for panel in expected.panels),
+    )
+
+
+def _cell(value: Value, run: str, found: list[float]) -> Cell:
+    paper, ours = value.paper_of(run), interval(found)
+    ratio = ours.mean / paper if paper else None
+    close: bool | None = None
+    if paper is not None:
+        close = abs(ours.mean - paper) <= WITHIN * abs(paper)
+    return Cell(
+        value=value.name,
+        run=run,
+        measure=value.measure,
+        unit=value.unit,
+        paper=paper,
+        calibrated=value.calibrated_in(run),
+        note=value.note_of(run),
+        ours={"sim": Ours(ours, ratio, close)},
+    )
+
+
+def _drawing(panel: object, expected: Expected, jobs: Jobs) -> Drawing:
+    distributions: dict[str, list[float]] = {}
+    lines: list[dict[str, Any]] = []
+    if isinstance(panel, Frequency):
+        for run in panel.run or tuple(run.name for run in expected.runs):
+            [question] = _shapes(panel, run)
+            counts = [job.answers[question.key] for job in jobs[run]]
+            distributions[run] = [sum(bar) / len(counts) for bar in zip(*counts, strict=True)]
+    if isinstance(panel, Timeline):
+        for number, line in enumerate(panel.lines):
+            for found in jobs[panel.run][0].answers[_line(panel, number).key]:
+                lines.append({"series": line.series, **found, "label": line.label or found["label"]})
+    return Drawing(distributions, lines)
+
+
+def _cell_json(cell: Cell) -> dict[str, Any]:
+    table = asdict(cell)
+    table["ours"] = {
+        engine: {**asdict(ours.interval), "ratio": ours.ratio, "close": ours.close}
+        for engine, ours in cell.ours.items()
+    }
+    return table
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{json.dumps(key)} = {_toml(inner)}" for key, inner in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml(inner) for inner in value) + "]"
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,123 @@
+"""The forms that figures have in the papers: `[[panels]]` of expected.toml, drawn from top to bottom."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from tailrace.experiment.quantities import Duration, Positive
+from tailrace.toml import Name, Table
+from tailrace.units import MILLISECOND, SECOND
+
+
+def _listed(names: Any) -> Any:
+    return (names,) if isinstance(names, str) else names
+
+
+Names = Annotated[tuple[Name, ...], BeforeValidator(_listed)]
+
+
+class Frequency(Table):
+    """Requests by response time, one drawing for each run."""
+
+    form: Literal["frequency"]
+    title: str = ""
+    run: Names = ()
+    """Default: all."""
+    place: Name | None = None
+    """The tier or server that clients ask. Default: the first one."""
+    bin: Positive = 100 * MILLISECOND
+    top: Positive = 10 * SECOND
+    """Of the axis; slower requests are counted in the last bar."""
+    edges: tuple[Duration, ...] = ()
+    """Bounds of unequal bars instead of bin and top: ["0 s", "0.2 s", "1 s", "3 s"]."""
+    log: bool = True
+    """Whether requests are on a logarithmic axis."""
+
+    def bounds(self) -> tuple[int, ...]:
+        return self.edges or tuple(range(0, self.top + 1, self.bin))
+
+    def runs_used(self) -> tuple[str, ...]:
+        return self.run
+
+    def values_used(self) -> tuple[str, ...]:
+        return ()
+
+
+class Series(Table):
+    """Lines of a timeline: one for each server of the place."""
+
+    series: Name
+    """queue, arrivals, drops, vlrt, throughput, response, or a metric of samples.parquet such as cpu_busy."""
+    place: Name
+    """A server, a tier for all its servers, or a node."""
+    label: str = ""
+    """Instead of the place's name."""
+
+
+class Timeline(Table):
+    """A stretch of one run, window by window. Timelines in a row share their time axis and cursor."""
+
+    form: Literal["timeline"]
+    title: Name
+    run: Name
+    begin: Duration = Field(0, alias="from")
+    """After the ramp."""
+    end: Positive = Field(60 * SECOND, alias="to")
+    window: Positive = 50 * MILLISECOND
+    lines: tuple[Series, ...] = Field(min_length=1)
+
+    def runs_used(self) -> tuple[str, ...]:
+        return (self.run,)
+
+    def values_used(self) -> tuple[str, ...]:
+        return ()
+
+
+class Line(Table):
+    value: Name
+    """Of [[values]]."""
+    run: Names = ()
+    """The runs along the line, in order. Default: all that the value is taken in."""
+    label: str = ""
+    """Default: the value's name."""
+
+
+class Lines(Table):
+    """Values over what the runs vary, with their confidence intervals."""
+
+    form: Literal["lines"]
+    title: Name
+    x: Name
+    """The key of `set` that runs along the axis: workloads.steady.clients."""
+    x_label: str = ""
+    lines: tuple[Line, ...] = Field(min_length=1)
+    log: bool = False
+    """Whether the values are on a logarithmic axis."""
+
+    def runs_used(self) -> tuple[str, ...]:
+        return tuple(run for line in self.lines for run in line.run)
+
+    def values_used(self) -> tuple[str, ...]:
+        return tuple(line.value for line in self.lines)
+
+
+class Bars(Table):
+    """Values beside one another, in groups by run: percentiles, shares of candidates."""
+
+    form: Literal["bars"]
+    title: Name
+    values: tuple[Name, ...] = Field(min_length=1)
+    run: Names = ()
+    """Default: all."""
+    log: bool = False
+
+    def runs_used(self) -> tuple[str, ...]:
+        return self.run
+
+    def values_used(self) -> tuple[str, ...]:
+        return self.values
+
+
+Panel = Annotated[Frequency | Timeline | Lines | Bars, Field(discriminator="form")]

@@ -1,0 +1,69 @@
+"""Where the papers' experiments are: `experiments/<paper>/<figure-N|table-N>/`, each with an expected.toml."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from tailrace.errors import UsageError
+from tailrace.reproduce import expected
+from tailrace.toml import nearest
+
+README = "README.md"
+
+
+@dataclass(frozen=True)
+class Entry:
+    paper: str
+    name: str
+    """Of the folder: figure-1, table-I."""
+    folder: Path
+
+    @property
+    def title(self) -> str:
+        kind, _, number = self.name.partition("-")
+        return f"{kind.capitalize()} {number}"
+
+    def read(self) -> expected.Expected:
+        return expected.read(self.folder)
+
+    def readme(self) -> str:
+        file = self.folder / README
+        return file.read_text(encoding="utf-8") if file.is_file() else ""
+
+
+def entries(folder: Path) -> list[Entry]:
+    """Every figure and table there is, by paper, figures before tables, in the order of their numbers."""
+    if not folder.is_dir():
+        raise UsageError(
+            f"there is no folder {folder}", advice="run this where the project lies, or say --experiments FOLDER"
+        )
+    found = [
+        Entry(file.parent.parent.name, file.parent.name, file.parent) for file in folder.glob(f"*/*/{expected.FILE}")
+    ]
+    return sorted(found, key=lambda entry: (entry.paper, _order(entry.name)))
+
+
+def find(folder: Path, paper: str, name: str | None = None) -> list[Entry]:
+    """One figure or table ("figure-1", "figure 1", "1" where that is one thing), or all of a paper."""
+    all_of = entries(folder)
+    of_paper = [entry for entry in all_of if entry.paper == paper]
+    if not of_paper:
+        papers = sorted({entry.paper for entry in all_of})
+        advice = f"there: {', '.join(papers) or 'none'}{nearest(paper, papers)}"
+        raise UsageError(f"no experiments of a paper {paper!r} in {folder}", advice=advice)
+    if name is None:
+        return of_paper
+    wanted = re.sub(r"[\s.]+", "-", name.strip().lower()).replace("fig-", "figure-")
+    found = [entry for entry in of_paper if wanted in (entry.name.lower(), entry.name.lower().partition("-")[2])]
+    if len(found) != 1:
+        names = ", ".join(entry.name for entry in of_paper)
+        raise UsageError(f"{paper} has {'several' if found else 'no'} {name!r}", advice=f"there: {names}")
+    return found
+
+
+def _order(name: str) -> tuple[str, int, str]:
+    kind, _, number = name.partition("-")
+    first = re.match(r"\d+", number)
+    return kind, int(first[0]) if first else 0, number

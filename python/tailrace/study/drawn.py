@@ -1,0 +1,132 @@
+"""What figures draw of a run, beyond single numbers: distributions of response times, and series over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from tailrace.dataset.metrics import METRICS
+from tailrace.errors import UsageError
+from tailrace.study.measured import Measured
+from tailrace.toml import wrong_name
+from tailrace.units import SECOND
+
+Json = dict[str, Any]
+Unit = Literal["count", "share", "bytes", "hertz", "duration", "rate"]
+
+
+def histogram(run: Measured, edges: list[int], place: str | None = None) -> list[int]:
+    """Answered requests by response time: in [edges[i], edges[i + 1]), and in the last entry those above."""
+    took = run.requests(place).filter(pl.col("ok"))["response"].to_numpy()
+    counts, _ = np.histogram(took, bins=np.array([*edges, 2**62], dtype=np.int64))
+    return [int(count) for count in counts]
+
+
+def series(run: Measured, series: str, place: str, begin: int, end: int, window: int) -> list[Json]:
+    """One metric of each server of a place in windows from `begin` to `end` (ns after the ramp).
+
+    Each as `label`, `first` (middle of the first window, ns after the ramp), `values` (null where there is none).
+    """
+    if series not in KNOWN:
+        raise UsageError(wrong_name("series", series, KNOWN, "series"))
+    found = SERIES[series](run, place, window) if series in SERIES else sampled(run, series, place, window)
+    first, count = begin // window, max(1, -(-(end - begin) // window))
+    grid = pl.DataFrame({"window": np.arange(first, first + count) * window})
+    lines = []
+    for (label,), rows in found.sort("label").group_by("label", maintain_order=True):
+        values = grid.join(rows, on="window", how="left", maintain_order="left")["value"]
+        if series in COUNTED:
+            values = values.fill_null(0)
+        digits = [None if value is None else float(f"{value:.5g}") for value in values.to_list()]
+        lines.append({"label": label, "first": first * window + window // 2, "values": digits})
+    return lines
+
+
+def unit_of(series: str) -> Unit:
+    if series == "response":
+        return "duration"
+    if series == "throughput":
+        return "rate"
+    if series in ("cpu_hz",):
+        return "hertz"
+    if series.endswith("_bytes"):
+        return "bytes"
+    share = series.startswith(("cpu_", "psi_")) or series in ("disk_busy", "gc_share")
+    return "share" if share else "count"
+
+
+def sampled(run: Measured, metric: str, place: str, window: int) -> pl.DataFrame:
+    """A sampled metric; a window wider than the sampling interval gets the mean of its samples."""
+    found = run.samples(place, metric)
+    interval = run.experiment.sampling.interval
+    started = (pl.col("time") - interval - run.begin) // window * window
+    return found.group_by(label="place", window=started).agg(pl.col("value").mean())
+
+
+def queue(run: Measured, place: str, window: int) -> pl.DataFrame:
+    """Most requests at once in each server."""
+    return _windows(run, place, window, pl.col("queue_max").cast(pl.Float64))
+
+
+def arrivals(run: Measured, place: str, window: int) -> pl.DataFrame:
+    """Requests that came to each server."""
+    return _windows(run, place, window, pl.col("arrivals").cast(pl.Float64))
+
+
+def drops(run: Measured, place: str, window: int) -> pl.DataFrame:
+    """Connection attempts lost by each server."""
+    found = run.events(place, "drop")
+    return _counted(found.select("place", at=pl.col("begin")), run, window)
+
+
+def vlrt(run: Measured, place: str, window: int) -> pl.DataFrame:
+    """Requests over 1 s, by the window in which they were sent."""
+    found = run.requests(place).filter(pl.col("response") >= SECOND)
+    return _counted(found.select(at="sent", place=pl.lit("VLRT")), run, window)
+
+
+def throughput(run: Measured, place: str, window: int) -> pl.DataFrame:
+    """Requests a second that each server answered."""
+    rate = pl.col("departures").cast(pl.Float64) / window * SECOND
+    return _windows(run, place, window, rate)
+
+
+def response(run: Measured, place: str, window: int) -> pl.DataFrame:
+    """Mean response time, in s, of the requests sent in the window: the point-in-time response time."""
+    started = (pl.col("sent") - run.begin) // window * window
+    return (
+        run.requests(place)
+        .filter(pl.col("ok"))
+        .group_by(window=started)
+        .agg(value=pl.col("response").mean() / SECOND)
+        .with_columns(label=pl.lit("mean response time"))
+    )
+
+
+SERIES: dict[str, Callable[[Measured, str, int], pl.DataFrame]] = {
+    "queue": queue,
+    "arrivals": arrivals,
+    "drops": drops,
+    "vlrt": vlrt,
+    "throughput": throughput,
+    "response": response,
+}
+"""Besides the metrics of samples.parquet. Frames with `label`, `window` (its start after the ramp) and `value`."""
+KNOWN = {*SERIES, *METRICS}
+COUNTED = ("arrivals", "drops", "vlrt")
+"""Where no row means none."""
+
+
+def _windows(run: Measured, place: str, window: int, value: pl.Expr) -> pl.DataFrame:
+    found = run.windows_of(place, window)
+    # windows are multiples since the epoch, the ramp's end need not be one
+    started = (pl.col("window") - run.begin) // window * window
+    return found.select(label="server", window=started, value=value)
+
+
+def _counted(rows: pl.DataFrame, run: Measured, window: int) -> pl.DataFrame:
+    started = (pl.col("at") - run.begin) // window * window
+    return rows.group_by(label="place", window=started).agg(value=pl.len().cast(pl.Float64))

@@ -1,0 +1,63 @@
+"""A mean over replications and its 95 % confidence interval (Student's t), and the same of paired differences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+NORMAL_975 = 1.959964
+T_975 = (
+    *(12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281),
+    *(2.2010, 2.1788, 2.1604, 2.1448, 2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860),
+    *(2.0796, 2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518, 2.0484, 2.0452, 2.0423),
+)
+"""0.975 quantiles of Student's t for 1 to 30 degrees of freedom."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """`low` and `high` are None where a single replication says nothing about how much replications differ."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    replications: tuple[float, ...]
+
+    @property
+    def half(self) -> float | None:
+        return None if self.high is None else self.high - self.mean
+
+
+def interval(values: Sequence[float]) -> Interval:
+    """Raises ValueError without values."""
+    n = len(values)
+    if n == 0:
+        raise ValueError("an interval needs at least one replication")
+    mean = math.fsum(values) / n
+    if n == 1:
+        return Interval(mean, None, None, tuple(values))
+    variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1)
+    half = t_975(n - 1) * math.sqrt(variance / n)
+    return Interval(mean, mean - half, mean + half, tuple(values))
+
+
+def t_975(degrees: int) -> float:
+    """Above 30 degrees by Fisher's expansion (Abramowitz and Stegun 26.7.5), good to 0.0001 there."""
+    if degrees <= len(T_975):
+        return T_975[degrees - 1]
+    z = NORMAL_975
+    return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
+
+
+def above(values: Sequence[float], others: Sequence[float]) -> bool | None:
+    """Whether `values` are above `others`, replication by replication (common random numbers pair them).
+
+    None: the interval of the differences holds 0, so these replications cannot tell.
+    """
+    difference = interval([a - b for a, b in zip(values, others, strict=True)])
+    low = difference.mean if difference.low is None else difference.low
+    high = difference.mean if difference.high is None else difference.high
+    if low > 0:
+        return True
+    return False if high < 0 or (low == 0 and high == 0) else None

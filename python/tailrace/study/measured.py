@@ -1,0 +1,121 @@
+"""A run folder as measures see it: the measured interval (after the ramp), and names of tiers for those of servers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import polars as pl
+
+from tailrace import timeline
+from tailrace.dataset import Dataset
+from tailrace.errors import UsageError
+from tailrace.experiment import Experiment, places
+from tailrace.toml import wrong_name
+from tailrace.units import MILLISECOND
+
+WINDOW = 50 * MILLISECOND
+
+
+@dataclass(frozen=True)
+class Measured:
+    dataset: Dataset
+    experiment: Experiment
+    begin: int
+    """The end of the ramp, ns since the Unix epoch."""
+    end: int
+
+    @property
+    def length(self) -> int:
+        return self.end - self.begin
+
+    def servers(self, place: str | None) -> tuple[str, ...]:
+        """The servers that a place means: a server, or all of a tier. None: the first tier that clients ask."""
+        name = place or places.entries(self.experiment)[0]
+        if name in self.experiment.tiers:
+            return places.server_names(name, self.experiment.tiers[name])
+        return (name,)
+
+    def requests(self, place: str | None = None) -> pl.DataFrame:
+        """Requests sent to a place within the interval: `sent`, `response` (ns), `ok`, `drops`, `interaction`."""
+        servers = self.servers(place)
+        if servers not in self._requests:
+            self._requests[servers] = (
+                self.dataset.requests()
+                .filter(pl.col("server").cast(pl.String).is_in(servers), self._within("sent"))
+                .select(
+                    "sent",
+                    response=pl.col("end") - pl.col("sent"),
+                    ok=pl.col("status").cast(pl.String) == "ok",
+                    drops=pl.col("drops").cast(pl.Int64) + pl.col("data_drops"),
+                    interaction=pl.col("interaction").cast(pl.String),
+                )
+                .collect()
+            )
+        return self._requests[servers]
+
+    def visits(self, place: str) -> pl.LazyFrame:
+        """Visits that arrived at a place within the interval."""
+        servers = self.servers(place)
+        return self.dataset.visits().filter(pl.col("server").cast(pl.String).is_in(servers), self._within("arrival"))
+
+    def samples(self, place: str, metric: str) -> pl.DataFrame:
+        """`time`, `place`, `value` of a metric at a server, all servers of a tier, or a node.
+
+        Raises UsageError when nothing was sampled there.
+        """
+        wanted = self.servers(place)
+        at = pl.col("place").cast(pl.String)
+        found = (
+            self.dataset.samples()
+            .filter(at.is_in(wanted), pl.col("metric").cast(pl.String) == metric, self._within("time", last=True))
+            .select("time", "value", place=at)
+            .collect()
+        )
+        if found.is_empty():
+            raise UsageError(f"{metric} was not sampled at {place}{self._known_samples(place, metric)}")
+        return found
+
+    def events(self, place: str | None, kind: str) -> pl.DataFrame:
+        """`place`, `begin`, `end` of events that began within the interval; of all places without one."""
+        at = pl.col("place").cast(pl.String)
+        here = pl.lit(value=True) if place is None else at.is_in(self.servers(place))
+        return (
+            self.dataset.events()
+            .filter(here, pl.col("kind").cast(pl.String) == kind, self._within("begin"))
+            .select("begin", "end", place=at)
+            .collect()
+        )
+
+    def windows(self, window: int = WINDOW) -> pl.DataFrame:
+        """The exact windows of every server within the interval, `server` as text."""
+        if window not in self._windows:
+            frame = timeline.windows(self.dataset, window, begin=self.begin, end=self.end, percentiles=False, threads=1)
+            self._windows[window] = frame.with_columns(pl.col("server").cast(pl.String))
+        return self._windows[window]
+
+    def windows_of(self, place: str, window: int = WINDOW) -> pl.DataFrame:
+        found = self.windows(window).filter(pl.col("server").is_in(self.servers(place)))
+        if found.is_empty():
+            known = self.windows(window)["server"].unique().to_list()
+            raise UsageError(wrong_name("place", place, {*known, *self.experiment.tiers}, "server or tier with visits"))
+        return found
+
+    def _within(self, column: str, last: bool = False) -> pl.Expr:
+        """Samples are named by their end, so theirs may be the interval's own end and not its begin."""
+        return pl.col(column).is_between(self.begin, self.end, closed="right" if last else "left")
+
+    def _known_samples(self, place: str, metric: str) -> str:
+        names = self.dataset.samples().select(pl.col("place", "metric").cast(pl.String)).unique().collect()
+        metrics = sorted(names.filter(pl.col("place").is_in(self.servers(place)))["metric"].to_list())
+        if metrics:
+            return f"; there: {', '.join(metrics)}"
+        return f"; places that were: {', '.join(sorted(set(names['place'].to_list())))}"
+
+    @cached_property
+    def _requests(self) -> dict[tuple[str, ...], pl.DataFrame]:
+        return {}
+
+    @cached_property
+    def _windows(self) -> dict[int, pl.DataFrame]:
+        return {}

@@ -1,0 +1,241 @@
+"""What can be measured in a run, one function a measure (docs/reference/measures.md).
+
+A function takes the run and named values, and returns one number in the measure's own dimension: requests a second, a
+share from 0 to 1, ns, or a count. To add one: the function, its line in MEASURES, its case in
+tests/unit/test_measures.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import polars as pl
+
+from tailrace.study.measured import WINDOW, Measured
+from tailrace.units import SECOND
+
+Dimension = Literal["rate", "share", "ns", "count", "bytes", "hertz"]
+Statistic = Literal["mean", "max", "sd", "cv"]
+SATURATED = 0.95
+"""CPU share of a window from which it counts as saturated: a window at the edge of a stall is rarely full."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    compute: Callable[..., float]
+    dimension: Dimension
+
+
+def throughput(run: Measured, place: str | None = None) -> float:
+    """Answered requests a second."""
+    return _number(run.requests(place)["ok"].sum()) / run.length * SECOND
+
+
+def requests(run: Measured, place: str | None = None) -> float:
+    """Requests sent, answered or not."""
+    return float(run.requests(place).height)
+
+
+def failures(run: Measured, place: str | None = None) -> float:
+    """Requests that were given up or answered with an error."""
+    return float((~run.requests(place)["ok"]).sum())
+
+
+def response_mean(run: Measured, place: str | None = None, interaction: str | None = None) -> float:
+    """Mean response time of answered requests; 0 without any."""
+    return _number(_responses(run, place, interaction).mean())
+
+
+def response_percentile(
+    run: Measured, percentile: float, place: str | None = None, interaction: str | None = None
+) -> float:
+    """The response time that so many percent of the answered requests do not exceed; 0 without any."""
+    return _number(_responses(run, place, interaction).quantile(percentile / 100, "higher"))
+
+
+def share_over(run: Measured, over: int, place: str | None = None) -> float:
+    """Share of requests that took at least so long, those without an answer included."""
+    took = run.requests(place)["response"]
+    return _number((took >= over).mean())
+
+
+def count_over(run: Measured, over: int, place: str | None = None) -> float:
+    """Requests that took at least so long."""
+    return float((run.requests(place)["response"] >= over).sum())
+
+
+def share_under(run: Measured, under: int, place: str | None = None) -> float:
+    """Share of requests that took less than so long and were answered: the normal ones."""
+    found = run.requests(place)
+    return _number((found["ok"] & (found["response"] < under)).mean())
+
+
+def count_between(run: Measured, over: int, under: int, place: str | None = None) -> float:
+    """Requests that took at least `over` and less than `under`: a cluster of the distribution."""
+    took = run.requests(place)["response"]
+    return float(((took >= over) & (took < under)).sum())
+
+
+def share_between(run: Measured, over: int, under: int, place: str | None = None) -> float:
+    """The same as a share of all requests."""
+    took = run.requests(place)["response"]
+    return _number(((took >= over) & (took < under)).mean())
+
+
+def retransmitted(run: Measured, place: str | None = None) -> float:
+    """Share of requests whose SYN or first data was lost at least once (TCP retransmission)."""
+    return _number((run.requests(place)["drops"] > 0).mean())
+
+
+def drops(run: Measured, place: str | None = None) -> float:
+    """Connection attempts that the servers of a place lost; of all servers without a place."""
+    return float(run.events(place, "drop").height)
+
+
+def utilisation(run: Measured, place: str) -> float:
+    """Mean CPU share, over all servers of a tier."""
+    return _number(run.samples(place, "cpu_busy")["value"].mean())
+
+
+def utilisation_max(run: Measured, place: str | None = None) -> float:
+    """Mean CPU share of the busiest tier among those a request to `place` passes; "highest average CPU"."""
+    return max(utilisation(run, tier) for tier in _passed(run, place))
+
+
+def level(run: Measured, metric: str, place: str, statistic: Statistic = "mean") -> float:
+    """Any sampled metric (docs/reference/dataset.md) at a place, over servers and samples."""
+    return _statistic(run.samples(place, metric)["value"], statistic)
+
+
+def clock_rate(run: Measured, place: str, statistic: Statistic = "mean") -> float:
+    """The CPU's clock rate."""
+    return level(run, "cpu_hz", place, statistic)
+
+
+def saturated_longest(run: Measured, place: str, metric: str = "cpu_busy") -> float:
+    """The longest time without a break in which a server's samples were saturated: a millibottleneck's length."""
+    best = 0
+    for _, found in run.samples(place, metric).sort("time").group_by("place", maintain_order=True):
+        full = (found["value"] >= SATURATED).cast(pl.Int64)
+        lengths = full.rle().struct.unnest().filter(pl.col("value") == 1)["len"]
+        best = max(best, int(_number(lengths.max())))
+    return float(best * run.experiment.sampling.interval)
+
+
+def saturated_share(run: Measured, place: str, metric: str = "cpu_busy") -> float:
+    """Share of samples that were saturated."""
+    return _number((run.samples(place, metric)["value"] >= SATURATED).mean())
+
+
+def queue_max(run: Measured, place: str) -> float:
+    """Most requests at once in one server of a place, those waiting to be accepted included."""
+    return _number(run.windows_of(place)["queue_max"].max())
+
+
+def queue_mean(run: Measured, place: str) -> float:
+    """Mean number of requests in a server."""
+    return _number(run.windows_of(place)["queue_mean"].mean())
+
+
+def arrivals(run: Measured, place: str, statistic: Statistic = "mean", window: int = WINDOW) -> float:
+    """Arrivals a second at all servers of a place together, by window; `cv` is a plain number."""
+    by_window = run.windows_of(place, window).group_by("window").agg(pl.col("arrivals").sum())["arrivals"]
+    rate = by_window.cast(pl.Float64) / window * SECOND
+    return _statistic(rate, statistic)
+
+
+def visit_mean(run: Measured, place: str, interaction: str | None = None) -> float:
+    """Mean time of a visit at a place, from its arrival to its departure; 0 without any."""
+    found = run.visits(place)
+    if interaction:
+        found = found.filter(pl.col("interaction").cast(pl.String) == interaction)
+    return _number(found.select((pl.col("departure") - pl.col("arrival")).mean()).collect().item())
+
+
+def visit_share(run: Measured, server: str, place: str) -> float:
+    """Share of the visits to a tier that went to one of its servers."""
+    counts = run.windows_of(place).group_by("server").agg(pl.col("arrivals").sum())
+    whole = _number(counts["arrivals"].sum())
+    return _number(counts.filter(pl.col("server") == server)["arrivals"].sum()) / whole if whole else 0.0
+
+
+def collection_time(run: Measured, place: str) -> float:
+    """Time in garbage collections, all servers of a place together."""
+    found = run.events(place, "gc")
+    return float((found["end"] - found["begin"]).sum())
+
+
+def collection_longest(run: Measured, place: str) -> float:
+    """The longest garbage collection; 0 without any."""
+    found = run.events(place, "gc")
+    return _number((found["end"] - found["begin"]).max())
+
+
+def collections(run: Measured, place: str) -> float:
+    """Garbage collections."""
+    return float(run.events(place, "gc").height)
+
+
+MEASURES: dict[str, Measure] = {
+    "throughput": Measure(throughput, "rate"),
+    "requests": Measure(requests, "count"),
+    "failures": Measure(failures, "count"),
+    "response_mean": Measure(response_mean, "ns"),
+    "response_percentile": Measure(response_percentile, "ns"),
+    "share_over": Measure(share_over, "share"),
+    "count_over": Measure(count_over, "count"),
+    "share_under": Measure(share_under, "share"),
+    "count_between": Measure(count_between, "count"),
+    "share_between": Measure(share_between, "share"),
+    "retransmitted": Measure(retransmitted, "share"),
+    "drops": Measure(drops, "count"),
+    "utilisation": Measure(utilisation, "share"),
+    "utilisation_max": Measure(utilisation_max, "share"),
+    "level": Measure(level, "count"),
+    "clock_rate": Measure(clock_rate, "hertz"),
+    "saturated_longest": Measure(saturated_longest, "ns"),
+    "saturated_share": Measure(saturated_share, "share"),
+    "queue_max": Measure(queue_max, "count"),
+    "queue_mean": Measure(queue_mean, "count"),
+    "arrivals": Measure(arrivals, "rate"),
+    "visit_mean": Measure(visit_mean, "ns"),
+    "visit_share": Measure(visit_share, "share"),
+    "collection_time": Measure(collection_time, "ns"),
+    "collection_longest": Measure(collection_longest, "ns"),
+    "collections": Measure(collections, "count"),
+}
+
+
+def _responses(run: Measured, place: str | None, interaction: str | None) -> pl.Series:
+    found = run.requests(place).filter(pl.col("ok"))
+    if interaction:
+        found = found.filter(pl.col("interaction") == interaction)
+    return found["response"]
+
+
+def _passed(run: Measured, place: str | None) -> list[str]:
+    """The tier of a place and all that it calls, directly or not."""
+    servers = run.servers(place)
+    tiers = run.experiment.tiers
+    reached = [name for name in tiers if name == place or set(servers) & set(run.servers(name))][:1]
+    for tier in reached:  # grows while it is walked
+        reached += [callee for callee in tiers[tier].calls if callee not in reached]
+    return reached
+
+
+def _statistic(values: pl.Series, statistic: Statistic) -> float:
+    if statistic == "max":
+        return _number(values.max())
+    mean, deviation = _number(values.mean()), _number(values.std(ddof=0))
+    if statistic == "sd":
+        return deviation
+    if statistic == "cv":
+        return deviation / mean if mean else 0.0
+    return mean
+
+
+def _number(value: object) -> float:
+    """Of what Polars gives; nothing is 0."""
+    return float(value) if isinstance(value, int | float) else 0.0

@@ -1,0 +1,183 @@
+"""Runs that are never made twice: each is simulated, asked, and its answers kept by the hash of all they depend on.
+
+```text
+runs/<hash>.json   answers of one run: what was asked, and the number or series it gave; written whole or not at all
+runs/<hash>.run/   the run folder, only while it is being asked
+```
+The hash covers the plan and the code that runs and measures it, so an answer is never shown for what did not give it.
+A killed study goes on where it was: finished runs are read, the others are made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tailrace import _core, sim
+from tailrace.dataset import Dataset
+from tailrace.errors import TailraceError, UsageError, cannot_write
+from tailrace.experiment import Experiment
+from tailrace.study import drawn, measures
+from tailrace.study.measured import Measured
+from tailrace.toml import wrong_name
+
+Progress = Callable[[int, int], None]
+CODE = ("dataset", "timeline", "sim", "study")
+"""Modules whose code decides what a run answers, besides the engine; the experiment is in the plan."""
+DRAWN: dict[str, Callable[..., Any]] = {"histogram": drawn.histogram, "series": drawn.series}
+
+
+@dataclass(frozen=True)
+class Question:
+    """A measure or a drawing by name, and its named values as JSON."""
+
+    name: str
+    values: str
+
+    @classmethod
+    def of(cls, name: str, values: Mapping[str, Any]) -> Question:
+        return cls(name, json.dumps(values, sort_keys=True))
+
+    @property
+    def key(self) -> str:
+        return f"{self.name} {self.values}"
+
+
+@dataclass
+class Job:
+    """One run and what is asked of it. Answers are by `Question.key`."""
+
+    experiment: Experiment
+    questions: set[Question] = field(default_factory=set)
+    answers: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> set[Question]:
+        return {question for question in self.questions if question.key not in self.answers}
+
+
+class Runs:
+    """All runs of a study, each once however many figures ask it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._jobs: dict[str, Job] = {}
+        self._stop = threading.Event()
+
+    def ask(self, experiment: Experiment, questions: Iterable[Question]) -> Job:
+        """The job of this run, with these questions added. Its answers are there after `make`."""
+        plan = json.dumps(sim.lower(experiment), sort_keys=True)
+        key = hashlib.sha256(f"{fingerprint()}\n{plan}".encode()).hexdigest()[:24]
+        job = self._jobs.setdefault(key, Job(experiment, answers=_kept(self.folder / f"{key}.json")))
+        job.questions.update(questions)
+        return job
+
+    def make(self, workers: int | None = None, progress: Progress | None = None) -> int:
+        """Make the runs that lack an answer, on all cores; returns how many. `progress(finished, all)`.
+
+        Whatever ends it, finished runs are kept and nothing half-written is left.
+        """
+        todo = [(key, job) for key, job in self._jobs.items() if job.missing]
+        done = len(self._jobs) - len(todo)
+        if progress:
+            progress(done, len(self._jobs))
+        if not todo:
+            return 0
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise cannot_write(self.folder, error) from error
+        # threads do: the engine and Polars work without the interpreter's lock
+        pool = ThreadPoolExecutor(workers or os.cpu_count() or 1)
+        try:
+            for finished in as_completed([pool.submit(self._answer, key, job) for key, job in todo]):
+                finished.result()
+                done += 1
+                if progress:
+                    progress(done, len(self._jobs))
+        finally:
+            self._stop.set()
+            pool.shutdown(cancel_futures=True)
+            self._stop.clear()
+        return len(todo)
+
+    def _answer(self, key: str, job: Job) -> None:
+        folder = self.folder / f"{key}.run"
+        try:
+            sim.simulate(job.experiment, folder, overwrite=True, progress=self._go_on)
+            begin = sim.EPOCH + job.experiment.ramp
+            run = Measured(Dataset.open(folder), job.experiment, begin, begin + job.experiment.duration)
+            for question in sorted(job.missing, key=lambda question: question.key):
+                job.answers[question.key] = _ask(run, question)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        _keep(self.folder / f"{key}.json", job.answers)
+
+    def _go_on(self, done: int, whole: int) -> None:
+        if self._stop.is_set():
+            raise TailraceError("stopped, because another run failed or the study was interrupted")
+
+
+def check(name: str, values: Mapping[str, Any], where: str) -> str | None:
+    """What is wrong with asking a measure so, as a sentence that begins with `where`; None: nothing."""
+    if name not in measures.MEASURES:
+        return wrong_name(f"{where}.measure", name, measures.MEASURES, "measure")
+    parameters = list(inspect.signature(measures.MEASURES[name].compute).parameters.values())[1:]
+    for parameter in parameters:
+        if parameter.default is parameter.empty and parameter.name not in values:
+            return f"{where}.{parameter.name} is missing: {name} needs it"
+    for given in values:
+        if given not in [parameter.name for parameter in parameters]:
+            takes = ", ".join(parameter.name for parameter in parameters)
+            return f"{where}.{given} is not for {name}, which takes {takes}"
+    return None
+
+
+@cache
+def fingerprint() -> str:
+    """Of the code that decides what a run answers."""
+    package = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    files = [file for module in CODE for file in sorted((package / module).rglob("*.py"))]
+    for file in [Path(str(_core.__file__)), *files]:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _ask(run: Measured, question: Question) -> Any:
+    values = json.loads(question.values)
+    if question.name in DRAWN:
+        return DRAWN[question.name](run, **values)
+    try:
+        return measures.MEASURES[question.name].compute(run, **values)
+    except KeyError as error:
+        raise UsageError(wrong_name("measure", question.name, measures.MEASURES, "measure")) from error
+
+
+def _kept(file: Path) -> dict[str, Any]:
+    """Answers of an earlier study; a damaged file is made anew."""
+    try:
+        answers = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return answers if isinstance(answers, dict) else {}
+
+
+def _keep(file: Path, answers: dict[str, Any]) -> None:
+    partial = file.with_name(file.name + ".tmp")
+    try:
+        partial.write_text(json.dumps(answers), encoding="utf-8")
+        partial.replace(file)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise cannot_write(file, error) from error

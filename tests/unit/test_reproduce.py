@@ -1,0 +1,128 @@
+"""What expected.toml may say, and what is made of it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+
+from tailrace.errors import InputError, UsageError
+from tailrace.reproduce import claims, expected, shelf
+from tailrace.reproduce.expected import Claim, Expected
+
+ROOT = Path(__file__).parents[2]
+SHELF = ROOT / "experiments"
+
+TABLE: dict[str, Any] = {
+    "paper": "p",
+    "title": "t",
+    "shows": "s",
+    "runs": [{"name": "low", "set": {"seed": 1}}, {"name": "high"}],
+    "values": [{"name": "drops", "measure": "drops"}, {"name": "rate", "measure": "throughput", "run": "low"}],
+}
+
+
+def read(folder: Path, **changes: Any) -> Expected:
+    (folder / "expected.toml").write_text(tomli_w.dumps({**TABLE, **changes}))
+    return expected.read(folder)
+
+
+def value(**keys: Any) -> list[dict[str, Any]]:
+    return [{"name": "v", **keys}]
+
+
+def claim(**keys: Any) -> list[dict[str, Any]]:
+    return [{"says": "c", **keys}]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"runz": []}, "runz is not a known key; did you mean 'runs'?"),
+        (
+            {"values": value(measure="throughputs")},
+            "values[0].measure must be the name of a measure",
+        ),
+        ({"values": value(measure="utilisation")}, "values[0].place is missing: utilisation needs it"),
+        ({"values": value(measure="drops", over="1 s")}, "values[0].over is not for drops, which takes place"),
+        ({"values": value(measure="throughput", unit="ms")}, 'values[0].unit must be one of "req/s"'),
+        ({"values": value(measure="drops", run="hihg")}, "got 'hihg'; did you mean 'high'?"),
+        ({"values": value(measure="drops", paper=3.0)}, "values[0].paper must say which run each number is for"),
+        ({"values": value(measure="drops", paper={"medium": 3.0})}, "values[0].paper must be the name of a run of"),
+        ({"claims": claim(less=[0, "drop @ low"])}, "got 'drop @ low'; did you mean 'drops @ low'?"),
+        ({"claims": claim(less=[0, "drops"])}, "must name one cell, like 'drops @ low', got 'drops'"),
+        ({"claims": claim(less=[0, "rate"], zero=["drops"])}, "must have one of less, near and zero"),
+        ({"panels": [{"form": "bars", "title": "t", "values": ["rates"]}]}, "got 'rates'; did you mean 'rate'?"),
+        ({"panels": [{"form": "pie"}]}, "panels[0].form must be"),
+        ({"panels": [{"title": "t"}]}, "panels[0].form is missing"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_key(tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError) as raised:
+        read(tmp_path, **changes)
+    assert sentence in str(raised.value)
+    assert "expected.toml" in str(raised.value)
+
+
+def test_a_value_is_taken_in_all_runs_unless_it_says_which(tmp_path: Path) -> None:
+    found = read(tmp_path)
+    assert found.runs_of(found.value("drops")) == ("low", "high")
+    assert [(v.name, run) for v, run in found.cells("rate")] == [("rate", "low")]
+    assert [(v.name, run) for v, run in found.cells("drops @ high")] == [("drops", "high")]
+
+
+def test_the_how_tos_example_is_an_expected_toml(tmp_path: Path) -> None:
+    text = (ROOT / "docs/how-to/add-a-reproduction.md").read_text()
+    [example] = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "expected.toml").write_text(example)
+    assert expected.read(tmp_path).paper == "rpc-vs-async"
+
+
+@pytest.mark.parametrize("entry", shelf.entries(SHELF), ids=lambda entry: f"{entry.paper}-{entry.name}")
+def test_every_entry_of_the_shelf_can_be_read(entry: shelf.Entry) -> None:
+    from tailrace.experiment import read as read_experiment
+    from tailrace.reproduce.outcome import changes
+    from tailrace.sim import lower
+
+    found = entry.read()
+    assert found.paper == entry.paper
+    assert entry.readme().startswith("# "), f"{entry.folder}/README.md: begin with its title"
+    for run in found.runs:
+        lower(read_experiment(entry.folder / run.experiment, changes(run)))
+
+
+def test_a_figure_is_found_by_its_number(tmp_path: Path) -> None:
+    for name in ("figure-1", "figure-12", "table-I"):
+        (tmp_path / "p" / name).mkdir(parents=True)
+        (tmp_path / "p" / name / "expected.toml").touch()
+    assert [entry.name for entry in shelf.find(tmp_path, "p", "Fig. 1")] == ["figure-1"]
+    assert [entry.name for entry in shelf.find(tmp_path, "p", "i")] == ["table-I"]
+    with pytest.raises(UsageError, match="p has no 'figure-3'; there: figure-1, figure-12, table-I"):
+        shelf.find(tmp_path, "p", "figure-3")
+
+
+@pytest.mark.parametrize(
+    ("said", "low", "high", "verdict"),
+    [
+        ({"less": ["drops @ low", "drops @ high"]}, [1, 2, 3], [11, 12, 13], "holds"),
+        ({"less": ["drops @ low", "drops @ high"], "by": 20.0}, [1, 1.1, 1.2], [11, 12, 13], "fails"),
+        ({"less": ["drops @ high", "drops @ low"]}, [1, 2, 3], [11, 12, 13], "fails"),
+        # paired by seed: a large spread that both share does not hide the difference
+        ({"less": ["drops @ low", "drops @ high"]}, [1, 50, 99], [3, 52, 101], "holds"),
+        ({"less": ["drops @ low", "drops @ high"]}, [1, 50, 99], [99, 2, 53], "undecided"),
+        ({"less": [0, "drops @ low", "drops @ high"]}, [0, 0, 0], [5, 6, 7], "fails"),
+        ({"near": ["drops @ low", "drops @ high"]}, [100, 100, 100], [120, 120, 120], "holds"),
+        ({"near": ["drops @ low", "drops @ high"]}, [100, 100, 100], [130, 130, 130], "fails"),
+        ({"zero": ["drops @ low"]}, [0, 0, 0], [1, 1, 1], "holds"),
+        ({"zero": ["drops"]}, [0, 0, 0], [0, 0, 1], "fails"),
+    ],
+)
+def test_a_claim_is_judged_over_all_replications(
+    tmp_path: Path, said: dict[str, Any], low: list[float], high: list[float], verdict: str
+) -> None:
+    replications = {("drops", "low"): low, ("drops", "high"): high, ("rate", "low"): [1.0] * 3}
+    found = claims.judge(Claim(says="c", **said), read(tmp_path), replications)
+    assert found.verdict == verdict
