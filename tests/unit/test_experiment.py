@@ -144,6 +144,7 @@ def test_extends_in_a_circle_is_refused(tmp_path: Path) -> None:
         ("tiers.web1={}", "workloads.steady.entry is missing: several tiers are called by none (web, web1)"),
         ("tiers=3", "tiers must be a table, got 3"),
         ("nodes.ap.cores=2", "nodes.ap must be the name of a node that a tier is on"),
+        ("nodes.app1={}", "nodes.app1 must be the name of a node that a tier is on"),
         ("nodes.app.cores=0", "nodes.app.cores must be a number above 0, got 0"),
         ("nodes.app.disk.bandwidth='60 MB'", "must be a rate such as \"60 MB/s\", got '60 MB'"),
         ("nodes.app.governor.frequencies=['1 GHz','2']", "nodes.app.governor.frequencies[1] must be a frequency"),
@@ -216,6 +217,16 @@ def test_servers_and_nodes_have_different_names() -> None:
     assert [(s.name, s.tier, s.queue_max) for s in shown.servers[:2]] == [("web", 1, 279), ("app1", 2, 294)]
     assert {balancer.server: balancer.candidates for balancer in shown.balancers} == {"web": ("app1", "app2")}
     assert [(pool.name, pool.size) for pool in shown.pools][:2] == [("web to app1", 50), ("web to app2", 50)]
+
+
+def test_a_node_with_the_name_of_a_server_is_refused() -> None:
+    tiers = SMALL["tiers"] | {
+        "db": {"software": "mysql", "node": "app"},
+        "app": {**SMALL["tiers"]["app"], "node": "db2"},
+    }
+    table = {**SMALL, "tiers": tiers, "nodes": {"app": {}, "db2": {}}}
+    with pytest.raises(TailraceError, match=r"nodes\.app must have another name"):
+        experiment.from_table(table)
 
 
 def test_the_json_schema_says_defaults_as_a_file_would() -> None:

@@ -13,7 +13,7 @@ from tailrace.toml import Name, Table
 class Visits(Table):
     """Calls of one interaction, made one after another."""
 
-    count: Number = 1.0
+    count: Annotated[Number, Field(le=10_000)] = 1.0
     """How many; a fraction is the chance of one more."""
     parallel: bool = False
     """All at once instead."""

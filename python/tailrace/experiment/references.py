@@ -12,6 +12,8 @@ from tailrace.units import exact_duration
 
 Use = tuple[str, str, set[str], str]
 """Key, the name used there, the names there are, what they name."""
+_ROLES = ("web", "app", "middleware", "db")
+"""Of RUBBoS's interactions; a system need not have them all."""
 
 
 def wrong(experiment: Experiment) -> str | None:
@@ -59,9 +61,6 @@ def _uses(experiment: Experiment) -> Iterator[Use]:
             yield f"stalls[{number}].place", stall.place, tiers | {server.name for server in servers}, "server or tier"
 
 
-_ROLES = ("web", "app", "middleware", "db")
-
-
 def _uses_of_workload(
     key: str, workload: Workload, tiers: set[str], known: set[str], kernels: set[str]
 ) -> Iterator[Use]:
@@ -80,6 +79,9 @@ def _contradictions(experiment: Experiment) -> Iterator[str]:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
         yield f"tiers must give different names to their servers, got {twice!r} twice"
+    shared = next((server.node for server in places.servers(experiment) if server.node in names), None)
+    if shared:
+        yield f"nodes.{shared} must have another name: a server is called that"
     for name, tier in experiment.tiers.items():
         if _in_circle(experiment, name):
             yield f"tiers.{name}.calls must not lead back to it"
