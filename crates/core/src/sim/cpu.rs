@@ -13,6 +13,8 @@ use super::queue::Heap;
 pub const NEVER: i64 = i64::MAX;
 /// Attained service is a sum of floating-point products; a job is done when it lacks less than this, ns.
 const DONE: f64 = 1e-3;
+/// Shorter than this, threads of several groups just take turns: a millibottleneck lasts tens to hundreds of ms.
+const STARVED: i64 = 50_000_000;
 /// A job that is never done: a neighbour's thread.
 pub const ENDLESS: f64 = 1e18;
 
@@ -47,6 +49,8 @@ struct Group {
     rate: f64,
     allocated: f64,
     stolen: f64,
+    /// Since when others have had some of what it wants.
+    starving: Option<i64>,
     last: i64,
     frozen: u32,
     speed: f64,
@@ -68,6 +72,8 @@ struct Node {
 }
 
 pub struct Cpus {
+    /// Groups that others kept from the CPU, from when to when.
+    starved: Vec<(u32, i64, i64)>,
     nodes: Vec<Node>,
     groups: Vec<Group>,
     /// When each group does something by itself.
@@ -78,6 +84,7 @@ pub struct Cpus {
 impl Cpus {
     pub fn new(nodes: &[plan::Node], groups: &[plan::Group]) -> Self {
         let mut cpus = Cpus {
+            starved: Vec::new(),
             nodes: Vec::new(),
             groups: Vec::new(),
             next: Vec::new(),
@@ -136,6 +143,7 @@ impl Cpus {
             rate: 0.0,
             allocated: 0.0,
             stolen: 0.0,
+            starving: None,
             last: 0,
             frozen: 0,
             speed: 1.0,
@@ -298,6 +306,11 @@ impl Cpus {
         n.last = now;
     }
 
+    /// Groups that were kept from the CPU by others since the last call: which, from when, to when.
+    pub fn take_starved(&mut self) -> Vec<(u32, i64, i64)> {
+        std::mem::take(&mut self.starved)
+    }
+
     /// Works out the rates of the nodes on which something changed.
     #[inline]
     pub fn refresh(&mut self, now: i64) {
@@ -315,7 +328,8 @@ impl Cpus {
             let g = &mut self.groups[only as usize];
             g.advance(now);
             let wants = g.wants();
-            self.next[only as usize] = g.allocate(now, wants.min(capacity), wants, speed);
+            g.stolen = 0.0;
+            self.next[only as usize] = g.allocate(now, wants.min(capacity), speed);
             return;
         }
         // Water-filling: those that want less than their share get it all, and the rest is divided again.
@@ -348,10 +362,19 @@ impl Cpus {
                 break;
             }
         }
+        let all: f64 = n
+            .groups
+            .iter()
+            .map(|&i| self.groups[i as usize].allocated)
+            .sum();
         for &i in &n.groups {
             let g = &mut self.groups[i as usize];
-            let (cores, wants) = (g.allocated, g.wants());
-            self.next[i as usize] = g.allocate(now, cores, wants, speed);
+            let cores = g.allocated;
+            g.stolen = (g.wants() - cores).min(all - cores);
+            self.next[i as usize] = g.allocate(now, cores, speed);
+            if let Some(since) = g.starves(now) {
+                self.starved.push((i, since, now));
+            }
         }
     }
 }
@@ -380,6 +403,15 @@ impl Group {
         self.quota.as_ref().is_some_and(|q| q.used_up.is_some())
     }
 
+    /// If others have just left it what it wants, after a while that counts: since when they had not.
+    fn starves(&mut self, now: i64) -> Option<i64> {
+        if self.stolen > DONE {
+            self.starving.get_or_insert(now);
+            return None;
+        }
+        self.starving.take().filter(|since| now - since >= STARVED)
+    }
+
     /// Cores it could use now.
     #[inline]
     fn wants(&self) -> f64 {
@@ -391,9 +423,8 @@ impl Group {
 
     /// Runs on so many cores from now on; returns when something happens by itself.
     #[inline]
-    fn allocate(&mut self, now: i64, cores: f64, wants: f64, speed: f64) -> i64 {
+    fn allocate(&mut self, now: i64, cores: f64, speed: f64) -> i64 {
         self.allocated = cores;
-        self.stolen = wants - cores;
         let Some(first) = self.jobs.first() else {
             self.rate = 0.0;
             return NEVER;

@@ -164,6 +164,7 @@ impl<'a, S: Sink> Sim<'a, S> {
         self.report.counts.unfinished = self.stays.open() as u64;
         self.now = self.now.max(self.plan.duration);
         self.close_causes();
+        self.report_neighbours();
         if let Some(error) = self.failed {
             return Err(error);
         }

@@ -340,3 +340,32 @@ fn a_run_that_hangs_ends_and_says_what_is_open() {
     let (report, _) = run(&plan);
     assert_eq!(report.counts.unfinished, 3);
 }
+
+#[test]
+fn a_server_kept_from_its_processor_by_another_has_a_neighbour() {
+    let mut plan = one(json!({"constant": 1e6}), 100, 128, poisson(300.0), S);
+    plan["groups"] = json!([{"name": "s", "node": 0, "cores": 1.0}, {"name": "other", "node": 0, "cores": 1.0, "weight": 9.0}]);
+    let mut other = plan["servers"][0].clone();
+    (other["name"], other["group"], other["programs"]) = (json!("other"), json!(1), json!([1]));
+    plan["servers"] = json!([plan["servers"][0], other]);
+    plan["programs"] = json!([plan["programs"][0], [{"compute": {"constant": 200e6}}]]);
+    let mut burst = batch(1);
+    (burst["entries"], burst["begin"]) = (json!([1]), json!(500 * MS));
+    plan["workloads"] = json!([plan["workloads"][0], burst]);
+    let (report, _) = run(&plan);
+    let of = |place: &str| {
+        let mine: Vec<_> = report
+            .stalls
+            .iter()
+            .filter(|s| s.kind == "neighbour" && s.place == place)
+            .collect();
+        mine.iter()
+            .map(|s| (s.begin / (10 * MS), s.end / (10 * MS)))
+            .collect::<Vec<_>>()
+    };
+    // 200 ms of work, with nine tenths of the core: the other is kept from the tenth only.
+    assert_eq!(of("s"), [(50, 72)]);
+    assert!(of("other")
+        .iter()
+        .all(|&(begin, end)| begin >= 50 && end <= 72));
+}

@@ -179,6 +179,16 @@ impl<S: Sink> Sim<'_, S> {
         self.close_bursts();
     }
 
+    /// A server's group that others kept from the CPU had a neighbour.
+    pub(super) fn report_neighbours(&mut self) {
+        for (group, begin, end) in self.cpus.take_starved() {
+            if self.servers.iter().any(|s| s.group == group) {
+                let place = self.plan.groups[group as usize].name.clone();
+                self.report.stall("neighbour", place, begin, end);
+            }
+        }
+    }
+
     /// A job of the system is done.
     pub(super) fn system_worked(&mut self, job: u32) {
         match job {
