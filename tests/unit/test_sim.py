@@ -224,3 +224,10 @@ def test_drops_move_behind_the_last_server_that_does_not_wait(software: tuple[st
     replaced = [f"tiers.{tier}.software={name}" for tier, name in zip(("web", "app", "db"), software, strict=True)]
     found = experiment.read(ROOT / "experiments/rpc-vs-async/base", [*replaced, "duration=50s"])
     assert set(sim.count(found).drops) == ({dropper} if dropper else set())
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "experiments").rglob("experiment.toml")), ids=lambda path: path.parent.as_posix()[-40:]
+)
+def test_every_experiment_can_be_simulated(path: Path) -> None:
+    assert sim.lower(experiment.read(path))["workloads"]
