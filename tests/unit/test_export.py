@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -13,7 +14,7 @@ import systems
 import tailrace as tr
 from builders import T0
 from systems import MS, NX1, NX2, SYNC, S, Slow
-from tailrace import dataset
+from tailrace import dataset, experiment, sim
 from tailrace.dataset import Dataset
 from tailrace.errors import InputError, TailraceError, UsageError
 from tailrace.export import Exported, write_pcap
@@ -121,6 +122,54 @@ def test_a_synthetic_system_comes_back_with_the_same_answer(
     # The rest is ambiguous: first come first served, many visits of one server begin and end alike.
     assert share_of_parents_kept(run, back) > 0.6
     assert answer(back) == answer(run)
+
+
+SIMULATED: dict[str, Any] = {
+    "duration": "12 s",
+    "ramp": "1 s",
+    "latency": "0 s",
+    "kernel": {"data": ["0.2 s", "0.6 s", "1.4 s"]},
+    "tiers": {
+        "web": {"workers": 30, "backlog": 20, "calls": ["app"]},
+        "app": {"workers": 60, "calls": ["db"]},
+        "db": {"workers": 60},
+    },
+    "interactions": {
+        "GET /page": {"at": {"web": {"compute": "0.5 ms", "calls": {"GET /servlet": 1}}}},
+        "GET /servlet": {"at": {"app": {"compute": "1 ms", "calls": {"SELECT stories": 2}}}},
+        "SELECT stories": {"at": {"db": {"compute": "0.5 ms"}}},
+    },
+    "workloads": {"users": {"kind": "poisson", "rate": 250, "interaction": "GET /page"}},
+    "stalls": [{"kind": "freeze", "place": "db", "at": "6 s", "for": "500 ms"}],
+}
+
+
+def simulated(folder: Path, **changes: Any) -> Dataset:
+    sim.simulate(experiment.from_table({**SIMULATED, **changes}), folder / "run")
+    return Dataset.open(folder / "run")
+
+
+def test_simulator_capture_decoder_and_reduction_agree(tmp_path: Path) -> None:
+    run = simulated(tmp_path)
+    back, written = again(run, tmp_path)
+    everything = [*VISIT, "first_byte", "interaction", "bytes_in", "bytes_out"]
+    assert visits(back, *everything).equals(visits(run, *everything))
+    assert requests(back, *REQUEST).equals(requests(run, *REQUEST))
+    assert (written.changed, written.left_out) == ({}, {})
+    assert int(visits(run, "drops").sum().item()) > 50
+    assert answer(back) == answer(run)
+    assert tr.windows(back).equals(tr.windows(run))
+
+
+def test_a_trip_that_takes_time_shows_its_end(tmp_path: Path) -> None:
+    """A capture sees a packet once, so a visit that lost none is sent when it arrives."""
+    run = simulated(tmp_path, latency="100 us")
+    back, written = again(run, tmp_path)
+    arrived = visits(run, "server", "arrival", "first_byte", "departure", "drops")
+    assert visits(back, "server", "arrival", "first_byte", "departure", "drops").equals(arrived)
+    undisturbed = visits(back, "drops", "sent", "arrival").filter(pl.col("drops") == 0)
+    assert undisturbed.height == written.changed["sent"]
+    assert undisturbed["sent"].equals(undisturbed["arrival"].alias("sent"))
 
 
 def test_kept_connections_are_as_many_as_calls_at_once(tmp_path: Path) -> None:

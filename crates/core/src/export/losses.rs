@@ -67,13 +67,13 @@ impl Losses {
         Ok(told.unwrap_or_else(|| scheduled(first, last, usize::from(lost))))
     }
 
-    /// The attempts of a request that was given up at `end`, all of which came to nothing but for the last, which was
-    /// refused or never answered.
+    /// The attempts of a request that failed at `end`: the last was refused, or (not `answered`) came to nothing as well.
     pub fn attempts_in_vain(
         &mut self,
         server: u32,
         (first, end): (i64, i64),
         repeated: u8,
+        answered: bool,
         names: &mut Names,
     ) -> Result<Vec<i64>> {
         if repeated == 0 {
@@ -82,7 +82,7 @@ impl Losses {
         self.load(first, end, names)?;
         let repeated = usize::from(repeated);
         let told = self.chain(server, first, repeated, &|_| true, end);
-        Ok(told.unwrap_or_else(|| given_up(first, end, repeated)))
+        Ok(told.unwrap_or_else(|| given_up((first, end), repeated, answered)))
     }
 
     /// Every loss that begins by `until`; those before `now` are nobody's first.
@@ -170,7 +170,8 @@ fn scheduled(first: i64, last: i64, lost: usize) -> Vec<i64> {
 }
 
 /// Attempts before the request was given up at `end`: on the schedule by which the next would have been due about then.
-fn given_up(first: i64, end: i64, repeated: usize) -> Vec<i64> {
+/// Where nobody answered, one that had to wait beyond the end never went out.
+fn given_up((first, end): (i64, i64), repeated: usize, answered: bool) -> Vec<i64> {
     let span = end - first;
     let fitting = SCHEDULES
         .iter()
@@ -187,7 +188,9 @@ fn given_up(first: i64, end: i64, repeated: usize) -> Vec<i64> {
             let at = |offset: &i64| first + offset * SECOND;
             [0].iter().chain(offsets).map(at).collect()
         }
-        None => scheduled(first, end, repeated),
+        None if answered => scheduled(first, end, repeated),
+        None if repeated == 1 => vec![first],
+        None => given_up((first, end), repeated - 1, answered),
     }
 }
 
@@ -250,10 +253,15 @@ mod tests {
     #[test]
     fn an_attempt_given_up_has_the_schedule_that_ends_there() {
         // Repeated after 1 s: the next was due 2 s later and an eighth for rounding.
-        assert_eq!(given_up(0, 3250 * MS, 1), [0, SECOND]);
-        assert_eq!(given_up(0, SECOND / 2, 1), [0, SECOND / 2]);
+        assert_eq!(given_up((0, 3250 * MS), 1, false), [0, SECOND]);
+        assert_eq!(given_up((0, SECOND / 2), 1, true), [0, SECOND / 2]);
+        assert_eq!(given_up((0, SECOND / 2), 1, false), [0]);
+        assert_eq!(given_up((0, 2500 * MS), 3, false), [0, SECOND, 2 * SECOND]);
         // 3 s, then 6 s, then 12 s and an eighth.
-        assert_eq!(given_up(0, 22_500 * MS, 2), [0, 3 * SECOND, 9 * SECOND]);
+        assert_eq!(
+            given_up((0, 22_500 * MS), 2, false),
+            [0, 3 * SECOND, 9 * SECOND]
+        );
     }
 
     #[test]

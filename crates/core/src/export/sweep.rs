@@ -215,9 +215,11 @@ impl Sweep {
         let server = self.parties.server(stay.server, &self.names)?.address;
         let client = self.client(stay.caller, server.ip());
         let span = (stay.sent, stay.departure);
+        let answered = matches!(status, "refused" | "reset");
+        let (lost, names) = (stay.drops, &mut self.names);
         let syns = self
             .losses
-            .attempts_in_vain(stay.server, span, stay.drops, &mut self.names)?;
+            .attempts_in_vain(stay.server, span, lost, answered, names)?;
         let connection = self.connections.open(client, server)?;
         let talk = failed(status, &syns, stay.departure, connection.next);
         self.report.failed_requests += 1;
