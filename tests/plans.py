@@ -119,7 +119,7 @@ def counts(plan: Plan) -> dict[str, Any]:
 
 
 def response_s(counted: dict[str, Any]) -> float:
-    return float(counted["response_ns"]) / counted["answered"] / 1e9
+    return float(counted["response_ns"] / counted["answered"]) / 1e9
 
 
 def replicate(plan: Plan, measure: Callable[[dict[str, Any]], float] = response_s) -> list[float]:
