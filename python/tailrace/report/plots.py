@@ -64,7 +64,9 @@ class Plot:
     """Label and colour of groups of bars."""
     marked: bool = False
     """Whether the paper's numbers are marked."""
+    width: int = 1000
     height: int = 250
+    """Of the drawing, in px at full width of the page."""
 
     @property
     def summary(self) -> str:

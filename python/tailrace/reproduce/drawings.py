@@ -110,6 +110,7 @@ def _frequency(panel: Frequency, drawing: Drawing) -> Iterator[Plot]:
             x_ticks=_times(bounds) if not panel.edges else _between(bounds),
             y_ticks=y.ticks,
             bars=tuple(_frequency_bars(panel, bounds, counts, y)),
+            width=1000 if len(drawing.distributions) == 1 else 560,
         )
 
 
@@ -127,9 +128,8 @@ def _frequency_bars(panel: Frequency, bounds: Sequence[int], counts: Sequence[fl
 
 def _times(bounds: Sequence[int]) -> tuple[Tick, ...]:
     """Ticks of equal bins, of which one more, for what is above, follows the last bound."""
-    width = bounds[1] - bounds[0]
-    whole = bounds[-1] + width
-    step = round(nice(bounds[-1] / 8))
+    whole = bounds[-1] + bounds[1] - bounds[0]
+    step = round(nice(bounds[-1] / 6))
     return tuple(Tick(t / whole, format_duration(t) if t else "0") for t in range(0, bounds[-1] + 1, step))
 
 

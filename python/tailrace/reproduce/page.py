@@ -104,7 +104,12 @@ def _rows(outcome: Outcome, engines: list[Engine]) -> list[dict[str, Any]]:
     for cell in outcome.cells:
         groups.setdefault(cell.value, []).append(cell)
     return [
-        {"value": value, "unit": cells[0].unit, "cells": [_cell(cell, engines) for cell in cells]}
+        {
+            "value": value,
+            "unit": cells[0].unit,
+            "cells": [_cell(cell, engines) for cell in cells],
+            "one_note": len({cell.note for cell in cells}) == 1,
+        }
         for value, cells in groups.items()
     ]
 
