@@ -409,6 +409,13 @@ impl Time {
     #[inline]
     pub fn draw(&self, stream: &mut Stream) -> f64 {
         match *self {
+            Time::Exponential(mean) => mean * stream.exponential(),
+            _ => self.draw_other(stream),
+        }
+    }
+
+    fn draw_other(&self, stream: &mut Stream) -> f64 {
+        match *self {
             Time::Constant(value) => value,
             Time::Exponential(mean) => mean * stream.exponential(),
             Time::Uniform { low, high } => low + (high - low) * stream.uniform(),

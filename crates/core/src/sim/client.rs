@@ -2,32 +2,35 @@
 
 use super::plan::{Arrivals, Chain, Choice, Plan, Time, Workload};
 use super::queue::Kind;
-use super::stay::{Status, Stay, NONE};
+use super::stay::{Status, NONE};
 use super::tables::Sink;
 use super::walk::{Position, Walk};
 use super::Sim;
 use crate::rng::{Purpose, Stream};
 
 /// Somebody who asks: a client of a closed workload, or one that came, asks and goes.
+///
+/// With many clients each is out of the processor's caches when it acts: what every request needs fills one line of them.
+#[repr(C, align(64))]
 struct Client {
     workload: u32,
+    class: u32,
     /// Among all that ever came: says which server it asks and which streams it draws from.
     number: u64,
-    position: Position,
-    author: bool,
-    fast: bool,
     think: Stream,
     choice: Stream,
     requests: Stream,
     /// When the operation began.
     asked: i64,
-    class: u32,
     tries: u32,
     fetched: u32,
     /// Requests of the operation that are waited for: the first, and the hedge.
     out: [u32; 2],
+    author: bool,
+    fast: bool,
     times_out: i64,
     hedges: i64,
+    position: Position,
 }
 
 /// The two think-time modes, shared by the clients of a process.
@@ -67,6 +70,14 @@ impl Clients {
             all: Vec::new(),
             gone: Vec::new(),
             sources: sources.map(|(i, w)| Source::new(plan, i, w)).collect(),
+        }
+    }
+
+    /// Has the processor load a client that will act soon, while it works on.
+    #[inline]
+    pub fn fetch(&self, client: u32) {
+        if let Some(client) = self.all.get(client as usize) {
+            std::hint::black_box(client.workload);
         }
     }
 
@@ -179,6 +190,7 @@ impl Source {
         }
     }
 
+    #[inline(always)]
     fn choose(&self, client: &mut Client) -> u32 {
         if let Some(walk) = self.walks.get(usize::from(client.author)) {
             return walk.next(&mut client.position, &mut client.choice);
@@ -265,6 +277,7 @@ impl<S: Sink> Sim<'_, S> {
     }
 
     /// A new operation: one request, and what to do if it is not answered soon.
+    #[inline(always)]
     fn ask(&mut self, client: u32) {
         let c = &mut self.clients.all[client as usize];
         c.asked = self.now;
@@ -280,6 +293,7 @@ impl<S: Sink> Sim<'_, S> {
         self.send(client, 0);
     }
 
+    #[inline(always)]
     fn send(&mut self, client: u32, slot: usize) {
         let c = &mut self.clients.all[client as usize];
         let settings = &self.plan.workloads[c.workload as usize];
@@ -288,19 +302,20 @@ impl<S: Sink> Sim<'_, S> {
             n => settings.embedded[n as usize - 1],
         };
         self.visits += 1;
-        let mut stay = Stay::new(self.visits, c.requests.fork(), class, NONE);
+        let stream = c.requests.fork();
+        let (number, stay) = self.stays.add(self.visits, stream, class, NONE);
         stay.visit = self.visits;
         stay.client = client;
         stay.number = c.number as u32;
         stay.recorded = self.now >= self.plan.record_from;
         stay.kept = settings.kept;
         stay.server = settings.entries[(c.number % settings.entries.len() as u64) as usize];
-        let stay = self.stays.add(stay);
-        self.clients.all[client as usize].out[slot] = stay;
-        self.connect(stay);
+        c.out[slot] = number;
+        self.connect(number);
     }
 
     /// The answer to a request, or the news that there is none.
+    #[inline(always)]
     pub(super) fn client_gets(&mut self, stay: u32) {
         let s = &self.stays[stay];
         if s.abandoned {
@@ -350,6 +365,7 @@ impl<S: Sink> Sim<'_, S> {
     }
 
     /// The operation is over: the next embedded object, or a pause.
+    #[inline(always)]
     fn has_page(&mut self, client: u32) {
         let c = &mut self.clients.all[client as usize];
         c.tries = 0;
@@ -380,6 +396,7 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
+    #[inline(always)]
     fn thinks(&mut self, client: u32, think: &Time, most: i64, chain: Option<&Chain>) -> i64 {
         let c = &mut self.clients.all[client as usize];
         let Some(chain) = chain else {

@@ -8,10 +8,8 @@ use super::tables::Sink;
 use super::Sim;
 
 /// The way from one server to the candidates of one kind of call.
-pub struct Connector {
-    /// The caller, and which of its connectors this is.
-    server: u32,
-    ordinal: u32,
+pub struct Connector<'a> {
+    pub settings: &'a plan::Connector,
     first_pool: u32,
     pools: u32,
     classes: u32,
@@ -43,12 +41,12 @@ impl Pool {
     }
 }
 
-pub fn build(plan: &Plan, server: usize, c: &plan::Connector, pools: &mut Vec<Pool>) -> Connector {
-    let caller = &plan.servers[server];
-    let ordinal = caller
-        .connectors
-        .iter()
-        .position(|other| std::ptr::eq(other, c));
+pub fn build<'a>(
+    plan: &Plan,
+    caller: &plan::Server,
+    c: &'a plan::Connector,
+    pools: &mut Vec<Pool>,
+) -> Connector<'a> {
     let connector = pools.last().map_or(0, |pool| pool.connector + 1);
     let first_pool = pools.len() as u32;
     let classes = plan.classes.len() as u32;
@@ -71,8 +69,7 @@ pub fn build(plan: &Plan, server: usize, c: &plan::Connector, pools: &mut Vec<Po
         });
     }
     Connector {
-        server: server as u32,
-        ordinal: ordinal.unwrap_or(0) as u32,
+        settings: c,
         first_pool,
         pools: count,
         classes,
@@ -81,11 +78,7 @@ pub fn build(plan: &Plan, server: usize, c: &plan::Connector, pools: &mut Vec<Po
     }
 }
 
-impl Connector {
-    pub fn plan<'a>(&self, plan: &'a Plan) -> &'a plan::Connector {
-        &plan.servers[self.server as usize].connectors[self.ordinal as usize]
-    }
-
+impl Connector<'_> {
     fn pool_of(&self, pool: &plan::Pool, caller: &Stay, candidates: u32, candidate: u32) -> u32 {
         let mut at = 0;
         if pool.per_process {
@@ -100,6 +93,11 @@ impl Connector {
         self.first_pool + at.min(self.pools - 1)
     }
 
+    /// Whether there is more than one candidate, and so anything to know of them.
+    fn chooses(&self) -> bool {
+        self.settings.candidates.len() > 1
+    }
+
     pub fn pools(&self) -> std::ops::Range<usize> {
         self.first_pool as usize..(self.first_pool + self.pools) as usize
     }
@@ -112,7 +110,7 @@ impl<S: Sink> Sim<'_, S> {
         let connector = self.servers[s.server as usize].first_connector + call.connector;
         if call.all {
             let candidates = self.connectors[connector as usize]
-                .plan(self.plan)
+                .settings
                 .candidates
                 .len() as u32;
             (s.out, s.to_call) = (candidates, 0);
@@ -134,27 +132,27 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
+    #[inline(always)]
     fn child(&mut self, parent: u32, call: &Call, connector: u32) -> u32 {
-        let kept = self.connectors[connector as usize].plan(self.plan).kept;
+        let kept = self.connectors[connector as usize].settings.kept;
         let p = &mut self.stays[parent];
         let stream = p.stream.fork();
-        let mut child = Stay::new(p.request, stream, call.class, parent);
-        (child.client, child.number) = (p.client, p.number);
-        child.recorded = p.recorded;
+        let (request, client, which, recorded) = (p.request, p.client, p.number, p.recorded);
         self.visits += 1;
+        let (number, child) = self.stays.add(request, stream, call.class, parent);
+        (child.client, child.number, child.recorded) = (client, which, recorded);
         child.visit = self.visits;
         child.connector = connector;
         child.kept = kept;
-        self.stays.add(child)
+        number
     }
 
     /// Looks for a candidate and a free connection to it.
     fn seek(&mut self, child: u32) {
-        let plan = self.plan;
         loop {
             let c = &mut self.stays[child];
             let (parent, number) = (c.parent, c.connector as usize);
-            let settings = self.connectors[number].plan(plan);
+            let settings = self.connectors[number].settings;
             if self.visit_holds(child) {
                 return self.fly(child);
             }
@@ -197,10 +195,11 @@ impl<S: Sink> Sim<'_, S> {
     }
 
     /// Whether the call's visit holds a connection, which it uses then.
+    #[inline(always)]
     fn visit_holds(&mut self, child: u32) -> bool {
         let c = &self.stays[child];
         let (parent, number) = (c.parent, c.connector as usize);
-        let settings = self.connectors[number].plan(self.plan).pool.as_ref();
+        let settings = self.connectors[number].settings.pool.as_ref();
         let p = &self.stays[parent];
         let holds = p.held != NONE && settings.is_some_and(|pool| pool.for_visit);
         if holds {
@@ -216,8 +215,7 @@ impl<S: Sink> Sim<'_, S> {
         if since == GRANTED {
             return self.fly(child);
         }
-        let Endpoint::Poll { step, timeout } = self.connectors[number].plan(self.plan).endpoint
-        else {
+        let Endpoint::Poll { step, timeout } = self.connectors[number].settings.endpoint else {
             return;
         };
         // It sleeps, looks whether its time is over, and only then for a connection (`ajp_get_endpoint`).
@@ -237,12 +235,11 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
+    #[inline(always)]
     fn choose(&mut self, child: u32) -> Option<u32> {
         let c = &mut self.stays[child];
         let connector = &mut self.connectors[c.connector as usize];
-        let candidates = &self.plan.servers[connector.server as usize].connectors
-            [connector.ordinal as usize]
-            .candidates;
+        let candidates = &connector.settings.candidates;
         if let [_] = candidates[..] {
             return (c.tried & 1 == 0).then_some(0);
         }
@@ -286,6 +283,7 @@ impl<S: Sink> Sim<'_, S> {
         light
     }
 
+    #[inline(always)]
     fn may_take(&self, pool: u32, light: bool) -> bool {
         let p = &self.pools[pool as usize];
         let ahead = if light { p.light.len() } else { p.queued() };
@@ -294,21 +292,23 @@ impl<S: Sink> Sim<'_, S> {
 
     fn heavy_may(&self, pool: &Pool) -> bool {
         let connector = &self.connectors[pool.connector as usize];
-        let settings = connector.plan(self.plan).pool.as_ref();
+        let settings = connector.settings.pool.as_ref();
         settings
             .and_then(|p| p.priority)
             .is_none_or(|most| connector.light <= most)
     }
 
+    #[inline(always)]
     fn take(&mut self, child: u32, pool: u32) {
         self.occupy(child, pool);
         self.fly(child);
     }
 
+    #[inline(always)]
     fn occupy(&mut self, child: u32, pool: u32) {
         let c = &self.stays[child];
         let (parent, candidate) = (c.parent, c.candidate);
-        let settings = self.connectors[c.connector as usize].plan(self.plan);
+        let settings = self.connectors[c.connector as usize].settings;
         if settings.pool.as_ref().is_some_and(|p| p.for_visit) {
             let p = &mut self.stays[parent];
             (p.held, p.held_candidate) = (pool, candidate);
@@ -319,28 +319,32 @@ impl<S: Sink> Sim<'_, S> {
     }
 
     /// The call goes out.
+    #[inline(always)]
     fn fly(&mut self, child: u32) {
         let c = &mut self.stays[child];
         let (parent, number, candidate) = (c.parent, c.connector as usize, c.candidate as usize);
-        c.server = self.connectors[number].plan(self.plan).candidates[candidate];
+        c.server = self.connectors[number].settings.candidates[candidate];
         c.flew = true;
         let p = &mut self.stays[parent];
         if p.flying == 0 {
             p.calling_since = self.now;
         }
         p.flying += 1;
-        self.connectors[number].balancer.sent(candidate);
+        let connector = &mut self.connectors[number];
+        if connector.chooses() {
+            connector.balancer.sent(candidate);
+        }
         self.connect(child);
     }
 
     /// A call's answer is there, or none will come.
+    #[inline(always)]
     pub(super) fn returned(&mut self, child: u32) {
         let c = &self.stays[child];
         let (parent, number, pool, status) = (c.parent, c.connector as usize, c.pool, c.status);
         let (candidate, flew, took, counted) =
             (c.candidate as usize, c.flew, self.now - c.sent, c.counted);
-        let class = &self.plan.classes[c.class as usize];
-        let bytes = class.bytes_in + class.bytes_out;
+        let class = c.class;
         self.stays.remove(child);
         let p = &mut self.stays[parent];
         if flew {
@@ -348,9 +352,12 @@ impl<S: Sink> Sim<'_, S> {
             if p.flying == 0 {
                 p.downstream += self.now - p.calling_since;
             }
-            self.connectors[number]
-                .balancer
-                .got(self.now, candidate, bytes, took);
+            let connector = &mut self.connectors[number];
+            if connector.chooses() {
+                let class = &self.plan.classes[class as usize];
+                let bytes = class.bytes_in + class.bytes_out;
+                connector.balancer.got(self.now, candidate, bytes, took);
+            }
         }
         if status != Status::Ok {
             p.status = Status::Failed;
@@ -377,6 +384,7 @@ impl<S: Sink> Sim<'_, S> {
         self.goes_on(parent);
     }
 
+    #[inline(always)]
     pub(super) fn release_held(&mut self, stay: u32) {
         let s = &mut self.stays[stay];
         let pool = std::mem::replace(&mut s.held, NONE);
@@ -399,6 +407,7 @@ impl<S: Sink> Sim<'_, S> {
         self.servers[server].first_connector as usize + held.unwrap_or(0)
     }
 
+    #[inline(always)]
     fn release(&mut self, pool: u32) {
         self.pools[pool as usize].in_use -= 1;
         self.grant(pool);

@@ -28,6 +28,17 @@ pub struct Used {
     pub throttled: f64,
 }
 
+/// Up to so many jobs a group that is alone on its node knows what it gets.
+const KNOWN: usize = 32;
+
+/// What a group gets: cores, cores it wanted and did not get, and service to each job, ns a ns.
+#[derive(Clone, Copy, Default)]
+struct Share {
+    allocated: f64,
+    stolen: f64,
+    rate: f64,
+}
+
 struct Quota {
     full: f64,
     left: f64,
@@ -45,10 +56,9 @@ struct Group {
     jobs: Heap,
     order: u32,
     attained: f64,
-    /// Service to each job, ns a ns.
-    rate: f64,
-    allocated: f64,
-    stolen: f64,
+    share: Share,
+    /// By the number of jobs: what it gets, until anything else changes.
+    known: [Option<Share>; KNOWN],
     /// Since when others have had some of what it wants.
     starving: Option<i64>,
     last: i64,
@@ -140,9 +150,8 @@ impl Cpus {
             jobs: Heap::default(),
             order: 0,
             attained: 0.0,
-            rate: 0.0,
-            allocated: 0.0,
-            stolen: 0.0,
+            share: Share::default(),
+            known: [None; KNOWN],
             starving: None,
             last: 0,
             frozen: 0,
@@ -169,7 +178,7 @@ impl Cpus {
     }
 
     /// `job` gets `work` ns of a core at full speed.
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, now: i64, group: u32, work: f64, job: u32) {
         let g = &mut self.groups[group as usize];
         g.advance(now);
@@ -186,7 +195,7 @@ impl Cpus {
     }
 
     /// What the group's event was: a job that is done, or nothing (a quota ran out).
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, now: i64, group: u32) -> Option<u32> {
         let g = &mut self.groups[group as usize];
         g.advance(now);
@@ -226,6 +235,14 @@ impl Cpus {
         }
     }
 
+    /// Something changes by which the node is divided, other than jobs.
+    fn changes(&mut self, node: u32) {
+        for &group in &self.nodes[node as usize].groups {
+            self.groups[group as usize].known = [None; KNOWN];
+        }
+        self.touch(node);
+    }
+
     /// Stops the group's threads (`true`) or lets them run again; stops add up.
     pub fn freeze(&mut self, group: u32, stop: bool) {
         let g = &mut self.groups[group as usize];
@@ -235,7 +252,7 @@ impl Cpus {
             g.frozen.saturating_sub(1)
         };
         let node = g.node;
-        self.touch(node);
+        self.changes(node);
     }
 
     /// Multiplies the speed of a group; the inverse undoes it.
@@ -243,25 +260,25 @@ impl Cpus {
         let g = &mut self.groups[group as usize];
         g.speed *= factor;
         let node = g.node;
-        self.touch(node);
+        self.changes(node);
     }
 
     pub fn set_speed(&mut self, node: u32, speed: f64) {
         self.nodes[node as usize].speed = speed;
-        self.touch(node);
+        self.changes(node);
     }
 
     /// So much more (or less) of the node's CPUs waits for the disk from now on.
     pub fn block(&mut self, now: i64, node: u32, share: f64) {
-        self.advance_node(now, node);
         let n = &mut self.nodes[node as usize];
+        n.advance(now);
         n.wanted_block = (n.wanted_block + share).max(0.0);
         n.blocked = if n.wanted_block < 1e-9 {
             0.0
         } else {
             n.wanted_block.min(1.0)
         };
-        self.touch(node);
+        self.changes(node);
     }
 
     /// A new quota period; returns since when the old quota was used up and somebody waited.
@@ -282,8 +299,8 @@ impl Cpus {
         let dt = (now - g.last) as f64;
         let waits = g.is_used_up() && g.jobs.len() > 0;
         Used {
-            busy: g.used.busy + dt * g.allocated,
-            stolen: g.used.stolen + dt * g.stolen,
+            busy: g.used.busy + dt * g.share.allocated,
+            stolen: g.used.stolen + dt * g.share.stolen,
             throttled: g.used.throttled + if waits { dt } else { 0.0 },
         }
     }
@@ -300,44 +317,40 @@ impl Cpus {
         n.waited + (now - n.last) as f64 * n.blocked * n.cores
     }
 
-    fn advance_node(&mut self, now: i64, node: u32) {
-        let n = &mut self.nodes[node as usize];
-        n.waited += (now - n.last) as f64 * n.blocked * n.cores;
-        n.last = now;
-    }
-
     /// Groups that were kept from the CPU by others since the last call: which, from when, to when.
     pub fn take_starved(&mut self) -> Vec<(u32, i64, i64)> {
         std::mem::take(&mut self.starved)
     }
 
     /// Works out the rates of the nodes on which something changed.
-    #[inline]
+    #[inline(always)]
     pub fn refresh(&mut self, now: i64) {
         while let Some(node) = self.dirty.pop() {
-            self.nodes[node as usize].dirty = false;
-            self.divide(now, node);
+            let n = &mut self.nodes[node as usize];
+            n.dirty = false;
+            if n.blocked > 0.0 {
+                n.advance(now);
+            }
+            let (speed, capacity) = (n.speed, n.cores * (1.0 - n.blocked));
+            if let [only] = n.groups[..] {
+                let g = &mut self.groups[only as usize];
+                g.advance(now);
+                g.share = g.alone(capacity, speed);
+                self.next[only as usize] = g.next(now);
+            } else {
+                self.divide(now, node, speed, capacity);
+            }
         }
     }
 
-    fn divide(&mut self, now: i64, node: u32) {
-        self.advance_node(now, node);
+    /// Water-filling: those that want less than their share get it all, and the rest is divided again.
+    fn divide(&mut self, now: i64, node: u32, speed: f64, capacity: f64) {
         let n = &self.nodes[node as usize];
-        let (speed, capacity) = (n.speed, n.cores * (1.0 - n.blocked));
-        if let [only] = n.groups[..] {
-            let g = &mut self.groups[only as usize];
-            g.advance(now);
-            let wants = g.wants();
-            g.stolen = 0.0;
-            self.next[only as usize] = g.allocate(now, wants.min(capacity), speed);
-            return;
-        }
-        // Water-filling: those that want less than their share get it all, and the rest is divided again.
         let (mut left, mut weights) = (capacity, 0.0);
         for &i in &n.groups {
             let g = &mut self.groups[i as usize];
             g.advance(now);
-            g.allocated = -1.0;
+            g.share.allocated = -1.0;
             weights += g.weight * f64::from(u8::from(g.wants() > 0.0));
         }
         loop {
@@ -345,8 +358,8 @@ impl Cpus {
             for &i in &n.groups {
                 let g = &mut self.groups[i as usize];
                 let wants = g.wants();
-                if g.allocated < 0.0 && (wants <= 0.0 || wants <= share * g.weight) {
-                    g.allocated = wants;
+                if g.share.allocated < 0.0 && (wants <= 0.0 || wants <= share * g.weight) {
+                    g.share.allocated = wants;
                     left -= wants;
                     weights -= g.weight * f64::from(u8::from(wants > 0.0));
                     settled = true;
@@ -355,8 +368,8 @@ impl Cpus {
             if !settled {
                 for &i in &n.groups {
                     let g = &mut self.groups[i as usize];
-                    if g.allocated < 0.0 {
-                        g.allocated = share * g.weight;
+                    if g.share.allocated < 0.0 {
+                        g.share.allocated = share * g.weight;
                     }
                 }
                 break;
@@ -365,13 +378,13 @@ impl Cpus {
         let all: f64 = n
             .groups
             .iter()
-            .map(|&i| self.groups[i as usize].allocated)
+            .map(|&i| self.groups[i as usize].share.allocated)
             .sum();
         for &i in &n.groups {
             let g = &mut self.groups[i as usize];
-            let cores = g.allocated;
-            g.stolen = (g.wants() - cores).min(all - cores);
-            self.next[i as usize] = g.allocate(now, cores, speed);
+            let cores = g.share.allocated;
+            g.share = g.share_of(cores, (g.wants() - cores).min(all - cores), speed);
+            self.next[i as usize] = g.next(now);
             if let Some(since) = g.starves(now) {
                 self.starved.push((i, since, now));
             }
@@ -379,17 +392,28 @@ impl Cpus {
     }
 }
 
+impl Node {
+    #[inline(always)]
+    fn advance(&mut self, now: i64) {
+        self.waited += (now - self.last) as f64 * self.blocked * self.cores;
+        self.last = now;
+    }
+}
+
 impl Group {
     /// Brings the sums up to `now` at the rate that held since the last change.
     #[inline]
     fn advance(&mut self, now: i64) {
+        if now == self.last {
+            return;
+        }
         let dt = (now - self.last) as f64;
         self.last = now;
-        self.attained += dt * self.rate;
-        self.used.busy += dt * self.allocated;
-        self.used.stolen += dt * self.stolen;
+        self.attained += dt * self.share.rate;
+        self.used.busy += dt * self.share.allocated;
+        self.used.stolen += dt * self.share.stolen;
         if let Some(quota) = &mut self.quota {
-            quota.left -= dt * self.allocated;
+            quota.left -= dt * self.share.allocated;
             if quota.used_up.is_some() && self.jobs.len() > 0 {
                 self.used.throttled += dt;
             }
@@ -405,7 +429,7 @@ impl Group {
 
     /// If others have just left it what it wants, after a while that counts: since when they had not.
     fn starves(&mut self, now: i64) -> Option<i64> {
-        if self.stolen > DONE {
+        if self.share.stolen > DONE {
             self.starving.get_or_insert(now);
             return None;
         }
@@ -421,33 +445,63 @@ impl Group {
         (self.jobs.len() as f64).min(self.cores)
     }
 
-    /// Runs on so many cores from now on; returns when something happens by itself.
+    /// What it gets as the only group of a node.
     #[inline]
-    fn allocate(&mut self, now: i64, cores: f64, speed: f64) -> i64 {
-        self.allocated = cores;
-        let Some(first) = self.jobs.first() else {
-            self.rate = 0.0;
-            return NEVER;
-        };
-        let n = self.jobs.len() as f64;
-        self.rate = cores * speed * self.speed / n;
-        if let Some(i) = &self.inflation {
-            if n > i.free {
-                self.rate /= 1.0 + i.slope * libm::pow(n - i.free, i.power);
+    fn alone(&mut self, capacity: f64, speed: f64) -> Share {
+        let known = self.known.get(self.jobs.len()).copied().flatten();
+        known.unwrap_or_else(|| self.learn(capacity, speed))
+    }
+
+    fn learn(&mut self, capacity: f64, speed: f64) -> Share {
+        let share = self.share_of(self.wants().min(capacity), 0.0, speed);
+        // What is left of a quota changes all the time.
+        if self.quota.is_none() {
+            if let Some(known) = self.known.get_mut(self.jobs.len()) {
+                *known = Some(share);
             }
         }
-        if self.rate <= 0.0 {
+        share
+    }
+
+    fn share_of(&self, cores: f64, stolen: f64, speed: f64) -> Share {
+        let n = self.jobs.len() as f64;
+        let mut rate = if n > 0.0 {
+            cores * speed * self.speed / n
+        } else {
+            0.0
+        };
+        if let Some(i) = &self.inflation {
+            if n > i.free {
+                rate /= 1.0 + i.slope * libm::pow(n - i.free, i.power);
+            }
+        }
+        Share {
+            allocated: cores,
+            stolen,
+            rate,
+        }
+    }
+
+    /// When something happens by itself.
+    #[inline]
+    fn next(&self, now: i64) -> i64 {
+        let Some(first) = self.jobs.first() else {
+            return NEVER;
+        };
+        if self.share.rate <= 0.0 {
             return NEVER;
         }
         let lacks = f64::from_bits((first >> 64) as u64) - self.attained;
-        let mut wait = (lacks.max(0.0) / self.rate).ceil();
+        let mut wait = lacks.max(0.0) / self.share.rate;
         if let Some(quota) = &self.quota {
-            wait = wait.min((quota.left.max(0.0) / cores).ceil());
+            wait = wait.min(quota.left.max(0.0) / self.share.allocated);
         }
         // Beyond any run: an endless job.
         if wait > 1e17 {
             return NEVER;
         }
-        now + wait as i64
+        // Up to whole nanoseconds; `ceil` is a call on processors without SSE 4.1.
+        let whole = wait as i64;
+        now + whole + i64::from((whole as f64) < wait)
     }
 }

@@ -52,8 +52,8 @@ pub struct Sim<'a, S: Sink> {
     queue: Queue,
     cpus: Cpus,
     stays: Stays,
-    servers: Vec<Server>,
-    connectors: Vec<Connector>,
+    servers: Vec<Server<'a>>,
+    connectors: Vec<Connector<'a>>,
     pools: Vec<Pool>,
     clients: Clients,
     causes: causes::Causes,
@@ -135,6 +135,9 @@ impl<'a, S: Sink> Sim<'a, S> {
             }
             self.now = time;
             self.report.counts.events += 1;
+            if let Some(client) = self.queue.next_client() {
+                self.clients.fetch(client);
+            }
             match kind {
                 Kind::Client => self.client_acts(id),
                 Kind::Source => self.source_sends(id),

@@ -146,6 +146,13 @@ impl Queue {
             .map_or(i64::MAX, |key| (key >> TIME_SHIFT) as i64)
     }
 
+    /// The client that the next event is about.
+    #[inline]
+    pub fn next_client(&self) -> Option<u32> {
+        let payload = self.heap.first()? as u32;
+        (payload >> ID_BITS == Kind::Client as u32).then_some(payload & ID_MAX)
+    }
+
     #[inline]
     pub fn pop(&mut self) -> Option<(i64, Kind, u32)> {
         let key = self.heap.pop()?;

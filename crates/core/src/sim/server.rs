@@ -5,7 +5,7 @@
 //! stay on again, before anything new, when the answers are there.
 
 use super::connector::{self, Connector, Pool};
-use super::plan::{Plan, Step};
+use super::plan::{self, Plan, Step};
 use super::queue::Kind;
 use super::stay::{Line, NONE};
 use super::tables::Sink;
@@ -21,7 +21,8 @@ pub enum Place {
     Inside,
 }
 
-pub struct Server {
+pub struct Server<'a> {
+    pub settings: &'a plan::Server,
     pub group: u32,
     pub holds: bool,
     /// Workers of a process; `u32::MAX`: no limit.
@@ -47,9 +48,9 @@ pub struct Server {
     pub spawning: bool,
 }
 
-pub fn build(plan: &Plan) -> (Vec<Server>, Vec<Connector>, Vec<Pool>) {
+pub fn build(plan: &Plan) -> (Vec<Server<'_>>, Vec<Connector<'_>>, Vec<Pool>) {
     let (mut servers, mut connectors, mut pools) = (Vec::new(), Vec::new(), Vec::new());
-    for (number, server) in plan.servers.iter().enumerate() {
+    for server in &plan.servers {
         let workers = match (server.workers, server.light_queue) {
             // No limit on workers: the light queue bounds what is inside.
             (0, 0) => u32::MAX,
@@ -57,6 +58,7 @@ pub fn build(plan: &Plan) -> (Vec<Server>, Vec<Connector>, Vec<Pool>) {
             (n, _) => n,
         };
         servers.push(Server {
+            settings: server,
             group: server.group,
             holds: server.holds,
             workers,
@@ -81,13 +83,13 @@ pub fn build(plan: &Plan) -> (Vec<Server>, Vec<Connector>, Vec<Pool>) {
             spawning: false,
         });
         for c in &server.connectors {
-            connectors.push(connector::build(plan, number, c, &mut pools));
+            connectors.push(connector::build(plan, server, c, &mut pools));
         }
     }
     (servers, connectors, pools)
 }
 
-impl Server {
+impl Server<'_> {
     fn process(&self) -> u32 {
         let alive = self.processes[..self.alive].iter().enumerate();
         alive
@@ -114,17 +116,18 @@ impl Server {
 
 impl<S: Sink> Sim<'_, S> {
     /// Whether a connection attempt would find a place.
-    #[inline]
+    #[inline(always)]
     pub(super) fn may_connect(&self, server: u32) -> bool {
         let s = &self.servers[server as usize];
         s.busy < s.room || s.light.len() < s.light_queue || s.accepting.len() < s.accept_queue
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn arrive(&mut self, stay: u32) {
         self.enter(self.stays[stay].server, stay, Place::Socket);
     }
 
+    #[inline(always)]
     pub(super) fn enter(&mut self, server: u32, stay: u32, place: Place) {
         let s = &mut self.servers[server as usize];
         s.inside += 1;
@@ -146,13 +149,14 @@ impl<S: Sink> Sim<'_, S> {
     }
 
     /// A worker takes the stay.
+    #[inline(always)]
     fn start(&mut self, stay: u32) {
         let s = &mut self.stays[stay];
         let server = s.server;
+        let srv = &mut self.servers[server as usize];
         s.start = self.now;
         s.works = true;
-        s.program = self.plan.servers[server as usize].programs[s.class as usize].unwrap_or(NONE);
-        let srv = &mut self.servers[server as usize];
+        s.program = srv.settings.programs[s.class as usize].unwrap_or(NONE);
         srv.busy += 1;
         if srv.processes.len() > 1 {
             s.process = srv.process();
@@ -163,10 +167,24 @@ impl<S: Sink> Sim<'_, S> {
     }
 
     /// Gives free workers to whoever waits: answers first, then accepted requests, then the accept queue.
+    #[inline]
     pub(super) fn hand_out(&mut self, server: u32) {
-        if std::mem::replace(&mut self.servers[server as usize].handing_out, true) {
+        let s = &mut self.servers[server as usize];
+        if s.handing_out {
             return;
         }
+        if s.ready.len() + s.light.len() + s.accepting.len() > 0 {
+            s.handing_out = true;
+            self.hand_out_in_order(server);
+        }
+        let s = &mut self.servers[server as usize];
+        s.handing_out = false;
+        if s.busy < s.room {
+            s.full_since = -1;
+        }
+    }
+
+    fn hand_out_in_order(&mut self, server: u32) {
         loop {
             let s = &mut self.servers[server as usize];
             while s.light.len() < s.light_queue {
@@ -190,13 +208,9 @@ impl<S: Sink> Sim<'_, S> {
                 break;
             }
         }
-        let s = &mut self.servers[server as usize];
-        s.handing_out = false;
-        if s.busy < s.room {
-            s.full_since = -1;
-        }
     }
 
+    #[inline(always)]
     fn give_back(&mut self, stay: u32) {
         let s = &mut self.stays[stay];
         if !std::mem::replace(&mut s.works, false) {
@@ -270,6 +284,7 @@ impl<S: Sink> Sim<'_, S> {
     }
 
     /// Calls are out: an asynchronous server does something else meanwhile.
+    #[inline(always)]
     pub(super) fn is_calling(&mut self, stay: u32) {
         let server = self.stays[stay].server;
         if !self.servers[server as usize].holds && self.stays[stay].works {
@@ -279,6 +294,7 @@ impl<S: Sink> Sim<'_, S> {
     }
 
     /// All answers of a step are there.
+    #[inline(always)]
     pub(super) fn goes_on(&mut self, stay: u32) {
         if self.stays[stay].works {
             return self.step(stay);
@@ -293,6 +309,7 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
+    #[inline(always)]
     fn finish(&mut self, stay: u32) {
         let server = self.stays[stay].server;
         self.write_visit(stay);
@@ -315,6 +332,7 @@ impl<S: Sink> Sim<'_, S> {
     }
 
     /// Whoever asked gets the answer, or learns that there is none.
+    #[inline(always)]
     pub(super) fn respond(&mut self, stay: u32) {
         if self.stays[stay].parent == NONE {
             self.client_gets(stay);
@@ -326,7 +344,7 @@ impl<S: Sink> Sim<'_, S> {
 }
 
 fn how_many(count: f64, stream: &mut Stream) -> u32 {
-    let whole = count.floor();
-    let fraction = count - whole;
-    whole as u32 + u32::from(fraction > 0.0 && stream.uniform() < fraction)
+    let whole = count as u32;
+    let fraction = count - f64::from(whole);
+    whole + u32::from(fraction > 0.0 && stream.uniform() < fraction)
 }

@@ -79,7 +79,8 @@ pub struct Stay {
 }
 
 impl Stay {
-    pub fn new(request: u64, stream: Stream, class: u32, parent: u32) -> Self {
+    #[inline(always)]
+    fn new(request: u64, stream: Stream, class: u32, parent: u32) -> Self {
         Stay {
             visit: 0,
             request,
@@ -121,6 +122,7 @@ impl Stay {
         }
     }
 
+    #[inline]
     pub fn is_root(&self) -> bool {
         self.parent == NONE
     }
@@ -147,19 +149,28 @@ impl Stays {
         self.open
     }
 
-    pub fn add(&mut self, stay: Stay) -> u32 {
+    /// A new stay: its number, and where it is to be filled in.
+    #[inline]
+    pub fn add(
+        &mut self,
+        request: u64,
+        stream: Stream,
+        class: u32,
+        parent: u32,
+    ) -> (u32, &mut Stay) {
         self.open += 1;
         if self.free == NONE {
-            self.all.push(stay);
-            return (self.all.len() - 1) as u32;
+            self.free = self.all.len() as u32;
+            self.all.push(Stay::new(0, stream, 0, NONE));
         }
         let number = self.free;
         let place = &mut self.all[number as usize];
         self.free = place.next;
-        *place = stay;
-        number
+        *place = Stay::new(request, stream, class, parent);
+        (number, place)
     }
 
+    #[inline]
     pub fn remove(&mut self, number: u32) {
         self.open -= 1;
         self.all[number as usize].next = self.free;

@@ -15,10 +15,11 @@ impl<'a, S: Sink> Sim<'a, S> {
         if s.is_root() {
             return &self.plan.workloads[self.clients.workload_of(s.client)].syn;
         }
-        &self.connectors[s.connector as usize].plan(self.plan).syn
+        &self.connectors[s.connector as usize].settings.syn
     }
 
     /// Opens a connection, or uses a kept one.
+    #[inline(always)]
     pub(super) fn connect(&mut self, stay: u32) {
         let s = &mut self.stays[stay];
         s.sent = self.now;
@@ -32,6 +33,7 @@ impl<'a, S: Sink> Sim<'a, S> {
         }
     }
 
+    #[inline(always)]
     pub(super) fn syn_arrives(&mut self, stay: u32) {
         if self.stays[stay].abandoned {
             self.stays.remove(stay);
@@ -108,6 +110,7 @@ impl<'a, S: Sink> Sim<'a, S> {
     }
 
     /// A request on a kept connection: nothing can be lost, it waits inside the server.
+    #[inline(always)]
     pub(super) fn kept_arrives(&mut self, stay: u32) {
         let s = &mut self.stays[stay];
         s.arrival = self.now;

@@ -33,11 +33,12 @@ impl Heap {
 
 impl<S: Sink> Sim<'_, S> {
     /// A request begins in a server and allocates.
+    #[inline]
     pub(in super::super) fn allocate(&mut self, server: u32) {
         let Some(heap) = &mut self.causes.heaps[server as usize] else {
             return;
         };
-        let Some(settings) = &self.plan.servers[server as usize].heap else {
+        let Some(settings) = &self.servers[server as usize].settings.heap else {
             return;
         };
         heap.filled += settings.bytes_per_visit;

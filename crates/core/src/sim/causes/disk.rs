@@ -26,8 +26,9 @@ enum What {
 
 impl<S: Sink> Sim<'_, S> {
     /// A request leaves lines in the log.
+    #[inline]
     pub(in super::super) fn writes_log(&mut self, server: u32) {
-        let bytes = self.plan.servers[server as usize].log_bytes;
+        let bytes = self.servers[server as usize].settings.log_bytes;
         if bytes <= 0.0 {
             return;
         }
