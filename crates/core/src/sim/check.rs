@@ -77,6 +77,7 @@ pub fn check(plan: &Plan) -> Result<()> {
         }
     }
     servers(plan)?;
+    circles(plan)?;
     workloads(plan)?;
     stalls(plan)
 }
@@ -236,6 +237,47 @@ fn programs(plan: &Plan, i: usize, server: &Server) -> Result<()> {
             }
         }
     }
+    Ok(())
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Seen {
+    Not,
+    Below,
+    Done,
+}
+
+/// A class that makes a server call itself in the end, every time, is never answered.
+fn circles(plan: &Plan) -> Result<()> {
+    let mut seen = vec![vec![Seen::Not; plan.classes.len()]; plan.servers.len()];
+    for server in 0..plan.servers.len() {
+        for class in 0..plan.classes.len() {
+            descend(plan, server, class, &mut seen)?;
+        }
+    }
+    Ok(())
+}
+
+fn descend(plan: &Plan, server: usize, class: usize, seen: &mut [Vec<Seen>]) -> Result<()> {
+    match seen[server][class] {
+        Seen::Done => return Ok(()),
+        Seen::Below => return refuse(format!(
+            "servers[{server}]: its calls for classes[{class}] come back to it for the same class"
+        )),
+        Seen::Not => seen[server][class] = Seen::Below,
+    }
+    let caller = &plan.servers[server];
+    let program = caller.programs[class].map_or(&[][..], |p| &plan.programs[p as usize]);
+    for step in program {
+        if let Step::Call(call) = step {
+            let surely = call.count >= 1.0 || call.all;
+            let connector = &caller.connectors[call.connector as usize];
+            for &to in connector.candidates.iter().filter(|_| surely) {
+                descend(plan, to as usize, call.class as usize, seen)?;
+            }
+        }
+    }
+    seen[server][class] = Seen::Done;
     Ok(())
 }
 

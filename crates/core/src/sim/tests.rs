@@ -287,6 +287,29 @@ fn a_plan_that_cannot_be_run_is_refused_by_name() {
         Some("servers[0].connectors[0].candidates is 7, and there are 3")
     );
     assert!(refused(&|p| p["duration"] = json!(0)).is_some());
+    let said = refused(&|p| {
+        p["servers"][2]["connectors"] = json!([{"candidates": [1]}]);
+        p["programs"][2] = json!([{"call": {"connector": 0, "class": 0}}]);
+    });
+    assert_eq!(
+        said.as_deref(),
+        Some("servers[1]: its calls for classes[0] come back to it for the same class")
+    );
+    for wrong in [
+        json!({"poll": {"step": 0, "timeout": S}}),
+        json!({"poll": {"step": S, "timeout": -1}}),
+    ] {
+        assert!(
+            refused(&|p| p["servers"][0]["connectors"][0]["endpoint"] = wrong.clone()).is_some()
+        );
+    }
+    for repeats in [vec![2 * S, S], vec![0], vec![S; 256]] {
+        assert!(
+            refused(&|p| p["workloads"][0]["syn"] = json!({"repeats": repeats, "give_up": S}))
+                .is_some()
+        );
+    }
+    assert!(refused(&|p| p["workloads"][0]["retry_pause"] = json!(-1)).is_some());
     assert!(refused(&|p| p["groups"][1]["cores"] = json!(-1.0)).is_some());
     assert!(
         refused(&|p| p["programs"][0][0] = json!({"compute": {"exponential": f64::MAX}})).is_some()
