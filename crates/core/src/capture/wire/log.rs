@@ -215,7 +215,7 @@ pub fn play_cut<T: AsRef<[u8]>>(
 }
 
 /// What a snap length of 96 bytes leaves of a segment behind Ethernet, a VLAN tag, IPv6 and TCP with timestamps.
-const SNAP_MIN: usize = 96 - 14 - 4 - 40 - 32;
+pub const SNAP_MIN: usize = 96 - 14 - 4 - 40 - 32;
 
 /// Plays a conversation at every snap length: its exchanges must be as those of the uncut one in time and size, and the
 /// outcome of each must be told.

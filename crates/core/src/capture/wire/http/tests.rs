@@ -3,6 +3,7 @@
 use super::Http;
 use crate::capture::wire::log::{
     any_events, cut_everywhere, damaged, play, play_cut, play_split, throw, whole, Log, C, S,
+    SNAP_MIN,
 };
 use crate::capture::wire::{path_key, Chunk, Protocol, Side};
 use proptest::prelude::*;
@@ -431,7 +432,7 @@ proptest! {
     }
 
     #[test]
-    fn cut_conversations_have_as_many_exchanges(script in conversation(), snap in 14..60usize) {
+    fn cut_conversations_have_as_many_exchanges(script in conversation(), snap in SNAP_MIN..60) {
         // Without pipelining, and each message in one segment, as in a recording with a short snap length.
         let mut apart: Vec<_> = Vec::new();
         let (asked, answered): (Vec<_>, Vec<_>) = script.into_iter().partition(|(side, _)| *side == C);

@@ -3,6 +3,7 @@
 use super::Postgres;
 use crate::capture::wire::log::{
     any_events, cut_everywhere, damaged, play, play_cut, play_split, throw, whole, Log, C, S,
+    SNAP_MIN,
 };
 use crate::capture::wire::{Protocol, Side};
 use proptest::prelude::*;
@@ -424,7 +425,7 @@ proptest! {
     }
 
     #[test]
-    fn cut_conversations_have_as_many_exchanges(script in conversation(), snap in 24..80usize) {
+    fn cut_conversations_have_as_many_exchanges(script in conversation(), snap in SNAP_MIN..80) {
         let all = play(&mut Postgres::default(), &script);
         let cut = play_cut(&mut Postgres::default(), &script, snap);
         prop_assert_eq!(cut.seen.len(), all.seen.len());

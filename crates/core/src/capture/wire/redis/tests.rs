@@ -3,6 +3,7 @@
 use super::Redis;
 use crate::capture::wire::log::{
     any_events, cut_everywhere, damaged, play, play_cut, play_split, throw, whole, Log, C, S,
+    SNAP_MIN,
 };
 use crate::capture::wire::{Protocol, Side};
 use proptest::prelude::*;
@@ -237,7 +238,7 @@ proptest! {
     }
 
     #[test]
-    fn cut_conversations_have_as_many_exchanges(mut script in conversation(), snap in 24..60usize) {
+    fn cut_conversations_have_as_many_exchanges(mut script in conversation(), snap in SNAP_MIN..60) {
         // An inline command cannot be told from the rest of a value that was cut.
         for (_, bytes) in &mut script {
             if bytes == b"ping\r\n" {
