@@ -485,7 +485,6 @@ mod tests {
     }
 
     proptest! {
-
         /// Whatever happened to a file: it is read to its end, nothing is invented, and all bytes are accounted for.
         #[test]
         fn harmed_files_are_read_to_the_end(harms in prop::collection::vec(harm(), 1..6), which in 0..2) {

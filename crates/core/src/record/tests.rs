@@ -131,7 +131,6 @@ fn text(batch: &RecordBatch, column: &str, row: usize) -> Option<String> {
 }
 
 proptest! {
-
     #[test]
     fn any_order_in_gives_the_same_sorted_bytes(
         departures in prop::collection::vec(0i64..500, 0..300),

@@ -3,9 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{
-    ArrayRef, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
-};
+use arrow_array::builder::Int32Builder;
+use arrow_array::{ArrayRef, DictionaryArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{Field, Schema};
 
 use super::groups::Group;
@@ -80,13 +79,6 @@ impl Grid {
     fn row(&self, group: u32, window: i64) -> usize {
         self.rank[group as usize] * self.windows + ((window - self.first) / self.window_ns) as usize
     }
-
-    /// For each row, the number of its group.
-    fn group_of_rows(&self) -> impl Iterator<Item = u32> + '_ {
-        self.groups
-            .iter()
-            .flat_map(|&group| std::iter::repeat_n(group, self.windows))
-    }
 }
 
 pub(crate) fn finish(partial: &Partial, order: &[Order], plan: &Plan) -> Result<RecordBatch> {
@@ -119,7 +111,8 @@ struct Columns {
     queue_start: Vec<i64>,
     queue_mean: Vec<f64>,
     queue_area: Vec<i64>,
-    response_mean: Vec<Option<f64>>,
+    /// Where there were departures.
+    response_mean: Vec<f64>,
     vlrt: Vec<i64>,
     drops: Vec<i64>,
 }
@@ -132,7 +125,7 @@ impl Columns {
             queue_start: vec![0; rows],
             queue_mean: vec![0.0; rows],
             queue_area: vec![0; rows],
-            response_mean: vec![None; rows],
+            response_mean: vec![0.0; rows],
             vlrt: vec![0; rows],
             drops: vec![0; rows],
         }
@@ -145,7 +138,7 @@ impl Columns {
         self.drops[row] = sums.drops;
         self.queue_area[row] = i64::try_from(sums.area_ns).map_err(|_| too_large())?;
         if sums.departures > 0 {
-            self.response_mean[row] = Some(ratio(sums.response_ns, sums.departures));
+            self.response_mean[row] = ratio(sums.response_ns, sums.departures);
         }
         Ok(())
     }
@@ -180,7 +173,11 @@ impl Columns {
             columns.push(column);
         };
         let ints = |values: Vec<i64>| Arc::new(Int64Array::from(values)) as ArrayRef;
-        let windows = (0..grid.groups.len()).flat_map(|_| 0..grid.windows as i64);
+        let mut windows = Vec::with_capacity(grid.rows());
+        for _ in &grid.groups {
+            windows.extend((0..grid.windows as i64).map(|at| grid.first + at * grid.window_ns));
+        }
+        let departed = self.departures.iter().map(|&count| count > 0).collect();
 
         put(
             "server",
@@ -194,11 +191,7 @@ impl Columns {
                 names(grid, |group| groups[group as usize].interaction.as_deref())?,
             );
         }
-        put(
-            "window",
-            false,
-            ints(windows.map(|at| grid.first + at * grid.window_ns).collect()),
-        );
+        put("window", false, ints(windows));
         put("arrivals", false, ints(self.arrivals));
         put("departures", false, ints(self.departures));
         put("queue_start", false, ints(self.queue_start));
@@ -218,7 +211,7 @@ impl Columns {
         put(
             "response_ns_mean",
             true,
-            Arc::new(Float64Array::from(self.response_mean)),
+            Arc::new(Float64Array::new(self.response_mean.into(), Some(departed))),
         );
         if plan.percentiles {
             for (at, name) in ["p50", "p95", "p99", "p999"].iter().enumerate() {
@@ -248,12 +241,14 @@ fn names<'a>(grid: &Grid, name: impl Fn(u32) -> Option<&'a str>) -> Result<Array
         .collect();
     dictionary.sort_unstable();
     dictionary.dedup();
-    let key = |group: u32| {
-        name(group)
-            .and_then(|n| dictionary.binary_search(&n).ok())
-            .map(|at| at as i32)
-    };
-    let keys: Int32Array = grid.group_of_rows().map(key).collect();
+    let mut keys = Int32Builder::with_capacity(grid.rows());
+    for &group in &grid.groups {
+        match name(group).and_then(|n| dictionary.binary_search(&n).ok()) {
+            Some(at) => keys.append_value_n(at as i32, grid.windows),
+            None => keys.append_nulls(grid.windows),
+        }
+    }
+    let keys = keys.finish();
     let values = Arc::new(StringArray::from(dictionary));
     let column = DictionaryArray::try_new(keys, values).map_err(|e| Error::Table {
         path: "windows".into(),

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! source    visits.parquet → column slices, row group by row group
-//! kernel    column slices → sums of one thread           (the hot loop)
+//! kernel    column slices → sums of one thread           (block: the hot loop)
 //! partial   sums of many threads, files or machines → one table of sums
 //! slab      rows of a span of time, together → queue_max and percentiles
 //! finish    sums → dense windows: queues, means
@@ -13,6 +13,7 @@
 //!
 //! Memory follows the number of (server, window) cells and never the number of rows.
 
+mod block;
 mod divide;
 mod finish;
 mod groups;

@@ -1,6 +1,7 @@
 //! PARTIAL v1: what one thread, file or machine knows of the windows. Integer sums, so that merging is addition, in any
 //! order, with the same bits. A partial crosses processes as an Arrow batch.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow_array::builder::{Decimal128Builder, Int64Builder, StringDictionaryBuilder};
@@ -51,45 +52,103 @@ pub struct Cell {
     pub sums: Sums,
 }
 
-/// Cells that grow by runs and are folded together whenever they have doubled, so that memory follows distinct cells.
-#[derive(Debug, Default)]
-pub(crate) struct Cells {
-    list: Vec<Cell>,
-    folded: usize,
+impl Cell {
+    fn key(&self) -> (i64, u32) {
+        (self.window, self.group)
+    }
 }
 
-/// Folding is not worth its sort below this many cells (8 MB).
-const FOLD_MIN: usize = 1 << 16;
+/// Cells that come mostly forward in time. What comes late is folded in now and then, so that memory follows distinct cells.
+#[derive(Debug, Default)]
+pub(crate) struct Cells {
+    /// One of a kind, sorted.
+    folded: Vec<Cell>,
+    late: Vec<Cell>,
+    /// The last fold moved so many of the folded: the next waits for as many late ones, and all folds together cost no more
+    /// than a few passes.
+    moved: usize,
+}
+
+/// Folding is not worth its sort below this many late cells (5 MB; tests have few).
+const FOLD_MIN: usize = if cfg!(test) { 1 << 3 } else { 1 << 16 };
+/// A run that would move more cells than these is late.
+const MOVED_MAX: usize = FOLD_MIN / 4;
 
 impl Cells {
     pub fn push(&mut self, cell: Cell) -> Result<()> {
-        self.list.push(cell);
-        if self.list.len() >= FOLD_MIN.max(2 * self.folded) {
+        self.late.push(cell);
+        if self.late.len() >= FOLD_MIN.max(self.moved) {
             self.fold();
-            if self.folded > DENSE_ROWS_MAX {
-                return Err(too_many(self.folded));
-            }
         }
-        Ok(())
+        self.check()
+    }
+
+    /// Add cells that are sorted.
+    pub fn push_run(&mut self, run: impl Iterator<Item = Cell>) -> Result<()> {
+        let mut run = run.peekable();
+        let ahead = run
+            .peek()
+            .map_or(0, |first| cells_from(&self.folded, first));
+        if ahead > MOVED_MAX {
+            return run.try_for_each(|cell| self.push(cell));
+        }
+        merge(&mut self.folded, run);
+        self.check()
     }
 
     fn fold(&mut self) {
-        // The stable sort takes runs as they are, and cells come in runs.
-        self.list.sort_by_key(|cell| (cell.window, cell.group));
-        self.list.dedup_by(|next, kept| {
-            let same = (next.window, next.group) == (kept.window, kept.group);
-            if same {
-                kept.sums += next.sums;
-            }
-            same
-        });
-        self.folded = self.list.len();
+        // The stable sort takes runs as they are.
+        self.late.sort_by_key(Cell::key);
+        self.moved = self
+            .late
+            .first()
+            .map_or(0, |first| cells_from(&self.folded, first));
+        merge(&mut self.folded, self.late.drain(..));
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.folded.len() {
+            0..=DENSE_ROWS_MAX => Ok(()),
+            cells => Err(too_many(cells)),
+        }
     }
 
     pub fn sorted(mut self) -> Vec<Cell> {
         self.fold();
-        self.list
+        self.folded
     }
+}
+
+/// How many of sorted cells do not come before this one.
+fn cells_from(cells: &[Cell], first: &Cell) -> usize {
+    cells.len() - cells.partition_point(|cell| cell.key() < first.key())
+}
+
+/// Merge sorted cells into others of which each is one of a kind.
+fn merge(cells: &mut Vec<Cell>, more: impl Iterator<Item = Cell>) {
+    let mut more = more.peekable();
+    let Some(first) = more.peek() else {
+        return;
+    };
+    // What lies before all new ones stays where it is, unless it is the smaller part.
+    let tail = cells_from(cells, first);
+    let stay = if tail > cells.len() / 2 {
+        0
+    } else {
+        cells.len() - tail
+    };
+    let mut tail = cells.split_off(stay).into_iter().peekable();
+    cells.reserve(tail.len() + more.size_hint().0);
+    for cell in more {
+        while let Some(before) = tail.next_if(|old| old.key() <= cell.key()) {
+            cells.push(before);
+        }
+        match cells.last_mut() {
+            Some(last) if last.key() == cell.key() => last.sums += cell.sums,
+            _ => cells.push(cell),
+        }
+    }
+    cells.extend(tail);
 }
 
 pub(crate) fn too_many(rows: usize) -> Error {
@@ -116,27 +175,27 @@ impl Partial {
             groups,
             ..Partial::default()
         };
-        let mut cells = Cells::default();
-        let kernels_are_one = kernels.len() == 1;
+        let mut lists = VecDeque::with_capacity(kernels.len());
         for kernel in kernels {
             all.rows += kernel.rows;
             all.left_out += kernel.left_out;
             for (sum, more) in all.opening.iter_mut().zip(&kernel.opening) {
                 *sum += more;
             }
-            if cells.list.is_empty() {
-                cells.list = kernel.cells;
-                continue;
-            }
-            for cell in kernel.cells {
-                cells.push(cell)?;
-            }
+            lists.push_back(kernel.cells);
         }
-        all.cells = if kernels_are_one {
-            cells.list
-        } else {
-            cells.sorted()
-        };
+        // By pairs, as many threads would else each move the cells of all before them.
+        while let Some(mut cells) = lists.pop_front() {
+            let Some(more) = lists.pop_front() else {
+                all.cells = cells;
+                break;
+            };
+            merge(&mut cells, more.into_iter());
+            lists.push_back(cells);
+        }
+        if all.cells.len() > DENSE_ROWS_MAX {
+            return Err(too_many(all.cells.len()));
+        }
         Ok(all)
     }
 
@@ -158,8 +217,8 @@ impl Partial {
             self.opening[id as usize] += count;
         }
         let mut cells = Cells {
-            list: std::mem::take(&mut self.cells),
-            folded: 0,
+            folded: std::mem::take(&mut self.cells),
+            ..Cells::default()
         };
         for cell in &other.cells {
             cells.push(Cell {

@@ -58,7 +58,7 @@ pub struct Source {
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     /// The dictionary the group table was made for.
-    servers: Option<ArrayRef>,
+    servers: Option<StringArray>,
     table: Vec<u32>,
     identity: Vec<u32>,
     keys: Vec<i32>,
@@ -174,14 +174,16 @@ impl Source {
 
     /// Number the servers of a dictionary, once per dictionary.
     fn know_servers(&self, table: &Table, values: &ArrayRef, scratch: &mut Scratch) -> Result<()> {
-        if scratch
-            .servers
-            .as_ref()
-            .is_some_and(|known| Arc::ptr_eq(known, values))
-        {
+        let names = table.strings(values)?;
+        // Every batch wraps the dictionary of its page anew; the bytes beneath stay where they are.
+        let same = |known: &StringArray| {
+            known.len() == names.len()
+                && known.value_data().as_ptr() == names.value_data().as_ptr()
+                && known.value_offsets().as_ptr() == names.value_offsets().as_ptr()
+        };
+        if scratch.servers.as_ref().is_some_and(same) {
             return Ok(());
         }
-        let names = table.strings(values)?;
         let name = |i: usize| if names.is_null(i) { "" } else { names.value(i) };
         let id = |i: usize| {
             self.groups.id(Group {
@@ -190,7 +192,7 @@ impl Source {
             })
         };
         scratch.table = (0..names.len()).map(id).collect();
-        scratch.servers = Some(Arc::clone(values));
+        scratch.servers = Some(names.clone());
         Ok(())
     }
 }

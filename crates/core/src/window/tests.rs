@@ -325,7 +325,6 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
 }
 
 proptest! {
-
     #[test]
     fn equals_a_sweep_over_single_events(rows in rows(), window_ms in 1i64..15, by_interaction: bool) {
         let plan = Plan { by_interaction, ..plan(window_ms * MS) };

@@ -367,7 +367,6 @@ fn any_visits() -> impl Strategy<Value = Vec<Visit>> {
 }
 
 proptest! {
-
     #[test]
     fn whatever_comes_in_goes_out_once_and_calls_lie_inside_their_parents(visits in any_visits(), hosts in prop::collection::vec(0u32..3, 5)) {
         let servers: Vec<(&str, u32)> = ["a", "b", "c", "d", "e"].into_iter().zip(hosts).collect();

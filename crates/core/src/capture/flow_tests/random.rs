@@ -106,7 +106,6 @@ fn visits(packets: &[Tcp]) -> Vec<(String, Visit)> {
 }
 
 proptest! {
-
     #[test]
     fn every_exchange_is_one_visit(scripts in prop::collection::vec(script(), 1..4)) {
         let seen = visits(&capture(&scripts));
