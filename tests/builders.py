@@ -10,6 +10,14 @@ import polars as pl
 from tailrace import dataset
 
 T0 = 1_795_193_376_000_000_000
+SMALL: dict[str, Any] = {
+    "duration": "2 s",
+    "ramp": "1 s",
+    "tiers": {"web": {}},
+    "interactions": {"page": {"at": {"web": {"compute": "1 ms"}}}},
+    "workloads": {"w": {"clients": 20, "think": "1 s", "interaction": "page"}},
+}
+"""An experiment of one server that runs in milliseconds."""
 
 
 def visits(*rows: dict[str, Any]) -> pl.DataFrame:

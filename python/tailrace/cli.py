@@ -300,6 +300,7 @@ def examine(
 
 
 app.command(epilog=cli_studies.REPRODUCE)(cli_studies.reproduce)
+app.command(epilog=cli_studies.SWEEP)(cli_studies.sweep)
 
 
 def _version(wanted: bool) -> None:

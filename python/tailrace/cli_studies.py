@@ -1,4 +1,4 @@
-"""Commands that run experiments many times: reproduce."""
+"""Commands that run experiments many times: reproduce, sweep."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 REPRODUCE = (
     "Examples:\n\n`tailrace reproduce --list`\n\n`tailrace reproduce rpc-vs-async figure-1`\n\n"
     "`tailrace reproduce balancers table-I --seeds 10 --json | jq .summary`"
+)
+
+SWEEP = (
+    "Examples:\n\n`tailrace sweep experiments/rpc-vs-async/base --vary workloads.steady.clients=1000:9000:1000`\n\n"
+    "`tailrace sweep web.toml --vary tiers.web.workers=150,300,2000 --vary workloads.steady.think=5s,7s --seeds 10`"
 )
 
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, metavar="N", help="Runs at once. Default: all cores.")]
@@ -98,3 +103,43 @@ def _show(found: Reproduction) -> None:
             if cell.ours["sim"].close is False:
                 ours = cell.ours["sim"].interval.mean
                 sys.stdout.write(f"  {cell.value} @ {cell.run}: the paper {cell.paper:g}, ours {ours:.4g}\n")
+
+
+def sweep(
+    experiment: Annotated[
+        Path, typer.Argument(metavar="EXPERIMENT", help="An experiment.toml, or a folder with one in it.")
+    ],
+    vary: Annotated[
+        list[str],
+        typer.Option(metavar="KEY=VALUES", help="a,b,c or FROM:TO:STEP, with units where due; repeat it for a grid."),
+    ],
+    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Replications of each.")] = 5,
+    change: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY.PATH=VALUE", help="Change the experiment, as TOML; repeat it."),
+    ] = None,
+    measure: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MEASURE:KEY=VALUE,…", help="One more column: queue_max:place=web; repeat it."),
+    ] = None,
+    jobs: Jobs = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="For sweep.parquet, sweep.html and the runs kept.")
+    ] = Path("sweep"),
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run an experiment under many conditions: one table of all runs, and plots against what was varied."""
+    from tailrace.report import whole
+    from tailrace.sweep import page, parse
+    from tailrace.sweep import sweep as sweep_all
+    from tailrace.sweep.table import TABLE, column
+
+    varied = [parse(text) for text in vary]
+    extra = [column(text) for text in measure or ()]
+    with progress("Simulating", quiet, of_bytes=False) as step:
+        found = sweep_all(experiment, varied, out, seeds, change or (), extra, jobs, step)
+    whole.write(out / "sweep.html", page.html(found).encode())
+    if as_json:
+        print_json(found.frame.to_dicts())
+    say(f"table: {out / TABLE}, one row a run ({found.frame.height}); page: {out / 'sweep.html'}")

@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 from typer.main import get_command
 
@@ -59,6 +60,15 @@ def test_a_figure_is_reproduced_as_the_page_says(tmp_path: Path) -> None:
     assert len(commands) == 2
     run_all(commands, tmp_path)
     assert (tmp_path / "tutorial/reproduced/rpc-vs-async-figure-1.html").stat().st_size > 50_000
+
+
+def test_an_experiment_is_swept_as_the_page_says(tmp_path: Path) -> None:
+    text = (ROOT / "docs/how-to/sweep.md").read_text()
+    run_all(COMMAND.findall(text), tmp_path)
+    [program] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    said: dict[str, object] = {}
+    exec(program.replace('folder = "sweep"', f'folder = "{tmp_path}/tutorial/sweep"'), said)
+    assert pl.read_parquet(tmp_path / "tutorial/grid/sweep.parquet").height == 8
 
 
 @pytest.mark.parametrize(("document", "printed"), [("tutorial.md", " of "), ("how-to/simulate.md", " {'web': ")])

@@ -114,6 +114,12 @@ def scale(values: Sequence[float], log: bool = False, from_zero: bool = True) ->
     return Scale(low, high, False, tuple(Tick(k / count, number(low + k * step)) for k in range(count + 1)))
 
 
+def point(x: float, mean: float, interval: tuple[float | None, float | None], words: str, y: Scale) -> Point:
+    """A point with the ends of its interval, which stay on the drawing."""
+    low, high = (None if end is None else min(1.0, max(0.0, y.at(end))) for end in interval)
+    return Point(x, y.at(mean), words, low, high)
+
+
 def counted(values: Sequence[float]) -> Scale:
     """A logarithmic axis for counts, on which a bar of one is seen: it begins at a half."""
     decades = max(1, math.ceil(math.log10(max([1.0, *values])) + 0.05))
@@ -132,3 +138,8 @@ def number(value: float) -> str:
     if value == 0:
         return "0"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def two_digits(value: float) -> str:
+    """Of the half width of an interval."""
+    return f"{float(f'{value:.2g}'):,.0f}" if value >= 10 else f"{value:.2g}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tailrace.report.charts import Chart, Curve, Group, Shape
-from tailrace.report.plots import SLOTS, Bar, Plot, Point, Scale, Tick, counted, nice, number, scale
+from tailrace.report.plots import SLOTS, Bar, Plot, Point, Scale, Tick, counted, nice, number, point, scale
 from tailrace.report.plots import Curve as PlotCurve
 from tailrace.report.recording import Axis, Line, Recording
 from tailrace.reproduce.expected import Expected
@@ -176,9 +176,7 @@ def _along(named: Sequence[str], expected: Expected, value: str, key: str) -> li
 def _point(cell: Cell, x: float, y: Scale) -> Point:
     ours = cell.ours["sim"].interval
     words = f"{cell.run}, {cell.value}: {number(ours.mean)}{' ' + cell.unit if cell.unit else ''}"
-    if ours.low is None or ours.high is None:
-        return Point(x, y.at(ours.mean), words)
-    return Point(x, y.at(ours.mean), words, y.at(max(ours.low, y.low)), y.at(min(ours.high, y.high)))
+    return point(x, ours.mean, (ours.low, ours.high), words, y)
 
 
 def _numbers(cell: Cell) -> list[float]:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from tailrace.report import page
 from tailrace.report.payload import payload
-from tailrace.report.plots import number
+from tailrace.report.plots import number, two_digits
 from tailrace.reproduce.drawings import Piece, Timelines, pieces
 from tailrace.reproduce.outcome import Cell, Engine, Ours, Outcome, Reproduction, changes
 
@@ -134,11 +134,6 @@ def _ours(ours: Ours | None) -> dict[str, Any]:
         "ratio": "" if ours.ratio is None else f"{ours.ratio:.2f}",
         "close": ours.close,
     }
-
-
-def two_digits(value: float) -> str:
-    """Of the half width of an interval."""
-    return f"{float(f'{value:.2g}'):,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def _commands(outcome: Outcome) -> list[tuple[str, str]]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 from typing import Literal
 
+import numpy as np
 import polars as pl
 
 from tailrace.study.measured import WINDOW, Measured
@@ -52,7 +54,8 @@ def response_percentile(
     run: Measured, percentile: float, place: str | None = None, interaction: str | None = None
 ) -> float:
     """The response time that so many percent of the answered requests do not exceed; 0 without any."""
-    return _number(_responses(run, place, interaction).quantile(percentile / 100, "higher"))
+    took = _responses(run, place, interaction).sort()
+    return _number(took[max(ceil(percentile / 100 * len(took)), 1) - 1]) if len(took) else 0.0
 
 
 def share_over(run: Measured, over: int, place: str | None = None) -> float:
@@ -140,10 +143,10 @@ def queue_mean(run: Measured, place: str) -> float:
 
 
 def arrivals(run: Measured, place: str, statistic: Statistic = "mean", window: int = WINDOW) -> float:
-    """Arrivals a second at all servers of a place together, by window; `cv` is a plain number."""
-    by_window = run.windows_of(place, window).group_by("window").agg(pl.col("arrivals").sum())["arrivals"]
-    rate = by_window.cast(pl.Float64) / window * SECOND
-    return _statistic(rate, statistic)
+    """Arrivals a second at all servers of a place together, by whole window; `cv` is a plain number."""
+    at = run.visits(place).select((pl.col("arrival") - run.begin) // window).collect().to_series()
+    counts = np.bincount(at.to_numpy(), minlength=run.length // window)[: run.length // window]
+    return _statistic(pl.Series(counts / window * SECOND), statistic)
 
 
 def visit_mean(run: Measured, place: str, interaction: str | None = None) -> float:

@@ -1,0 +1,9 @@
+"""An experiment under many conditions: `tailrace sweep EXPERIMENT --vary KEY=VALUES`.
+
+`varying` reads what is varied, `table` makes all runs and one tidy table of them, `page` draws it.
+"""
+
+from tailrace.sweep.table import Sweep, sweep
+from tailrace.sweep.varying import Varied, parse
+
+__all__ = ["Sweep", "Varied", "parse", "sweep"]

@@ -1,0 +1,149 @@
+"""All runs of a sweep, and the tidy table of them: one row a run, with what was varied, the seed, and every measure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tailrace.errors import UsageError, cannot_write
+from tailrace.experiment import Experiment
+from tailrace.experiment import read as read_experiment
+from tailrace.study import runs
+from tailrace.study.intervals import Interval, interval
+from tailrace.study.runs import Progress, Question, Runs
+from tailrace.sweep.varying import Varied, combinations
+from tailrace.units import MILLISECOND, SECOND
+
+TABLE = "sweep.parquet"
+RUNS_MAX = 100_000
+
+Column = tuple[str, dict[str, Any]]
+"""A measure and its values."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """`frame` has a row a run; `columns` name its measures, in the units of docs/reference/measures.md."""
+
+    experiment: str
+    varied: tuple[Varied, ...]
+    seeds: int
+    columns: dict[str, Column]
+    frame: pl.DataFrame
+
+    def interval(self, column: str, values: Sequence[str]) -> Interval:
+        """Of a measure where the keys have these values, over the seeds."""
+        chosen = [pl.col(one.key) == _typed(one, value) for one, value in zip(self.varied, values, strict=True)]
+        return interval(self.frame.filter(*chosen)[column].to_list())
+
+
+def sweep(
+    path: Path,
+    varied: Sequence[Varied],
+    out: Path,
+    seeds: int = 5,
+    changes: Sequence[str] = (),
+    extra: Sequence[Column] = (),
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Sweep:
+    """Run every combination with every seed, those that are not kept in `out`/runs, and write `out`/sweep.parquet.
+
+    Raises UsageError for what cannot be varied or measured so, before anything runs.
+    """
+    keys = [one.key for one in varied]
+    if len(set(keys)) < len(keys):
+        raise UsageError(f"--vary {keys[-1]}: a key can be varied once")
+    chosen = combinations(list(varied))
+    if len(chosen) * seeds > RUNS_MAX:
+        raise UsageError(f"{len(chosen)} combinations, {seeds} seeds: over {RUNS_MAX:,} runs", advice="vary less")
+    kept = Runs(out / "runs")
+    rows = []
+    columns: dict[str, Column] = {}
+    for values in chosen:
+        sets = [f"{one.key}={value}" for one, value in zip(varied, values, strict=True)]
+        experiment = read_experiment(path, [*changes, *sets])
+        columns = columns or _columns(experiment, extra)
+        questions = {name: Question.of(*column) for name, column in columns.items()}
+        for number in range(seeds):
+            seeded = experiment.model_copy(update={"seed": experiment.seed + number})
+            rows.append((values, seeded.seed, questions, kept.ask(seeded, questions.values())))
+    kept.make(workers, progress)
+    frame = pl.DataFrame(
+        [
+            {
+                **{one.key: _typed(one, value) for one, value in zip(varied, values, strict=True)},
+                "seed": seed,
+                **{name: job.answers[question.key] for name, question in questions.items()},
+            }
+            for values, seed, questions, job in rows
+        ]
+    )
+    _write(frame, out / TABLE)
+    return Sweep(str(path), tuple(varied), seeds, columns, frame)
+
+
+def column(text: str) -> Column:
+    """A measure of the command line: `drops`, `queue_max:place=web`, `share_over:over=3s,place=web`."""
+    name, _, listed = text.partition(":")
+    values: dict[str, Any] = {}
+    for part in filter(None, listed.split(",")):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise UsageError(f"--measure {text}: expected MEASURE:KEY=VALUE,KEY=VALUE")
+        values[key.strip()] = _value(text, key.strip(), value.strip())
+    problem = runs.check(name, values, f"--measure {text}")
+    if problem:
+        raise UsageError(problem)
+    return name, values
+
+
+def _columns(experiment: Experiment, extra: Sequence[Column]) -> dict[str, Column]:
+    """What the papers look at, and what was asked for besides."""
+    found: dict[str, Column] = {
+        "throughput": ("throughput", {}),
+        "response_mean": ("response_mean", {}),
+        **{f"response_p{p}": ("response_percentile", {"percentile": p}) for p in (50, 95, 99)},
+        "share_over_1s": ("share_over", {"over": SECOND}),
+        "share_over_3s": ("share_over", {"over": 3 * SECOND}),
+        "share_under_10ms": ("share_under", {"under": 10 * MILLISECOND}),
+        "drops": ("drops", {}),
+        **{f"utilisation_{tier}": ("utilisation", {"place": tier}) for tier in experiment.tiers},
+    }
+    for name, values in extra:
+        found["_".join([name, *(str(value) for value in values.values())])] = (name, values)
+    return found
+
+
+def _value(text: str, key: str, value: str) -> Any:
+    from tailrace.units import parse_duration
+
+    try:
+        if key in ("over", "under", "window"):
+            return parse_duration(value)
+        return float(value) if key == "percentile" else value
+    except ValueError as error:
+        raise UsageError(f"--measure {text}: {error}") from error
+
+
+def _typed(one: Varied, value: str) -> float | int | str:
+    """A column of plain numbers is one of numbers; anything with a unit or a name is text."""
+    if any(one.number(each) is None for each in one.values) or one.unit:
+        return value
+    numbers = [one.number(each) or 0.0 for each in one.values]
+    number = one.number(value) or 0.0
+    return int(number) if all(each.is_integer() for each in numbers) else number
+
+
+def _write(frame: pl.DataFrame, file: Path) -> None:
+    partial = file.with_name(file.name + ".tmp")
+    try:
+        frame.write_parquet(partial)
+        partial.replace(file)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise cannot_write(file, error) from error

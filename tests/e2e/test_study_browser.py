@@ -1,0 +1,134 @@
+"""Pages of reproductions and sweeps in a real browser: every form of a figure is drawn, and no network is needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+
+from browser import CONTRAST, DRAWN, UNNAMED, Opened
+from builders import SMALL
+from tailrace.reproduce import find, page, reproduce
+from tailrace.sweep import page as sweep_page
+from tailrace.sweep import parse, sweep
+
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+EXPECTED: dict[str, Any] = {
+    "paper": "paper",
+    "title": f"All forms {HOSTILE}",
+    "shows": "Every form of a figure.",
+    "runs": [
+        {"name": "few", "set": {"workloads.w.clients": 10}},
+        {"name": "many", "set": {"workloads.w.clients": 40}},
+    ],
+    "values": [
+        {"name": "rate", "measure": "throughput", "unit": "req/s", "paper": {"few": 10.0, "many": 400.0}},
+        {"name": "p95", "measure": "response_percentile", "percentile": 95, "unit": "ms"},
+    ],
+    "claims": [
+        {"says": "More clients, more requests.", "less": ["rate @ few", "rate @ many"]},
+        {"says": "Fewer clients, more requests.", "less": ["rate @ many", "rate @ few"]},
+    ],
+    "panels": [
+        {"form": "frequency", "top": "20 ms", "bin": "1 ms"},
+        {"form": "frequency", "run": "few", "edges": ["0 s", "5 ms", "1 s"], "log": False},
+        {
+            "form": "timeline",
+            "title": "CPU",
+            "run": "many",
+            "to": "2 s",
+            "lines": [{"series": "cpu_busy", "place": "web"}],
+        },
+        {
+            "form": "timeline",
+            "title": "Queue",
+            "run": "many",
+            "to": "2 s",
+            "lines": [{"series": "queue", "place": "web"}, {"series": "arrivals", "place": "web", "label": "arrivals"}],
+        },
+        {
+            "form": "timeline",
+            "title": "Response time",
+            "run": "many",
+            "to": "2 s",
+            "lines": [{"series": "response", "place": "web"}],
+        },
+        {"form": "lines", "title": "Rate over clients", "x": "workloads.w.clients", "lines": [{"value": "rate"}]},
+        {"form": "bars", "title": "Percentiles", "values": ["p95"]},
+    ],
+}
+README = f"# Title\n\n## Why\n\nSome *words* {HOSTILE}\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> str:
+    shelf = tmp_path_factory.mktemp("shelf")
+    folder = shelf / "paper" / "figure-1"
+    folder.mkdir(parents=True)
+    (folder / "experiment.toml").write_text(tomli_w.dumps(SMALL))
+    (folder / "expected.toml").write_text(tomli_w.dumps(EXPECTED))
+    (folder / "README.md").write_text(README)
+    return page.html(reproduce(find(shelf, "paper"), shelf / "out", seeds=3))
+
+
+@pytest.fixture
+def shown(opened: Any, text: str) -> Opened:
+    found: Opened = opened(text)
+    return found
+
+
+def test_every_form_is_drawn_without_any_network(shown: Opened) -> None:
+    shown.page.locator("[data-group]").scroll_into_view_if_needed()
+    shown.page.wait_for_function("() => [...Charts.groups.values()].every((group) => group.drawn)")
+    shown.settle()
+    canvases = shown.page.locator(".canvas")
+    assert canvases.count() == 3, "timelines in a row are one group"
+    for i in range(3):
+        assert canvases.nth(i).evaluate(DRAWN) > 3, f"timeline {i} is blank"
+    plots = shown.page.locator(".plot > svg")
+    assert plots.count() == 5
+    for i in range(5):
+        assert plots.nth(i).locator("rect, circle").count() > 0, f"plot {i} is blank"
+    assert [url for url in shown.requests if not url.startswith(("file:", "data:"))] == []
+    assert shown.troubles == []
+
+
+def test_the_page_says_what_holds_and_what_is_close(shown: Opened) -> None:
+    assert (
+        shown.page.locator("h1").inner_text()
+        == "1 of 2 claims hold; 1 of 2 numbers are within a quarter of the paper's"
+    )
+    assert shown.page.locator(".claims .mark").all_inner_texts() == ["holds", "fails"]
+    rows = shown.page.locator(".cells tbody tr")
+    assert [word in rows.nth(0).inner_text() for word in ("rate", "few", "10", "predicted")] == [True] * 4
+    assert shown.page.locator(".readme h4").inner_text() == "Why"
+    assert "tailrace reproduce paper figure-1 --seeds 3" in shown.page.locator(".commands").text_content()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_is_readable_and_named(opened: Any, text: str, scheme: str) -> None:
+    found = opened(text, color_scheme=scheme)
+    found.page.locator("details").evaluate_all("all => all.forEach((each) => { each.open = true; })")
+    assert found.page.evaluate(CONTRAST) == []
+    assert found.page.evaluate(UNNAMED) == []
+
+
+def test_nothing_is_wider_than_a_phone(opened: Any, text: str) -> None:
+    found = opened(text, viewport={"width": 390, "height": 800})
+    assert found.page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_sweeps_page_is_drawn_readable_and_named(opened: Any, tmp_path: Path) -> None:
+    file = tmp_path / "experiment.toml"
+    file.write_text(tomli_w.dumps(SMALL))
+    varied = [parse("workloads.w.clients=10:30:10"), parse("workloads.w.think=500ms,1s")]
+    found = opened(sweep_page.html(sweep(file, varied, tmp_path / "out", seeds=2)))
+    plots = found.page.locator(".plot > svg")
+    assert plots.count() >= 6
+    for i in range(plots.count()):
+        assert plots.nth(i).locator("circle").count() >= 6
+    assert found.page.evaluate(CONTRAST) == []
+    assert found.page.evaluate(UNNAMED) == []
+    assert found.troubles == []

@@ -1,0 +1,164 @@
+"""Every measure against a table small enough to compute by hand, and its place in the reference."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import builders
+from builders import T0
+from tailrace import experiment
+from tailrace.errors import UsageError
+from tailrace.study import drawn
+from tailrace.study.measured import Measured
+from tailrace.study.measures import MEASURES
+from tailrace.units import MILLISECOND, SECOND
+
+ROOT = Path(__file__).parents[2]
+MS, S = MILLISECOND, SECOND
+
+SYSTEM = experiment.from_table(
+    {
+        "tiers": {"web": {"count": 2, "calls": ["app"]}, "app": {}, "other": {}},
+        "workloads": {"w": {"clients": 1, "entry": "web"}},
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    """Ten seconds: six requests to web1 and web2 and one elsewhere, with their visits, samples and events."""
+
+    def request(server: str, sent: int, took: int, **more: Any) -> dict[str, Any]:
+        return {"server": server, "sent": T0 + sent, "end": T0 + sent + took, "interaction": "Home", **more}
+
+    def visit(server: str, arrival: int, took: int) -> dict[str, Any]:
+        at = T0 + arrival
+        return {"server": server, "sent": at, "arrival": at, "departure": at + took, "interaction": "Home"}
+
+    def busy(place: str, number: int, value: float) -> dict[str, Any]:
+        return {"place": place, "time": T0 + (number + 1) * 50 * MS, "value": value}
+
+    requests = [
+        request("web1", -1 * S, 5 * MS),  # in the ramp: not measured
+        request("web1", 0, 4 * MS),
+        request("web2", 1 * S, 6 * MS, interaction="Story"),
+        request("web1", 2 * S, 20 * MS),
+        request("web2", 3 * S, 3004 * MS, drops=1),
+        request("web1", 4 * S, 9006 * MS, drops=2),
+        request("web1", 5 * S, 1 * S, status="timeout"),
+        request("other", 6 * S, 8 * S),
+    ]
+    visits = [visit("web1", 0, 4 * MS), visit("web1", 1 * MS, 1 * MS), visit("app", 2 * MS, 100 * MS)]
+    visits += [visit("web2", 5 * S, 50 * MS)]
+    samples = [busy("app", k, value) for k, value in enumerate((0.2, 0.97, 1.0, 0.4, 1.0, 0.6))]
+    samples += [busy("web1", 0, 0.5), busy("web2", 0, 0.1), {**busy("app", 9, 2.2e9), "metric": "cpu_hz"}]
+    events = [
+        {"place": "web1", "kind": "drop", "begin": T0 + 3 * S},
+        {"place": "web1", "kind": "drop", "begin": T0 + 4 * S},
+        {"place": "app", "kind": "drop", "begin": T0 + 4 * S},
+        {"place": "app", "kind": "gc", "begin": T0 + 1 * S, "end": T0 + 1 * S + 300 * MS},
+        {"place": "app", "kind": "gc", "begin": T0 + 2 * S, "end": T0 + 2 * S + 100 * MS},
+        {"place": "web1", "kind": "drop", "begin": T0 - 1 * S},
+    ]
+    dataset = builders.run(
+        tmp_path_factory.mktemp("measured") / "run",
+        requests=builders.requests(*sorted(requests, key=lambda row: int(row["end"]))),
+        visits=builders.visits(*sorted(visits, key=lambda row: int(row["departure"]))),
+        samples=builders.samples(*sorted(samples, key=lambda row: int(row["time"]))),
+        events=builders.events(*sorted(events, key=lambda row: int(row["begin"]))),
+    )
+    return Measured(dataset, SYSTEM, T0, T0 + 10 * S)
+
+
+CASES: list[tuple[str, dict[str, Any], float]] = [
+    ("throughput", {}, 0.5),
+    ("requests", {}, 6),
+    ("requests", {"place": "web2"}, 2),
+    ("requests", {"place": "other"}, 1),
+    ("failures", {}, 1),
+    ("response_mean", {"place": "web2"}, (6 + 3004) / 2 * MS),
+    ("response_mean", {"interaction": "Story"}, 6 * MS),
+    ("response_percentile", {"percentile": 80}, 3004 * MS),
+    ("response_percentile", {"percentile": 100}, 9006 * MS),
+    ("share_over", {"over": 1 * S}, 3 / 6),
+    ("count_over", {"over": 3 * S}, 2),
+    ("share_under", {"under": 10 * MS}, 2 / 6),
+    ("count_between", {"over": 3 * S, "under": 4 * S}, 1),
+    ("share_between", {"over": 3 * S, "under": 4 * S}, 1 / 6),
+    ("retransmitted", {}, 2 / 6),
+    ("drops", {}, 3),
+    ("drops", {"place": "web"}, 2),
+    ("utilisation", {"place": "web"}, 0.3),
+    ("utilisation_max", {}, (0.2 + 0.97 + 1.0 + 0.4 + 1.0 + 0.6) / 6),
+    ("level", {"metric": "cpu_busy", "place": "app", "statistic": "max"}, 1.0),
+    ("clock_rate", {"place": "app"}, 2.2e9),
+    ("saturated_longest", {"place": "app"}, 100 * MS),
+    ("saturated_share", {"place": "app"}, 3 / 6),
+    ("queue_max", {"place": "web"}, 2),
+    ("queue_mean", {"place": "app"}, 100 * MS / (10 * S)),
+    ("arrivals", {"place": "web"}, 0.3),
+    ("arrivals", {"place": "web", "window": 5 * S}, 0.3),
+    ("arrivals", {"place": "web", "window": 5 * S, "statistic": "sd"}, 0.1),
+    ("arrivals", {"place": "web", "window": 5 * S, "statistic": "cv"}, 1 / 3),
+    ("visit_mean", {"place": "web"}, (4 + 1 + 50) / 3 * MS),
+    ("visit_share", {"server": "web1", "place": "web"}, 2 / 3),
+    ("collection_time", {"place": "app"}, 400 * MS),
+    ("collection_longest", {"place": "app"}, 300 * MS),
+    ("collections", {"place": "app"}, 2),
+]
+
+
+@pytest.mark.parametrize(("name", "values", "by_hand"), CASES, ids=lambda value: str(value))
+def test_a_measure_is_what_a_hand_computes(run: Measured, name: str, values: dict[str, Any], by_hand: float) -> None:
+    assert MEASURES[name].compute(run, **values) == pytest.approx(by_hand)
+
+
+def test_every_measure_has_a_case() -> None:
+    assert sorted({name for name, _, _ in CASES}) == sorted(MEASURES)
+
+
+def test_the_reference_has_every_measure_with_its_sentence_and_values() -> None:
+    text = (ROOT / "docs/reference/measures.md").read_text()
+    for name, measure in MEASURES.items():
+        [row] = [line for line in text.splitlines() if line.startswith(f"| `{name}` |")]
+        assert " ".join((measure.compute.__doc__ or "").split()) in row
+        for parameter in list(inspect.signature(measure.compute).parameters.values())[1:]:
+            assert f"`{parameter.name}`{'' if parameter.default is parameter.empty else '?'}" in row
+
+
+def test_what_was_not_sampled_is_said_with_what_was(run: Measured) -> None:
+    with pytest.raises(UsageError, match="cpu_busy was not sampled at other; places that were: app, web1, web2"):
+        MEASURES["utilisation"].compute(run, place="other")
+    with pytest.raises(UsageError, match="gc_share was not sampled at app; there: cpu_busy, cpu_hz"):
+        MEASURES["level"].compute(run, metric="gc_share", place="app")
+
+
+def test_a_histogram_counts_what_is_above_its_last_edge_too(run: Measured) -> None:
+    assert drawn.histogram(run, [0, 10 * MS, 1 * S, 4 * S]) == [2, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("series", "place", "values"),
+    [
+        ("cpu_busy", "app", [(0.2 + 0.97) / 2, (1.0 + 0.4) / 2, (1.0 + 0.6) / 2, None]),
+        ("queue", "app", [1, 1, 0, 0]),
+        ("arrivals", "web1", [2, 0, 0, 0]),
+        ("response", "web", [0.004, None, None, None]),
+        ("vlrt", "web", []),
+    ],
+)
+def test_a_series_has_a_value_for_each_window(
+    run: Measured, series: str, place: str, values: list[float | None]
+) -> None:
+    found = drawn.series(run, series, place, 0, 400 * MS, 100 * MS)
+    if series == "vlrt":
+        [line] = drawn.series(run, series, place, 3 * S, 6 * S, 1 * S)
+        assert line["values"] == [1, 1, 1]
+        return
+    [line] = found
+    assert line["first"] == 50 * MS
+    assert line["values"] == pytest.approx(values)

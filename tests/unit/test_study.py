@@ -1,0 +1,115 @@
+"""Intervals against a table, and runs that are never made twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from builders import SMALL
+from tailrace import experiment
+from tailrace.errors import UsageError
+from tailrace.study import runs
+from tailrace.study.intervals import above, interval, t_975
+from tailrace.study.runs import Job, Question, Runs
+
+RATE = Question.of("throughput", {})
+
+
+@pytest.mark.parametrize(
+    ("degrees", "quantile"), [(1, 12.7062), (4, 2.7764), (30, 2.0423), (31, 2.0395), (60, 2.0003), (1000, 1.9623)]
+)
+def test_students_t_is_that_of_the_tables(degrees: int, quantile: float) -> None:
+    assert t_975(degrees) == pytest.approx(quantile, abs=1e-4)
+
+
+def test_an_interval_is_mean_and_students_t_standard_errors() -> None:
+    found = interval([2.0, 4.0, 4.0, 6.0, 9.0])
+    # variance 7 (sum of squares 28 over 4), standard error sqrt(7 / 5)
+    assert found.mean == 5.0
+    assert found.half == pytest.approx(2.7764 * 1.4**0.5 * (28 / 4 / 7) ** 0.5)
+    assert found.low == pytest.approx(5.0 - 3.2851, abs=1e-3)
+
+
+def test_one_replication_has_no_interval_and_equal_ones_an_empty_one() -> None:
+    assert interval([3.0]).low is None
+    assert interval([3.0, 3.0]).half == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "others", "answer"),
+    [([2, 3], [1, 2], True), ([1, 2], [2, 3], False), ([1, 9], [2, 3], None), ([1, 2], [1, 2], False)],
+)
+def test_above_is_told_only_where_the_interval_of_differences_tells(
+    values: list[float], others: list[float], answer: bool | None
+) -> None:
+    assert above(values, others) is answer
+
+
+def jobs_of(kept: Runs, seeds: int = 4, question: Question = RATE) -> list[Job]:
+    system = experiment.from_table(SMALL)
+    return [kept.ask(system.model_copy(update={"seed": seed}), [question]) for seed in range(seeds)]
+
+
+def test_a_run_is_made_once_however_often_it_is_asked(tmp_path: Path) -> None:
+    kept = Runs(tmp_path)
+    first, second = jobs_of(kept), jobs_of(kept, question=Question.of("requests", {}))
+    assert kept.make() == 4
+    assert [a is b for a, b in zip(first, second, strict=True)] == [True] * 4
+    assert all(len(job.answers) == 2 for job in first)
+    again = Runs(tmp_path)
+    kept_jobs = jobs_of(again)
+    assert again.make() == 0
+    assert [job.answers for job in kept_jobs] == [job.answers for job in first]
+
+
+def test_an_interrupted_study_goes_on_where_it_was(tmp_path: Path) -> None:
+    def interrupt(done: int, whole: int) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    kept = Runs(tmp_path)
+    jobs_of(kept)
+    with pytest.raises(KeyboardInterrupt):
+        kept.make(workers=1, progress=interrupt)
+    finished = len(list(tmp_path.glob("*.json")))
+    assert finished >= 2
+    assert [file.suffix for file in tmp_path.iterdir() if file.suffix != ".json"] == [], "half-written"
+    again = Runs(tmp_path)
+    whole = jobs_of(again)
+    assert again.make() == 4 - finished
+    undisturbed = Runs(tmp_path / "other")
+    others = jobs_of(undisturbed)
+    undisturbed.make()
+    assert [job.answers for job in whole] == [job.answers for job in others]
+
+
+def test_a_damaged_answer_is_made_again(tmp_path: Path) -> None:
+    kept = Runs(tmp_path)
+    [job] = jobs_of(kept, 1)
+    kept.make()
+    [file] = tmp_path.glob("*.json")
+    file.write_text(file.read_text()[:-3])
+    again = Runs(tmp_path)
+    [found] = jobs_of(again, 1)
+    assert again.make() == 1
+    assert found.answers == job.answers
+
+
+def test_other_code_or_another_plan_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Runs(tmp_path)
+    jobs_of(kept, 1)
+    kept.make()
+    monkeypatch.setattr(runs, "fingerprint", lambda: "other code")
+    changed = Runs(tmp_path)
+    jobs_of(changed, 1)
+    assert changed.make() == 1
+
+
+def test_what_cannot_be_measured_stops_the_study_and_keeps_the_rest(tmp_path: Path) -> None:
+    kept = Runs(tmp_path)
+    jobs_of(kept, 2)
+    jobs_of(kept, 1, Question.of("utilisation", {"place": "db"}))
+    with pytest.raises(UsageError, match="cpu_busy was not sampled at db"):
+        kept.make(workers=1)
+    assert not list(tmp_path.glob("*.run*"))
