@@ -74,6 +74,21 @@ def test_a_value_is_taken_in_all_runs_unless_it_says_which(tmp_path: Path) -> No
     assert [(v.name, run) for v, run in found.cells("drops @ high")] == [("drops", "high")]
 
 
+@pytest.mark.parametrize(
+    ("values", "unit", "scale"),
+    [
+        ({"measure": "level", "metric": "cpu_iowait", "place": "db"}, "%", 100.0),
+        ({"measure": "level", "metric": "pool_waiting", "place": "db"}, "requests", 1.0),
+        ({"measure": "level", "metric": "dirty_bytes", "place": "db"}, "MB", 1e-6),
+        ({"measure": "response_mean"}, "ms", 1e-6),
+        ({"measure": "arrivals", "place": "web", "statistic": "cv"}, "", 1.0),
+    ],
+)
+def test_a_value_is_shown_in_its_unit(tmp_path: Path, values: dict[str, Any], unit: str, scale: float) -> None:
+    found = read(tmp_path, values=[{"name": "v", "unit": unit, **values}])
+    assert found.values[0].scale == scale
+
+
 def test_the_how_tos_example_is_an_expected_toml(tmp_path: Path) -> None:
     text = (ROOT / "docs/how-to/add-a-reproduction.md").read_text()
     [example] = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)

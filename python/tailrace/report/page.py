@@ -48,7 +48,7 @@ LIMIT_SOURCES = {
 
 def html(recording: Recording, diagnosis: Diagnosis) -> str:
     """The whole page."""
-    return render(_text("page/report.html.j2"), **_context(recording, diagnosis))
+    return render(asset("page/report.html.j2"), **_context(recording, diagnosis))
 
 
 def render(template: str, *, title: str, numbers: dict[str, Any], css: str = "", **context: Any) -> str:
@@ -57,22 +57,22 @@ def render(template: str, *, title: str, numbers: dict[str, Any], css: str = "",
     The template needs `sections` (anchor and text of each) in its context, and fills the block `main`.
     """
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(lambda name: _text(f"page/{name}")),
+        loader=jinja2.FunctionLoader(lambda name: asset(f"page/{name}")),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters["prose"] = prose
-    scripts = [_text(path) for path in SCRIPTS]
+    scripts = [asset(path) for path in SCRIPTS]
     whole = {
         **context,
         "title": title,
         "script_hashes": Markup(" ".join(_hash(s) for s in scripts)),
-        "vendor_css": Markup(_text("vendor/uPlot.min.css")),
-        "css": Markup(_text("page/report.css") + css),
+        "vendor_css": Markup(asset("vendor/uPlot.min.css")),
+        "css": Markup(asset("page/report.css") + css),
         "scripts": [Markup(s) for s in scripts],
-        "licence": Markup("uPlot: " + _text("vendor/uPlot.LICENSE").replace("--", "- -")),
+        "licence": Markup("uPlot: " + asset("vendor/uPlot.LICENSE").replace("--", "- -")),
         "numbers": Markup(script_json(numbers)),
         "version": _version(),
     }
@@ -92,7 +92,8 @@ def _version() -> str:
         return "(not installed)"
 
 
-def _text(path: str) -> str:
+def asset(path: str) -> str:
+    """A file of the report's: page/… or vendor/…"""
     return resources.files("tailrace.report").joinpath(path).read_text(encoding="utf-8")
 
 

@@ -13,7 +13,7 @@ from tailrace.errors import InputError
 from tailrace.experiment.quantities import Above0, Duration, Number, Positive
 from tailrace.reproduce.panels import Panel
 from tailrace.study import runs
-from tailrace.study.measures import MEASURES, Statistic
+from tailrace.study.measures import Statistic, dimension
 from tailrace.toml import Count, Name, Table, wrong_name
 
 FILE = "expected.toml"
@@ -82,7 +82,7 @@ class Value(Table):
 
     @property
     def scale(self) -> float:
-        return UNITS[MEASURES[self.measure].dimension].get(self.unit, 1.0)
+        return UNITS[dimension(self.measure, self.values)].get(self.unit, 1.0)
 
     def paper_of(self, run: str) -> float | None:
         return self.paper.get(run) if isinstance(self.paper, dict) else self.paper
@@ -196,9 +196,9 @@ def _problems_of_value(key: str, value: Value, runs_known: list[str], expected: 
     if problem:
         yield problem
         return
-    dimension = MEASURES[value.measure].dimension
-    if UNITS[dimension] and value.unit not in UNITS[dimension]:
-        units = ", ".join(f'"{unit}"' for unit in UNITS[dimension])
+    known = UNITS[dimension(value.measure, value.values)]
+    if known and value.unit not in known:
+        units = ", ".join(f'"{unit}"' for unit in known)
         yield f"{key}.unit must be one of {units} for {value.measure}, got {value.unit!r}"
     for run in value.run:
         if run not in runs_known:

@@ -16,7 +16,6 @@ from tailrace.reproduce.drawings import Piece, Timelines, pieces
 from tailrace.reproduce.outcome import Cell, Engine, Ours, Outcome, Reproduction, changes
 
 ENGINES: dict[Engine, str] = {"sim": "Simulator", "testbed": "Testbed"}
-VERDICTS = {"holds": "holds", "fails": "fails", "undecided": "undecided"}
 
 
 def html(reproduction: Reproduction) -> str:
@@ -30,7 +29,7 @@ def html(reproduction: Reproduction) -> str:
         _text("reproduce.html.j2"),
         title=f"Tailrace reproduces {', '.join(papers)}",
         numbers=payload(timelines.recording(), timelines.groups),
-        css=page._text("page/plots.css") + _text("reproduce.css"),
+        css=page.asset("page/plots.css") + _text("reproduce.css"),
         sections=[("answer", "Summary"), *((figure["anchor"], figure["name"]) for figure in figures)],
         papers=papers,
         headline=_headline(held, claims, close, cells),
@@ -74,10 +73,9 @@ def _figure(outcome: Outcome, key: str, timelines: Timelines) -> dict[str, Any]:
     engines: list[Engine] = [engine for engine in ENGINES if any(engine in cell.ours for cell in outcome.cells)]
     claims = [claim.verdict == "holds" for claim in outcome.claims]
     numbers = [ours.close for cell in outcome.cells for ours in cell.ours.values() if ours.close is not None]
-    several = len({outcome.entry.paper}) > 1
     return {
         "anchor": f"{outcome.entry.paper}-{outcome.entry.name}",
-        "name": f"{outcome.entry.paper}, {outcome.entry.title}" if several else outcome.entry.title,
+        "name": outcome.entry.title,
         "paper": outcome.entry.paper,
         "title": outcome.expected.title,
         "shows": outcome.expected.shows,

@@ -7,14 +7,15 @@ tests/unit/test_measures.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import ceil
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
+from tailrace.dataset.metrics import SHARES
 from tailrace.study.measured import WINDOW, Measured
 from tailrace.units import SECOND
 
@@ -28,6 +29,7 @@ SATURATED = 0.95
 class Measure:
     compute: Callable[..., float]
     dimension: Dimension
+    """Of what it gives; where that depends on the metric or statistic asked for, see `dimension`."""
 
 
 def throughput(run: Measured, place: str | None = None) -> float:
@@ -209,6 +211,18 @@ MEASURES: dict[str, Measure] = {
     "collection_longest": Measure(collection_longest, "ns"),
     "collections": Measure(collections, "count"),
 }
+
+
+def dimension(name: str, values: Mapping[str, Any]) -> Dimension:
+    """Of a measure with these values."""
+    if values.get("statistic") == "cv":
+        return "count"
+    if name != "level":
+        return MEASURES[name].dimension
+    metric = str(values["metric"])
+    if metric in SHARES:
+        return "share"
+    return "bytes" if metric.endswith("_bytes") else "hertz" if metric.endswith("_hz") else "count"
 
 
 def _responses(run: Measured, place: str | None, interaction: str | None) -> pl.Series:

@@ -9,7 +9,7 @@ from typing import Any
 from tailrace.report import page
 from tailrace.report.plots import SLOTS, Curve, Plot, Point, Scale, Tick, number, point, scale, two_digits
 from tailrace.study.intervals import Interval
-from tailrace.study.measures import MEASURES
+from tailrace.study.measures import dimension
 from tailrace.sweep.table import Sweep
 from tailrace.sweep.varying import combinations
 
@@ -44,14 +44,14 @@ def html(found: Sweep) -> str:
         resources.files("tailrace.sweep").joinpath("page/sweep.html.j2").read_text(encoding="utf-8"),
         title=f"Tailrace sweep of {first.key}",
         numbers={"begin_ms": 0, "length": 1, "window": 1, "axes": [], "lines": [], "groups": {}},
-        css=page._text("page/plots.css"),
+        css=page.asset("page/plots.css"),
         sections=[("answer", "Sweep"), ("plots", "Plots"), ("table", "Table")],
         experiment=found.experiment,
         headline=f"{found.frame.height} runs over {' and '.join(one.name for one in found.varied)}",
         varied=[(one.key, ", ".join(one.values)) for one in found.varied],
         seeds=found.seeds,
         plots=plots,
-        columns=[(name, SHOWN[MEASURES[found.columns[name][0]].dimension][0]) for name in found.columns],
+        columns=[(name, SHOWN[dimension(*found.columns[name])][0]) for name in found.columns],
         keys=[one.name for one in found.varied],
         rows=_rows(found),
     )
@@ -66,7 +66,7 @@ def _plots(found: Sweep) -> list[Plot]:
 
 
 def _plot(found: Sweep, measure: str, names: Sequence[str]) -> Plot:
-    unit, factor = SHOWN[MEASURES[measure].dimension]
+    unit, factor = SHOWN[dimension(*found.columns[names[0]])]
     first, others = found.varied[0], list(found.varied[1:])
     places = [first.number(value) for value in first.values]
     known = [place for place in places if place is not None]
@@ -109,7 +109,7 @@ def _label(name: str, names: Sequence[str], rest: Sequence[str], several: bool) 
 
 def _rows(found: Sweep) -> list[dict[str, Any]]:
     """Means and half widths of every combination."""
-    factors = {name: SHOWN[MEASURES[found.columns[name][0]].dimension][1] for name in found.columns}
+    factors = {name: SHOWN[dimension(*found.columns[name])][1] for name in found.columns}
     return [
         {
             "values": values,
