@@ -199,7 +199,7 @@ EXPERIMENT = str(ROOT / "experiments/rpc-vs-async/base")
 
 def test_an_experiment_is_run_and_diagnosed(tmp_path: Path) -> None:
     run = str(tmp_path / "run")
-    done = tailrace("run", EXPERIMENT, "-o", run, "--set", "duration=20s", "--seed", "5", "--json")
+    done = tailrace("run", EXPERIMENT, "-o", run, "--set", "duration=35s", "--seed", "5", "--json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["drops"].keys() == {"web"}

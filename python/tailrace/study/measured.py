@@ -37,21 +37,29 @@ class Measured:
         return (name,)
 
     def requests(self, place: str | None = None) -> pl.DataFrame:
-        """Requests sent to a place within the interval: `sent`, `response` (ns), `ok`, `drops`, `interaction`."""
+        """Requests sent to a place within the interval: `sent`, `response` (ns), `ok`, `drops`, `interaction`.
+
+        As clients count them: a page and the objects that it embeds, which are fetched after it, are one.
+        """
         servers = self.servers(place)
         if servers not in self._requests:
-            self._requests[servers] = (
+            rows = (
                 self.dataset.requests()
                 .filter(pl.col("server").cast(pl.String).is_in(servers), self._within("sent"))
                 .select(
                     "sent",
-                    response=pl.col("end") - pl.col("sent"),
+                    "end",
+                    "client",
                     ok=pl.col("status").cast(pl.String) == "ok",
                     drops=pl.col("drops").cast(pl.Int64) + pl.col("data_drops"),
                     interaction=pl.col("interaction").cast(pl.String),
                 )
-                .collect()
             )
+            embedded = {name for workload in self.experiment.workloads.values() for name in workload.embedded}
+            if embedded:
+                rows = _pages(rows, pl.col("interaction").is_in(embedded))
+            columns = ("sent", "ok", "drops", "interaction")
+            self._requests[servers] = rows.select(*columns, response=pl.col("end") - pl.col("sent")).collect()
         return self._requests[servers]
 
     def visits(self, place: str) -> pl.LazyFrame:
@@ -119,3 +127,14 @@ class Measured:
     @cached_property
     def _windows(self) -> dict[int, pl.DataFrame]:
         return {}
+
+
+def _pages(rows: pl.LazyFrame, embedded: pl.Expr) -> pl.LazyFrame:
+    """Pages with what they embed; objects whose page was sent before the interval count to none."""
+    return (
+        rows.sort("client", "sent", maintain_order=True)
+        .with_columns(page=(~embedded).cum_sum().over("client"))
+        .filter(pl.col("page") > 0)
+        .group_by("client", "page", maintain_order=True)
+        .agg(pl.col("sent", "interaction").first(), pl.col("end").max(), pl.col("ok").all(), pl.col("drops").sum())
+    )

@@ -1,0 +1,33 @@
+"""Every figure and table of the papers, run once: the claims hold, and numbers that are far off say why.
+
+One seed, so that all of a paper takes less than a minute; `tailrace reproduce` judges by several.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tailrace.reproduce import Outcome, reproduce, shelf
+
+SHELF = Path(__file__).parents[2] / "experiments"
+
+
+@cache
+def outcomes(paper: str) -> dict[str, Outcome]:
+    """All of a paper at once, since figures share runs."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = reproduce(shelf.find(SHELF, paper), Path(folder), seeds=1)
+    return {outcome.entry.name: outcome for outcome in done.outcomes}
+
+
+@pytest.mark.parametrize("entry", shelf.entries(SHELF), ids=lambda entry: f"{entry.paper}-{entry.name}")
+def test_the_papers_claims_hold(entry: shelf.Entry) -> None:
+    outcome = outcomes(entry.paper)[entry.name]
+    assert outcome.claims
+    assert [f"{claim.says} {claim.why}" for claim in outcome.claims if claim.verdict != "holds"] == []
+    far = [cell for cell in outcome.cells if any(ours.close is False for ours in cell.ours.values())]
+    assert [f"{cell.value} @ {cell.run}" for cell in far if not cell.note] == [], "say why in `note`"
