@@ -44,6 +44,7 @@ EXPECTED: dict[str, Any] = {
         {
             "form": "timeline",
             "title": "Queue",
+            "limits": [{"value": 30, "label": "most"}],
             "run": "many",
             "to": "2 s",
             "lines": [{"series": "queue", "place": "web"}, {"series": "arrivals", "place": "web", "label": "arrivals"}],
@@ -59,7 +60,16 @@ EXPECTED: dict[str, Any] = {
         {"form": "bars", "title": "Percentiles", "values": ["p95"]},
     ],
 }
-README = f"# Title\n\n## Why\n\nSome *words* {HOSTILE}\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
+README = f"""# Title
+
+## Why
+
+Some *words* {HOSTILE}, [this](../figure-1/README.md), [that](../figure-9/)
+
+| a | b |
+|---|---|
+| 1 | 2 |
+"""
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +113,8 @@ def test_the_page_says_what_holds_and_what_is_close(shown: Opened) -> None:
     assert shown.page.locator(".claims .mark").all_inner_texts() == ["holds", "fails"]
     rows = shown.page.locator(".cells tbody tr")
     assert [word in rows.nth(0).inner_text() for word in ("rate", "few", "10", "predicted")] == [True] * 4
+    links = shown.page.locator(".readme a")
+    assert [link.get_attribute("href") for link in links.all()] == ["#paper-figure-1", None]
     assert shown.page.locator(".readme h4").inner_text() == "Why"
     assert "tailrace reproduce paper figure-1 --seeds 3" in shown.page.locator(".commands").text_content()
 

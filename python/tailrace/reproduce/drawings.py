@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tailrace.report.charts import Chart, Curve, Group, Shape
+from tailrace.report.charts import Chart, Curve, Group, Limit, Shape
 from tailrace.report.plots import SLOTS, Bar, Plot, Point, Scale, Tick, counted, nice, number, point, scale
 from tailrace.report.plots import Curve as PlotCurve
 from tailrace.report.recording import Axis, Line, Recording
@@ -64,7 +64,10 @@ class Timelines:
         unit = unit_of(series[0])
         shape: Shape = "columns" if len(curves) == 1 and series[0] in COUNTED else "lines"
         summary = "; ".join(f"{line['label']}: up to {_most(line['values'])}" for line in drawing.lines) or "no data"
-        return Chart(None, panel.title, "count" if unit == "rate" else unit, shape, tuple(curves), summary=summary)
+        limits = tuple(Limit(mark.value, mark.label, slot) for slot, mark in enumerate(panel.limits))
+        return Chart(
+            None, panel.title, "count" if unit == "rate" else unit, shape, tuple(curves), limits, summary=summary
+        )
 
 
 def pieces(outcome: Outcome, key: str, timelines: Timelines) -> list[Piece]:

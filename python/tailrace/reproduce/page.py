@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Container
 from importlib import resources
 from typing import Any
 
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from markupsafe import Markup
 
 from tailrace.report import page
@@ -21,7 +24,8 @@ ENGINES: dict[Engine, str] = {"sim": "Simulator", "testbed": "Testbed"}
 def html(reproduction: Reproduction) -> str:
     """The whole page; equal results give equal text."""
     timelines = Timelines()
-    figures = [_figure(outcome, f"f{at}", timelines) for at, outcome in enumerate(reproduction.outcomes)]
+    names = {outcome.entry.name for outcome in reproduction.outcomes}
+    figures = [_figure(outcome, f"f{at}", timelines, names) for at, outcome in enumerate(reproduction.outcomes)]
     held, claims = reproduction.claims
     close, cells = reproduction.close()
     papers = list(dict.fromkeys(outcome.entry.paper for outcome in reproduction.outcomes))
@@ -69,7 +73,7 @@ def _numbers_of(reproduction: Reproduction) -> list[dict[str, str]]:
     ]
 
 
-def _figure(outcome: Outcome, key: str, timelines: Timelines) -> dict[str, Any]:
+def _figure(outcome: Outcome, key: str, timelines: Timelines, names: Container[str]) -> dict[str, Any]:
     engines: list[Engine] = [engine for engine in ENGINES if any(engine in cell.ours for cell in outcome.cells)]
     claims = [claim.verdict == "holds" for claim in outcome.claims]
     numbers = [ours.close for cell in outcome.cells for ours in cell.ours.values() if ours.close is not None]
@@ -87,7 +91,7 @@ def _figure(outcome: Outcome, key: str, timelines: Timelines) -> dict[str, Any]:
         "engines": [ENGINES[engine] for engine in engines],
         "groups": _rows(outcome, engines),
         "claims": [vars(claim) for claim in outcome.claims],
-        "readme": markdown(outcome.entry.readme()),
+        "readme": markdown(outcome.entry.readme(), outcome.entry.paper, names),
         "commands": _commands(outcome),
     }
 
@@ -147,8 +151,11 @@ def _commands(outcome: Outcome) -> list[tuple[str, str]]:
     return found
 
 
-def markdown(text: str) -> Markup:
-    """A README as HTML without its title: headings become smaller than the page's own, raw HTML stays text."""
+def markdown(text: str, paper: str, names: Container[str]) -> Markup:
+    """A README as HTML without its title: headings become smaller than the page's own, raw HTML stays text.
+
+    A link to another figure's folder leads to where it stands on this page, if it does; other files are only named.
+    """
     reader = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = reader.parse(text)
     if tokens and tokens[0].type == "heading_open" and tokens[0].tag == "h1":
@@ -158,4 +165,17 @@ def markdown(text: str) -> Markup:
             token.tag = "h4" if token.tag in ("h1", "h2") else "h5"
         if token.type == "th_open":
             token.attrSet("scope", "col")
+        for inner in token.children or ():
+            if inner.type == "link_open":
+                _lead(inner, paper, names)
     return Markup(reader.renderer.render(tokens, reader.options, {}))
+
+
+def _lead(link: Token, paper: str, names: Container[str]) -> None:
+    target = str(link.attrGet("href") or "")
+    if target.startswith(("https://", "http://", "#")):
+        return
+    link.attrs.pop("href", None)
+    figure = re.fullmatch(r"\.\./([\w.-]+)(?:/(?:README\.md)?)?", target)
+    if figure and figure[1] in names:
+        link.attrSet("href", f"#{paper}-{figure[1]}")

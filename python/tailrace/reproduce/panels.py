@@ -56,6 +56,13 @@ class Series(Table):
     """Instead of the place's name."""
 
 
+class Mark(Table):
+    """A dashed line across a timeline."""
+
+    value: float
+    label: str = ""
+
+
 class Timeline(Table):
     """A stretch of one run, window by window. Timelines in a row share their time axis and cursor."""
 
@@ -67,6 +74,8 @@ class Timeline(Table):
     end: Positive = Field(60 * SECOND, alias="to")
     window: Positive = 50 * MILLISECOND
     lines: tuple[Series, ...] = Field(min_length=1)
+    limits: tuple[Mark, ...] = ()
+    """What a line must not pass: the most that a queue holds."""
 
     def runs_used(self) -> tuple[str, ...]:
         return (self.run,)
