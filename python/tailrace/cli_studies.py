@@ -102,7 +102,8 @@ def _show(found: Reproduction) -> None:
         for cell in outcome.cells:
             if cell.ours["sim"].close is False:
                 ours = cell.ours["sim"].interval.mean
-                sys.stdout.write(f"  {cell.value} @ {cell.run}: the paper {cell.paper:g}, ours {ours:.4g}\n")
+                why = cell.note or "no reason is written"
+                sys.stdout.write(f"  {cell.value} @ {cell.run}: the paper {cell.paper:g}, ours {ours:.4g}; {why}\n")
 
 
 def sweep(

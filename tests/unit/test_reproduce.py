@@ -56,6 +56,10 @@ def claim(**keys: Any) -> list[dict[str, Any]]:
         ({"claims": claim(less=[0, "drops"])}, "must name one cell, like 'drops @ low', got 'drops'"),
         ({"claims": claim(less=[0, "rate"], zero=["drops"])}, "must have one of less, near and zero"),
         ({"panels": [{"form": "bars", "title": "t", "values": ["rates"]}]}, "got 'rates'; did you mean 'rate'?"),
+        (
+            {"panels": [{"form": "lines", "title": "t", "x": "seed", "lines": [{"value": "drops"}]}]},
+            "panels[0].x must be a key that every run of the lines sets to a number; 'high' has None",
+        ),
         ({"panels": [{"form": "pie"}]}, "panels[0].form must be"),
         ({"panels": [{"title": "t"}]}, "panels[0].form is missing"),
     ],

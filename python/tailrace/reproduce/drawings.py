@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tailrace.report.charts import Chart, Curve, Group, Limit, Shape
-from tailrace.report.plots import SLOTS, Bar, Plot, Point, Scale, Tick, counted, nice, number, point, scale
+from tailrace.report.plots import LEAST, SLOTS, Bar, Plot, Point, Scale, Tick, counted, nice, number, point, scale
 from tailrace.report.plots import Curve as PlotCurve
 from tailrace.report.recording import Axis, Line, Recording
 from tailrace.reproduce.expected import Expected
@@ -126,7 +126,7 @@ def _frequency_bars(panel: Frequency, bounds: Sequence[int], counts: Sequence[fl
         last = i + 1 == len(bounds)
         span = f"{format_duration(bounds[i])} {'and more' if last else 'to ' + format_duration(bounds[i + 1])}"
         slow = 1 if bounds[i] >= 1_000_000_000 else 0
-        yield Bar(i / places, 1 / places, max(0.012, y.at(count)), f"{span}: {number(round(count, 1))} requests", slow)
+        yield Bar(i / places, 1 / places, max(LEAST, y.at(count)), f"{span}: {number(round(count, 1))} requests", slow)
 
 
 def _times(bounds: Sequence[int]) -> tuple[Tick, ...]:
@@ -173,7 +173,7 @@ def _lines(panel: Lines, outcome: Outcome) -> Plot:
 def _along(named: Sequence[str], expected: Expected, value: str, key: str) -> list[tuple[float, str]]:
     """The runs along a line, with their place on the axis."""
     names = named or expected.runs_of(expected.value(value))
-    return [(float(expected.run(name).set[key]), name) for name in names if key in expected.run(name).set]
+    return [(float(expected.run(name).set[key]), name) for name in names]
 
 
 def _point(cell: Cell, x: float, y: Scale) -> Point:
@@ -200,7 +200,7 @@ def _bars(panel: Bars, outcome: Outcome) -> Plot:
         Bar(
             left=place * group + 0.1 * group + slot * width,
             width=width,
-            height=max(0.004, y.at(cell.ours["sim"].interval.mean)),
+            height=max(LEAST, y.at(cell.ours["sim"].interval.mean)),
             words=f"{run}, {value}: {number(cell.ours['sim'].interval.mean)} {cell.unit}".rstrip(),
             slot=slot % SLOTS,
             mark=None if cell.paper is None else y.at(cell.paper),

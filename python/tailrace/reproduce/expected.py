@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 from tailrace import toml
 from tailrace.errors import InputError
 from tailrace.experiment.quantities import Above0, Duration, Number, Positive
-from tailrace.reproduce.panels import Panel
+from tailrace.reproduce.panels import Lines, Panel
 from tailrace.study import runs
 from tailrace.study.measures import Statistic, dimension
 from tailrace.toml import Count, Name, Table, wrong_name
@@ -189,6 +189,8 @@ def _problems(expected: Expected) -> Iterator[str]:
         for name in panel.values_used():
             if name not in values_known:
                 yield wrong_name(f"panels[{number}]", name, values_known, "value")
+        if isinstance(panel, Lines):
+            yield from _problems_of_lines(f"panels[{number}]", panel, expected)
 
 
 def _problems_of_value(key: str, value: Value, runs_known: list[str], expected: Expected) -> Iterator[str]:
@@ -212,6 +214,14 @@ def _problems_of_value(key: str, value: Value, runs_known: list[str], expected: 
                 yield wrong_name(f"{key}.{name}", run, expected.runs_of(value), "run of this value")
     if isinstance(value.paper, float) and len(expected.runs_of(value)) > 1:
         yield f"{key}.paper must say which run each number is for, like {{ {runs_known[0]!r} = {value.paper:g} }}"
+
+
+def _problems_of_lines(key: str, panel: Lines, expected: Expected) -> Iterator[str]:
+    for line in panel.lines:
+        for name in line.run or expected.runs_of(expected.value(line.value)):
+            place = expected.run(name).set.get(panel.x)
+            if not isinstance(place, int | float):
+                yield f"{key}.x must be a key that every run of the lines sets to a number; {name!r} has {place!r}"
 
 
 def _problems_of_claim(key: str, claim: Claim, expected: Expected) -> Iterator[str]:
