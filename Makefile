@@ -57,6 +57,9 @@ bench: setup  ## measure against the peers named in benches/README.md (data in B
 	@$(PYTHON) benches/reduce/bench.py $(BENCH_DATA)/visits
 	@$(PYTHON) benches/diagnose/bench.py
 	@$(PYTHON) benches/report/bench.py
+	@benches/sim/peers.sh
+	@$(PYTHON) benches/sim/bench.py --rounds 5 --save sim
+	@$(PYTHON) benches/sim/tables.py 180
 
 golden: setup  ## rewrite the expected results beside the golden cases; review the diff
 	@TAILRACE_GOLDEN=rewrite $(PYTHON) -m pytest tests/golden tests/unit/test_docs.py
