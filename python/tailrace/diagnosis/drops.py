@@ -42,7 +42,7 @@ class Drops:
 
 def find(view: View, slow: Slow) -> tuple[Drops, ...]:
     droppers, lost_at = attribute(view, slow)
-    return tuple(_of_cluster(view, slow, cluster, droppers, lost_at) for cluster in slow.clusters)
+    return tuple(of_cluster(view, slow, cluster, droppers, lost_at) for cluster in slow.clusters)
 
 
 def attribute(view: View, slow: Slow) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
@@ -98,10 +98,10 @@ def _explains(wait: int, response: int, own: bool) -> bool:
     return wait * (2 if own else 4) >= response
 
 
-def _of_cluster(
+def of_cluster(
     view: View, slow: Slow, cluster: Cluster, droppers: NDArray[np.str_], lost_at: NDArray[np.int64]
 ) -> Drops:
-    part = slice(cluster.first, cluster.last + 1)
+    part = cluster.rows
     names, counts = np.unique(droppers[part], return_counts=True)
     by_server = {str(n): int(c) for n, c in zip(names, counts, strict=True) if n != QUEUED}
     queued = cluster.vlrt - sum(by_server.values())
@@ -118,7 +118,7 @@ def _of_cluster(
 def _direct(
     view: View, slow: Slow, cluster: Cluster, by_server: dict[str, int], queued: int, first: int, last: int
 ) -> Drops:
-    rows = slow.requests[cluster.first : cluster.last + 1]
+    rows = slow.requests[cluster.rows]
     dropper = max(by_server, key=lambda name: by_server[name])
     attempts = int(rows["drops"].sum()) + int(rows["data_drops"].sum())
     lossy = view.lost_between(first, last).filter(pl.col("server") == dropper)
@@ -173,7 +173,7 @@ def _by_counter(view: View, cluster: Cluster, server: str, dropped: int) -> Drop
 
 def _indirect(view: View, slow: Slow, cluster: Cluster) -> Drops:
     """No loss was recorded: does the shape of the response times say that there was one?"""
-    response = slow.requests["response_ns"].to_numpy()[cluster.first : cluster.last + 1]
+    response = slow.requests["response_ns"].to_numpy()[cluster.rows]
     queued = Drops(None, {}, cluster.vlrt, None, None, _absent(view, cluster))
     if saw_connections(view):
         return queued

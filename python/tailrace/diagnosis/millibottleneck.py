@@ -29,6 +29,8 @@ answers a step, chance alone goes this low in one step of eleven, so it takes se
 ANSWERS_PER_STEP = 20
 RECOVERED = 0.9
 """… until it is back at 90 % of the usual: a server that works at 70 % would be in and out of the stall by chance."""
+AT_WORK = 0.9
+"""A CPU from this use on is at work as fast as it can (`judge`: saturated)."""
 STARVED = 0.8
 """CPU used against the usual: a server with a queue uses more than usual unless something keeps it from it."""
 FROZEN = 0.05
@@ -67,6 +69,8 @@ class Stall:
     resources: tuple[Resource, ...]
     sampled: Literal["yes", "coarse", "no"]
     finding: Finding
+    felt: int = 0
+    """When requests first lost a packet by it, or had waited for long."""
 
     def has(self, metric: str) -> bool:
         return any(r.metric == metric and r.saturated for r in self.resources)
@@ -98,12 +102,28 @@ def _of_cluster(view: View, slow: Slow, overflow: Overflow) -> Stall | None:
     usual = per_second(stays.departures, slow.calm)
     sent = per_second(view.sent, slow.calm)
     kind, end = _interval(view, origin, rise, usual)
+    if kind == "collapse":
+        end = _until_at_work(view, origin, rise.begin, end)
     lasted = (end - rise.begin) / SECOND
     edges = np.array([rise.begin, end])
     throughput = float(stays.departed(edges)[0]) / lasted
     arrivals = float(view.in_flight.arrived(edges)[0]) / lasted
     resources, sampled = _resources(view, slow, origin, rise.begin, end, throughput < COLLAPSED * usual)
-    stall = Stall(origin, rise.begin, end, kind, rise, throughput, usual, arrivals, sent, resources, sampled, _NOT_YET)
+    stall = Stall(
+        origin,
+        rise.begin,
+        end,
+        kind,
+        rise,
+        throughput,
+        usual,
+        arrivals,
+        sent,
+        resources,
+        sampled,
+        _NOT_YET,
+        overflow.felt,
+    )
     return replace(stall, finding=_finding(view, stall))
 
 
@@ -117,7 +137,8 @@ _NOT_YET = Finding("millibottleneck", "unknown", "")
 
 
 def _interval(view: View, origin: str, rise: Rise, usual: float) -> tuple[Kind, int]:
-    """Until throughput recovers, where it collapsed; else until the system's queue stops growing."""
+    """Until throughput recovers, where it collapsed; else until the system's queue stops growing and the origin's has
+    shrunk to a half."""
     step = int(min(max(view.window_ns, ANSWERS_PER_STEP / max(usual, 1e-9) * SECOND), SECOND))
     edges = np.arange(rise.begin, max(rise.end, rise.begin + step) + step, step, dtype=np.int64)
     answers = view.stays[origin].departed(edges)
@@ -128,7 +149,25 @@ def _interval(view: View, origin: str, rise: Rise, usual: float) -> tuple[Kind, 
     times: Times = np.arange(rise.begin, rise.end + 1, 5 * MILLISECOND, dtype=np.int64)
     waiting = view.in_flight.queue(times) if len(view.sent) else view.stays[origin].queue(times)
     peak = int(times[int(np.argmax(waiting))]) if len(times) else rise.end
-    return "overload", max(peak, rise.begin + view.window_ns)
+    return "overload", max(peak, _half_served(view, origin, rise), rise.begin + view.window_ns)
+
+
+def _until_at_work(view: View, origin: str, begin: int, end: int) -> int:
+    """Those who share a CPU are answered late: a server that works off its backlog at full speed is no longer held up,
+    though its answers fail to come for a while. A collector, which works at full speed too, saturates it all along."""
+    for series in view.series(origin, "cpu_busy"):
+        inside = (series.end > begin) & (series.begin < end)
+        idle = np.flatnonzero(inside & (series.value < AT_WORK * series.capacity))
+        if len(idle) and series.interval_ns * 2 <= end - begin:
+            return max(min(end, int(series.end[int(idle[-1])])), begin + 2 * series.interval_ns)
+    return end
+
+
+def _half_served(view: View, origin: str, rise: Rise) -> int:
+    """When half of the origin's own queue at its peak is served: what came all at once is not over when it has come."""
+    times: Times = np.arange(rise.peak_at, rise.end + 1, 5 * MILLISECOND, dtype=np.int64)
+    served = np.flatnonzero(view.own_queue(origin, times) * 2 <= rise.peak)
+    return int(times[int(served[0])]) if len(served) else rise.peak_at
 
 
 def _run_of(share_of_usual: NDArray[np.float64]) -> int | None:

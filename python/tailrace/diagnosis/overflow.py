@@ -38,6 +38,8 @@ SMALLEST = 0.05
 LASTING = 0.7
 """Share of the time from its rise on (until the first drop, or as long as the requests waited) in which the origin's
 own queue is up. Work that reaches a healthy server in batches makes its queue rise and fall meanwhile."""
+WAITED = 0.5
+"""… where nothing was dropped: a request that only waited may have spent the other half of its time being served."""
 LEVEL_NS = 20 * MILLISECOND
 """Queues that rise within this of each other rise together: a server that is busy half of the time has a queue of one
 or two, which passes its usual length some milliseconds earlier or later by chance."""
@@ -61,6 +63,8 @@ class Overflow:
     ctqo: Ctqo
     wave: tuple[PushBack, ...]
     finding: Finding
+    felt: int = 0
+    """When it was first felt: the first packet was lost, or half of the shortest wait had passed."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +77,21 @@ class _Followed:
     """Server → whether its own queue is above its usual high level, at each of `times`."""
 
 
+def usual_levels(view: View, slow: Slow) -> dict[str, Level]:
+    calm = grid(slow.calm, max(view.window_ns // 5, STEP_NS))
+    return {server: Level(*levels(view.own_queue(server, calm))) for server in view.servers}
+
+
 def find(view: View, slow: Slow, drops: tuple[Drops, ...]) -> tuple[Overflow, ...]:
-    step = max(view.window_ns // 5, STEP_NS)
-    calm = grid(slow.calm, step)
-    usual = {server: Level(*levels(view.own_queue(server, calm))) for server in view.servers}
+    usual = usual_levels(view, slow)
     followed = tuple(_follow(view, cluster, lost, usual) for cluster, lost in zip(slow.clusters, drops, strict=True))
     held = _plateaus(view, followed)
     parts = zip(slow.clusters, drops, followed, strict=True)
     return tuple(_of_cluster(view, cluster, lost, part, held) for cluster, lost, part in parts)
+
+
+def origin_of(view: View, cluster: Cluster, lost: Drops, usual: dict[str, Level]) -> str | None:
+    return _origin(view, cluster, lost, _follow(view, cluster, lost, usual))[0]
 
 
 def _plateaus(view: View, followed: tuple[_Followed, ...]) -> dict[str, int]:
@@ -104,7 +115,8 @@ def _of_cluster(view: View, cluster: Cluster, lost: Drops, part: _Followed, held
     ctqo = judge(view, lost.dropper, origin, part.times)
     pushed = (_push_back(view, server, rise, part.times, held) for server, rise in part.risen.items())
     wave = tuple(sorted(pushed, key=lambda p: p.rise))
-    return Overflow(origin, rise, ctqo, wave, _finding(view, cluster, lost, origin, rise, ctqo, wave))
+    felt = lost.first if lost.first is not None else cluster.begin + cluster.shortest_ns // 2
+    return Overflow(origin, rise, ctqo, wave, _finding(view, cluster, lost, origin, rise, ctqo, wave), felt)
 
 
 def _follow(view: View, cluster: Cluster, lost: Drops, usual: dict[str, Level]) -> _Followed:
@@ -140,30 +152,46 @@ def _main_rise(times: Times, queue: Times, level: Level, begin: int, end: int) -
 def _origin(view: View, cluster: Cluster, lost: Drops, part: _Followed) -> tuple[str | None, Rise | None]:
     """The server, connected with the dropper by calls, whose own queue rose first and stayed up until the overflow (or,
     where nothing was dropped, for as long as the first requests waited); and that rise."""
-    chain = view.chain_of(lost.dropper) if lost.dropper in view.stays and lost.dropper else set(view.stays)
-    until = lost.first if lost.first is not None else cluster.begin + cluster.shortest_ns
-    led = {server: _led_up_to(part, server, rise, until) for server, rise in part.risen.items() if server in chain}
+    place = lost.dropper or cluster.place
+    chain = view.chain_of(place) if place in view.stays and place else set(view.stays)
+    # What overflows at once (a batch of requests) has risen, and dropped, within one step.
+    until = lost.first + LEVEL_NS if lost.first is not None else cluster.begin + cluster.shortest_ns
+    if lost.first is not None and lost.dropper in part.risen and _at_once(view, lost.dropper, lost.first):
+        # It overflowed at once: there was no time for anything to be pushed back from the servers behind it.
+        chain -= view.downstream_of(lost.dropper)
+    share = LASTING if lost.first is not None else WAITED
+    led = {s: _led_up_to(part, s, rise, until, share) for s, rise in part.risen.items() if s in chain}
     lasting = {server: rise for server, rise in led.items() if rise is not None}
     if not lasting:
         return None, None
     first = min(rise.begin for rise in lasting.values())
     # So close together the order says nothing. Then the one furthest from the clients: queues are pushed back.
     level = [server for server, rise in lasting.items() if rise.begin <= first + LEVEL_NS]
+    # … of those that stay up: a batch passes through all of them at once, and gathers where it is served last.
+    over = max(lasting[server].end for server in level)
+    up = {server: _stays_up(part, server, replace(lasting[server], begin=first), over) for server in level}
+    level = [server for server in level if up[server] >= LASTING * max(up.values())]
     origin = max(level, key=lambda server: (view.depth[server], lasting[server].peak))
     return origin, lasting[origin]
 
 
-def _led_up_to(part: _Followed, server: str, rise: Rise, until: int) -> Rise | None:
+def _led_up_to(part: _Followed, server: str, rise: Rise, until: int, share: float) -> Rise | None:
     """The rise, if it stayed up until then; else its last part, after the queue was down for longer than `LEVEL_NS`: a
     smaller rise shortly before may have been taken for the beginning of the one that mattered."""
-    if _stays_up(part, server, rise, until) >= LASTING:
+    if _stays_up(part, server, rise, until) >= share:
         return rise
     up = part.times[part.risen_at[server] & (part.times >= rise.begin) & (part.times <= until)]
     if len(up) == 0 or until - up[-1] > LEVEL_NS:
         return None
     breaks = np.flatnonzero(np.diff(up) > LEVEL_NS)
     begin = int(up[breaks[-1] + 1]) if len(breaks) else int(up[0])
-    return replace(rise, begin=begin) if until - begin >= SHORTEST_NS else None
+    return replace(rise, begin=begin)
+
+
+def _at_once(view: View, server: str, time: int) -> bool:
+    """Whether most of the queue that overflowed then had come within `LEVEL_NS`."""
+    before, then = view.stays[server].queue(np.array([time - LEVEL_NS, time])).tolist()
+    return bool(before * 2 < then)
 
 
 def _stays_up(part: _Followed, server: str, rise: Rise, until: int) -> float:

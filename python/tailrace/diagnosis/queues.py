@@ -73,6 +73,9 @@ def rises(times: Times, queue: Times, typical: float, high: float, gap: int) -> 
         first = int(quiet[before - 1]) if before else 0
         first = max(first, int(np.searchsorted(times, times[start] - EARLIER_NS)))
         peak = start + int(np.argmax(queue[start : stop + 1]))
+        # A wiggle on the way is not the rise: it begins where the queue was last a twentieth of its peak.
+        low = np.flatnonzero(queue[first:peak] * 20 <= queue[peak])
+        first += int(low[-1]) if len(low) else 0
         found.append(Rise(int(times[first]), int(times[stop]), int(queue[peak]), int(times[peak])))
     return tuple(found)
 
@@ -91,10 +94,16 @@ def plateau(times: Times, queue: Times, within: float = 0.03) -> int | None:
 
 
 def levels(stays: NDArray[np.int64]) -> tuple[float, float]:
-    """Typical and high level of a queue in calm time: what it exceeds in 10 % and in 1 % of the time."""
+    """Typical and high level of a queue in calm time: what it exceeds in 10 % and in 1 % of the time.
+
+    Stalls that made no request very slow lie in calm time, too, and move its last tenth. The tail of a queue without
+    stalls is geometric (M/M/1: P(N ≥ n) = ρⁿ), so both follow from what it exceeds in a quarter of the time: they are
+    log 10 / log 4 = 1.66 and log 100 / log 4 = 3.32 times as long.
+    """
     if len(stays) == 0:
         return 0.0, 2.0
-    return float(np.percentile(stays, 90)), max(float(np.percentile(stays, 99)), 2.0)
+    quarter, typical, high = np.percentile(stays, (75, 90, 99)).tolist()
+    return min(typical, 1.66 * quarter), max(min(high, 3.32 * quarter), 2.0)
 
 
 def grid(calm: Spans, step: int, most: int = 200_000) -> Times:

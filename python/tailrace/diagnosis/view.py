@@ -44,6 +44,7 @@ class View:
     events: dict[str, tuple[tuple[str, Spans], ...]]
     """Kind → (place, when)."""
     topology: Topology
+    visits: pl.LazyFrame
 
     @cached_property
     def servers(self) -> tuple[str, ...]:
@@ -64,6 +65,25 @@ class View:
     @cached_property
     def sent(self) -> Times:
         return self.requests["sent"].to_numpy()
+
+    def longest_stays(self, requests: pl.DataFrame) -> list[str | None]:
+        """For each request the server in which it spent the most time, less its calls to servers behind; None where no
+        visit is linked to it."""
+        rows = (
+            self.visits.filter(pl.col("request").is_in(requests["request"].implode()))
+            .select("request", "visit", "parent", pl.col("server").cast(pl.String), "sent", "arrival", "departure")
+            .collect()
+        )
+        calls = rows.group_by("parent").agg(called=(pl.col("departure") - pl.col("sent")).sum())
+        own = pl.col("departure") - pl.col("arrival") - pl.col("called").fill_null(0)
+        longest = (
+            rows.join(calls, left_on="visit", right_on="parent", how="left")
+            .sort(own)
+            .group_by("request", maintain_order=True)
+            .last()
+        )
+        joined = requests.select("request").join(longest, on="request", how="left", maintain_order="left")
+        return joined["server"].to_list()
 
     def lost_between(self, begin: int, end: int) -> pl.DataFrame:
         """Visits whose first, lost packet was sent from `begin` to `end`."""
@@ -131,7 +151,13 @@ class View:
         return place in self.stays or bool(self.topology.place_to_server(place) or self.topology.place_to_node(place))
 
     def series(self, server: str, metric: str) -> tuple[Series, ...]:
-        return tuple(self.samples[p, metric] for p in self.places_of(server) if (p, metric) in self.samples)
+        """Of the server itself; of its node where only that was sampled: a node's CPU is used by others, too."""
+        found = [(p, self.samples[p, metric]) for p in self.places_of(server) if (p, metric) in self.samples]
+        own = tuple(series for place, series in found if self._is_own(place, server))
+        return own or tuple(series for _, series in found)
+
+    def _is_own(self, place: str, server: str) -> bool:
+        return place == server or self.topology.node(place) is None
 
     def elsewhere(self, metric: str) -> tuple[Series, ...]:
         """Series of places that mean nothing in the topology: cores, disks, the host as a whole, other tenants."""
@@ -144,11 +170,11 @@ def look(tables: Tables, window_ns: int) -> View:
     samples = _samples(tables)
     events = _events(tables)
     begin, end = _range(requests, stays, samples)
-    return View(begin, end, window_ns, requests, lossy, stays, calls, samples, events, tables.topology)
+    return View(begin, end, window_ns, requests, lossy, stays, calls, samples, events, tables.topology, tables.visits())
 
 
 def _requests(tables: Tables) -> pl.DataFrame:
-    columns = ("request", "server", "sent", "connected", "end", "status", "drops", "data_drops")
+    columns = ("request", "server", "interaction", "sent", "connected", "end", "status", "drops", "data_drops")
     return (
         tables.requests()
         .select(columns)

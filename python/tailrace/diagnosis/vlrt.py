@@ -43,18 +43,20 @@ LONGEST_NS = 5 * SECOND
 
 @dataclass(frozen=True)
 class Cluster:
-    """VLRT requests sent close together: rows `first` to `last` (inclusive) of `Slow.requests`."""
+    """VLRT requests sent close together."""
 
     begin: int
     end: int
-    first: int
-    last: int
+    rows: NDArray[np.int64]
+    """Which of `Slow.requests`, in their order."""
     shortest_ns: int
     """The shortest of their response times."""
+    place: str | None = None
+    """The server that held most of them up, where it is known (see `episodes`)."""
 
     @property
     def vlrt(self) -> int:
-        return self.last - self.first + 1
+        return len(self.rows)
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,9 @@ def find(view: View, threshold_ns: int | None) -> Slow:
     edges, counts = histogram(response)
     threshold, reason = (threshold_ns, "as asked") if threshold_ns is not None else _threshold(response)
     slow = view.requests.filter(pl.col("response_ns") >= threshold)
-    clusters = _clusters(view, slow)
+    always = _always_slow(view, slow, threshold)
+    clusters = _clusters(view, slow, np.flatnonzero(~always))
+    by_themselves = _clusters(view, slow, np.flatnonzero(always))
     modes = find_modes(edges, counts)
     waits = direct_waits(slow)
     schedule = infer_schedule(waits, tuple(mode.centre_ns for mode in modes if mode.centre_ns >= threshold))
@@ -95,7 +99,7 @@ def find(view: View, threshold_ns: int | None) -> Slow:
         threshold,
         reason,
         slow,
-        clusters,
+        tuple(sorted((*clusters, *by_themselves), key=lambda c: (c.begin, c.end))),
         _calm(view, slow, clusters),
         tuple(_at_schedule(mode, schedule, waits) for mode in modes),
         schedule,
@@ -110,7 +114,7 @@ def findings(view: View, slow: Slow) -> tuple[Finding, ...]:
 
 
 def _finding(view: View, slow: Slow, cluster: Cluster) -> Finding:
-    rows = slow.requests["response_ns"].to_numpy()[cluster.first : cluster.last + 1]
+    rows = slow.requests["response_ns"].to_numpy()[cluster.rows]
     sent = int(np.count_nonzero((view.sent >= cluster.begin) & (view.sent <= cluster.end)))
     low, high = np.percentile(rows, (5, 95))
     sentence = (
@@ -156,21 +160,38 @@ def _threshold(response: NDArray[np.int64]) -> tuple[int, str]:
     return THRESHOLD_NS, f"{usual}; there is no gap between modes near it"
 
 
-def _clusters(view: View, slow: pl.DataFrame) -> tuple[Cluster, ...]:
-    sent, response = slow["sent"].to_numpy(), slow["response_ns"].to_numpy()
+ALWAYS = 0.9
+"""Interactions of which so many are very slow take that long by themselves: a stall would have to last for nine tenths
+of the recording. They are no sign of trouble, so they are kept apart and do not make their time less calm."""
+
+
+def _always_slow(view: View, slow: pl.DataFrame, threshold: int) -> NDArray[np.bool_]:
+    known = view.requests.filter(pl.col("interaction").is_not_null())
+    shares = known.group_by("interaction").agg((pl.col("response_ns") >= threshold).mean().alias("slow"))
+    always = shares.filter(pl.col("slow") >= ALWAYS)
+    if len(always) == len(shares):  # a system in which everything is slow
+        return np.zeros(len(slow), dtype=bool)
+    return slow["interaction"].is_in(always["interaction"].implode()).fill_null(value=False).to_numpy()
+
+
+def _clusters(view: View, slow: pl.DataFrame, rows: NDArray[np.int64]) -> tuple[Cluster, ...]:
+    sent = slow["sent"].to_numpy()[rows]
     if len(sent) == 0:
         return ()
     breaks = np.flatnonzero(np.diff(sent) > GAP_NS).tolist()
     found: list[Cluster] = []
     returns = _returns(view) if breaks else np.empty((0, 2), dtype=np.int64)
     for a, b in zip([0, *(i + 1 for i in breaks)], [*breaks, len(sent) - 1], strict=True):
-        later = Cluster(int(sent[a]), int(sent[b]), a, b, int(response[a : b + 1].min()))
+        later = cluster_of(slow, rows[a : b + 1])
         if found and _is_echo(returns, found[-1], later):
-            before = found.pop()
-            shortest = min(before.shortest_ns, later.shortest_ns)
-            later = Cluster(before.begin, later.end, before.first, b, shortest)
+            later = cluster_of(slow, np.concatenate((found.pop().rows, later.rows)))
         found.append(later)
     return tuple(found)
+
+
+def cluster_of(slow: pl.DataFrame, rows: NDArray[np.int64]) -> Cluster:
+    sent, response = slow["sent"].to_numpy()[rows], slow["response_ns"].to_numpy()[rows]
+    return Cluster(int(sent[0]), int(sent[-1]), rows, int(response.min()))
 
 
 def _returns(view: View) -> NDArray[np.int64]:
@@ -191,11 +212,13 @@ def _is_echo(returns: NDArray[np.int64], first: Cluster, later: Cluster) -> bool
 def _calm(view: View, slow: pl.DataFrame, clusters: tuple[Cluster, ...]) -> Spans:
     """Everything but 2 s before to 2 s after the life of each cluster (the stall before its requests were sent, and the
     backlog after the last of them was answered); less margin where that leaves under a tenth of the recording."""
-    whole = view.end - view.begin
+    # What is answered after the last request was sent is no usual load.
+    until = int(view.sent[-1]) if len(view.sent) else view.end
+    whole = until - view.begin
     ends = slow["end"].to_numpy()
-    lives = [(c.begin, min(int(ends[c.first : c.last + 1].max()), c.end + LONGEST_NS)) for c in clusters]
+    lives = [(c.begin, min(int(ends[c.rows].max()), c.end + LONGEST_NS)) for c in clusters]
     for margin in (2 * SECOND, SECOND, GAP_NS, GAP_NS // 5):
-        calm = complement(spans([(a - margin, b + margin) for a, b in lives]), view.begin, view.end)
+        calm = complement(spans([(a - margin, b + margin) for a, b in lives]), view.begin, until)
         if int((calm[:, 1] - calm[:, 0]).sum()) * 10 >= whole:
             return calm
     return spans([(view.begin, view.end)])

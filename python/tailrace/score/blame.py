@@ -24,12 +24,11 @@ import numpy as np
 import polars as pl
 
 from tailrace.score.busy import JOIN_NS, Interval, Record
-from tailrace.score.stalls import BURST, Stall
+from tailrace.score.stalls import BURST, SOFT, Stall
 from tailrace.units import SECOND
 
 MATTERS = 0.25
 COVERS = 0.1
-SATURATED = 0.9
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,8 @@ class Blame:
     """Who lost a packet of it; {None} where nobody did."""
     stalls: tuple[Stall, ...]
     """Any of them; none: overload, or slow by itself."""
+    overloaded: bool = False
+    """A server on its way never had a CPU to spare: then it is right, too, that the cause is unknown."""
 
 
 def blame(record: Record, stalls: tuple[Stall, ...], threshold_ns: int) -> tuple[Blame, ...]:
@@ -49,13 +50,26 @@ def blame(record: Record, stalls: tuple[Stall, ...], threshold_ns: int) -> tuple
     reach = _Reach(record, stalls)
     lost = _losses(record, slow)
     waited = _longest_stay(record, slow.filter(~pl.col("request").is_in(list(lost))))
+    by_themselves = _slow_by_themselves(record, slow, threshold_ns)
+    full = record.saturated
     found = []
     for request, sent in slow.select("request", "sent").iter_rows():
         held = lost.get(request) or waited.get(request, [])
         reached = {s for server, begin, end in held for s in reach.of(server, begin, end)}
         droppers: frozenset[str | None] = frozenset(server for server, _, _ in lost.get(request, ()))
-        found.append(Blame(sent, droppers or frozenset({None}), tuple(sorted(reached, key=lambda s: s.begin))))
+        if request in by_themselves:
+            reached = set()
+        near = {other for server, _, _ in held for other in record.connected.get(server, ())}
+        stalled = tuple(sorted(reached, key=lambda s: s.begin))
+        found.append(Blame(sent, droppers or frozenset({None}), stalled, bool(near & full)))
     return tuple(found)
+
+
+def _slow_by_themselves(record: Record, slow: pl.DataFrame, threshold_ns: int) -> set[int]:
+    """Requests of interactions of which nine in ten take that long, whatever happens."""
+    usual = record.requests.group_by("interaction").agg((pl.col("end") - pl.col("sent")).quantile(0.1).alias("fast"))
+    always = usual.filter((pl.col("fast") >= threshold_ns) & pl.col("interaction").is_not_null())
+    return set(slow.join(always, on="interaction", how="semi")["request"].to_list())
 
 
 Held = list[tuple[str, int, int]]
@@ -106,7 +120,8 @@ class _Reach:
 
     def __init__(self, record: Record, stalls: tuple[Stall, ...]) -> None:
         self.record = record
-        self.stalls = tuple(_of_burst(record, s) for s in stalls if s.kind != BURST or _is_burst(record, s))
+        known = (s for s in stalls if s.kind != BURST or _is_burst(record, s))
+        self.stalls = tuple(one for stall in known for one in _of_burst(record, stall))
         self.of_stall = {s: self._reach(s) for s in self.stalls}
         self.of_busy: dict[str, list[tuple[Interval, frozenset[Stall]]]] = {
             server: self._belonging(server) for server in record.busy
@@ -119,9 +134,9 @@ class _Reach:
             if first - JOIN_NS > end or last + JOIN_NS < begin:
                 continue
             before = {s for s in stalls if s.begin <= end}
-            longest = max((s.end - s.begin for s in before), default=0)
-            significant = {s for s in before if s.kind == BURST or s.end - s.begin >= MATTERS * longest}
-            covered = sum(min(s.end, end) - s.begin for s in significant)
+            longest = max((s.stalled_ns for s in before), default=0)
+            significant = {s for s in before if s.kind == BURST or s.stalled_ns >= MATTERS * longest}
+            covered = sum(min(s.stalled_ns, end - s.begin) for s in significant)
             if covered >= COVERS * (end - first) or any(s.kind == BURST for s in significant):
                 found |= significant
         return frozenset(found)
@@ -152,20 +167,25 @@ class _Reach:
         return found
 
 
-def _of_burst(record: Record, stall: Stall) -> Stall:
-    """A burst begins in whatever it saturates: besides the entry, the servers whose CPUs it keeps at 90 % and more
-    until the entry's queue is back to normal (for a second at most: then requests that were lost come back)."""
+def _of_burst(record: Record, stall: Stall) -> tuple[Stall, ...]:
+    """A burst begins in whatever it fills: besides the entries, the servers whose CPUs or workers it keeps busy until
+    the entries' queues are back to normal (for a second at most: then requests that were lost come back). Where workers
+    were the limit and CPUs were not, it is as right to call that a soft resource."""
     if stall.kind != BURST:
-        return stall
-    [entry] = stall.origins
-    busy = [last for first, last in record.busy.get(entry, ()) if first <= stall.end + JOIN_NS and last >= stall.begin]
+        return (stall,)
+    busy = [
+        last
+        for entry in stall.origins
+        for first, last in record.busy.get(entry, ())
+        if first <= stall.end + JOIN_NS and last >= stall.begin
+    ]
     until = min(max([stall.end + JOIN_NS, *busy]), stall.end + SECOND)
-    full = {
-        server
-        for server in record.connected.get(entry, ())
-        if (used := record.cpu_between(server, stall.begin, until)) is not None and used >= SATURATED
-    }
-    return replace(stall, origins=stall.origins | full)
+    near = {server for entry in stall.origins for server in record.connected.get(entry, ())}
+    at_work = {name for name in near if record.works_at_full(name, stall.begin, until)}
+    limited = {name for name in near if record.is_limited(name, stall.begin, until)} - at_work
+    burst = replace(stall, origins=stall.origins | at_work | limited)
+    soft = replace(stall, origins=frozenset(limited), causes=frozenset({SOFT}))
+    return (burst, soft) if limited else (burst,)
 
 
 def _is_burst(record: Record, stall: Stall) -> bool:

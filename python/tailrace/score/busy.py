@@ -17,6 +17,9 @@ JOIN_NS = 100 * MILLISECOND
 """A queue that is down for less has not recovered; and what begins this soon after something else may come from it
 (the window in which a server notices that its neighbour in the call graph has stalled or let go)."""
 
+FULL = 0.9
+"""A CPU that is used this much is full: sampling jitters."""
+
 Times = NDArray[np.int64]
 Interval = tuple[int, int]
 
@@ -30,6 +33,10 @@ class Record:
     drops: pl.DataFrame
     cpu: dict[str, tuple[Times, NDArray[np.float64]]]
     """Server → end of each sampling interval, and the share of its CPUs that it used."""
+    workers: dict[str, tuple[Times, NDArray[np.float64]]]
+    """Likewise, and the share of its workers that were busy."""
+    waiting: dict[str, tuple[Times, NDArray[np.float64]]]
+    """Likewise, and how many of them waited for a connection of a pool."""
     calls: frozenset[tuple[str, str]]
 
     @cached_property
@@ -61,11 +68,30 @@ class Record:
             for name in servers
         }
 
+    @cached_property
+    def saturated(self) -> frozenset[str]:
+        """Servers whose CPUs are full for most of the time in which requests are sent."""
+        sent = self.requests["sent"]
+        whole = int(sent[0]) if len(sent) else 0, int(sent[-1]) if len(sent) else 0
+        used = {place: self.cpu_between(place, *whole) for place in self.cpu}
+        return frozenset(place for place, share in used.items() if share is not None and share >= 0.97)
+
     def cpu_between(self, server: str, begin: int, end: int) -> float | None:
         """Median of the samples that end within."""
         times, values = self.cpu.get(server, (np.empty(0, dtype=np.int64), np.empty(0)))
         inside = (times > begin) & (times <= end + JOIN_NS)
         return float(np.median(values[inside])) if inside.any() else None
+
+    def works_at_full(self, server: str, begin: int, end: int) -> bool:
+        used = self.cpu_between(server, begin, end)
+        return used is not None and used >= FULL
+
+    def is_limited(self, server: str, begin: int, end: int) -> bool:
+        """Whether most samples say that all of its workers were busy, or that some waited for a pool."""
+        return any(
+            len(inside := values[(times > begin) & (times <= end + JOIN_NS)]) > 0 and float(np.median(inside)) >= 1.0
+            for times, values in (of[server] for of in (self.workers, self.waiting) if server in of)
+        )
 
     def below(self, name: str) -> set[str]:
         return self._reach(name, {a: {b for x, b in self.calls if x == a} for a, _ in self.calls}) - {name}
@@ -81,22 +107,26 @@ class Record:
 def record(run: Dataset) -> Record:
     text = pl.col("server").cast(pl.String)
     drops = run.events().filter(pl.col("kind").cast(pl.String).is_in(["drop", "data_drop"]))
-    cpu = (
-        run.samples()
-        .filter(pl.col("metric").cast(pl.String) == "cpu_busy")
-        .select(pl.col("place").cast(pl.String), "time", "value")
-    )
     visits = run.visits().with_columns(text, pl.col("caller").cast(pl.String)).collect()
     return Record(
         run.requests().with_columns(text).collect().sort("sent"),
         visits,
         drops.select(pl.col("place").cast(pl.String), "begin", "end").collect().sort("begin"),
-        {
-            str(place): (frame["time"].to_numpy(), frame["value"].to_numpy())
-            for (place,), frame in cpu.collect().partition_by("place", as_dict=True).items()
-        },
+        _sampled(run, "cpu_busy", {}),
+        _sampled(run, "workers_busy", {s.name: s.workers for s in run.topology.servers if s.workers}),
+        _sampled(run, "pool_waiting", {}),
         frozenset((call.caller, call.callee) for call in run.topology.calls),
     )
+
+
+def _sampled(run: Dataset, metric: str, limits: dict[str, int]) -> dict[str, tuple[Times, NDArray[np.float64]]]:
+    rows = run.samples().filter(pl.col("metric").cast(pl.String) == metric)
+    groups = rows.select(pl.col("place").cast(pl.String), "time", "value").collect().partition_by("place", as_dict=True)
+    return {
+        str(place): (frame["time"].to_numpy(), frame["value"].to_numpy() / limits.get(str(place), 1))
+        for (place,), frame in groups.items()
+        if not limits or place in limits
+    }
 
 
 def elevated(times: Times, queue: Times) -> tuple[Interval, ...]:

@@ -8,13 +8,13 @@ Requests get chains that are right where there are any: what counts is what was 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from tailrace.score.blame import Blame
 from tailrace.score.busy import Record
-from tailrace.score.stalls import NONE, Stall
+from tailrace.score.stalls import NONE, SOFT, Stall
 from tailrace.topology import Topology
 from tailrace.units import SECOND
 
@@ -69,9 +69,10 @@ def compare(
     for request, chain in _given(blames, told["episodes"]):
         dropper = chain != MISSED and chain.dropper in request.droppers
         stall = _matching(request, chain)
-        origin = not request.stalls or any(chain.origin in s.origins for s in request.stalls)
-        cause = chain.cause in _causes(request)
-        right = dropper and (stall is not None or (not request.stalls and cause))
+        origin = not request.stalls or request.overloaded or any(chain.origin in s.origins for s in request.stalls)
+        cause = _is_one_of(chain.cause, _causes(request))
+        none = chain.cause == NONE and (request.overloaded or not request.stalls)
+        right = dropper and (stall or none)
         kind = right and chain.ctqo in _kinds(record, topology, chain)
         counts.update(dropper=dropper, origin=origin and chain != MISSED, cause=cause, right=right, kind=kind)
         true = chain.cause if cause else _label(request)
@@ -79,6 +80,7 @@ def compare(
         if not kind:
             truth = tuple(sorted({(_text(s.causes), _text(s.origins)) for s in request.stalls}))
             wrong.setdefault((chain, _text(request.droppers), truth), []).append(request.sent)
+    happened = {*stalls, *(stall for request in blames for stall in request.stalls)}
     claimed = [e for e in told["episodes"] if e["cause"] != NONE]
     return Score(
         requests=len(record.requests),
@@ -90,38 +92,46 @@ def compare(
         right_cause=counts["cause"],
         episodes=len(told["episodes"]),
         claims=len(claimed),
-        false_alarms=sum(not _happened(episode, stalls) for episode in claimed),
+        false_alarms=sum(not _happened(episode, happened) for episode in claimed),
         confusion={true: dict(told_as) for true, told_as in sorted(confusion.items())},
         mistakes=_mistakes(wrong),
     )
 
 
 def _given(blames: tuple[Blame, ...], episodes: list[Mapping[str, Any]]) -> list[tuple[Blame, Chain]]:
+    left = {
+        (number, Chain(row["dropper"], row["origin"], row["cause"], row["ctqo"])): int(row["vlrt"])
+        for number, episode in enumerate(episodes)
+        for row in episode["chains"]
+    }
     given: list[tuple[Blame, Chain]] = []
-    left = list(blames)
-    for episode in episodes:
-        mine = [b for b in left if episode["begin"] <= b.sent <= episode["end"]]
-        left = [b for b in left if not episode["begin"] <= b.sent <= episode["end"]]
-        chains = Counter(
-            {Chain(c["dropper"], c["origin"], c["cause"], c["ctqo"]): c["vlrt"] for c in episode["chains"]}
-        )
-        # Those with the fewest answers that are right choose first.
-        for request in sorted(mine, key=lambda b: len(b.droppers)):
-            free = [chain for chain, number in chains.items() if number > 0]
-            best = max(
-                free, key=lambda c: (c.dropper in request.droppers, _matching(request, c) is not None), default=MISSED
-            )
-            chains[best] -= 1
-            given.append((request, best))
-    return given + [(request, MISSED) for request in left]
+    # Those with the fewest answers that are right choose first.
+    for request in sorted(blames, key=lambda b: len(b.droppers)):
+        free = [
+            (number, chain)
+            for (number, chain), rest in left.items()
+            if rest > 0 and episodes[number]["begin"] <= request.sent <= episodes[number]["end"]
+        ]
+        best = max(free, key=lambda f: (f[1].dropper in request.droppers, _matching(request, f[1])), default=None)
+        if best is not None:
+            left[best] -= 1
+        given.append((request, MISSED if best is None else best[1]))
+    return given
 
 
 def _causes(request: Blame) -> frozenset[str]:
-    return frozenset(cause for s in request.stalls for cause in s.causes) or frozenset({NONE})
+    found = frozenset(cause for s in request.stalls for cause in s.causes)
+    return found | {NONE} if request.overloaded or not found else found
 
 
-def _matching(request: Blame, chain: Chain) -> Stall | None:
-    return next((s for s in request.stalls if chain.origin in s.origins and chain.cause in s.causes), None)
+def _matching(request: Blame, chain: Chain) -> bool:
+    causes = frozenset(cause for s in request.stalls if chain.origin in s.origins for cause in s.causes)
+    return _is_one_of(chain.cause, causes)
+
+
+def _is_one_of(told: str, causes: frozenset[str]) -> bool:
+    """Of causes that are told as a tie, all must be true."""
+    return told in causes or all(part in causes for part in told.split(" or "))
 
 
 def _label(request: Blame) -> str:
@@ -132,6 +142,8 @@ def _label(request: Blame) -> str:
 
 def _kinds(record: Record, topology: Topology, chain: Chain) -> tuple[str, ...]:
     """The kind of overflow, from where the dropper stands to the origin in the call graph."""
+    if chain.cause == SOFT:
+        return (SOFT,)
     if chain.dropper is None:
         return ("none",)
     if chain.origin is None or chain.cause == NONE:
@@ -147,7 +159,7 @@ def _kinds(record: Record, topology: Topology, chain: Chain) -> tuple[str, ...]:
     return ("downstream",) if "async" in kinds else ("local",)
 
 
-def _happened(episode: Mapping[str, Any], stalls: tuple[Stall, ...]) -> bool:
+def _happened(episode: Mapping[str, Any], stalls: Iterable[Stall]) -> bool:
     """Whether a stall of the claimed kind lies near the episode, from the time its origin rose on."""
     begins = [f["begin"] for f in episode["findings"] if f["begin"] is not None]
     first, last = min([episode["begin"], *begins]), max(episode["end"], *(f["end"] or 0 for f in episode["findings"]))

@@ -78,7 +78,7 @@ class _System:
             if kind == "sync":
                 tier["workers"] = random.randint(20, 120)
             if kind == "bounded":
-                tier |= {"workers": random.randint(4, 12), "light_queue": random.randint(50, 2000)}
+                tier |= {"workers": random.randint(8, 24), "light_queue": random.randint(50, 2000)}
             self.tiers[name] = tier
             use = random.uniform(0.15, 0.75)
             work: Table = {
@@ -204,7 +204,7 @@ def _frequency(system: _System) -> None:
 def _quota(system: _System) -> None:
     tier = system.some_tier()
     system.tiers[tier]["quota"] = {
-        "time": f"{min(system.use[tier] * system.random.uniform(1.1, 1.5), 0.95) * 100:.0f} ms"
+        "time": f"{min(system.use[tier] * system.random.uniform(1.3, 1.9), 0.95) * 100:.0f} ms"
     }
     system.batch("burst", system.random.randint(60, 300))
 
@@ -225,8 +225,10 @@ def _small_burst(system: _System) -> None:
 
 
 def _slow_query(system: _System) -> None:
-    """A class that takes long by itself: nobody holds it up."""
+    """A class that takes long by itself: nobody holds it up. It holds a worker, so only where there are many."""
     tier, users = system.names[-1], system.table["workloads"]["users"]
+    if system.tiers[tier]["kind"] != "sync":
+        return
     above = system.table["interactions"]
     above["report"] = {"at": {tier: {"wait": f"{system.random.uniform(1.1, 2.5):.2f} s"}}}
     for name in reversed(system.names[:-1]):

@@ -47,7 +47,7 @@ DETECTORS: tuple[Detector, ...] = (
     freeze.detect,
 )
 
-AMPLIFIERS = (balancer.CAUSE, concurrency_overhead.CAUSE)
+AMPLIFIERS = (balancer.CAUSE, concurrency_overhead.CAUSE, soft_resource.CAUSE)
 """They make a stall worse rather than start one (`balancers` III-C, `average` 4): they win if nothing else does."""
 
 RESIDUAL = freeze.CAUSE

@@ -71,13 +71,17 @@ def _skew(case: Case, caller: str, siblings: tuple[str, ...]) -> CauseEvidence:
     inside = (edges[:-1] >= stall.begin) & (edges[1:] <= stall.end)
     now = float(mine[inside].sum()) / max(float(total[inside].sum()), 1.0)
     times = (edges[:-1][inside] + edges[1:][inside]) // 2
-    idle = [s for s in siblings if view.own_queue(s, times).mean() <= levels(view.own_queue(s, edges[:-1][calm]))[1]]
+    idle = [s for s in siblings if _mean(view.own_queue(s, times)) <= levels(view.own_queue(s, edges[:-1][calm]))[1]]
     what = f"{caller} sent {share(now)} of its requests to {case.origin} (usually {share(usual)})"
     what += f" while {listing(idle)} had nothing to do" if idle else ""
     numbers = {"arrival_share": now, "arrival_share_calm": usual, "candidates": len(siblings) + 1}
     but = None if idle else "the other candidates were as full"
     table = where(edges[:-1], edges[1:], skewed, gap=step)
     return case.weigh(CAUSE, table, step, what=what, numbers=numbers, place=caller, but=but)
+
+
+def _mean(queue: NDArray[np.int64]) -> float:
+    return float(queue.mean()) if len(queue) else 0.0
 
 
 def _held_on(skewed: NDArray[np.bool_], sent: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -25,7 +25,8 @@ P_VALUE = 0.2
 """… and would cover as much of stalls put at random times in under a fifth of the cases. Lenient, for a short
 recording with a few stalls in a rhythm cannot show less; coverage, lift and order carry the weight."""
 LATE_SHARE = 0.2
-"""… and does not begin later than a fifth into the stall (or one window): effects come after causes."""
+"""… and does not begin later than a fifth into the stall (or one window, or when it was first felt): effects come after
+causes, but a queue may have been longer than usual already when the cause came."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,11 @@ class Case:
         stall = self.stall.begin, self.stall.end
         least = COVERAGE if but is None else 1.1
         measured = fit(evidence, stall, self.stalls, self.recording, resolution, least)
-        slack = max(self.view.window_ns, int(late_share * (self.stall.end - self.stall.begin)))
+        slack = max(
+            self.view.window_ns,
+            int(late_share * (self.stall.end - self.stall.begin)),
+            self.stall.felt - self.stall.begin,
+        )
         against = but or _against(measured.coverage, measured.lift, measured.p_value, measured.lead_ns, slack)
         verdict: Verdict = "absent" if against else "found"
         covers = f"it covers {measured.coverage:.0%} of the stall of {self.origin}"

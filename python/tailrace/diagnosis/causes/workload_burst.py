@@ -1,24 +1,29 @@
 """More requests came than the system can serve: a burst, not a stall.
 
 What it looks for
-    Arrivals well above the usual from the onset on, above what the origin answers at full speed, while the origin
-    answers as fast as ever and (where sampled) saturates its CPU because of them.
+    The queue that a server at full speed would have had: it grows by what is asked of the origin and shrinks by what
+    the origin can do, q(t + dt) = max(0, q(t) + asked - capacity·dt) (Lindley). Where that queue is long, a burst alone
+    explains the stall; where it is empty while the real one is long, something held the origin up.
 Evidence needed
     Requests with the time they were sent; nothing else. CPU samples make it firmer.
 What it is confused with
     Repeated packets that come back together after a stall: requests are counted once, when first sent.
-    A stall: there throughput collapses and arrivals stay. A slow clock (`frequency_step`): a burst that full speed
-    would have served is not the cause. A pool that is too small (`soft_resource`): no hardware is saturated.
+    A stall: it fills the real queue, not that of a server at full speed. A slow clock (`frequency_step`): a burst that
+    full speed would have served is not the cause. A load that is too high all the time: then more came than usual at
+    no time.
 Thresholds and where they come from
-    Half more than usual and four standard deviations of a Poisson stream: a window of chance (1 in 30,000) is no burst.
-    Demand above the most that the origin ever answered over 0.2 s: a burst below it can be served (utilisation law).
+    Half more than usual and four standard deviations of a Poisson stream in the step in which it began, or over the
+    stall: a step of chance (1 in 30,000) is no burst. Long: a quarter of the origin's own queue in the stall, for
+    the rest may wait for what the burst was pushed back from.
+    Capacity by the utilisation law, X / U in calm time; without CPU samples the most that was answered over 0.2 s.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tailrace.diagnosis.causes.case import Case
+from tailrace.diagnosis.causes.case import COVERAGE, Case
 from tailrace.diagnosis.causes.frequency_step import SLOW
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.spans import where
@@ -28,19 +33,21 @@ from tailrace.units import MILLISECOND, SECOND
 CAUSE = "workload-burst"
 MORE = 1.5
 DEVIATIONS = 4
+LONG = 0.25
+STEP_NS = 10 * MILLISECOND
+BUSY_LEAST = 0.02
+"""A CPU that is used less tells nothing of its capacity: sampling errors are as large."""
 
 
 def detect(case: Case) -> CauseEvidence:
     stall, view = case.stall, case.view
     if len(view.sent) == 0:
         return case.unknown(CAUSE, "when the clients sent their requests")
-    step = int(min(max(view.window_ns, 10 / max(stall.arrivals_calm, 1e-9) * SECOND), SECOND))
-    # Steps counted from the onset, so that a burst of the length of a few steps is not smeared over one more.
-    first = stall.begin - (stall.begin - view.begin) // step * step
-    edges = np.arange(first, view.end + step, step, dtype=np.int64)
-    expected = stall.arrivals_calm * step / SECOND
-    limit = max(MORE * expected, expected + DEVIATIONS * expected**0.5)
-    evidence = where(edges[:-1], edges[1:], view.in_flight.arrived(edges) > limit)
+    edges = np.arange(view.begin, view.end + STEP_NS, STEP_NS, dtype=np.int64)
+    asked = view.in_flight.arrived(edges).astype(np.float64) * _visits(case)
+    queue = _queue_at_full_speed(asked, capacity(case) * STEP_NS / SECOND)
+    # It may come on top of a queue that was already a little longer than usual.
+    evidence = where(edges[:-1], edges[1:], queue > max(LONG * stall.rise.peak, 2.0), gap=view.window_ns)
     what = (
         f"{rate(stall.arrivals)} were sent {case.when(stall.begin, stall.end)} (usually {rate(stall.arrivals_calm)}), "
         f"and {stall.origin} answered {rate(stall.throughput)}"
@@ -49,34 +56,56 @@ def detect(case: Case) -> CauseEvidence:
         "arrivals_per_s": stall.arrivals,
         "arrivals_calm_per_s": stall.arrivals_calm,
         "throughput_per_s": stall.throughput,
+        "capacity_per_s": capacity(case),
     }
-    return case.weigh(CAUSE, evidence, step, what=what, numbers=numbers, but=_but(case))
+    return case.weigh(CAUSE, evidence, STEP_NS, what=what, numbers=numbers, but=_but(case), late_share=COVERAGE)
+
+
+def _queue_at_full_speed(asked: NDArray[np.float64], served: float) -> NDArray[np.float64]:
+    """q = max(0, q + asked - served) step by step: the walk less its lowest point so far."""
+    walk: NDArray[np.float64] = np.cumsum(asked - served)
+    return walk - np.minimum(np.minimum.accumulate(walk), 0.0)
 
 
 def _but(case: Case) -> str | None:
-    stall = case.stall
-    if stall.arrivals < MORE * stall.arrivals_calm:
+    if not _more_came(case):
         return "that is no burst"
-    if stall.kind == "collapse":
-        return "its throughput collapsed, which a burst alone does not do"
-    busy = [r for r in stall.resources if r.metric == "cpu_busy"]
-    if busy and not any(r.saturated for r in stall.resources):
-        return "no hardware was saturated by it"
-    best = best_throughput(case)
-    if demand(case) < best:
-        return f"{case.origin} answered {rate(best)} at other times"
     for hz in case.view.series(case.origin, "cpu_hz"):
-        now, highest = hz.median(stall.begin, stall.end) or 0.0, float(hz.value.max())
-        full_speed = stall.throughput * highest / max(now, 1.0)
+        now, highest = hz.median(case.stall.begin, case.stall.end) or 0.0, float(hz.value.max())
+        full_speed = case.stall.throughput * highest / max(now, 1.0)
         if now < SLOW * highest and demand(case) < full_speed:
             return f"at its full clock rate it would have answered {rate(full_speed)}"
     return None
 
 
+def _more_came(case: Case) -> bool:
+    """Over the stall, or in the window around its begin: the queue of a batch rises at once."""
+    stall, window = case.stall, case.view.window_ns
+    for begin, end in ((stall.begin, stall.end), (stall.begin - window, stall.begin + window)):
+        came = int(case.view.in_flight.arrived(np.array([begin, end]))[0])
+        expected = stall.arrivals_calm * (end - begin) / SECOND
+        if came > max(MORE * expected, expected + DEVIATIONS * max(expected, 1.0) ** 0.5):
+            return True
+    return False
+
+
+def _visits(case: Case) -> float:
+    """Of the origin per request."""
+    return case.stall.throughput_calm / max(case.stall.arrivals_calm, 1e-9)
+
+
 def demand(case: Case) -> float:
     """Visits asked of the origin per second in the stall: arrivals times its usual visits per request."""
-    per_request = case.stall.throughput_calm / max(case.stall.arrivals_calm, 1e-9)
-    return case.stall.arrivals * per_request
+    return case.stall.arrivals * _visits(case)
+
+
+def capacity(case: Case) -> float:
+    """Visits per second that the origin can answer."""
+    for busy in case.view.series(case.origin, "cpu_busy"):
+        used = case.usual(busy) / busy.capacity
+        if used >= BUSY_LEAST:
+            return case.stall.throughput_calm / min(used, 1.0)
+    return best_throughput(case)
 
 
 def best_throughput(case: Case) -> float:
