@@ -261,9 +261,11 @@ fn circles(plan: &Plan) -> Result<()> {
 fn descend(plan: &Plan, server: usize, class: usize, seen: &mut [Vec<Seen>]) -> Result<()> {
     match seen[server][class] {
         Seen::Done => return Ok(()),
-        Seen::Below => return refuse(format!(
+        Seen::Below => {
+            return refuse(format!(
             "servers[{server}]: its calls for classes[{class}] come back to it for the same class"
-        )),
+        ))
+        }
         Seen::Not => seen[server][class] = Seen::Below,
     }
     let caller = &plan.servers[server];

@@ -77,11 +77,12 @@ pub fn open(kind: Kind) -> Box<dyn Protocol> {
     }
 }
 
-/// A TLS record of version 3.x: a handshake, or the data of one long over.
+/// A TLS record of version 3.x: a handshake, or the data of one long over. Data of SSL 3.0 (RFC 7568: not to be used) is
+/// not looked for: a MySQL command of 791 bytes begins the same way.
 fn tls(bytes: &[u8]) -> Sign {
     match bytes {
         // Type, version, length below 2^14 + 2048 (RFC 8446, section 5.2); a ClientHello or ServerHello in a handshake.
-        [0x16, 3, 0..=4, 0..=0x48, _, 1 | 2, ..] | [0x17, 3, 0..=4, 0..=0x48, ..] => Sign::Certain,
+        [0x16, 3, 0..=4, 0..=0x48, _, 1 | 2, ..] | [0x17, 3, 1..=4, 0..=0x48, ..] => Sign::Certain,
         _ => Sign::None,
     }
 }
@@ -115,6 +116,8 @@ mod tests {
         let execute = b"\x12\0\0\0\x17\x01\0\0\0";
         assert_eq!(detect(3306, execute, b""), Some(Kind::MySql));
         assert_eq!(detect(4000, execute, b""), None);
+        let select_of_791_bytes = b"\x17\x03\0\0\x03SELECT";
+        assert_eq!(detect(3306, select_of_791_bytes, b""), Some(Kind::MySql));
         assert_eq!(
             detect(4000, execute, b"\x02\0\0\x01\x03\0"),
             Some(Kind::MySql)
