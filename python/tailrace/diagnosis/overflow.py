@@ -263,9 +263,6 @@ def _finding(
             return Finding("overflow", "unknown", sentence, lost.dropper, cluster.begin, cluster.end, numbers, missing)
         return Finding("overflow", "absent", sentence, None, cluster.begin, cluster.end, numbers)
     numbers = {"origin": origin, "ctqo": ctqo, "own_queue_max": rise.peak}
-    for step in wave:
-        numbers[f"queue_length_max_{step.server}"] = step.queue_length_max
-        numbers[f"queue_max_{step.server}"] = step.queue_max
     order = [f"{step.server} at {clock(view, step.rise)}{_to(step)}" for step in wave]
     first = next((step for step in wave if step.server == origin), None)
     sentence = f"The own queue of {origin} rose first, at {clock(view, rise.begin)}"

@@ -163,7 +163,8 @@ def _happened(episode: Mapping[str, Any], stalls: Iterable[Stall]) -> bool:
     """Whether a stall of the claimed kind lies near the episode, from the time its origin rose on."""
     begins = [f["begin"] for f in episode["findings"] if f["begin"] is not None]
     first, last = min([episode["begin"], *begins]), max(episode["end"], *(f["end"] or 0 for f in episode["findings"]))
-    return any(episode["cause"] in s.causes and s.begin <= last + NEAR_NS and s.end >= first - NEAR_NS for s in stalls)
+    near = [s for s in stalls if s.begin <= last + NEAR_NS and s.end >= first - NEAR_NS]
+    return _is_one_of(episode["cause"], frozenset(cause for s in near for cause in s.causes))
 
 
 def _mistakes(wrong: dict[tuple[Chain, Any, Any], list[int]]) -> tuple[Mapping[str, Any], ...]:

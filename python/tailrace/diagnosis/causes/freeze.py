@@ -10,7 +10,7 @@ What it is confused with
     A neighbour or a quota: both leave *some* CPU and some answers. Waiting for I/O: `psi_io` or iowait tells. Idle
     time without load: the queue is empty.
 Thresholds and where they come from
-    CPU under 5 % of the usual and answers under 5 %: what the edges of sampling intervals leave of none.
+    CPU under 5 % of the usual, and meanwhile answers under 10 %: what the edges of sampling intervals leave of none.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from __future__ import annotations
 from tailrace.diagnosis.causes.case import Case
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.millibottleneck import FROZEN
-from tailrace.diagnosis.spans import spans, union
+from tailrace.diagnosis.spans import Spans, clip, length, spans, union
 from tailrace.diagnosis.words import rate, share
-from tailrace.units import MILLISECOND
+from tailrace.units import MILLISECOND, SECOND
 
 CAUSE = "freeze"
 EXPLAINED_BY = ("cpu_iowait", "cpu_steal", "cpu_throttled", "disk_busy", "psi_io", "psi_memory")
@@ -42,7 +42,7 @@ def detect(case: Case) -> CauseEvidence:
     but = None
     if not stall.has("frozen"):
         but = "it did run"
-    elif stall.throughput_ratio > FROZEN * 2:
+    elif _answered(case, series.below(FROZEN * usual)) > FROZEN * 2:
         but = "it did answer"
     else:
         but = next(
@@ -52,3 +52,12 @@ def detect(case: Case) -> CauseEvidence:
     evidence = case.while_queued(series.below(FROZEN * usual)) if but is None else spans([])
     numbers = {"cpu_busy": inside, "cpu_busy_calm": usual, "throughput_per_s": stall.throughput}
     return case.weigh(CAUSE, evidence, series.interval_ns, what=what, numbers=numbers, place=series.place, but=but)
+
+
+def _answered(case: Case, without_cpu: Spans) -> float:
+    """Throughput in the part of the stall in which it used no CPU, over the usual."""
+    inside = clip(without_cpu, case.stall.begin, case.stall.end)
+    departures = case.view.stays[case.origin].departures
+    answered = int((departures.searchsorted(inside[:, 1]) - departures.searchsorted(inside[:, 0])).sum())
+    usual = case.stall.throughput_calm * length(inside) / SECOND
+    return answered / usual if usual > 0 else 1.0

@@ -8,7 +8,8 @@ Evidence needed
     `cpu_busy` of the origin and of whatever shares its CPU, or `cpu_steal` of the origin. A neighbour without samples
     is never invented: the cause stays unknown.
 What it is confused with
-    A place busy at the same time on another CPU: then the origin is not short of CPU. A core or a host whose use
+    A place busy at the same time on another CPU: then the origin is not short of CPU, and one that the topology puts on
+    another node is not looked at. A core or a host whose use
     contains the origin's own: it is at least as busy as the origin at nearly all times, a neighbour is not.
     A quota or a frozen process, which also withhold CPU: without a neighbour that is busy they do not match.
 Thresholds and where they come from
@@ -55,9 +56,20 @@ def _candidates(case: Case) -> list[Series]:
         for (place, metric), series in case.view.samples.items()
         if metric == "cpu_busy"
         and not any(case.view.means(place, server) for server in way)
+        and not _is_elsewhere(case, place)
         and not (own and contains(case, series, own[0]))
         and series.resolves(case.stall.begin, case.stall.end)
     ]
+
+
+def _is_elsewhere(case: Case, place: str) -> bool:
+    """Whether the topology says that the place is on another node: nobody takes CPU from there."""
+    topology = case.view.topology
+    server, origin = topology.place_to_server(place), topology.server(case.origin)
+    node = topology.place_to_node(place)
+    there = server.node if server is not None else node.name if node is not None else None
+    here = origin.node if origin is not None else None
+    return there is not None and here is not None and there != here
 
 
 def contains(case: Case, whole: Series, part: Series) -> bool:
