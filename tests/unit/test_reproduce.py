@@ -145,3 +145,10 @@ def test_a_claim_is_judged_over_all_replications(
     replications = {("drops", "low"): low, ("drops", "high"): high, ("rate", "low"): [1.0] * 3}
     found = claims.judge(Claim(says="c", **said), read(tmp_path), replications)
     assert found.verdict == verdict
+
+
+def test_a_claim_that_does_not_hold_is_shown_with_its_note(tmp_path: Path) -> None:
+    replications = {("drops", "low"): [0.0], ("drops", "high"): [1.0], ("rate", "low"): [1.0]}
+    found = claims.judge(Claim(says="c", less=("drops @ high", "drops @ low"), note="Why."), read(tmp_path), replications)
+    assert found.verdict == "fails"
+    assert found.why.endswith(". Why.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -25,9 +25,9 @@ class Judged:
 
 
 def judge(claim: Claim, expected: Expected, replications: Replications) -> Judged:
-    if claim.zero:
-        return _zero(claim, expected, replications)
-    return _near(claim, expected, replications) if claim.near else _less(claim, expected, replications)
+    compare = _zero if claim.zero else _near if claim.near else _less
+    judged = compare(claim, expected, replications)
+    return replace(judged, why=f"{judged.why}. {claim.note}") if claim.note else judged
 
 
 def _less(claim: Claim, expected: Expected, replications: Replications) -> Judged:
