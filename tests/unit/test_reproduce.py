@@ -149,6 +149,8 @@ def test_a_claim_is_judged_over_all_replications(
 
 def test_a_claim_that_does_not_hold_is_shown_with_its_note(tmp_path: Path) -> None:
     replications = {("drops", "low"): [0.0], ("drops", "high"): [1.0], ("rate", "low"): [1.0]}
-    found = claims.judge(Claim(says="c", less=("drops @ high", "drops @ low"), note="Why."), read(tmp_path), replications)
+    found = claims.judge(
+        Claim(says="c", less=("drops @ high", "drops @ low"), note="Why."), read(tmp_path), replications
+    )
     assert found.verdict == "fails"
     assert found.why.endswith(". Why.")

@@ -114,7 +114,7 @@ class Claim(Table):
     zero: tuple[Name, ...] = ()
     """Each is 0 in every replication; a VALUE alone means all its cells."""
     note: str = ""
-    """Why it does not hold in ours, or needs many seeds: it is judged and shown like all, but the tests do not demand it."""
+    """Why it does not hold in ours, or needs many seeds: judged and shown like all, but the tests do not demand it."""
 
 
 class Expected(Table):
