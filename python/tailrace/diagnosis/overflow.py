@@ -167,6 +167,8 @@ def _origin(view: View, cluster: Cluster, lost: Drops, part: _Followed) -> tuple
     first = min(rise.begin for rise in lasting.values())
     # So close together the order says nothing. Then the one furthest from the clients: queues are pushed back.
     level = [server for server, rise in lasting.items() if rise.begin <= first + LEVEL_NS]
+    # … of those that were never down again until then: what was held nobody up that long.
+    level = [server for server in level if lasting[server].end >= until] or level
     # … of those that stay up: a batch passes through all of them at once, and gathers where it is served last.
     over = max(lasting[server].end for server in level)
     up = {server: _stays_up(part, server, replace(lasting[server], begin=first), over) for server in level}
