@@ -126,6 +126,8 @@ class Expected(Table):
     """What it shows, in a sentence."""
     seeds: Count = 5
     """Replications, unless told otherwise: more for rare events."""
+    slow: bool = False
+    """Too long for `make test`; `tailrace reproduce` makes it all the same."""
     runs: tuple[Run, ...] = Field(min_length=1)
     values: tuple[Value, ...] = ()
     claims: tuple[Claim, ...] = ()
