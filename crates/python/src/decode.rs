@@ -1,10 +1,11 @@
 //! `decode`: captures become tables and a report; progress and Ctrl-C go through Python a few times a second.
 
+use crate::progress::with_progress;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use tailrace_core::capture::decode::{self as engine, Options};
-use tailrace_core::error::{Error, Result};
+use tailrace_core::error::Error;
 
 /// What a damaged disk or a full one says; the kernel's number when it gave one.
 const EIO: i32 = 5;
@@ -20,23 +21,9 @@ pub fn decode(
 ) -> PyResult<String> {
     let options: Options = serde_json::from_str(options)
         .map_err(|error| PyValueError::new_err(format!("options: {error}")))?;
-    let mut stopped: Option<PyErr> = None;
-    let report = py.detach(|| {
-        let mut tell = |read: u64, total: u64| -> Result<()> {
-            Python::attach(|py| {
-                py.check_signals()?;
-                progress.as_ref().map_or(Ok(()), |progress| {
-                    progress.call1(py, (read, total)).map(drop)
-                })
-            })
-            .map_err(|error| {
-                stopped = Some(error);
-                Error::Interrupted
-            })
-        };
-        engine::decode(&paths, &out, &options, &mut tell)
-    });
-    let report = report.map_err(|error| stopped.take().unwrap_or_else(|| raised(error)))?;
+    let report = with_progress(py, progress.as_ref(), |tell| {
+        engine::decode(&paths, &out, &options, tell)
+    })?;
     serde_json::to_string(&report).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 

@@ -3,6 +3,7 @@ use pyo3::prelude::*;
 
 mod decode;
 mod export;
+mod progress;
 mod reduce;
 mod simulate;
 mod write_table;

@@ -1,0 +1,34 @@
+//! Long work: the interpreter lock is released, and progress and Ctrl-C go through Python a few times a second.
+
+use crate::decode::raised;
+use pyo3::prelude::*;
+use tailrace_core::error::{Error, Result};
+
+/// Runs `work`, which says now and then how far it is; what `progress` raises stops it and is raised again.
+pub fn with_progress<N, T>(
+    py: Python<'_>,
+    progress: Option<&Py<PyAny>>,
+    work: impl FnOnce(&mut dyn FnMut(N, N) -> Result<()>) -> Result<T> + Send,
+) -> PyResult<T>
+where
+    N: for<'py> IntoPyObject<'py>,
+    T: Send,
+{
+    let mut stopped: Option<PyErr> = None;
+    let done = py.detach(|| {
+        let mut tell = |done: N, total: N| -> Result<()> {
+            Python::attach(|py| {
+                py.check_signals()?;
+                progress.map_or(Ok(()), |progress| {
+                    progress.call1(py, (done, total)).map(drop)
+                })
+            })
+            .map_err(|error| {
+                stopped = Some(error);
+                Error::Interrupted
+            })
+        };
+        work(&mut tell)
+    });
+    done.map_err(|error| stopped.take().unwrap_or_else(|| raised(error)))
+}
