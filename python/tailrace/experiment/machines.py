@@ -40,7 +40,7 @@ class Writeback(Table):
     background: Share = 0.1
     """It writes everything once this share of the memory is dirty: `dirty_background_ratio` = 10."""
     limit: Share = 0.2
-    """Writers wait above this share: `dirty_ratio` = 20."""
+    """It writes at once, whenever this share of the memory is dirty: `dirty_ratio` = 20."""
     blocks: Share = 1.0
     """Share of the node's CPU time that waits for the disk meanwhile: pdflush made 100 % iowait (`balancers` III-B)."""
 

@@ -81,7 +81,7 @@ pub struct Disk {
 }
 
 /// The page cache (`vm.dirty_*`): wakes every `period`; writes what is older than `expire`, or all once more than
-/// `background` is dirty. Above `limit` writers wait. While it writes, `blocks` of the node's CPU time waits for I/O.
+/// `background` is dirty; at `limit` it does not wait for the next period. While it writes, `blocks` of the node's CPU time waits for I/O.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Writeback {
