@@ -64,7 +64,7 @@ README = f"""# Title
 
 ## Why
 
-Some *words* {HOSTILE}, [this](../figure-1/README.md), [that](../figure-9/)
+Some *words* {HOSTILE}, [this](../figure-1/README.md), [that](../figure-9/), [all](../base)
 
 | a | b |
 |---|---|
@@ -80,6 +80,8 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
     (folder / "experiment.toml").write_text(tomli_w.dumps(SMALL))
     (folder / "expected.toml").write_text(tomli_w.dumps(EXPECTED))
     (folder / "README.md").write_text(README)
+    (shelf / "paper" / "base").mkdir()
+    (shelf / "paper" / "base" / "README.md").write_text("# All\n\nAs in [the figure](../figure-1/README.md).\n")
     return page.html(reproduce(find(shelf, "paper"), shelf / "out", seeds=3))
 
 
@@ -113,10 +115,16 @@ def test_the_page_says_what_holds_and_what_is_close(shown: Opened) -> None:
     assert shown.page.locator(".claims .mark").all_inner_texts() == ["holds", "fails"]
     rows = shown.page.locator(".cells tbody tr")
     assert [word in rows.nth(0).inner_text() for word in ("rate", "few", "10", "predicted")] == [True] * 4
-    links = shown.page.locator(".readme a")
-    assert [link.get_attribute("href") for link in links.all()] == ["#paper-figure-1", None]
     assert shown.page.locator(".readme h4").inner_text() == "Why"
     assert "tailrace reproduce paper figure-1 --seeds 3" in shown.page.locator(".commands").text_content()
+
+
+def test_what_a_readme_links_to_is_on_the_page(shown: Opened) -> None:
+    links = [link.get_attribute("href") for link in shown.page.locator(".readme a").all()]
+    assert links == ["#paper-figure-1", None, "#paper-base", "#paper-figure-1"], "what does not exist is only named"
+    shown.page.locator(".readme a[href='#paper-base']").click()
+    assert shown.page.locator("#paper-base h2").inner_text() == "Base"
+    assert "As in the figure." in shown.page.locator("#paper-base").inner_text()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

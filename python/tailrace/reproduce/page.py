@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Container
 from importlib import resources
 from typing import Any
-
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
-from markupsafe import Markup
 
 from tailrace.report import page
 from tailrace.report.payload import payload
 from tailrace.report.plots import number, two_digits
 from tailrace.reproduce.drawings import Piece, Timelines, pieces
+from tailrace.reproduce.notes import Anchors, linked, markdown
 from tailrace.reproduce.outcome import Cell, Engine, Ours, Outcome, Reproduction, changes
 
 ENGINES: dict[Engine, str] = {"sim": "Simulator", "testbed": "Testbed"}
@@ -24,8 +19,10 @@ ENGINES: dict[Engine, str] = {"sim": "Simulator", "testbed": "Testbed"}
 def html(reproduction: Reproduction) -> str:
     """The whole page; equal results give equal text."""
     timelines = Timelines()
-    names = {outcome.entry.name for outcome in reproduction.outcomes}
-    figures = [_figure(outcome, f"f{at}", timelines, names) for at, outcome in enumerate(reproduction.outcomes)]
+    others = linked([outcome.entry for outcome in reproduction.outcomes])
+    anchors = {entry.anchor for entry in (*(outcome.entry for outcome in reproduction.outcomes), *others)}
+    figures = [_figure(outcome, f"f{at}", timelines, anchors) for at, outcome in enumerate(reproduction.outcomes)]
+    notes = [{"anchor": e.anchor, "name": e.title, "readme": markdown(e, anchors)} for e in others]
     held, claims = reproduction.claims
     close, cells = reproduction.close()
     papers = list(dict.fromkeys(outcome.entry.paper for outcome in reproduction.outcomes))
@@ -34,11 +31,12 @@ def html(reproduction: Reproduction) -> str:
         title=f"Tailrace reproduces {', '.join(papers)}",
         numbers=payload(timelines.recording(), timelines.groups),
         css=page.asset("page/plots.css") + _text("reproduce.css"),
-        sections=[("answer", "Summary"), *((figure["anchor"], figure["name"]) for figure in figures)],
+        sections=[("answer", "Summary"), *((section["anchor"], section["name"]) for section in (*figures, *notes))],
         papers=papers,
         headline=_headline(held, claims, close, cells),
         numbers_of=_numbers_of(reproduction),
         figures=figures,
+        notes=notes,
         timed=bool(timelines.groups),
     )
 
@@ -73,12 +71,12 @@ def _numbers_of(reproduction: Reproduction) -> list[dict[str, str]]:
     ]
 
 
-def _figure(outcome: Outcome, key: str, timelines: Timelines, names: Container[str]) -> dict[str, Any]:
+def _figure(outcome: Outcome, key: str, timelines: Timelines, anchors: Anchors) -> dict[str, Any]:
     engines: list[Engine] = [engine for engine in ENGINES if any(engine in cell.ours for cell in outcome.cells)]
     claims = [claim.verdict == "holds" for claim in outcome.claims]
     numbers = [ours.close for cell in outcome.cells for ours in cell.ours.values() if ours.close is not None]
     return {
-        "anchor": f"{outcome.entry.paper}-{outcome.entry.name}",
+        "anchor": outcome.entry.anchor,
         "name": outcome.entry.title,
         "paper": outcome.entry.paper,
         "title": outcome.expected.title,
@@ -91,7 +89,7 @@ def _figure(outcome: Outcome, key: str, timelines: Timelines, names: Container[s
         "engines": [ENGINES[engine] for engine in engines],
         "groups": _rows(outcome, engines),
         "claims": [vars(claim) for claim in outcome.claims],
-        "readme": markdown(outcome.entry.readme(), outcome.entry.paper, names),
+        "readme": markdown(outcome.entry, anchors),
         "commands": _commands(outcome),
     }
 
@@ -149,33 +147,3 @@ def _commands(outcome: Outcome) -> list[tuple[str, str]]:
         name = "".join(letter if letter.isalnum() else "-" for letter in run.name).strip("-").lower()
         found.append((run.name, " ".join(f"tailrace run {folder} {sets} -o {name}".split())))
     return found
-
-
-def markdown(text: str, paper: str, names: Container[str]) -> Markup:
-    """A README as HTML without its title: headings become smaller than the page's own, raw HTML stays text.
-
-    A link to another figure's folder leads to where it stands on this page, if it does; other files are only named.
-    """
-    reader = MarkdownIt("commonmark", {"html": False}).enable("table")
-    tokens = reader.parse(text)
-    if tokens and tokens[0].type == "heading_open" and tokens[0].tag == "h1":
-        tokens = tokens[3:]
-    for token in tokens:
-        if token.type.startswith("heading_"):
-            token.tag = "h4" if token.tag in ("h1", "h2") else "h5"
-        if token.type == "th_open":
-            token.attrSet("scope", "col")
-        for inner in token.children or ():
-            if inner.type == "link_open":
-                _lead(inner, paper, names)
-    return Markup(reader.renderer.render(tokens, reader.options, {}))
-
-
-def _lead(link: Token, paper: str, names: Container[str]) -> None:
-    target = str(link.attrGet("href") or "")
-    if target.startswith(("https://", "http://", "#")):
-        return
-    link.attrs.pop("href", None)
-    figure = re.fullmatch(r"\.\./([\w.-]+)(?:/(?:README\.md)?)?", target)
-    if figure and figure[1] in names:
-        link.attrSet("href", f"#{paper}-{figure[1]}")

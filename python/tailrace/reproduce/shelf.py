@@ -17,13 +17,18 @@ README = "README.md"
 class Entry:
     paper: str
     name: str
-    """Of the folder: figure-1, table-I."""
+    """Of the folder: figure-1, table-I; base, which has no figure of its own."""
     folder: Path
 
     @property
     def title(self) -> str:
         kind, _, number = self.name.partition("-")
-        return f"{kind.capitalize()} {number}"
+        return f"{kind.capitalize()} {number}".strip()
+
+    @property
+    def anchor(self) -> str:
+        """Where it stands on a page."""
+        return f"{self.paper}-{self.name}"
 
     def read(self) -> expected.Expected:
         return expected.read(self.folder)

@@ -1,0 +1,66 @@
+"""READMEs on the page: those of its figures, and those that they link to, so that no link leads away from the page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator, Sequence
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import Markup
+
+from tailrace.reproduce.shelf import Entry
+
+READER = MarkdownIt("commonmark", {"html": False}).enable("table")
+Anchors = Container[str]
+
+
+def linked(entries: Sequence[Entry]) -> list[Entry]:
+    """What READMEs link to, directly or not, beyond the entries: a paper's base, a figure that was not asked for."""
+    every = list(entries)
+    for entry in every:  # grows while it is walked
+        beside = (Entry(entry.paper, name, entry.folder.parent / name) for name in _names(entry))
+        every += [other for other in beside if other not in every and other.readme()]
+    return every[len(entries) :]
+
+
+def markdown(entry: Entry, anchors: Anchors) -> Markup:
+    """A README as HTML without its title: headings become smaller than the page's own, raw HTML stays text.
+
+    A link to another folder of the paper leads to where that stands on this page, if it does; other files are only
+    named.
+    """
+    tokens = READER.parse(entry.readme())
+    if tokens and tokens[0].type == "heading_open" and tokens[0].tag == "h1":
+        tokens = tokens[3:]
+    for token in tokens:
+        if token.type.startswith("heading_"):
+            token.tag = "h4" if token.tag in ("h1", "h2") else "h5"
+        if token.type == "th_open":
+            token.attrSet("scope", "col")
+    for link in _links(tokens):
+        target = str(link.attrGet("href") or "")
+        if target.startswith(("https://", "http://", "#")):
+            continue
+        link.attrs.pop("href", None)
+        name = _folder(target)
+        if name and f"{entry.paper}-{name}" in anchors:
+            link.attrSet("href", f"#{entry.paper}-{name}")
+    return Markup(READER.renderer.render(tokens, READER.options, {}))
+
+
+def _names(entry: Entry) -> Iterator[str]:
+    """Folders of the same paper that a README links to."""
+    for link in _links(READER.parse(entry.readme())):
+        name = _folder(str(link.attrGet("href") or ""))
+        if name:
+            yield name
+
+
+def _links(tokens: Sequence[Token]) -> Iterator[Token]:
+    return (inner for token in tokens for inner in token.children or () if inner.type == "link_open")
+
+
+def _folder(target: str) -> str | None:
+    found = re.fullmatch(r"\.\./([\w-][\w.-]*)(?:/(?:README\.md)?)?", target)
+    return found[1] if found else None
