@@ -8,13 +8,17 @@ PYTHON := .venv/bin/python
 TAILRACE := .venv/bin/tailrace
 export UV_LINK_MODE ?= copy
 
-.PHONY: help setup demo test explore sweep check bench golden docs
+.PHONY: help setup testbed-setup demo test explore sweep check bench golden docs
 
 help:  ## list the commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup:  ## get everything that is needed and build the engine
 	@tools/setup
+
+testbed-setup: setup  ## install the servers of the testbed (Debian's packages, as root)
+	@tools/setup --testbed
+	@$(TAILRACE) testbed doctor
 
 demo: setup  ## explain the bundled recording and write demo-report.html
 	@$(TAILRACE) diagnose demo/packets.pcap.zst demo/samples.csv app=demo/gc.log \

@@ -24,7 +24,10 @@ CORE = ROOT / "crates" / "core" / "src"
 WORDS = ("units", "errors", "toml", "topology", "dataset", "experiment")
 ANALYSTS = ("timeline", "diagnosis", "report")
 MAKERS = ("readers", "sim", "testbed", "recorder", "export")
-DOORS = ("cli", "cli_words", "cli_studies", "__main__", "__init__", "score", "advise", "study", "reproduce", "sweep")
+DOORS = (
+    *("cli", "cli_words", "cli_studies", "cli_testbed", "__main__", "__init__"),
+    *("score", "advise", "study", "reproduce", "sweep"),
+)
 ENGINE = "_core"
 
 MAY_IMPORT: dict[str, set[str]] = {

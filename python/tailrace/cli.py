@@ -19,6 +19,7 @@ import typer
 from rich.console import Console
 
 from tailrace import cli_studies
+from tailrace.cli_testbed import testbed
 from tailrace.cli_words import AsJson, Quiet, print_json, progress, say
 from tailrace.errors import TailraceError, UsageError
 
@@ -301,6 +302,7 @@ def examine(
 
 app.command(epilog=cli_studies.REPRODUCE)(cli_studies.reproduce)
 app.command(epilog=cli_studies.SWEEP)(cli_studies.sweep)
+app.add_typer(testbed)
 
 
 def _version(wanted: bool) -> None:

@@ -1,0 +1,214 @@
+"""A control group for each node and, inside it, for each server: pinned, weighed, limited, frozen, measured.
+
+Version 1 (a hierarchy for each controller), version 2 (one for all), or both at once: each controller is used where it
+is mounted. A process is put into the same path of every hierarchy.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tailrace.errors import TailraceError
+from tailrace.units import MICROSECOND, MILLISECOND, SECOND
+
+V1 = ("cpu", "cpuacct", "cpuset", "freezer", "blkio")
+V2 = ("cpu", "cpuset", "io")
+NEEDED = ("cpu", "cpuset", "cpuacct", "freezer")
+_SHARES, _WEIGHT = 1024, 100
+"""What a group of weight 1 has: `cpu.shares` of version 1, `cpu.weight` of version 2."""
+SHORTEST_NS, LONGEST_NS = MILLISECOND, SECOND
+"""A CFS quota is at least 1 ms, a period at most 1 s (kernel/sched/core.c)."""
+_ENDING_S = 5.0
+
+
+@dataclass(frozen=True)
+class Hierarchies:
+    v1: Mapping[str, Path]
+    v2: Path | None
+
+    def has(self, controller: str) -> bool:
+        if controller in self.v1:
+            return True
+        builtin = controller in ("cpuacct", "freezer")  # of version 2's core
+        return self.v2 is not None and (builtin or controller in _words(self.v2 / "cgroup.controllers"))
+
+    @property
+    def roots(self) -> list[Path]:
+        return list(dict.fromkeys([*self.v1.values(), *([self.v2] if self.v2 else [])]))
+
+
+def mounted(mounts: str | None = None) -> Hierarchies:
+    """What is mounted, by the text of /proc/mounts."""
+    v1: dict[str, Path] = {}
+    v2 = None
+    for line in (Path("/proc/mounts").read_text() if mounts is None else mounts).splitlines():
+        _, at, kind, options, *_ = line.split()
+        if kind == "cgroup":
+            v1 |= {name: Path(at) for name in options.split(",") if name in V1 and name not in v1}
+        elif kind == "cgroup2" and v2 is None:
+            v2 = Path(at)
+    return Hierarchies(v1, v2)
+
+
+class Group:
+    def __init__(self, hierarchies: Hierarchies, path: str) -> None:
+        self.hierarchies = hierarchies
+        self.path = path
+
+    def make(self, cpus: str, weight: float = 1.0) -> Group:
+        """`cpus` as the kernel lists them ("0", "1-3,5"); the groups above must have them, too."""
+        for root in self.hierarchies.roots:
+            if root == self.hierarchies.v2:
+                _enable(root, Path(self.path))
+            (root / self.path).mkdir(parents=True, exist_ok=True)
+        if "cpuset" in self.hierarchies.v1:
+            self._write("cpuset", "cpuset.mems", (self._at("cpuset").parent / "cpuset.mems").read_text())
+        self._write("cpuset", "cpuset.cpus", cpus)
+        self.weigh(weight)
+        return self
+
+    def weigh(self, weight: float) -> None:
+        """Its share of CPUs that are short, relative to the groups beside it."""
+        if "cpu" in self.hierarchies.v1:
+            self._write("cpu", "cpu.shares", str(min(max(round(weight * _SHARES), 2), 262_144)))
+        else:
+            self._write("cpu", "cpu.weight", str(min(max(round(weight * _WEIGHT), 1), 10_000)))
+
+    def limit(self, time_ns: int | None, period_ns: int = 100 * MILLISECOND) -> None:
+        """CPU time in each period, None: no limit (CFS bandwidth control)."""
+        period = period_ns // MICROSECOND
+        quota = None if time_ns is None else max(time_ns, SHORTEST_NS) // MICROSECOND
+        if "cpu" in self.hierarchies.v1:
+            self._write("cpu", "cpu.cfs_quota_us", "-1")  # a shorter period with the old quota may be refused
+            self._write("cpu", "cpu.cfs_period_us", str(period))
+            if quota is not None:
+                self._write("cpu", "cpu.cfs_quota_us", str(quota))
+        else:
+            self._write("cpu", "cpu.max", f"{'max' if quota is None else quota} {period}")
+
+    def freeze(self) -> None:
+        self._freezer("FROZEN", "1")
+
+    def thaw(self) -> None:
+        self._freezer("THAWED", "0")
+
+    def used_ns(self) -> int:
+        """CPU time that its processes have used since it was made."""
+        if "cpuacct" in self.hierarchies.v1:
+            return int((self._at("cpuacct") / "cpuacct.usage").read_text())
+        return int(_table(self._at("cpuacct") / "cpu.stat")["usage_usec"]) * MICROSECOND
+
+    def throttled_ns(self) -> int:
+        """Time for which its quota kept it from running, as the kernel adds it up over CPUs."""
+        stat = _table(self._at("cpu") / "cpu.stat")
+        return int(stat["throttled_time"]) if "throttled_time" in stat else int(stat["throttled_usec"]) * MICROSECOND
+
+    def pids(self) -> list[int]:
+        """Processes in it and in the groups inside it."""
+        found: set[int] = set()
+        for root in self.hierarchies.roots:
+            for file in (root / self.path).rglob("cgroup.procs"):
+                found.update(int(word) for word in _words(file))
+        return sorted(found)
+
+    def entries(self) -> list[Path]:
+        """Where a process writes its id to be in it."""
+        return [root / self.path / "cgroup.procs" for root in self.hierarchies.roots]
+
+    def remove(self) -> None:
+        """With the groups inside it. Ends their processes, except this one, which moves out."""
+        for freezer in self._inside("freezer"):
+            Group(self.hierarchies, freezer).thaw()
+        self._end()
+        for root in self.hierarchies.roots:
+            for folder in sorted((root / self.path).rglob("*/"), reverse=True):
+                folder.rmdir()
+            with suppress(FileNotFoundError):
+                (root / self.path).rmdir()
+
+    def _end(self) -> None:
+        deadline = time.monotonic() + _ENDING_S
+        while pids := self.pids():
+            if os.getpid() in pids:
+                for root in self.hierarchies.roots:
+                    (root / "cgroup.procs").write_text(str(os.getpid()))
+            for pid in pids:
+                if pid != os.getpid():
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+            if time.monotonic() > deadline:
+                raise TailraceError(f"processes {pids} of the group {self.path} do not end")
+            time.sleep(0.01)
+
+    def _inside(self, controller: str) -> list[str]:
+        top = self._at(controller)
+        root = Path(str(top).removesuffix(self.path))
+        return [str(folder.relative_to(root)) for folder in [top, *top.rglob("*/")] if folder.is_dir()]
+
+    def _freezer(self, v1: str, v2: str) -> None:
+        if "freezer" in self.hierarchies.v1:
+            self._write("freezer", "freezer.state", v1)
+        else:
+            self._write("freezer", "cgroup.freeze", v2)
+
+    def _at(self, controller: str) -> Path:
+        root = self.hierarchies.v1.get(controller) or self.hierarchies.v2
+        if root is None:
+            raise TailraceError(f"no cgroup controller {controller}", advice="see `tailrace testbed doctor`")
+        return root / self.path
+
+    def _write(self, controller: str, file: str, text: str) -> None:
+        try:
+            (self._at(controller) / file).write_text(text)
+        except OSError as error:
+            raise TailraceError(
+                f"cannot write {text.strip()} to {file} of the group {self.path}: {error.strerror}"
+            ) from error
+
+
+@contextmanager
+def entered(group: Group) -> Iterator[None]:
+    """This process in the group, and afterwards where it was."""
+    before = [root / own.lstrip("/") / "cgroup.procs" for root, own in _own(group.hierarchies)]
+    for entry in group.entries():
+        entry.write_text(str(os.getpid()))
+    try:
+        yield
+    finally:
+        for entry in before:
+            entry.write_text(str(os.getpid()))
+
+
+def _own(hierarchies: Hierarchies) -> Iterator[tuple[Path, str]]:
+    """Each hierarchy's root and the group in it that this process is in, by /proc/self/cgroup."""
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        root = next((hierarchies.v1[name] for name in controllers.split(",") if name in hierarchies.v1), None)
+        root = hierarchies.v2 if not controllers else root
+        if root is not None:
+            yield root, path
+
+
+def _enable(root: Path, path: Path) -> None:
+    """Hand version 2's controllers down to the group."""
+    for above in reversed(path.parents):
+        wanted = [f"+{name}" for name in V2 if name in _words(root / above / "cgroup.controllers")]
+        if wanted:
+            (root / above / "cgroup.subtree_control").write_text(" ".join(wanted))
+
+
+def _words(file: Path) -> list[str]:
+    try:
+        return file.read_text().split()
+    except FileNotFoundError:
+        return []
+
+
+def _table(file: Path) -> dict[str, str]:
+    return dict(line.split() for line in file.read_text().splitlines())

@@ -1,0 +1,107 @@
+"""Which node runs on which CPUs of this machine, and how nodes come up: namespaces, groups, one room for each server.
+
+A small machine has fewer CPUs than an experiment has nodes. The last CPUs then belong to the tiers that matter: the one
+whose CPU is contended for, then the application's; all other nodes, clients and monitors share CPU 0.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from math import ceil
+
+from tailrace.errors import UsageError
+from tailrace.experiment import Experiment, places
+from tailrace.experiment.model import Burn
+from tailrace.testbed import net
+from tailrace.testbed.cgroup import Group, mounted
+from tailrace.testbed.ledger import Ledger
+from tailrace.testbed.program import Room
+from tailrace.testbed.site import Site
+
+CLIENTS, MONITORS = "clients", "monitors"
+SHIELD = 50.0
+"""The testbed's weight against everything else on the machine: other work made 40 % VLRT without any stall at equal
+weights, and none at 50."""
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """What is up: of each node its address and CPUs, of each server its room."""
+
+    site: Site
+    addresses: dict[str, str]
+    cpus: dict[str, str]
+    rooms: dict[str, Room]
+    top: Group
+
+    def group(self, node: str) -> Group:
+        return Group(self.top.hierarchies, f"{self.top.path}/{node}")
+
+    def beside(self, node: str, name: str, weight: float = 1.0) -> Room:
+        """One more room in a node, for a neighbour of its servers."""
+        group = Group(self.top.hierarchies, f"{self.top.path}/{node}/{name}").make(self.cpus[node], weight)
+        return Room(self.site.namespace(node), group)
+
+
+def up(site: Site, ledger: Ledger, experiment: Experiment, sysctls: dict[str, str]) -> Nodes:
+    nodes = places.nodes(experiment)
+    addresses = net.addresses([CLIENTS, *nodes])
+    net.up(site, ledger, addresses, sysctls)
+    ledger.note("group", site.group)
+    hierarchies = mounted()
+    every = sorted(os.sched_getaffinity(0))
+    top = Group(hierarchies, site.group).make(_listed(every), SHIELD)
+    cpus = {CLIENTS: _listed(every[:1]), MONITORS: _listed(every[:1]), **pinned(experiment, every)}
+    found = Nodes(site, addresses, cpus, {}, top)
+    for node, on in cpus.items():
+        found.group(node).make(on)
+        cores = nodes[node].cores if node in nodes else 1.0
+        if not cores.is_integer():
+            found.group(node).limit(round(cores * 100_000_000))
+    for server in places.servers(experiment):
+        found.rooms[server.name] = found.beside(server.node, server.name, experiment.tiers[server.tier].weight)
+    found.rooms[CLIENTS] = found.beside(CLIENTS, "load")
+    found.rooms[MONITORS] = Room(None, Group(hierarchies, f"{top.path}/{MONITORS}/all").make(cpus[MONITORS]))
+    return found
+
+
+def pinned(experiment: Experiment, every: list[int]) -> dict[str, str]:
+    """The CPUs of each node, as the kernel lists them. A tier that gets fewer than it wants shares them out."""
+    nodes = places.nodes(experiment)
+    first, *own = every
+    found: dict[str, str] = {}
+    for tier in sorted(experiment.tiers, key=lambda tier: _rank(experiment, tier)):
+        mine = [
+            server.node for server in places.servers(experiment) if server.tier == tier and server.node not in found
+        ]
+        wanted = {node: ceil(nodes[node].cores) for node in mine}
+        too_many = next((node for node, cores in wanted.items() if cores > len(every)), None)
+        if too_many:
+            advice = f"--set nodes.{too_many}.cores={len(every)}, or a larger machine"
+            raise UsageError(
+                f"the testbed cannot do nodes.{too_many}.cores: there are {len(every)} CPUs", advice=advice
+            )
+        given = own[: sum(wanted.values())]
+        own = own[len(given) :]
+        turn = 0
+        for node, cores in wanted.items():
+            choice = (given or [first])[turn:] + (given or [first])[:turn]
+            spare = [cpu for cpu in every if cpu not in choice]
+            found[node] = _listed([*choice, *spare][:cores])
+            turn = (turn + cores) % len(given or [first])
+    return found
+
+
+def _rank(experiment: Experiment, tier: str) -> int:
+    """The tier whose CPU others use as well comes first, then the application."""
+    on = [server.node for server in places.servers(experiment)]
+    mine = [server.node for server in places.servers(experiment) if server.tier == tier]
+    burnt = [node for s in experiment.stalls if isinstance(s, Burn) for node in places.machines(experiment, s.place)]
+    if any(on.count(node) > 1 or node in burnt for node in mine):
+        return 0
+    return 1 if experiment.tiers[tier].role == "app" else 2
+
+
+def _listed(cpus: list[int]) -> str:
+    return ",".join(str(cpu) for cpu in sorted(cpus))
