@@ -48,7 +48,8 @@ CORE_MAY_USE = {
     "record": {"error"},
     "callgraph": {"error", "record"},
     "window": {"error", "record"},
-    "sim": {"error", "record", "rng"},
+    "workload": {"error", "rng"},
+    "sim": {"error", "record", "rng", "workload"},
     "capture": {"error", "record", "callgraph"},
     "export": {"error", "record"},
 }

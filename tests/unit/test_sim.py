@@ -14,8 +14,8 @@ from tailrace import experiment, sim
 from tailrace.dataset import Dataset
 from tailrace.errors import InputError, UsageError
 from tailrace.experiment import truth
+from tailrace.experiment.arrivals import law
 from tailrace.sim.lowering import EPOCH
-from tailrace.sim.programs import law
 
 ROOT = Path(__file__).parents[2]
 THREE: dict[str, Any] = {

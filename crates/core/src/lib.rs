@@ -6,6 +6,7 @@
 //! callgraph  visits → visits that know their parent and their request
 //! window     visits → integer sums per (server, window), and what follows from them
 //! rng        random numbers that depend on who draws, not on the order of events
+//! workload   who asks when for what
 //! sim        a plan → the visits, samples and events of a system that was never built
 //! export     visits → the packets they would have put on the wire
 //! ```
@@ -18,3 +19,4 @@ pub mod record;
 pub mod rng;
 pub mod sim;
 pub mod window;
+pub mod workload;

@@ -6,6 +6,7 @@ from typing import Any
 
 from tailrace.errors import UsageError
 from tailrace.experiment import Experiment
+from tailrace.experiment.arrivals import law
 from tailrace.experiment.catalogue import interactions
 from tailrace.experiment.interactions import Visits, Work
 
@@ -101,16 +102,3 @@ def _one_by_one(call: Json) -> list[Json]:
 
 def _compute(mean: float, scv: float) -> list[Json]:
     return [{"compute": law(mean, scv)}] if mean > 0 else []
-
-
-def law(mean: float, scv: float) -> Json:
-    """A law of this mean (ns) and squared coefficient of variation. Above 1: two exponentials with balanced means
-    (Tijms, Stochastic Models, 1994), so that mean and SCV determine it."""
-    if scv == 0:
-        return {"constant": mean}
-    if scv == 1:
-        return {"exponential": mean}
-    if scv < 1:
-        return {"erlang": {"mean": mean, "shape": round(1 / scv)}}
-    share = (1 + ((scv - 1) / (scv + 1)) ** 0.5) / 2
-    return {"hyperexponential": {"share": share, "first": mean / (2 * share), "second": mean / (2 * (1 - share))}}

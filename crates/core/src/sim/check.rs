@@ -1,48 +1,17 @@
 //! A plan that cannot be run is refused before anything happens.
 
-use super::plan::{Arrivals, Choice, Effect, Endpoint, Plan, Policy, Server, Step, Syn, Time};
-use super::queue::{ID_MAX, TIME_MAX};
-use crate::error::{Error, Result};
-use crate::rng::Stream;
+use super::plan::{Arrivals, Effect, Endpoint, Plan, Policy, Server, Step, Syn};
+use super::queue::ID_MAX;
+use crate::error::Result;
+use crate::workload::check::{
+    above, arrivals, choice, index, lasts, refuse, time, within, LENGTH_MAX,
+};
 
 /// Candidates of a call that were tried are bits of a word.
 const CANDIDATES_MAX: usize = 32;
 
-fn refuse<T>(what: impl Into<String>) -> Result<T> {
-    Err(Error::Options(what.into()))
-}
-
-fn index(what: &str, at: u32, len: usize) -> Result<()> {
-    if (at as usize) < len {
-        return Ok(());
-    }
-    refuse(format!("{what} is {at}, and there are {len}"))
-}
-
-fn above(what: &str, value: f64) -> Result<()> {
-    if value.is_finite() && value > 0.0 {
-        return Ok(());
-    }
-    refuse(format!("{what} must be above 0, got {value}"))
-}
-
-/// A length of time that the clock can hold.
-fn lasts(what: &str, value: i64) -> Result<()> {
-    if (0..TIME_MAX / 2).contains(&value) {
-        return Ok(());
-    }
-    refuse(format!("{what} must be from 0 to 6 days, got {value} ns"))
-}
-
-fn within(what: &str, value: f64, most: f64) -> Result<()> {
-    if (0.0..=most).contains(&value) {
-        return Ok(());
-    }
-    refuse(format!("{what} must be from 0 to {most}, got {value}"))
-}
-
 pub fn check(plan: &Plan) -> Result<()> {
-    if !(1..TIME_MAX / 2).contains(&plan.duration) {
+    if !(1..LENGTH_MAX).contains(&plan.duration) {
         return refuse(format!(
             "duration must be from 1 ns to 6 days, got {} ns",
             plan.duration
@@ -195,7 +164,7 @@ fn servers(plan: &Plan) -> Result<()> {
 fn syn(what: &str, syn: &Syn) -> Result<()> {
     lasts(&format!("{what}.syn.give_up"), syn.give_up)?;
     for repeats in [&syn.repeats, &syn.data_repeats] {
-        let fits = repeats.iter().all(|t| (1..TIME_MAX / 2).contains(t));
+        let fits = repeats.iter().all(|t| (1..LENGTH_MAX).contains(t));
         if !fits || !repeats.is_sorted() || repeats.len() > usize::from(u8::MAX) {
             return refuse(format!(
                 "{what}.syn: repeats must be times above 0 in order, at most 255, got {repeats:?}"
@@ -283,24 +252,6 @@ fn descend(plan: &Plan, server: usize, class: usize, seen: &mut [Vec<Seen>]) -> 
     Ok(())
 }
 
-fn time(what: &str, time: &Time) -> Result<()> {
-    let values = match *time {
-        Time::Constant(mean) | Time::Exponential(mean) | Time::Erlang { mean, .. } => [mean, 0.0],
-        Time::Uniform { low, high } if low <= high => [low, high],
-        Time::Uniform { .. } => {
-            return refuse(format!("{what}: uniform from low to high, low first"))
-        }
-        Time::Hyperexponential { first, second, .. } => [first, second],
-    };
-    let shape = !matches!(time, Time::Erlang { shape: 0, .. });
-    if shape && values.iter().all(|v| (0.0..1e17).contains(v)) {
-        return Ok(());
-    }
-    refuse(format!(
-        "{what}: a time must be from 0 to 3 years of ns, got {time:?}"
-    ))
-}
-
 fn workloads(plan: &Plan) -> Result<()> {
     for (i, workload) in plan.workloads.iter().enumerate() {
         let what = format!("workloads[{i}]");
@@ -310,37 +261,7 @@ fn workloads(plan: &Plan) -> Result<()> {
         for &entry in &workload.entries {
             index(&format!("{what}.entries"), entry, plan.servers.len())?;
         }
-        let walks: Vec<_> = match &workload.choice {
-            Choice::Mix(classes) => {
-                for (class, weight) in classes {
-                    index(&format!("{what}.choice.mix"), *class, plan.classes.len())?;
-                    above(&format!("{what}.choice.mix weight"), *weight)?;
-                }
-                if classes.is_empty() {
-                    return refuse(format!("{what}.choice.mix is empty"));
-                }
-                Vec::new()
-            }
-            Choice::Walk(walk) => std::iter::once(walk).chain(walk.other.as_deref()).collect(),
-        };
-        for walk in walks {
-            let n = walk.classes.len();
-            let square =
-                walk.transitions.len() == n && walk.transitions.iter().all(|row| row.len() == n);
-            if !(1..255).contains(&n) || !square || walk.back.len() != n || walk.end.len() != n {
-                return refuse(format!(
-                    "{what}.choice.walk: {n} states need a square table, back and end"
-                ));
-            }
-            index(&format!("{what}.choice.walk.start"), walk.start, n)?;
-            for &class in &walk.classes {
-                index(
-                    &format!("{what}.choice.walk.classes"),
-                    class,
-                    plan.classes.len(),
-                )?;
-            }
-        }
+        choice(&what, &workload.choice, plan.classes.len())?;
         for (name, value) in [
             ("timeout", workload.timeout),
             ("hedge", workload.hedge),
@@ -353,80 +274,18 @@ fn workloads(plan: &Plan) -> Result<()> {
         for &class in &workload.embedded {
             index(&format!("{what}.embedded"), class, plan.classes.len())?;
         }
-        arrivals(&what, plan, &workload.arrivals)?;
+        if matches!(workload.arrivals, Arrivals::Closed { clients, .. } if clients > ID_MAX) {
+            return refuse(format!("{what}: at most {ID_MAX} clients"));
+        }
+        arrivals(&what, &workload.arrivals, plan.classes.len())?;
     }
     Ok(())
-}
-
-fn arrivals(what: &str, plan: &Plan, arrivals: &Arrivals) -> Result<()> {
-    match arrivals {
-        Arrivals::Closed {
-            clients,
-            think,
-            aggregate,
-            spread,
-            chain,
-            ..
-        } => {
-            lasts(&format!("{what}.spread"), spread.unwrap_or(0))?;
-            if let Some(chain) = chain {
-                for (name, value, most) in [
-                    ("slow", chain.slow, 1e15),
-                    ("fast", chain.fast, 1e15),
-                    ("to_fast", chain.to_fast, 1.0),
-                    ("to_slow", chain.to_slow, 1.0),
-                ] {
-                    above(&format!("{what}.chain.{name}"), value)?;
-                    within(&format!("{what}.chain.{name}"), value, most)?;
-                }
-            }
-            if *clients > ID_MAX {
-                return refuse(format!("{what}: at most {ID_MAX} clients"));
-            }
-            time(&format!("{what}.think"), think)?;
-            if *aggregate && !matches!(think, Time::Exponential(mean) if *mean > 0.0) {
-                return refuse(format!(
-                    "{what}: thinkers can be aggregated only with exponential think times"
-                ));
-            }
-            Ok(())
-        }
-        Arrivals::Poisson { rate } => above(&format!("{what}.rate"), *rate),
-        Arrivals::Modulated { rates, stays } => {
-            let some =
-                rates.iter().any(|&r| r > 0.0) && rates.iter().all(|r| (0.0..1e12).contains(r));
-            if some && rates.len() == stays.len() && stays.iter().all(|&s| s > 0) {
-                return Ok(());
-            }
-            refuse(format!(
-                "{what}: as many stays above 0 as rates, and one rate above 0"
-            ))
-        }
-        Arrivals::Trace { times, classes } => {
-            if !times.is_sorted() || times.first().is_some_and(|&t| t < 0) {
-                return refuse(format!(
-                    "{what}: the times of a trace must be in order, from 0 on"
-                ));
-            }
-            classes
-                .iter()
-                .try_for_each(|&class| index(&format!("{what}.classes"), class, plan.classes.len()))
-        }
-        Arrivals::Batch { period, first, .. } => {
-            if *period <= 0 || *first < 0 {
-                return refuse(format!(
-                    "{what}: a batch needs a period above 0 and a first time from 0 on"
-                ));
-            }
-            Ok(())
-        }
-    }
 }
 
 fn stalls(plan: &Plan) -> Result<()> {
     for (i, stall) in plan.stalls.iter().enumerate() {
         let what = format!("stalls[{i}]");
-        if !(0 <= stall.begin && stall.begin < stall.end && stall.end < TIME_MAX / 2) {
+        if !(0 <= stall.begin && stall.begin < stall.end && stall.end < LENGTH_MAX) {
             return refuse(format!(
                 "{what} must begin at 0 or later and end after it begins"
             ));
@@ -446,39 +305,4 @@ fn stalls(plan: &Plan) -> Result<()> {
         }
     }
     Ok(())
-}
-
-impl Time {
-    /// A value, ns.
-    #[inline]
-    pub fn draw(&self, stream: &mut Stream) -> f64 {
-        match *self {
-            Time::Exponential(mean) => mean * stream.exponential(),
-            _ => self.draw_other(stream),
-        }
-    }
-
-    fn draw_other(&self, stream: &mut Stream) -> f64 {
-        match *self {
-            Time::Constant(value) => value,
-            Time::Exponential(mean) => mean * stream.exponential(),
-            Time::Uniform { low, high } => low + (high - low) * stream.uniform(),
-            Time::Erlang { mean, shape } => {
-                let sum: f64 = (0..shape).map(|_| stream.exponential()).sum();
-                mean * sum / f64::from(shape)
-            }
-            Time::Hyperexponential {
-                share,
-                first,
-                second,
-            } => {
-                let mean = if stream.uniform() < share {
-                    first
-                } else {
-                    second
-                };
-                mean * stream.exponential()
-            }
-        }
-    }
 }

@@ -1,12 +1,12 @@
 //! Clients: who asks when for what, and what they do with the answer.
 
-use super::plan::{Arrivals, Chain, Choice, Plan, Time, Workload};
+use super::plan::{Arrivals, Chain, Plan, Time, Workload};
 use super::queue::Kind;
 use super::stay::{Status, NONE};
 use super::tables::Sink;
-use super::walk::{Position, Walk};
 use super::Sim;
 use crate::rng::{Purpose, Stream};
+use crate::workload::{self, starts_fast, Arriving, Chooser, Position};
 
 /// Somebody who asks: a client of a closed workload, or one that came, asks and goes.
 ///
@@ -33,26 +33,20 @@ struct Client {
     position: Position,
 }
 
-/// The two think-time modes, shared by the clients of a process.
+/// A think-time mode and since when it lasts.
 struct Mode {
-    fast: bool,
+    mode: workload::Mode,
     since: i64,
-    stream: Stream,
 }
 
 /// One workload while it runs.
 struct Source {
-    walks: Vec<Walk>,
-    author_share: f64,
-    /// Classes of a mix, with running totals up to 1.
-    mix: Vec<(u32, f64)>,
+    chooser: Chooser,
     modes: Vec<Mode>,
-    stream: Stream,
+    open: Arriving,
     came: u64,
-    /// Of modulated arrivals: the state and how long it lasts.
-    state: usize,
-    until: i64,
     /// Of aggregated thinkers: who thinks, and when the next one asks.
+    stream: Stream,
     thinking: Vec<u32>,
     due: i64,
 }
@@ -100,7 +94,7 @@ impl Clients {
             workload: workload as u32,
             number,
             position: Position::default(),
-            author: source.author_share > 0.0 && mode.uniform() < source.author_share,
+            author: source.chooser.draw_author(&mut mode),
             fast: chain_of(&plan.workloads[workload]).is_some_and(|c| starts_fast(c, &mut mode)),
             think: stream(Purpose::Think),
             choice: stream(Purpose::Choice),
@@ -133,10 +127,6 @@ fn chain_of(workload: &Workload) -> Option<&Chain> {
     }
 }
 
-fn starts_fast(chain: &Chain, stream: &mut Stream) -> bool {
-    stream.uniform() < chain.to_fast / (chain.to_fast + chain.to_slow)
-}
-
 impl Source {
     fn new(plan: &Plan, number: usize, workload: &Workload) -> Self {
         let stream = |entity: u64, purpose| {
@@ -147,61 +137,25 @@ impl Source {
                 purpose,
             )
         };
-        let (mut walks, mut author_share, mut mix) = (Vec::new(), 0.0, Vec::new());
-        match &workload.choice {
-            Choice::Mix(classes) => {
-                let sum: f64 = classes.iter().map(|c| c.1).sum();
-                let mut total = 0.0;
-                mix.extend(classes.iter().map(|&(class, weight)| {
-                    total += weight / sum;
-                    (class, total)
-                }));
-            }
-            Choice::Walk(walk) => {
-                walks.push(Walk::new(walk));
-                if let Some(other) = &walk.other {
-                    walks.push(Walk::new(other));
-                    author_share = walk.other_share;
-                }
-            }
-        }
         let modes = chain_of(workload).map_or(0, |chain| chain.chains);
         let mode = |i: u32| {
             // Entities beyond any client's number.
             let mut stream = stream(1 << 39 | u64::from(i), Purpose::Mode);
             let fast = chain_of(workload).is_some_and(|c| starts_fast(c, &mut stream));
             Mode {
-                fast,
+                mode: workload::Mode { fast, stream },
                 since: 0,
-                stream,
             }
         };
         Source {
-            walks,
-            author_share,
-            mix,
+            chooser: Chooser::new(&workload.choice),
             modes: (0..modes).map(mode).collect(),
-            stream: stream(1 << 39, Purpose::Arrival),
+            open: Arriving::new(stream(1 << 39, Purpose::Arrival)),
             came: 0,
-            state: 0,
-            until: i64::MIN,
+            stream: stream(1 << 39, Purpose::Arrival),
             thinking: Vec::new(),
             due: i64::MAX,
         }
-    }
-
-    #[inline(always)]
-    fn choose(&self, client: &mut Client) -> u32 {
-        if let Some(walk) = self.walks.get(usize::from(client.author)) {
-            return walk.next(&mut client.position, &mut client.choice);
-        }
-        let u = if self.mix.len() > 1 {
-            client.choice.uniform()
-        } else {
-            0.0
-        };
-        let found = self.mix.iter().find(|c| u < c.1).or(self.mix.last());
-        found.map_or(0, |c| c.0)
     }
 }
 
@@ -271,7 +225,8 @@ impl<S: Sink> Sim<'_, S> {
         }
         let c = &mut self.clients.all[client as usize];
         if c.tries == 0 && c.fetched == 0 {
-            c.class = self.clients.sources[workload].choose(c);
+            let chooser = &self.clients.sources[workload].chooser;
+            c.class = chooser.next(c.author, &mut c.position, &mut c.choice);
         }
         self.ask(client);
     }
@@ -400,29 +355,24 @@ impl<S: Sink> Sim<'_, S> {
     fn thinks(&mut self, client: u32, think: &Time, most: i64, chain: Option<&Chain>) -> i64 {
         let c = &mut self.clients.all[client as usize];
         let Some(chain) = chain else {
-            let pause = think.draw(&mut c.think) as i64;
-            return if most > 0 && pause > most { 0 } else { pause };
+            return workload::think(think, most, &mut c.think);
         };
         let x = c.think.exponential();
-        let mean = |fast: bool| if fast { chain.fast } else { chain.slow };
-        let leaves = |fast: bool, u: f64| u < if fast { chain.to_slow } else { chain.to_fast };
         if chain.chains == 0 {
-            let pause = x * mean(c.fast);
-            c.fast ^= leaves(c.fast, c.choice.uniform());
+            let pause = x * chain.mean(c.fast);
+            c.fast ^= c.choice.uniform() < chain.leaves(c.fast);
             return pause as i64;
         }
         let source = &mut self.clients.sources[c.workload as usize];
         let modes = source.modes.len() as u64;
-        let mode = &mut source.modes[(c.number % modes) as usize];
-        let pause = x * mean(mode.fast);
-        if leaves(mode.fast, mode.stream.uniform()) {
-            if mode.fast {
-                let begin = mode.since;
+        let Mode { mode, since } = &mut source.modes[(c.number % modes) as usize];
+        let pause = x * chain.mean(mode.fast);
+        if mode.leave(chain) {
+            if !mode.fast {
                 let workload = &self.plan.workloads[c.workload as usize];
-                self.report.burst(self.plan, workload, begin, self.now);
+                self.report.burst(self.plan, workload, *since, self.now);
             }
-            mode.fast = !mode.fast;
-            mode.since = self.now;
+            *since = self.now;
         }
         pause as i64
     }
@@ -430,7 +380,7 @@ impl<S: Sink> Sim<'_, S> {
     /// Fast modes that last when the run is over.
     pub(super) fn close_bursts(&mut self) {
         for (source, workload) in self.clients.sources.iter().zip(&self.plan.workloads) {
-            for mode in source.modes.iter().filter(|mode| mode.fast) {
+            for mode in source.modes.iter().filter(|m| m.mode.fast) {
                 self.report.burst(self.plan, workload, mode.since, self.now);
             }
         }
@@ -509,28 +459,8 @@ impl<S: Sink> Sim<'_, S> {
     }
 
     fn next_arrival(&mut self, number: usize, now: i64) -> i64 {
-        let source = &mut self.clients.sources[number];
-        match &self.plan.workloads[number].arrivals {
-            Arrivals::Poisson { rate } => now + (source.stream.exponential() * 1e9 / rate) as i64,
-            Arrivals::Modulated { rates, stays } => {
-                let mut at = now;
-                if source.until == i64::MIN {
-                    source.until = now + (source.stream.exponential() * stays[0] as f64) as i64;
-                }
-                loop {
-                    let rate = rates[source.state];
-                    let gap = source.stream.exponential() * 1e9 / rate.max(1e-9);
-                    if at as f64 + gap <= source.until as f64 {
-                        return at + gap as i64;
-                    }
-                    at = source.until;
-                    source.state = (source.state + 1) % rates.len();
-                    source.until =
-                        at + (source.stream.exponential() * stays[source.state] as f64) as i64;
-                }
-            }
-            _ => i64::MAX,
-        }
+        let arrivals = &self.plan.workloads[number].arrivals;
+        self.clients.sources[number].open.next(arrivals, now)
     }
 
     pub(super) fn client_times_out(&mut self, client: u32) {

@@ -27,7 +27,6 @@ mod tables;
 mod tcp;
 #[cfg(test)]
 mod tests;
-mod walk;
 
 pub use tables::{Counts, Report, Sink, StallSeen, Tables};
 

@@ -1,0 +1,15 @@
+//! Who asks when for what: what the simulator's clients and those of the load generator have in common.
+//!
+//! Everything is drawn from streams that the caller keeps, and no clock is read.
+
+mod arrivals;
+pub mod check;
+mod choice;
+pub mod plan;
+mod think;
+mod walk;
+
+pub use arrivals::Arriving;
+pub use choice::Chooser;
+pub use think::{starts_fast, think, Mode};
+pub use walk::{Position, Walk};

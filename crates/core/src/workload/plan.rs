@@ -1,0 +1,145 @@
+//! The part of a plan that says who asks when for what (JSON).
+//!
+//! Times are whole nanoseconds; a `class` is an index into the plan's list of classes.
+
+use crate::rng::Stream;
+use serde::Deserialize;
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+pub enum Arrivals {
+    /// Each client sends, waits for the answer, thinks, sends again.
+    Closed {
+        clients: u32,
+        think: Time,
+        /// A think time drawn longer than this is none at all (the original client: 70 s); 0: no such rule.
+        #[serde(default)]
+        think_max: i64,
+        #[serde(default)]
+        chain: Option<Chain>,
+        /// First requests are spread over this; 0: all at once; none: each client thinks first, so that the load is
+        /// what it will be from the begin.
+        #[serde(default)]
+        spread: Option<i64>,
+        /// Thinkers are one source: faster, and the same in law for exponential think times.
+        #[serde(default)]
+        aggregate: bool,
+    },
+    Poisson {
+        rate: f64,
+    },
+    /// Poisson whose rate switches; it stays in each state for an exponential time.
+    Modulated {
+        rates: Vec<f64>,
+        stays: Vec<i64>,
+    },
+    /// Send times, and the class of each (empty: as chosen).
+    Trace {
+        times: Vec<i64>,
+        #[serde(default)]
+        classes: Vec<u32>,
+    },
+    Batch {
+        size: u32,
+        first: i64,
+        period: i64,
+    },
+}
+
+/// Two think-time modes, switched after each draw (Mi et al., ICAC'09): slow and fast, with mean times.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Chain {
+    pub slow: f64,
+    pub fast: f64,
+    /// Chance of leaving the slow mode, of leaving the fast one.
+    pub to_fast: f64,
+    pub to_slow: f64,
+    /// So many chains, each shared by the clients of one process; 0: one per client.
+    pub chains: u32,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+pub enum Choice {
+    /// Class and weight.
+    Mix(Vec<(u32, f64)>),
+    Walk(Walk),
+}
+
+/// RUBBoS's walk: from each state the outcomes left to right; what is missing to 1 stays; then back and end.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Walk {
+    /// Class of each state.
+    pub classes: Vec<u32>,
+    /// Square, `from` × `to`.
+    pub transitions: Vec<Vec<f64>>,
+    pub back: Vec<f64>,
+    pub end: Vec<f64>,
+    pub start: u32,
+    pub length_max: u32,
+    /// A second table for this share of the clients (authors).
+    #[serde(default)]
+    pub other: Option<Box<Walk>>,
+    #[serde(default)]
+    pub other_share: f64,
+}
+
+/// A time or an amount of work to be drawn, ns.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+pub enum Time {
+    Constant(f64),
+    Exponential(f64),
+    Uniform {
+        low: f64,
+        high: f64,
+    },
+    /// Gamma with a whole shape.
+    Erlang {
+        mean: f64,
+        shape: u32,
+    },
+    /// `first` with probability `share`, else `second`: both exponential means.
+    Hyperexponential {
+        share: f64,
+        first: f64,
+        second: f64,
+    },
+}
+
+impl Time {
+    /// A value, ns.
+    #[inline]
+    pub fn draw(&self, stream: &mut Stream) -> f64 {
+        match *self {
+            Time::Exponential(mean) => mean * stream.exponential(),
+            _ => self.draw_other(stream),
+        }
+    }
+
+    fn draw_other(&self, stream: &mut Stream) -> f64 {
+        match *self {
+            Time::Constant(value) => value,
+            Time::Exponential(mean) => mean * stream.exponential(),
+            Time::Uniform { low, high } => low + (high - low) * stream.uniform(),
+            Time::Erlang { mean, shape } => {
+                let sum: f64 = (0..shape).map(|_| stream.exponential()).sum();
+                mean * sum / f64::from(shape)
+            }
+            Time::Hyperexponential {
+                share,
+                first,
+                second,
+            } => {
+                let mean = if stream.uniform() < share {
+                    first
+                } else {
+                    second
+                };
+                mean * stream.exponential()
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+"""Who asks when for what, as the engines take it (`crates/core/src/workload/plan.rs`)."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tailrace.errors import InputError, cannot_read
+from tailrace.experiment import burstiness, rubbos
+from tailrace.experiment.workloads import AnyWorkload, Batch, Closed, Modulated, Poisson, Trace, Workload
+from tailrace.units import SECOND, parse_moment
+
+Json = dict[str, Any]
+
+
+def choice(load: Workload, class_of: Callable[[str], int]) -> Json:
+    """Independent draws, or the walk. `class_of` numbers interactions."""
+    if isinstance(load, Trace) and (names := _trace(load)[1]):
+        return {"mix": [[class_of(name), 1.0] for name in dict.fromkeys(names)]}  # never drawn: the file says which
+    if load.interaction:
+        return {"mix": [[class_of(load.interaction), 1.0]]}
+    if load.mix:
+        return {"mix": [[class_of(name), weight] for name, weight in load.mix.items()]}
+    users, authors = rubbos.walk(load.walk or "browse-only")
+    walk = _walk(users, class_of)
+    if authors:
+        walk |= {"other": _walk(authors, class_of), "other_share": load.authors}
+    return {"walk": walk}
+
+
+def _walk(table: rubbos.Table, class_of: Callable[[str], int]) -> Json:
+    """The states that the walk can reach; rows of the others hold leftovers."""
+    reached = [table.states.index(rubbos.HOME)]
+    for state in reached:  # grows while it is walked
+        reached += [to for to, chance in enumerate(table.rows[state]) if chance > 0 and to not in reached]
+    reached.sort()
+    return {
+        "classes": [class_of(table.states[state]) for state in reached],
+        "transitions": [[table.rows[state][to] for to in reached] for state in reached],
+        "back": [table.back[state] for state in reached],
+        "end": [table.end[state] for state in reached],
+        "start": [table.states[state] for state in reached].index(rubbos.HOME),
+        "length_max": rubbos.SESSION_MAX,
+    }
+
+
+def arrivals(load: AnyWorkload, ramp: int, class_of: Callable[[str], int]) -> Json:
+    """`ramp` is what is left of it when the workload begins (negative: it begins later)."""
+    match load:
+        case Closed():
+            return {"closed": _closed(load)}
+        case Poisson():
+            return {"poisson": {"rate": load.rate}}
+        case Modulated():
+            return {"modulated": {"rates": list(load.rates), "stays": list(load.stays)}}
+        case Batch():
+            return {"batch": {"size": load.size, "first": ramp + load.first_at, "period": load.every}}
+        case Trace():
+            times, names = _trace(load)
+            return {"trace": {"times": [ramp + time for time in times], "classes": [class_of(name) for name in names]}}
+
+
+def _closed(load: Closed) -> Json:
+    lowered: Json = {
+        "clients": load.clients,
+        "think": law(float(load.think), load.think_scv),
+        "think_max": load.think_max,
+        "spread": {"thinking": None, "staggered": load.think, "at once": 0}[load.start],
+        "aggregate": load.aggregate,
+    }
+    if load.index_of_dispersion > 1:
+        modes = burstiness.fit(load)
+        lowered["chain"] = {
+            "slow": modes.slow,
+            "fast": modes.fast,
+            "to_fast": modes.to_fast,
+            "to_slow": modes.to_slow,
+            "chains": load.client_processes if load.chain == "process" else 0,
+        }
+    return lowered
+
+
+def _trace(load: Trace) -> tuple[list[int], list[str]]:
+    """Send times in ns after the ramp, in order, and the interactions if the file has them."""
+    try:
+        with Path(load.file).open(encoding="utf-8", newline="") as lines:
+            rows = list(csv.DictReader(lines))
+    except OSError as error:
+        raise cannot_read(load.file, error) from error
+    timed: list[tuple[int, str]] = []
+    for number, row in enumerate(rows):
+        try:
+            timed.append((parse_moment(row.get("time") or "", scale=SECOND), row.get("interaction") or ""))
+        except ValueError as error:
+            raise InputError(load.file, str(error), "give seconds since the end of the ramp", row=number) from error
+    timed.sort(key=lambda row: row[0])
+    names = [name for _, name in timed]
+    if any(names) and not all(names):
+        raise InputError(load.file, "some rows have an interaction and some have none", "give it in all rows or none")
+    return [time for time, _ in timed], names if any(names) else []
+
+
+def law(mean: float, scv: float) -> Json:
+    """A law of this mean (ns) and squared coefficient of variation. Above 1: two exponentials with balanced means
+    (Tijms, Stochastic Models, 1994), so that mean and SCV determine it."""
+    if scv == 0:
+        return {"constant": mean}
+    if scv == 1:
+        return {"exponential": mean}
+    if scv < 1:
+        return {"erlang": {"mean": mean, "shape": round(1 / scv)}}
+    share = (1 + ((scv - 1) / (scv + 1)) ** 0.5) / 2
+    return {"hyperexponential": {"share": share, "first": mean / (2 * share), "second": mean / (2 * (1 - share))}}
