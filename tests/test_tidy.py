@@ -25,7 +25,7 @@ WORDS = ("units", "errors", "toml", "topology", "dataset", "experiment")
 ANALYSTS = ("timeline", "diagnosis", "report")
 MAKERS = ("readers", "sim", "testbed", "recorder", "export")
 DOORS = (
-    *("cli", "cli_words", "cli_studies", "cli_testbed", "__main__", "__init__"),
+    *("cli", "cli_words", "cli_record", "cli_studies", "cli_testbed", "__main__", "__init__"),
     *("score", "advise", "study", "reproduce", "sweep"),
 )
 ENGINE = "_core"
@@ -52,6 +52,7 @@ CORE_MAY_USE = {
     "sim": {"error", "record", "rng", "workload"},
     "capture": {"error", "record", "callgraph"},
     "export": {"error", "record"},
+    "host": {"error", "record", "capture"},
 }
 
 FILE_LINES_MAX = 600

@@ -32,6 +32,19 @@ def export(
     few times a second with the interpreter lock held; an exception it raises stops the work.
     """
 
+def record(options: str, folder: str, say: Callable[[str, str], bool]) -> str:
+    """Record this host (Linux) into the empty directory `folder` until `say` returns False; returns the recording's
+    state as JSON.
+
+    `options` are documented in crates/core/src/host/options.rs, the state in state.rs. `say(kind, sentence)` is called
+    many times a second with the interpreter lock held: kind `recording` once everything runs, `warning`, or nothing.
+    ValueError: what the options name is not there or not allowed.
+    """
+
+def join(folder: str, out: str) -> str:
+    """Join the closed segments of the recording `folder` into tables in `out`; returns a JSON report
+    (crates/core/src/host/join.rs)."""
+
 def write_table(table: ArrowStream, path: str) -> int:
     """Write an Arrow stream as Parquet the way a Dataset wants it (zstd, timestamps delta packed, row groups of at
     most 1 M rows). Returns the rows written."""

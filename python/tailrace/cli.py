@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from tailrace import cli_studies
+from tailrace import cli_record, cli_studies
 from tailrace.cli_testbed import testbed
-from tailrace.cli_words import AsJson, Quiet, print_json, progress, say
+from tailrace.cli_words import AsJson, Quiet, duration_ns, pairs, print_json, progress, say
 from tailrace.errors import TailraceError, UsageError
 
 if TYPE_CHECKING:
@@ -300,6 +300,7 @@ def examine(
     print_json(found.as_dict()) if as_json else print_summary(found, Console())
 
 
+app.command(epilog=cli_record.RECORD)(cli_record.record)
 app.command(epilog=cli_studies.REPRODUCE)(cli_studies.reproduce)
 app.command(epilog=cli_studies.SWEEP)(cli_studies.sweep)
 app.add_typer(testbed)
@@ -322,36 +323,15 @@ def _root(
     pass
 
 
-def _pairs(option: str, values: list[str] | None, example: str) -> dict[str, str]:
-    pairs: dict[str, str] = {}
-    for value in values or []:
-        left, separator, right = value.partition("=")
-        if not (separator and left and right):
-            raise UsageError(f"{option} {value}: expected {example}")
-        if left in pairs:
-            raise UsageError(f"{option} {value}: {left} was already given as {pairs[left]}")
-        pairs[left] = right
-    return pairs
-
-
-def _duration_ns(option: str, text: str) -> int:
-    from tailrace.units import parse_duration
-
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}") from error
-
-
 def _window_ns(text: str) -> int:
-    window = _duration_ns("--window", text)
+    window = duration_ns("--window", text)
     if not WINDOW_MIN_NS <= window <= WINDOW_MAX_NS:
         raise UsageError(f"--window {text}: a window is 1 ms to 10 s wide")
     return window
 
 
 def _threshold_ns(text: str | None) -> int | None:
-    return None if text is None else _duration_ns("--threshold", text)
+    return None if text is None else duration_ns("--threshold", text)
 
 
 def _open(path: Path) -> Dataset:
@@ -372,8 +352,8 @@ def _read(
 ) -> Dataset:
     from tailrace.readers import read as read_files
 
-    servers = _pairs("--server", server, "NAME=IP:PORT, like web=10.0.0.3:80")
-    places = _pairs("--place", place, "PLACE=NODE, like web=10.0.0.3")
+    servers = pairs("--server", server, "NAME=IP:PORT, like web=10.0.0.3:80")
+    places = pairs("--place", place, "PLACE=NODE, like web=10.0.0.3")
     with progress("Reading", quiet) as step:
         return read_files(
             *files,

@@ -11,6 +11,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from tailrace.errors import UsageError
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 
@@ -37,3 +39,24 @@ def progress(title: str, quiet: bool, of_bytes: bool = True) -> Iterator[Callabl
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total or None)
+
+
+def pairs(option: str, values: list[str] | None, example: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for value in values or []:
+        left, separator, right = value.partition("=")
+        if not (separator and left and right):
+            raise UsageError(f"{option} {value}: expected {example}")
+        if left in found:
+            raise UsageError(f"{option} {value}: {left} was already given as {found[left]}")
+        found[left] = right
+    return found
+
+
+def duration_ns(option: str, text: str) -> int:
+    from tailrace.units import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from error

@@ -9,12 +9,15 @@
 //! workload   who asks when for what
 //! sim        a plan → the visits, samples and events of a system that was never built
 //! export     visits → the packets they would have put on the wire
+//! host       a live Linux host → segments of samples and visits
 //! ```
 
 pub mod callgraph;
 pub mod capture;
 pub mod error;
 pub mod export;
+#[cfg(target_os = "linux")]
+pub mod host;
 pub mod record;
 pub mod rng;
 pub mod sim;

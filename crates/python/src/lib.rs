@@ -4,6 +4,8 @@ use pyo3::prelude::*;
 mod decode;
 mod export;
 mod progress;
+#[cfg(target_os = "linux")]
+mod record;
 mod reduce;
 mod simulate;
 mod write_table;
@@ -13,6 +15,10 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add_function(wrap_pyfunction!(decode::decode, m)?)?;
     m.add_function(wrap_pyfunction!(export::export, m)?)?;
+    #[cfg(target_os = "linux")]
+    m.add_function(wrap_pyfunction!(record::record, m)?)?;
+    #[cfg(target_os = "linux")]
+    m.add_function(wrap_pyfunction!(record::join, m)?)?;
     m.add_function(wrap_pyfunction!(reduce::reduce, m)?)?;
     m.add_function(wrap_pyfunction!(reduce::_decode_visits, m)?)?;
     m.add_function(wrap_pyfunction!(simulate::simulate, m)?)?;

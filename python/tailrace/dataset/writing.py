@@ -9,12 +9,11 @@ create("run")     run.tmp-4711-9f3a…/   tables, topology.toml        (locked w
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import metadata
 from os import PathLike
@@ -24,12 +23,10 @@ from typing import Any
 import polars as pl
 
 from tailrace import topology as topology_file
-from tailrace.dataset import schema
+from tailrace.dataset import locks, schema
 from tailrace.dataset.reading import MANIFEST, TOPOLOGY, Manifest, is_run, sha256
 from tailrace.errors import InputError, OutputError, TailraceError, UsageError, cannot_write
 from tailrace.topology import Clock, Topology
-
-_LOCK = ".lock"
 
 
 @dataclass
@@ -95,7 +92,7 @@ def create(path: str | PathLike[str], overwrite: bool = False) -> Iterator[Write
         raise cannot_write(target, error) from error
     lock = -1
     try:
-        lock = _lock(folder)
+        lock = locks.hold(folder)
         writer = Writer(folder)
         yield writer
         _finish(writer)
@@ -116,7 +113,7 @@ def leftovers(path: str | PathLike[str]) -> tuple[Path, ...]:
     """Temporary folders of `path` whose writer died before it could remove them."""
     target = Path(path)
     found = sorted(target.parent.glob(f"{_escaped(target.name)}.tmp-*")) if target.parent.is_dir() else []
-    return tuple(folder for folder in found if (folder / _LOCK).is_file() and not _is_locked(folder / _LOCK))
+    return tuple(folder for folder in found if (folder / locks.LOCK).is_file() and not locks.is_held(folder))
 
 
 def _escaped(name: str) -> str:
@@ -136,28 +133,6 @@ def _refuse_existing(target: Path, overwrite: bool) -> None:
             where=str(target),
             advice="choose another name",
         )
-
-
-def _lock(folder: Path) -> int:
-    """Hold a lock that the system drops when this process ends, however it ends."""
-    descriptor = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
-    with suppress(OSError):  # a file system without locks: the folder is then never taken for a dead run's
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return descriptor
-
-
-def _is_locked(lock: Path) -> bool:
-    try:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def _write_parquet(rows: pl.DataFrame, path: Path) -> int:
@@ -180,7 +155,7 @@ def _finish(writer: Writer) -> None:
     ranges = {name: found for name in schema.TABLES if (found := _range(folder, schema.TABLES[name]))}
     main = [ranges[name] for name in ("requests", "visits") if name in ranges] or list(ranges.values())
     spans = [span for _, span in main if span]
-    files = sorted(file.relative_to(folder) for file in folder.rglob("*") if file.is_file() and file.name != _LOCK)
+    files = sorted(file.relative_to(folder) for file in folder.rglob("*") if file.is_file() and file.name != locks.LOCK)
     manifest = Manifest(
         maker=writer.maker,
         maker_version=_version(),
@@ -232,7 +207,7 @@ def _publish(folder: Path, target: Path, overwrite: bool) -> None:
             aside.rename(target)
             raise
         shutil.rmtree(aside, ignore_errors=True)
-    (target / _LOCK).unlink(missing_ok=True)
+    (target / locks.LOCK).unlink(missing_ok=True)
     _flush(target.parent)
 
 

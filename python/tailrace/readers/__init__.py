@@ -20,7 +20,7 @@ from tailrace import dataset
 from tailrace import topology as topology_file
 from tailrace.dataset import Dataset
 from tailrace.errors import InputError, UsageError, cannot_read
-from tailrace.readers import assembly, capture, collectl, gclog, samples
+from tailrace.readers import assembly, capture, collectl, gclog, recording, samples
 from tailrace.readers.interactions import rules as interaction_rules
 from tailrace.readers.source import Found, Source
 from tailrace.topology import Server, Topology
@@ -56,7 +56,8 @@ def read(
 ) -> Dataset:
     """Read captures, samples and logs, told apart by content, into one run folder; a run folder is opened as it is.
 
-    A path is a file, a run folder, `-` (a capture on standard input), or `NAME=FILE` for a file of one server or node.
+    A path is a file, a run folder, a recorder's folder, `-` (a capture on standard input), or `NAME=FILE` for a file of
+    one server or node.
     `servers` names servers by address (`{"web": "10.0.0.3:80"}`), `places` says what a place in the samples means (a
     server, a node or an address), a topology (file) overrides what was inferred, `interactions` names requests by
     rules (a file, or expression → name). Without `out` the run folder is temporary and goes away with the interpreter.
@@ -79,6 +80,8 @@ def read(
     with dataset.create(target, overwrite) as writer:
         if files.run:
             inferred = assembly.copy_run(files.run, writer)
+        elif files.recording:
+            inferred = recording.join(files.recording, writer, known)
         elif files.captures:
             inferred = capture.decode(files.captures, writer, known, rules, progress)
             writer.notes += assembly.unseen_servers(known, inferred)
@@ -92,6 +95,7 @@ def read(
 @dataclass(frozen=True)
 class _Files:
     run: Dataset | None
+    recording: Path | None
     captures: tuple[str, ...]
     texts: tuple[tuple[Source, Reader], ...]
 
@@ -101,12 +105,15 @@ def _sort(paths: Sequence[str]) -> _Files:
     if not paths:
         raise UsageError("nothing to read", advice="name captures, samples, logs or a run folder")
     runs: list[Dataset] = []
+    recordings: list[Path] = []
     captures: list[str] = []
     texts: list[tuple[Source, Reader]] = []
     for text in paths:
         source = _source(text)
         if text == "-":
             captures.append(text)
+        elif recording.is_recording(source.path):
+            recordings.append(source.path)
         elif _is_folder(source.path):
             runs.append(Dataset.open(source.path))
         elif capture.sniff(source.path.name, head := _head(source)):
@@ -115,11 +122,11 @@ def _sort(paths: Sequence[str]) -> _Files:
             captures.append(str(source.path))
         else:
             texts.append((source, _reader(source, head)))
-    if len(runs) > 1 or (runs and captures):
+    if len(runs) + len(recordings) + bool(captures) > 1:
         raise UsageError(
-            "one run folder, or captures, but not both", advice="read the captures into a run of their own"
+            "one run folder, or one recording, or captures, but not both", advice="read each into a run of its own"
         )
-    return _Files(runs[0] if runs else None, tuple(captures), tuple(texts))
+    return _Files(runs[0] if runs else None, recordings[0] if recordings else None, tuple(captures), tuple(texts))
 
 
 def _is_folder(path: Path) -> bool:

@@ -80,6 +80,11 @@ impl Run {
     }
 }
 
+/// Whether a file is a Parquet table, as far as its end tells.
+pub fn is_whole(path: &Path) -> bool {
+    Run::open(path).is_ok()
+}
+
 /// Hands the rows of all `paths`, in order, to `out`.
 pub fn merge(
     paths: &[&Path],

@@ -4,6 +4,7 @@
 //! Names (servers, interactions, statuses, hosts) are indices into the [`Names`] of the recording.
 
 pub mod encoding;
+pub mod join;
 mod merge;
 pub mod rows;
 pub mod schema;

@@ -1,0 +1,75 @@
+//! Files of cgroups, version 1 and 2.
+
+use super::{lines, number, value, words};
+
+/// Nanoseconds in which threads were held back by a CPU quota: `cpu.stat` of version 1 counts nanoseconds, of version 2
+/// microseconds. None where no quota can be.
+pub fn throttled_ns(cpu_stat: &[u8]) -> Option<u64> {
+    let v2 = || value(cpu_stat, b"throttled_usec").map(|us| us.saturating_mul(1000));
+    value(cpu_stat, b"throttled_time").or_else(v2)
+}
+
+/// CPU time used, of `cpu.stat` of version 2; version 1 has it in a file of its own.
+pub fn used_ns(cpu_stat: &[u8]) -> Option<u64> {
+    value(cpu_stat, b"usage_usec").map(|us| us.saturating_mul(1000))
+}
+
+/// Bytes (read, written) on all devices: of `io.stat` (version 2), or `blkio.throttle.io_service_bytes` (version 1).
+pub fn io_bytes(text: &[u8]) -> (u64, u64) {
+    let (mut read, mut written) = (0_u64, 0_u64);
+    for line in lines(text) {
+        let mut words = words(line).skip(1);
+        match (words.next(), words.next().and_then(number)) {
+            (Some(b"Read"), Some(bytes)) => read = read.saturating_add(bytes),
+            (Some(b"Write"), Some(bytes)) => written = written.saturating_add(bytes),
+            _ => {
+                for word in line.split(u8::is_ascii_whitespace) {
+                    if let Some(bytes) = word.strip_prefix(b"rbytes=").and_then(number) {
+                        read = read.saturating_add(bytes);
+                    } else if let Some(bytes) = word.strip_prefix(b"wbytes=").and_then(number) {
+                        written = written.saturating_add(bytes);
+                    }
+                }
+            }
+        }
+    }
+    (read, written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::damaged;
+    use super::*;
+    use proptest::prelude::*;
+
+    const V1: &str = "nr_periods 10\nnr_throttled 3\nthrottled_time 123456789\nnr_bursts 0\n";
+    const V2: &str =
+        "usage_usec 700\nuser_usec 400\nsystem_usec 300\nnr_throttled 3\nthrottled_usec 12\n";
+    const BLKIO: &str =
+        "254:0 Read 100\n254:0 Write 200\n254:0 Total 300\n7:0 Write 50\nTotal 350\n";
+    const IO_STAT: &str =
+        "254:0 rbytes=100 wbytes=200 rios=1 wios=2 dbytes=0 dios=0\n7:0 rbytes=1 wbytes=2\n";
+
+    #[test]
+    fn both_versions_of_cpu_stat_are_nanoseconds() {
+        assert_eq!(throttled_ns(V1.as_bytes()), Some(123_456_789));
+        assert_eq!(throttled_ns(V2.as_bytes()), Some(12_000));
+        assert_eq!(used_ns(V2.as_bytes()), Some(700_000));
+        assert_eq!(used_ns(V1.as_bytes()), None);
+        assert_eq!(throttled_ns(b"usage_usec 1\n"), None);
+    }
+
+    #[test]
+    fn bytes_of_all_devices_add_up() {
+        assert_eq!(io_bytes(BLKIO.as_bytes()), (100, 250));
+        assert_eq!(io_bytes(IO_STAT.as_bytes()), (101, 202));
+        assert_eq!(io_bytes(b""), (0, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_text_does_no_harm(v1 in damaged(V1), v2 in damaged(V2), blkio in damaged(BLKIO), io in damaged(IO_STAT)) {
+            let _ = (throttled_ns(&v1), used_ns(&v2), io_bytes(&blkio), io_bytes(&io));
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What to record, as JSON.
+//!
+//! | field | meaning |
+//! |---|---|
+//! | `interval_ns` | between two samples, 5 ms to 10 s |
+//! | `duration_ns` | stop by itself after so long; null: when told to |
+//! | `keep_ns` | keep only so much of the past (a ring); null: all |
+//! | `nodes` | list of `{"name", "netns", "cgroup"}`; paths, null where there is none |
+//! | `processes` | list of `{"name", "pid"}`: CPU time of these |
+//! | `ports` | only listeners on these ports are told; empty: all |
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use crate::error::{Error, Result};
+
+/// Finer, and sampling would cost what it is to find; coarser cannot show a stall.
+pub const INTERVAL_MIN: i64 = 5_000_000;
+pub const INTERVAL_MAX: i64 = 10_000_000_000;
+
+/// The place of what is sampled of the host as a whole.
+pub const HOST: &str = "host";
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    pub interval_ns: i64,
+    pub duration_ns: Option<i64>,
+    pub keep_ns: Option<i64>,
+    pub nodes: Vec<Node>,
+    pub processes: Vec<Process>,
+    pub ports: Vec<u16>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            interval_ns: 50_000_000,
+            duration_ns: None,
+            keep_ns: None,
+            nodes: Vec::new(),
+            processes: Vec::new(),
+            ports: Vec::new(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    pub name: String,
+    #[serde(default)]
+    pub netns: Option<PathBuf>,
+    #[serde(default)]
+    pub cgroup: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Process {
+    pub name: String,
+    pub pid: i32,
+}
+
+impl Options {
+    pub fn check(&self) -> Result<()> {
+        let interval = self.interval_ns;
+        if !(INTERVAL_MIN..=INTERVAL_MAX).contains(&interval) {
+            return Err(Error::Options(format!(
+                "a sampling interval of {interval} ns: it must be 5 ms to 10 s"
+            )));
+        }
+        let names = self.nodes.iter().map(|node| node.name.as_str());
+        let mut names: Vec<&str> = names.chain([HOST]).collect();
+        names.sort_unstable();
+        match names.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(Error::Options(format!(
+                "two nodes are called {}; give them different names ({HOST} is this host)",
+                pair[0]
+            ))),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! One cgroup, of version 1 or 2 or (as on hosts that mount both) partly of each: CPU, quota, pressure, bytes.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::pressure::{PressureProbe, RESOURCES};
+use super::{Before, Probe, Source, Tick};
+use crate::host::formats::{cgroup, only};
+
+/// Directories of one cgroup, one per hierarchy that has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cgroup {
+    directories: Vec<PathBuf>,
+}
+
+impl Cgroup {
+    /// `path` is a directory of one hierarchy (`/sys/fs/cgroup/cpu/web`) or a name below them (`web`). Hierarchies are
+    /// what `mountinfo` lists.
+    pub fn find(path: &Path, mountinfo: &str) -> io::Result<Cgroup> {
+        let mounts: Vec<&Path> = mountinfo.lines().filter_map(hierarchy).collect();
+        let inside = |mount: &&Path| path.strip_prefix(mount).ok();
+        let relative = match mounts.iter().find_map(inside) {
+            Some(relative) => relative,
+            None if path.is_absolute() => {
+                let known = mounts.iter().map(|mount| mount.display().to_string());
+                let known = known.collect::<Vec<_>>().join(", ");
+                return Err(io::Error::new(
+                    io::ErrorKind::NotFound,
+                    format!("it is in none of the mounted hierarchies ({known})"),
+                ));
+            }
+            None => path,
+        };
+        let all = mounts.iter().map(|mount| mount.join(relative));
+        let directories: Vec<PathBuf> = all.filter(|directory| directory.is_dir()).collect();
+        if directories.is_empty() {
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "there is no such cgroup",
+            ));
+        }
+        Ok(Cgroup { directories })
+    }
+
+    fn file(&self, name: &str) -> Option<PathBuf> {
+        let mut all = self
+            .directories
+            .iter()
+            .map(|directory| directory.join(name));
+        all.find(|file| file.is_file())
+    }
+
+    /// Everything of it that can be sampled.
+    pub fn probes(&self, place: u32) -> io::Result<Vec<Box<dyn Probe>>> {
+        let mut probes: Vec<Box<dyn Probe>> = Vec::new();
+        if let Some(probe) = self.cpu(place)? {
+            probes.push(Box::new(probe));
+        }
+        let throttled = self.directories.iter().map(|d| d.join("cpu.stat"));
+        for file in throttled.filter(|file| file.is_file()) {
+            let text = std::fs::read(&file)?;
+            if cgroup::throttled_ns(&text).is_some() {
+                probes.push(Box::new(Reader::open(place, &file, Kind::Throttled)?));
+                break;
+            }
+        }
+        for (resource, some, full) in RESOURCES {
+            if let Some(file) = self.file(&format!("{resource}.pressure")) {
+                // Pressure may be switched off at boot: the file is there and cannot be read.
+                probes.extend(
+                    PressureProbe::open(place, &file, (some, full))
+                        .ok()
+                        .map(|probe| Box::new(probe) as Box<dyn Probe>),
+                );
+            }
+        }
+        let io = self.file("io.stat");
+        if let Some(file) = io.or_else(|| self.file("blkio.throttle.io_service_bytes")) {
+            probes.push(Box::new(Reader::open(place, &file, Kind::Bytes)?));
+        }
+        Ok(probes)
+    }
+
+    /// Its CPU time: nanoseconds of version 1 rather than microseconds of version 2.
+    pub fn cpu(&self, place: u32) -> io::Result<Option<Reader>> {
+        if let Some(file) = self.file("cpuacct.usage") {
+            return Reader::open(place, &file, Kind::Usage).map(Some);
+        }
+        for file in self.directories.iter().map(|d| d.join("cpu.stat")) {
+            if file.is_file() && cgroup::used_ns(&std::fs::read(&file)?).is_some() {
+                return Reader::open(place, &file, Kind::UsageInStat).map(Some);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The mount point of a line of `mountinfo` that mounts cgroups. Format: proc(5).
+fn hierarchy(line: &str) -> Option<&Path> {
+    let (mount, kind) = line.split_once(" - ")?;
+    let is_cgroup = matches!(kind.split(' ').next(), Some("cgroup" | "cgroup2"));
+    is_cgroup.then(|| mount.split(' ').nth(4))?.map(Path::new)
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Usage,
+    UsageInStat,
+    Throttled,
+    Bytes,
+}
+
+/// Reads one file of a cgroup. CPU use is told in CPUs: 1.5 is one and a half.
+pub struct Reader {
+    place: u32,
+    source: Source,
+    kind: Kind,
+    before: Before<(u64, u64)>,
+    path: String,
+}
+
+impl Reader {
+    fn open(place: u32, path: &Path, kind: Kind) -> io::Result<Reader> {
+        Ok(Reader {
+            place,
+            source: Source::open(path)?,
+            kind,
+            before: Before::default(),
+            path: path.display().to_string(),
+        })
+    }
+
+    fn parse(&self, text: &[u8]) -> Option<(u64, u64)> {
+        match self.kind {
+            Kind::Usage => only(text).map(|ns| (ns, 0)),
+            Kind::UsageInStat => cgroup::used_ns(text).map(|ns| (ns, 0)),
+            Kind::Throttled => cgroup::throttled_ns(text).map(|ns| (ns, 0)),
+            Kind::Bytes => Some(cgroup::io_bytes(text)),
+        }
+    }
+}
+
+impl Probe for Reader {
+    fn sample(&mut self, into: &mut Tick) -> io::Result<()> {
+        let text = into.read(&self.source)?;
+        if let Some(now) = self.parse(text.bytes()) {
+            if let Some((before, span)) = self.before.replace(text.at, now) {
+                let change = now.0.saturating_sub(before.0);
+                let place = self.place;
+                match self.kind {
+                    Kind::Usage | Kind::UsageInStat => {
+                        into.say(place, "cpu_busy", span, span.share(change));
+                    }
+                    // Counted on each CPU: several may be held back at once.
+                    Kind::Throttled => {
+                        into.say(place, "cpu_throttled", span, span.share(change).min(1.0));
+                    }
+                    Kind::Bytes => {
+                        let written = now.1.saturating_sub(before.1);
+                        into.say(place, "disk_read_bytes", span, change as f64);
+                        into.say(place, "disk_write_bytes", span, written as f64);
+                    }
+                }
+            }
+        }
+        into.done(text);
+        Ok(())
+    }
+
+    fn about(&self) -> String {
+        self.path.clone()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::testing::{said, Fake};
+    use super::*;
+
+    #[test]
+    fn a_cgroup_is_found_in_every_hierarchy_that_has_it() {
+        let root = std::env::temp_dir().join(format!("tailrace-{}-cgroup", std::process::id()));
+        for directory in ["cpu/tb/web", "unified/tb/web", "memory"] {
+            std::fs::create_dir_all(root.join(directory)).unwrap();
+        }
+        let line = |name: &str, kind: &str| {
+            let at = root.join(name);
+            format!("32 31 0:29 / {} rw,relatime - {kind} x rw\n", at.display())
+        };
+        let mounts = [
+            line("cpu", "cgroup"),
+            line("memory", "cgroup"),
+            line("unified", "cgroup2"),
+            line("etc", "ext4"),
+        ];
+        let mountinfo = mounts.concat();
+        let expected = Cgroup {
+            directories: vec![root.join("cpu/tb/web"), root.join("unified/tb/web")],
+        };
+        assert_eq!(
+            Cgroup::find(Path::new("tb/web"), &mountinfo).unwrap(),
+            expected
+        );
+        assert_eq!(
+            Cgroup::find(&root.join("unified/tb/web"), &mountinfo).unwrap(),
+            expected
+        );
+        assert!(Cgroup::find(Path::new("tb/gone"), &mountinfo).is_err());
+        let nowhere = Cgroup::find(Path::new("/somewhere/else"), &mountinfo).unwrap_err();
+        assert!(nowhere
+            .to_string()
+            .contains("none of the mounted hierarchies"));
+        std::fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn throttled_time_is_a_share_of_the_interval() {
+        let fake = Fake::new("cpu.stat", "throttled_time 0\n");
+        let mut probe = Reader::open(0, &fake.0, Kind::Throttled).unwrap();
+        assert_eq!(said(&mut probe), []);
+        crate::host::sys::sleep_until(crate::host::sys::steady_ns() + 1_000_000);
+        fake.say("throttled_time 99999999999\n");
+        assert_eq!(said(&mut probe), [("cpu_throttled", 1.0)]);
+        fake.say("no such line\n");
+        assert_eq!(said(&mut probe), []);
+    }
+}

@@ -1,0 +1,226 @@
+//! What is sampled: a probe reads one source of the kernel and tells what changed since its last reading.
+//!
+//! Files stay open and are read in place: opening costs more than reading. Each probe takes its own times, so the
+//! interval of a sample is what really passed between two readings of that source.
+
+pub mod cgroup;
+pub mod host;
+pub mod network;
+pub mod pressure;
+pub mod process;
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use crate::host::sys;
+use crate::record::rows::Sample;
+
+/// Reads one source. An error ends this probe: its source is gone.
+pub trait Probe: Send {
+    fn sample(&mut self, into: &mut Tick) -> io::Result<()>;
+    /// What an error is about, for a person.
+    fn about(&self) -> String;
+}
+
+/// What the probes say in one round.
+#[derive(Default)]
+pub struct Tick {
+    pub samples: Vec<Sample>,
+    /// What the kernel refused, of connections, in this round.
+    pub alarms: Alarms,
+    buffer: Vec<u8>,
+}
+
+/// What may be the beginning of a VLRT cluster, over all namespaces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Alarms {
+    pub listen_drops: u64,
+    pub syn_retransmits: u64,
+    /// Listeners whose accept queue is at its limit.
+    pub queues_full: u64,
+}
+
+/// When a source was read.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    pub epoch: i64,
+    pub steady: i64,
+}
+
+impl Moment {
+    pub fn now() -> Moment {
+        Moment {
+            epoch: sys::epoch_ns(),
+            steady: sys::steady_ns(),
+        }
+    }
+}
+
+/// The time that a sample is about: it ends at `end`, since the Unix epoch.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    pub end: i64,
+    pub ns: i64,
+}
+
+impl Span {
+    /// `part` nanoseconds of this time as a share.
+    pub fn share(self, part: u64) -> f64 {
+        part as f64 / self.ns.max(1) as f64
+    }
+}
+
+impl Tick {
+    pub fn say(&mut self, place: u32, metric: &'static str, span: Span, value: f64) {
+        self.samples.push(Sample {
+            time: span.end,
+            interval: span.ns,
+            place,
+            metric,
+            value,
+        });
+    }
+
+    /// The text of `source` as it is now.
+    pub fn read(&mut self, source: &Source) -> io::Result<Text> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let at = Moment::now();
+        let length = source.read(&mut buffer)?;
+        Ok(Text { buffer, length, at })
+    }
+
+    /// Gives the memory of a text back, for the next.
+    pub fn done(&mut self, text: Text) {
+        self.buffer = text.buffer;
+    }
+}
+
+pub struct Text {
+    buffer: Vec<u8>,
+    length: usize,
+    pub at: Moment,
+}
+
+impl Text {
+    pub fn bytes(&self) -> &[u8] {
+        self.buffer.get(..self.length).unwrap_or_default()
+    }
+}
+
+/// A file of the kernel, kept open.
+pub struct Source {
+    file: File,
+}
+
+impl Source {
+    pub fn open(path: impl AsRef<Path>) -> io::Result<Source> {
+        Ok(Source {
+            file: File::open(path)?,
+        })
+    }
+
+    fn read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
+        let mut length = 0;
+        loop {
+            if into.len() < length + 4096 {
+                into.resize(length + 16_384, 0);
+            }
+            let room = into.get_mut(length..).unwrap_or_default();
+            match self.file.read_at(room, length as u64)? {
+                0 => return Ok(length),
+                got => length += got,
+            }
+        }
+    }
+}
+
+/// The last value of a counter, and when it was read.
+#[derive(Clone, Copy, Debug)]
+pub struct Before<T>(Option<(Moment, T)>);
+
+impl<T> Default for Before<T> {
+    fn default() -> Self {
+        Before(None)
+    }
+}
+
+impl<T: Copy> Before<T> {
+    /// What it was before and how long ago; None the first time.
+    pub fn replace(&mut self, at: Moment, now: T) -> Option<(T, Span)> {
+        let (then, before) = self.0.replace((at, now))?;
+        let ns = at.steady - then.steady;
+        let end = at.epoch;
+        (ns > 0).then_some((before, Span { end, ns }))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+pub(crate) mod testing {
+    use super::*;
+    use std::path::PathBuf;
+
+    /// A file of the kernel that says what a test wants.
+    pub struct Fake(pub PathBuf);
+
+    impl Fake {
+        pub fn new(name: &str, text: &str) -> Fake {
+            let path = std::env::temp_dir().join(format!("tailrace-{}-{name}", std::process::id()));
+            std::fs::write(&path, text).unwrap();
+            Fake(path)
+        }
+        pub fn say(&self, text: &str) {
+            std::fs::write(&self.0, text).unwrap();
+        }
+    }
+
+    impl Drop for Fake {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    /// What a probe says now: (metric, value).
+    pub fn said(probe: &mut dyn Probe) -> Vec<(&'static str, f64)> {
+        let mut tick = Tick::default();
+        probe.sample(&mut tick).unwrap();
+        tick.samples
+            .iter()
+            .map(|sample| (sample.metric, sample.value))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::testing::Fake;
+    use super::*;
+
+    #[test]
+    fn a_long_file_is_read_whole_and_again() {
+        let fake = Fake::new("long", &"x".repeat(70_000));
+        let source = Source::open(&fake.0).unwrap();
+        let mut tick = Tick::default();
+        for _ in 0..2 {
+            let text = tick.read(&source).unwrap();
+            assert_eq!(text.bytes().len(), 70_000);
+            tick.done(text);
+        }
+        fake.say("short");
+        assert_eq!(tick.read(&source).unwrap().bytes(), b"short");
+    }
+
+    #[test]
+    fn an_interval_is_what_really_passed() {
+        let mut before = Before::default();
+        let moment = |epoch, steady| Moment { epoch, steady };
+        assert!(before.replace(moment(100, 10), 1).is_none());
+        // The epoch's clock was set back meanwhile; the interval is not that of the step.
+        let (value, span) = before.replace(moment(50, 25), 2).unwrap();
+        assert_eq!((value, span.end, span.ns), (1, 50, 15));
+        assert!(before.replace(moment(50, 25), 3).is_none());
+    }
+}

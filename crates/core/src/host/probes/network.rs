@@ -1,0 +1,201 @@
+//! One network namespace: what its TCP dropped and sent again, and who waits in its accept queues.
+
+use std::io;
+
+use rustc_hash::FxHashMap;
+
+use super::{Before, Moment, Probe, Source, Span, Tick};
+use crate::host::formats::netstat::{parse, Tcp};
+use crate::host::listeners::{Asker, Listener};
+use crate::host::places::Places;
+
+pub struct TcpProbe {
+    place: u32,
+    source: Source,
+    before: Before<Tcp>,
+    name: String,
+}
+
+impl TcpProbe {
+    /// `netstat` was opened in the namespace.
+    pub fn new(place: u32, netstat: Source, name: &str) -> Self {
+        TcpProbe {
+            place,
+            source: netstat,
+            before: Before::default(),
+            name: name.to_owned(),
+        }
+    }
+}
+
+impl Probe for TcpProbe {
+    fn sample(&mut self, into: &mut Tick) -> io::Result<()> {
+        let text = into.read(&self.source)?;
+        if let Some(now) = parse(text.bytes()) {
+            if let Some((before, span)) = self.before.replace(text.at, now) {
+                let drops = now.listen_drops.saturating_sub(before.listen_drops);
+                let repeats = now.syn_retransmits.saturating_sub(before.syn_retransmits);
+                into.alarms.listen_drops += drops;
+                into.alarms.syn_retransmits += repeats;
+                for (metric, count) in [
+                    ("listen_drops", drops),
+                    ("syn_retransmits", repeats),
+                    (
+                        "listen_overflows",
+                        now.listen_overflows.saturating_sub(before.listen_overflows),
+                    ),
+                    (
+                        "syn_queue_drops",
+                        now.request_queue_full
+                            .saturating_sub(before.request_queue_full),
+                    ),
+                ] {
+                    into.say(self.place, metric, span, count as f64);
+                }
+            }
+        }
+        into.done(text);
+        Ok(())
+    }
+
+    fn about(&self) -> String {
+        format!("TCP counters of {}", self.name)
+    }
+}
+
+/// Listeners told at most, of a namespace: a host has tens.
+const LISTENERS: usize = 256;
+
+/// Accept queues. A listener's place is `NAME:PORT`, where NAME is the node's.
+pub struct QueueProbe {
+    asker: Asker,
+    node: String,
+    /// Only these, where there are some.
+    ports: Vec<u16>,
+    before: Before<()>,
+    places: FxHashMap<u16, u32>,
+    named: Places,
+    found: Vec<Listener>,
+}
+
+impl QueueProbe {
+    pub fn new(asker: Asker, node: &str, ports: &[u16], named: Places) -> QueueProbe {
+        QueueProbe {
+            asker,
+            node: node.to_owned(),
+            ports: ports.to_vec(),
+            before: Before::default(),
+            places: FxHashMap::default(),
+            named,
+            found: Vec::new(),
+        }
+    }
+
+    /// The place of the listeners on a port: several (one per address, or one per worker) share it.
+    fn place(&mut self, port: u16) -> Option<u32> {
+        if let Some(&place) = self.places.get(&port) {
+            return Some(place);
+        }
+        if self.places.len() >= LISTENERS {
+            return None;
+        }
+        let place = self.named.index(&format!("{}:{port}", self.node));
+        self.places.insert(port, place);
+        Some(place)
+    }
+
+    fn say(&mut self, span: Span, into: &mut Tick) {
+        self.found.sort_unstable_by_key(|listener| listener.port);
+        let mut at = 0;
+        while let Some(first) = self.found.get(at) {
+            let port = first.port;
+            let same = self.found[at..]
+                .iter()
+                .take_while(|listener| listener.port == port);
+            let (mut waiting, mut limit, mut count) = (0_u64, 0_u64, 0);
+            for listener in same {
+                waiting += u64::from(listener.waiting);
+                limit += u64::from(listener.limit);
+                count += 1;
+                // The kernel takes one more than the limit.
+                into.alarms.queues_full += u64::from(listener.waiting >= listener.limit.max(1));
+            }
+            at += count;
+            if let Some(place) = self.place(port) {
+                into.say(place, "accept_queue", span, waiting as f64);
+                into.say(place, "accept_queue_limit", span, limit as f64);
+            }
+        }
+    }
+}
+
+impl Probe for QueueProbe {
+    fn sample(&mut self, into: &mut Tick) -> io::Result<()> {
+        let at = Moment::now();
+        let (ports, found) = (&self.ports, &mut self.found);
+        found.clear();
+        self.asker.ask(&mut |listener| {
+            if ports.is_empty() || ports.contains(&listener.port) {
+                found.push(listener);
+            }
+        })?;
+        if let Some(((), span)) = self.before.replace(at, ()) {
+            self.say(span, into);
+        }
+        Ok(())
+    }
+
+    fn about(&self) -> String {
+        format!("accept queues of {}", self.node)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::testing::{said, Fake};
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    fn pass() {
+        crate::host::sys::sleep_until(crate::host::sys::steady_ns() + 1_000_000);
+    }
+
+    #[test]
+    fn counters_are_counts_within_the_interval() {
+        let names = "TcpExt: ListenOverflows ListenDrops TCPReqQFullDrop TCPSynRetrans\n";
+        let fake = Fake::new("netstat", &format!("{names}TcpExt: 5 6 7 8\n"));
+        let mut probe = TcpProbe::new(0, Source::open(&fake.0).unwrap(), "web");
+        assert_eq!(said(&mut probe), []);
+        pass();
+        fake.say(&format!("{names}TcpExt: 6 9 7 18\n"));
+        let mut tick = Tick::default();
+        probe.sample(&mut tick).unwrap();
+        let values: Vec<f64> = tick.samples.iter().map(|sample| sample.value).collect();
+        assert_eq!(values, [3.0, 10.0, 1.0, 0.0]);
+        assert_eq!(
+            (tick.alarms.listen_drops, tick.alarms.syn_retransmits),
+            (3, 10)
+        );
+    }
+
+    #[test]
+    fn a_queue_is_told_under_the_port_of_its_listener() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = server.local_addr().unwrap();
+        let places = Places::default();
+        let mut probe = QueueProbe::new(
+            Asker::new().unwrap(),
+            "web",
+            &[address.port()],
+            places.clone(),
+        );
+        assert_eq!(said(&mut probe), []);
+        pass();
+        let _waits = TcpStream::connect(address).unwrap();
+        let said = said(&mut probe);
+        assert_eq!(said[0], ("accept_queue", 1.0));
+        assert_eq!(said[1].0, "accept_queue_limit");
+        assert_eq!(places.all(), [format!("web:{}", address.port())]);
+    }
+}

@@ -1,0 +1,109 @@
+//! The recorder from beginning to end: its threads are started, told to stop, and waited for.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{channel, Sender};
+use std::sync::Arc;
+use std::thread;
+
+use super::options::Options;
+use super::sampler::Sampler;
+use super::segments::{Shelf, Tell};
+use super::state::{Shared, State};
+use super::sys;
+use crate::error::{Error, Result};
+
+/// How often the caller is asked whether to go on.
+const ASKED_EVERY: i64 = 50_000_000;
+
+/// What the recorder says while it runs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Said {
+    /// Everything is open and runs.
+    Recording,
+    /// Something went wrong that does not end the recording.
+    Warning(String),
+    /// Nothing; it is only asked whether to go on.
+    Nothing,
+}
+
+/// Records into `folder`, an empty directory, until `go_on` returns false or the duration is over; returns what is to be
+/// known of the recording, which is also in the folder.
+pub fn record(
+    options: &Options,
+    folder: &Path,
+    go_on: &mut dyn FnMut(Said) -> Result<bool>,
+) -> Result<State> {
+    options.check()?;
+    let begin = sys::epoch_ns();
+    let shared = Arc::new(Shared::new(State {
+        format: 1,
+        begin,
+        end: begin,
+        interval_ns: options.interval_ns,
+        ..State::default()
+    }));
+    let (warnings, warned) = channel();
+    let (shelf, outbox, inbox) =
+        Shelf::new(folder, options.keep_ns, shared.clone(), teller(&warnings));
+    let sampler = Sampler::open(options, shared.clone(), outbox, teller(&warnings))?;
+    shared.write(folder)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let writing = spawn("tailrace-write", move || shelf.run(&inbox))?;
+    let stopping = stop.clone();
+    let sampling = spawn("tailrace-sample", move || sampler.run(&stopping))?;
+    let asked = wait(options, &warned, go_on);
+    stop.store(true, Ordering::Relaxed);
+    // A thread that died has said so on standard error; what the others recorded is kept.
+    let _ = sampling.join();
+    let _ = writing.join();
+    let mut state = shared.lock();
+    state.closed = true;
+    let state = {
+        let copy = state.clone();
+        drop(state);
+        copy
+    };
+    let written = shared.write(folder);
+    asked.and(written).map(|()| state)
+}
+
+fn wait(
+    options: &Options,
+    warned: &std::sync::mpsc::Receiver<String>,
+    go_on: &mut dyn FnMut(Said) -> Result<bool>,
+) -> Result<()> {
+    let begun = sys::steady_ns();
+    let end = options
+        .duration_ns
+        .map_or(i64::MAX, |ns| begun.saturating_add(ns));
+    let mut said = Said::Recording;
+    while sys::steady_ns() < end && go_on(said)? {
+        said = match warned.try_recv() {
+            Ok(sentence) => Said::Warning(sentence),
+            Err(_) => {
+                sys::sleep_until(sys::steady_ns().saturating_add(ASKED_EVERY).min(end));
+                Said::Nothing
+            }
+        };
+    }
+    Ok(())
+}
+
+fn teller(to: &Sender<String>) -> Tell {
+    let to = to.clone();
+    Box::new(move |sentence| {
+        // Nobody listens any more when the recording ends; the sentence is in its notes as well.
+        let _ = to.send(sentence);
+    })
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<thread::JoinHandle<()>> {
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+        .map_err(|source| Error::Io {
+            path: name.into(),
+            source,
+        })
+}

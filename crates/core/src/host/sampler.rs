@@ -1,0 +1,315 @@
+//! The sampling thread: all probes, every interval, on a steady beat.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use super::clock::StepWatch;
+use super::listeners::Asker;
+use super::options::{Options, HOST};
+use super::places::Places;
+use super::probes::cgroup::Cgroup;
+use super::probes::network::{QueueProbe, TcpProbe};
+use super::probes::process::ProcessProbe;
+use super::probes::{host, Probe, Source, Tick};
+use super::segments::{Outbox, Segment, Tell, Write, SEGMENT_NS};
+use super::state::{NodeState, Sampling, Shared};
+use super::sys;
+use crate::error::{Error, Result};
+use crate::record::rows::{NumberedSample, Sample};
+use crate::record::writer::TableWriter;
+use crate::record::Names;
+
+/// A probe and the node whose namespace it holds open.
+struct Sampled {
+    probe: Box<dyn Probe>,
+    node: Option<usize>,
+}
+
+/// A network namespace that probes look into: they keep it alive, so its removal must be noticed.
+struct Namespace {
+    node: String,
+    path: PathBuf,
+    inode: u64,
+    gone: bool,
+}
+
+pub struct Sampler {
+    interval: i64,
+    probes: Vec<Sampled>,
+    namespaces: Vec<Namespace>,
+    places: Places,
+    shared: Arc<Shared>,
+    outbox: Outbox,
+    tell: Tell,
+    tick: Tick,
+    clock: StepWatch,
+    lateness: Lateness,
+}
+
+impl Sampler {
+    /// Opens everything there is to sample; what the user named and is not there is an error.
+    pub fn open(
+        options: &Options,
+        shared: Arc<Shared>,
+        outbox: Outbox,
+        tell: Tell,
+    ) -> Result<Sampler> {
+        let mut sampler = Sampler {
+            interval: options.interval_ns,
+            probes: Vec::new(),
+            namespaces: Vec::new(),
+            places: Places::default(),
+            shared,
+            outbox,
+            tell,
+            tick: Tick::default(),
+            clock: StepWatch::default(),
+            lateness: Lateness::default(),
+        };
+        let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let place = sampler.places.index(HOST);
+        for probe in host::probes(place, &mountinfo) {
+            sampler.probes.push(Sampled { probe, node: None });
+        }
+        sampler.add_network(HOST, None, &options.ports)?;
+        for node in &options.nodes {
+            if let Some(path) = &node.cgroup {
+                let place = sampler.places.index(&node.name);
+                let probes = Cgroup::find(path, &mountinfo).and_then(|found| found.probes(place));
+                let probes = probes.map_err(|error| wrong(&node.name, "cgroup", path, &error))?;
+                let alone = probes
+                    .into_iter()
+                    .map(|probe| Sampled { probe, node: None });
+                sampler.probes.extend(alone);
+            }
+            if let Some(path) = &node.netns {
+                sampler.add_network(&node.name, Some(path), &options.ports)?;
+            }
+        }
+        for process in &options.processes {
+            let place = sampler.places.index(&process.name);
+            let probe = ProcessProbe::new(place, process.pid).map_err(|error| {
+                Error::Options(format!("process {}={}: {error}", process.name, process.pid))
+            })?;
+            let probe = Box::new(probe);
+            sampler.probes.push(Sampled { probe, node: None });
+        }
+        Ok(sampler)
+    }
+
+    fn add_network(&mut self, node: &str, netns: Option<&Path>, ports: &[u16]) -> Result<()> {
+        let opened = sys::in_namespace(netns, || {
+            let netstat = Source::open("/proc/thread-self/net/netstat")?;
+            Ok((netstat, Asker::new()?, sys::addresses()?))
+        });
+        let path = netns.unwrap_or(Path::new("/proc/self/ns/net"));
+        let (netstat, asker, addresses) =
+            opened.map_err(|error| wrong(node, "netns", path, &error))?;
+        let index = netns.map(|path| {
+            let inode = std::fs::metadata(path).map_or(0, |found| found.ino());
+            self.namespaces.push(Namespace {
+                node: node.to_owned(),
+                path: path.to_owned(),
+                inode,
+                gone: false,
+            });
+            self.namespaces.len() - 1
+        });
+        let place = self.places.index(node);
+        let queues = QueueProbe::new(asker, node, ports, self.places.clone());
+        for probe in [
+            Box::new(TcpProbe::new(place, netstat, node)) as Box<dyn Probe>,
+            Box::new(queues),
+        ] {
+            self.probes.push(Sampled { probe, node: index });
+        }
+        self.shared.lock().nodes.push(NodeState {
+            name: node.to_owned(),
+            addresses: addresses.iter().map(ToString::to_string).collect(),
+            cores: sys::cpus(),
+        });
+        Ok(())
+    }
+
+    /// Samples until told to stop. A round that is late is not made up for: the next begins at its own time.
+    pub fn run(mut self, stop: &AtomicBool) {
+        let prompt = sys::be_prompt();
+        if !prompt {
+            let said = "sampling runs at ordinary priority (CAP_SYS_NICE is missing): on a busy host samples come late";
+            self.shared.note(said.to_owned());
+        }
+        let mut due = sys::steady_ns();
+        let mut segment_ends = due + SEGMENT_NS;
+        while !stop.load(Ordering::Relaxed) {
+            let begun = sys::steady_ns();
+            self.lateness.count(begun - due);
+            self.round();
+            if begun >= segment_ends {
+                segment_ends = begun + SEGMENT_NS;
+                self.look_around();
+                self.close_segment();
+            }
+            let next = due + self.interval;
+            let now = sys::steady_ns();
+            let skipped = (now - next).max(0) / self.interval;
+            self.lateness.missed += u64::try_from(skipped).unwrap_or(0);
+            due = next + skipped * self.interval;
+            sys::sleep_until(due);
+        }
+        self.round();
+        self.close_segment();
+    }
+
+    fn round(&mut self) {
+        if let Some(step) = self.clock.look() {
+            let how = if step > 0 { "forward" } else { "back" };
+            let seconds = step.abs() as f64 / 1e9;
+            let said = format!(
+                "the clock was set {how} by {seconds:.3} s at {} ns since the epoch: times before and after do not fit",
+                sys::epoch_ns()
+            );
+            (self.tell)(said.clone());
+            self.shared.note(said);
+        }
+        let mut failed = Vec::new();
+        for (at, sampled) in self.probes.iter_mut().enumerate() {
+            if let Err(error) = sampled.probe.sample(&mut self.tick) {
+                failed.push((at, error));
+            }
+        }
+        for (at, error) in failed.into_iter().rev() {
+            let about = self.probes.swap_remove(at).probe.about();
+            self.warn(format!("{about}: {error}; it is not sampled from here on"));
+        }
+    }
+
+    /// Once a segment: is every namespace still the one it was?
+    fn look_around(&mut self) {
+        let mut gone = Vec::new();
+        for (index, namespace) in self.namespaces.iter_mut().enumerate() {
+            let now = std::fs::metadata(&namespace.path).map(|found| found.ino());
+            if !namespace.gone && now.ok() != Some(namespace.inode) {
+                namespace.gone = true;
+                gone.push((index, namespace.node.clone(), namespace.path.clone()));
+            }
+        }
+        for (index, node, path) in gone {
+            // The open files hold the namespace; it shall go.
+            self.probes.retain(|sampled| sampled.node != Some(index));
+            let path = path.display();
+            self.warn(format!("the network namespace {path} of {node} is gone; its TCP counters and accept queues are not sampled from here on"));
+        }
+    }
+
+    fn warn(&self, sentence: String) {
+        (self.tell)(sentence.clone());
+        self.shared.note(sentence);
+    }
+
+    fn close_segment(&mut self) {
+        let samples = std::mem::take(&mut self.tick.samples);
+        self.tick.samples.reserve(samples.len());
+        self.shared.lock().sampling = self.lateness.tell();
+        let Some(end) = samples.iter().map(|sample| sample.time).max() else {
+            return;
+        };
+        self.outbox.put(Segment {
+            table: "samples",
+            rows: samples.len() as u64,
+            end,
+            write: write(samples, self.places.all()),
+        });
+    }
+}
+
+fn wrong(node: &str, what: &str, path: &Path, error: &std::io::Error) -> Error {
+    let said = error.to_string();
+    let said = said.split(" (os error").next().unwrap_or(&said);
+    let path = path.display();
+    Error::Options(format!("node {node}: {what} {path}: {said}"))
+}
+
+fn write(samples: Vec<Sample>, places: Vec<String>) -> Write {
+    Box::new(move |path| {
+        let names = Names {
+            servers: places,
+            ..Names::default()
+        };
+        let mut table: TableWriter<NumberedSample> = TableWriter::create(path)?;
+        for (number, sample) in (0..).zip(samples) {
+            table.push(NumberedSample { sample, number }, &names)?;
+        }
+        table.finish(&names).map(drop)
+    })
+}
+
+/// How late rounds began, in steps of 0.1 ms up to 0.1 s.
+struct Lateness {
+    steps: Vec<u64>,
+    rounds: u64,
+    max: i64,
+    missed: u64,
+}
+
+const STEP_NS: i64 = 100_000;
+const STEPS: usize = 1000;
+
+impl Default for Lateness {
+    fn default() -> Self {
+        Lateness {
+            steps: vec![0; STEPS + 1],
+            rounds: 0,
+            max: 0,
+            missed: 0,
+        }
+    }
+}
+
+impl Lateness {
+    fn count(&mut self, late: i64) {
+        self.rounds += 1;
+        self.max = self.max.max(late);
+        let step = usize::try_from(late / STEP_NS).unwrap_or(0).min(STEPS);
+        self.steps[step] += 1;
+    }
+
+    /// The step's upper end, so that the true value is not above it.
+    fn tell(&self) -> Sampling {
+        let wanted = self.rounds - self.rounds / 100;
+        let mut seen = 0;
+        let step = self.steps.iter().position(|count| {
+            seen += count;
+            seen >= wanted
+        });
+        let p99 = (step.unwrap_or(0) as i64 + 1) * STEP_NS;
+        Sampling {
+            rounds: self.rounds,
+            missed: self.missed,
+            late_ns_p99: p99.min(self.max),
+            late_ns_max: self.max,
+            cpu_ns: sys::own_cpu_ns(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lateness_is_told_by_its_99th_percentile() {
+        let mut lateness = Lateness::default();
+        for _ in 0..98 {
+            lateness.count(20_000);
+        }
+        lateness.count(1_250_000);
+        lateness.count(800_000_000);
+        let told = lateness.tell();
+        assert_eq!(
+            (told.rounds, told.late_ns_p99, told.late_ns_max),
+            (100, 1_300_000, 800_000_000)
+        );
+    }
+}

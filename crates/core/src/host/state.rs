@@ -1,0 +1,85 @@
+//! What the recording says of itself: `recording.json`, written again with every segment, so that it is true whenever
+//! the recorder ends.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+
+pub const FILE: &str = "recording.json";
+
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct State {
+    pub format: u32,
+    /// The recorder came to its own end; otherwise it was killed, and what came after `end` is lost.
+    pub closed: bool,
+    /// First and last moment that closed segments hold.
+    pub begin: i64,
+    pub end: i64,
+    pub interval_ns: i64,
+    pub nodes: Vec<NodeState>,
+    pub sampling: Sampling,
+    pub lost: BTreeMap<String, u64>,
+    pub notes: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct NodeState {
+    pub name: String,
+    pub addresses: Vec<String>,
+    pub cores: u64,
+}
+
+/// How well the samples kept their times.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Sampling {
+    pub rounds: u64,
+    /// Rounds left out because the one before was not done or the host did not let the recorder run.
+    pub missed: u64,
+    /// How long after its time a round began.
+    pub late_ns_p99: i64,
+    pub late_ns_max: i64,
+    /// CPU time of the whole recorder.
+    pub cpu_ns: i64,
+}
+
+/// The state, shared by the threads of the recorder.
+#[derive(Default)]
+pub struct Shared(Mutex<State>);
+
+impl Shared {
+    pub fn new(state: State) -> Shared {
+        Shared(Mutex::new(state))
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn lose(&self, what: &str, count: u64) {
+        if count > 0 {
+            *self.lock().lost.entry(what.to_owned()).or_insert(0) += count;
+        }
+    }
+
+    pub fn note(&self, sentence: String) {
+        self.lock().notes.push(sentence);
+    }
+
+    /// Writes the state into `folder`; the old one stays until the new one is whole.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        let text = serde_json::to_vec_pretty(&*self.lock());
+        let path = folder.join(FILE);
+        let failed = |source: std::io::Error| Error::Io {
+            path: path.clone(),
+            source,
+        };
+        let text = text.map_err(|error| failed(error.into()))?;
+        let partial = folder.join(format!("{FILE}.tmp"));
+        std::fs::write(&partial, text).map_err(failed)?;
+        std::fs::rename(&partial, &path).map_err(failed)
+    }
+}

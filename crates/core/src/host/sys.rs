@@ -1,0 +1,214 @@
+//! The system calls that the standard library lacks, each behind a safe function. All `unsafe` of the recorder that is
+//! not the packet ring's memory is here.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
+
+/// Nanoseconds since the Unix epoch: the clock that the kernel stamps packets with.
+pub fn epoch_ns() -> i64 {
+    clock(libc::CLOCK_REALTIME).unwrap_or(0)
+}
+
+/// Nanoseconds of a clock that nobody sets.
+pub fn steady_ns() -> i64 {
+    clock(libc::CLOCK_MONOTONIC).unwrap_or(0)
+}
+
+/// CPU time that all threads of a process have used; None when there is no such process. Far finer than the 10 ms of
+/// `/proc/PID/stat`. The clock's number is built as `clock_getcpuclockid(3)` builds it.
+pub fn process_cpu_ns(pid: i32) -> Option<i64> {
+    const CPUCLOCK_SCHED: i32 = 2;
+    clock((!pid) << 3 | CPUCLOCK_SCHED).ok()
+}
+
+/// CPU time of this process.
+pub fn own_cpu_ns() -> i64 {
+    clock(libc::CLOCK_PROCESS_CPUTIME_ID).unwrap_or(0)
+}
+
+fn clock(id: libc::clockid_t) -> io::Result<i64> {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the kernel fills the timespec it is given; an unknown clock is an error.
+    checked(unsafe { libc::clock_gettime(id, &mut time) })?;
+    Ok(time.tv_sec * 1_000_000_000 + time.tv_nsec)
+}
+
+/// Sleeps until the steady clock shows `until`; signals do not shorten it.
+pub fn sleep_until(until: i64) {
+    let time = libc::timespec {
+        tv_sec: until / 1_000_000_000,
+        tv_nsec: until % 1_000_000_000,
+    };
+    loop {
+        // SAFETY: reads the timespec; the remaining time is not asked for with an absolute one.
+        let result = unsafe {
+            libc::clock_nanosleep(
+                libc::CLOCK_MONOTONIC,
+                libc::TIMER_ABSTIME,
+                &time,
+                std::ptr::null_mut(),
+            )
+        };
+        if result != libc::EINTR {
+            return;
+        }
+    }
+}
+
+/// Lets this thread run as soon as it wakes, before all ordinary ones: for work of a fraction of a millisecond. False
+/// where that is not allowed.
+pub fn be_prompt() -> bool {
+    let lowest = libc::sched_param { sched_priority: 1 };
+    // SAFETY: plain numbers about the calling thread.
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1);
+        libc::sched_setscheduler(0, libc::SCHED_FIFO, &lowest) == 0
+    }
+}
+
+/// Bytes of a page of memory, in which the kernel counts dirty pages.
+pub fn page_bytes() -> u64 {
+    // SAFETY: a constant of the system.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// CPUs that are online.
+pub fn cpus() -> u64 {
+    // SAFETY: a number of the system.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
+}
+
+/// Runs `work` in the network namespace of `path` (None: in ours), on a thread of its own that ends with it: files of
+/// `/proc/thread-self/net` and sockets opened there keep belonging to that namespace.
+pub fn in_namespace<T: Send>(
+    path: Option<&Path>,
+    work: impl FnOnce() -> io::Result<T> + Send,
+) -> io::Result<T> {
+    let Some(path) = path else {
+        return work();
+    };
+    let namespace = File::open(path)?;
+    std::thread::scope(|scope| {
+        let inside = scope.spawn(|| {
+            // SAFETY: changes the namespace of this thread alone, which then ends.
+            checked(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) })?;
+            work()
+        });
+        inside
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the thread in the namespace died")))
+    })
+}
+
+/// Addresses of the interfaces of this thread's network namespace, without link-local ones.
+pub fn addresses() -> io::Result<Vec<IpAddr>> {
+    let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: the list is the library's; it is walked while it lives, and freed.
+    checked(unsafe { libc::getifaddrs(&mut first) })?;
+    let mut found = Vec::new();
+    let mut next = first;
+    while let Some(entry) = unsafe { next.as_ref() } {
+        next = entry.ifa_next;
+        if let Some(address) = unsafe { entry.ifa_addr.as_ref() } {
+            found.extend(match i32::from(address.sa_family) {
+                libc::AF_INET => {
+                    let v4 = unsafe { &*entry.ifa_addr.cast::<libc::sockaddr_in>() };
+                    Some(IpAddr::V4(Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr))))
+                }
+                libc::AF_INET6 => {
+                    let v6 = unsafe { &*entry.ifa_addr.cast::<libc::sockaddr_in6>() };
+                    Some(Ipv6Addr::from(v6.sin6_addr.s6_addr))
+                        .filter(|ip| !ip.is_unicast_link_local())
+                        .map(IpAddr::V6)
+                }
+                _ => None,
+            });
+        }
+    }
+    unsafe { libc::freeifaddrs(first) };
+    found.sort_unstable();
+    found.dedup();
+    Ok(found)
+}
+
+pub fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
+    // SAFETY: a new descriptor, owned from here on.
+    unsafe {
+        let fd = checked(libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol))?;
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// Sends bytes to the kernel's end of a netlink socket.
+pub fn send(fd: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
+    // SAFETY: the kernel reads a live slice.
+    let sent = unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) };
+    usize::try_from(sent)
+        .map(drop)
+        .map_err(|_| io::Error::last_os_error())
+}
+
+/// Receives one datagram that is there already, or nothing; returns its bytes.
+pub fn receive<'a>(fd: &OwnedFd, into: &'a mut [u8]) -> io::Result<&'a [u8]> {
+    // SAFETY: the kernel writes at most into a live slice.
+    let got = unsafe {
+        libc::recv(
+            fd.as_raw_fd(),
+            into.as_mut_ptr().cast(),
+            into.len(),
+            libc::MSG_DONTWAIT,
+        )
+    };
+    let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
+    Ok(into.get(..got).unwrap_or_default())
+}
+
+pub fn checked(result: i32) -> io::Result<i32> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_go_on() {
+        let (epoch, steady) = (epoch_ns(), steady_ns());
+        sleep_until(steady + 2_000_000);
+        assert!(epoch_ns() > epoch);
+        assert!(steady_ns() >= steady + 2_000_000);
+    }
+
+    #[test]
+    fn cpu_time_of_a_process_is_that_of_its_clock() {
+        let pid = i32::try_from(std::process::id()).unwrap();
+        let before = own_cpu_ns();
+        let seen = process_cpu_ns(pid).unwrap();
+        assert!(before <= seen && seen <= own_cpu_ns());
+        assert_eq!(process_cpu_ns(i32::MAX >> 3), None);
+    }
+
+    #[test]
+    fn loopback_is_among_the_addresses() {
+        let found = addresses().unwrap();
+        assert!(found.contains(&IpAddr::V4(Ipv4Addr::LOCALHOST)));
+    }
+
+    #[test]
+    fn a_namespace_that_is_gone_is_an_error() {
+        let gone = in_namespace(Some(Path::new("/run/netns/never-there")), || Ok(()));
+        assert_eq!(gone.unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}

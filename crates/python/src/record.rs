@@ -1,0 +1,44 @@
+//! `record`: this host becomes segments, until Python says stop. `join`: segments become tables.
+
+use crate::decode::raised;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::path::PathBuf;
+use tailrace_core::error::Error;
+use tailrace_core::host::options::Options;
+use tailrace_core::host::recorder::{self, Said};
+
+/// `say(kind, sentence)` is called many times a second; what it raises ends the recording and is raised again.
+#[pyfunction]
+pub fn record(py: Python<'_>, options: &str, folder: PathBuf, say: Py<PyAny>) -> PyResult<String> {
+    let options: Options = serde_json::from_str(options)
+        .map_err(|error| PyValueError::new_err(format!("options: {error}")))?;
+    let mut stopped: Option<PyErr> = None;
+    let done = py.detach(|| {
+        recorder::record(&options, &folder, &mut |said| {
+            Python::attach(|py| {
+                py.check_signals()?;
+                let (kind, sentence) = match &said {
+                    Said::Recording => ("recording", ""),
+                    Said::Warning(sentence) => ("warning", sentence.as_str()),
+                    Said::Nothing => ("", ""),
+                };
+                say.call1(py, (kind, sentence))?.extract(py)
+            })
+            .map_err(|error: PyErr| {
+                stopped = Some(error);
+                Error::Interrupted
+            })
+        })
+    });
+    let state = done.map_err(|error| stopped.take().unwrap_or_else(|| raised(error)))?;
+    serde_json::to_string(&state).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+#[pyfunction]
+pub fn join(py: Python<'_>, folder: PathBuf, out: PathBuf) -> PyResult<String> {
+    let report = py
+        .detach(|| tailrace_core::host::join::join(&folder, &out))
+        .map_err(raised)?;
+    serde_json::to_string(&report).map_err(|error| PyValueError::new_err(error.to_string()))
+}

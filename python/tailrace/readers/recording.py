@@ -1,0 +1,92 @@
+"""The recorder's own folder: closed segments of samples, and what the recording says of itself.
+
+A recording whose recorder was killed is read up to its last closed segment, and the manifest says what is lost.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tailrace.dataset import Writer, locks
+from tailrace.errors import InputError, cannot_read, cannot_write
+from tailrace.topology import Node, Server, Topology
+from tailrace.units import format_moment
+
+STATE = "recording.json"
+MAKER = "tailrace record"
+OPEN_SEGMENT = "milliseconds of record after the last closed segment, at most: the recorder was killed"
+
+
+def is_recording(path: Path) -> bool:
+    return os.path.isfile(path / STATE)  # noqa: PTH113 (never raises)
+
+
+def join(folder: Path, writer: Writer, servers: Mapping[str, str]) -> Topology:
+    """Join a recording's segments into the writer's folder; returns the topology that it shows."""
+    from tailrace._core import join as engine
+
+    state = _state(folder)
+    try:
+        joined = json.loads(engine(str(folder), str(writer.folder)))
+    except (OSError, ValueError) as error:
+        raise cannot_write(writer.folder, error) from error
+    writer.maker = MAKER
+    for what, count in state["lost"].items():
+        writer.lose(what, count)
+    writer.lose("segments that could not be read", len(joined["damaged"]))
+    writer.notes += state["notes"]
+    if not state["closed"] and locks.is_held(folder):
+        writer.notes.append(f"the recorder was still at work: this is its record up to {format_moment(state['end'])}")
+    elif not state["closed"]:
+        writer.lose(OPEN_SEGMENT, 1000)
+        writer.notes.append(f"the recorder was killed: its record ends at {format_moment(state['end'])}")
+    topology = Topology(servers=tuple(Server(name=name, address=address) for name, address in servers.items()))
+    return _on_nodes(topology, state["nodes"], _places(writer))
+
+
+def _state(folder: Path) -> dict[str, Any]:
+    path = folder / STATE
+    try:
+        state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise cannot_read(path, error) from error
+    except ValueError as error:
+        raise InputError(path, f"it is not what a recorder writes ({error})") from error
+    wanted = {"format": int, "closed": bool, "end": int, "nodes": list, "lost": dict, "notes": list}
+    for key, kind in wanted.items():
+        if not isinstance(state.get(key), kind):
+            raise InputError(path, "it is not what a recorder writes", key=key)
+    if state["format"] > 1:
+        raise InputError(path, f"its format is {state['format']}, this Tailrace reads 1", "use a newer Tailrace")
+    return state
+
+
+def _places(writer: Writer) -> list[str]:
+    path = writer.folder / "samples.parquet"
+    if not path.exists():
+        return []
+    return sorted(pl.scan_parquet(path).select(pl.col("place").cast(pl.String).unique()).collect()["place"])
+
+
+def _on_nodes(topology: Topology, nodes: list[dict[str, Any]], places: list[str]) -> Topology:
+    """Servers on the node that has their address; a listener's place (`node:80`) means the server on that port."""
+    node_of = {address: node["name"] for node in nodes for address in node["addresses"]}
+    servers = []
+    listeners: dict[str, str] = {}
+    for server in topology.servers:
+        host, _, port = (server.address or "").rpartition(":")
+        node = node_of.get(host.strip("[]"))
+        servers.append(server if node is None else server.model_copy(update={"node": node}))
+        if node is not None and f"{node}:{port}" in places:
+            listeners.setdefault(f"{node}:{port}", server.name)
+    used = {server.node for server in servers}
+    made = tuple(Node(name=node["name"], cores=node["cores"]) for node in nodes if node["name"] in used)
+    # A node nobody was seen to serve on stays out: its samples are of a tenant beside the servers.
+    kept = tuple(node for node in topology.nodes if node.name in used)
+    return topology.model_copy(update={"nodes": (*kept, *made), "servers": tuple(servers), "places": listeners})

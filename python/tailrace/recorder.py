@@ -1,0 +1,142 @@
+"""This host → a recording: a folder of closed segments, which `tailrace.readers` reads.
+
+```text
+record()     OUT.recording/   recording.json, 00000001.samples.parquet, …    (locked while its recorder lives)
+```
+The engine (crates/core/src/host) samples and writes; this module says what, when to stop, and what is missing. A folder
+whose recorder was killed is read like one that was closed: `tailrace read OUT.recording -o OUT`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from tailrace.dataset import locks
+from tailrace.errors import TailraceError, UsageError, cannot_write
+from tailrace.units import MILLISECOND
+
+
+@dataclass(frozen=True)
+class Node:
+    """What is sampled under one name. Paths: a network namespace (`/run/netns/web`, `/proc/4711/ns/net`), and a control
+    group (a directory, or a name below the mounted hierarchies)."""
+
+    name: str
+    netns: str | None = None
+    cgroup: str | None = None
+
+
+@dataclass(frozen=True)
+class Process:
+    name: str
+    pid: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to record; crates/core/src/host/options.rs describes the fields."""
+
+    interval_ns: int = 50 * MILLISECOND
+    duration_ns: int | None = None
+    keep_ns: int | None = None
+    nodes: Sequence[Node] = ()
+    processes: Sequence[Process] = ()
+    ports: Sequence[int] = ()
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+@dataclass
+class Stop:
+    """Whether somebody asked the recording to end."""
+
+    asked: bool = field(default=False)
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.asked = True
+
+
+def recording_of(out: Path) -> Path:
+    """Where a recording lies until it becomes the run folder `out`."""
+    return out.with_name(f"{out.name}.recording")
+
+
+def record(folder: Path, plan: Plan, say: Callable[[str, str], None]) -> dict[str, Any]:
+    """Record into `folder`, which must not exist, until SIGINT or SIGTERM or the plan's duration; returns its state.
+
+    `say(kind, sentence)` is told `recording` when everything runs, and a `warning` now and then. What cannot be
+    recorded (no such namespace, no permission) is a `UsageError` and leaves nothing behind.
+    """
+    from tailrace._core import record as engine
+
+    with _made(folder), _until_signal() as stop:
+
+        def heard(kind: str, sentence: str) -> bool:
+            if kind:
+                say(kind, sentence)
+            return not stop.asked
+
+        try:
+            state: dict[str, Any] = json.loads(engine(plan.to_json(), str(folder), heard))
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+        except OSError as error:
+            raise cannot_write(folder, error) from error
+    return state
+
+
+def discard(folder: Path) -> None:
+    """Remove a recording that has become a run folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """The folder, locked while its recorder lives, and gone again if nothing could be recorded."""
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        raise _in_the_way(folder) from None
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    lock = locks.hold(folder)
+    try:
+        yield
+    except TailraceError:
+        if not any(folder.glob("*.parquet")):
+            discard(folder)
+        raise
+    finally:
+        os.close(lock)
+
+
+def _in_the_way(folder: Path) -> UsageError:
+    if locks.is_held(folder):
+        return UsageError("another recorder writes there", where=str(folder), advice="choose another name")
+    advice = f"read it with `tailrace read {folder} -o NAME`, then remove it"
+    return UsageError("a recording that was not finished lies there", where=str(folder), advice=advice)
+
+
+@contextmanager
+def _until_signal() -> Iterator[Stop]:
+    """SIGINT and SIGTERM end the recording well. Outside the main thread, signals are not ours to take."""
+    stop = Stop()
+    before = {}
+    with suppress(ValueError):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, stop)
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,163 @@
+"""The recorder on this host, as a user runs it: what it samples, how it ends, and what a kill leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tailrace import read
+from tailrace.dataset import Dataset
+
+SECOND = 1_000_000_000
+
+
+@contextmanager
+def recording(out: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """A recorder that records; killed if the test did not end it."""
+    command = [sys.executable, "-m", "tailrace", "record", "-o", str(out), *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "recording\n", process.communicate()[1]
+            yield process
+        finally:
+            process.kill()
+
+
+def end(process: subprocess.Popen[str]) -> str:
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    return out
+
+
+def values(run: Dataset, place: str, metric: str) -> pl.DataFrame:
+    wanted = (pl.col("place") == place) & (pl.col("metric") == metric)
+    return run.samples().filter(wanted).collect()
+
+
+def refused(*words: str) -> str:
+    command = [sys.executable, "-m", "tailrace", "record", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2, done.stdout
+    return done.stderr
+
+
+def test_the_host_is_sampled_until_told_to_stop(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    me = os.getpid()
+    with recording(out, "--interval", "20ms", "--process", f"me={me}") as process:
+        busy_until = time.process_time() + 0.5
+        while time.process_time() < busy_until:
+            pass
+        assert "explain it with" in end(process)
+    run = Dataset.open(out)
+    run.validate(checksums=True)
+    assert not (tmp_path / "run.recording").exists()
+    mine = values(run, "me", "cpu_busy")
+    used = (mine["value"] * mine["interval_ns"]).sum() / SECOND
+    assert used == pytest.approx(0.5, abs=0.1)
+    assert values(run, "host", "cpu_busy")["value"].is_between(0, 1).all()
+    # The intervals of one metric leave no hole: each begins where the one before ended.
+    assert mine["interval_ns"][1:].to_list() == pytest.approx(mine["time"].diff()[1:].to_list(), abs=1_000_000)
+
+
+def test_a_full_accept_queue_and_its_drops_are_seen(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=4) as server:
+        port = server.getsockname()[1]
+        out = tmp_path / "run"
+        with recording(out, "--server", f"web=127.0.0.1:{port}") as process:
+            asking = []
+            for _ in range(9):
+                client = socket.socket()
+                client.setblocking(False)
+                client.connect_ex(("127.0.0.1", port))
+                asking.append(client)
+            time.sleep(1.5)  # the first repetition of the lost SYNs, which are lost again
+            end(process)
+            for client in asking:
+                client.close()
+    run = Dataset.open(out)
+    place = f"host:{port}"
+    assert run.topology.place_to_server(place) is not None
+    assert values(run, place, "accept_queue_limit")["value"].unique().to_list() == [4]
+    # The kernel refuses when the queue is longer than its limit: one more gets in.
+    assert values(run, place, "accept_queue")["value"].max() == 5
+    assert values(run, "host", "listen_drops")["value"].sum() >= 4
+    assert values(run, "host", "listen_overflows")["value"].sum() >= 4
+
+
+def test_a_killed_recorder_loses_at_most_a_second(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    with recording(out) as process:
+        time.sleep(3.5)
+        killed = time.time_ns()
+        process.kill()
+        process.wait()
+    assert not out.exists()
+    left = tmp_path / "run.recording"
+    assert "was not finished lies there" in refused("-o", str(out), "--duration", "1s")
+    run = read(left)
+    last = values(run, "host", "cpu_busy")["time"].max()
+    assert isinstance(last, int)
+    # The segment that was open lasted a second at most; a busy machine may add a little to when it was to be closed.
+    assert 0 <= killed - last < 1.3 * SECOND
+    assert any("killed" in what for what in run.manifest.lost)
+    assert any("ends at" in note for note in run.manifest.notes)
+
+
+def test_a_damaged_segment_is_left_out_and_told(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    with recording(out) as process:
+        time.sleep(2.5)
+        process.kill()
+    left = tmp_path / "run.recording"
+    first, *_ = sorted(left.glob("*.parquet"))
+    first.write_bytes(first.read_bytes()[:100])
+    run = read(left)
+    assert run.manifest.lost["segments that could not be read"] == 1
+    assert run.samples().collect().height > 0
+
+
+def test_a_ring_keeps_only_the_last(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    with recording(out, "--keep", "2s") as process:
+        time.sleep(5)
+        end(process)
+    times = Dataset.open(out).samples().select(pl.col("time").min(), pl.col("time").max().alias("end")).collect()
+    begin, finish = times.row(0)
+    assert SECOND < finish - begin < 4.5 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--interval", "1ms"], "samples are 5 ms to 10 s apart"),
+        (["--node", "web=netns:/run/netns/never-there"], "node web: netns /run/netns/never-there: No such file"),
+        (["--node", "web=cgroup:never/there"], "node web: cgroup never/there: there is no such cgroup"),
+        (["--node", "host=cgroup:/"], "two nodes are called host"),
+        (["--node", "web=/run/netns/web"], "expected NAME=netns:PATH,cgroup:PATH"),
+        (["--process", "web=999999999"], "process web=999999999: there is no such process"),
+        (["--server", "web=80"], "the address must be ip:port"),
+    ],
+)
+def test_what_cannot_be_recorded_is_told_and_leaves_nothing(words: list[str], said: str, tmp_path: Path) -> None:
+    assert said in refused("-o", str(tmp_path / "run"), *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_recording_that_is_none_is_told(tmp_path: Path) -> None:
+    (tmp_path / "recording.json").write_text(json.dumps({"format": 1}))
+    with pytest.raises(Exception, match=r"recording\.json: closed: it is not what a recorder writes"):
+        read(tmp_path)
