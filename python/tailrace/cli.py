@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 
 from tailrace import cli_record, cli_studies
-from tailrace.cli_testbed import testbed
+from tailrace.cli_testbed import measured, testbed
 from tailrace.cli_words import AsJson, Quiet, duration_ns, pairs, print_json, progress, say
 from tailrace.errors import TailraceError, UsageError
 
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from tailrace.dataset import Dataset
     from tailrace.diagnosis.finding import Diagnosis
     from tailrace.experiment import Experiment
-    from tailrace.sim import Outcome
+    from tailrace.sim import Outcome as Simulated
+    from tailrace.testbed import Outcome as Measured
 
 WINDOW_MIN_NS, WINDOW_MAX_NS = 1_000_000, 10_000_000_000
 VLRT_FOUND, WRONG_USE, OWN_FAULT, INTERRUPTED = 1, 2, 70, 130
@@ -50,6 +51,7 @@ class Engine(Enum):
     """What runs an experiment."""
 
     SIM = "sim"
+    TESTBED = "testbed"
 
 
 Files = Annotated[
@@ -220,15 +222,20 @@ def _schema(wanted: bool) -> None:
     epilog="Examples:\n\n"
     "`tailrace run experiments/rpc-vs-async/base -o run`, then `tailrace diagnose run`\n\n"
     "`tailrace run experiments/rpc-vs-async/base --set tiers.web.workers=300 -o run-300`\n\n"
+    "`tailrace run experiments/testbed/sync --engine testbed -o real`\n\n"
     "`tailrace run --schema > experiment.schema.json` for your editor"
 )
 def run(
     experiment: Annotated[
         Path, typer.Argument(metavar="EXPERIMENT", help="An experiment.toml, or a folder with one in it.")
     ],
-    engine: Annotated[Engine, typer.Option(help="What runs it: sim simulates, at millions of events a second.")] = (
-        Engine.SIM
-    ),
+    engine: Annotated[
+        Engine,
+        typer.Option(
+            help="What runs it: sim simulates, at millions of events a second; testbed starts real servers on this "
+            "machine, as root."
+        ),
+    ] = Engine.SIM,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="The run folder to write.")] = Path("run"),
     change: Annotated[
         list[str] | None,
@@ -247,13 +254,20 @@ def run(
 ) -> None:
     """Run an experiment: who asks, who serves, what stalls. Writes a run folder, with the truth beside the record."""
     from tailrace.experiment import read as read_experiment
-    from tailrace.sim import simulate
 
     changes = [*(change or []), *([f"seed={seed}"] if seed is not None else [])]
     found = read_experiment(experiment, changes)
-    with progress("Simulating", quiet, of_bytes=False) as step:
-        outcome = simulate(found, out, overwrite=overwrite, progress=step)
+    outcome = (
+        _simulated(found, out, overwrite, quiet) if engine is Engine.SIM else measured(found, out, overwrite, quiet)
+    )
     _show_outcome(found, outcome, out, as_json)
+
+
+def _simulated(found: Experiment, out: Path, overwrite: bool, quiet: bool) -> Simulated:
+    from tailrace.sim import simulate
+
+    with progress("Simulating", quiet, of_bytes=False) as step:
+        return simulate(found, out, overwrite=overwrite, progress=step)
 
 
 @app.command(epilog="Examples:\n\n`tailrace score run`\n\n`tailrace score run --diagnosis diagnosis.json --json`")
@@ -415,7 +429,7 @@ def _show_info(dataset: Dataset, as_json: bool) -> None:
         print_info(dataset, Console())
 
 
-def _show_outcome(experiment: Experiment, outcome: Outcome, out: Path, as_json: bool) -> None:
+def _show_outcome(experiment: Experiment, outcome: Simulated | Measured, out: Path, as_json: bool) -> None:
     from tailrace.units import format_count, format_duration, format_share
 
     if as_json:
@@ -434,7 +448,7 @@ def _show_outcome(experiment: Experiment, outcome: Outcome, out: Path, as_json: 
     sys.stdout.write("\n".join(lines) + "\n")
 
 
-def _stalls(outcome: Outcome) -> str:
+def _stalls(outcome: Simulated | Measured) -> str:
     kinds = Counter((stall.place, stall.kind) for stall in outcome.stalls)
     return ", ".join(f"{place} by {kind} {times} times" for (place, kind), times in sorted(kinds.items()))
 

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from tailrace.cli_words import AsJson, print_json, say
+from tailrace.cli_words import AsJson, Quiet, print_json, progress, say
 from tailrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from tailrace.experiment import Experiment
+    from tailrace.testbed import Outcome
+
+ExperimentFile = Annotated[
+    Path, typer.Argument(metavar="EXPERIMENT", help="An experiment.toml, or a folder with one in it.")
+]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY.PATH=VALUE", help="Change the experiment, as TOML; repeat it."),
+]
 
 testbed = typer.Typer(
     name="testbed",
@@ -34,6 +50,54 @@ def doctor(as_json: AsJson = False) -> None:
     lacking = missing(findings)
     if lacking:
         raise UsageError(lacking)
+
+
+@testbed.command(epilog="Example:\n\n`tailrace testbed up experiments/testbed/sync`")
+def up(experiment: ExperimentFile, change: Changes = None) -> None:
+    """Start an experiment's servers and leave them up until Ctrl-C or `tailrace testbed down`."""
+    from tailrace.experiment import read
+    from tailrace.testbed import Site, serving
+
+    with serving(read(experiment, change or []), Site()) as system:
+        for name, setting in system.settings.items():
+            say(f"{name} answers at {setting.at}; its files are in {setting.folder}")
+        say(f"clients are in a namespace: nsenter --net=/run/netns/{Site().namespace('clients')} curl http://…")
+        say("Ctrl-C, or `tailrace testbed down`, takes everything down")
+        while True:
+            signal.pause()
+
+
+@testbed.command(epilog="Example:\n\n`tailrace testbed run experiments/testbed/sync -o real`")
+def run(
+    experiment: ExperimentFile,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="The run folder to write.")] = Path("run"),
+    change: Changes = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run folder if it exists.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run an experiment on real servers: the same as `tailrace run --engine testbed`."""
+    from tailrace.cli import Engine
+    from tailrace.cli import run as run_engine
+
+    run_engine(experiment, Engine.TESTBED, out, change, as_json=as_json, quiet=quiet, overwrite=overwrite)
+
+
+@testbed.command(epilog="Example:\n\n`tailrace testbed down`")
+def down() -> None:
+    """Take down the testbed that another command holds up, and wait until it is down."""
+    from tailrace.testbed import Site
+    from tailrace.testbed.undoing import take_down
+
+    say("it is down" if take_down(Site()) else "no testbed is up")
+
+
+def measured(experiment: Experiment, out: Path, overwrite: bool, quiet: bool) -> Outcome:
+    """A run on real servers, read into a run folder."""
+    from tailrace import readers, testbed
+
+    with progress("Running", quiet, of_bytes=False) as step:
+        return testbed.run(experiment, out, readers.fill, overwrite=overwrite, progress=step)
 
 
 @testbed.command(epilog="Example:\n\n`tailrace testbed clean`")

@@ -116,7 +116,7 @@ def test_a_killed_testbed_is_undone_by_the_next(ledger: Ledger, tmp_path: Path) 
     assert done.returncode == -signal.SIGKILL
     group = cgroup.Group(cgroup.mounted(), SITE.group)
     [spinning] = group.pids()
-    steps = undoing.clear(ledger)
+    steps = undoing.undo(ledger)
     assert ("group", SITE.group) in steps
     assert ledger.steps() == []
     assert ended(spinning)

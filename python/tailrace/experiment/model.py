@@ -69,6 +69,8 @@ class Freeze(Injected):
     kind: Literal["freeze"]
     place: Name
     """A server, or a tier for all its servers."""
+    by: Literal["signal", "group"] = "signal"
+    """How the testbed does it: SIGSTOP to each process, or the freezer of the control group."""
 
 
 class Iowait(Injected):

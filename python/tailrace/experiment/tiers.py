@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field
 from tailrace.experiment.quantities import Above0, Duration, Number, Positive, Size, Whole
 from tailrace.toml import Count, Name, Table
 
-Software = Literal["apache", "nginx", "tomcat", "xtomcat", "cjdbc", "mysql", "xmysql"]
+Software = Literal["apache", "nginx", "tomcat", "xtomcat", "cjdbc", "haproxy", "mysql", "xmysql"]
 Kind = Literal["sync", "async", "bounded"]
 Policy = Literal[
     "total_request",

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tailrace import dataset
 from tailrace import topology as topology_file
-from tailrace.dataset import Dataset
+from tailrace.dataset import Dataset, Writer
 from tailrace.errors import InputError, UsageError, cannot_read
 from tailrace.readers import assembly, capture, collectl, gclog, recording, samples
 from tailrace.readers.interactions import rules as interaction_rules
@@ -90,6 +90,17 @@ def read(
         writer.topology = assembly.complete_topology(inferred, given, places or {})
         assembly.add(writer, texts)
     return Dataset.open(target)
+
+
+def fill(writer: Writer, paths: Sequence[AnyPath], topology: Topology, interactions: Mapping[str, str]) -> None:
+    """The tables of captures, samples and logs into a run folder that somebody else is making."""
+    files = _sort([fspath(path) for path in paths])
+    texts = [(source, reader.read(source)) for source, reader in files.texts]
+    known, rules = capture.known_servers({}, topology), interaction_rules(interactions)
+    inferred = capture.decode(files.captures, writer, known, rules, None)
+    writer.notes += assembly.unseen_servers(known, inferred)
+    writer.topology = assembly.complete_topology(inferred, topology, {})
+    assembly.add(writer, texts)
 
 
 @dataclass(frozen=True)

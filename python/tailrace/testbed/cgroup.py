@@ -109,6 +109,11 @@ class Group:
         stat = _table(self._at("cpu") / "cpu.stat")
         return int(stat["throttled_time"]) if "throttled_time" in stat else int(stat["throttled_usec"]) * MICROSECOND
 
+    def pressure(self, of: str) -> Path | None:
+        """The file of pressure stall information on "cpu", "io" or "memory", which version 2 alone has."""
+        file = self.hierarchies.v2 / self.path / f"{of}.pressure" if self.hierarchies.v2 else None
+        return file if file and file.exists() else None
+
     def pids(self) -> list[int]:
         """Processes in it and in the groups inside it."""
         found: set[int] = set()

@@ -12,6 +12,7 @@ from pathlib import Path
 from tailrace.errors import TailraceError
 from tailrace.testbed import cgroup, net
 from tailrace.testbed.ledger import held
+from tailrace.testbed.program import command
 from tailrace.testbed.site import Site
 from tailrace.testbed.undoing import undo
 
@@ -43,12 +44,6 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
 MOD_JK = ("libapache2-mod-jk", Path("/usr/lib/apache2/modules/mod_jk.so"))
 SERVERS = {"apache2", "nginx", "haproxy", "mariadbd", "mariadb-install-db", "java", "mod_jk"}
 """Findings that concern what is served, not what it is served on."""
-_SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
-
-
-def command(name: str) -> str | None:
-    """Where a program is; servers are in folders that a user's PATH may lack."""
-    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:{_SBIN}")
 
 
 def examine(site: Site | None = None) -> list[Finding]:

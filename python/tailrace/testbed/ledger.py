@@ -21,7 +21,7 @@ from pathlib import Path
 from tailrace.errors import TailraceError, UsageError, cannot_write
 from tailrace.testbed.site import Site
 
-FILE, LOCK, KEPT = "ledger.jsonl", "lock", "kept"
+FILE, LOCK = "ledger.jsonl", "lock"
 Step = tuple[str, str]
 """Kind of the thing, and which."""
 Undo = Mapping[str, Callable[[str], None]]
@@ -29,7 +29,6 @@ Undo = Mapping[str, Callable[[str], None]]
 
 class Ledger:
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
         self.file = folder / FILE
 
     def note(self, kind: str, what: str) -> None:
@@ -46,17 +45,8 @@ class Ledger:
             return []
         return [tuple(json.loads(line)) for line in lines[:-1]]
 
-    @property
-    def kept(self) -> bool:
-        """Left up on purpose, until `tailrace testbed down`."""
-        return (self.folder / KEPT).exists()
-
-    def keep(self) -> None:
-        (self.folder / KEPT).touch()
-
     def undo(self, undo: Undo) -> list[Step]:
         """Undo all steps, last first; returns them. What fails is told after everything else is undone, and stays."""
-        (self.folder / KEPT).unlink(missing_ok=True)
         steps, failed, why = self.steps(), [], ""
         for kind, what in reversed(steps):
             try:
@@ -76,6 +66,14 @@ class Ledger:
         partial.replace(self.file)
 
 
+class InUseError(UsageError):
+    """Another process has the site; `holder` is its id."""
+
+    def __init__(self, holder: int) -> None:
+        super().__init__(f"a testbed is in use by process {holder}", advice="wait for it, or `tailrace testbed down`")
+        self.holder = holder
+
+
 @contextmanager
 def held(site: Site) -> Iterator[Ledger]:
     """The site's ledger, for this process alone. The system drops the lock when the process ends, however it ends."""
@@ -85,12 +83,12 @@ def held(site: Site) -> Iterator[Ledger]:
     except OSError as error:
         raise cannot_write(site.state, error) from error
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InUseError(int(os.pread(lock, 20, 0) or 0)) from None
         os.truncate(lock, 0)
         os.pwrite(lock, str(os.getpid()).encode(), 0)
         yield Ledger(site.state)
-    except BlockingIOError:
-        holder = os.pread(lock, 20, 0).decode() or "another process"
-        raise UsageError(f"a testbed is in use by process {holder}", advice="wait for it, or end it") from None
     finally:
         os.close(lock)

@@ -38,6 +38,13 @@ class Nodes:
     def group(self, node: str) -> Group:
         return Group(self.top.hierarchies, f"{self.top.path}/{node}")
 
+    def groups(self) -> dict[str, tuple[Group, int]]:
+        """Of each node, server and neighbour the group, and how many CPUs it may use."""
+        found = {node: self.group(node) for node in self.cpus if node != MONITORS}
+        found |= {name: room.group for name, room in self.rooms.items() if name not in (CLIENTS, MONITORS)}
+        node_of = {name: group.path.split("/")[1] for name, group in found.items()}
+        return {name: (group, self.cpus[node_of[name]].count(",") + 1) for name, group in found.items()}
+
     def beside(self, node: str, name: str, weight: float = 1.0) -> Room:
         """One more room in a node, for a neighbour of its servers."""
         group = Group(self.top.hierarchies, f"{self.top.path}/{node}/{name}").make(self.cpus[node], weight)
@@ -60,7 +67,10 @@ def up(site: Site, ledger: Ledger, experiment: Experiment, sysctls: dict[str, st
         if not cores.is_integer():
             found.group(node).limit(round(cores * 100_000_000))
     for server in places.servers(experiment):
-        found.rooms[server.name] = found.beside(server.node, server.name, experiment.tiers[server.tier].weight)
+        tier = experiment.tiers[server.tier]
+        room = found.rooms[server.name] = found.beside(server.node, server.name, tier.weight)
+        if tier.quota:
+            room.group.limit(tier.quota.time, tier.quota.period)
     found.rooms[CLIENTS] = found.beside(CLIENTS, "load")
     found.rooms[MONITORS] = Room(None, Group(hierarchies, f"{top.path}/{MONITORS}/all").make(cpus[MONITORS]))
     return found

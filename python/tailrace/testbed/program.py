@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -19,8 +20,21 @@ READY_S, STOP_S = 60.0, 10.0
 """A JVM that fills its connection pools, and MariaDB after a crash, take some seconds on a busy machine."""
 _LOOK_S = 0.05
 _TOLD_LINES = 5
+_SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 _ENTER = 'n=$1; shift; while [ "$n" -gt 0 ]; do echo $$ > "$1" || exit 1; shift; n=$((n - 1)); done; exec "$@"'
 """Joins the groups, then becomes the program: what it starts is in the groups from the first instruction on."""
+
+
+def command(name: str) -> str | None:
+    """Where a program is; servers are in folders that a user's PATH may lack."""
+    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:{_SBIN}")
+
+
+def where(name: str) -> str:
+    found = command(name)
+    if found is None:
+        raise TailraceError(f"{name} is not installed", advice="run `make testbed-setup`")
+    return found
 
 
 @dataclass(frozen=True)
@@ -52,6 +66,10 @@ class Program:
             if time.monotonic() > deadline:
                 raise TailraceError(f"{self.name} was not ready after {seconds:g} s: {self.told()}")
             time.sleep(_LOOK_S)
+
+    def says(self, begin: str) -> bool:
+        """Whether a line of its output begins so."""
+        return f"\n{begin}" in "\n" + self.log.read_text(errors="replace")
 
     def told(self) -> str:
         """The last lines of its log."""

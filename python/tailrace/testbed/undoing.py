@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import time
 from collections.abc import Callable
 
-from tailrace.errors import UsageError
 from tailrace.testbed import net
 from tailrace.testbed.cgroup import Group, mounted
-from tailrace.testbed.ledger import Ledger, Step, held
+from tailrace.testbed.ledger import InUseError, Ledger, Step, held
 from tailrace.testbed.site import Site
+
+DOWN_S = 60.0
+"""Servers have ten seconds each to stop."""
 
 
 def _group(path: str) -> None:
@@ -31,13 +36,6 @@ def undo(ledger: Ledger) -> list[Step]:
     return ledger.undo(UNDO)
 
 
-def clear(ledger: Ledger) -> list[Step]:
-    """Before something is set up: undo what a killed testbed left over. What was left up on purpose is refused."""
-    if ledger.kept:
-        raise UsageError("a testbed is up", advice="take it down first: `tailrace testbed down`")
-    return undo(ledger)
-
-
 def clean(site: Site) -> list[Step]:
     """Undo all that there is of a testbed, noted or not; returns what was found."""
     with held(site) as ledger:
@@ -47,3 +45,19 @@ def clean(site: Site) -> list[Step]:
             if step not in ledger.steps():
                 ledger.note(*step)
         return undo(ledger)
+
+
+def take_down(site: Site) -> bool:
+    """End the process that holds a testbed up, as Ctrl-C would, and wait for it; whether there was one."""
+    deadline, there = time.monotonic() + DOWN_S, False
+    while True:
+        try:
+            clean(site)
+            return there
+        except InUseError as use:
+            if time.monotonic() > deadline:
+                raise
+            if use.holder and not there:
+                os.kill(use.holder, signal.SIGTERM)
+                there = True
+        time.sleep(0.1)

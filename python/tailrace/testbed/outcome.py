@@ -1,0 +1,51 @@
+"""What a run measured, in the numbers that the simulator's runs are told in, too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from tailrace.dataset import REQUESTS, VISITS
+from tailrace.experiment import truth
+from tailrace.units import SECOND
+
+
+@dataclass(frozen=True)
+class Outcome:
+    requests: int
+    failed: int
+    over_1s: int
+    response_ns_mean: float
+    drops: dict[str, int]
+    """Lost connection attempts of each server that had any."""
+    stalls: tuple[truth.Stall, ...]
+
+
+def outcome(folder: Path, stalls: tuple[truth.Stall, ...]) -> Outcome:
+    """Of the tables in a run folder, finished or in the making."""
+    if not (folder / REQUESTS.file).exists():
+        return Outcome(0, 0, 0, 0.0, {}, stalls)
+    response = pl.col("end") - pl.col("sent")
+    answered = pl.col("status").cast(pl.String) == "ok"
+    [counts] = (
+        pl.scan_parquet(folder / REQUESTS.file)
+        .select(
+            requests=pl.len(),
+            failed=(~answered).sum(),
+            over_1s=(answered & (response > SECOND)).sum(),
+            response_ns_mean=response.filter(answered).mean().fill_null(0.0),
+        )
+        .collect()
+        .to_dicts()
+    )
+    drops = (
+        pl.scan_parquet(folder / VISITS.file)
+        .group_by(pl.col("server").cast(pl.String))
+        .agg(pl.col("drops").cast(pl.Int64).sum())
+        .filter(pl.col("drops") > 0)
+        .sort("server")
+        .collect()
+    )
+    return Outcome(**counts, drops=dict(drops.iter_rows()), stalls=stalls)

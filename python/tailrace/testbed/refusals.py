@@ -1,0 +1,78 @@
+"""What the testbed cannot do of an experiment, refused by name before anything is made; what it does in its own way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tailrace.errors import UsageError
+from tailrace.experiment import Experiment, places, rubbos
+from tailrace.experiment.model import Iowait
+from tailrace.testbed import syn
+from tailrace.testbed.servers import KINDS
+from tailrace.testbed.settings import settings
+from tailrace.units import MILLISECOND
+
+Refusal = tuple[str, str]
+
+
+def refuse(experiment: Experiment) -> None:
+    for key, why in _refusals(experiment):
+        raise UsageError(f"the testbed cannot do {key}: {why}")
+
+
+def notes(experiment: Experiment) -> list[str]:
+    """What real servers do in their own way, whatever the experiment says."""
+    own = [name for name, tier in experiment.tiers.items() if tier.software not in ("tomcat", "xtomcat")]
+    return [
+        f"{', '.join(own)}: a visit takes the CPU time that the real server takes; demands are the simulator's alone",
+        *(
+            f"{name}: a thread for each connection, as many as there are; {tier.workers} workers are the simulator's"
+            for name, tier in experiment.tiers.items()
+            if tier.software == "mysql" and tier.kind == "sync"
+        ),
+    ]
+
+
+def _refusals(experiment: Experiment) -> Iterator[Refusal]:
+    for name, tier in experiment.tiers.items():
+        if tier.software not in KINDS:
+            yield f"tiers.{name}.software", f"it must be one of {', '.join(KINDS)}, got {tier.software}"
+        if tier.spawn and tier.software != "apache":
+            yield f"tiers.{name}.spawn", "Apache alone starts further processes"
+    yield from _of_machines(experiment)
+    yield from _of_workloads(experiment)
+    nowhere = dict.fromkeys(places.nodes(experiment), "")
+    for setting in settings(experiment, nowhere, Path()).values():
+        for key, why in KINDS[setting.tier.software or ""].refuses(setting):
+            yield f"tiers.{setting.name}.{key}", why
+
+
+def _of_machines(experiment: Experiment) -> Iterator[Refusal]:
+    if experiment.latency > MILLISECOND:
+        yield "latency", "packets pass from namespace to namespace in some tens of µs"
+    if problem := syn.problem(experiment):
+        yield "kernel.syn", problem
+    if experiment.kernel.data:
+        yield "kernel.data", "this machine's kernel repeats data in its own way"
+    for name, node in places.nodes(experiment).items():
+        if node.disk:
+            yield f"nodes.{name}.disk", "its nodes share the machine's disk"
+    for number, stall in enumerate(experiment.stalls):
+        if isinstance(stall, Iowait):
+            yield f"stalls[{number}].kind", "its nodes share the machine's disk"
+
+
+def _of_workloads(experiment: Experiment) -> Iterator[Refusal]:
+    pages = {*rubbos.states(), rubbos.LOGO}
+    for name, load in experiment.workloads.items():
+        if load.kernel and load.kernel != experiment.kernel.syn:
+            yield f"workloads.{name}.kernel", "all of its nodes run on one kernel"
+        asked = [*load.mix, *([load.interaction] if load.interaction else []), *load.embedded]
+        other = next((page for page in asked if page not in pages), None)
+        if other:
+            yield f"workloads.{name}", f"the bulletin board has no page {other}"
+    for caller, tier in experiment.tiers.items():
+        for callee, call in tier.calls.items():
+            if call.kernel and call.kernel != experiment.kernel.syn:
+                yield f"tiers.{caller}.calls.{callee}.kernel", "all of its nodes run on one kernel"

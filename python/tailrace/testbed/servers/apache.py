@@ -1,0 +1,62 @@
+"""Apache httpd with the worker MPM and mod_jk: a thread waits until the page has come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tailrace.testbed.program import where
+from tailrace.testbed.servers.kind import Kind, Refusal
+from tailrace.testbed.servers.setting import Setting
+from tailrace.units import MILLISECOND
+
+METHODS = {"total_request": "R", "total_traffic": "T", "current_load": "B", "sessions": "S"}
+"""Policies that mod_jk has: Request, Traffic, Busyness, Session."""
+_PATIENT_MS = 300_000
+
+
+def _files(setting: Setting) -> Mapping[str, str]:
+    [called] = setting.calls
+    processes = processes_max(setting)
+    several = len(called.candidates) > 1
+    pool = called.call.pool or setting.tier.workers or 0
+    worker = "tomcats" if several else called.candidates[0].name
+    return {
+        "apache.conf": setting.render("apache.conf.j2", processes=processes, worker=worker),
+        "workers.properties": setting.render(
+            "workers.properties.j2",
+            called=called,
+            worker=worker,
+            pool=pool,
+            method=METHODS.get(called.call.policy or "", "R"),
+            acquire_ms=_PATIENT_MS if called.endpoint == "wait" else called.call.endpoint_timeout // MILLISECOND,
+            busy_limit=pool * processes if called.endpoint == "modified" else 0,
+        ),
+    }
+
+
+def processes_max(setting: Setting) -> int:
+    tier = setting.tier
+    return tier.spawn.processes_max if tier.spawn else tier.processes
+
+
+def _refuses(setting: Setting) -> Iterator[Refusal]:
+    tier = setting.tier
+    if len(setting.calls) != 1:
+        yield "calls", "its Apache passes all pages on to one tier of Tomcats"
+    if tier.kind != "sync":
+        yield "kind", "Apache's worker MPM is synchronous; take nginx"
+    if not tier.workers:
+        yield "workers", "Apache has a number of threads"
+    for called in setting.calls:
+        if called.tier.software not in ("tomcat", "xtomcat"):
+            yield "calls", "mod_jk speaks to Tomcat alone"
+        if len(called.candidates) > 1 and called.call.policy not in METHODS:
+            yield "calls.policy", f"mod_jk has {', '.join(METHODS)}"
+
+
+KIND = Kind(
+    port=lambda setting: 80,
+    files=_files,
+    command=lambda setting: [where("apache2"), "-DFOREGROUND", "-f", f"{setting.folder}/apache.conf"],
+    refuses=_refuses,
+)

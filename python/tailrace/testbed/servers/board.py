@@ -1,0 +1,126 @@
+"""The bulletin board on an embedded Tomcat: blocking servlets with JDBC, or asynchronous ones with a driver that does
+not block."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import tailrace
+from tailrace.errors import TailraceError
+from tailrace.experiment import rubbos
+from tailrace.experiment.catalogue import interactions
+from tailrace.experiment.interactions import Interaction
+from tailrace.testbed.program import where
+from tailrace.testbed.servers.kind import Kind, Refusal
+from tailrace.testbed.servers.setting import Setting
+
+LOOPS = 8
+"""Threads of the asynchronous edge where the tier has any number: they never wait, and a machine has few cores."""
+CONNECTIONS = 20_000
+"""More than callers ever have open."""
+PAGES = tuple(rubbos.states())
+YOUNG_BYTES = 256 << 20
+COLLECTION_NS_PER_BYTE = 1.17
+"""The serial collector took 0.70 s for 600 MB of small live objects on a core of 2.x GHz."""
+PAGE_NS = 0
+GC_LOG = "gc.log"
+
+
+def jar() -> Path:
+    """The board as `make testbed-setup` builds it. TAILRACE_BOARD names another."""
+    return Path(os.environ.get("TAILRACE_BOARD") or Path(tailrace.__file__).parents[2] / "board/target/board.jar")
+
+
+def java(heap: list[str], *arguments: str) -> list[str]:
+    if not jar().exists():
+        raise TailraceError("it is not built", where=str(jar()), advice="run `make testbed-setup`")
+    return [where("java"), *heap, "-jar", str(jar()), *arguments]
+
+
+def connector(setting: Setting) -> str:
+    return "ajp" if any(caller.software == "apache" for caller in setting.callers) else "http"
+
+
+def _files(setting: Setting) -> Mapping[str, str]:
+    tier, [called] = setting.tier, setting.calls
+    blocking, speaks = tier.kind == "sync", connector(setting)
+    order = "fifo" if called.call.priority is None else "priority"
+    pool = {
+        "size": called.call.pool or (tier.workers if blocking else 0),
+        "per": "interaction" if "interaction" in (called.call.pool_per or ()) else "server",
+        "order": order,
+        "priority": called.call.priority,
+    }
+    pages = {name: page for name, page in interactions(setting.experiment).items() if name in PAGES}
+    return {
+        "board.properties": setting.render(
+            "board.properties.j2",
+            edge="blocking" if blocking else "async",
+            connector=speaks,
+            threads=tier.workers or LOOPS,
+            # a blocking HTTP connector accepts as many connections as it has threads, the rest wait in the backlog;
+            # connections of mod_jk are kept, and more of them than this would never be served
+            connections=tier.workers if blocking and speaks == "http" else CONNECTIONS,
+            kept=speaks == "ajp"
+            or any(setting.name in c.calls and c.calls[setting.name].kept for c in setting.callers),
+            database=called.candidates[0],
+            pool=pool,
+            pages={name: page.light for name, page in pages.items()},
+            work={"default": 0, **{name: _work(setting, page) for name, page in pages.items()}},
+            live=_live_bytes(setting),
+        )
+    }
+
+
+def _work(setting: Setting, page: Interaction) -> int:
+    """CPU time in ns that a page takes beyond what the real page takes by itself."""
+    tier = setting.tier
+    at = page.at.get(setting.name) or page.at.get(tier.role or setting.name)
+    return max(0, round(at.compute * tier.demand_factor) - PAGE_NS) if at else 0
+
+
+def _live_bytes(setting: Setting) -> int:
+    """A live set whose collection takes as long as the longest that the experiment's heap has."""
+    heap = setting.tier.heap
+    if heap is None:
+        return 0
+    return round(max(c.base for c in (heap.young_collection, heap.old_collection) if c) / COLLECTION_NS_PER_BYTE)
+
+
+def _jvm(setting: Setting) -> list[str]:
+    """The serial collector: what stops a server for long is what the papers are about, and one core gets it anyway."""
+    heap = setting.tier.heap
+    young = heap.young if heap else YOUNG_BYTES
+    whole = round(2 * _live_bytes(setting)) + 2 * young + YOUNG_BYTES
+    log = f"-Xlog:gc*,safepoint:file={setting.folder}/{GC_LOG}:time,uptime,level,tags"
+    sizes = [f"-Xms{whole >> 20}m", f"-Xmx{whole >> 20}m", f"-Xmn{young >> 20}m"]
+    return ["-XX:+UseSerialGC", "-XX:+AlwaysPreTouch", *sizes, log, f"-Djava.io.tmpdir={setting.folder}"]
+
+
+def _refuses(setting: Setting) -> Iterator[Refusal]:
+    tier = setting.tier
+    if len(setting.calls) != 1:
+        yield "calls", "the bulletin board asks one tier"
+    if tier.kind == "bounded":
+        yield "kind", "the bulletin board is sync or async"
+    if {connector(setting)} == {"ajp"} and any(caller.software != "apache" for caller in setting.callers):
+        yield "software", "one Tomcat is asked by AJP and by HTTP"
+    for called in setting.calls:
+        if called.tier.software not in ("mysql", "xmysql", "haproxy", "cjdbc"):
+            yield "calls", "the bulletin board asks a database, or HAProxy before it"
+        if len(called.candidates) > 1:
+            yield "calls", "the bulletin board asks one database; put a tier of haproxy before several"
+        if called.call.priority is not None and tier.kind != "sync":
+            yield "calls.priority", "only blocking servlets wait in line for a connection"
+
+
+KIND = Kind(
+    port=lambda setting: 8009 if connector(setting) == "ajp" else 8080,
+    files=_files,
+    command=lambda setting: java(_jvm(setting), "serve", f"{setting.folder}/board.properties"),
+    refuses=_refuses,
+    says="ready",
+    logs=(GC_LOG,),
+)

@@ -1,0 +1,87 @@
+"""Stalls by their real mechanism, one file and one line each; what really happened is measured, not assumed.
+
+```text
+begin()  0.2 ms         length               end()  0.1 ms
+├─ stamp ──────────────────────────────────────────── stamp ─┤   → truth.toml
+```
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tailrace.experiment import truth
+from tailrace.testbed.stalls import burn, freeze, slow
+from tailrace.testbed.stalls.injection import Injection
+from tailrace.testbed.system import System
+from tailrace.units import SECOND
+
+KINDS: dict[str, Callable[[System, Any], Iterator[Injection]]] = {
+    "freeze": freeze.injections,
+    "slow": slow.injections,
+    "burn": burn.injections,
+}
+"""By an injected stall's `kind`."""
+
+
+@dataclass(frozen=True)
+class Due:
+    at: int
+    """After the ramp."""
+    length: int
+    injection: Injection
+
+
+@dataclass
+class Injector:
+    due: list[Due]
+    happened: list[truth.Stall] = field(default_factory=list)
+
+
+def prepare(system: System) -> Injector:
+    """Everything that a stall needs, ready to begin; by their begin, repeated ones one by one."""
+    found: list[Due] = []
+    for stall in system.experiment.stalls:
+        for injection in KINDS[stall.kind](system, stall):
+            every = stall.every or system.experiment.duration
+            begins = range(stall.at, system.experiment.duration, every)
+            found += [Due(begin, stall.length, injection) for begin in begins]
+    return Injector(sorted(found, key=lambda due: due.at))
+
+
+@contextmanager
+def injecting(injector: Injector, origin: int) -> Iterator[None]:
+    """Stalls happen while the block lasts; `origin` is the ramp's end on the monotonic clock, in ns. One that has begun
+    is ended whatever happens."""
+    over = threading.Event()
+    threads = [threading.Thread(target=_stall, args=(injector, due, origin, over)) for due in injector.due]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+
+def inject(injection: Injection, length: int, over: threading.Event) -> truth.Stall:
+    """Now, and for so long; returns when it really was."""
+    begun = time.monotonic_ns()
+    unix = time.time_ns() - begun
+    injection.begin()
+    try:
+        over.wait((begun + length - time.monotonic_ns()) / SECOND)
+    finally:
+        injection.end()
+    return truth.Stall(injection.kind, injection.place, unix + begun, unix + time.monotonic_ns())
+
+
+def _stall(injector: Injector, due: Due, origin: int, over: threading.Event) -> None:
+    if not over.wait(max(0, origin + due.at - time.monotonic_ns()) / SECOND):
+        injector.happened.append(inject(due.injection, due.length, over))

@@ -1,0 +1,25 @@
+"""A neighbour on the server's node that computes without end, frozen until it is its turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tailrace.experiment import places
+from tailrace.experiment.model import Burn
+from tailrace.testbed import program
+from tailrace.testbed.stalls.injection import Injection
+from tailrace.testbed.system import System
+
+_ENDLESS = ["sh", "-c", "while :; do :; done"]
+
+
+def injections(system: System, stall: Burn) -> Iterator[Injection]:
+    for node in places.machines(system.experiment, stall.place):
+        beside = sum(name.startswith(f"{node}-neighbour") for name in system.nodes.rooms)
+        name = f"{node}-neighbour{beside + 1 if beside else ''}"
+        room = system.nodes.beside(node, name, stall.weight)
+        system.nodes.rooms[name] = room
+        room.group.freeze()
+        for _ in range(stall.threads):
+            program.start(name, _ENDLESS, room, system.folder / f"{name}.log")
+        yield Injection("neighbour", node, room.group.thaw, room.group.freeze)

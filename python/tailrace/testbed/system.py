@@ -1,0 +1,77 @@
+"""The servers of an experiment, up: configured, started one after another, each ready before those that call it.
+
+```text
+files/run/NAME/        configuration, logs and data of each server
+files/databases/…      what the bulletin board wrote once; every database server gets a copy
+```
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tailrace.errors import cannot_write
+from tailrace.experiment import Experiment, places
+from tailrace.testbed import nodes, program, syn
+from tailrace.testbed.ledger import Ledger
+from tailrace.testbed.nodes import Nodes
+from tailrace.testbed.program import Program
+from tailrace.testbed.refusals import refuse
+from tailrace.testbed.servers import KINDS
+from tailrace.testbed.servers.kind import Kind
+from tailrace.testbed.servers.setting import Setting
+from tailrace.testbed.settings import settings
+from tailrace.testbed.site import Site
+
+
+@dataclass(frozen=True)
+class System:
+    experiment: Experiment
+    nodes: Nodes
+    settings: dict[str, Setting]
+    programs: dict[str, Program]
+    folder: Path
+
+    def servers(self, place: str) -> tuple[str, ...]:
+        """The servers that a place means: all of a tier, or one."""
+        tier = self.experiment.tiers.get(place)
+        return places.server_names(place, tier) if tier else (place,)
+
+    def kind(self, server: str) -> Kind:
+        return KINDS[self.settings[server].tier.software or ""]
+
+
+@contextmanager
+def up(site: Site, ledger: Ledger, experiment: Experiment) -> Iterator[System]:
+    """Servers that answer; stopped in the opposite order. Namespaces and groups are the ledger's to undo."""
+    refuse(experiment)
+    folder = site.files / "run"
+    ledger.note("folder", str(folder))
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    up = nodes.up(site, ledger, experiment, syn.sysctls(experiment))
+    system = System(experiment, up, settings(experiment, up.addresses, folder), {}, folder)
+    with ExitStack() as stack:
+        for name, setting in system.settings.items():
+            system.programs[name] = _start(system, name, setting)
+            stack.callback(system.programs[name].stop, system.kind(name).stop)
+        yield system
+
+
+def _start(system: System, name: str, setting: Setting) -> Program:
+    kind, room = system.kind(name), system.nodes.rooms[name]
+    setting.folder.mkdir()
+    for file, text in kind.files(setting).items():
+        (setting.folder / file).write_text(text)
+    kind.prepare(setting, room)
+    started = program.start(name, kind.command(setting), room, setting.folder / "output.log")
+    listens = program.listening(room, setting.at.port)
+    started.wait_until(lambda: listens() and started.says(kind.says))
+    return started
