@@ -7,65 +7,18 @@
 //! Among groups the cores are divided by water-filling: each gets its share by weight, at most what it wants (runnable
 //! threads, virtual CPUs), and what is left goes to those that want more (generalised processor sharing).
 
+mod group;
+
 use super::plan;
 use super::queue::Heap;
+use group::Group;
+pub use group::Used;
 
 pub const NEVER: i64 = i64::MAX;
-/// Attained service is a sum of floating-point products; a job is done when it lacks less than this, ns.
-const DONE: f64 = 1e-3;
-/// Shorter than this, threads of several groups just take turns: a millibottleneck lasts tens to hundreds of ms.
-const STARVED: i64 = 50_000_000;
 /// A job that is never done: a neighbour's thread.
 pub const ENDLESS: f64 = 1e18;
-
-/// What a group used and missed, in core-nanoseconds; cumulative.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Used {
-    pub busy: f64,
-    /// Wanted, and got by other groups.
-    pub stolen: f64,
-    /// Time (not core time) in which a quota was used up and there was work.
-    pub throttled: f64,
-}
-
-/// Up to so many jobs a group that is alone on its node knows what it gets.
-const KNOWN: usize = 32;
-
-/// What a group gets: cores, cores it wanted and did not get, and service to each job, ns a ns.
-#[derive(Clone, Copy, Default)]
-struct Share {
-    allocated: f64,
-    stolen: f64,
-    rate: f64,
-}
-
-struct Quota {
-    full: f64,
-    left: f64,
-    /// Since when nothing is left.
-    used_up: Option<i64>,
-}
-
-struct Group {
-    node: u32,
-    weight: f64,
-    cores: f64,
-    quota: Option<Quota>,
-    inflation: Option<plan::Inflation>,
-    /// Keys: service at which the job is done, then order, then the job.
-    jobs: Heap,
-    order: u32,
-    attained: f64,
-    share: Share,
-    /// By the number of jobs: what it gets, until anything else changes.
-    known: [Option<Share>; KNOWN],
-    /// Since when others have had some of what it wants.
-    starving: Option<i64>,
-    last: i64,
-    frozen: u32,
-    speed: f64,
-    used: Used,
-}
+/// In [`Cpus::next`], of the first group of a node: something has changed by which the node is divided.
+const STALE: i64 = i64::MIN;
 
 struct Node {
     cores: f64,
@@ -75,7 +28,6 @@ struct Node {
     blocked: f64,
     wanted_block: f64,
     groups: Vec<u32>,
-    dirty: bool,
     last: i64,
     /// Core-nanoseconds that waited for the disk.
     waited: f64,
@@ -88,30 +40,25 @@ pub struct Cpus {
     groups: Vec<Group>,
     /// When each group does something by itself.
     next: Vec<i64>,
-    dirty: Vec<u32>,
 }
 
 impl Cpus {
     pub fn new(nodes: &[plan::Node], groups: &[plan::Group]) -> Self {
+        let nodes = nodes.iter().map(|node| Node {
+            cores: node.cores,
+            speed: 1.0,
+            blocked: 0.0,
+            wanted_block: 0.0,
+            groups: Vec::new(),
+            last: 0,
+            waited: 0.0,
+        });
         let mut cpus = Cpus {
             starved: Vec::new(),
-            nodes: Vec::new(),
+            nodes: nodes.collect(),
             groups: Vec::new(),
             next: Vec::new(),
-            dirty: Vec::new(),
         };
-        for node in nodes {
-            cpus.nodes.push(Node {
-                cores: node.cores,
-                speed: 1.0,
-                blocked: 0.0,
-                wanted_block: 0.0,
-                groups: Vec::new(),
-                dirty: false,
-                last: 0,
-                waited: 0.0,
-            });
-        }
         for group in groups {
             let quota = group.quota.as_ref().map(|q| q.quota as f64);
             cpus.add_group(
@@ -135,29 +82,11 @@ impl Cpus {
         inflation: Option<plan::Inflation>,
     ) -> u32 {
         let number = self.groups.len() as u32;
-        self.nodes[node as usize].groups.push(number);
+        let on = &mut self.nodes[node as usize].groups;
+        on.push(number);
+        self.groups
+            .push(Group::new(node, on[0], weight, cores, quota, inflation));
         self.next.push(NEVER);
-        self.groups.push(Group {
-            node,
-            weight,
-            cores,
-            quota: quota.map(|full| Quota {
-                full,
-                left: full,
-                used_up: None,
-            }),
-            inflation,
-            jobs: Heap::default(),
-            order: 0,
-            attained: 0.0,
-            share: Share::default(),
-            known: [None; KNOWN],
-            starving: None,
-            last: 0,
-            frozen: 0,
-            speed: 1.0,
-            used: Used::default(),
-        });
         number
     }
 
@@ -165,50 +94,37 @@ impl Cpus {
         self.groups[group as usize].jobs.len()
     }
 
-    /// The group that does something next, and when.
-    #[inline]
-    pub fn next(&self) -> (i64, u32) {
-        let (mut time, mut group) = (NEVER, 0);
-        for (i, &t) in self.next.iter().enumerate() {
-            if t < time {
-                (time, group) = (t, i as u32);
+    /// The group that does something next, and when; works out the rates where something has changed.
+    #[inline(always)]
+    pub fn next(&mut self, now: i64) -> (i64, u32) {
+        loop {
+            let (mut time, mut group) = (NEVER, 0);
+            for (i, &t) in self.next.iter().enumerate() {
+                if t < time {
+                    (time, group) = (t, i as u32);
+                }
             }
+            if time != STALE {
+                return (time, group);
+            }
+            self.work_out(now, group);
         }
-        (time, group)
     }
 
     /// `job` gets `work` ns of a core at full speed.
     #[inline(always)]
     pub fn add(&mut self, now: i64, group: u32, work: f64, job: u32) {
         let g = &mut self.groups[group as usize];
-        g.advance(now);
-        if g.jobs.len() == 0 {
-            g.attained = 0.0;
-        }
-        g.order = g.order.wrapping_add(1);
-        // Non-negative floating-point numbers order as their bits do.
-        let done = (g.attained + work.max(0.0)).to_bits();
-        g.jobs
-            .push(u128::from(done) << 64 | u128::from(g.order) << 32 | u128::from(job));
-        let node = g.node;
-        self.touch(node);
+        g.add(now, work, job);
+        self.next[g.first as usize] = STALE;
     }
 
     /// What the group's event was: a job that is done, or nothing (a quota ran out).
     #[inline(always)]
     pub fn take(&mut self, now: i64, group: u32) -> Option<u32> {
         let g = &mut self.groups[group as usize];
-        g.advance(now);
-        let job = match g.jobs.first() {
-            Some(key) if f64::from_bits((key >> 64) as u64) <= g.attained + DONE => {
-                g.jobs.pop();
-                Some(key as u32)
-            }
-            _ => None,
-        };
-        let node = g.node;
-        self.touch(node);
-        job
+        self.next[g.first as usize] = STALE;
+        g.take(now)
     }
 
     /// Removes all jobs that satisfy `which` (a neighbour's threads at the end of its burst).
@@ -222,25 +138,18 @@ impl Cpus {
             }
         }
         g.jobs = kept;
-        let node = g.node;
-        self.touch(node);
-    }
-
-    #[inline]
-    fn touch(&mut self, node: u32) {
-        let n = &mut self.nodes[node as usize];
-        if !n.dirty {
-            n.dirty = true;
-            self.dirty.push(node);
-        }
+        self.next[g.first as usize] = STALE;
     }
 
     /// Something changes by which the node is divided, other than jobs.
     fn changes(&mut self, node: u32) {
-        for &group in &self.nodes[node as usize].groups {
-            self.groups[group as usize].known = [None; KNOWN];
+        let on = &self.nodes[node as usize].groups;
+        for &group in on {
+            self.groups[group as usize].forget();
         }
-        self.touch(node);
+        if let Some(&first) = on.first() {
+            self.next[first as usize] = STALE;
+        }
     }
 
     /// Stops the group's threads (`true`) or lets them run again; stops add up.
@@ -284,25 +193,12 @@ impl Cpus {
     /// A new quota period; returns since when the old quota was used up and somebody waited.
     pub fn refill(&mut self, now: i64, group: u32) -> Option<i64> {
         let g = &mut self.groups[group as usize];
-        g.advance(now);
-        let (node, waits) = (g.node, g.jobs.len() > 0);
-        let quota = g.quota.as_mut()?;
-        quota.left = quota.full;
-        let since = quota.used_up.take();
-        self.touch(node);
-        since.filter(|&since| waits && since < now)
+        self.next[g.first as usize] = STALE;
+        g.refill(now)
     }
 
-    /// Looking changes nothing: sums brought up to date in other steps would round otherwise, and samples would be felt.
     pub fn used(&self, now: i64, group: u32) -> Used {
-        let g = &self.groups[group as usize];
-        let dt = (now - g.last) as f64;
-        let waits = g.is_used_up() && g.jobs.len() > 0;
-        Used {
-            busy: g.used.busy + dt * g.share.allocated,
-            stolen: g.used.stolen + dt * g.share.stolen,
-            throttled: g.used.throttled + if waits { dt } else { 0.0 },
-        }
+        self.groups[group as usize].used(now)
     }
 
     /// Core-nanoseconds that the groups of a node used.
@@ -322,29 +218,39 @@ impl Cpus {
         std::mem::take(&mut self.starved)
     }
 
-    /// Works out the rates of the nodes on which something changed.
+    /// Works out the rates on the node whose first group this is.
     #[inline(always)]
-    pub fn refresh(&mut self, now: i64) {
-        while let Some(node) = self.dirty.pop() {
-            let n = &mut self.nodes[node as usize];
-            n.dirty = false;
-            if n.blocked > 0.0 {
-                n.advance(now);
+    fn work_out(&mut self, now: i64, group: u32) {
+        let g = &mut self.groups[group as usize];
+        g.advance(now);
+        if g.remember() {
+            self.next[group as usize] = g.next(now);
+        } else {
+            let node = g.node;
+            self.divide(now, node);
+        }
+    }
+
+    fn divide(&mut self, now: i64, node: u32) {
+        let n = &mut self.nodes[node as usize];
+        if n.blocked > 0.0 {
+            n.advance(now);
+        }
+        let (speed, capacity) = (n.speed, n.cores * (1.0 - n.blocked));
+        if let [only] = n.groups[..] {
+            let g = &mut self.groups[only as usize];
+            g.share = g.share_of(g.wants().min(capacity), 0.0, speed);
+            if n.blocked == 0.0 {
+                g.learn();
             }
-            let (speed, capacity) = (n.speed, n.cores * (1.0 - n.blocked));
-            if let [only] = n.groups[..] {
-                let g = &mut self.groups[only as usize];
-                g.advance(now);
-                g.share = g.alone(capacity, speed);
-                self.next[only as usize] = g.next(now);
-            } else {
-                self.divide(now, node, speed, capacity);
-            }
+            self.next[only as usize] = g.next(now);
+        } else {
+            self.fill(now, node, speed, capacity);
         }
     }
 
     /// Water-filling: those that want less than their share get it all, and the rest is divided again.
-    fn divide(&mut self, now: i64, node: u32, speed: f64, capacity: f64) {
+    fn fill(&mut self, now: i64, node: u32, speed: f64, capacity: f64) {
         let n = &self.nodes[node as usize];
         let (mut left, mut weights) = (capacity, 0.0);
         for &i in &n.groups {
@@ -397,111 +303,5 @@ impl Node {
     fn advance(&mut self, now: i64) {
         self.waited += (now - self.last) as f64 * self.blocked * self.cores;
         self.last = now;
-    }
-}
-
-impl Group {
-    /// Brings the sums up to `now` at the rate that held since the last change.
-    #[inline]
-    fn advance(&mut self, now: i64) {
-        if now == self.last {
-            return;
-        }
-        let dt = (now - self.last) as f64;
-        self.last = now;
-        self.attained += dt * self.share.rate;
-        self.used.busy += dt * self.share.allocated;
-        self.used.stolen += dt * self.share.stolen;
-        if let Some(quota) = &mut self.quota {
-            quota.left -= dt * self.share.allocated;
-            if quota.used_up.is_some() && self.jobs.len() > 0 {
-                self.used.throttled += dt;
-            }
-            if quota.left <= DONE {
-                quota.used_up.get_or_insert(now);
-            }
-        }
-    }
-
-    fn is_used_up(&self) -> bool {
-        self.quota.as_ref().is_some_and(|q| q.used_up.is_some())
-    }
-
-    /// If others have just left it what it wants, after a while that counts: since when they had not.
-    fn starves(&mut self, now: i64) -> Option<i64> {
-        if self.share.stolen > DONE {
-            self.starving.get_or_insert(now);
-            return None;
-        }
-        self.starving.take().filter(|since| now - since >= STARVED)
-    }
-
-    /// Cores it could use now.
-    #[inline]
-    fn wants(&self) -> f64 {
-        if self.frozen > 0 || self.is_used_up() {
-            return 0.0;
-        }
-        (self.jobs.len() as f64).min(self.cores)
-    }
-
-    /// What it gets as the only group of a node.
-    #[inline]
-    fn alone(&mut self, capacity: f64, speed: f64) -> Share {
-        let known = self.known.get(self.jobs.len()).copied().flatten();
-        known.unwrap_or_else(|| self.learn(capacity, speed))
-    }
-
-    fn learn(&mut self, capacity: f64, speed: f64) -> Share {
-        let share = self.share_of(self.wants().min(capacity), 0.0, speed);
-        // What is left of a quota changes all the time.
-        if self.quota.is_none() {
-            if let Some(known) = self.known.get_mut(self.jobs.len()) {
-                *known = Some(share);
-            }
-        }
-        share
-    }
-
-    fn share_of(&self, cores: f64, stolen: f64, speed: f64) -> Share {
-        let n = self.jobs.len() as f64;
-        let mut rate = if n > 0.0 {
-            cores * speed * self.speed / n
-        } else {
-            0.0
-        };
-        if let Some(i) = &self.inflation {
-            if n > i.free {
-                rate /= 1.0 + i.slope * libm::pow(n - i.free, i.power);
-            }
-        }
-        Share {
-            allocated: cores,
-            stolen,
-            rate,
-        }
-    }
-
-    /// When something happens by itself.
-    #[inline]
-    fn next(&self, now: i64) -> i64 {
-        let Some(first) = self.jobs.first() else {
-            return NEVER;
-        };
-        if self.share.rate <= 0.0 {
-            return NEVER;
-        }
-        let lacks = f64::from_bits((first >> 64) as u64) - self.attained;
-        let mut wait = lacks.max(0.0) / self.share.rate;
-        if let Some(quota) = &self.quota {
-            wait = wait.min(quota.left.max(0.0) / self.share.allocated);
-        }
-        // Beyond any run: an endless job.
-        if wait > 1e17 {
-            return NEVER;
-        }
-        // Up to whole nanoseconds; `ceil` is a call on processors without SSE 4.1.
-        let whole = wait as i64;
-        now + whole + i64::from((whole as f64) < wait)
     }
 }

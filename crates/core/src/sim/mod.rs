@@ -116,8 +116,7 @@ impl<'a, S: Sink> Sim<'a, S> {
     /// One event; false: nothing is left to happen, or the sink refused a row.
     #[inline]
     fn advance(&mut self) -> bool {
-        self.cpus.refresh(self.now);
-        let (cpu, group) = self.cpus.next();
+        let (cpu, group) = self.cpus.next(self.now);
         let queued = self.queue.time();
         if cpu <= queued {
             if cpu == cpu::NEVER {

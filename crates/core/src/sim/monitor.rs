@@ -72,7 +72,6 @@ impl Monitor {
 
 impl<S: Sink> Sim<'_, S> {
     pub(super) fn sample(&mut self) {
-        self.cpus.refresh(self.now);
         let dt = (self.now - self.monitor.last) as f64;
         self.monitor.last = self.now;
         self.sample_groups(dt);

@@ -1,0 +1,264 @@
+//! A group: its jobs progress at one rate, and what it used and missed adds up.
+
+use super::super::plan;
+use super::super::queue::Heap;
+use super::NEVER;
+
+/// Attained service is a sum of floating-point products; a job is done when it lacks less than this, ns.
+const DONE: f64 = 1e-3;
+/// Shorter than this, threads of several groups just take turns: a millibottleneck lasts tens to hundreds of ms.
+const STARVED: i64 = 50_000_000;
+/// With fewer jobs than this, a group that is alone on its node knows what it gets.
+const KNOWN: usize = 32;
+
+/// What a group used and missed, in core-nanoseconds; cumulative.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Used {
+    pub busy: f64,
+    /// Wanted, and got by other groups.
+    pub stolen: f64,
+    /// Time (not core time) in which a quota was used up and there was work.
+    pub throttled: f64,
+}
+
+/// What a group gets: cores, cores it wanted and did not get, and service to each job, ns a ns.
+#[derive(Clone, Copy, Default)]
+pub struct Share {
+    pub allocated: f64,
+    pub stolen: f64,
+    rate: f64,
+}
+
+/// Among the known shares: not worked out yet.
+const UNKNOWN: Share = Share {
+    allocated: 0.0,
+    stolen: 0.0,
+    rate: -1.0,
+};
+
+struct Quota {
+    full: f64,
+    left: f64,
+    /// Since when nothing is left.
+    used_up: Option<i64>,
+}
+
+pub struct Group {
+    pub node: u32,
+    /// The first group of its node.
+    pub first: u32,
+    pub weight: f64,
+    cores: f64,
+    quota: Option<Quota>,
+    inflation: Option<plan::Inflation>,
+    /// Keys: service at which the job is done, then order, then the job.
+    pub jobs: Heap,
+    order: u32,
+    attained: f64,
+    pub share: Share,
+    /// By the number of jobs: what it gets, until anything else changes.
+    known: [Share; KNOWN],
+    /// Since when others have had some of what it wants.
+    starving: Option<i64>,
+    last: i64,
+    pub frozen: u32,
+    pub speed: f64,
+    used: Used,
+}
+
+impl Group {
+    pub fn new(
+        node: u32,
+        first: u32,
+        weight: f64,
+        cores: f64,
+        quota: Option<f64>,
+        inflation: Option<plan::Inflation>,
+    ) -> Self {
+        Group {
+            node,
+            first,
+            weight,
+            cores,
+            quota: quota.map(|full| Quota {
+                full,
+                left: full,
+                used_up: None,
+            }),
+            inflation,
+            jobs: Heap::default(),
+            order: 0,
+            attained: 0.0,
+            share: Share::default(),
+            known: [UNKNOWN; KNOWN],
+            starving: None,
+            last: 0,
+            frozen: 0,
+            speed: 1.0,
+            used: Used::default(),
+        }
+    }
+
+    /// Brings the sums up to `now` at the rate that held since the last change.
+    #[inline(always)]
+    pub fn advance(&mut self, now: i64) {
+        if now == self.last {
+            return;
+        }
+        let dt = (now - self.last) as f64;
+        self.last = now;
+        self.attained += dt * self.share.rate;
+        self.used.busy += dt * self.share.allocated;
+        self.used.stolen += dt * self.share.stolen;
+        if self.quota.is_some() {
+            self.advance_quota(now, dt);
+        }
+    }
+
+    fn advance_quota(&mut self, now: i64, dt: f64) {
+        let Some(quota) = &mut self.quota else {
+            return;
+        };
+        quota.left -= dt * self.share.allocated;
+        if quota.used_up.is_some() && self.jobs.len() > 0 {
+            self.used.throttled += dt;
+        }
+        if quota.left <= DONE {
+            quota.used_up.get_or_insert(now);
+        }
+    }
+
+    #[inline(always)]
+    pub fn add(&mut self, now: i64, work: f64, job: u32) {
+        self.advance(now);
+        if self.jobs.len() == 0 {
+            self.attained = 0.0;
+        }
+        self.order = self.order.wrapping_add(1);
+        // Non-negative floating-point numbers order as their bits do.
+        let done = (self.attained + work.max(0.0)).to_bits();
+        self.jobs
+            .push(u128::from(done) << 64 | u128::from(self.order) << 32 | u128::from(job));
+    }
+
+    /// The job that is done now, if one is.
+    #[inline(always)]
+    pub fn take(&mut self, now: i64) -> Option<u32> {
+        self.advance(now);
+        let done = f64::from_bits((self.jobs.first()? >> 64) as u64);
+        if done > self.attained + DONE {
+            return None;
+        }
+        self.jobs.pop().map(|key| key as u32)
+    }
+
+    /// A new quota period; since when the old quota was used up and somebody waited.
+    pub fn refill(&mut self, now: i64) -> Option<i64> {
+        self.advance(now);
+        let quota = self.quota.as_mut()?;
+        quota.left = quota.full;
+        let since = quota.used_up.take();
+        since.filter(|&since| self.jobs.len() > 0 && since < now)
+    }
+
+    /// Looking changes nothing: sums brought up to date in other steps would round otherwise, and samples would be felt.
+    pub fn used(&self, now: i64) -> Used {
+        let dt = (now - self.last) as f64;
+        let waits = self.is_used_up() && self.jobs.len() > 0;
+        Used {
+            busy: self.used.busy + dt * self.share.allocated,
+            stolen: self.used.stolen + dt * self.share.stolen,
+            throttled: self.used.throttled + if waits { dt } else { 0.0 },
+        }
+    }
+
+    fn is_used_up(&self) -> bool {
+        self.quota.as_ref().is_some_and(|q| q.used_up.is_some())
+    }
+
+    /// If others have just left it what it wants, after a while that counts: since when they had not.
+    pub fn starves(&mut self, now: i64) -> Option<i64> {
+        if self.share.stolen > DONE {
+            self.starving.get_or_insert(now);
+            return None;
+        }
+        self.starving.take().filter(|since| now - since >= STARVED)
+    }
+
+    /// Cores it could use now.
+    pub fn wants(&self) -> f64 {
+        if self.frozen > 0 || self.is_used_up() {
+            return 0.0;
+        }
+        (self.jobs.len() as f64).min(self.cores)
+    }
+
+    /// Takes what it gets from what it learned; false: not with so many jobs yet.
+    #[inline(always)]
+    pub fn remember(&mut self) -> bool {
+        match self.known.get(self.jobs.len()) {
+            Some(share) if share.rate >= 0.0 => {
+                self.share = *share;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// What it gets holds with as many jobs until [`Group::forget`].
+    pub fn learn(&mut self) {
+        // What is left of a quota changes all the time.
+        if self.quota.is_none() {
+            if let Some(known) = self.known.get_mut(self.jobs.len()) {
+                *known = self.share;
+            }
+        }
+    }
+
+    pub fn forget(&mut self) {
+        self.known = [UNKNOWN; KNOWN];
+    }
+
+    /// What so many cores at this clock rate, and so many that others have, make for its jobs.
+    pub fn share_of(&self, cores: f64, stolen: f64, speed: f64) -> Share {
+        let n = self.jobs.len() as f64;
+        let mut rate = if n > 0.0 {
+            cores * speed * self.speed / n
+        } else {
+            0.0
+        };
+        if let Some(i) = &self.inflation {
+            if n > i.free {
+                rate /= 1.0 + i.slope * libm::pow(n - i.free, i.power);
+            }
+        }
+        Share {
+            allocated: cores,
+            stolen,
+            rate,
+        }
+    }
+
+    /// When something happens by itself.
+    #[inline(always)]
+    pub fn next(&self, now: i64) -> i64 {
+        let Some(first) = self.jobs.first() else {
+            return NEVER;
+        };
+        if self.share.rate <= 0.0 {
+            return NEVER;
+        }
+        let lacks = f64::from_bits((first >> 64) as u64) - self.attained;
+        let mut wait = lacks.max(0.0) / self.share.rate;
+        if let Some(quota) = &self.quota {
+            wait = wait.min(quota.left.max(0.0) / self.share.allocated);
+        }
+        // Beyond any run: an endless job.
+        if wait > 1e17 {
+            return NEVER;
+        }
+        // Up to whole nanoseconds; `ceil` is a call on processors without SSE 4.1.
+        let whole = wait as i64;
+        now + whole + i64::from((whole as f64) < wait)
+    }
+}
