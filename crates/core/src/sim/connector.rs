@@ -1,7 +1,8 @@
 //! Calls: which candidate, on which pooled connection, and who waits for one.
 
 use super::balancer::Balancer;
-use super::plan::{self, Call, Endpoint, Plan};
+use super::plan::{self, Endpoint, Plan};
+use super::program::{Call, Step};
 use super::queue::Kind;
 use super::stay::{Line, Status, Stay, NONE};
 use super::tables::Sink;
@@ -10,6 +11,8 @@ use super::Sim;
 /// The way from one server to the candidates of one kind of call.
 pub struct Connector<'a> {
     pub settings: &'a plan::Connector,
+    /// One candidate and any number of connections to it: nothing to choose or to wait for.
+    direct: bool,
     first_pool: u32,
     pools: u32,
     classes: u32,
@@ -70,6 +73,7 @@ pub fn build<'a>(
     }
     Connector {
         settings: c,
+        direct: c.candidates.len() == 1 && c.pool.is_none(),
         first_pool,
         pools: count,
         classes,
@@ -107,7 +111,7 @@ impl<S: Sink> Sim<'_, S> {
     /// Makes the calls of a step: the next one, or all of them.
     pub(super) fn begin_calls(&mut self, stay: u32, call: &Call) {
         let s = &mut self.stays[stay];
-        let connector = self.servers[s.server as usize].first_connector + call.connector;
+        let connector = call.connector;
         if call.all {
             let candidates = self.connectors[connector as usize]
                 .settings
@@ -116,7 +120,7 @@ impl<S: Sink> Sim<'_, S> {
             (s.out, s.to_call) = (candidates, 0);
             self.is_calling(stay);
             for candidate in 0..candidates {
-                let child = self.child(stay, call, connector);
+                let child = self.child(stay, call);
                 self.stays[child].tried = !(1 << candidate);
                 self.seek(child);
             }
@@ -127,13 +131,14 @@ impl<S: Sink> Sim<'_, S> {
         s.to_call -= now;
         self.is_calling(stay);
         for _ in 0..now {
-            let child = self.child(stay, call, connector);
+            let child = self.child(stay, call);
             self.seek(child);
         }
     }
 
     #[inline(always)]
-    fn child(&mut self, parent: u32, call: &Call, connector: u32) -> u32 {
+    fn child(&mut self, parent: u32, call: &Call) -> u32 {
+        let connector = call.connector;
         let kept = self.connectors[connector as usize].settings.kept;
         let p = &mut self.stays[parent];
         let stream = p.stream.fork();
@@ -148,7 +153,16 @@ impl<S: Sink> Sim<'_, S> {
     }
 
     /// Looks for a candidate and a free connection to it.
+    #[inline(always)]
     fn seek(&mut self, child: u32) {
+        if self.connectors[self.stays[child].connector as usize].direct {
+            self.fly(child);
+        } else {
+            self.seek_among(child);
+        }
+    }
+
+    fn seek_among(&mut self, child: u32) {
         loop {
             let c = &mut self.stays[child];
             let (parent, number) = (c.parent, c.connector as usize);
@@ -375,10 +389,8 @@ impl<S: Sink> Sim<'_, S> {
             return;
         }
         if more > 0 {
-            let plan = self.plan;
-            let program = self.stays[parent].program as usize;
-            if let Some(plan::Step::Call(call)) = plan.programs[program].get(step as usize - 1) {
-                return self.begin_calls(parent, call);
+            if let Step::Call(call) = self.steps[step as usize - 1] {
+                return self.begin_calls(parent, &call);
             }
         }
         self.goes_on(parent);

@@ -20,6 +20,7 @@ mod cpu;
 mod golden_tests;
 mod monitor;
 pub mod plan;
+mod program;
 mod queue;
 mod server;
 mod stay;
@@ -52,6 +53,7 @@ pub struct Sim<'a, S: Sink> {
     cpus: Cpus,
     stays: Stays,
     servers: Vec<Server<'a>>,
+    steps: Vec<program::Step>,
     connectors: Vec<Connector<'a>>,
     pools: Vec<Pool>,
     clients: Clients,
@@ -88,7 +90,7 @@ impl<'a, S: Sink> Sim<'a, S> {
     fn new(plan: &'a Plan, sink: S) -> Self {
         let mut cpus = Cpus::new(&plan.nodes, &plan.groups);
         let causes = causes::Causes::new(plan, &mut cpus);
-        let (servers, connectors, pools) = server::build(plan);
+        let system = server::build(plan);
         Sim {
             plan,
             now: 0,
@@ -97,9 +99,10 @@ impl<'a, S: Sink> Sim<'a, S> {
             report: Report::new(plan),
             cpus,
             stays: Stays::new(),
-            servers,
-            connectors,
-            pools,
+            servers: system.servers,
+            steps: system.steps,
+            connectors: system.connectors,
+            pools: system.pools,
             clients: Clients::new(plan),
             causes,
             visits: 0,

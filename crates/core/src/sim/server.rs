@@ -5,12 +5,12 @@
 //! stay on again, before anything new, when the answers are there.
 
 use super::connector::{self, Connector, Pool};
-use super::plan::{self, Plan, Step};
+use super::plan::{self, Plan};
+use super::program::{self, Step};
 use super::queue::Kind;
-use super::stay::{Line, NONE};
+use super::stay::{Line, Status, NONE};
 use super::tables::Sink;
 use super::Sim;
-use crate::rng::Stream;
 
 /// Where a stay waits that finds no worker.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct Server<'a> {
     pub settings: &'a plan::Server,
     pub group: u32,
     pub holds: bool,
+    /// By class: the first step of what is done for it.
+    begins: Vec<u32>,
     /// Workers of a process; `u32::MAX`: no limit.
     workers: u32,
     light_queue: u32,
@@ -48,8 +50,17 @@ pub struct Server<'a> {
     pub spawning: bool,
 }
 
-pub fn build(plan: &Plan) -> (Vec<Server<'_>>, Vec<Connector<'_>>, Vec<Pool>) {
+/// All servers, what they do, and how they call each other.
+pub struct System<'a> {
+    pub servers: Vec<Server<'a>>,
+    pub steps: Vec<Step>,
+    pub connectors: Vec<Connector<'a>>,
+    pub pools: Vec<Pool>,
+}
+
+pub fn build(plan: &Plan) -> System<'_> {
     let (mut servers, mut connectors, mut pools) = (Vec::new(), Vec::new(), Vec::new());
+    let mut steps = vec![Step::End];
     for server in &plan.servers {
         let workers = match (server.workers, server.light_queue) {
             // No limit on workers: the light queue bounds what is inside.
@@ -57,10 +68,12 @@ pub fn build(plan: &Plan) -> (Vec<Server<'_>>, Vec<Connector<'_>>, Vec<Pool>) {
             (0, light) => light,
             (n, _) => n,
         };
+        let first_connector = connectors.len() as u32;
         servers.push(Server {
             settings: server,
             group: server.group,
             holds: server.holds,
+            begins: program::lay_out(plan, server, first_connector, &mut steps),
             workers,
             light_queue: if server.workers == 0 {
                 0
@@ -76,7 +89,7 @@ pub fn build(plan: &Plan) -> (Vec<Server<'_>>, Vec<Connector<'_>>, Vec<Pool>) {
             accepting: Line::default(),
             light: Line::default(),
             ready: Line::default(),
-            first_connector: connectors.len() as u32,
+            first_connector,
             lost: 0,
             handing_out: false,
             full_since: -1,
@@ -86,7 +99,12 @@ pub fn build(plan: &Plan) -> (Vec<Server<'_>>, Vec<Connector<'_>>, Vec<Pool>) {
             connectors.push(connector::build(plan, server, c, &mut pools));
         }
     }
-    (servers, connectors, pools)
+    System {
+        servers,
+        steps,
+        connectors,
+        pools,
+    }
 }
 
 impl Server<'_> {
@@ -95,6 +113,11 @@ impl Server<'_> {
         alive
             .min_by_key(|(_, &busy)| busy)
             .map_or(0, |(process, _)| process as u32)
+    }
+
+    #[inline(always)]
+    fn anyone_waits(&self) -> bool {
+        self.ready.len() + self.light.len() + self.accepting.len() > 0
     }
 
     pub fn add_process(&mut self) {
@@ -131,10 +154,8 @@ impl<S: Sink> Sim<'_, S> {
     pub(super) fn enter(&mut self, server: u32, stay: u32, place: Place) {
         let s = &mut self.servers[server as usize];
         s.inside += 1;
-        let waits = s.light.len() + s.ready.len() + s.accepting.len() > 0 || s.handing_out;
-        if s.busy < s.room && !waits {
-            self.start(stay);
-            return;
+        if s.busy < s.room && !s.anyone_waits() && !s.handing_out {
+            return self.start(stay);
         }
         if place == Place::Inside || s.light.len() < s.light_queue {
             s.light.push(&mut self.stays, stay);
@@ -156,35 +177,34 @@ impl<S: Sink> Sim<'_, S> {
         let srv = &mut self.servers[server as usize];
         s.start = self.now;
         s.works = true;
-        s.program = srv.settings.programs[s.class as usize].unwrap_or(NONE);
+        s.step = srv.begins[s.class as usize];
         srv.busy += 1;
         if srv.processes.len() > 1 {
             s.process = srv.process();
         }
         srv.processes[s.process as usize] += 1;
-        self.allocate(server);
+        if srv.settings.heap.is_some() {
+            self.allocate(server);
+        }
         self.step(stay);
     }
 
     /// Gives free workers to whoever waits: answers first, then accepted requests, then the accept queue.
-    #[inline]
+    #[inline(always)]
     pub(super) fn hand_out(&mut self, server: u32) {
         let s = &mut self.servers[server as usize];
         if s.handing_out {
             return;
         }
-        if s.ready.len() + s.light.len() + s.accepting.len() > 0 {
-            s.handing_out = true;
+        if s.anyone_waits() {
             self.hand_out_in_order(server);
-        }
-        let s = &mut self.servers[server as usize];
-        s.handing_out = false;
-        if s.busy < s.room {
+        } else if s.busy < s.room {
             s.full_since = -1;
         }
     }
 
     fn hand_out_in_order(&mut self, server: u32) {
+        self.servers[server as usize].handing_out = true;
         loop {
             let s = &mut self.servers[server as usize];
             while s.light.len() < s.light_queue {
@@ -207,6 +227,11 @@ impl<S: Sink> Sim<'_, S> {
             } else {
                 break;
             }
+        }
+        let s = &mut self.servers[server as usize];
+        s.handing_out = false;
+        if s.busy < s.room {
+            s.full_since = -1;
         }
     }
 
@@ -244,26 +269,18 @@ impl<S: Sink> Sim<'_, S> {
 
     /// Goes on with the program.
     pub(super) fn step(&mut self, stay: u32) {
-        let plan = self.plan;
         loop {
             let s = &mut self.stays[stay];
-            let steps = plan
-                .programs
-                .get(s.program as usize)
-                .map_or(&[][..], |p| &p[..]);
-            let Some(step) = steps
-                .get(s.step as usize)
-                .filter(|_| s.status == Default::default())
-            else {
+            if s.status != Status::Ok {
                 return self.finish(stay);
-            };
+            }
+            let step = &self.steps[s.step as usize];
             s.step += 1;
             match step {
-                Step::Compute(time) => {
+                Step::Compute { group, time } => {
                     let work = time.draw(&mut s.stream);
                     if work > 0.0 {
-                        let group = self.servers[s.server as usize].group;
-                        return self.cpus.add(self.now, group, work, stay);
+                        return self.cpus.add(self.now, *group, work, stay);
                     }
                 }
                 Step::Wait(time) => {
@@ -273,12 +290,14 @@ impl<S: Sink> Sim<'_, S> {
                     }
                 }
                 Step::Call(call) => {
-                    let n = how_many(call.count, &mut s.stream);
-                    if n > 0 || call.all {
-                        s.to_call = n;
-                        return self.begin_calls(stay, call);
+                    let more = call.chance > 0.0 && s.stream.uniform() < call.chance;
+                    s.to_call = call.count + u32::from(more);
+                    if s.to_call > 0 || call.all {
+                        let call = *call;
+                        return self.begin_calls(stay, &call);
                     }
                 }
+                Step::End => return self.finish(stay),
             }
         }
     }
@@ -341,10 +360,4 @@ impl<S: Sink> Sim<'_, S> {
             self.returned(stay);
         }
     }
-}
-
-fn how_many(count: f64, stream: &mut Stream) -> u32 {
-    let whole = count as u32;
-    let fraction = count - f64::from(whole);
-    whole + u32::from(fraction > 0.0 && stream.uniform() < fraction)
 }

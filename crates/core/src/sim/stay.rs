@@ -42,7 +42,7 @@ pub struct Stay {
     pub next: u32,
     pub server: u32,
     pub class: u32,
-    pub program: u32,
+    /// Among the steps of all programs: the next one.
     pub step: u32,
     /// Calls of this step still to be made, and out now.
     pub to_call: u32,
@@ -96,7 +96,6 @@ impl Stay {
             next: NONE,
             server: NONE,
             class,
-            program: NONE,
             step: 0,
             to_call: 0,
             out: 0,

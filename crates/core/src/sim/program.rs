@@ -1,0 +1,63 @@
+//! Programs as servers run them: laid end to end, every index of the plan looked up once.
+
+use super::plan::{self, Plan, Time};
+
+/// Where a program ends; also all that is done for a class that never comes.
+pub const END: u32 = 0;
+
+pub enum Step {
+    Compute {
+        group: u32,
+        time: Time,
+    },
+    /// Neither worker nor CPU is given up by a synchronous server; only time passes.
+    Wait(Time),
+    Call(Call),
+    End,
+}
+
+#[derive(Clone, Copy)]
+pub struct Call {
+    /// Among the connectors of all servers.
+    pub connector: u32,
+    pub class: u32,
+    /// How many at least, and the chance of one more.
+    pub count: u32,
+    pub chance: f64,
+    pub parallel: bool,
+    pub all: bool,
+}
+
+/// Appends the programs of a server whose connectors begin at `first_connector`; returns where that of each class begins.
+pub fn lay_out(
+    plan: &Plan,
+    server: &plan::Server,
+    first_connector: u32,
+    steps: &mut Vec<Step>,
+) -> Vec<u32> {
+    let mut begins = Vec::new();
+    for program in &server.programs {
+        begins.push(program.map_or(END, |_| steps.len() as u32));
+        let Some(program) = program else {
+            continue;
+        };
+        let program = &plan.programs[*program as usize];
+        steps.extend(program.iter().map(|step| match step {
+            plan::Step::Compute(time) => Step::Compute {
+                group: server.group,
+                time: time.clone(),
+            },
+            plan::Step::Wait(time) => Step::Wait(time.clone()),
+            plan::Step::Call(call) => Step::Call(Call {
+                connector: first_connector + call.connector,
+                class: call.class,
+                count: call.count as u32,
+                chance: call.count.fract(),
+                parallel: call.parallel,
+                all: call.all,
+            }),
+        }));
+        steps.push(Step::End);
+    }
+    begins
+}
