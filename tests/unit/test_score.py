@@ -88,6 +88,34 @@ def test_who_is_slow_by_itself_has_nobody_to_blame(tmp_path: Path) -> None:
     assert {(request.droppers, request.stalls) for request in found} == {(frozenset({None}), ())}
 
 
+def test_a_burst_begins_in_any_server_that_it_overflows(tmp_path: Path) -> None:
+    passed_on = chain(workloads={"burst": {"kind": "batch", "size": 300, "first": "6 s", "interaction": "page"}})
+    passed_on["tiers"]["web"] = {"kind": "async", "calls": ["app"]}
+    passed_on["tiers"]["app"] |= {"workers": 20, "backlog": 10}
+    sim.simulate(from_table(passed_on), tmp_path / "run")
+    run = Dataset.open(tmp_path / "run")
+    found = blame(record(run), read(run.path, run.topology), SECOND)
+    assert len(found) > 100
+    for request in found:
+        assert request.droppers == {"app"}
+        assert {"web", "app"} <= {origin for stall in request.stalls for origin in stall.origins}
+
+
+def test_workers_that_never_rest_are_the_limit_themselves(tmp_path: Path) -> None:
+    """Each page holds a thread of web for 60 ms, and there are 12 for 250 pages a second."""
+    limited = chain(stalls=[{**FREEZE, "for": "20 ms"}])
+    limited["tiers"]["web"]["workers"] = 12
+    limited["interactions"]["query"]["at"]["db"]["wait"] = "30 ms"
+    sim.simulate(from_table(limited), tmp_path / "run")
+    run = Dataset.open(tmp_path / "run")
+    found = blame(record(run), read(run.path, run.topology), SECOND)
+    assert len(found) > 100
+    assert all(request.overloaded for request in found)
+    assert {(stall.kind, stall.origins) for request in found for stall in request.stalls} == {
+        ("soft-resource", frozenset({"web"}))
+    }
+
+
 def test_a_right_diagnosis_scores_full_and_each_falsehood_costs(tmp_path: Path) -> None:
     run = made(tmp_path, stalls=[FREEZE])
     told = as_dict(diagnose(run))

@@ -120,8 +120,9 @@ def _of_cluster(view: View, cluster: Cluster, lost: Drops, part: _Followed, held
 
 
 def _follow(view: View, cluster: Cluster, lost: Drops, usual: dict[str, Level]) -> _Followed:
-    """Own queues from well before the cluster to its end, from a moment on at which none was risen."""
-    until = max(cluster.end, lost.last or 0) + JOIN_NS
+    """Own queues from well before the cluster until the last of it was lost, or was answered at the earliest; from a
+    moment on at which none was risen."""
+    until = max(cluster.end, lost.last if lost.last is not None else cluster.end + cluster.shortest_ns) + JOIN_NS
     back = LOOKBACK_NS
     while True:
         begin = max(cluster.begin - back, view.begin)
@@ -191,9 +192,10 @@ def _led_up_to(part: _Followed, server: str, rise: Rise, until: int, share: floa
 
 
 def _at_once(view: View, server: str, time: int) -> bool:
-    """Whether most of the queue that overflowed then had come within `LEVEL_NS`."""
-    before, then = view.stays[server].queue(np.array([time - LEVEL_NS, time])).tolist()
-    return bool(before * 2 < then)
+    """Whether most of the queue that overflowed by a packet sent then had come within `LEVEL_NS`; what was sent with it
+    takes up to a step to arrive."""
+    before, then, soon = view.stays[server].queue(np.array([time - LEVEL_NS, time, time + STEP_NS])).tolist()
+    return bool(before * 2 < max(then, soon))
 
 
 def _stays_up(part: _Followed, server: str, rise: Rise, until: int) -> float:

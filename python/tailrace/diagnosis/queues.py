@@ -73,8 +73,8 @@ def rises(times: Times, queue: Times, typical: float, high: float, gap: int) -> 
         first = int(quiet[before - 1]) if before else 0
         first = max(first, int(np.searchsorted(times, times[start] - EARLIER_NS)))
         peak = start + int(np.argmax(queue[start : stop + 1]))
-        # A wiggle on the way is not the rise: it begins where the queue was last low, for its peak and for itself.
-        low = np.flatnonzero(queue[first:peak] <= min(float(queue[peak]) / 20, high))
+        # A wiggle before is not the rise: that begins where the queue was last as usual before its peak.
+        low = np.flatnonzero(queue[first:peak] <= typical)
         first += int(low[-1]) if len(low) else 0
         found.append(Rise(int(times[first]), int(times[stop]), int(queue[peak]), int(times[peak])))
     return tuple(found)

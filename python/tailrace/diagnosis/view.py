@@ -38,7 +38,8 @@ class View:
     stays: dict[str, Stays]
     """Server → who is inside."""
     calls: dict[str, dict[str, Stays]]
-    """Caller → callee → the visits that the one makes to the other."""
+    """Caller → callee → the calls of the one to the other, from the first attempt on: who waits for a lost packet to be
+    sent again waits for the callee."""
     samples: dict[tuple[str, str], Series]
     """(place, metric) → values."""
     events: dict[str, tuple[tuple[str, Spans], ...]]
@@ -195,22 +196,18 @@ def _visits(tables: Tables) -> tuple[dict[str, Stays], dict[str, dict[str, Stays
         .sort("sent")
     )
     groups = (
-        lazy.select("server", "caller", "arrival", "departure").collect().partition_by("server", "caller", as_dict=True)
+        lazy.select("server", "caller", "sent", "arrival", "departure")
+        .collect()
+        .partition_by("server", "caller", as_dict=True)
     )
-    parts: dict[tuple[str, str | None], Stays] = {
-        (str(server), None if caller is None else str(caller)): Stays.of(
-            frame["arrival"].to_numpy(), frame["departure"].to_numpy()
-        )
-        for (server, caller), frame in groups.items()
-    }
-    servers = dict.fromkeys(server for server, _ in parts)
-    stays = {name: _join([part for (server, _), part in parts.items() if server == name]) for name in servers}
+    stays: dict[str, Stays] = {}
+    for (server, _), rows in groups.items():
+        _add(stays, str(server), rows["arrival"], rows["departure"])
     calls: dict[str, dict[str, Stays]] = {}
-    for (server, caller), part in parts.items():
-        name = _server_of(caller, tables.topology, stays)
+    for (server, caller), rows in groups.items():
+        name = _server_of(None if caller is None else str(caller), tables.topology, stays)
         if name is not None:
-            known = calls.setdefault(name, {})
-            known[server] = _join([known[server], part]) if server in known else part
+            _add(calls.setdefault(name, {}), str(server), rows["sent"], rows["departure"])
     return stays, calls, lossy
 
 
@@ -225,13 +222,10 @@ def _server_of(caller: str | None, topology: Topology, stays: dict[str, Stays]) 
     return alone[0] if len(alone) == 1 else None
 
 
-def _join(parts: list[Stays]) -> Stays:
-    if len(parts) == 1:
-        return parts[0]
-    return Stays.of(
-        np.concatenate([p.arrivals for p in parts] or [NOBODY.arrivals]),
-        np.concatenate([p.departures for p in parts] or [NOBODY.departures]),
-    )
+def _add(known: dict[str, Stays], server: str, begins: pl.Series, ends: pl.Series) -> None:
+    more = known.get(server, NOBODY)
+    begin, end = begins.to_numpy(), ends.to_numpy()
+    known[server] = Stays.of(np.concatenate((more.arrivals, begin)), np.concatenate((more.departures, end)))
 
 
 def _samples(tables: Tables) -> dict[tuple[str, str], Series]:

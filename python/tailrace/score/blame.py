@@ -41,7 +41,8 @@ class Blame:
     stalls: tuple[Stall, ...]
     """Any of them; none: overload, or slow by itself."""
     overloaded: bool = False
-    """A server on its way never had a CPU to spare: then it is right, too, that the cause is unknown."""
+    """A server on its way never had a CPU, a worker or a connection to spare: then it is right, too, that the cause is
+    unknown."""
 
 
 def blame(record: Record, stalls: tuple[Stall, ...], threshold_ns: int) -> tuple[Blame, ...]:
@@ -51,7 +52,6 @@ def blame(record: Record, stalls: tuple[Stall, ...], threshold_ns: int) -> tuple
     lost = _losses(record, slow)
     waited = _longest_stay(record, slow.filter(~pl.col("request").is_in(list(lost))))
     by_themselves = _slow_by_themselves(record, slow, threshold_ns)
-    full = record.saturated
     found = []
     for request, sent in slow.select("request", "sent").iter_rows():
         held = lost.get(request) or waited.get(request, [])
@@ -60,8 +60,11 @@ def blame(record: Record, stalls: tuple[Stall, ...], threshold_ns: int) -> tuple
         if request in by_themselves:
             reached = set()
         near = {other for server, _, _ in held for other in record.connected.get(server, ())}
+        full, exhausted = near & record.saturated, near & record.exhausted
+        if exhausted and not full and request not in by_themselves:
+            reached.add(Stall(SOFT, frozenset({SOFT}), frozenset(exhausted), *record.sending, 0))
         stalled = tuple(sorted(reached, key=lambda s: s.begin))
-        found.append(Blame(sent, droppers or frozenset({None}), stalled, bool(near & full)))
+        found.append(Blame(sent, droppers or frozenset({None}), stalled, bool(full | exhausted)))
     return tuple(found)
 
 
@@ -168,24 +171,30 @@ class _Reach:
 
 
 def _of_burst(record: Record, stall: Stall) -> tuple[Stall, ...]:
-    """A burst begins in whatever it fills: besides the entries, the servers whose CPUs or workers it keeps busy until
-    the entries' queues are back to normal (for a second at most: then requests that were lost come back). Where workers
-    were the limit and CPUs were not, it is as right to call that a soft resource."""
+    """A burst begins in whatever it fills: besides the entries, the servers whose accept queues overflow, or whose CPUs
+    or workers are all at work while they are busy, until the entries' queues are back to normal (for a second at most:
+    then requests that were lost come back). Where workers were the limit and CPUs were not, it is as right to call that
+    a soft resource."""
     if stall.kind != BURST:
         return (stall,)
-    busy = [
-        last
-        for entry in stall.origins
-        for first, last in record.busy.get(entry, ())
-        if first <= stall.end + JOIN_NS and last >= stall.begin
-    ]
-    until = min(max([stall.end + JOIN_NS, *busy]), stall.end + SECOND)
+    ends = [last for entry in stall.origins for _, last in _touching(record, entry, stall.begin, stall.end)]
+    until = min(max([stall.end + JOIN_NS, *ends]), stall.end + SECOND)
     near = {server for entry in stall.origins for server in record.connected.get(entry, ())}
-    at_work = {name for name in near if record.works_at_full(name, stall.begin, until)}
-    limited = {name for name in near if record.is_limited(name, stall.begin, until)} - at_work
+    times = {
+        name: [(max(a, stall.begin), min(b, until)) for a, b in _touching(record, name, stall.begin, until)]
+        for name in near
+    }
+    at_work = {name for name in near if any(record.works_at_full(name, *busy) for busy in times[name])}
+    limited = {name for name in near if any(record.is_limited(name, *busy) for busy in times[name])}
+    limited |= set(record.drops.filter(pl.col("begin").is_between(stall.begin, until))["place"]) & near
     burst = replace(stall, origins=stall.origins | at_work | limited)
-    soft = replace(stall, origins=frozenset(limited), causes=frozenset({SOFT}))
-    return (burst, soft) if limited else (burst,)
+    soft = replace(stall, origins=frozenset(limited - at_work), causes=frozenset({SOFT}))
+    return (burst, soft) if soft.origins else (burst,)
+
+
+def _touching(record: Record, server: str, begin: int, end: int) -> list[Interval]:
+    """When it was busy around then."""
+    return [(a, b) for a, b in record.busy.get(server, ()) if a <= end + JOIN_NS and b >= begin]
 
 
 def _is_burst(record: Record, stall: Stall) -> bool:

@@ -71,10 +71,19 @@ class Record:
     @cached_property
     def saturated(self) -> frozenset[str]:
         """Servers whose CPUs are full for most of the time in which requests are sent."""
-        sent = self.requests["sent"]
-        whole = int(sent[0]) if len(sent) else 0, int(sent[-1]) if len(sent) else 0
-        used = {place: self.cpu_between(place, *whole) for place in self.cpu}
+        used = {place: self.cpu_between(place, *self.sending) for place in self.cpu}
         return frozenset(place for place, share in used.items() if share is not None and share >= 0.97)
+
+    @cached_property
+    def exhausted(self) -> frozenset[str]:
+        """Servers whose workers or connections are all in use for most of that time, though their CPUs are not full."""
+        limited = (name for name in self.inside if self.is_limited(name, *self.sending))
+        return frozenset(limited) - self.saturated
+
+    @property
+    def sending(self) -> Interval:
+        sent = self.requests["sent"]
+        return (int(sent[0]), int(sent[-1])) if len(sent) else (0, 0)
 
     def cpu_between(self, server: str, begin: int, end: int) -> float | None:
         """Median of the samples that end within."""

@@ -101,7 +101,7 @@ def _joined(stalls: Iterable[Stall]) -> tuple[Stall, ...]:
         at = last.get(key)
         if at is not None and stall.begin - found[at].end <= ONE_STALL_NS:
             one = found[at]
-            stalled = one.stalled_ns + stall.stalled_ns
+            stalled = one.stalled_ns + max(0, stall.end - max(one.end, stall.begin))
             found[at] = replace(one, end=max(one.end, stall.end), stalled_ns=stalled)
             continue
         last[key] = len(found)

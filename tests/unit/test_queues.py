@@ -1,0 +1,60 @@
+"""Whose queue rose, when, and who only waited: the rules of `diagnosis.queues` and `diagnosis.overflow`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from systems import NX1, NX3, Slow, at, system
+from tailrace.diagnosis import diagnose
+from tailrace.diagnosis.queues import rises
+from tailrace.diagnosis.view import look
+
+MS = 1_000_000
+
+
+def rise_begins(queue: list[int]) -> list[int]:
+    """In steps of 5 ms, for a queue that is usually 2 long and seldom 6."""
+    times = np.arange(len(queue), dtype=np.int64) * 5 * MS
+    found = rises(times, np.array(queue), typical=2.0, high=6.0, gap=100 * MS)
+    return [rise.begin // (5 * MS) for rise in found]
+
+
+CLIMB = [10, 20, 40, 80, 60, 30, 1]
+
+
+@pytest.mark.parametrize(
+    ("queue", "begins"),
+    [
+        ([1, 1, *CLIMB], [1]),
+        # What it did within 50 ms before it passed its high level belongs to the rise …
+        ([1, 4, 5, *CLIMB], [0]),
+        # … but not what came earlier.
+        ([*[5] * 20, *CLIMB], [10]),
+        # A wiggle before is not the rise …
+        ([1, 9, 8, 1, 1, *CLIMB], [4]),
+        # … and one on the way does not begin it anew, though the queue was short for a moment.
+        ([1, *CLIMB[:3], 5, 8, *CLIMB], [0]),
+        ([1, *CLIMB, *[1] * 30, *CLIMB], [0, 37]),
+    ],
+)
+def test_a_rise_begins_where_the_queue_was_last_as_usual(queue: list[int], begins: list[int]) -> None:
+    assert rise_begins(queue) == begins
+
+
+def test_who_waits_for_a_lost_packet_to_be_sent_again_waits_for_the_server_behind() -> None:
+    seen = look(system(Slow("app", 4.0, 4.5), tiers=NX1), 50 * MS)
+    assert seen.stays["web"].queue(np.array([at(4.9)]))[0] > 50
+    assert seen.own_queue("web", np.array([at(4.9)]))[0] < 5
+
+
+def test_a_batch_that_overflows_the_first_server_was_not_pushed_back_to_it() -> None:
+    """app and db fill up too, and longer than web, but web dropped before they could tell."""
+    found = diagnose(system(bursts=((4.0, 4.02, 20_000),)))
+    assert {(e.dropper, e.origin, e.cause) for e in found.episodes} == {("web", "web", "workload-burst")}
+
+
+def test_one_request_that_waited_through_a_stall_is_enough_to_see_it() -> None:
+    """The next ones come later than a queue usually takes to rise."""
+    found = diagnose(system(Slow("app", 4.0, 5.0), tiers=NX3, rate=12))
+    assert [(e.vlrt, e.origin, e.cause) for e in found.episodes] == [(1, "app", "freeze")]
