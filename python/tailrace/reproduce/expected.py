@@ -58,6 +58,7 @@ class Value(Table):
     server: Name | None = None
     interaction: Name | None = None
     metric: Name | None = None
+    series: Name | None = None
     statistic: Statistic | None = None
     percentile: Annotated[float, Field(gt=0, le=100)] | None = None
     over: Duration | None = None
@@ -94,7 +95,7 @@ class Value(Table):
         return self.calibrated if isinstance(self.calibrated, bool) else run in self.calibrated
 
 
-ARGUMENTS = ("place", "server", "interaction", "metric", "statistic", "percentile", "over", "under", "window")
+ARGUMENTS = ("place", "server", "interaction", "metric", "series", "statistic", "percentile", "over", "under", "window")
 Operand = float | Name
 """A number in the value's unit, or a cell: "VALUE @ RUN", or VALUE alone where it is taken in one run."""
 

@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from tailrace.dataset.metrics import SHARES
+from tailrace.study import drawn
 from tailrace.study.measured import WINDOW, Measured
 from tailrace.units import SECOND
 
@@ -151,6 +152,16 @@ def arrivals(run: Measured, place: str, statistic: Statistic = "mean", window: i
     return _statistic(pl.Series(counts / window * SECOND), statistic)
 
 
+def fluctuation(
+    run: Measured, series: str, place: str, window: int = WINDOW, statistic: Statistic = "sd"
+) -> float:
+    """How a series that timelines draw (queue, response, a sampled metric) varies over windows, all servers pooled."""
+    lines = drawn.series(run, series, place, 0, run.length, window)
+    values = pl.Series([value for line in lines for value in line["values"] if value is not None], dtype=pl.Float64)
+    seconds = drawn.unit_of(series) == "duration" and statistic != "cv"
+    return _statistic(values, statistic) * (SECOND if seconds else 1)
+
+
 def visit_mean(run: Measured, place: str, interaction: str | None = None) -> float:
     """Mean time of a visit at a place, from its arrival to its departure; 0 without any."""
     found = run.visits(place)
@@ -205,6 +216,7 @@ MEASURES: dict[str, Measure] = {
     "queue_max": Measure(queue_max, "count"),
     "queue_mean": Measure(queue_mean, "count"),
     "arrivals": Measure(arrivals, "rate"),
+    "fluctuation": Measure(fluctuation, "count"),
     "visit_mean": Measure(visit_mean, "ns"),
     "visit_share": Measure(visit_share, "share"),
     "collection_time": Measure(collection_time, "ns"),
@@ -217,6 +229,9 @@ def dimension(name: str, values: Mapping[str, Any]) -> Dimension:
     """Of a measure with these values."""
     if values.get("statistic") == "cv":
         return "count"
+    if name == "fluctuation":
+        unit = drawn.unit_of(str(values["series"]))
+        return "ns" if unit == "duration" else unit
     if name != "level":
         return MEASURES[name].dimension
     metric = str(values["metric"])
