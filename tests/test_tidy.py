@@ -23,9 +23,9 @@ CORE = ROOT / "crates" / "core" / "src"
 
 WORDS = ("units", "errors", "toml", "topology", "dataset", "experiment")
 ANALYSTS = ("timeline", "diagnosis", "report")
-MAKERS = ("readers", "sim", "testbed", "recorder", "export")
+MAKERS = ("readers", "sim", "load", "testbed", "recorder", "export")
 DOORS = (
-    *("cli", "cli_words", "cli_record", "cli_studies", "cli_testbed", "__main__", "__init__"),
+    *("cli", "cli_words", "cli_load", "cli_record", "cli_studies", "cli_testbed", "__main__", "__init__"),
     *("score", "advise", "study", "reproduce", "sweep"),
 )
 ENGINE = "_core"
@@ -51,6 +51,7 @@ CORE_MAY_USE = {
     "workload": {"error", "rng"},
     "sim": {"error", "record", "rng", "workload"},
     "capture": {"error", "record", "callgraph"},
+    "load": {"error", "record", "rng", "workload", "capture"},
     "export": {"error", "record"},
     "host": {"error", "record", "capture"},
 }

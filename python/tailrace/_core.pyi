@@ -82,3 +82,11 @@ def simulate(plan: str, out: str | None = None, progress: Callable[[int, int], N
     `progress(simulated_ns, duration_ns)` is called now and then with the interpreter lock held; an exception it raises
     stops the run. ValueError: the plan cannot be run. OSError: the tables could not be written.
     """
+
+def load_worker(plan: str, log: str, tell: Callable[[str], bool]) -> str:
+    """Ask as one worker's plan says (JSON; crates/core/src/load/plan.rs), and log every request; returns a JSON report
+    (report.rs). `tell(progress)` is called ten times a second with the interpreter lock held; False, or an exception,
+    stops it. ValueError: the plan cannot be run. OSError: the log cannot be written."""
+
+def load_tables(logs: list[str], folder: str, progress: Callable[[int, int], None] | None = None) -> str:
+    """The logs of all workers of a load as `folder`/{requests,events}.parquet; returns JSON, the rows of each."""

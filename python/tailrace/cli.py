@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from tailrace import cli_record, cli_studies
+from tailrace import cli_load, cli_record, cli_studies
 from tailrace.cli_testbed import measured, testbed
-from tailrace.cli_words import AsJson, Quiet, duration_ns, pairs, print_json, progress, say
+from tailrace.cli_words import AsJson, Overwrite, Quiet, duration_ns, pairs, print_json, progress, say
 from tailrace.errors import TailraceError, UsageError
 
 if TYPE_CHECKING:
@@ -80,7 +80,6 @@ Interactions = Annotated[
         "--interactions", metavar="FILE", help="TOML rules that name interactions: docs/reference/readers.md."
     ),
 ]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run folder if it exists.")]
 Threshold = Annotated[
     str | None,
     typer.Option(
@@ -314,6 +313,7 @@ def examine(
     print_json(found.as_dict()) if as_json else print_summary(found, Console())
 
 
+app.command(epilog=cli_load.LOAD)(cli_load.load)
 app.command(epilog=cli_record.RECORD)(cli_record.record)
 app.command(epilog=cli_studies.REPRODUCE)(cli_studies.reproduce)
 app.command(epilog=cli_studies.SWEEP)(cli_studies.sweep)

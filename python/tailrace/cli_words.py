@@ -15,6 +15,7 @@ from tailrace.errors import UsageError
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run folder if it exists.")]
 
 
 def print_json(value: object) -> None:

@@ -8,6 +8,7 @@
 //! rng        random numbers that depend on who draws, not on the order of events
 //! workload   who asks when for what
 //! sim        a plan → the visits, samples and events of a system that was never built
+//! load       a plan → requests to real servers, and what became of them
 //! export     visits → the packets they would have put on the wire
 //! host       a live Linux host → segments of samples and visits
 //! ```
@@ -18,6 +19,8 @@ pub mod error;
 pub mod export;
 #[cfg(target_os = "linux")]
 pub mod host;
+#[cfg(target_os = "linux")]
+pub mod load;
 pub mod record;
 pub mod rng;
 pub mod sim;

@@ -3,6 +3,8 @@ use pyo3::prelude::*;
 
 mod decode;
 mod export;
+#[cfg(target_os = "linux")]
+mod load;
 mod progress;
 #[cfg(target_os = "linux")]
 mod record;
@@ -19,6 +21,10 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(record::record, m)?)?;
     #[cfg(target_os = "linux")]
     m.add_function(wrap_pyfunction!(record::join, m)?)?;
+    #[cfg(target_os = "linux")]
+    m.add_function(wrap_pyfunction!(load::load_worker, m)?)?;
+    #[cfg(target_os = "linux")]
+    m.add_function(wrap_pyfunction!(load::load_tables, m)?)?;
     m.add_function(wrap_pyfunction!(reduce::reduce, m)?)?;
     m.add_function(wrap_pyfunction!(reduce::_decode_visits, m)?)?;
     m.add_function(wrap_pyfunction!(simulate::simulate, m)?)?;

@@ -47,6 +47,16 @@ impl Request {
     }
 }
 
+/// A request of a client that knows more of it than the wire shows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SentRequest {
+    pub request: Request,
+    /// When it was to be sent.
+    pub intended: i64,
+    /// Of the response.
+    pub first_byte: i64,
+}
+
 /// Something that lasted, at a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
@@ -191,19 +201,46 @@ impl Row for Request {
     }
 
     fn batch(rows: &[Self], names: &Names) -> Batch {
-        let columns = vec![
-            ids(rows.iter().map(|r| r.request)),
-            Arc::new(UInt32Array::from_iter_values(rows.iter().map(|r| r.client))),
-            named(&names.servers, rows.iter().map(|r| r.server))?,
-            named(&names.interactions, rows.iter().map(|r| r.interaction))?,
-            moments(rows.iter().map(|r| r.sent)),
-            moments(rows.iter().map(|r| r.connected)),
-            moments(rows.iter().map(|r| r.end)),
-            named(&names.statuses, rows.iter().map(|r| r.status))?,
-            small(rows.iter().map(|r| r.drops)),
-            small(rows.iter().map(|r| r.data_drops)),
-            Arc::new(rows.iter().map(|r| r.bytes).collect::<UInt64Array>()),
-        ];
+        RecordBatch::try_new(Self::schema(), request_columns(rows.iter(), names)?)
+    }
+}
+
+fn request_columns<'r>(
+    rows: impl Iterator<Item = &'r Request> + Clone,
+    names: &Names,
+) -> Result<Vec<ArrayRef>, ArrowError> {
+    Ok(vec![
+        ids(rows.clone().map(|r| r.request)),
+        Arc::new(UInt32Array::from_iter_values(
+            rows.clone().map(|r| r.client),
+        )),
+        named(&names.servers, rows.clone().map(|r| r.server))?,
+        named(&names.interactions, rows.clone().map(|r| r.interaction))?,
+        moments(rows.clone().map(|r| r.sent)),
+        moments(rows.clone().map(|r| r.connected)),
+        moments(rows.clone().map(|r| r.end)),
+        named(&names.statuses, rows.clone().map(|r| r.status))?,
+        small(rows.clone().map(|r| r.drops)),
+        small(rows.clone().map(|r| r.data_drops)),
+        Arc::new(rows.map(|r| r.bytes).collect::<UInt64Array>()),
+    ])
+}
+
+impl Row for SentRequest {
+    const KEY: SortKey = Request::KEY;
+
+    fn schema() -> SchemaRef {
+        schema::sent_requests()
+    }
+
+    fn key(&self) -> (i64, u64) {
+        self.request.key()
+    }
+
+    fn batch(rows: &[Self], names: &Names) -> Batch {
+        let mut columns = request_columns(rows.iter().map(|r| &r.request), names)?;
+        columns.push(moments(rows.iter().map(|r| r.intended)));
+        columns.push(moments(rows.iter().map(|r| r.first_byte)));
         RecordBatch::try_new(Self::schema(), columns)
     }
 }

@@ -44,7 +44,19 @@ pub fn visits() -> SchemaRef {
 
 /// One request of a client, end to end; sorted by `end`, then `request`.
 pub fn requests() -> SchemaRef {
-    Arc::new(Schema::new(vec![
+    Arc::new(Schema::new(of_a_request()))
+}
+
+/// The same as a load generator knows them.
+pub fn sent_requests() -> SchemaRef {
+    let mut columns = of_a_request();
+    columns.push(whole("intended", false));
+    columns.push(whole("first_byte", true));
+    Arc::new(Schema::new(columns))
+}
+
+fn of_a_request() -> Vec<Field> {
+    vec![
         natural("request", false),
         Field::new("client", DataType::UInt32, true),
         name("server", false),
@@ -56,7 +68,7 @@ pub fn requests() -> SchemaRef {
         small("drops"),
         small("data_drops"),
         natural("bytes", true),
-    ]))
+    ]
 }
 
 /// One metric of one place in one sampling interval; sorted by `time`.

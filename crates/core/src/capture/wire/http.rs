@@ -11,8 +11,8 @@
 //! After an upgrade (101) messages go either way and none answers another: they are no exchanges. A tunnel (CONNECT) and
 //! HTTP/2 do carry requests and answers, and go on by change of direction.
 
-mod chunked;
-mod head;
+pub(crate) mod chunked;
+pub(crate) mod head;
 mod response;
 #[cfg(test)]
 mod tests;

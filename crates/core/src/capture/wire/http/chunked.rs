@@ -1,6 +1,7 @@
 //! The chunked coding (RFC 9112, section 7.1): sizes are read, data is skipped.
 
 use crate::capture::wire::framing::Input;
+use crate::capture::wire::Chunk;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chunked {
@@ -30,6 +31,17 @@ impl Chunked {
         digits: 0,
         extension: false,
     };
+
+    /// Takes bytes of which none was cut; says how many of them are left after the end.
+    pub fn take(&mut self, bytes: &[u8]) -> (Progress, u64) {
+        let mut input = Input::new(Chunk {
+            time: 0,
+            bytes,
+            len: bytes.len() as u64,
+        });
+        let progress = self.advance(&mut input);
+        (progress, input.len())
+    }
 
     pub fn advance(&mut self, input: &mut Input<'_>) -> Progress {
         while input.len() > 0 {

@@ -31,6 +31,8 @@ pub struct Response {
     pub len: usize,
     pub body: Body,
     pub upgrade: &'static str,
+    /// The server closes the connection after it.
+    pub closes: bool,
 }
 
 pub enum Parsed<T> {
@@ -64,12 +66,11 @@ fn whole_request<'b>(head: &httparse::Request<'_, 'b>, len: usize) -> Parsed<Req
     let (Some(method), Some(target)) = (head.method, head.path) else {
         return Parsed::Bad;
     };
-    let (body, _) = body(head.headers);
     Parsed::Whole(Request {
         method: method.as_bytes(),
         target: target.as_bytes(),
         len,
-        body,
+        body: said(head.headers).body,
     })
 }
 
@@ -102,33 +103,49 @@ fn whole_response(head: &httparse::Response<'_, '_>, len: usize) -> Parsed<Respo
     let Some(code) = head.code else {
         return Parsed::Bad;
     };
-    let (body, upgrade) = body(head.headers);
+    let said = said(head.headers);
     Parsed::Whole(Response {
         code,
         len,
-        body,
-        upgrade,
+        body: said.body,
+        upgrade: said.upgrade,
+        closes: said.closes.unwrap_or(head.version == Some(0)),
     })
 }
 
+/// What the fields of a head say.
+struct Said {
+    body: Body,
+    upgrade: &'static str,
+    closes: Option<bool>,
+}
+
 /// RFC 9112, section 6.3: chunked outranks a length.
-fn body(fields: &[httparse::Header<'_>]) -> (Body, &'static str) {
-    let mut body = Body::Unsaid;
-    let mut upgrade = UPGRADED;
+fn said(fields: &[httparse::Header<'_>]) -> Said {
+    let mut said = Said {
+        body: Body::Unsaid,
+        upgrade: UPGRADED,
+        closes: None,
+    };
     for field in fields {
         match field.name.len() {
-            14 if field.name.eq_ignore_ascii_case("content-length") && body == Body::Unsaid => {
-                body = decimal(field.value).map_or(Body::Unsaid, Body::Length);
+            10 if field.name.eq_ignore_ascii_case("connection") => {
+                said.closes = said.closes.or_else(|| closes(field.value));
+            }
+            14 if field.name.eq_ignore_ascii_case("content-length")
+                && said.body == Body::Unsaid =>
+            {
+                said.body = decimal(field.value).map_or(Body::Unsaid, Body::Length);
             }
             17 if field.name.eq_ignore_ascii_case("transfer-encoding") => {
                 let value = field.value.trim_ascii_end();
                 let tail = &value[value.len().saturating_sub(7)..];
                 if tail.eq_ignore_ascii_case(b"chunked") {
-                    body = Body::Chunked;
+                    said.body = Body::Chunked;
                 }
             }
             7 if field.name.eq_ignore_ascii_case("upgrade") => {
-                upgrade = match field.value.trim_ascii() {
+                said.upgrade = match field.value.trim_ascii() {
                     value if value.eq_ignore_ascii_case(b"websocket") => "upgraded to websocket",
                     value if value.eq_ignore_ascii_case(b"h2c") => TO_HTTP2,
                     _ => UPGRADED,
@@ -137,7 +154,19 @@ fn body(fields: &[httparse::Header<'_>]) -> (Body, &'static str) {
             _ => {}
         }
     }
-    (body, upgrade)
+    said
+}
+
+/// RFC 9112, section 9.3.
+fn closes(options: &[u8]) -> Option<bool> {
+    options
+        .split(|&b| b == b',')
+        .map(<[u8]>::trim_ascii)
+        .find_map(|option| match option {
+            option if option.eq_ignore_ascii_case(b"close") => Some(true),
+            option if option.eq_ignore_ascii_case(b"keep-alive") => Some(false),
+            _ => None,
+        })
 }
 
 /// The first of a list, as in `42` or `42, 42`.

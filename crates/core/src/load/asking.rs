@@ -1,0 +1,355 @@
+//! What becomes of one request.
+
+use super::client::NONE;
+use super::engine::Load;
+use super::log::{Row, Seen};
+use super::socket;
+use super::status::Status;
+use crate::error::Result;
+use crate::record::NO_TIME;
+use crate::workload::plan::Arrivals;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+
+/// No SYN is repeated sooner: the shortest first timeout that a kernel can be told is a tick, 1 to 10 ms; Linux waits 1 s.
+const SYN_REPEATED: i64 = 10_000_000;
+/// No data are repeated sooner (Linux: TCP_RTO_MIN, 200 ms, less what a route may say).
+const DATA_REPEATED: i64 = 100_000_000;
+/// Who got no answer does not ask again sooner: a refused connection could be tried 100,000 times a second.
+const PAUSE_MIN: i64 = 100_000_000;
+/// So long a server may take to close a connection that it was asked to close, and so many are left to it at once.
+/// Who closes first keeps the port for a minute (TIME_WAIT), and the ports are needed here.
+const LEAVING: i64 = 1_000_000_000;
+const LEAVING_MAX: usize = 1024;
+
+impl Load<'_> {
+    /// A client has thought, came, or goes on at once.
+    pub(super) fn start(&mut self, at: u32, due: i64) -> Result<()> {
+        let plan = self.plan;
+        let client = &mut self.clients[at as usize];
+        let number = client.workload as usize;
+        let workload = &plan.workloads[number];
+        let ends = workload.end.unwrap_or(plan.duration).min(self.until);
+        if due >= ends {
+            return Ok(());
+        }
+        if client.tries == 0 && client.fetched == 0 {
+            match client.given.take() {
+                Some(class) => client.class = class,
+                None => client.choose(&self.sources[number]),
+            }
+        }
+        client.write_request(plan);
+        client.intended = due;
+        client.connected = NO_TIME;
+        client.first_byte = NO_TIME;
+        client.asked = client.asked.wrapping_add(1);
+        client.open = true;
+        self.open += 1;
+        self.asked += 1;
+        let now = self.clock.now();
+        if workload.timeout > 0 {
+            let token = u64::from(client.asked) << 32 | u64::from(at);
+            self.deadlines[number].add(now + workload.timeout, token);
+        }
+        if plan.requests_max > 0 && self.asked >= plan.requests_max {
+            self.until = i64::MIN;
+            self.ended = now;
+        }
+        match client.connection {
+            NONE => self.connect(at),
+            connection => self.ask_again(at, connection),
+        }
+    }
+
+    fn connect(&mut self, at: u32) -> Result<()> {
+        let plan = self.plan;
+        let client = &mut self.clients[at as usize];
+        let (target, from) = client.route(plan);
+        if self.connections.open() >= plan.sockets_max as usize {
+            return self.not_sent(at, Errno::MFILE);
+        }
+        let fd = match socket::open(target, from) {
+            Ok(fd) => fd,
+            Err(error) => return self.not_sent(at, error),
+        };
+        client.sent = self.clock.now();
+        match socket::connect(&fd, target) {
+            Ok(()) => {}
+            Err(error @ (Errno::ADDRNOTAVAIL | Errno::AGAIN)) => return self.not_sent(at, error),
+            Err(error) => return self.finish(at, Status::from(error), self.clock.now()),
+        }
+        let connection = self.connections.add(fd, at);
+        client.connection = connection;
+        self.report.sockets_most = self.report.sockets_most.max(self.connections.open());
+        // On one machine the handshake is over when connect() returns: no need to hear of it.
+        if !self.send(at, connection)? {
+            return Ok(());
+        }
+        let token = EventData::new_u64(self.connections.token(connection));
+        let request = &self.clients[at as usize].request;
+        let Some(found) = self.connections.get(connection) else {
+            return Ok(());
+        };
+        let mut flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+        if found.taken < request.len() {
+            flags |= EventFlags::OUT;
+        }
+        match epoll::add(&self.epoll, &found.fd, token, flags) {
+            Ok(()) => Ok(()),
+            Err(error) => self.not_sent(at, error),
+        }
+    }
+
+    /// The request never left: counted, and no row, for nothing was asked of the server.
+    fn not_sent(&mut self, at: u32, error: Errno) -> Result<()> {
+        match error {
+            Errno::ADDRNOTAVAIL | Errno::AGAIN => self.report.no_port += 1,
+            _ => self.report.no_socket += 1,
+        }
+        let now = self.clock.now();
+        self.let_go(at, Status::UNREACHABLE, now);
+        self.go_on(at, Status::UNREACHABLE, now);
+        Ok(())
+    }
+
+    fn ask_again(&mut self, at: u32, connection: u32) -> Result<()> {
+        let now = self.clock.now();
+        let client = &mut self.clients[at as usize];
+        client.sent = now;
+        if let Some(found) = self.connections.get(connection) {
+            found.taken = 0;
+            found.drops = 0;
+            found.response.clear();
+        }
+        self.send(at, connection).map(drop)
+    }
+
+    /// Hands the kernel what it takes; false: the request is over.
+    fn send(&mut self, at: u32, connection: u32) -> Result<bool> {
+        let client = &mut self.clients[at as usize];
+        let Some(found) = self.connections.get(connection) else {
+            return Ok(false);
+        };
+        match socket::send(&found.fd, &client.request[found.taken..]) {
+            Ok(Some(n)) => {
+                found.taken += n;
+                if !found.connected {
+                    let now = self.clock.now();
+                    found.connected = true;
+                    client.connected = now;
+                    if now - client.sent >= SYN_REPEATED {
+                        found.repeated = socket::repeated(&found.fd);
+                        found.drops = u8::try_from(found.repeated).unwrap_or(u8::MAX);
+                    }
+                }
+                Ok(true)
+            }
+            Ok(None) => Ok(true),
+            Err(error) => {
+                self.finish(at, Status::from(error), self.clock.now())?;
+                Ok(false)
+            }
+        }
+    }
+
+    /// News of a socket.
+    pub(super) fn hear(&mut self, token: u64, flags: EventFlags) -> Result<()> {
+        let over = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+        let Some(connection) = self.connections.find(token) else {
+            return Ok(());
+        };
+        let Some(found) = self.connections.get(connection) else {
+            return Ok(());
+        };
+        let at = found.client;
+        if at == NONE {
+            if over {
+                self.connections.close(connection);
+                self.left -= 1;
+            }
+            return Ok(());
+        }
+        let client = &mut self.clients[at as usize];
+        found.ended |= over;
+        if !client.open {
+            // A kept connection that the server closes, or on which it speaks unasked.
+            if over || flags.contains(EventFlags::IN) {
+                client.connection = NONE;
+                self.connections.close(connection);
+            }
+            return Ok(());
+        }
+        if found.taken < client.request.len() && !self.send(at, connection)? {
+            return Ok(());
+        }
+        if flags.contains(EventFlags::IN) || over {
+            return self.receive(at, connection);
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, at: u32, connection: u32) -> Result<()> {
+        loop {
+            let Some(found) = self.connections.get(connection) else {
+                return Ok(());
+            };
+            let came = socket::receive(&found.fd, &mut self.buffer);
+            let now = self.clock.now();
+            let status = match came {
+                Ok(None) => return Ok(()),
+                Ok(Some(0)) => {
+                    found.ended = true;
+                    Some(found.response.closed())
+                }
+                Ok(Some(n)) => {
+                    let client = &mut self.clients[at as usize];
+                    if client.first_byte == NO_TIME {
+                        client.first_byte = now;
+                    }
+                    let status = found.response.take(&self.buffer[..n]);
+                    if status.is_none() && n < self.buffer.len() && !found.ended {
+                        return Ok(());
+                    }
+                    status
+                }
+                Err(error) => Some(Status::from(error)),
+            };
+            if let Some(status) = status {
+                return self.finish(at, status, now);
+            }
+        }
+    }
+
+    /// A request is over: its row, its connection, and what its client does next.
+    pub(super) fn finish(&mut self, at: u32, status: Status, now: i64) -> Result<()> {
+        let (drops, data_drops, bytes) = self.losses(at, status, now);
+        let client = &self.clients[at as usize];
+        let moment = |time| match time {
+            NO_TIME => NO_TIME,
+            time => self.clock.unix(time),
+        };
+        if client.sent >= self.plan.record_from {
+            let seen = Seen {
+                request: self.report.requests * u64::from(self.plan.shares)
+                    + u64::from(self.plan.share)
+                    + 1,
+                client: client.number as u32,
+                server: client.target(self.plan) as u16,
+                class: client.class as u16,
+                status: status.0,
+                drops,
+                data_drops,
+                intended: moment(client.intended),
+                sent: moment(client.sent),
+                connected: moment(client.connected),
+                first_byte: moment(client.first_byte),
+                end: moment(now),
+                bytes,
+            };
+            self.report.count(&seen);
+            self.log.push(&Row::Request(seen))?;
+        }
+        self.let_go(at, status, now);
+        self.go_on(at, status, now);
+        Ok(())
+    }
+
+    /// SYNs and other segments of the request that were lost, and bytes that came. The kernel is asked only where so much
+    /// time has passed that something may have been repeated.
+    fn losses(&mut self, at: u32, status: Status, now: i64) -> (u8, u8, u64) {
+        let client = &self.clients[at as usize];
+        let Some(found) = self.connections.get(client.connection) else {
+            return (0, 0, 0);
+        };
+        let (took, bytes) = (now - client.sent, found.response.bytes);
+        let small = |n| u8::try_from(n).unwrap_or(u8::MAX);
+        if !found.connected {
+            // When the kernel gives up, the last SYN was lost like those before.
+            let last = u32::from(status == Status::TIMEOUT);
+            let repeated = match took >= SYN_REPEATED {
+                true => socket::repeated(&found.fd),
+                false => 0,
+            };
+            return (small(repeated + last), 0, bytes);
+        }
+        if took < DATA_REPEATED {
+            return (found.drops, 0, bytes);
+        }
+        let repeated = socket::repeated(&found.fd);
+        let data = repeated.saturating_sub(found.repeated);
+        found.repeated = repeated;
+        (found.drops, small(data), bytes)
+    }
+
+    /// The connection is kept, left for the server to close, or closed.
+    fn let_go(&mut self, at: u32, status: Status, now: i64) {
+        let client = &mut self.clients[at as usize];
+        client.open = false;
+        self.open -= 1;
+        let connection = client.connection;
+        let Some(found) = self.connections.get(connection) else {
+            return;
+        };
+        let whole = status.is_answer() && !found.ended;
+        let kept = self.plan.workloads[client.workload as usize].kept && !found.response.closes;
+        if whole && kept {
+            return;
+        }
+        client.connection = NONE;
+        if !whole {
+            return self.connections.close(connection);
+        }
+        found.client = NONE;
+        self.left += 1;
+        let token = self.connections.token(connection);
+        self.leaving.add(now + LEAVING, token);
+        if self.left > LEAVING_MAX {
+            self.close_left(i64::MAX);
+        }
+    }
+
+    /// Closes the first connection that the server should have closed by then; false: there is none.
+    pub(super) fn close_left(&mut self, then: i64) -> bool {
+        let connections = &self.connections;
+        let late = self
+            .leaving
+            .pop(then, |token| connections.find(token).is_some());
+        if let Some(connection) = late.and_then(|token| self.connections.find(token)) {
+            self.connections.close(connection);
+            self.left -= 1;
+        }
+        late.is_some()
+    }
+
+    /// Asks again, fetches what belongs to the page, thinks, or goes.
+    fn go_on(&mut self, at: u32, status: Status, now: i64) {
+        let plan = self.plan;
+        let client = &mut self.clients[at as usize];
+        let workload = &plan.workloads[client.workload as usize];
+        if !status.is_ok() && client.tries < workload.retries {
+            client.tries += 1;
+            return self.timers.add(now + workload.retry_pause, at);
+        }
+        client.tries = 0;
+        if let Some(&class) = workload.embedded.get(client.fetched as usize) {
+            client.class = class;
+            client.fetched += 1;
+            return self.ready.push_back((now, at));
+        }
+        client.fetched = 0;
+        if !matches!(workload.arrivals, Arrivals::Closed { .. }) {
+            self.connections.close(client.connection);
+            client.connection = NONE;
+            return self.gone.push(at);
+        }
+        let mut pause = client.pause(plan, &mut self.sources[client.workload as usize]);
+        if !status.is_answer() {
+            pause = pause.max(PAUSE_MIN);
+        }
+        match pause {
+            0 => self.ready.push_back((now, at)),
+            pause => self.timers.add(now + pause, at),
+        }
+    }
+}

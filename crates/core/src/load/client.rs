@@ -1,0 +1,202 @@
+//! Somebody who asks: a client of a closed workload, or one that comes, asks and goes.
+
+use super::plan::{Piece, Plan, Workload};
+use crate::record::NO_TIME;
+use crate::rng::{Purpose, Stream};
+use crate::workload::plan::{Arrivals, Chain};
+use crate::workload::{self, starts_fast, Arriving, Chooser, Mode, Position};
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
+
+pub const NONE: u32 = u32::MAX;
+
+pub struct Client {
+    pub workload: u32,
+    /// Among all that ever came, of all workers: says which server it asks and which streams it draws from.
+    pub number: u64,
+    author: bool,
+    fast: bool,
+    think: Stream,
+    choice: Stream,
+    requests: Stream,
+    position: Position,
+    pub class: u32,
+    /// What the next request is for, where a trace says it.
+    pub given: Option<u32>,
+    pub tries: u32,
+    pub fetched: u32,
+    pub connection: u32,
+    /// Whether a request is out, and how many were before.
+    pub open: bool,
+    pub asked: u32,
+    drawn: Vec<u32>,
+    /// What is sent.
+    pub request: Vec<u8>,
+    pub intended: i64,
+    pub sent: i64,
+    pub connected: i64,
+    pub first_byte: i64,
+}
+
+/// One workload while it runs.
+pub struct Source {
+    chooser: Chooser,
+    modes: Vec<Mode>,
+    pub open: Arriving,
+    pub came: u64,
+}
+
+/// The stream that the simulator would draw from: its clients ask for the same pages.
+fn stream(plan: &Plan, workload: usize, number: u64, purpose: Purpose) -> Stream {
+    let entity = (workload as u64) << 40 | number;
+    Stream::of(plan.seed, plan.replication, entity, purpose)
+}
+
+pub fn chain_of(workload: &Workload) -> Option<&Chain> {
+    match &workload.arrivals {
+        Arrivals::Closed { chain, .. } => chain.as_ref(),
+        _ => None,
+    }
+}
+
+impl Source {
+    pub fn new(plan: &Plan, number: usize, workload: &Workload) -> Self {
+        let shared = |i: u64, purpose| stream(plan, number, 1 << 39 | i, purpose);
+        let modes = chain_of(workload).into_iter().flat_map(|chain| {
+            (0..u64::from(chain.chains)).map(move |i| {
+                let mut stream = shared(i, Purpose::Mode);
+                let fast = starts_fast(chain, &mut stream);
+                Mode { fast, stream }
+            })
+        });
+        Source {
+            chooser: Chooser::new(&workload.choice),
+            modes: modes.collect(),
+            open: Arriving::new(shared(0, Purpose::Arrival)),
+            came: 0,
+        }
+    }
+}
+
+impl Client {
+    pub fn new(plan: &Plan, workload: usize, number: u64, source: &Source) -> Self {
+        let mut mode = stream(plan, workload, number, Purpose::Mode);
+        let author = source.chooser.draw_author(&mut mode);
+        let chain = chain_of(&plan.workloads[workload]);
+        Client {
+            workload: workload as u32,
+            number,
+            author,
+            fast: chain.is_some_and(|chain| starts_fast(chain, &mut mode)),
+            think: stream(plan, workload, number, Purpose::Think),
+            choice: stream(plan, workload, number, Purpose::Choice),
+            requests: stream(plan, workload, number, Purpose::Request),
+            position: Position::default(),
+            class: 0,
+            given: None,
+            tries: 0,
+            fetched: 0,
+            connection: NONE,
+            open: false,
+            asked: 0,
+            drawn: Vec::new(),
+            request: Vec::new(),
+            intended: 0,
+            sent: 0,
+            connected: NO_TIME,
+            first_byte: NO_TIME,
+        }
+    }
+
+    /// When a client of a closed workload asks first, after the begin of the workload.
+    pub fn first_pause(&mut self, plan: &Plan, source: &mut Source) -> i64 {
+        match &plan.workloads[self.workload as usize].arrivals {
+            Arrivals::Closed {
+                spread: Some(spread),
+                ..
+            } => {
+                let workload = self.workload as usize;
+                let mut start = stream(plan, workload, self.number, Purpose::Start);
+                (start.uniform() * *spread as f64) as i64
+            }
+            _ => self.pause(plan, source),
+        }
+    }
+
+    /// How long it thinks.
+    pub fn pause(&mut self, plan: &Plan, source: &mut Source) -> i64 {
+        let Arrivals::Closed {
+            think,
+            think_max,
+            chain,
+            ..
+        } = &plan.workloads[self.workload as usize].arrivals
+        else {
+            return 0;
+        };
+        let Some(chain) = chain else {
+            return workload::think(think, *think_max, &mut self.think);
+        };
+        let x = self.think.exponential();
+        if chain.chains == 0 {
+            let pause = x * chain.mean(self.fast);
+            self.fast ^= self.choice.uniform() < chain.leaves(self.fast);
+            return pause as i64;
+        }
+        let modes = source.modes.len() as u64;
+        let mode = &mut source.modes[(self.number % modes) as usize];
+        let pause = x * chain.mean(mode.fast);
+        mode.leave(chain);
+        pause as i64
+    }
+
+    pub fn choose(&mut self, source: &Source) {
+        self.class = source
+            .chooser
+            .next(self.author, &mut self.position, &mut self.choice);
+    }
+
+    /// Puts the next request together.
+    pub fn write_request(&mut self, plan: &Plan) {
+        let target = &plan.targets[self.target(plan)];
+        let out = &mut self.request;
+        out.clear();
+        out.extend_from_slice(b"GET ");
+        out.extend_from_slice(target.prefix.as_bytes());
+        let class = &plan.classes[self.class as usize];
+        self.drawn.clear();
+        for &(low, high) in &class.draws {
+            let n = low + self.requests.below((high - low).saturating_add(1));
+            self.drawn.push(n);
+        }
+        for piece in &class.path {
+            match piece {
+                Piece::Text(text) => out.extend_from_slice(text.as_bytes()),
+                // Memory takes what is written to it.
+                Piece::Number(draw) => drop(write!(out, "{}", self.drawn[*draw as usize])),
+                Piece::OneOf(draw, texts) => {
+                    let text = texts.get(self.drawn[*draw as usize] as usize);
+                    out.extend_from_slice(text.map_or(&[][..], |text| text.as_bytes()));
+                }
+            }
+        }
+        out.extend_from_slice(b" HTTP/1.1\r\n");
+        out.extend_from_slice(target.fields.as_bytes());
+        if !plan.workloads[self.workload as usize].kept {
+            out.extend_from_slice(b"Connection: close\r\n");
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// Where it connects to, and from where if not by the kernel's choice.
+    pub fn route(&self, plan: &Plan) -> (SocketAddr, Option<IpAddr>) {
+        let round = self.number as usize / plan.workloads[self.workload as usize].targets.len();
+        let from = plan.sources.get(round % plan.sources.len().max(1));
+        (plan.targets[self.target(plan)].address, from.copied())
+    }
+
+    pub fn target(&self, plan: &Plan) -> usize {
+        let targets = &plan.workloads[self.workload as usize].targets;
+        targets[(self.number % targets.len() as u64) as usize] as usize
+    }
+}

@@ -1,0 +1,27 @@
+//! A load generator: the clients that the simulator has, as real ones, over HTTP/1.1.
+//!
+//! ```text
+//! plan ─► engine ─ client (what, when) ─ asking (one request) ─ socket, response ─► log ─► table
+//!            └ timers, lateness
+//! ```
+//! One worker is one thread with one epoll; several are several processes, each with its share of the clients.
+
+mod arriving;
+mod asking;
+mod client;
+mod clock;
+mod connections;
+mod engine;
+mod lateness;
+mod log;
+pub mod plan;
+mod report;
+mod response;
+mod socket;
+mod status;
+pub mod table;
+mod timers;
+
+pub use engine::run;
+pub use log::{Header, Writer};
+pub use report::{Progress, Report};

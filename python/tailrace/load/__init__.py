@@ -1,0 +1,8 @@
+"""The load generator: RUBBoS's clients and other loads, as real requests to real servers (docs/how-to/load.md).
+
+```text
+experiment ─┐
+            ├▶ lowering ─▶ a plan for each worker ─▶ running ─▶ worker (a process) ─▶ its log ─┐
+URLs ─ targets                                          └──────── tables of a run folder ◀─────┘
+```
+"""

@@ -1,0 +1,180 @@
+"""From an experiment and its targets to the engine's plan (`crates/core/src/load/plan.rs`): names become indices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from tailrace.errors import UsageError
+from tailrace.experiment import Experiment, arrivals, places
+from tailrace.experiment.workloads import AnyWorkload, Closed
+from tailrace.load import paths
+from tailrace.load.targets import Target
+
+Json = dict[str, Any]
+
+WORKER_CLIENTS = 18_000
+"""Clients of one worker, unless told otherwise: it can have 20,000 open files, or less than its limit allows."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """The part of a load that is made here: part `index` of `parts`, by `workers` processes."""
+
+    index: int = 0
+    parts: int = 1
+    workers: int = 1
+
+    @property
+    def shares(self) -> int:
+        return self.parts * self.workers
+
+    def numbers(self) -> range:
+        """Of the workers here, among all."""
+        return range(self.index * self.workers, (self.index + 1) * self.workers)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a load needs beyond the experiment. Times in ns."""
+
+    drain: int = 10_000_000_000
+    """How long answers are waited for after the end."""
+    late_after: int = 10_000_000
+    """Requests that leave so much later than they should make the time between invalid."""
+    requests: int = 0
+    """At most so many, of all shares together; 0: no limit."""
+    sources: tuple[str, ...] = ()
+    """Addresses to connect from in turn."""
+    headers: tuple[str, ...] = ()
+    """`Name: value`, sent with every request."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Rows of the board's data (`paths.SIZES`)."""
+    paths: Path | None = None
+
+
+def plan(experiment: Experiment, targets: Sequence[Target], settings: Settings) -> Json:
+    """The plan of all workers; `for_worker` makes one worker's of it. Raises UsageError."""
+    patterns = paths.read(settings.paths)
+    known = paths.ranges(settings.sizes)
+    classes: dict[str, Json] = {}
+
+    def class_of(interaction: str) -> int:
+        pattern = patterns.get(interaction, interaction if interaction.startswith("/") else f"/{interaction}")
+        classes.setdefault(interaction, paths.class_of(interaction, pattern, known))
+        return list(classes).index(interaction)
+
+    names = _names(experiment, targets)
+    workloads = [_workload(experiment, name, load, names, class_of) for name, load in experiment.workloads.items()]
+    return {
+        "seed": experiment.seed,
+        "replication": experiment.replication,
+        "duration": experiment.ramp + experiment.duration,
+        "record_from": experiment.ramp,
+        "drain": settings.drain,
+        "late_after": settings.late_after,
+        "sources": list(settings.sources),
+        "targets": [_target(name, target, settings) for name, target in zip(names, targets, strict=True)],
+        "classes": list(classes.values()),
+        "workloads": workloads,
+    }
+
+
+def for_worker(plan: Json, number: int, share: Share, requests: int, sockets: int) -> Json:
+    """What one of all workers does: its clients, its part of a limited number of requests."""
+    part, more = divmod(requests, share.shares)
+    most = part + (number < more)
+    return {**plan, "share": number, "shares": share.shares, "requests_max": most, "sockets_max": sockets}
+
+
+def workers(experiment: Experiment, parts: int) -> int:
+    """As many as the clients need, and not more than can share a chain of think-time modes."""
+    clients = sum(load.clients for load in experiment.workloads.values() if isinstance(load, Closed))
+    return max(1, min(ceil(clients / parts / WORKER_CLIENTS), _chains(experiment)[1] // parts))
+
+
+def refuse(experiment: Experiment, share: Share, settings: Settings) -> None:
+    """What this generator cannot do as it is asked to."""
+    name, chains = _chains(experiment)
+    if share.shares > chains:
+        raise UsageError(
+            f"workloads.{name} is bursty by one chain of think-time modes for each of {chains} client processes, so at "
+            f"most {chains} workers can make it, got {share.shares}",
+            advice=f"raise workloads.{name}.client_processes or lower --workers and --share",
+        )
+    hedging = next((name for name, load in experiment.workloads.items() if load.hedge), None)
+    if hedging:
+        raise UsageError(f"workloads.{hedging}.hedge is only simulated", advice="a load sends every request once")
+    if 0 < settings.requests < share.shares:
+        raise UsageError(
+            f"{settings.requests} requests are fewer than {share.shares} workers", advice="lower --workers"
+        )
+
+
+def _chains(experiment: Experiment) -> tuple[str, int]:
+    """The workload that can be divided least, and into how many."""
+    bursty = {
+        name: load.client_processes
+        for name, load in experiment.workloads.items()
+        if isinstance(load, Closed) and load.index_of_dispersion > 1 and load.chain == "process"
+    }
+    name = min(bursty, key=lambda name: bursty[name], default="")
+    return name, bursty.get(name, 2**31)
+
+
+def _names(experiment: Experiment, targets: Sequence[Target]) -> list[str]:
+    """Of the servers: as they were given, or the experiment's where there is one for each, or their addresses."""
+    entries = [name for tier in _asked(experiment) for name in places.server_names(tier, experiment.tiers[tier])]
+    if not any(target.name for target in targets) and len(entries) == len(targets):
+        return entries
+    return [target.name or target.address for target in targets]
+
+
+def _asked(experiment: Experiment) -> dict[str, None]:
+    first = places.entries(experiment)[0]
+    return dict.fromkeys(load.entry or first for load in experiment.workloads.values())
+
+
+def _workload(experiment: Experiment, name: str, load: AnyWorkload, names: Sequence[str], class_of: Any) -> Json:
+    begin = 0 if load.begin is None else experiment.ramp + load.begin
+    return {
+        "name": name,
+        "targets": _asks(experiment, name, load, names),
+        "choice": arrivals.choice(load, class_of),
+        "arrivals": arrivals.arrivals(load, experiment.ramp - begin, class_of),
+        "embedded": [class_of(interaction) for interaction in load.embedded],
+        "kept": load.kept,
+        "timeout": load.timeout,
+        "retries": load.retries,
+        "retry_pause": load.retry_pause,
+        "begin": begin,
+        "end": None if load.end is None else experiment.ramp + load.end,
+    }
+
+
+def _asks(experiment: Experiment, name: str, load: AnyWorkload, names: Sequence[str]) -> list[int]:
+    """The targets of a workload: those called as the servers of its entry, or all where nothing else is asked."""
+    tier = load.entry or places.entries(experiment)[0]
+    servers = places.server_names(tier, experiment.tiers[tier])
+    called = [number for number, target in enumerate(names) if target in servers]
+    if called:
+        return called
+    if len(_asked(experiment)) == 1:
+        return list(range(len(names)))
+    raise UsageError(
+        f"workloads.{name} asks {tier}, and no target is called {' or '.join(servers)}",
+        advice=f"say {servers[0]}=URL",
+    )
+
+
+def _target(name: str, target: Target, settings: Settings) -> Json:
+    fields = (f"Host: {target.host}", "User-Agent: tailrace-load", "Accept: */*", *settings.headers)
+    return {
+        "name": name,
+        "address": target.address,
+        "fields": "".join(f"{line}\r\n" for line in fields),
+        "prefix": target.prefix,
+    }

@@ -1,0 +1,108 @@
+"""What an interaction asks for: its path, with values drawn anew for each request.
+
+`{story}`, `{user}` and the like are numbers of rows of the bulletin board's data; `{10..20}` is any range. A value that
+a path has twice is the same in both places: `nickname=user{user}&password=password{user}`.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from tailrace.errors import InputError, UsageError, cannot_read
+from tailrace.toml import nearest
+
+Json = dict[str, Any]
+Range = tuple[int, int]
+
+SIZES: Mapping[str, int] = {
+    "users": 500_000,
+    "authors": 50,
+    "stories": 1_000,
+    "old_stories": 24_000,
+    "comments": 6_000,
+    "categories": 85,
+}
+"""Rows of the board's data as it is filled by default; users, authors and categories are RUBBoS's."""
+
+# How titles, subjects and names begin: a word's first letters.
+_WORDS = [consonant + vowel for consonant in "BCDFGHKLMNPRSTV" for vowel in "aeiou"]
+_VALUE = re.compile(r"\{([^{}]*)\}")
+_RANGE = re.compile(r"(\d{1,9})\.\.(\d{1,9})")
+
+
+def ranges(sizes: Mapping[str, int]) -> dict[str, Range]:
+    """First and last number of each value. Raises UsageError for a size that nobody knows or that is not above 0."""
+    for name, size in sizes.items():
+        if name not in SIZES:
+            raise UsageError(f"--data {name}: there is no such size{nearest(name, SIZES)}")
+        if not 0 < size < 2**31:
+            raise UsageError(f"--data {name}={size}: must be above 0 and below 2³¹")
+    rows = {**SIZES, **sizes}
+    return {
+        "new": (1, 1_000_000),  # "from the million above the known users" (RUBBoS's client)
+        "user": (1, rows["users"]),
+        "author": (1, rows["authors"]),
+        # recent stories have the numbers after those in the archive
+        "story": (rows["old_stories"] + 1, rows["old_stories"] + rows["stories"]),
+        "comment": (1, rows["comments"]),
+        "category": (1, rows["categories"]),
+        "day": (2, 31),
+        "word": (0, len(_WORDS) - 1),
+    }
+
+
+def read(path: Path | None) -> dict[str, str]:
+    """Interaction → path, from a CSV of `interaction,path`; without one, the board's."""
+    return {**_rows(None), **(_rows(path) if path else {})}
+
+
+@cache
+def _rows(path: Path | None) -> dict[str, str]:
+    file = path or resources.files(__package__).joinpath("paths.csv")
+    try:
+        rows = list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
+    except OSError as error:
+        raise cannot_read(path or "paths.csv", error) from error
+    except ValueError as error:
+        raise InputError(path or "paths.csv", f"not UTF-8 text ({error})", "save it as UTF-8") from error
+    found = {}
+    for number, row in enumerate(rows):
+        name, pattern = row.get("interaction"), row.get("path")
+        if not name or not pattern or not pattern.startswith("/"):
+            raise InputError(path or "", "expected a name and a path that begins with /", "see --help", row=number)
+        found[name] = pattern
+    return found
+
+
+def class_of(name: str, pattern: str, known: Mapping[str, Range]) -> Json:
+    """The class of an interaction as the engine takes it (`crates/core/src/load/plan.rs`)."""
+    if bad := re.search(r"[^\x21-\x7e]", pattern):
+        raise UsageError(f"the path of {name} has {bad[0]!r}", advice="percent-encode what is not plain ASCII")
+    draws: dict[str, Range] = {}
+    pieces: list[Json] = []
+    for number, text in enumerate(_VALUE.split(pattern)):
+        if number % 2 == 0:
+            pieces += [{"text": text}] if text else []
+            continue
+        draws[text] = _range(name, text, known)
+        draw = list(draws).index(text)
+        pieces.append({"one_of": [draw, _WORDS]} if text == "word" else {"number": draw})
+    return {"name": name, "draws": list(draws.values()), "path": pieces}
+
+
+def _range(interaction: str, value: str, known: Mapping[str, Range]) -> Range:
+    if value in known:
+        return known[value]
+    match = _RANGE.fullmatch(value)
+    if match and int(match[1]) <= int(match[2]):
+        return int(match[1]), int(match[2])
+    raise UsageError(
+        f"the path of {interaction} has {{{value}}}",
+        advice=f"it can have {', '.join(f'{{{name}}}' for name in known)}, or a range such as {{1..100}}",
+    )

@@ -1,0 +1,101 @@
+"""Where requests go: URLs, looked up once, and refused where they are somebody else's."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import SplitResult, urlsplit
+
+from tailrace.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Target:
+    """A server that is asked."""
+
+    name: str | None
+    """As whoever aimed calls it."""
+    address: str
+    """IP and port: `10.0.0.2:80`, `[::1]:80`."""
+    host: str
+    """As its requests say it."""
+    path: str
+    """Of the URL, with its query; begins with a slash."""
+
+    @property
+    def prefix(self) -> str:
+        """What goes before the path of a page."""
+        return self.path.partition("?")[0].rstrip("/")
+
+
+def aim(urls: Sequence[str], own: bool) -> tuple[Target, ...]:
+    """`URL` or `NAME=URL` each. Raises UsageError for what is no URL, unknown, or not of this machine unless `own`."""
+    targets = tuple(_target(url, own) for url in urls)
+    names = [target.name for target in targets if target.name]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        raise UsageError(f"two targets are called {twice}", advice="give each server a name of its own")
+    return targets
+
+
+def _target(text: str, own: bool) -> Target:
+    name, url = _named(text)
+    parts = _split(url)
+    host, port = parts.hostname or "", parts.port or 80
+    try:
+        [(*_, found), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise UsageError(f"the address of {host} cannot be found ({error.strerror})", where=url) from error
+    ip = str(found[0]).partition("%")[0]
+    if not own and not is_local(ip):
+        raise UsageError(
+            f"{host} ({ip}) is not this machine",
+            where=url,
+            advice="a load can bring a server down: if it is yours to load, say --i-own-this-target",
+        )
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    address = f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+    return Target(name, address, parts.netloc.rpartition("@")[2], path)
+
+
+def _named(text: str) -> tuple[str | None, str]:
+    name, equals, url = text.partition("=")
+    return (name, url) if equals and name and ":" not in name and "/" not in name else (None, text)
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        _ = parts.port
+    except ValueError as error:
+        raise UsageError(f"not a URL ({error})", where=url) from error
+    if parts.scheme != "http":
+        raise UsageError(f"{parts.scheme} is not spoken", where=url, advice="give an http:// URL")
+    if not parts.hostname or any(c.isspace() or not c.isprintable() or not c.isascii() for c in url):
+        raise UsageError("not a URL such as http://127.0.0.1:8080/", where=url)
+    return parts
+
+
+def is_local(ip: str) -> bool:
+    """Whether it is an address of this machine, in this network namespace."""
+    address = ip_address(ip)
+    if address.is_loopback:
+        return True
+    with suppress(OSError):  # where any address may be bound, binding one says nothing
+        if Path("/proc/sys/net/ipv4/ip_nonlocal_bind").read_text().strip() != "0":
+            return False
+    return can_bind(ip) and not address.is_unspecified
+
+
+def can_bind(ip: str) -> bool:
+    family = socket.AF_INET6 if ":" in ip else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((ip, 0))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,55 @@
+"""One worker: `python -m tailrace.load.worker LOG` says that it is ready, reads its plan, and tells how far it is.
+
+Lines of JSON on standard output: `{}` when ready, progress ten times a second, `{"report": …}` at the end. It stops
+early, with everything it has seen in the log, on SIGINT, SIGTERM, and when whoever started it is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import sys
+from contextlib import suppress
+
+
+def main() -> int:
+    stopped = False
+
+    def stop(*_: object) -> None:
+        nonlocal stopped
+        stopped = True
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    from tailrace._core import load_worker
+
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+    def tell(progress: str) -> bool:
+        return _say(progress) and not stopped
+
+    _say("{}")
+    plan = sys.stdin.readline()
+    try:
+        _say(f'{{"report": {load_worker(plan, sys.argv[1], tell)}}}')
+    except (OSError, ValueError) as error:
+        _say(json.dumps({"error": str(error), "errno": getattr(error, "errno", None)}))
+        return 1
+    return 0
+
+
+def _say(line: str) -> bool:
+    """False: nobody listens any more."""
+    try:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    except OSError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())
