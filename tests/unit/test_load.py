@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from servers import late_to_accept, serving
+from servers import PAGE, late_to_accept, serving
 from tailrace.dataset import Dataset
 from tailrace.errors import TailraceError, UsageError
 from tailrace.experiment import from_table
@@ -59,7 +59,7 @@ def test_every_request_has_a_row_and_every_row_was_a_request(tmp_path: Path) -> 
         ("first_byte", "end"),
     ]:
         assert (rows[earlier] <= rows[later]).all(), (earlier, later)
-    assert rows["bytes"].unique().to_list() == [44]
+    assert rows["bytes"].unique().to_list() == [len(PAGE)]
     assert rows["client"].unique().sort().to_list() == [0, 1, 2, 3]
 
 
@@ -150,18 +150,17 @@ def test_a_walk_asks_for_pages_with_values_of_the_board(tmp_path: Path) -> None:
 
 
 def test_images_follow_their_page_and_failures_are_tried_again(tmp_path: Path) -> None:
+    once = {"clients": 1, "think": "1000 s", "think_max": "0", "start": "at once"}
     table = {
         "duration": "0.2 s",
         "ramp": "0",
         "tiers": {"web": {}},
         "interactions": {"/busy": {"at": {"web": {}}}},
         "workloads": {
-            "page": {"clients": 1, "think": "1 s", "start": "at once", "walk": "browse-only", "embedded": ["logo"]},
-            "busy": {
-                "clients": 1, "think": "1 s", "start": "at once", "interaction": "/busy", "retries": 2, "retry_pause": "10 ms"
-            },
+            "page": {**once, "walk": "browse-only", "embedded": ["logo"]},
+            "busy": {**once, "interaction": "/busy", "retries": 2, "retry_pause": "10 ms"},
         },
-    }  # fmt: skip
+    }
     with serving() as (url, seen):
         load(from_table(table), aim([url], False), tmp_path / "run")
     assert Counter(line.split()[1] for line in seen) == {"/StoriesOfTheDay": 1, "/logo.png": 1, "/busy": 3}

@@ -6,7 +6,7 @@
 
 from tailrace.dataset.reading import Dataset, Manifest, is_run
 from tailrace.dataset.schema import EVENTS, FORMAT, REQUESTS, SAMPLES, TABLES, VISITS, Column, Table
-from tailrace.dataset.writing import Writer, create, leftovers
+from tailrace.dataset.writing import Writer, create, hold, leftovers
 
 __all__ = [
     "EVENTS",
@@ -21,6 +21,7 @@ __all__ = [
     "Table",
     "Writer",
     "create",
+    "hold",
     "is_run",
     "leftovers",
 ]

@@ -109,6 +109,16 @@ def create(path: str | PathLike[str], overwrite: bool = False) -> Iterator[Write
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@contextmanager
+def hold(folder: Path) -> Iterator[None]:
+    """Keeps what a dead writer left from being removed by the next writer of the same run."""
+    lock = _lock(folder)
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
 def leftovers(path: str | PathLike[str]) -> tuple[Path, ...]:
     """Temporary folders of `path` whose writer died before it could remove them."""
     target = Path(path)

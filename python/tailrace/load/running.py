@@ -67,7 +67,7 @@ def recover(left: str | PathLike[str], out: str | PathLike[str], *, overwrite: b
     logs = sorted(folder.glob(LOGS))
     if not logs:
         raise InputError(folder, f"there is no {LOGS}", "name the RUN.tmp-… folder of a load that was killed")
-    with dataset.create(out, overwrite) as writer:
+    with dataset.hold(folder), dataset.create(out, overwrite) as writer:
         for log in logs:
             shutil.copyfile(log, writer.folder / log.name)
         writer.notes.append(f"recovered from {folder.name}: the load was killed")
