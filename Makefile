@@ -16,7 +16,7 @@ help:  ## list the commands
 setup:  ## get everything that is needed and build the engine
 	@tools/setup
 
-testbed-setup: setup  ## install the servers of the testbed (Debian's packages, as root)
+testbed-setup: setup  ## install the servers of the testbed (Debian's packages, as root) and build the bulletin board
 	@tools/setup --testbed
 	@$(TAILRACE) testbed doctor
 
@@ -26,10 +26,12 @@ demo: setup  ## explain the bundled recording and write demo-report.html
 	  --report demo-report.html
 	@echo "The report is in $(CURDIR)/demo-report.html"
 
-test: setup  ## run all tests, Rust and Python; property tests draw the same cases in every run
+test: setup  ## run all tests, Rust, Java and Python; property tests draw the same cases in every run
 	@tools/setup --tests
 	@echo "cargo test"
 	@PROPTEST_RNG_SEED=1 cargo test --quiet --locked --workspace
+	@echo "mvn verify (board)"
+	@mvn --quiet --batch-mode --file board/pom.xml verify
 	@$(PYTHON) -m pytest
 
 SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
@@ -50,6 +52,7 @@ check: setup  ## formatting, lints, types and the rules of the house
 	@$(PYTHON) -m mypy
 	@cargo fmt --check
 	@cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+	@if command -v mvn >/dev/null; then mvn --quiet --batch-mode --file board/pom.xml spotless:check; else echo "board/: not looked at, for Maven is not here (tools/setup --testbed)"; fi
 	@$(PYTHON) -m pytest tests/test_tidy.py
 
 BENCH_DATA ?= /tmp/tailrace-bench

@@ -56,6 +56,26 @@ CORE_MAY_USE = {
     "host": {"error", "record", "capture"},
 }
 
+# What a package of the bulletin board may use of the others, and whose libraries: core knows neither edge nor driver,
+# and the edges do not know each other.
+BOARD_MAY_USE = {
+    "core": set[str](),
+    "gate": set[str](),
+    "cost": {"core"},
+    "blocking": {"core", "cost"},
+    "async": {"core", "cost", "gate"},
+    "settings": {"core", "gate"},
+    "data": {"settings"},
+    "app": {"core", "gate", "cost", "blocking", "async", "settings", "data"},
+}
+BOARD_LIBRARIES = {
+    "blocking": {"jakarta.servlet", "java.sql", "javax.sql", "com.zaxxer", "org.mariadb"},
+    "async": {"jakarta.servlet", "io.vertx"},
+    "gate": {"java.sql", "javax.sql"},
+    "data": {"java.sql"},
+    "app": {"jakarta.servlet", "java.sql", "javax.sql", "com.zaxxer", "io.vertx", "org.apache"},
+}
+
 FILE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 70
 TRACKED_BYTES_MAX = 5_000_000
@@ -89,6 +109,10 @@ RUST = sorted((ROOT / "crates").glob("*/src/**/*.rs"))
 # Files that are tests as a whole: tests.rs, flow_tests.rs, and what lies in folders of such names.
 RUST_TEST = re.compile(r"(?:^|/)(?:\w+_)?tests(?:\.rs|/)")
 RUST_CODE = [path for path in RUST if not RUST_TEST.search(path.relative_to(ROOT / "crates").as_posix())]
+
+BOARD = ROOT / "board"
+JAVA = sorted(path for path in BOARD.glob("*/src/**/*.java"))
+JAVA_CODE = [path for path in JAVA if "main" in path.relative_to(BOARD).parts]
 
 
 def home(path: Path) -> str:
@@ -163,6 +187,37 @@ def test_the_core_does_not_unwrap(path: Path) -> None:
         )
 
 
+@pytest.mark.parametrize("path", JAVA_CODE, ids=name_of)
+def test_packages_of_the_board_follow_their_arrows(path: Path) -> None:
+    package = path.parent.name
+    assert package in BOARD_MAY_USE, f"{name_of(path)}: add {package} to BOARD_MAY_USE and to board/README.md"
+    for line, text in enumerate(path.read_text().split("\n"), 1):
+        imported = re.match(r"import (?:static )?((\w+\.\w+)(?:\.(\w+))?)", text)
+        if not imported:
+            continue
+        if imported[2] == "tailrace.board":
+            allowed = imported[3] in BOARD_MAY_USE[package] | {package}
+        else:
+            plain = imported[1].startswith("java.") and imported[2] != "java.sql"
+            allowed = plain or imported[2] in BOARD_LIBRARIES.get(package, set())
+        assert allowed, (
+            f"{name_of(path)}:{line} imports {imported[1]}; {package} may use {sorted(BOARD_MAY_USE[package])} and "
+            f"{sorted(BOARD_LIBRARIES.get(package, set()))}: pass what is needed as a value"
+        )
+
+
+@pytest.mark.parametrize("path", JAVA, ids=name_of)
+def test_java_functions_are_short(path: Path) -> None:
+    lines = path.read_text().split("\n")
+    for start, text in enumerate(lines):
+        name = re.match(r"(?: {4}){1,2}(?!return\b|new\b|else\b)(?:[\w.<>\[\], ?]+ )?(\w+)\([^;]*$", text)
+        if name:
+            length = block_end(lines, start) - start + 1
+            assert length <= FUNCTION_LINES_MAX, (
+                f"{name_of(path)}:{start + 1} {name[1]} has {length} lines, at most {FUNCTION_LINES_MAX}: split it"
+            )
+
+
 def without_tests(source: str) -> str:
     """Rust source with its test modules blanked, line for line. A file that says it is all tests is blank."""
     if re.search(r"^#!\[(?:cfg\(test\)|allow\([^)]*clippy::unwrap_used)", source, re.MULTILINE):
@@ -205,7 +260,7 @@ def code_of(line: str) -> str:
     return line.split("//")[0]
 
 
-@pytest.mark.parametrize("path", [*ALL_PYTHON, *RUST], ids=name_of)
+@pytest.mark.parametrize("path", [*ALL_PYTHON, *RUST, *JAVA], ids=name_of)
 def test_files_are_short(path: Path) -> None:
     lines = code_lines(path)
     assert lines <= FILE_LINES_MAX, f"{name_of(path)} has {lines} lines, at most {FILE_LINES_MAX}: split it by question"
@@ -234,10 +289,10 @@ def test_rust_functions_are_short(path: Path) -> None:
             )
 
 
-@pytest.mark.parametrize("path", [*PYTHON, *RUST], ids=name_of)
+@pytest.mark.parametrize("path", [*PYTHON, *RUST, *JAVA], ids=name_of)
 def test_names_say_something(path: Path) -> None:
     assert not BANNED.fullmatch(path.stem), f"{name_of(path)}: name the file after the question it answers"
-    pattern = re.compile(r"\b(?:class|def|struct|enum|trait|fn|mod|type)\s+(" + BANNED.pattern + r")")
+    pattern = re.compile(r"\b(?:class|interface|record|def|struct|enum|trait|fn|mod|type)\s+(" + BANNED.pattern + r")")
     found = pattern.search(path.read_text())
     assert not found, f"{name_of(path)}: {found and found[1]} says nothing; docs/design.md and the glossary have names"
 

@@ -28,11 +28,8 @@ final class Folder {
             for (Path file : (Iterable<Path>) found.filter(Files::isRegularFile)::iterator) {
                 total += Files.size(file);
                 if (total > BYTES_MAX) {
-                    throw new Problem("static.dir "
-                            + folder
-                            + " has more than "
-                            + BYTES_MAX
-                            + " bytes; name the folder of the static pages");
+                    throw new Problem("static.dir %s has more than %d bytes; name the folder of the static pages"
+                            .formatted(folder, BYTES_MAX));
                 }
                 String path = "/" + folder.relativize(file).toString().replace('\\', '/');
                 files.put(path, StaticPages.file(path, Files.readAllBytes(file)));

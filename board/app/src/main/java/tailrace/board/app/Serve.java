@@ -65,11 +65,8 @@ final class Serve implements AutoCloseable {
         Optional<AccessLog> log = log(cost);
         double rate = cost.rate() > 0 ? cost.rate() : Work.calibrated();
         if (cost.live() > Runtime.getRuntime().maxMemory()) {
-            throw new Problem("garbage.live of "
-                    + cost.live()
-                    + " bytes does not fit into a heap of "
-                    + Runtime.getRuntime().maxMemory()
-                    + "; start Java with a larger -Xmx");
+            throw new Problem("garbage.live of %d bytes does not fit into a heap of %d; start Java with a larger -Xmx"
+                    .formatted(cost.live(), Runtime.getRuntime().maxMemory()));
         }
         Garbage garbage = new Garbage(cost.garbage(), cost.live());
         Costs costs = new Costs(new Work(rate), cost.work(), cost.otherwise(), cost.before(), garbage, log);
@@ -94,22 +91,16 @@ final class Serve implements AutoCloseable {
                     ? Optional.of(new AccessLog(cost.file().get(), cost.log()))
                     : Optional.empty();
         } catch (IOException e) {
-            throw new Problem("log.file "
-                    + cost.file().get()
-                    + " cannot be opened ("
-                    + e
-                    + "); name a file in a folder that is there");
+            throw new Problem("log.file %s cannot be opened (%s); name a file in a folder that is there"
+                    .formatted(cost.file().get(), e));
         }
     }
 
     private static Served blocking(Settings settings, Board board, Costs costs) throws SQLException {
         Pool pool = settings.pool();
         Settings.Database database = settings.database();
-        String url = database.url(database.name())
-                + "?connectTimeout="
-                + database.timeoutMs()
-                + "&socketTimeout="
-                + database.timeoutMs();
+        int patience = database.timeoutMs();
+        String url = database.url(database.name()) + "?connectTimeout=" + patience + "&socketTimeout=" + patience;
         HikariDataSource hikari =
                 Pools.hikari(url, database.user(), database.password(), connections(pool), database.timeoutMs());
         Function<Interaction, DataSource> pools = interaction -> hikari;

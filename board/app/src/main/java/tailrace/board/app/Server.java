@@ -46,13 +46,8 @@ final class Server implements AutoCloseable {
             return server;
         } catch (LifecycleException e) {
             server.close();
-            throw new Problem("cannot listen on "
-                    + listener.address()
-                    + ":"
-                    + listener.port()
-                    + " ("
-                    + reason(e)
-                    + "); free that port, or choose other values of address and port");
+            throw new Problem("cannot listen on %s:%d (%s); free that port, or choose other values of address and port"
+                    .formatted(listener.address(), listener.port(), reason(e)));
         }
     }
 

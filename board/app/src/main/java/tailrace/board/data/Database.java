@@ -26,16 +26,10 @@ public final class Database {
             if (e.getErrorCode() == NO_SUCH_DATABASE) {
                 throw e;
             }
-            throw new Problem("the database server at "
-                    + database.host()
-                    + ":"
-                    + database.port()
-                    + " cannot be reached as user "
-                    + database.user()
-                    + " ("
-                    + e.getMessage()
-                    + "); start MariaDB there, or mend database.host, .port, .user or"
-                    + " .password");
+            throw new Problem(
+                    ("the database server at %s:%d cannot be reached as user %s (%s); start MariaDB there, or mend"
+                                    + " database.host, .port, .user or .password")
+                            .formatted(database.host(), database.port(), database.user(), e.getMessage()));
         }
     }
 
@@ -66,10 +60,9 @@ public final class Database {
 
     public static void requireWhole(Settings.Database database) throws Problem, SQLException {
         if (facts(database).isEmpty()) {
-            throw new Problem("the database "
-                    + database
-                    + " has no whole data; make them with: java -jar board.jar data"
-                    + " FILE.properties");
+            throw new Problem(
+                    "the database %s has no whole data; make them with: java -jar board.jar data FILE.properties"
+                            .formatted(database));
         }
     }
 }

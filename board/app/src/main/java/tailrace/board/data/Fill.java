@@ -112,10 +112,10 @@ SELECT SUM(deepest) FROM (SELECT MAX(depth) AS deepest FROM threads GROUP BY sto
                 + names
                 + ")");
         if (facts.isEmpty() && found > 0) {
-            throw new Problem("the database "
-                    + database
-                    + " has tables that are not the board's; choose another database.name,"
-                    + " or drop them");
+            throw new Problem(
+                    ("the database %s has tables that are not the board's; choose another database.name, or drop"
+                                    + " them")
+                            .formatted(database));
         }
     }
 

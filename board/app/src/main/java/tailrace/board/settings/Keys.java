@@ -6,10 +6,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.Locale;
-import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
-import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
 
@@ -102,17 +100,6 @@ public final class Keys {
         }
         String names = Arrays.stream(type.getEnumConstants()).map(E::name).collect(Collectors.joining(" or "));
         throw wrong(key, names.toLowerCase(Locale.ROOT));
-    }
-
-    /** Values of the keys that begin with `prefix` and go on with one of `names`. */
-    public Map<String, String> each(String prefix, Set<String> names) {
-        Map<String, String> values = new TreeMap<>();
-        for (String name : names) {
-            if (has(prefix + name)) {
-                values.put(name, text(prefix + name, ""));
-            }
-        }
-        return values;
     }
 
     public boolean has(String key) {

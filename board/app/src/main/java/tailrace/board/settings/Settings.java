@@ -107,9 +107,8 @@ public record Settings(
     private static Listener listener(Keys keys, Edge edge) throws Problem {
         Protocol protocol = keys.choice("connector", Protocol.HTTP);
         int threads = keys.count("threads", 1, edge == Edge.BLOCKING ? 165 : 8);
-        // a blocking server that accepts more than it has threads for would queue without limit and
-        // never overflow;
-        // connections of AJP are kept, and more of them than this would never be served
+        // a blocking server that accepts more than it has threads for would queue without limit and never overflow; of
+        // AJP, whose connections are kept, those beyond this would never be served
         int connections = edge == Edge.ASYNC ? 20_000 : protocol == Protocol.AJP ? 1000 : threads;
         return new Listener(
                 protocol,
@@ -156,7 +155,7 @@ public record Settings(
         if (order == Order.PRIORITY && !queues) {
             throw keys.wrong(
                     "pool.order",
-                    "fifo, or have pool.limit or pool.priority beside it: light and heavy pages" + " share no queue");
+                    "fifo, or have pool.limit or pool.priority beside it: light and heavy pages share no queue");
         }
         return new Pool(
                 size == 0 ? Gate.UNLIMITED : size, per, order, limit == 0 ? Gate.UNLIMITED : limit, lightMax, light);
@@ -164,9 +163,10 @@ public record Settings(
 
     private static Cost cost(Keys keys) throws Problem {
         Map<String, Long> work = new HashMap<>();
-        for (String interaction :
-                keys.each("work.", Interactions.BY_NAME.keySet()).keySet()) {
-            work.put(interaction, keys.number("work." + interaction, 0, WORK_MAX));
+        for (String interaction : Interactions.BY_NAME.keySet()) {
+            if (keys.has("work." + interaction)) {
+                work.put(interaction, keys.number("work." + interaction, 0, WORK_MAX));
+            }
         }
         int log = keys.count("log.per_page", 0, 0);
         String file = log > 0 ? keys.text("log.file") : keys.text("log.file", "");

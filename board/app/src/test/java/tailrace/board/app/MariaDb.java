@@ -9,6 +9,7 @@ import java.sql.Connection;
 import java.sql.DriverManager;
 import java.sql.SQLException;
 import java.sql.Statement;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 
@@ -91,9 +92,14 @@ final class MariaDb {
         }
     }
 
+    /** Debian has the server in a folder that is on root's path alone. */
     private Process run(List<String> command) throws IOException {
         File log = folder.resolve("log").toFile();
-        return new ProcessBuilder(command)
+        ProcessBuilder program = new ProcessBuilder(command);
+        program.environment().merge("PATH", ":/usr/sbin", String::concat);
+        List<String> found = new ArrayList<>(List.of("env"));
+        found.addAll(command);
+        return program.command(found)
                 .redirectErrorStream(true)
                 .redirectOutput(ProcessBuilder.Redirect.appendTo(log))
                 .start();

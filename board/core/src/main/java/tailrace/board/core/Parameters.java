@@ -40,13 +40,8 @@ final class Parameters {
             throw new BadRequest("The parameter " + name + " is missing.");
         }
         if (value.length() > longest) {
-            throw new BadRequest("The parameter "
-                    + name
-                    + " must have at most "
-                    + longest
-                    + " characters, got "
-                    + value.length()
-                    + ".");
+            throw new BadRequest("The parameter %s must have at most %d characters, got %d."
+                    .formatted(name, longest, value.length()));
         }
         return value;
     }
@@ -61,15 +56,8 @@ final class Parameters {
         } catch (NumberFormatException e) {
             // told below
         }
-        throw new BadRequest("The parameter "
-                + name
-                + " must be a whole number from "
-                + least
-                + " to "
-                + most
-                + ", got "
-                + value
-                + ".");
+        throw new BadRequest(
+                "The parameter %s must be a whole number from %d to %d, got %s.".formatted(name, least, most, value));
     }
 
     long number(String name, long least, long most, long otherwise) {
@@ -86,7 +74,7 @@ final class Parameters {
         String value = values.getOrDefault(name, choices.get(0));
         if (!choices.contains(value)) {
             throw new BadRequest(
-                    "The parameter " + name + " must be one of " + String.join(", ", choices) + ", got " + value + ".");
+                    "The parameter %s must be one of %s, got %s.".formatted(name, String.join(", ", choices), value));
         }
         return value;
     }

@@ -94,12 +94,8 @@ final class Stories {
                         Authors.named(request.form(), found.subList(Math.min(1, found.size()), found.size()), named -> {
                             Html html = new Html("Stories of " + day);
                             headlines(html, named);
-                            String link = "/OlderStories?day="
-                                    + day.getDayOfMonth()
-                                    + "&month="
-                                    + day.getMonthValue()
-                                    + "&year="
-                                    + day.getYear();
+                            String link = "/OlderStories?day=%d&month=%d&year=%d"
+                                    .formatted(day.getDayOfMonth(), day.getMonthValue(), day.getYear());
                             return Step.done(paging.links(html, link, found.size()));
                         }));
     }
@@ -109,38 +105,37 @@ final class Stories {
         long filter = request.parameters().number("filter", Limits.RATING_MIN, Limits.RATING_MAX, Limits.RATING_MIN);
         Function<String, Query> query =
                 table -> Query.of(Authors.select(request.form(), table, WHOLE) + " WHERE " + table + ".id = ?", id);
-        return recentOrArchived(query, "stories", (found, table) -> {
-            if (found.isEmpty()) {
-                return Step.refuse(404, "No such story", "There is no story " + id + ".");
-            }
-            String comments = table.replace("stories", "comments");
-            return Authors.named(
-                    request.form(),
-                    found,
-                    story -> Step.ask(
-                            Discussion.ratings(comments, id),
-                            ratings -> Step.ask(
-                                    Discussion.children(request.form(), comments, id, 0, filter),
-                                    top -> Authors.named(
-                                            request.form(),
-                                            top,
-                                            named -> Replies.outlined(
-                                                    request.form(),
-                                                    comments,
-                                                    named,
-                                                    replies -> Step.done(
-                                                            story(
-                                                                    id,
-                                                                    comments,
-                                                                    story.get(0),
-                                                                    ratings,
-                                                                    named,
-                                                                    replies)))))));
-        });
+        return recentOrArchived(
+                query,
+                "stories",
+                (found, table) -> found.isEmpty()
+                        ? Step.refuse(404, "No such story", "There is no story " + id + ".")
+                        : Authors.named(
+                                request.form(),
+                                found,
+                                named -> discussed(request.form(), table, named.get(0), filter)));
     }
 
-    private static Html story(
-            long id, String table, Row story, List<Row> ratings, List<Row> top, Map<Long, List<Row>> replies) {
+    private static Step discussed(Form form, String stories, Row story, long filter) {
+        String table = stories.replace("stories", "comments");
+        long id = story.number("id");
+        Query children = Discussion.children(form, table, id, 0, filter);
+        return Step.ask(
+                Discussion.ratings(table, id),
+                ratings -> Step.ask(
+                        children,
+                        comments -> Authors.named(
+                                form,
+                                comments,
+                                top -> Replies.outlined(
+                                        form,
+                                        table,
+                                        top,
+                                        replies -> Step.done(story(table, story, ratings, top, replies))))));
+    }
+
+    private static Html story(String table, Row story, List<Row> ratings, List<Row> top, Map<Long, List<Row>> replies) {
+        long id = story.number("id");
         Html html = new Html(story.text("title"));
         html.add(
                 "<p class=\"by\">by {} on {}</p>\n<p>{}</p>\n",
