@@ -102,7 +102,11 @@ CASES: list[tuple[str, dict[str, Any], float]] = [
     ("queue_mean", {"place": "app"}, 100 * MS / (10 * S)),
     ("fluctuation", {"series": "queue", "place": "app", "statistic": "max"}, 1),
     ("fluctuation", {"series": "response", "place": "web1", "window": 10 * S}, 0),
-    ("fluctuation", {"series": "response", "place": "web1", "window": 3 * S, "statistic": "mean"}, (12 + 9006) / 2 * MS),
+    (
+        "fluctuation",
+        {"series": "response", "place": "web1", "window": 3 * S, "statistic": "mean"},
+        (12 + 9006) / 2 * MS,
+    ),
     ("fluctuation", {"series": "cpu_busy", "place": "app", "statistic": "max"}, 1.0),
     ("arrivals", {"place": "web"}, 0.3),
     ("arrivals", {"place": "web", "window": 5 * S}, 0.3),

@@ -112,7 +112,7 @@ def create(path: str | PathLike[str], overwrite: bool = False) -> Iterator[Write
 @contextmanager
 def hold(folder: Path) -> Iterator[None]:
     """Keeps what a dead writer left from being removed by the next writer of the same run."""
-    lock = _lock(folder)
+    lock = locks.hold(folder)
     try:
         yield
     finally:

@@ -152,9 +152,7 @@ def arrivals(run: Measured, place: str, statistic: Statistic = "mean", window: i
     return _statistic(pl.Series(counts / window * SECOND), statistic)
 
 
-def fluctuation(
-    run: Measured, series: str, place: str, window: int = WINDOW, statistic: Statistic = "sd"
-) -> float:
+def fluctuation(run: Measured, series: str, place: str, window: int = WINDOW, statistic: Statistic = "sd") -> float:
     """How a series that timelines draw (queue, response, a sampled metric) varies over windows, all servers pooled."""
     lines = drawn.series(run, series, place, 0, run.length, window)
     values = pl.Series([value for line in lines for value in line["values"] if value is not None], dtype=pl.Float64)
