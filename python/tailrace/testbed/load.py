@@ -1,32 +1,54 @@
-"""The load: `tailrace load` in the clients' namespace, with the experiment's workloads."""
+"""The load: `tailrace load` in the clients' namespace, with the experiment's workloads; and a gentle one before it."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import tomli_w
 
-from tailrace.experiment import places, to_table
+from tailrace.experiment import Experiment, places, to_table
+from tailrace.experiment.workloads import Closed, Poisson
 from tailrace.testbed.system import System
-from tailrace.units import SECOND, exact_duration
+from tailrace.units import SECOND
 
-Command = Callable[[System, Path], list[str]]
-"""What is run in the clients' namespace: of the servers that are up, and the folder for what it writes."""
+Command = Callable[[System, Experiment, Path], list[str]]
+"""What is run in the clients' namespace: of the servers that are up, what to ask, and the run folder to write."""
 PATIENCE_NS = 20 * SECOND
 """How long answers are waited for after the end: until the fourth repetition of a lost SYN is answered."""
+STEPS, STEP_NS = 5, 5 * SECOND
+"""A cold JVM answered each of 300 requests a second only after more than one; at the full rate of 1000 an asynchronous
+one never recovered. With a rise over 24 s it does not happen."""
 
 
-def command(system: System, folder: Path) -> list[str]:
-    experiment = system.experiment
-    file = folder / "experiment.toml"
+def command(system: System, experiment: Experiment, out: Path) -> list[str]:
+    file = out.with_suffix(".toml")
     file.write_text(tomli_w.dumps(to_table(experiment)), encoding="utf-8")
     asked = dict.fromkeys(load.entry or places.entries(experiment)[0] for load in experiment.workloads.values())
     servers = [name for tier in asked for name in system.servers(tier)]
     return [
         *(sys.executable, "-m", "tailrace", "load", "--quiet", "--i-own-this-target"),
-        *("--experiment", str(file), "--drain", exact_duration(PATIENCE_NS).replace(" ", "")),
-        *("--out", str(folder / "load")),
+        *("--experiment", str(file), "--drain", f"{PATIENCE_NS // SECOND}s", "--out", str(out)),
         *(f"{name}=http://{system.settings[name].at}/" for name in servers),
     ]
+
+
+def rising(experiment: Experiment) -> Experiment | None:
+    """The same pages, asked for more and more often. None where nothing is asked for steadily."""
+    workloads: dict[str, Any] = {}
+    for name, load in experiment.workloads.items():
+        part: dict[str, object]
+        if isinstance(load, Closed):
+            part = {"clients": -(-load.clients // STEPS), "index_of_dispersion": 1.0}
+        elif isinstance(load, Poisson):
+            part = {"rate": load.rate / STEPS}
+        else:
+            continue
+        for step in range(STEPS):
+            begun = {"begin": step * STEP_NS, "end": None}
+            workloads[f"{name}-{step + 1}"] = load.model_copy(update=part | begun)
+    if not workloads:
+        return None
+    return experiment.model_copy(update={"ramp": 0, "duration": STEPS * STEP_NS, "workloads": workloads, "stalls": ()})

@@ -23,6 +23,8 @@ CLIENTS, MONITORS = "clients", "monitors"
 SHIELD = 50.0
 """The testbed's weight against everything else on the machine: other work made 40 % VLRT without any stall at equal
 weights, and none at 50."""
+WATCHERS = 4.0
+"""Weight of clients and monitors against a node: on a shared CPU a late client would measure its own lateness."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def up(site: Site, ledger: Ledger, experiment: Experiment, sysctls: dict[str, st
     cpus = {CLIENTS: _listed(every[:1]), MONITORS: _listed(every[:1]), **pinned(experiment, every)}
     found = Nodes(site, addresses, cpus, {}, top)
     for node, on in cpus.items():
-        found.group(node).make(on)
+        found.group(node).make(on, WATCHERS if node in (CLIENTS, MONITORS) else 1.0)
         cores = nodes[node].cores if node in nodes else 1.0
         if not cores.is_integer():
             found.group(node).limit(round(cores * 100_000_000))

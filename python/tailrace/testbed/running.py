@@ -1,8 +1,8 @@
 """One run: servers up, load on, ramp, record with stalls, drain, everything down, and a run folder of what was seen.
 
 ```text
-up ── load ── ramp ──────────────┬── duration ──────────────────┬── drain ── down ── read ── run folder
-                    AJP filled ──┘  packets, samples, stalls    └── lost SYNs are repeated
+up ── warm-up ──────┬── ramp ──┬── duration ──────────────────┬── drain ── down ── read ── run folder
+       AJP filled ──┘          └  packets, samples, stalls     └── lost SYNs are repeated
 ```
 """
 
@@ -32,12 +32,9 @@ from tailrace.testbed.system import System
 from tailrace.topology import Topology
 from tailrace.units import MILLISECOND, SECOND
 
-RAMP_MIN_NS = 30 * SECOND
-"""A JVM answers requests of its first seconds after more than one: compiling is a millibottleneck of its own. After
-24 s at rising load it was over on a machine of two cores."""
-FILL_BEFORE_NS, FILL_NS = 5 * SECOND, 150 * MILLISECOND
-"""A short freeze in the ramp opens all connections of a pool. Otherwise the first stall would, and Tomcat's backlog
-would drop some of them although mod_jk keeps its connections."""
+FILL_BEFORE_NS, FILL_NS = SECOND, 150 * MILLISECOND
+"""A short freeze near the end of the warm-up opens all connections of a pool. Otherwise the first stall would, and
+Tomcat's backlog would drop some of them although mod_jk keeps its connections."""
 DRAIN_NS = load.PATIENCE_NS + 10 * SECOND
 """For the load to wait for its last answers and to write what it saw."""
 INTERACTIONS = {r"^GET /(\w+)": "$1"}
@@ -63,7 +60,6 @@ def run(
     Raises UsageError for what the testbed cannot do, TailraceError for what goes wrong on the way. Whatever is raised,
     everything is undone and nothing half-written is left. `progress(ns, ns in all)` may raise to stop it.
     """
-    experiment = experiment.model_copy(update={"ramp": max(experiment.ramp, RAMP_MIN_NS)})
     refuse(experiment)
     with dataset.create(out, overwrite) as writer:
         raw = writer.folder / "raw"
@@ -96,29 +92,45 @@ def serving(experiment: Experiment, site: Site) -> Iterator[System]:
 def measure(up: System, raw: Path, loading: load.Command, progress: Progress) -> tuple[tuple[truth.Stall, ...], int]:
     """One measurement of servers that are up: the stalls that happened, and packets lost to the recording."""
     experiment = up.experiment
-    ramp = experiment.ramp
-    whole = ramp + experiment.duration
+    whole = experiment.ramp + experiment.duration
     injector = stalls.prepare(up)
     with ExitStack() as stack:
         stack.enter_context(entered(up.nodes.rooms[MONITORS].group))
-        load_log = raw / "load.log"
-        clients = program.start("the load", loading(up, raw), up.nodes.rooms[CLIENTS], load_log)
+        _warm_up(up, loading)
+        clients = _start_load(up, loading, experiment, raw / "load")
         stack.callback(clients.stop)
         begun = time.monotonic_ns()
 
         def until(moment: int) -> None:
             _wait(begun, moment, whole, [clients, *up.programs.values()], progress)
 
-        until(ramp - FILL_BEFORE_NS)
-        _fill(up)
-        until(ramp - SECOND)
+        until(experiment.ramp - SECOND)
         capture = stack.enter_context(packets.capturing(up.nodes, raw))
-        until(ramp)
+        until(experiment.ramp)
         stack.enter_context(sampling.sampling(up, experiment.sampling.interval, raw / "samples.csv"))
-        with stalls.injecting(injector, begun + ramp):
+        with stalls.injecting(injector, begun + experiment.ramp):
             until(whole)
         _drained(clients)
     return truth.stalls_of(vars(stall) for stall in injector.happened), capture.lost
+
+
+def _start_load(up: System, loading: load.Command, experiment: Experiment, out: Path) -> Program:
+    return program.start("the load", loading(up, experiment, out), up.nodes.rooms[CLIENTS], out.with_suffix(".log"))
+
+
+def _warm_up(up: System, loading: load.Command) -> None:
+    """Compiled, and with all its connections open: a JVM that is not is a millibottleneck of its own."""
+    experiment = load.rising(up.experiment)
+    if experiment is None:
+        return
+    clients = _start_load(up, loading, experiment, up.folder / "warm-up")
+    try:
+        begun, whole = time.monotonic_ns(), experiment.duration
+        _wait(begun, whole - FILL_BEFORE_NS, whole, [clients, *up.programs.values()], lambda done, whole: None)
+        _fill(up)
+        _drained(clients)
+    finally:
+        clients.stop()
 
 
 def _wait(begun: int, moment: int, whole: int, programs: list[Program], progress: Progress) -> None:

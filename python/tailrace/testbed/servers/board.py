@@ -24,7 +24,6 @@ PAGES = tuple(rubbos.states())
 YOUNG_BYTES = 256 << 20
 COLLECTION_NS_PER_BYTE = 1.17
 """The serial collector took 0.70 s for 600 MB of small live objects on a core of 2.x GHz."""
-PAGE_NS = 0
 GC_LOG = "gc.log"
 
 
@@ -78,7 +77,7 @@ def _work(setting: Setting, page: Interaction) -> int:
     """CPU time in ns that a page takes beyond what the real page takes by itself."""
     tier = setting.tier
     at = page.at.get(setting.name) or page.at.get(tier.role or setting.name)
-    return max(0, round(at.compute * tier.demand_factor) - PAGE_NS) if at else 0
+    return round(at.compute * tier.demand_factor) if at else 0
 
 
 def _live_bytes(setting: Setting) -> int:

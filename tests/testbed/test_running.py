@@ -1,0 +1,89 @@
+"""Whole runs on real servers, as root: Apache drops while Tomcat is frozen, and everything is gone afterwards."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tailrace import experiment, readers, testbed
+from tailrace.dataset import Dataset
+from tailrace.diagnosis import diagnose
+from tailrace.errors import TailraceError
+from tailrace.experiment import truth
+from tailrace.testbed import cgroup, doctor, load, net, undoing
+from tailrace.testbed.servers import board
+from tailrace.testbed.site import Site
+from tailrace.testbed.system import System
+from tailrace.units import MILLISECOND, SECOND
+
+SITE = Site("tailrace-test")
+SYNC = Path(__file__).parents[2] / "experiments/testbed/sync"
+SMALL = ["workloads.steady.rate=500", "duration=5s", "ramp=2s", "tiers.web.workers=60", "tiers.web.calls.app.pool=60"]
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    lacking = doctor.missing(doctor.examine(SITE))
+    if lacking:
+        pytest.skip(lacking)
+    if not board.jar().exists():
+        pytest.skip("the bulletin board is not built; `make testbed-setup` builds it")
+    monkeypatch.setattr(load, "STEP_NS", 2 * SECOND)
+    undoing.clean(SITE)
+    yield
+    left = [root for root in cgroup.mounted().roots if (root / SITE.group).exists()]
+    assert (net.named(SITE), left, (SITE.files / "run").exists()) == ([], [], False)
+    shutil.rmtree(SITE.state)
+
+
+def test_apache_drops_while_tomcat_is_frozen(machine: None, tmp_path: Path) -> None:
+    found = experiment.read(SYNC, [*SMALL, "stalls=[{kind='freeze', place='app', at='2 s', for='800 ms'}]"])
+    outcome = testbed.run(found, tmp_path / "run", readers.fill, site=SITE)
+    [stall] = outcome.stalls
+    assert 0 <= stall.end - stall.begin - 800 * MILLISECOND < 50 * MILLISECOND
+    # 400 requests come, 60 threads and a backlog of 129 hold some of them: 211, and as much luck as Poisson's
+    assert 140 <= outcome.drops["web"] <= 280
+    run = Dataset.open(tmp_path / "run")
+    run.validate(checksums=True)
+    told = diagnose(run)
+    assert [(row.dropper, row.origin, row.cause) for row in told.summary] == [("web", "app", "freeze")]
+    assert truth.read(tmp_path / "run").engine == "testbed"
+    assert {file.name for file in (tmp_path / "run/raw").iterdir()} >= {"web", "app", "db", "packets.pcap.zst"}
+
+
+def test_a_server_that_dies_ends_the_run_and_leaves_nothing(machine: None, tmp_path: Path) -> None:
+    found = experiment.read(SYNC, [*SMALL, "stalls=[]"])
+
+    def deadly(system: System, asked: experiment.Experiment, out: Path) -> list[str]:
+        os.kill(system.programs["db"].process.pid, signal.SIGKILL)
+        return ["sleep", "60"]
+
+    with pytest.raises(TailraceError, match="db ended with -9 during the run"):
+        testbed.run(found, tmp_path / "run", readers.fill, site=SITE, loading=deadly)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_run_is_undone_by_clean(machine: None, tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from tailrace import experiment, testbed\n"
+        "with testbed.serving(experiment.read(Path(sys.argv[1])), testbed.Site('tailrace-test')):\n"
+        "    print('up', flush=True); import time; time.sleep(60)"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program, str(SYNC)], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"up\n"
+    child.kill()
+    child.wait()
+    child.stdout.close()
+    deadline = time.monotonic() + 20
+    undone = undoing.clean(SITE)
+    assert ("group", "tailrace-test") in undone
+    assert time.monotonic() < deadline
