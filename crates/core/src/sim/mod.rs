@@ -23,6 +23,7 @@ pub mod plan;
 mod program;
 mod queue;
 mod server;
+mod source;
 mod stay;
 mod tables;
 mod tcp;

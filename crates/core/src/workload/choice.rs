@@ -49,12 +49,14 @@ impl Chooser {
         if let Some(walk) = self.walks.get(usize::from(author)) {
             return walk.next(at, stream);
         }
-        let u = if self.mix.len() > 1 {
-            stream.uniform()
-        } else {
-            0.0
-        };
-        let found = self.mix.iter().find(|c| u < c.1).or(self.mix.last());
-        found.map_or(0, |c| c.0)
+        match self.mix[..] {
+            [] => 0,
+            [(only, _)] => only,
+            [.., (last, _)] => {
+                let u = stream.uniform();
+                let found = self.mix.iter().find(|c| u < c.1);
+                found.map_or(last, |c| c.0)
+            }
+        }
     }
 }

@@ -1,0 +1,240 @@
+//! Where requests come from: when clients begin, how long they think, and when those come that nobody waits for.
+
+use super::plan::{Arrivals, Chain, Plan, Time, Workload};
+use super::queue::Kind;
+use super::tables::Sink;
+use super::Sim;
+use crate::rng::{Purpose, Stream};
+use crate::workload::{self, starts_fast, Arriving, Chooser};
+
+/// A think-time mode and since when it lasts.
+struct Mode {
+    mode: workload::Mode,
+    since: i64,
+}
+
+/// One workload while it runs.
+pub struct Source {
+    pub chooser: Chooser,
+    modes: Vec<Mode>,
+    open: Arriving,
+    pub came: u64,
+    /// Nobody sends from then on.
+    pub end: i64,
+    /// Of aggregated thinkers: who thinks, and when the next one asks.
+    stream: Stream,
+    pub thinking: Vec<u32>,
+    due: i64,
+}
+
+pub fn chain_of(workload: &Workload) -> Option<&Chain> {
+    match &workload.arrivals {
+        Arrivals::Closed { chain, .. } => chain.as_ref(),
+        _ => None,
+    }
+}
+
+impl Source {
+    pub fn new(plan: &Plan, number: usize, workload: &Workload) -> Self {
+        let stream = |entity: u64, purpose| {
+            Stream::of(
+                plan.seed,
+                plan.replication,
+                (number as u64) << 40 | entity,
+                purpose,
+            )
+        };
+        let modes = chain_of(workload).map_or(0, |chain| chain.chains);
+        let mode = |i: u32| {
+            // Entities beyond any client's number.
+            let mut stream = stream(1 << 39 | u64::from(i), Purpose::Mode);
+            let fast = chain_of(workload).is_some_and(|c| starts_fast(c, &mut stream));
+            Mode {
+                mode: workload::Mode { fast, stream },
+                since: 0,
+            }
+        };
+        Source {
+            chooser: Chooser::new(&workload.choice),
+            modes: (0..modes).map(mode).collect(),
+            open: Arriving::new(stream(1 << 39, Purpose::Arrival)),
+            came: 0,
+            end: workload.end.unwrap_or(plan.duration).min(plan.duration),
+            stream: stream(1 << 39, Purpose::Arrival),
+            thinking: Vec::new(),
+            due: i64::MAX,
+        }
+    }
+}
+
+impl<S: Sink> Sim<'_, S> {
+    pub(super) fn start_clients(&mut self) {
+        let plan = self.plan;
+        for (number, workload) in plan.workloads.iter().enumerate() {
+            let begin = workload.begin;
+            match &workload.arrivals {
+                Arrivals::Closed {
+                    clients,
+                    think,
+                    think_max,
+                    chain,
+                    spread,
+                    aggregate,
+                } => {
+                    for i in 0..*clients {
+                        let client = self.clients.add(plan, number);
+                        if *aggregate {
+                            self.clients.sources[number].thinking.push(client);
+                            continue;
+                        }
+                        let after = match spread {
+                            Some(spread) => {
+                                let entity = (number as u64) << 40 | u64::from(i);
+                                let mut start =
+                                    Stream::of(plan.seed, plan.replication, entity, Purpose::Start);
+                                (start.uniform() * *spread as f64) as i64
+                            }
+                            None => self.thinks(client, think, *think_max, chain.as_ref()),
+                        };
+                        self.queue.push(begin + after, Kind::Client, client);
+                    }
+                    if *aggregate {
+                        self.now = begin;
+                        self.draw_thinker(number);
+                        self.now = 0;
+                    }
+                }
+                Arrivals::Batch { first, .. } => {
+                    self.queue.push(begin + first, Kind::Source, number as u32)
+                }
+                Arrivals::Trace { times, .. } => {
+                    if let Some(&first) = times.first() {
+                        self.queue.push(begin + first, Kind::Source, number as u32);
+                    }
+                }
+                Arrivals::Poisson { .. } | Arrivals::Modulated { .. } => {
+                    let first = self.next_arrival(number, begin);
+                    self.queue.push(first, Kind::Source, number as u32);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn thinks(
+        &mut self,
+        client: u32,
+        think: &Time,
+        most: i64,
+        chain: Option<&Chain>,
+    ) -> i64 {
+        let c = &mut self.clients.all[client as usize];
+        let Some(chain) = chain else {
+            return workload::think(think, most, &mut c.think);
+        };
+        let x = c.think.exponential();
+        if chain.chains == 0 {
+            let pause = x * chain.mean(c.fast);
+            c.fast ^= c.choice.uniform() < chain.leaves(c.fast);
+            return pause as i64;
+        }
+        let source = &mut self.clients.sources[c.workload as usize];
+        let modes = source.modes.len();
+        let Mode { mode, since } = &mut source.modes[c.number as usize % modes];
+        let pause = x * chain.mean(mode.fast);
+        if mode.leave(chain) {
+            if !mode.fast {
+                let workload = &self.plan.workloads[c.workload as usize];
+                self.report.burst(self.plan, workload, *since, self.now);
+            }
+            *since = self.now;
+        }
+        pause as i64
+    }
+
+    /// Fast modes that last when the run is over.
+    pub(super) fn close_bursts(&mut self) {
+        for (source, workload) in self.clients.sources.iter().zip(&self.plan.workloads) {
+            for mode in source.modes.iter().filter(|m| m.mode.fast) {
+                self.report.burst(self.plan, workload, mode.since, self.now);
+            }
+        }
+    }
+
+    /// With exponential think times, k thinkers are one Poisson source of rate k / mean: drawn anew whenever k changes.
+    pub(super) fn draw_thinker(&mut self, number: usize) {
+        let Arrivals::Closed {
+            think: Time::Exponential(mean),
+            ..
+        } = &self.plan.workloads[number].arrivals
+        else {
+            return;
+        };
+        let source = &mut self.clients.sources[number];
+        if source.thinking.is_empty() {
+            source.due = i64::MAX;
+            return;
+        }
+        let gap = source.stream.exponential() * mean / source.thinking.len() as f64;
+        source.due = self.now + gap as i64;
+        self.queue.push(source.due, Kind::Source, number as u32);
+    }
+
+    pub(super) fn source_sends(&mut self, number: u32) {
+        let n = number as usize;
+        let plan = self.plan;
+        if self.now >= self.clients.sources[n].end {
+            return;
+        }
+        match &plan.workloads[n].arrivals {
+            Arrivals::Closed { .. } => {
+                let source = &mut self.clients.sources[n];
+                if source.due != self.now {
+                    return;
+                }
+                let k = source.stream.below(source.thinking.len() as u32);
+                let client = source.thinking.swap_remove(k as usize);
+                self.draw_thinker(n);
+                self.client_acts(client);
+            }
+            Arrivals::Batch { size, period, .. } => {
+                self.report
+                    .burst(plan, &plan.workloads[n], self.now, self.now);
+                for _ in 0..*size {
+                    let client = self.clients.add(plan, n);
+                    self.client_acts(client);
+                }
+                self.queue.push(self.now + period, Kind::Source, number);
+            }
+            Arrivals::Trace { times, classes } => {
+                let at = self.clients.sources[n].came as usize;
+                let client = self.clients.add(plan, n);
+                match classes.get(at) {
+                    Some(&class) => {
+                        self.clients.all[client as usize].class = class;
+                        self.ask(client);
+                    }
+                    None => self.client_acts(client),
+                }
+                if let Some(next) = times.get(at + 1) {
+                    self.queue.push(
+                        (plan.workloads[n].begin + next).max(self.now),
+                        Kind::Source,
+                        number,
+                    );
+                }
+            }
+            Arrivals::Poisson { .. } | Arrivals::Modulated { .. } => {
+                let client = self.clients.add(plan, n);
+                self.client_acts(client);
+                let next = self.next_arrival(n, self.now);
+                self.queue.push(next, Kind::Source, number);
+            }
+        }
+    }
+
+    fn next_arrival(&mut self, number: usize, now: i64) -> i64 {
+        let arrivals = &self.plan.workloads[number].arrivals;
+        self.clients.sources[number].open.next(arrivals, now)
+    }
+}
