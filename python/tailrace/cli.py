@@ -11,7 +11,6 @@ import signal
 import sys
 from collections import Counter
 from dataclasses import asdict
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -20,7 +19,7 @@ from rich.console import Console
 
 from tailrace import cli_load, cli_record, cli_studies
 from tailrace.cli_testbed import measured, testbed
-from tailrace.cli_words import AsJson, Overwrite, Quiet, duration_ns, pairs, print_json, progress, say
+from tailrace.cli_words import AsJson, Engine, Overwrite, Quiet, duration_ns, pairs, print_json, progress, say
 from tailrace.errors import TailraceError, UsageError
 
 if TYPE_CHECKING:
@@ -45,13 +44,6 @@ app = typer.Typer(
     epilog="Start with `tailrace diagnose capture.pcap`. Exit codes: 0 done, 1 VLRT found with --fail-on-vlrt, "
     "2 wrong use or unreadable input, 130 interrupted.",
 )
-
-
-class Engine(Enum):
-    """What runs an experiment."""
-
-    SIM = "sim"
-    TESTBED = "testbed"
 
 
 Files = Annotated[

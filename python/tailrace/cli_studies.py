@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tailrace.cli_words import AsJson, Quiet, print_json, progress, say
+from tailrace.cli_words import AsJson, Engine, Quiet, print_json, progress, say
 from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 REPRODUCE = (
     "Examples:\n\n`tailrace reproduce --list`\n\n`tailrace reproduce rpc-vs-async figure-1`\n\n"
-    "`tailrace reproduce balancers table-I --seeds 10 --json | jq .summary`"
+    "`tailrace reproduce balancers table-I --seeds 10 --json | jq .summary`\n\n"
+    "`tailrace reproduce rpc-vs-async figure-7 --engine testbed`"
 )
 
 SWEEP = (
@@ -34,6 +35,12 @@ def reproduce(
         str | None, typer.Argument(metavar="FIGURE | TABLE", help="figure-1, table-I. Default: all of the paper.")
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="Show what can be reproduced and exit.")] = False,
+    engine: Annotated[
+        Engine,
+        typer.Option(
+            help="sim: the simulator alone; testbed: real servers as well, as root, for what has a testbed.toml."
+        ),
+    ] = Engine.SIM,
     seeds: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Replications of each run. Default: each figure's own.")
     ] = None,
@@ -51,6 +58,7 @@ def reproduce(
     from tailrace.reproduce import entries as every_entry
     from tailrace.reproduce import find, to_json
     from tailrace.reproduce import reproduce as reproduce_all
+    from tailrace.study.engines import TESTBED
 
     if listed:
         _list(every_entry(experiments), as_json)
@@ -58,14 +66,29 @@ def reproduce(
     if paper is None:
         raise UsageError("which paper?", advice="see `tailrace reproduce --list`")
     entries = find(experiments, paper, figure)
-    with progress("Simulating", quiet, of_bytes=False) as step:
-        found = reproduce_all(entries, out, seeds, jobs, step)
+    real = engine is Engine.TESTBED
+    if real:
+        entries = _servable(entries)
+    with progress("Running" if real else "Simulating", quiet, of_bytes=False) as step:
+        found = reproduce_all(entries, out, seeds, jobs, step, TESTBED if real else None)
     name = f"{paper}-{entries[0].name}" if figure else paper
     _write(found, out, name)
     if as_json:
         sys.stdout.write(to_json(found))
     else:
         _show(found)
+
+
+def _servable(entries: list[Entry]) -> list[Entry]:
+    """Those that real servers can run, once this machine has been found able to."""
+    from tailrace.reproduce.scaled import FILE
+    from tailrace.testbed.doctor import examine, missing
+
+    lacking = missing(examine())
+    if lacking:
+        raise UsageError(lacking)
+    found = [entry for entry in entries if (entry.folder / FILE).exists()]
+    return found or entries
 
 
 def _list(entries: list[Entry], as_json: bool) -> None:
@@ -91,7 +114,7 @@ def _show(found: Reproduction) -> None:
     """A line for each figure, and what does not hold."""
     for outcome in found.outcomes:
         held = sum(claim.verdict == "holds" for claim in outcome.claims)
-        close = [ours.close for cell in outcome.cells for ours in cell.ours.values() if ours.close is not None]
+        close = [cell.ours.close for cell in outcome.cells if cell.ours.close is not None]
         sys.stdout.write(
             f"{outcome.entry.paper} {outcome.entry.name}: {held} of {len(outcome.claims)} claims hold, "
             f"{sum(close)} of {len(close)} numbers within a quarter\n"
@@ -100,8 +123,8 @@ def _show(found: Reproduction) -> None:
             if claim.verdict != "holds":
                 sys.stdout.write(f"  {claim.verdict}: {claim.says} ({claim.why})\n")
         for cell in outcome.cells:
-            if cell.ours["sim"].close is False:
-                ours = cell.ours["sim"].interval.mean
+            if cell.ours.close is False:
+                ours = cell.ours.interval.mean
                 why = cell.note or "no reason is written"
                 sys.stdout.write(f"  {cell.value} @ {cell.run}: the paper {cell.paper:g}, ours {ours:.4g}; {why}\n")
 

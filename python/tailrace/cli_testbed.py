@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tailrace.cli_words import AsJson, Quiet, print_json, progress, say
+from tailrace.cli_words import AsJson, Engine, Quiet, print_json, progress, say
 from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -77,7 +77,6 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Run an experiment on real servers: the same as `tailrace run --engine testbed`."""
-    from tailrace.cli import Engine
     from tailrace.cli import run as run_engine
 
     run_engine(experiment, Engine.TESTBED, out, change, as_json=as_json, quiet=quiet, overwrite=overwrite)

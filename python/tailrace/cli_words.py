@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import Enum
 from typing import Annotated
 
 import typer
@@ -16,6 +17,13 @@ from tailrace.errors import UsageError
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run folder if it exists.")]
+
+
+class Engine(Enum):
+    """What runs an experiment."""
+
+    SIM = "sim"
+    TESTBED = "testbed"
 
 
 def print_json(value: object) -> None:

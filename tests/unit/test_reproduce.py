@@ -103,7 +103,7 @@ def test_the_how_tos_example_is_an_expected_toml(tmp_path: Path) -> None:
 @pytest.mark.parametrize("entry", shelf.entries(SHELF), ids=lambda entry: f"{entry.paper}-{entry.name}")
 def test_every_entry_of_the_shelf_can_be_read(entry: shelf.Entry) -> None:
     from tailrace.experiment import read as read_experiment
-    from tailrace.reproduce.outcome import changes
+    from tailrace.reproduce.expected import changes
     from tailrace.sim import lower
 
     found = entry.read()

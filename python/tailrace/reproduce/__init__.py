@@ -1,13 +1,15 @@
 """The papers' figures and tables beside ours, `tailrace reproduce` (docs/how-to/add-a-reproduction.md).
 
 ```text
-experiments/<paper>/<figure-N>/   experiment.toml  expected.toml  README.md
-        shelf ─▶ expected ─▶ plan of questions ─ study.runs ─▶ outcome ─▶ page, JSON
+experiments/<paper>/<figure-N>/   experiment.toml  expected.toml  README.md  (testbed.toml)
+        shelf ─▶ expected ──┬─▶ plan of questions ─ study.runs ─▶ outcome ─▶ reproduction ─▶ page, JSON
+                 (scaled) ──┘                       simulator, testbed
 ```
 """
 
 from tailrace.reproduce.expected import Expected, json_schema
-from tailrace.reproduce.outcome import Outcome, Reproduction, reproduce, to_json
+from tailrace.reproduce.outcome import Outcome
+from tailrace.reproduce.reproduction import Reproduction, reproduce, to_json
 from tailrace.reproduce.shelf import Entry, entries, find
 
 __all__ = ["Entry", "Expected", "Outcome", "Reproduction", "entries", "find", "json_schema", "reproduce", "to_json"]

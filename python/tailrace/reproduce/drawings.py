@@ -177,14 +177,14 @@ def _along(named: Sequence[str], expected: Expected, value: str, key: str) -> li
 
 
 def _point(cell: Cell, x: float, y: Scale) -> Point:
-    ours = cell.ours["sim"].interval
+    ours = cell.ours.interval
     words = f"{cell.run}, {cell.value}: {number(ours.mean)}{' ' + cell.unit if cell.unit else ''}"
     return point(x, ours.mean, (ours.low, ours.high), words, y)
 
 
 def _numbers(cell: Cell) -> list[float]:
     """What must be on the axis."""
-    found = [cell.ours["sim"].interval.mean, cell.paper]
+    found = [cell.ours.interval.mean, cell.paper]
     return [value for value in found if value is not None]
 
 
@@ -200,8 +200,8 @@ def _bars(panel: Bars, outcome: Outcome) -> Plot:
         Bar(
             left=place * group + 0.1 * group + slot * width,
             width=width,
-            height=max(LEAST, y.at(cell.ours["sim"].interval.mean)),
-            words=f"{run}, {value}: {number(cell.ours['sim'].interval.mean)} {cell.unit}".rstrip(),
+            height=max(LEAST, y.at(cell.ours.interval.mean)),
+            words=f"{run}, {value}: {number(cell.ours.interval.mean)} {cell.unit}".rstrip(),
             slot=slot % SLOTS,
             mark=None if cell.paper is None else y.at(cell.paper),
         )

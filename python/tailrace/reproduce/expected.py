@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -156,11 +157,21 @@ class Expected(Table):
 def read(folder: Path) -> Expected:
     """Read and check `expected.toml`. Raises InputError with file, key and what it must be."""
     file = folder / FILE
-    expected = toml.check(Expected, toml.read(file, GUIDE), file, spot=_spot)
+    return check(toml.read(file, GUIDE), file)
+
+
+def check(table: dict[str, Any], file: Path) -> Expected:
+    """What `file` says, read already."""
+    expected = toml.check(Expected, table, file, spot=_spot)
     problem = next(_problems(expected), None)
     if problem:
         raise InputError(file, problem)
     return expected
+
+
+def changes(run: Run) -> list[str]:
+    """A run's changes as `--set` takes them."""
+    return [f"{key}={_toml(value)}" for key, value in run.set.items()]
 
 
 def json_schema() -> dict[str, Any]:
@@ -227,6 +238,14 @@ def _problems_of_lines(key: str, panel: Lines, expected: Expected) -> Iterator[s
             place = expected.run(name).set.get(panel.x)
             if not isinstance(place, int | float):
                 yield f"{key}.x must be a key that every run of the lines sets to a number; {name!r} has {place!r}"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{json.dumps(key)} = {_toml(inner)}" for key, inner in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml(inner) for inner in value) + "]"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _problems_of_claim(key: str, claim: Claim, expected: Expected) -> Iterator[str]:

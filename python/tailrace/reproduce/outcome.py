@@ -1,28 +1,24 @@
-"""Ours beside the paper's: every cell with its interval, every claim with its verdict, every drawing with its data."""
+"""One figure of ours: every cell with its interval, every claim with its verdict, every drawing with its data."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 from tailrace.experiment import Experiment
 from tailrace.experiment import read as read_experiment
 from tailrace.reproduce.claims import Judged, judge
-from tailrace.reproduce.expected import WITHIN, Expected, Run, Value
+from tailrace.reproduce.expected import WITHIN, Expected, Value, changes
 from tailrace.reproduce.panels import Frequency, Timeline
 from tailrace.reproduce.shelf import Entry
 from tailrace.study.intervals import Interval, interval
-from tailrace.study.runs import Job, Progress, Question, Runs
-
-Engine = Literal["sim", "testbed"]
+from tailrace.study.runs import Job, Question, Runs
 
 
 @dataclass(frozen=True)
 class Ours:
-    """What an engine gave for a cell, in its unit."""
+    """What runs gave for a cell, in its unit."""
 
     interval: Interval
     ratio: float | None
@@ -40,8 +36,7 @@ class Cell:
     paper: float | None
     calibrated: bool
     note: str
-    ours: dict[Engine, Ours]
-    """By engine."""
+    ours: Ours
 
 
 @dataclass(frozen=True)
@@ -68,71 +63,21 @@ class Outcome:
         return next(cell for cell in self.cells if (cell.value, cell.run) == (value, run))
 
 
-@dataclass(frozen=True)
-class Reproduction:
-    """All figures and tables that were asked for."""
-
-    outcomes: tuple[Outcome, ...]
-
-    @property
-    def claims(self) -> tuple[int, int]:
-        """Held, of so many."""
-        verdicts = [claim.verdict for outcome in self.outcomes for claim in outcome.claims]
-        return verdicts.count("holds"), len(verdicts)
-
-    def close(self, engine: Engine = "sim", calibrated: bool | None = None) -> tuple[int, int]:
-        """Cells within a quarter of the paper's number, of so many that have one; only calibrated or predicted ones."""
-        cells = [cell for outcome in self.outcomes for cell in outcome.cells if engine in cell.ours]
-        found = [cell.ours[engine].close for cell in cells if calibrated is None or cell.calibrated == calibrated]
-        return found.count(True), len(found) - found.count(None)
-
-
-def reproduce(
-    entries: Sequence[Entry],
-    out: Path,
-    seeds: int | None = None,
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> Reproduction:
-    """Run whatever has not been run yet (kept in `out`/runs) and compare."""
-    runs = Runs(out / "runs")
-    plans = [_plan(entry, runs, seeds) for entry in entries]
-    runs.make(workers, progress)
-    return Reproduction(tuple(_outcome(*plan) for plan in plans))
-
-
-def to_json(reproduction: Reproduction) -> str:
-    held, claims = reproduction.claims
-    close, cells = reproduction.close()
-    table = {
-        "format": 1,
-        "summary": {"claims_held": held, "claims": claims, "cells_close": close, "cells": cells},
-        "figures": [
-            {
-                "paper": outcome.entry.paper,
-                "name": outcome.entry.name,
-                "title": outcome.expected.title,
-                "seeds": outcome.seeds,
-                "cells": [_cell_json(cell) for cell in outcome.cells],
-                "claims": [asdict(claim) for claim in outcome.claims],
-            }
-            for outcome in reproduction.outcomes
-        ],
-    }
-    return json.dumps(table, indent=2, ensure_ascii=False) + "\n"
-
-
-def changes(run: Run) -> list[str]:
-    """A run's changes as `--set` takes them."""
-    return [f"{key}={_toml(value)}" for key, value in run.set.items()]
-
-
 Jobs = Mapping[str, Sequence[Job]]
 """Of each run, one for each seed."""
 
 
-def _plan(entry: Entry, runs: Runs, seeds: int | None) -> tuple[Entry, Expected, Jobs]:
-    expected = entry.read()
+@dataclass(frozen=True)
+class Plan:
+    """A figure whose runs have been asked, and maybe not yet made."""
+
+    entry: Entry
+    expected: Expected
+    jobs: Jobs
+
+
+def plan(entry: Entry, expected: Expected, runs: Runs, seeds: int | None) -> Plan:
+    """Ask the runs for whatever the figure needs."""
     jobs: dict[str, list[Job]] = {}
     for run in expected.runs:
         experiment = read_experiment(entry.folder / run.experiment, changes(run))
@@ -141,7 +86,7 @@ def _plan(entry: Entry, runs: Runs, seeds: int | None) -> tuple[Entry, Expected,
         for number in range(seeds or expected.seeds):
             asked = [*values, *shapes, *(_timelines(expected, run.name) if number == 0 else ())]
             jobs.setdefault(run.name, []).append(runs.ask(_seeded(experiment, number), asked))
-    return entry, expected, jobs
+    return Plan(entry, expected, jobs)
 
 
 def _seeded(experiment: Experiment, number: int) -> Experiment:
@@ -171,7 +116,9 @@ def _line(panel: Timeline, number: int) -> Question:
     return Question.of("series", {"series": line.series, "place": line.place, **span})
 
 
-def _outcome(entry: Entry, expected: Expected, jobs: Jobs) -> Outcome:
+def outcome(plan: Plan) -> Outcome:
+    """Once its runs are made."""
+    expected, jobs = plan.expected, plan.jobs
     replications: dict[tuple[str, str], list[float]] = {}
     cells = []
     for value in expected.values:
@@ -180,7 +127,7 @@ def _outcome(entry: Entry, expected: Expected, jobs: Jobs) -> Outcome:
             replications[value.name, run] = found
             cells.append(_cell(value, run, found))
     return Outcome(
-        entry=entry,
+        entry=plan.entry,
         expected=expected,
         seeds=max(len(found) for found in jobs.values()),
         cells=tuple(cells),
@@ -203,7 +150,7 @@ def _cell(value: Value, run: str, found: list[float]) -> Cell:
         paper=paper,
         calibrated=value.calibrated_in(run),
         note=value.note_of(run),
-        ours={"sim": Ours(ours, ratio, close)},
+        ours=Ours(ours, ratio, close),
     )
 
 
@@ -220,20 +167,3 @@ def _drawing(panel: object, expected: Expected, jobs: Jobs) -> Drawing:
             for found in jobs[panel.run][0].answers[_line(panel, number).key]:
                 lines.append({"series": line.series, **found, "label": line.label or found["label"]})
     return Drawing(distributions, lines)
-
-
-def _cell_json(cell: Cell) -> dict[str, Any]:
-    table = asdict(cell)
-    table["ours"] = {
-        engine: {**asdict(ours.interval), "ratio": ours.ratio, "close": ours.close}
-        for engine, ours in cell.ours.items()
-    }
-    return table
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{json.dumps(key)} = {_toml(inner)}" for key, inner in value.items()) + " }"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_toml(inner) for inner in value) + "]"
-    return json.dumps(value, ensure_ascii=False)

@@ -8,12 +8,12 @@ from typing import Any
 
 from tailrace.report import page
 from tailrace.report.payload import payload
-from tailrace.report.plots import number, two_digits
+from tailrace.reproduce import tables
 from tailrace.reproduce.drawings import Piece, Timelines, pieces
+from tailrace.reproduce.expected import Run, changes
 from tailrace.reproduce.notes import Anchors, linked, markdown
-from tailrace.reproduce.outcome import Cell, Engine, Ours, Outcome, Reproduction, changes
-
-ENGINES: dict[Engine, str] = {"sim": "Simulator", "testbed": "Testbed"}
+from tailrace.reproduce.outcome import Outcome
+from tailrace.reproduce.reproduction import Reproduction, Sides
 
 
 def html(reproduction: Reproduction) -> str:
@@ -21,10 +21,9 @@ def html(reproduction: Reproduction) -> str:
     timelines = Timelines()
     others = linked([outcome.entry for outcome in reproduction.outcomes])
     anchors = {entry.anchor for entry in (*(outcome.entry for outcome in reproduction.outcomes), *others)}
-    figures = [_figure(outcome, f"f{at}", timelines, anchors) for at, outcome in enumerate(reproduction.outcomes)]
+    both = enumerate(zip(reproduction.outcomes, reproduction.sides, strict=True))
+    figures = [_figure(outcome, sides, f"f{at}", timelines, anchors) for at, (outcome, sides) in both]
     notes = [{"anchor": e.anchor, "name": e.title, "readme": markdown(e, anchors)} for e in others]
-    held, claims = reproduction.claims
-    close, cells = reproduction.close()
     papers = list(dict.fromkeys(outcome.entry.paper for outcome in reproduction.outcomes))
     return page.render(
         _text("reproduce.html.j2"),
@@ -33,10 +32,11 @@ def html(reproduction: Reproduction) -> str:
         css=page.asset("page/plots.css") + _text("reproduce.css"),
         sections=[("answer", "Summary"), *((section["anchor"], section["name"]) for section in (*figures, *notes))],
         papers=papers,
-        headline=_headline(held, claims, close, cells),
+        headline=_headline(reproduction),
         numbers_of=_numbers_of(reproduction),
         figures=figures,
         notes=notes,
+        sided=any(reproduction.sides),
         timed=bool(timelines.groups),
     )
 
@@ -45,9 +45,14 @@ def _text(name: str) -> str:
     return resources.files("tailrace.reproduce").joinpath(f"page/{name}").read_text(encoding="utf-8")
 
 
-def _headline(held: int, claims: int, close: int, cells: int) -> str:
+def _headline(reproduction: Reproduction) -> str:
+    held, claims = reproduction.claims
+    close, cells = reproduction.close()
     parts = [f"{held} of {claims} claims hold"] if claims else []
     parts += [f"{close} of {cells} numbers are within a quarter of the paper's"] if cells else []
+    if any(reproduction.sides):
+        measured, tried = reproduction.claims_measured
+        parts += [f"on real servers {measured} of {tried} claims hold"]
     return "; ".join(parts) or "Nothing to compare"
 
 
@@ -55,7 +60,7 @@ def _numbers_of(reproduction: Reproduction) -> list[dict[str, str]]:
     held, claims = reproduction.claims
     predicted, fitted = reproduction.close(calibrated=False), reproduction.close(calibrated=True)
     seeds = sorted({outcome.seeds for outcome in reproduction.outcomes})
-    return [
+    found = [
         {"label": "Claims that hold", "value": f"{held} of {claims}", "note": "directions that the papers state"},
         {
             "label": "Predicted numbers",
@@ -69,28 +74,44 @@ def _numbers_of(reproduction: Reproduction) -> list[dict[str, str]]:
             "note": "of every run; intervals are 95 %",
         },
     ]
+    return found + (_numbers_measured(reproduction) if any(reproduction.sides) else [])
 
 
-def _figure(outcome: Outcome, key: str, timelines: Timelines, anchors: Anchors) -> dict[str, Any]:
-    engines: list[Engine] = [engine for engine in ENGINES if any(engine in cell.ours for cell in outcome.cells)]
-    claims = [claim.verdict == "holds" for claim in outcome.claims]
-    numbers = [ours.close for cell in outcome.cells for ours in cell.ours.values() if ours.close is not None]
+def _numbers_measured(reproduction: Reproduction) -> list[dict[str, str]]:
+    close = "within a quarter of the simulator's, of the same experiments"
+    return [
+        {"label": "Claims on real servers", "value": _of(*reproduction.claims_measured), "note": "that hold"},
+        {"label": "Numbers on real servers", "value": _of(*reproduction.close_measured()), "note": close},
+        {"label": "Who drops", "value": _of(*reproduction.dropper()), "note": "runs in which both say the same tier"},
+    ]
+
+
+def _figure(outcome: Outcome, sides: Sides | None, key: str, timelines: Timelines, anchors: Anchors) -> dict[str, Any]:
+    held = [claim.verdict == "holds" for claim in outcome.claims]
+    close = [cell.ours.close for cell in outcome.cells if cell.ours.close is not None]
+    drawn = [("", outcome, key)]
+    if sides:
+        drawn += [(tables.SCALED, sides.simulator, f"{key}s"), (tables.TESTBED, sides.testbed, f"{key}t")]
     return {
         "anchor": outcome.entry.anchor,
         "name": outcome.entry.title,
         "paper": outcome.entry.paper,
         "title": outcome.expected.title,
         "shows": outcome.expected.shows,
-        "seeds": outcome.seeds,
-        "claims_held": f"{sum(claims)} of {len(claims)}" if claims else "–",
-        "all_held": all(claims),
-        "cells_close": f"{sum(numbers)} of {len(numbers)}" if numbers else "–",
-        "pieces": [_piece(piece) for piece in pieces(outcome, key, timelines)],
-        "engines": [ENGINES[engine] for engine in engines],
-        "groups": _rows(outcome, engines),
-        "claims": [vars(claim) for claim in outcome.claims],
+        "claims_held": _of(sum(held), len(held)),
+        "cells_close": _of(sum(close), len(close)),
+        "claims_measured": _of(*_held(sides)) if sides else "–",
+        "drawn": [
+            {"by": by, "pieces": [_piece(piece) for piece in pieces(one, name, timelines)]} for by, one, name in drawn
+        ],
+        "columns": tables.headings(sides),
+        "judges": [tables.SIMULATOR, tables.SCALED, tables.TESTBED] if sides else [tables.SIMULATOR],
+        "repetitions": sides.testbed.seeds if sides else 0,
+        "groups": tables.numbers(outcome, sides),
+        "claims": tables.claims(outcome, sides),
+        "droppers": tables.droppers(sides),
         "readme": markdown(outcome.entry, anchors),
-        "commands": _commands(outcome),
+        "commands": _commands(outcome, sides),
     }
 
 
@@ -98,52 +119,29 @@ def _piece(piece: Piece) -> dict[str, Any]:
     return {"plots": piece.plots, "group": piece.group, "charts": [page.chart_context(chart) for chart in piece.charts]}
 
 
-def _rows(outcome: Outcome, engines: list[Engine]) -> list[dict[str, Any]]:
-    """Cells by value, in the order of the file."""
-    groups: dict[str, list[Cell]] = {}
-    for cell in outcome.cells:
-        groups.setdefault(cell.value, []).append(cell)
-    return [
-        {
-            "value": value,
-            "unit": cells[0].unit,
-            "cells": [_cell(cell, engines) for cell in cells],
-            "one_note": len({cell.note for cell in cells}) == 1,
-        }
-        for value, cells in groups.items()
-    ]
+def _held(sides: Sides) -> tuple[int, int]:
+    verdicts = [claim.verdict for claim in sides.testbed.claims]
+    return verdicts.count("holds"), len(verdicts)
 
 
-def _cell(cell: Cell, engines: list[Engine]) -> dict[str, Any]:
-    return {
-        "run": cell.run,
-        "paper": "–" if cell.paper is None else number(cell.paper),
-        "kind": "" if cell.paper is None else "calibrated" if cell.calibrated else "predicted",
-        "note": cell.note,
-        "ours": [_ours(cell.ours.get(engine)) for engine in engines],
-    }
+def _of(count: int, whole: int) -> str:
+    return f"{count} of {whole}" if whole else "–"
 
 
-def _ours(ours: Ours | None) -> dict[str, Any]:
-    if ours is None:
-        return {"mean": "–", "half": "", "ratio": "", "close": None}
-    half = ours.interval.half
-    return {
-        "mean": number(ours.interval.mean),
-        "half": f"± {two_digits(half)}" if half else "",
-        "ratio": "" if ours.ratio is None else f"{ours.ratio:.2f}",
-        "close": ours.close,
-    }
-
-
-def _commands(outcome: Outcome) -> list[tuple[str, str]]:
+def _commands(outcome: Outcome, sides: Sides | None) -> list[tuple[str, str]]:
     """How to make it again: the comparison, and each run for itself."""
     whole = f"tailrace reproduce {outcome.entry.paper} {outcome.entry.name} --seeds {outcome.seeds}"
-    found = [("This comparison", whole)]
-    for run in outcome.expected.runs:
-        file = outcome.entry.folder / run.experiment
-        folder = file.parent if file.name == "experiment.toml" else file
-        sets = " ".join(f"--set {shlex.quote(change)}" for change in changes(run))
-        name = "".join(letter if letter.isalnum() else "-" for letter in run.name).strip("-").lower()
-        found.append((run.name, " ".join(f"tailrace run {folder} {sets} -o {name}".split())))
+    found = [("This comparison", f"{whole} --engine testbed" if sides else whole)]
+    found += [_command(outcome, run, "") for run in outcome.expected.runs]
+    if sides:
+        found += [_command(outcome, run, "--engine testbed") for run in sides.testbed.expected.runs]
     return found
+
+
+def _command(outcome: Outcome, run: Run, engine: str) -> tuple[str, str]:
+    file = outcome.entry.folder / run.experiment
+    folder = file.parent if file.name == "experiment.toml" else file
+    sets = " ".join(f"--set {shlex.quote(change)}" for change in changes(run))
+    name = "".join(letter if letter.isalnum() else "-" for letter in run.name).strip("-").lower()
+    command = " ".join(f"tailrace run {folder} {sets} {engine} -o {name}".split())
+    return f"{run.name}, on real servers" if engine else run.name, command

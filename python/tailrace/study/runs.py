@@ -1,11 +1,12 @@
-"""Runs that are never made twice: each is simulated, asked, and its answers kept by the hash of all they depend on.
+"""Runs that are never made twice: each is made, asked, and its answers kept by the hash of all they depend on.
 
 ```text
 runs/<hash>.json   answers of one run: what was asked, and the number or series it gave; written whole or not at all
-runs/<hash>.run/   the run folder, only while it is being asked
+runs/<hash>.run/   the run folder: of the simulator only while it is being asked, of real servers for good
 ```
-The hash covers the plan and the code that runs and measures it, so an answer is never shown for what did not give it.
-A killed study goes on where it was: finished runs are read, the others are made.
+An answer's hash covers the plan and the code that runs and measures it, so it is never shown for what did not give it.
+A run of real servers is found by its plan alone: other code asks the same run anew. A killed study goes on where it
+was: finished runs are read, the others are made.
 """
 
 from __future__ import annotations
@@ -19,19 +20,20 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from tailrace import _core, sim
+from tailrace import _core
 from tailrace.dataset import Dataset
+from tailrace.dataset.reading import is_run
 from tailrace.errors import TailraceError, UsageError, cannot_write
 from tailrace.experiment import Experiment
 from tailrace.study import drawn, measures
+from tailrace.study.engines import SIMULATOR, Engine, Progress
 from tailrace.study.measured import Measured
 from tailrace.toml import wrong_name
 
-Progress = Callable[[int, int], None]
 CODE = ("dataset", "timeline", "sim", "study")
 """Modules whose code decides what a run answers, besides the engine; the experiment is in the plan."""
 DRAWN: dict[str, Callable[..., Any]] = {"histogram": drawn.histogram, "series": drawn.series}
@@ -58,6 +60,8 @@ class Job:
     """One run and what is asked of it. Answers are by `Question.key`."""
 
     experiment: Experiment
+    run: str
+    """The name of its run folder."""
     questions: set[Question] = field(default_factory=set)
     answers: dict[str, Any] = field(default_factory=dict)
 
@@ -69,28 +73,36 @@ class Job:
 class Runs:
     """All runs of a study, each once however many figures ask it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, engine: Engine = SIMULATOR) -> None:
         self.folder = folder
+        self.engine = engine
         self._jobs: dict[str, Job] = {}
         self._stop = threading.Event()
 
     def ask(self, experiment: Experiment, questions: Iterable[Question]) -> Job:
         """The job of this run, with these questions added. Its answers are there after `make`."""
-        plan = json.dumps(sim.lower(experiment), sort_keys=True)
-        key = hashlib.sha256(f"{fingerprint()}\n{plan}".encode()).hexdigest()[:24]
-        job = self._jobs.setdefault(key, Job(experiment, answers=_kept(self.folder / f"{key}.json")))
+        plan = json.dumps(self.engine.plan(experiment), sort_keys=True)
+        key = _hash(f"{fingerprint()}\n{plan}")
+        run = f"{_hash(plan) if self.engine.measures else key}.run"
+        job = self._jobs.setdefault(key, Job(experiment, run, answers=_kept(self.folder / f"{key}.json")))
         job.questions.update(questions)
         return job
 
     def make(self, workers: int | None = None, progress: Progress | None = None) -> int:
-        """Make the runs that lack an answer, on all cores; returns how many. `progress(finished, all)`.
+        """Make the runs that lack an answer, on all cores unless the engine does fewer at once; returns how many.
 
+        `progress(finished, all)` counts runs, or where one takes minutes hundredths of runs.
         Whatever ends it, finished runs are kept and nothing half-written is left.
         """
         todo = [(key, job) for key, job in self._jobs.items() if job.missing]
         done = len(self._jobs) - len(todo)
-        if progress:
-            progress(done, len(self._jobs))
+        parts = 100 if self.engine.measures else 1
+
+        def tell(share: float = 0.0) -> None:
+            if progress:
+                progress(done * parts + int(share * parts), len(self._jobs) * parts)
+
+        tell()
         if not todo:
             return 0
         try:
@@ -98,34 +110,38 @@ class Runs:
         except OSError as error:
             raise cannot_write(self.folder, error) from error
         # threads do: the engine and Polars work without the interpreter's lock
-        pool = ThreadPoolExecutor(workers or os.cpu_count() or 1)
+        pool = ThreadPoolExecutor(self.engine.at_once or workers or os.cpu_count() or 1)
         try:
-            for finished in as_completed([pool.submit(self._answer, key, job) for key, job in todo]):
+            for finished in as_completed([pool.submit(self._answer, key, job, tell) for key, job in todo]):
                 finished.result()
                 done += 1
-                if progress:
-                    progress(done, len(self._jobs))
+                tell()
         finally:
             self._stop.set()
             pool.shutdown(cancel_futures=True)
             self._stop.clear()
         return len(todo)
 
-    def _answer(self, key: str, job: Job) -> None:
-        folder = self.folder / f"{key}.run"
+    def _answer(self, key: str, job: Job, tell: Callable[[float], None]) -> None:
+        folder = self.folder / job.run
         try:
-            sim.simulate(job.experiment, folder, overwrite=True, progress=self._go_on)
-            begin = sim.EPOCH + job.experiment.ramp
-            run = Measured(Dataset.open(folder), job.experiment, begin, begin + job.experiment.duration)
+            if not is_run(folder):
+                self.engine.make(job.experiment, folder, partial(self._go_on, tell))
+            dataset = Dataset.open(folder)
+            begin = self.engine.begin(dataset, job.experiment)
+            run = Measured(dataset, job.experiment, begin, begin + job.experiment.duration)
             for question in sorted(job.missing, key=lambda question: question.key):
                 job.answers[question.key] = _ask(run, question)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            if not self.engine.measures:
+                shutil.rmtree(folder, ignore_errors=True)
         _keep(self.folder / f"{key}.json", job.answers)
 
-    def _go_on(self, done: int, whole: int) -> None:
+    def _go_on(self, tell: Callable[[float], None], done: int, whole: int) -> None:
         if self._stop.is_set():
             raise TailraceError("stopped, because another run failed or the study was interrupted")
+        if self.engine.measures:
+            tell(done / whole)
 
 
 def check(name: str, values: Mapping[str, Any], where: str) -> str | None:
@@ -154,6 +170,10 @@ def fingerprint() -> str:
     return digest.hexdigest()
 
 
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
 def _ask(run: Measured, question: Question) -> Any:
     values = json.loads(question.values)
     if question.name in DRAWN:
@@ -174,10 +194,10 @@ def _kept(file: Path) -> dict[str, Any]:
 
 
 def _keep(file: Path, answers: dict[str, Any]) -> None:
-    partial = file.with_name(file.name + ".tmp")
+    unfinished = file.with_name(file.name + ".tmp")
     try:
-        partial.write_text(json.dumps(answers), encoding="utf-8")
-        partial.replace(file)
+        unfinished.write_text(json.dumps(answers), encoding="utf-8")
+        unfinished.replace(file)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
         raise cannot_write(file, error) from error

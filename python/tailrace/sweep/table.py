@@ -13,8 +13,9 @@ from tailrace.errors import UsageError, cannot_write
 from tailrace.experiment import Experiment
 from tailrace.experiment import read as read_experiment
 from tailrace.study import runs
+from tailrace.study.engines import Progress
 from tailrace.study.intervals import Interval, interval
-from tailrace.study.runs import Progress, Question, Runs
+from tailrace.study.runs import Question, Runs
 from tailrace.sweep.varying import Varied, combinations
 from tailrace.units import MILLISECOND, SECOND
 

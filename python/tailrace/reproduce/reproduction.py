@@ -1,0 +1,187 @@
+"""Ours beside the paper's, and of what real servers can do, the simulator beside the testbed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tailrace.errors import UsageError
+from tailrace.reproduce import scaled
+from tailrace.reproduce.expected import GUIDE, WITHIN
+from tailrace.reproduce.outcome import Cell, Outcome, outcome, plan
+from tailrace.reproduce.shelf import Entry
+from tailrace.study.engines import SIMULATOR, Engine, Progress
+from tailrace.study.runs import Runs
+
+
+@dataclass(frozen=True)
+class Dropper:
+    """Who lost connection attempts in a run, and how many: most first, on average over repetitions."""
+
+    run: str
+    simulator: dict[str, float]
+    testbed: dict[str, float]
+
+    @property
+    def same(self) -> bool:
+        """Whether the same tier lost most, or none did."""
+        return next(iter(self.simulator), None) == next(iter(self.testbed), None)
+
+
+@dataclass(frozen=True)
+class Sides:
+    """One figure at the scale of real servers, by both engines: the same files, seeds, values and claims."""
+
+    simulator: Outcome
+    testbed: Outcome
+
+    def pairs(self) -> list[tuple[Cell, Cell]]:
+        return list(zip(self.simulator.cells, self.testbed.cells, strict=True))
+
+    def ratio(self, predicted: Cell, measured: Cell) -> float | None:
+        """The testbed's to the simulator's; None where that is 0."""
+        return measured.ours.interval.mean / predicted.ours.interval.mean if predicted.ours.interval.mean else None
+
+    def close(self, predicted: Cell, measured: Cell) -> bool:
+        """Within a quarter of what the simulator predicted."""
+        mean = predicted.ours.interval.mean
+        return abs(measured.ours.interval.mean - mean) <= WITHIN * abs(mean)
+
+    def droppers(self) -> list[Dropper]:
+        """Of each run."""
+        runs = [run.name for run in self.simulator.expected.runs]
+        return [Dropper(run, _lost(self.simulator, run), _lost(self.testbed, run)) for run in runs]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """All figures and tables that were asked for."""
+
+    outcomes: tuple[Outcome, ...]
+    sides: tuple[Sides | None, ...]
+    """Beside each outcome; None where it was not asked for or there is no scaled form."""
+
+    @property
+    def claims(self) -> tuple[int, int]:
+        """Held, of so many."""
+        return _held(self.outcomes)
+
+    @property
+    def claims_measured(self) -> tuple[int, int]:
+        """Held on real servers, of so many."""
+        return _held([sides.testbed for sides in self.sides if sides])
+
+    def close(self, calibrated: bool | None = None) -> tuple[int, int]:
+        """Cells within a quarter of the paper's number, of so many that have one; only calibrated or predicted ones."""
+        cells = [cell for outcome in self.outcomes for cell in outcome.cells]
+        found = [cell.ours.close for cell in cells if calibrated is None or cell.calibrated == calibrated]
+        return found.count(True), len(found) - found.count(None)
+
+    def close_measured(self) -> tuple[int, int]:
+        """Cells of the testbed within a quarter of what the simulator predicted."""
+        found = [sides.close(*pair) for sides in self.sides if sides for pair in sides.pairs()]
+        return sum(found), len(found)
+
+    def dropper(self) -> tuple[int, int]:
+        """Runs in which the same tier lost most connection attempts on either side, of so many."""
+        rows = [dropper for sides in self.sides if sides for dropper in sides.droppers()]
+        return sum(dropper.same for dropper in rows), len(rows)
+
+
+def reproduce(
+    entries: Sequence[Entry],
+    out: Path,
+    seeds: int | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+    testbed: Engine | None = None,
+) -> Reproduction:
+    """Run whatever has not been run yet (kept in `out`/runs) and compare.
+
+    With a testbed, figures that have a scaled form are run in it by the simulator and then by the testbed; `progress`
+    begins anew with the testbed. Raises UsageError where no figure has one.
+    """
+    simulated, measured = Runs(out / "runs"), Runs(out / "runs", testbed or SIMULATOR)
+    plans = [plan(entry, entry.read(), simulated, seeds) for entry in entries]
+    forms = [scaled.read(entry.folder) if testbed else None for entry in entries]
+    if testbed and not any(forms):
+        names = " and ".join(f"{entry.paper} {entry.name}" for entry in entries)
+        raise UsageError(
+            f"{names}: there is no {scaled.FILE}, nothing that real servers could run", advice=f"see {GUIDE}"
+        )
+    pairs = [
+        (plan(entry, form, simulated, seeds), plan(entry, form, measured, seeds)) if form else None
+        for entry, form in zip(entries, forms, strict=True)
+    ]
+    simulated.make(workers, progress)
+    measured.make(workers, progress)
+    return Reproduction(
+        tuple(outcome(plan) for plan in plans),
+        tuple(Sides(outcome(pair[0]), outcome(pair[1])) if pair else None for pair in pairs),
+    )
+
+
+def to_json(reproduction: Reproduction) -> str:
+    held, claims = reproduction.claims
+    close, cells = reproduction.close()
+    table = {
+        "format": 1,
+        "summary": {"claims_held": held, "claims": claims, "cells_close": close, "cells": cells},
+        "figures": [
+            {
+                "paper": outcome.entry.paper,
+                "name": outcome.entry.name,
+                "title": outcome.expected.title,
+                "seeds": outcome.seeds,
+                "cells": [_cell_json(cell) for cell in outcome.cells],
+                "claims": [asdict(claim) for claim in outcome.claims],
+                **({"scaled": _sides_json(sides)} if sides else {}),
+            }
+            for outcome, sides in zip(reproduction.outcomes, reproduction.sides, strict=True)
+        ],
+    }
+    return json.dumps(table, indent=2, ensure_ascii=False) + "\n"
+
+
+def _cell_json(cell: Cell) -> dict[str, Any]:
+    return {**asdict(cell), "ours": {"sim": _ours_json(cell)}}
+
+
+def _ours_json(cell: Cell) -> dict[str, Any]:
+    return {**asdict(cell.ours.interval), "ratio": cell.ours.ratio, "close": cell.ours.close}
+
+
+def _sides_json(sides: Sides) -> dict[str, Any]:
+    claims = zip(sides.simulator.claims, sides.testbed.claims, strict=True)
+    return {
+        "seeds": sides.testbed.seeds,
+        "cells": [
+            {
+                **{key: getattr(measured, key) for key in ("value", "run", "measure", "unit", "note")},
+                "sim": asdict(predicted.ours.interval),
+                "testbed": asdict(measured.ours.interval),
+                "ratio": sides.ratio(predicted, measured),
+                "close": sides.close(predicted, measured),
+            }
+            for predicted, measured in sides.pairs()
+        ],
+        "claims": [{"says": a.says, "sim": a.verdict, "testbed": b.verdict, "why": b.why} for a, b in claims],
+        "droppers": [{"run": one.run, "sim": one.simulator, "testbed": one.testbed} for one in sides.droppers()],
+    }
+
+
+def _held(outcomes: Sequence[Outcome]) -> tuple[int, int]:
+    verdicts = [claim.verdict for outcome in outcomes for claim in outcome.claims]
+    return verdicts.count("holds"), len(verdicts)
+
+
+def _lost(outcome: Outcome, run: str) -> dict[str, float]:
+    lost = {
+        cell.value.removeprefix(scaled.DROPS): cell.ours.interval.mean
+        for cell in outcome.cells
+        if cell.run == run and cell.value.startswith(scaled.DROPS)
+    }
+    return {tier: lost[tier] for tier in sorted(lost, key=lambda tier: -lost[tier]) if lost[tier]}

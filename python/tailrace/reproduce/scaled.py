@@ -1,0 +1,113 @@
+"""`testbed.toml`: a figure at a scale that real servers on one machine can carry, as changes to its expected.toml.
+
+```text
+expected.toml   values, claims ──┐
+testbed.toml    runs, changes ───┴─▶ Expected ─▶ simulator, testbed
+```
+The paper's numbers are not of this scale and are left out; claims are directions, and stay where all their cells do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from tailrace import toml
+from tailrace.errors import InputError
+from tailrace.experiment import read as read_experiment
+from tailrace.reproduce import expected
+from tailrace.reproduce.expected import Expected, Names, Run, changes
+from tailrace.toml import Count, Name, Table, wrong_name
+
+FILE = "testbed.toml"
+OF_THE_PAPER = ("paper", "calibrated", "note")
+"""Keys of a value that are about the paper's own scale."""
+WHOLE: tuple[dict[str, Any], ...] = (
+    {"name": "requests over 1 s", "measure": "share_over", "over": "1 s", "unit": "%"},
+    {"name": "median response time", "measure": "response_percentile", "percentile": 50, "unit": "ms"},
+    {"name": "99th percentile", "measure": "response_percentile", "percentile": 99, "unit": "ms"},
+    {"name": "99.9th percentile", "measure": "response_percentile", "percentile": 99.9, "unit": "ms"},
+)
+"""What the simulator is held against the testbed by, whatever the figure shows; besides, who drops."""
+DROPS = "SYNs lost by "
+
+
+class Scaled(Table):
+    seeds: Count = 3
+    """Repetitions on either engine, unless told otherwise."""
+    runs: tuple[Run, ...] = Field(min_length=1)
+    """Those of expected.toml that are tried, by their names there, as experiments that real servers can run."""
+    without: Names = ()
+    """Values that mean nothing here."""
+    values: tuple[dict[Name, Any], ...] = ()
+    """By name, keys that differ from expected.toml's; or further values. `note`: why testbed and simulator differ."""
+    claims: tuple[dict[Name, Any], ...] = ()
+    """Instead of those that say the same, or further ones."""
+    panels: tuple[dict[Name, Any], ...] = ()
+    """What is drawn of both engines."""
+
+
+def read(folder: Path) -> Expected | None:
+    """The scaled figure, checked like any other; None where there is none. Raises InputError."""
+    file = folder / FILE
+    if not file.exists():
+        return None
+    raw = toml.read(file, expected.GUIDE)
+    scaled = toml.check(Scaled, raw, file)
+    paper = toml.read(folder / expected.FILE, expected.GUIDE)
+    known = [value["name"] for value in paper.get("values", ())]
+    for name in scaled.without:
+        if name not in known:
+            raise InputError(file, wrong_name("without", name, known, "value of expected.toml"))
+    whole: dict[str, Any] = {
+        **{key: paper[key] for key in ("paper", "title", "shows")},
+        **{key: raw[key] for key in ("runs", "panels") if key in raw},
+        "seeds": scaled.seeds,
+        "values": [*_values(paper.get("values", ()), scaled), *WHOLE, *_drops(folder, scaled)],
+    }
+    cells = expected.check(whole, file)
+    claims = [claim for claim in _claims(paper.get("claims", ()), scaled) if _there(claim, cells)]
+    return expected.check({**whole, "claims": [*claims, *scaled.claims]}, file)
+
+
+def _values(of_paper: Any, scaled: Scaled) -> Iterator[dict[str, Any]]:
+    """The paper's, changed, and then the further ones."""
+    runs = [run.name for run in scaled.runs]
+    changed = {value.get("name"): value for value in scaled.values}
+    for value in of_paper:
+        if value["name"] in scaled.without:
+            continue
+        kept = {key: found for key, found in value.items() if key not in OF_THE_PAPER}
+        if "run" in kept:
+            named = [kept["run"]] if isinstance(kept["run"], str) else kept["run"]
+            kept["run"] = [run for run in named if run in runs]
+        kept |= changed.pop(value["name"], {})
+        if kept.get("run", runs):
+            yield kept
+    yield from changed.values()
+
+
+def _drops(folder: Path, scaled: Scaled) -> Iterator[dict[str, Any]]:
+    """Connection attempts that each tier lost, in the runs that have the tier."""
+    runs_of: dict[str, list[str]] = {}
+    for run in scaled.runs:
+        for tier in read_experiment(folder / run.experiment, changes(run)).tiers:
+            runs_of.setdefault(tier, []).append(run.name)
+    for tier, runs in runs_of.items():
+        yield {"name": f"{DROPS}{tier}", "measure": "drops", "place": tier, "unit": "SYNs", "run": runs}
+
+
+def _claims(of_paper: Any, scaled: Scaled) -> Iterator[dict[str, Any]]:
+    """The paper's, without what is said of them at its own scale, and without those that are said anew."""
+    anew = [claim.get("says") for claim in scaled.claims]
+    for claim in of_paper:
+        if claim["says"] not in anew:
+            yield {key: found for key, found in claim.items() if key != "note"}
+
+
+def _there(claim: dict[str, Any], cells: Expected) -> bool:
+    operands = [operand for key in ("less", "near", "zero") for operand in claim.get(key, ())]
+    return all(not isinstance(operand, str) or cells.cells(operand) for operand in operands)

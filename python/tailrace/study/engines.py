@@ -1,0 +1,54 @@
+"""Who makes the runs of a study: the simulator, or real servers, or a stand-in for them; each is a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tailrace import readers, sim, testbed
+from tailrace.dataset import Dataset
+from tailrace.errors import InputError
+from tailrace.experiment import Experiment, to_table
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Engine:
+    plan: Callable[[Experiment], Any]
+    """What a run depends on besides the code, as JSON."""
+    make: Callable[[Experiment, Path, Progress], object]
+    """Writes the run folder, whole or not at all. Its `progress` may raise to stop it."""
+    begin: Callable[[Dataset, Experiment], int]
+    """When the ramp ended, ns since the Unix epoch."""
+    at_once: int | None = None
+    """So many runs at a time. None: as many as there are cores."""
+    measures: bool = False
+    """Whether a run is a measurement: slow and never the same twice, so that its folder is kept, and stays valid
+    whatever becomes of the code."""
+
+
+def first_sample(dataset: Dataset, experiment: Experiment) -> int:
+    """Samples of a testbed begin with the end of the ramp, and each is named by its end."""
+    [(begin,)] = dataset.samples().select((pl.col("time") - pl.col("interval_ns")).min()).collect().rows()
+    if begin is None:
+        raise InputError(dataset.path, "no samples, so that nothing says when the ramp ended", "make the run again")
+    return int(begin)
+
+
+SIMULATOR = Engine(
+    plan=sim.lower,
+    make=lambda experiment, folder, progress: sim.simulate(experiment, folder, progress=progress),
+    begin=lambda dataset, experiment: sim.EPOCH + experiment.ramp,
+)
+TESTBED = Engine(
+    plan=lambda experiment: {"testbed": to_table(experiment)},
+    make=lambda experiment, folder, progress: testbed.run(experiment, folder, readers.fill, progress=progress),
+    begin=first_sample,
+    at_once=1,
+    measures=True,
+)
