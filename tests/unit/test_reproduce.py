@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tomli_w
 
+from tailrace import toml
 from tailrace.errors import InputError, UsageError
 from tailrace.reproduce import claims, expected, shelf
 from tailrace.reproduce.expected import Claim, Expected
+from tailrace.reproduce.scaled import Scaled
 
 ROOT = Path(__file__).parents[2]
 SHELF = ROOT / "experiments"
@@ -93,11 +96,12 @@ def test_a_value_is_shown_in_its_unit(tmp_path: Path, values: dict[str, Any], un
     assert found.values[0].scale == scale
 
 
-def test_the_how_tos_example_is_an_expected_toml(tmp_path: Path) -> None:
+def test_the_how_tos_examples_are_an_expected_toml_and_a_testbed_toml(tmp_path: Path) -> None:
     text = (ROOT / "docs/how-to/add-a-reproduction.md").read_text()
-    [example] = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    example, scaled = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     (tmp_path / "expected.toml").write_text(example)
     assert expected.read(tmp_path).paper == "rpc-vs-async"
+    assert toml.check(Scaled, tomllib.loads(scaled), tmp_path).seeds == 3
 
 
 @pytest.mark.parametrize("entry", shelf.entries(SHELF), ids=lambda entry: f"{entry.paper}-{entry.name}")

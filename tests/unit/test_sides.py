@@ -39,7 +39,7 @@ EXPECTED: dict[str, Any] = {
 }
 SCALED: dict[str, Any] = {
     "seeds": 3,
-    "runs": [{"name": "few", "set": {"workloads.w.clients": 10}}],
+    "runs": [{"name": "few", "set": {"workloads.w.clients": 10}, "simulated": {"workloads.w.think": "900 ms"}}],
     "without": ["stall"],
     "values": [{"name": "rate", "note": "machines differ"}, {"name": "asked", "measure": "requests"}],
     "claims": [{"says": "Some are asked.", "less": [0, "asked"]}],
@@ -76,14 +76,20 @@ def made(entry: Entry, tmp_path: Path, engine: Engine | None = None) -> Reproduc
 
 
 def test_the_scaled_form_is_the_papers_with_changes(entry: Entry) -> None:
-    found = scaled.read(entry.folder)
-    assert found is not None
+    form = scaled.read(entry.folder)
+    assert form is not None
+    found = form.testbed
     names = [value.name for value in found.values]
     assert names[:2] == ["rate", "asked"], "stall is left out, and slow, which no run has"
     assert names[2:] == [*(value["name"] for value in scaled.WHOLE), "SYNs lost by web"]
     assert found.value("rate").paper is None
     assert found.value("rate").note_of("few") == "machines differ"
     assert [claim.says for claim in found.claims] == ["There are requests.", "Some are asked."]
+    assert form.simulator.claims == found.claims
+    assert [form.simulator.runs[0].set, found.runs[0].set] == [
+        {"workloads.w.clients": 10, "workloads.w.think": "900 ms"},
+        {"workloads.w.clients": 10},
+    ]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +151,10 @@ def test_measured_runs_are_kept_and_asked_again_by_other_code(
     def refuse(experiment: Experiment, folder: Path, progress: Progress) -> object:
         raise AssertionError("made again")
 
-    change(entry, values=[{"name": "asked", "measure": "requests"}, {"name": "mean", "measure": "response_mean", "unit": "ms"}])
+    change(
+        entry,
+        values=[{"name": "asked", "measure": "requests"}, {"name": "mean", "measure": "response_mean", "unit": "ms"}],
+    )
     [sides] = made(entry, tmp_path, replace(stand_in(), make=refuse)).sides
     assert sides is not None
     assert sides.testbed.cell("mean", "few").ours.interval.mean > 0

@@ -33,7 +33,7 @@ class Dropper:
 
 @dataclass(frozen=True)
 class Sides:
-    """One figure at the scale of real servers, by both engines: the same files, seeds, values and claims."""
+    """One figure at the scale of real servers, by both engines: the same seeds, values and claims."""
 
     simulator: Outcome
     testbed: Outcome
@@ -113,7 +113,7 @@ def reproduce(
             f"{names}: there is no {scaled.FILE}, nothing that real servers could run", advice=f"see {GUIDE}"
         )
     pairs = [
-        (plan(entry, form, simulated, seeds), plan(entry, form, measured, seeds)) if form else None
+        (plan(entry, form.simulator, simulated, seeds), plan(entry, form.testbed, measured, seeds)) if form else None
         for entry, form in zip(entries, forms, strict=True)
     ]
     simulated.make(workers, progress)

@@ -10,6 +10,7 @@ The paper's numbers are not of this scale and are left out; claims are direction
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +36,15 @@ WHOLE: tuple[dict[str, Any], ...] = (
 DROPS = "SYNs lost by "
 
 
+class ScaledRun(Run):
+    simulated: dict[Name, Any] = Field(default_factory=dict)
+    """What was measured of the servers and is told to the simulator alone, such as the CPU time of a page; as `set`."""
+
+
 class Scaled(Table):
     seeds: Count = 3
     """Repetitions on either engine, unless told otherwise."""
-    runs: tuple[Run, ...] = Field(min_length=1)
+    runs: tuple[ScaledRun, ...] = Field(min_length=1)
     """Those of expected.toml that are tried, by their names there, as experiments that real servers can run."""
     without: Names = ()
     """Values that mean nothing here."""
@@ -50,13 +56,20 @@ class Scaled(Table):
     """What is drawn of both engines."""
 
 
-def read(folder: Path) -> Expected | None:
+@dataclass(frozen=True)
+class Form:
+    """The same figure for either engine; their runs differ by what was measured alone."""
+
+    testbed: Expected
+    simulator: Expected
+
+
+def read(folder: Path) -> Form | None:
     """The scaled figure, checked like any other; None where there is none. Raises InputError."""
     file = folder / FILE
     if not file.exists():
         return None
-    raw = toml.read(file, expected.GUIDE)
-    scaled = toml.check(Scaled, raw, file)
+    scaled = toml.check(Scaled, toml.read(file, expected.GUIDE), file)
     paper = toml.read(folder / expected.FILE, expected.GUIDE)
     known = [value["name"] for value in paper.get("values", ())]
     for name in scaled.without:
@@ -64,13 +77,16 @@ def read(folder: Path) -> Expected | None:
             raise InputError(file, wrong_name("without", name, known, "value of expected.toml"))
     whole: dict[str, Any] = {
         **{key: paper[key] for key in ("paper", "title", "shows")},
-        **{key: raw[key] for key in ("runs", "panels") if key in raw},
         "seeds": scaled.seeds,
+        "runs": [run.model_dump(exclude={"simulated"}) for run in scaled.runs],
+        "panels": scaled.panels,
         "values": [*_values(paper.get("values", ()), scaled), *WHOLE, *_drops(folder, scaled)],
     }
     cells = expected.check(whole, file)
     claims = [claim for claim in _claims(paper.get("claims", ()), scaled) if _there(claim, cells)]
-    return expected.check({**whole, "claims": [*claims, *scaled.claims]}, file)
+    testbed = expected.check({**whole, "claims": [*claims, *scaled.claims]}, file)
+    told = [Run(name=run.name, experiment=run.experiment, set=run.set | run.simulated) for run in scaled.runs]
+    return Form(testbed, testbed.model_copy(update={"runs": tuple(told)}))
 
 
 def _values(of_paper: Any, scaled: Scaled) -> Iterator[dict[str, Any]]:
