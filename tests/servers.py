@@ -37,6 +37,16 @@ async def drips(out: Stream) -> None:
         await asyncio.sleep(0.001)
 
 
+async def forgets(out: Stream) -> None:
+    """Closes the connection instead of answering."""
+    out.close()
+
+
+async def forgets_half(out: Stream) -> None:
+    out.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+    out.close()
+
+
 PAGE = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 ANSWERS: dict[str, Answer] = {
     "/chunked": says("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"),
@@ -46,7 +56,7 @@ ANSWERS: dict[str, Answer] = {
     "/too-long": says("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nhello"),
     "/huge-head": says(f"HTTP/1.1 200 OK\r\nX: {'x' * 100_000}\r\nContent-Length: 0\r\n\r\n"),
     "/not-http": says("220 mail.example ESMTP\r\n"),
-    "/nothing": says(""),
+    "/nothing": forgets,
     "/reset": resets,
     "/drip": drips,
     "/hang": hangs,
@@ -54,20 +64,26 @@ ANSWERS: dict[str, Answer] = {
 
 
 @contextmanager
-def serving(kept: bool = False) -> Iterator[tuple[str, list[str]]]:
-    """The URL of a server of `ANSWERS` (of anything else, a page), and the request lines that have come to it."""
+def serving(kept: bool = False, again: Answer | None = None) -> Iterator[tuple[str, list[str]]]:
+    """The URL of a server of `ANSWERS` (of anything else, a page), and the request lines that have come to it.
+
+    With `again`, so is answered every request but the first of a connection.
+    """
     seen: list[str] = []
 
     async def talk(request: asyncio.StreamReader, out: Stream) -> None:
+        first = True
         try:
-            while True:
+            while not out.is_closing():
                 line = (await request.readline()).decode()
                 while (await request.readline()).strip():
                     pass
                 if not line:
                     break
                 seen.append(line)
-                await ANSWERS.get(line.split()[1].partition("?")[0], says(PAGE))(out)
+                answer = ANSWERS.get(line.split()[1].partition("?")[0], says(PAGE))
+                await (answer if first or again is None else again)(out)
+                first = False
                 if not kept:
                     break
                 await out.drain()

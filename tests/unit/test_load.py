@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from servers import PAGE, late_to_accept, serving
+from servers import PAGE, forgets, forgets_half, late_to_accept, serving
 from tailrace.dataset import Dataset
 from tailrace.errors import TailraceError, UsageError
 from tailrace.experiment import from_table
@@ -133,6 +133,28 @@ def test_a_connection_that_the_server_closed_is_made_anew(tmp_path: Path) -> Non
         outcome = ask(url, tmp_path / "run", kept=True)
     assert outcome.statuses == {"ok": outcome.requests}
     assert requests(tmp_path / "run")["connected"].is_not_null().all()
+
+
+def test_a_kept_connection_that_is_closed_under_a_request_is_made_anew_once(tmp_path: Path) -> None:
+    with serving(kept=True, again=forgets) as (url, seen):
+        outcome = ask(url, tmp_path / "run", kept=True)
+    rows = requests(tmp_path / "run")
+    assert outcome.statuses == {"ok": outcome.requests}
+    # the first of each client came once, all others twice: to a connection that closed, and to the next
+    assert len(seen) == 2 * rows.height - rows["client"].n_unique()
+    assert rows["connected"].is_not_null().all()
+    assert (rows["sent"] <= rows["connected"]).all()
+
+
+def test_a_first_request_and_one_half_answered_are_not_sent_again(tmp_path: Path) -> None:
+    with serving(kept=True, again=forgets_half) as (url, seen):
+        outcome = ask(url, tmp_path / "half", kept=True)
+        assert set(outcome.statuses) == {"ok", "error-truncated"}
+        assert len(seen) == outcome.requests
+        seen.clear()
+        outcome = ask(f"{url}/nothing", tmp_path / "nothing", kept=True)
+        assert set(outcome.statuses) == {"error-truncated"}
+        assert len(seen) == outcome.requests
 
 
 def test_a_walk_asks_for_pages_with_values_of_the_board(tmp_path: Path) -> None:

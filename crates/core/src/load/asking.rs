@@ -45,6 +45,7 @@ impl Load<'_> {
         client.first_byte = NO_TIME;
         client.asked = client.asked.wrapping_add(1);
         client.open = true;
+        client.reused = client.connection != NONE;
         self.open += 1;
         self.asked += 1;
         let now = self.clock.now();
@@ -73,7 +74,10 @@ impl Load<'_> {
             Ok(fd) => fd,
             Err(error) => return self.not_sent(at, error),
         };
-        client.sent = self.clock.now();
+        // What left before, over a connection that was closed, is as old as it is.
+        if !std::mem::take(&mut client.reused) {
+            client.sent = self.clock.now();
+        }
         match socket::connect(&fd, target) {
             Ok(()) => {}
             Err(error @ (Errno::ADDRNOTAVAIL | Errno::AGAIN)) => return self.not_sent(at, error),
@@ -125,6 +129,14 @@ impl Load<'_> {
         self.send(at, connection).map(drop)
     }
 
+    /// A kept connection was closed while the request was on its way: a new one is made for it (RFC 9112, 9.3.1).
+    fn reopen(&mut self, at: u32) -> Result<()> {
+        let client = &mut self.clients[at as usize];
+        self.connections.close(client.connection);
+        client.connection = NONE;
+        self.connect(at)
+    }
+
     /// Hands the kernel what it takes; false: the request is over.
     fn send(&mut self, at: u32, connection: u32) -> Result<bool> {
         let client = &mut self.clients[at as usize];
@@ -146,6 +158,7 @@ impl Load<'_> {
                 Ok(true)
             }
             Ok(None) => Ok(true),
+            Err(_) if client.reused => self.reopen(at).map(|()| false),
             Err(error) => {
                 self.finish(at, Status::from(error), self.clock.now())?;
                 Ok(false)
@@ -198,6 +211,11 @@ impl Load<'_> {
             let now = self.clock.now();
             let status = match came {
                 Ok(None) => return Ok(()),
+                Ok(Some(0)) | Err(_)
+                    if found.response.bytes == 0 && self.clients[at as usize].reused =>
+                {
+                    return self.reopen(at);
+                }
                 Ok(Some(0)) => {
                     found.ended = true;
                     Some(found.response.closed())

@@ -26,6 +26,8 @@ pub struct Client {
     pub tries: u32,
     pub fetched: u32,
     pub connection: u32,
+    /// The request goes over a connection that was there before.
+    pub reused: bool,
     /// Whether a request is out, and how many were before.
     pub open: bool,
     pub asked: u32,
@@ -97,6 +99,7 @@ impl Client {
             tries: 0,
             fetched: 0,
             connection: NONE,
+            reused: false,
             open: false,
             asked: 0,
             drawn: Vec::new(),
