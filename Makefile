@@ -67,6 +67,7 @@ bench: setup  ## measure against the peers named in benches/README.md (data in B
 	@benches/sim/peers.sh
 	@$(PYTHON) benches/sim/bench.py --rounds 5 --save sim
 	@$(PYTHON) benches/sim/tables.py 180
+	@$(PYTHON) benches/load/bench.py --save load
 
 golden: setup  ## rewrite the expected results beside the golden cases; review the diff
 	@TAILRACE_GOLDEN=rewrite $(PYTHON) -m pytest tests/golden tests/unit/test_docs.py

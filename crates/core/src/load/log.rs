@@ -264,6 +264,8 @@ impl Log {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
     use crate::record::NO_TIME;
 
