@@ -7,6 +7,7 @@ import pytest
 
 from systems import NX1, NX3, Slow, at, system
 from tailrace.diagnosis import diagnose
+from tailrace.diagnosis.overflow import Level, main_rise
 from tailrace.diagnosis.queues import rises
 from tailrace.diagnosis.view import look
 
@@ -58,3 +59,15 @@ def test_one_request_that_waited_through_a_stall_is_enough_to_see_it() -> None:
     """The next ones come later than a queue usually takes to rise."""
     found = diagnose(system(Slow("app", 4.0, 5.0), tiers=NX3, rate=12))
     assert [(e.vlrt, e.origin, e.cause) for e in found.episodes] == [(1, "app", "freeze")]
+
+
+def test_packets_that_come_back_together_are_not_what_had_them_lost() -> None:
+    """Of 600 requests at once 150 were lost when the queue was 160 long; a second later it is 350 long with them."""
+    queue = np.array([0] * 10 + [160] * 10 + [0] * 180 + [350] * 90 + [0] * 10)
+    times = np.arange(len(queue), dtype=np.int64) * 5 * MS
+    rise = main_rise(times, queue, Level(0.0, 2.0), (0, int(times[-1])), lost=60 * MS)
+    assert rise is not None
+    assert (rise.begin, rise.peak) == (45 * MS, 160)
+    waited = main_rise(times, queue, Level(0.0, 2.0), (0, int(times[-1])), lost=None)
+    assert waited is not None
+    assert waited.peak == 350

@@ -133,19 +133,23 @@ def _follow(view: View, cluster: Cluster, lost: Drops, usual: dict[str, Level]) 
         if not risen or begin == view.begin or back >= LOOKBACK_MOST_NS:
             break
         back *= 2
-    found = {s: _main_rise(times, q, usual[s], cluster.begin - JOIN_NS, until) for s, q in queues.items()}
+    span = cluster.begin - JOIN_NS, until
+    found = {s: main_rise(times, q, usual[s], span, lost.first) for s, q in queues.items()}
     highest = max((rise.peak for rise in found.values() if rise is not None), default=0)
     significant = {s: r for s, r in found.items() if r is not None and r.peak >= SMALLEST * highest}
     return _Followed(times, significant, {s: queues[s] > usual[s].high for s in significant})
 
 
-def _main_rise(times: Times, queue: Times, level: Level, begin: int, end: int) -> Rise | None:
-    """The first rise during the cluster that reaches half of the highest."""
+def main_rise(times: Times, queue: Times, level: Level, span: tuple[int, int], lost: int | None) -> Rise | None:
+    """The first rise during the span that reaches half of the highest: of those before the first packet was lost, where
+    there are any, for packets that come back together make queues rise higher than what had them lost."""
     found = [
         rise
         for rise in rises(times, queue, level.typical, level.high, JOIN_NS)
-        if rise.end >= begin and rise.begin <= end and rise.end - rise.begin >= SHORTEST_NS
+        if rise.end >= span[0] and rise.begin <= span[1] and rise.end - rise.begin >= SHORTEST_NS
     ]
+    if lost is not None:
+        found = [rise for rise in found if rise.begin <= lost + LEVEL_NS] or found
     highest = max((rise.peak for rise in found), default=0)
     return next((rise for rise in found if rise.peak * 2 >= highest), None)
 

@@ -73,8 +73,9 @@ def run(
         writer.losses = {what.replace(f"{raw}/", ""): count for what, count in writer.losses.items()}
         packets.compress(raw / "packets.pcap")
         writer.lose("packets that the kernel dropped before they were recorded", lost)
-        truth.write(truth.Truth("testbed", experiment, happened), writer.folder / truth.FILE)
-        return outcome(writer.folder, happened)
+        stalled = truth.stalls_of(vars(stall) for stall in [*happened, *stalls.arose(up, writer.folder)])
+        truth.write(truth.Truth("testbed", experiment, stalled), writer.folder / truth.FILE)
+        return outcome(writer.folder, stalled)
 
 
 @contextmanager
@@ -89,7 +90,7 @@ def serving(experiment: Experiment, site: Site) -> Iterator[System]:
             undoing.undo(ledger)
 
 
-def measure(up: System, raw: Path, loading: load.Command, progress: Progress) -> tuple[tuple[truth.Stall, ...], int]:
+def measure(up: System, raw: Path, loading: load.Command, progress: Progress) -> tuple[list[truth.Stall], int]:
     """One measurement of servers that are up: the stalls that happened, and packets lost to the recording."""
     experiment = up.experiment
     whole = experiment.ramp + experiment.duration
@@ -111,7 +112,7 @@ def measure(up: System, raw: Path, loading: load.Command, progress: Progress) ->
         with stalls.injecting(injector, begun + experiment.ramp):
             until(whole)
         _drained(clients)
-    return truth.stalls_of(vars(stall) for stall in injector.happened), capture.lost
+    return injector.happened, capture.lost
 
 
 def _start_load(up: System, loading: load.Command, experiment: Experiment, out: Path) -> Program:

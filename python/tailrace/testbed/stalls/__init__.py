@@ -1,5 +1,7 @@
 """Stalls by their real mechanism, one file and one line each; what really happened is measured, not assumed.
 
+Some are injected at the experiment's moments; others arise by themselves, and what was recorded tells when.
+
 ```text
 begin()  0.2 ms         length               end()  0.1 ms
 ├─ stamp ──────────────────────────────────────────── stamp ─┤   → truth.toml
@@ -13,10 +15,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import polars as pl
+
+from tailrace.dataset import REQUESTS
 from tailrace.experiment import truth
-from tailrace.testbed.stalls import burn, freeze, slow
+from tailrace.testbed.stalls import burn, crowd, freeze, slow
 from tailrace.testbed.stalls.injection import Injection
 from tailrace.testbed.system import System
 from tailrace.units import SECOND
@@ -27,6 +33,8 @@ KINDS: dict[str, Callable[[System, Any], Iterator[Injection]]] = {
     "burn": burn.injections,
 }
 """By an injected stall's `kind`."""
+ARISING: tuple[Callable[[System, Path], Iterator[truth.Stall]], ...] = (crowd.arose,)
+"""What arose, by a run folder whose tables are written."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +60,12 @@ def prepare(system: System) -> Injector:
             begins = range(stall.at, system.experiment.duration, every)
             found += [Due(begin, stall.length, injection) for begin in begins]
     return Injector(sorted(found, key=lambda due: due.at))
+
+
+def arose(system: System, run: Path) -> list[truth.Stall]:
+    """From the first request on that was recorded."""
+    first = pl.scan_parquet(run / REQUESTS.file).select(pl.col("sent").min()).collect().item()
+    return [stall for look in ARISING for stall in look(system, run) if first is not None and stall.end > first]
 
 
 @contextmanager
