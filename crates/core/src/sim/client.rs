@@ -2,6 +2,7 @@
 
 use super::plan::{Arrivals, Plan};
 use super::queue::Kind;
+use super::server::GoesOn;
 use super::source::{chain_of, Source};
 use super::stay::{Status, NONE};
 use super::tables::Sink;
@@ -14,7 +15,9 @@ use crate::workload::{starts_fast, Position};
 /// With many clients each is out of the processor's caches when it acts: what every request needs fills one line of them.
 #[repr(C, align(64))]
 pub struct Client {
-    pub workload: u32,
+    pub workload: u16,
+    author: bool,
+    pub fast: bool,
     pub class: u32,
     /// Among all of its workload that ever came.
     pub number: u32,
@@ -29,8 +32,6 @@ pub struct Client {
     fetched: u32,
     /// Requests of the operation that are waited for: the first, and the hedge.
     out: [u32; 2],
-    author: bool,
-    pub fast: bool,
     times_out: i64,
     hedges: i64,
     position: Position,
@@ -73,7 +74,7 @@ impl Clients {
         let mut mode = stream(Purpose::Mode);
         let entries = &plan.workloads[workload].entries;
         let client = Client {
-            workload: workload as u32,
+            workload: workload as u16,
             number: number as u32,
             server: entries[(number % entries.len() as u64) as usize],
             position: Position::default(),
@@ -105,23 +106,24 @@ impl Clients {
 
 impl<S: Sink> Sim<'_, S> {
     /// A client has thought, or pauses no longer.
-    pub(super) fn client_acts(&mut self, client: u32) {
+    #[inline(always)]
+    pub(super) fn client_acts(&mut self, client: u32) -> GoesOn {
         let c = &mut self.clients.all[client as usize];
         let source = &self.clients.sources[c.workload as usize];
         if self.now >= source.end {
-            return;
+            return None;
         }
         if c.tries == 0 && c.fetched == 0 {
             c.class = source
                 .chooser
                 .next(c.author, &mut c.position, &mut c.choice);
         }
-        self.ask(client);
+        self.ask(client)
     }
 
     /// A new operation: one request, and what to do if it is not answered soon.
     #[inline(always)]
-    pub(super) fn ask(&mut self, client: u32) {
+    pub(super) fn ask(&mut self, client: u32) -> GoesOn {
         let c = &mut self.clients.all[client as usize];
         c.asked = self.now;
         let settings = &self.plan.workloads[c.workload as usize];
@@ -133,11 +135,11 @@ impl<S: Sink> Sim<'_, S> {
             c.hedges = self.now + settings.hedge;
             self.queue.push(c.hedges, Kind::Hedge, client);
         }
-        self.send(client, 0);
+        self.send(client, 0)
     }
 
     #[inline(always)]
-    fn send(&mut self, client: u32, slot: usize) {
+    fn send(&mut self, client: u32, slot: usize) -> GoesOn {
         let c = &mut self.clients.all[client as usize];
         let settings = &self.plan.workloads[c.workload as usize];
         let class = match c.fetched {
@@ -154,7 +156,7 @@ impl<S: Sink> Sim<'_, S> {
         stay.kept = settings.kept;
         stay.server = c.server;
         c.out[slot] = number;
-        self.connect(number);
+        self.connect(number)
     }
 
     /// The answer to a request, or the news that there is none.
@@ -257,10 +259,11 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
-    pub(super) fn client_hedges(&mut self, client: u32) {
+    pub(super) fn client_hedges(&mut self, client: u32) -> GoesOn {
         let c = &self.clients.all[client as usize];
         if c.hedges == self.now && c.out[0] != NONE && c.out[1] == NONE {
-            self.send(client, 1);
+            return self.send(client, 1);
         }
+        None
     }
 }

@@ -4,6 +4,7 @@ use super::balancer::Balancer;
 use super::plan::{self, Endpoint, Plan};
 use super::program::{Call, Step};
 use super::queue::Kind;
+use super::server::GoesOn;
 use super::stay::{Line, Status, Stay, NONE};
 use super::tables::Sink;
 use super::Sim;
@@ -109,7 +110,21 @@ impl Connector<'_> {
 
 impl<S: Sink> Sim<'_, S> {
     /// Makes the calls of a step: the next one, or all of them.
-    pub(super) fn begin_calls(&mut self, stay: u32, call: &Call) {
+    #[inline(always)]
+    pub(super) fn begin_calls(&mut self, stay: u32, call: &Call) -> GoesOn {
+        if call.all || call.parallel {
+            self.begin_together(stay, call);
+            return None;
+        }
+        let s = &mut self.stays[stay];
+        s.out = 1;
+        s.to_call -= 1;
+        self.is_calling(stay);
+        let child = self.child(stay, call);
+        self.seek(child)
+    }
+
+    fn begin_together(&mut self, stay: u32, call: &Call) {
         let s = &mut self.stays[stay];
         let connector = call.connector;
         if call.all {
@@ -122,17 +137,18 @@ impl<S: Sink> Sim<'_, S> {
             for candidate in 0..candidates {
                 let child = self.child(stay, call);
                 self.stays[child].tried = !(1 << candidate);
-                self.seek(child);
+                let next = self.seek(child);
+                self.go_on(next);
             }
             return;
         }
-        let now = if call.parallel { s.to_call } else { 1 };
+        let now = std::mem::take(&mut s.to_call);
         s.out = now;
-        s.to_call -= now;
         self.is_calling(stay);
         for _ in 0..now {
             let child = self.child(stay, call);
-            self.seek(child);
+            let next = self.seek(child);
+            self.go_on(next);
         }
     }
 
@@ -154,15 +170,15 @@ impl<S: Sink> Sim<'_, S> {
 
     /// Looks for a candidate and a free connection to it.
     #[inline(always)]
-    fn seek(&mut self, child: u32) {
+    fn seek(&mut self, child: u32) -> GoesOn {
         if self.connectors[self.stays[child].connector as usize].direct {
-            self.fly(child);
+            self.fly(child)
         } else {
-            self.seek_among(child);
+            self.seek_among(child)
         }
     }
 
-    fn seek_among(&mut self, child: u32) {
+    fn seek_among(&mut self, child: u32) -> GoesOn {
         loop {
             let c = &mut self.stays[child];
             let (parent, number) = (c.parent, c.connector as usize);
@@ -194,14 +210,15 @@ impl<S: Sink> Sim<'_, S> {
                     let p = &mut self.pools[pool as usize];
                     let line = if light { &mut p.light } else { &mut p.heavy };
                     line.push(&mut self.stays, child);
-                    return;
+                    return None;
                 }
                 Endpoint::Poll { step, .. } => {
                     let c = &mut self.stays[child];
                     c.pool = pool;
                     c.since = self.now;
                     self.pools[pool as usize].polling += 1;
-                    return self.queue.push(self.now + step, Kind::Poll, child);
+                    self.queue.push(self.now + step, Kind::Poll, child);
+                    return None;
                 }
                 Endpoint::Skip => self.give_up_candidate(child),
             }
@@ -223,29 +240,30 @@ impl<S: Sink> Sim<'_, S> {
     }
 
     /// A call that waits looks again, or was given a connection meanwhile.
-    pub(super) fn poll(&mut self, child: u32) {
+    pub(super) fn poll(&mut self, child: u32) -> GoesOn {
         let c = &self.stays[child];
         let (pool, number, since) = (c.pool, c.connector as usize, c.since);
         if since == GRANTED {
             return self.fly(child);
         }
         let Endpoint::Poll { step, timeout } = self.connectors[number].settings.endpoint else {
-            return;
+            return None;
         };
         // It sleeps, looks whether its time is over, and only then for a connection (`ajp_get_endpoint`).
         let (holds, over) = (self.visit_holds(child), self.now - since >= timeout);
         if !holds && !over && !self.may_take(pool, true) {
-            return self.queue.push(self.now + step, Kind::Poll, child);
+            self.queue.push(self.now + step, Kind::Poll, child);
+            return None;
         }
         self.pools[pool as usize].polling -= 1;
         self.stays[child].pool = NONE;
         if holds {
-            self.fly(child);
+            self.fly(child)
         } else if over {
             self.give_up_candidate(child);
-            self.seek(child);
+            self.seek(child)
         } else {
-            self.take(child, pool);
+            self.take(child, pool)
         }
     }
 
@@ -274,9 +292,9 @@ impl<S: Sink> Sim<'_, S> {
     }
 
     /// No candidate is to be had: the caller gets an error.
-    fn refuse(&mut self, child: u32) {
+    fn refuse(&mut self, child: u32) -> GoesOn {
         self.stays[child].status = Status::Failed;
-        self.returned(child);
+        self.returned(child)
     }
 
     /// Whether the call is a light one, counted once while it holds or wants a connection.
@@ -313,9 +331,9 @@ impl<S: Sink> Sim<'_, S> {
     }
 
     #[inline(always)]
-    fn take(&mut self, child: u32, pool: u32) {
+    fn take(&mut self, child: u32, pool: u32) -> GoesOn {
         self.occupy(child, pool);
-        self.fly(child);
+        self.fly(child)
     }
 
     #[inline(always)]
@@ -334,7 +352,7 @@ impl<S: Sink> Sim<'_, S> {
 
     /// The call goes out.
     #[inline(always)]
-    fn fly(&mut self, child: u32) {
+    fn fly(&mut self, child: u32) -> GoesOn {
         let c = &mut self.stays[child];
         let (parent, number, candidate) = (c.parent, c.connector as usize, c.candidate as usize);
         c.server = self.connectors[number].settings.candidates[candidate];
@@ -348,12 +366,12 @@ impl<S: Sink> Sim<'_, S> {
         if connector.chooses() {
             connector.balancer.sent(candidate);
         }
-        self.connect(child);
+        self.connect(child)
     }
 
     /// A call's answer is there, or none will come.
     #[inline(always)]
-    pub(super) fn returned(&mut self, child: u32) {
+    pub(super) fn returned(&mut self, child: u32) -> GoesOn {
         let c = &self.stays[child];
         let (parent, number, pool, status) = (c.parent, c.connector as usize, c.pool, c.status);
         let (candidate, flew, took, counted) =
@@ -386,14 +404,14 @@ impl<S: Sink> Sim<'_, S> {
             self.release(pool);
         }
         if out > 0 {
-            return;
+            return None;
         }
         if more > 0 {
             if let Step::Call(call) = self.steps[step as usize - 1] {
                 return self.begin_calls(parent, &call);
             }
         }
-        self.goes_on(parent);
+        self.has_answers(parent)
     }
 
     #[inline(always)]

@@ -116,15 +116,16 @@ impl Cpus {
     pub fn add(&mut self, now: i64, group: u32, work: f64, job: u32) {
         let g = &mut self.groups[group as usize];
         g.add(now, work, job);
-        self.next[g.first as usize] = STALE;
+        self.next[g.first as usize] = g.known_next(now).unwrap_or(STALE);
     }
 
     /// What the group's event was: a job that is done, or nothing (a quota ran out).
     #[inline(always)]
     pub fn take(&mut self, now: i64, group: u32) -> Option<u32> {
         let g = &mut self.groups[group as usize];
-        self.next[g.first as usize] = STALE;
-        g.take(now)
+        let job = g.take(now);
+        self.next[g.first as usize] = g.known_next(now).unwrap_or(STALE);
+        job
     }
 
     /// Removes all jobs that satisfy `which` (a neighbour's threads at the end of its burst).
@@ -223,11 +224,12 @@ impl Cpus {
     fn work_out(&mut self, now: i64, group: u32) {
         let g = &mut self.groups[group as usize];
         g.advance(now);
-        if g.remember() {
-            self.next[group as usize] = g.next(now);
-        } else {
-            let node = g.node;
-            self.divide(now, node);
+        match g.known_next(now) {
+            Some(next) => self.next[group as usize] = next,
+            None => {
+                let node = g.node;
+                self.divide(now, node);
+            }
         }
     }
 

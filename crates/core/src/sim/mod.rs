@@ -128,7 +128,8 @@ impl<'a, S: Sink> Sim<'a, S> {
             }
             self.now = cpu;
             if let Some(job) = self.cpus.take(cpu, group) {
-                self.worked(job);
+                let next = self.worked(job);
+                self.go_on(next);
             }
         } else if let Some((time, kind, id)) = self.queue.pop() {
             // Timers that are due just at the end still see it.
@@ -140,22 +141,29 @@ impl<'a, S: Sink> Sim<'a, S> {
             if let Some(client) = self.queue.next_client() {
                 self.clients.fetch(client);
             }
-            match kind {
-                Kind::Client => self.client_acts(id),
-                Kind::Source => self.source_sends(id),
-                Kind::Syn => self.syn_arrives(id),
-                Kind::Data => self.data_arrives(id),
-                Kind::Kept => self.kept_arrives(id),
-                Kind::Return => self.answered(id),
-                Kind::GiveUp => self.gives_up(id),
-                Kind::Waited => self.step(id),
-                Kind::Poll => self.poll(id),
-                Kind::Timeout => self.client_times_out(id),
-                Kind::Hedge => self.client_hedges(id),
-                Kind::Timer => self.timer(id),
-            }
+            let next = self.happens(kind, id);
+            self.go_on(next);
         }
         self.failed.is_none()
+    }
+
+    #[inline(always)]
+    fn happens(&mut self, kind: Kind, id: u32) -> server::GoesOn {
+        match kind {
+            Kind::Client => return self.client_acts(id),
+            Kind::Syn => return self.syn_arrives(id),
+            Kind::Data => return self.data_arrives(id),
+            Kind::Kept => return self.kept_arrives(id),
+            Kind::Return => return self.respond(id),
+            Kind::GiveUp => return self.gives_up(id),
+            Kind::Waited => return Some(id),
+            Kind::Poll => return self.poll(id),
+            Kind::Hedge => return self.client_hedges(id),
+            Kind::Source => self.source_sends(id),
+            Kind::Timeout => self.client_times_out(id),
+            Kind::Timer => self.timer(id),
+        }
+        None
     }
 
     /// Whether nothing is left of the load, or what is left hangs: timers of the system stop then.

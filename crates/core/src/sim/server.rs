@@ -50,6 +50,9 @@ pub struct Server<'a> {
     pub spawning: bool,
 }
 
+/// The stay that goes on at once, if one does.
+pub type GoesOn = Option<u32>;
+
 /// All servers, what they do, and how they call each other.
 pub struct System<'a> {
     pub servers: Vec<Server<'a>>,
@@ -120,6 +123,12 @@ impl Server<'_> {
         self.ready.len() + self.light.len() + self.accepting.len() > 0
     }
 
+    /// A worker that comes free now has nobody to take.
+    #[inline(always)]
+    fn rests(&self) -> bool {
+        !self.anyone_waits() && self.full_since < 0
+    }
+
     pub fn add_process(&mut self) {
         if self.alive == self.processes.len() {
             self.processes.push(0);
@@ -146,17 +155,23 @@ impl<S: Sink> Sim<'_, S> {
     }
 
     #[inline(always)]
-    pub(super) fn arrive(&mut self, stay: u32) {
-        self.enter(self.stays[stay].server, stay, Place::Socket);
+    pub(super) fn arrive(&mut self, stay: u32) -> GoesOn {
+        self.enter(self.stays[stay].server, stay, Place::Socket)
     }
 
     #[inline(always)]
-    pub(super) fn enter(&mut self, server: u32, stay: u32, place: Place) {
+    pub(super) fn enter(&mut self, server: u32, stay: u32, place: Place) -> GoesOn {
         let s = &mut self.servers[server as usize];
         s.inside += 1;
         if s.busy < s.room && !s.anyone_waits() && !s.handing_out {
             return self.start(stay);
         }
+        self.waits(server, stay, place);
+        None
+    }
+
+    fn waits(&mut self, server: u32, stay: u32, place: Place) {
+        let s = &mut self.servers[server as usize];
         if place == Place::Inside || s.light.len() < s.light_queue {
             s.light.push(&mut self.stays, stay);
         } else {
@@ -171,7 +186,7 @@ impl<S: Sink> Sim<'_, S> {
 
     /// A worker takes the stay.
     #[inline(always)]
-    fn start(&mut self, stay: u32) {
+    fn start(&mut self, stay: u32) -> GoesOn {
         let s = &mut self.stays[stay];
         let server = s.server;
         let srv = &mut self.servers[server as usize];
@@ -186,7 +201,7 @@ impl<S: Sink> Sim<'_, S> {
         if srv.settings.heap.is_some() {
             self.allocate(server);
         }
-        self.step(stay);
+        Some(stay)
     }
 
     /// Gives free workers to whoever waits: answers first, then accepted requests, then the accept queue.
@@ -216,17 +231,18 @@ impl<S: Sink> Sim<'_, S> {
             if s.busy >= s.room {
                 break;
             }
-            if let Some(stay) = s.ready.pop(&self.stays) {
-                self.take_on(stay);
+            let next = if let Some(stay) = s.ready.pop(&self.stays) {
+                self.take_on(stay)
             } else if let Some(stay) = s
                 .light
                 .pop(&self.stays)
                 .or_else(|| s.accepting.pop(&self.stays))
             {
-                self.start(stay);
+                self.start(stay)
             } else {
                 break;
-            }
+            };
+            self.go_on(next);
         }
         let s = &mut self.servers[server as usize];
         s.handing_out = false;
@@ -247,59 +263,68 @@ impl<S: Sink> Sim<'_, S> {
         srv.processes[process as usize] -= 1;
     }
 
-    fn take_on(&mut self, stay: u32) {
+    fn take_on(&mut self, stay: u32) -> GoesOn {
         let s = &mut self.stays[stay];
         s.works = true;
         let srv = &mut self.servers[s.server as usize];
         srv.busy += 1;
         srv.processes[s.process as usize] += 1;
-        self.step(stay);
+        Some(stay)
     }
 
     /// A job of the CPUs is done.
-    #[inline]
-    pub(super) fn worked(&mut self, job: u32) {
+    #[inline(always)]
+    pub(super) fn worked(&mut self, job: u32) -> GoesOn {
         self.report.counts.events += 1;
         if job >= super::causes::SYSTEM_JOBS {
             self.system_worked(job);
-        } else {
-            self.step(job);
+            return None;
+        }
+        Some(job)
+    }
+
+    /// Whoever can go on does, until time must pass: from a call into its server, from an answer back to its caller.
+    pub(super) fn go_on(&mut self, mut stay: GoesOn) {
+        while let Some(one) = stay {
+            stay = self.step(one);
         }
     }
 
-    /// Goes on with the program.
-    pub(super) fn step(&mut self, stay: u32) {
-        loop {
-            let s = &mut self.stays[stay];
-            if s.status != Status::Ok {
-                return self.finish(stay);
-            }
-            let step = &self.steps[s.step as usize];
-            s.step += 1;
-            match step {
-                Step::Compute { group, time } => {
-                    let work = time.draw(&mut s.stream);
-                    if work > 0.0 {
-                        return self.cpus.add(self.now, *group, work, stay);
-                    }
-                }
-                Step::Wait(time) => {
-                    let time = time.draw(&mut s.stream) as i64;
-                    if time > 0 {
-                        return self.queue.push(self.now + time, Kind::Waited, stay);
-                    }
-                }
-                Step::Call(call) => {
-                    let more = call.chance > 0.0 && s.stream.uniform() < call.chance;
-                    s.to_call = call.count + u32::from(more);
-                    if s.to_call > 0 || call.all {
-                        let call = *call;
-                        return self.begin_calls(stay, &call);
-                    }
-                }
-                Step::End => return self.finish(stay),
-            }
+    /// The next step of the program.
+    #[inline(always)]
+    fn step(&mut self, stay: u32) -> GoesOn {
+        let s = &mut self.stays[stay];
+        if s.status != Status::Ok {
+            return self.finish(stay);
         }
+        let step = &self.steps[s.step as usize];
+        s.step += 1;
+        match step {
+            Step::Compute { group, time } => {
+                let work = time.draw(&mut s.stream);
+                if work > 0.0 {
+                    self.cpus.add(self.now, *group, work, stay);
+                    return None;
+                }
+            }
+            Step::Wait(time) => {
+                let time = time.draw(&mut s.stream) as i64;
+                if time > 0 {
+                    self.queue.push(self.now + time, Kind::Waited, stay);
+                    return None;
+                }
+            }
+            Step::Call(call) => {
+                let more = call.chance > 0.0 && s.stream.uniform() < call.chance;
+                s.to_call = call.count + u32::from(more);
+                if s.to_call > 0 || call.all {
+                    let call = *call;
+                    return self.begin_calls(stay, &call);
+                }
+            }
+            Step::End => return self.finish(stay),
+        }
+        Some(stay)
     }
 
     /// Calls are out: an asynchronous server does something else meanwhile.
@@ -314,22 +339,22 @@ impl<S: Sink> Sim<'_, S> {
 
     /// All answers of a step are there.
     #[inline(always)]
-    pub(super) fn goes_on(&mut self, stay: u32) {
+    pub(super) fn has_answers(&mut self, stay: u32) -> GoesOn {
         if self.stays[stay].works {
-            return self.step(stay);
+            return Some(stay);
         }
         let server = self.stays[stay].server;
         let s = &mut self.servers[server as usize];
         if s.busy < s.room && s.ready.len() == 0 && !s.handing_out {
-            self.take_on(stay);
-        } else {
-            s.ready.push(&mut self.stays, stay);
-            self.hand_out(server);
+            return self.take_on(stay);
         }
+        s.ready.push(&mut self.stays, stay);
+        self.hand_out(server);
+        None
     }
 
     #[inline(always)]
-    fn finish(&mut self, stay: u32) {
+    fn finish(&mut self, stay: u32) -> GoesOn {
         let server = self.stays[stay].server;
         self.write_visit(stay);
         self.release_held(stay);
@@ -340,24 +365,29 @@ impl<S: Sink> Sim<'_, S> {
         if self.plan.latency > 0 || self.stays[stay].sent == self.now {
             self.queue
                 .push(self.now + self.plan.latency, Kind::Return, stay);
+        } else if self.servers[server as usize].rests() {
+            return self.respond(stay);
         } else {
-            self.respond(stay);
+            self.answers_first(stay);
         }
         self.hand_out(server);
+        None
     }
 
-    pub(super) fn answered(&mut self, stay: u32) {
-        self.respond(stay);
+    /// What the answer makes happen now comes before what the worker does next.
+    fn answers_first(&mut self, stay: u32) {
+        let next = self.respond(stay);
+        self.go_on(next);
     }
 
     /// Whoever asked gets the answer, or learns that there is none.
     #[inline(always)]
-    pub(super) fn respond(&mut self, stay: u32) {
-        if self.stays[stay].parent == NONE {
-            self.client_gets(stay);
-            self.stays.remove(stay);
-        } else {
-            self.returned(stay);
+    pub(super) fn respond(&mut self, stay: u32) -> GoesOn {
+        if self.stays[stay].parent != NONE {
+            return self.returned(stay);
         }
+        self.client_gets(stay);
+        self.stays.remove(stay);
+        None
     }
 }

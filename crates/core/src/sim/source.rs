@@ -195,27 +195,30 @@ impl<S: Sink> Sim<'_, S> {
                 let k = source.stream.below(source.thinking.len() as u32);
                 let client = source.thinking.swap_remove(k as usize);
                 self.draw_thinker(n);
-                self.client_acts(client);
+                let next = self.client_acts(client);
+                self.go_on(next);
             }
             Arrivals::Batch { size, period, .. } => {
                 self.report
                     .burst(plan, &plan.workloads[n], self.now, self.now);
                 for _ in 0..*size {
                     let client = self.clients.add(plan, n);
-                    self.client_acts(client);
+                    let next = self.client_acts(client);
+                    self.go_on(next);
                 }
                 self.queue.push(self.now + period, Kind::Source, number);
             }
             Arrivals::Trace { times, classes } => {
                 let at = self.clients.sources[n].came as usize;
                 let client = self.clients.add(plan, n);
-                match classes.get(at) {
+                let next = match classes.get(at) {
                     Some(&class) => {
                         self.clients.all[client as usize].class = class;
-                        self.ask(client);
+                        self.ask(client)
                     }
                     None => self.client_acts(client),
-                }
+                };
+                self.go_on(next);
                 if let Some(next) = times.get(at + 1) {
                     self.queue.push(
                         (plan.workloads[n].begin + next).max(self.now),
@@ -226,7 +229,8 @@ impl<S: Sink> Sim<'_, S> {
             }
             Arrivals::Poisson { .. } | Arrivals::Modulated { .. } => {
                 let client = self.clients.add(plan, n);
-                self.client_acts(client);
+                let next = self.client_acts(client);
+                self.go_on(next);
                 let next = self.next_arrival(n, self.now);
                 self.queue.push(next, Kind::Source, number);
             }

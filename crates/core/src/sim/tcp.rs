@@ -3,7 +3,7 @@
 
 use super::plan::Syn;
 use super::queue::Kind;
-use super::server::Place;
+use super::server::{GoesOn, Place};
 use super::stay::Status;
 use super::tables::Sink;
 use super::Sim;
@@ -20,21 +20,22 @@ impl<'a, S: Sink> Sim<'a, S> {
 
     /// Opens a connection, or uses a kept one.
     #[inline(always)]
-    pub(super) fn connect(&mut self, stay: u32) {
+    pub(super) fn connect(&mut self, stay: u32) -> GoesOn {
         let s = &mut self.stays[stay];
         s.sent = self.now;
         let kind = if s.kept { Kind::Kept } else { Kind::Syn };
         if self.plan.latency > 0 {
             self.queue.push(self.now + self.plan.latency, kind, stay);
+            None
         } else if s.kept {
-            self.kept_arrives(stay);
+            self.kept_arrives(stay)
         } else {
-            self.syn_arrives(stay);
+            self.syn_arrives(stay)
         }
     }
 
     #[inline(always)]
-    pub(super) fn syn_arrives(&mut self, stay: u32) {
+    pub(super) fn syn_arrives(&mut self, stay: u32) -> GoesOn {
         if self.stays[stay].abandoned {
             self.stays.remove(stay);
         } else if !self.may_connect(self.stays[stay].server) {
@@ -46,15 +47,15 @@ impl<'a, S: Sink> Sim<'a, S> {
                 .push(self.now + 2 * self.plan.latency, Kind::Data, stay);
         } else {
             self.stays[stay].arrival = self.now;
-            self.arrive(stay);
+            return self.arrive(stay);
         }
+        None
     }
 
     /// The handshake's last ACK met a full accept queue: the client thinks it is connected and repeats its data.
-    pub(super) fn data_arrives(&mut self, stay: u32) {
+    pub(super) fn data_arrives(&mut self, stay: u32) -> GoesOn {
         if self.may_connect(self.stays[stay].server) {
-            self.arrive(stay);
-            return;
+            return self.arrive(stay);
         }
         let lost = usize::from(self.stays[stay].data_drops);
         let again = self.sender(stay).data_repeats.get(lost).copied();
@@ -62,14 +63,13 @@ impl<'a, S: Sink> Sim<'a, S> {
         s.data_drops = s.data_drops.saturating_add(1);
         let (server, arrival) = (s.server, s.arrival);
         self.servers[server as usize].lost += 1;
-        match again {
-            Some(after) => {
-                let time = (arrival + 2 * self.plan.latency + after).max(self.now + 1);
-                self.dropped(server, "data_drop", time);
-                self.queue.push(time, Kind::Data, stay);
-            }
-            None => self.fail(stay, Status::TimedOut),
-        }
+        let Some(after) = again else {
+            return self.fail(stay, Status::TimedOut);
+        };
+        let time = (arrival + 2 * self.plan.latency + after).max(self.now + 1);
+        self.dropped(server, "data_drop", time);
+        self.queue.push(time, Kind::Data, stay);
+        None
     }
 
     fn lose_syn(&mut self, stay: u32) {
@@ -95,26 +95,26 @@ impl<'a, S: Sink> Sim<'a, S> {
         }
     }
 
-    pub(super) fn gives_up(&mut self, stay: u32) {
+    pub(super) fn gives_up(&mut self, stay: u32) -> GoesOn {
         if self.stays[stay].abandoned {
             self.stays.remove(stay);
-        } else {
-            self.fail(stay, Status::TimedOut);
+            return None;
         }
+        self.fail(stay, Status::TimedOut)
     }
 
     /// The stay never reached its server; who asked is told.
-    fn fail(&mut self, stay: u32, status: Status) {
+    fn fail(&mut self, stay: u32, status: Status) -> GoesOn {
         self.stays[stay].status = status;
-        self.respond(stay);
+        self.respond(stay)
     }
 
     /// A request on a kept connection: nothing can be lost, it waits inside the server.
     #[inline(always)]
-    pub(super) fn kept_arrives(&mut self, stay: u32) {
+    pub(super) fn kept_arrives(&mut self, stay: u32) -> GoesOn {
         let s = &mut self.stays[stay];
         s.arrival = self.now;
         let server = s.server;
-        self.enter(server, stay, Place::Inside);
+        self.enter(server, stay, Place::Inside)
     }
 }

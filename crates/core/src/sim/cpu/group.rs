@@ -193,16 +193,13 @@ impl Group {
         (self.jobs.len() as f64).min(self.cores)
     }
 
-    /// Takes what it gets from what it learned; false: not with so many jobs yet.
+    /// Takes what it gets from what it learned, and says when something happens by itself; none: it has not been so
+    /// many jobs yet.
     #[inline(always)]
-    pub fn remember(&mut self) -> bool {
-        match self.known.get(self.jobs.len()) {
-            Some(share) if share.rate >= 0.0 => {
-                self.share = *share;
-                true
-            }
-            _ => false,
-        }
+    pub fn known_next(&mut self, now: i64) -> Option<i64> {
+        let known = self.known.get(self.jobs.len());
+        self.share = *known.filter(|share| share.rate >= 0.0)?;
+        Some(self.next(now))
     }
 
     /// What it gets holds with as many jobs until [`Group::forget`].
