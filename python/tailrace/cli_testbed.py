@@ -45,11 +45,11 @@ def doctor(as_json: AsJson = False) -> None:
     else:
         table = Table("", "", "", box=None, show_header=False)
         for finding in findings:
-            table.add_row("ok" if finding.good else "[bold]missing[/bold]", finding.what, finding.said)
+            lacking = "[bold]missing[/bold]" if finding.needed else "without"
+            table.add_row("ok" if finding.good else lacking, finding.what, finding.said)
         Console().print(table)
-    lacking = missing(findings)
-    if lacking:
-        raise UsageError(lacking)
+    if told := missing(findings):
+        raise UsageError(told)
 
 
 @testbed.command(epilog="Example:\n\n`tailrace testbed up experiments/testbed/sync`")

@@ -24,6 +24,9 @@ _SHARES, _WEIGHT = 1024, 100
 """What a group of weight 1 has: `cpu.shares` of version 1, `cpu.weight` of version 2."""
 SHORTEST_NS, LONGEST_NS = MILLISECOND, SECOND
 """A CFS quota is at least 1 ms, a period at most 1 s (kernel/sched/core.c)."""
+SMOOTH_NS = 4 * MILLISECOND
+"""A period so short that less CPU time means slow, not stopped and started; longer only where the quota would be below
+its 1 ms."""
 _ENDING_S = 5.0
 
 
@@ -40,7 +43,9 @@ class Hierarchies:
 
     @property
     def roots(self) -> list[Path]:
-        return list(dict.fromkeys([*self.v1.values(), *([self.v2] if self.v2 else [])]))
+        """Where the testbed makes groups: in all but blkio, whose root group is slowed down for `disk`."""
+        v1 = [root for name, root in self.v1.items() if name != "blkio"]
+        return list(dict.fromkeys([*v1, *([self.v2] if self.v2 else [])]))
 
 
 def mounted(mounts: str | None = None) -> Hierarchies:
@@ -91,6 +96,14 @@ class Group:
                 self._write("cpu", "cpu.cfs_quota_us", str(quota))
         else:
             self._write("cpu", "cpu.max", f"{'max' if quota is None else quota} {period}")
+
+    def share(self, cpus: float | None) -> None:
+        """CPU time of so many CPUs, which need not be whole, None: of all."""
+        if cpus is None:
+            self.limit(None)
+        else:
+            period = min(max(SMOOTH_NS, round(SHORTEST_NS / cpus)), LONGEST_NS)
+            self.limit(round(cpus * period), period)
 
     def freeze(self) -> None:
         self._freezer("FROZEN", "1")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tailrace.errors import TailraceError
-from tailrace.testbed import cgroup, net
+from tailrace.testbed import cgroup, disk, net
 from tailrace.testbed.ledger import held
 from tailrace.testbed.program import command
 from tailrace.testbed.site import Site
@@ -26,6 +26,8 @@ class Finding:
     said: str
     """What was found, or what is missing."""
     remedy: str = ""
+    needed: bool = True
+    """Else a run that asks for it is refused, and all others do without."""
 
 
 PROGRAMS: dict[str, tuple[str, ...]] = {
@@ -47,12 +49,12 @@ SERVERS = {"apache2", "nginx", "haproxy", "mariadbd", "mariadb-install-db", "jav
 
 
 def examine(site: Site | None = None) -> list[Finding]:
-    return [_root(), *_programs(), *_controllers(), *_network(site or Site())]
+    return [_root(), *_programs(), *_controllers(), *_network(site or Site()), _disk()]
 
 
 def missing(findings: list[Finding]) -> str:
     """One sentence, empty where nothing is missing."""
-    bad = [finding for finding in findings if not finding.good]
+    bad = [finding for finding in findings if finding.needed and not finding.good]
     remedies = " and ".join(dict.fromkeys(finding.remedy for finding in bad if finding.remedy))
     told = ", ".join(f"{finding.what} ({finding.said})" for finding in bad)
     return f"the testbed lacks {told}; {remedies}" if bad else ""
@@ -79,6 +81,11 @@ def _controllers() -> Iterator[Finding]:
         version = "version 1" if controller in hierarchies.v1 else "version 2"
         said = version if there else "neither in /proc/mounts nor in cgroup.controllers"
         yield Finding(f"cgroup {controller}", there, said, "" if there else "mount it, or boot a kernel that has it")
+
+
+def _disk() -> Finding:
+    why = disk.problem()
+    return Finding("a disk for a node", not why, why or "loop devices, slowed down by blkio", needed=False)
 
 
 def _network(site: Site) -> Iterator[Finding]:

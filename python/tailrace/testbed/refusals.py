@@ -8,7 +8,7 @@ from pathlib import Path
 from tailrace.errors import UsageError
 from tailrace.experiment import Experiment, places, rubbos
 from tailrace.experiment.model import Iowait
-from tailrace.testbed import syn
+from tailrace.testbed import disk, syn
 from tailrace.testbed.servers import KINDS
 from tailrace.testbed.settings import settings
 from tailrace.units import MILLISECOND
@@ -56,11 +56,11 @@ def _of_machines(experiment: Experiment) -> Iterator[Refusal]:
     if experiment.kernel.data:
         yield "kernel.data", "this machine's kernel repeats data in its own way"
     for name, node in places.nodes(experiment).items():
-        if node.disk:
-            yield f"nodes.{name}.disk", "its nodes share the machine's disk"
+        if node.disk and (why := disk.problem()):
+            yield f"nodes.{name}.disk", why
     for number, stall in enumerate(experiment.stalls):
         if isinstance(stall, Iowait):
-            yield f"stalls[{number}].kind", "its nodes share the machine's disk"
+            yield f"stalls[{number}].kind", "a wait for a disk has a disk that is busy: nodes.NAME.disk with a flush"
 
 
 def _of_workloads(experiment: Experiment) -> Iterator[Refusal]:

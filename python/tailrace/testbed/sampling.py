@@ -49,7 +49,9 @@ def sampling(system: System, interval_ns: int, file: Path) -> Iterator[None]:
         return
     stop = threading.Event()
     rows: list[Row] = []
-    thread = threading.Thread(target=_sample, args=(counters(system), levels(), interval_ns, stop, rows), daemon=True)
+    thread = threading.Thread(
+        target=_sample, args=(counters(system), levels(system), interval_ns, stop, rows), daemon=True
+    )
     thread.start()
     try:
         yield
@@ -63,8 +65,12 @@ def sampling(system: System, interval_ns: int, file: Path) -> Iterator[None]:
 def counters(system: System) -> list[Counter]:
     found: list[Counter] = []
     for place, (group, cpus) in system.nodes.groups().items():
-        found.append(Counter(place, "cpu_busy", group.used_ns, cpus))
-        found.append(Counter(place, "cpu_throttled", group.throttled_ns, cpus))
+        clock = system.clocks.get(group.path.split("/")[1])
+        if clock:
+            found.append(Counter(place, "cpu_busy", partial(clock.busy_ns, group), cpus))
+        else:
+            found.append(Counter(place, "cpu_busy", group.used_ns, cpus))
+            found.append(Counter(place, "cpu_throttled", group.throttled_ns, cpus))
         for of in ("cpu", "io"):
             if file := group.pressure(of):
                 found.append(Counter(place, f"psi_{of}", partial(_pressure, file), 1))
@@ -78,9 +84,10 @@ def counters(system: System) -> list[Counter]:
     return found
 
 
-def levels() -> list[Level]:
+def levels(system: System) -> list[Level]:
+    rates = [Level(node, "cpu_hz", partial(getattr, clock, "hz")) for node, clock in system.clocks.items()]
     pages = {"dirty_bytes": "nr_dirty", "writeback_bytes": "nr_writeback"}
-    return [Level("host", metric, partial(_vmstat, counter)) for metric, counter in pages.items()]
+    return rates + [Level("host", metric, partial(_vmstat, counter)) for metric, counter in pages.items()]
 
 
 def _sample(

@@ -2,6 +2,7 @@
 
 ```text
 files/run/NAME/        configuration, logs and data of each server
+files/run/disks/NODE/  the same, where the node has a disk of its own
 files/databases/…      what the bulletin board wrote once; every database server gets a copy
 ```
 """
@@ -11,12 +12,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tailrace.errors import cannot_write
 from tailrace.experiment import Experiment, places
-from tailrace.testbed import nodes, program, syn
+from tailrace.testbed import clock, disk, nodes, program, syn
+from tailrace.testbed.clock import Clock
 from tailrace.testbed.ledger import Ledger
 from tailrace.testbed.nodes import Nodes
 from tailrace.testbed.program import Program
@@ -35,6 +37,10 @@ class System:
     settings: dict[str, Setting]
     programs: dict[str, Program]
     folder: Path
+    clocks: dict[str, Clock] = field(default_factory=dict)
+    """Of nodes with a governor."""
+    disks: dict[str, Path] = field(default_factory=dict)
+    """Where nodes with a disk of their own have it."""
 
     def servers(self, place: str) -> tuple[str, ...]:
         """The servers that a place means: all of a tier, or one."""
@@ -56,18 +62,53 @@ def up(site: Site, ledger: Ledger, experiment: Experiment) -> Iterator[System]:
         folder.mkdir(parents=True)
     except OSError as error:
         raise cannot_write(folder, error) from error
+    disks = _disks(experiment, ledger, folder / "disks")
     up = nodes.up(site, ledger, experiment, syn.sysctls(experiment))
-    system = System(experiment, up, settings(experiment, up.addresses, folder), {}, folder)
+    system = System(
+        experiment, up, settings(experiment, up.addresses, folder), {}, folder, _clocks(experiment, up), disks
+    )
     with ExitStack() as stack:
+        stack.enter_context(clock.governed(list(system.clocks.values())))
         for name, setting in system.settings.items():
             system.programs[name] = _start(system, name, setting)
             stack.callback(system.programs[name].stop, system.kind(name).stop)
+        for node, at in disks.items():
+            stack.callback(disk.slow_down, at, 0)
+            machine = places.nodes(experiment)[node]
+            disk.slow_down(at, machine.disk.bandwidth if machine.disk else 0)
         yield system
+
+
+def _make(system: System, name: str, folder: Path) -> None:
+    node = next(server.node for server in places.servers(system.experiment) if server.name == name)
+    if node in system.disks:
+        (system.disks[node] / name).mkdir()
+        folder.symlink_to(system.disks[node] / name)
+    else:
+        folder.mkdir()
+
+
+def _disks(experiment: Experiment, ledger: Ledger, folder: Path) -> dict[str, Path]:
+    found = {name: folder / name for name, machine in places.nodes(experiment).items() if machine.disk}
+    if found:
+        folder.mkdir()
+    for at in found.values():
+        disk.up(ledger, at)
+    return found
+
+
+def _clocks(experiment: Experiment, up: Nodes) -> dict[str, Clock]:
+    machines = places.nodes(experiment)
+    return {
+        name: Clock(name, up.group(name), machine.cores, machine.governor)
+        for name, machine in machines.items()
+        if machine.governor
+    }
 
 
 def _start(system: System, name: str, setting: Setting) -> Program:
     kind, room = system.kind(name), system.nodes.rooms[name]
-    setting.folder.mkdir()
+    _make(system, name, setting.folder)
     for file, text in kind.files(setting).items():
         (setting.folder / file).write_text(text)
     kind.prepare(setting, room)

@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Callable
 
-from tailrace.testbed import net
+from tailrace.testbed import disk, net
 from tailrace.testbed.cgroup import Group, mounted
 from tailrace.testbed.ledger import InUseError, Ledger, Step, held
 from tailrace.testbed.site import Site
@@ -29,6 +29,7 @@ UNDO: dict[str, Callable[[str], None]] = {
     "namespace": net.remove,
     "group": _group,  # ends the processes in it
     "folder": _folder,
+    "disk": disk.remove,
 }
 
 

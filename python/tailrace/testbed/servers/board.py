@@ -12,6 +12,7 @@ from tailrace.errors import TailraceError
 from tailrace.experiment import rubbos
 from tailrace.experiment.catalogue import interactions
 from tailrace.experiment.interactions import Interaction
+from tailrace.experiment.tiers import Heap
 from tailrace.testbed.program import where
 from tailrace.testbed.servers.kind import Kind, Refusal
 from tailrace.testbed.servers.setting import Setting
@@ -22,8 +23,16 @@ CONNECTIONS = 20_000
 """More than callers ever have open."""
 PAGES = tuple(rubbos.states())
 YOUNG_BYTES = 256 << 20
-COLLECTION_NS_PER_BYTE = 1.17
-"""The serial collector took 0.70 s for 600 MB of small live objects on a core of 2.x GHz."""
+COLLECTION_NS_PER_BYTE = 2.6
+"""Of chains of small objects, those that pages made since the last one included: the serial collector took 1.3 to 1.6 s
+for 574 MB, 1.1 to 1.3 s for 424 MB. Twice as long beside compilers that filled the machine's caches."""
+LIVE_MIN = 1 << 20
+EDEN_PARTS = 10
+"""Of a young generation eight are filled, two are for survivors (SurvivorRatio)."""
+PAGE_BYTES = 57_000
+"""What a page of the browse-only walk allocates by itself: 210 MB in 3.6 s at 1000 pages/s."""
+JVM_BYTES = 32 << 20
+"""What Tomcat, its threads and its connections keep: 23 MB."""
 GC_LOG = "gc.log"
 
 
@@ -81,21 +90,36 @@ def _work(setting: Setting, page: Interaction) -> int:
 
 
 def _live_bytes(setting: Setting) -> int:
-    """A live set whose collection takes as long as the longest that the experiment's heap has."""
+    """A live set that is collected, with a young generation, in the longest time that the experiment's heap has."""
     heap = setting.tier.heap
     if heap is None:
         return 0
-    return round(max(c.base for c in (heap.young_collection, heap.old_collection) if c) / COLLECTION_NS_PER_BYTE)
+    longest = max(c.base for c in (heap.young_collection, heap.old_collection) if c)
+    return max(LIVE_MIN, round(longest / COLLECTION_NS_PER_BYTE) - heap.young)
+
+
+def _eden_bytes(heap: Heap) -> int:
+    """With room for what pages allocate by themselves, so that it fills as often as the experiment's."""
+    return heap.young + heap.young * PAGE_BYTES // heap.per_visit if heap.per_visit else heap.young
 
 
 def _jvm(setting: Setting) -> list[str]:
     """The serial collector: what stops a server for long is what the papers are about, and one core gets it anyway."""
-    heap = setting.tier.heap
-    young = heap.young if heap else YOUNG_BYTES
-    whole = round(2 * _live_bytes(setting)) + 2 * young + YOUNG_BYTES
+    young, old = _generations(setting)
     log = f"-Xlog:gc*,safepoint:file={setting.folder}/{GC_LOG}:time,uptime,level,tags"
-    sizes = [f"-Xms{whole >> 20}m", f"-Xmx{whole >> 20}m", f"-Xmn{young >> 20}m"]
+    whole = f"{(young + old) >> 20}m"
+    sizes = [f"-Xms{whole}", f"-Xmx{whole}", f"-Xmn{young >> 20}m"]
     return ["-XX:+UseSerialGC", "-XX:+AlwaysPreTouch", *sizes, log, f"-Djava.io.tmpdir={setting.folder}"]
+
+
+def _generations(setting: Setting) -> tuple[int, int]:
+    """Bytes of the young and the old one. The old one has room for what `old_every` young collections promote; where
+    the heap has young collections alone, for so little that each of them becomes a full one."""
+    heap = setting.tier.heap
+    if heap is None:
+        return YOUNG_BYTES, 2 * YOUNG_BYTES
+    room = heap.young * heap.old_every or heap.young // 4
+    return _eden_bytes(heap) * EDEN_PARTS // (EDEN_PARTS - 2), _live_bytes(setting) + JVM_BYTES + room
 
 
 def _refuses(setting: Setting) -> Iterator[Refusal]:

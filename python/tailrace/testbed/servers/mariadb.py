@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from tailrace.experiment import places
 from tailrace.testbed.program import where
 from tailrace.testbed.servers import data
 from tailrace.testbed.servers.kind import Kind, Refusal
@@ -15,9 +16,15 @@ from tailrace.testbed.servers.setting import Setting
 
 def _files(setting: Setting) -> Mapping[str, str]:
     return {
-        "mariadb.cnf": setting.render("mariadb.cnf.j2", pooled=setting.tier.kind == "bounded"),
+        "mariadb.cnf": setting.render("mariadb.cnf.j2", pooled=setting.tier.kind == "bounded", disk=_disk(setting)),
         "accounts.sql": setting.render("accounts.sql.j2"),
     }
+
+
+def _disk(setting: Setting) -> bool:
+    """With a disk of its own it waits for it at each commit, as databases do; without, it shares the machine's."""
+    [node] = {server.node for server in places.servers(setting.experiment) if server.name == setting.at.name}
+    return places.nodes(setting.experiment)[node].disk is not None
 
 
 def _refuses(setting: Setting) -> Iterator[Refusal]:

@@ -22,8 +22,8 @@ import polars as pl
 
 from tailrace.dataset import REQUESTS
 from tailrace.experiment import truth
-from tailrace.testbed.stalls import burn, crowd, freeze, slow
-from tailrace.testbed.stalls.injection import Injection
+from tailrace.testbed.stalls import burn, collection, contention, crowd, freeze, frequency, slow, writing
+from tailrace.testbed.stalls.injection import Injection, Mechanism
 from tailrace.testbed.system import System
 from tailrace.units import SECOND
 
@@ -33,7 +33,13 @@ KINDS: dict[str, Callable[[System, Any], Iterator[Injection]]] = {
     "burn": burn.injections,
 }
 """By an injected stall's `kind`."""
-ARISING: tuple[Callable[[System, Path], Iterator[truth.Stall]], ...] = (crowd.arose,)
+MECHANISMS: tuple[Callable[[System], Iterator[Mechanism]], ...] = (contention.mechanisms, writing.mechanisms)
+"""What goes on while it is recorded."""
+ARISING: tuple[Callable[[System, Path], Iterator[truth.Stall]], ...] = (
+    collection.arose,
+    crowd.arose,
+    frequency.arose,
+)
 """What arose, by a run folder whose tables are written."""
 
 
@@ -48,6 +54,7 @@ class Due:
 @dataclass
 class Injector:
     due: list[Due]
+    mechanisms: list[Mechanism]
     happened: list[truth.Stall] = field(default_factory=list)
 
 
@@ -59,7 +66,8 @@ def prepare(system: System) -> Injector:
             every = stall.every or system.experiment.duration
             begins = range(stall.at, system.experiment.duration, every)
             found += [Due(begin, stall.length, injection) for begin in begins]
-    return Injector(sorted(found, key=lambda due: due.at))
+    mechanisms = [mechanism for make in MECHANISMS for mechanism in make(system)]
+    return Injector(sorted(found, key=lambda due: due.at), mechanisms)
 
 
 def arose(system: System, run: Path) -> list[truth.Stall]:
@@ -74,6 +82,7 @@ def injecting(injector: Injector, origin: int) -> Iterator[None]:
     is ended whatever happens."""
     over = threading.Event()
     threads = [threading.Thread(target=_stall, args=(injector, due, origin, over)) for due in injector.due]
+    threads += [threading.Thread(target=_go_on, args=(injector, each, origin, over)) for each in injector.mechanisms]
     for thread in threads:
         thread.start()
     try:
@@ -99,3 +108,7 @@ def inject(injection: Injection, length: int, over: threading.Event) -> truth.St
 def _stall(injector: Injector, due: Due, origin: int, over: threading.Event) -> None:
     if not over.wait(max(0, origin + due.at - time.monotonic_ns()) / SECOND):
         injector.happened.append(inject(due.injection, due.length, over))
+
+
+def _go_on(injector: Injector, mechanism: Mechanism, origin: int, over: threading.Event) -> None:
+    injector.happened += mechanism(origin, over)

@@ -1,0 +1,89 @@
+"""A node's own disk: a file system in a file, on a loop device that is slowed down to the experiment's bandwidth.
+
+Who is slowed down: the root group of blkio (version 1), for this device alone. Dirty pages and the file system's
+journal are written by threads of the kernel, and these are in that group; servers stay in it, too (`cgroup` leaves
+blkio out), so that what they want on the disk queues behind what others wrote. Version 2 cannot do that: its root group
+has no `io.max`, and queues of different groups overtake each other.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+from tailrace.errors import TailraceError
+from tailrace.testbed.cgroup import mounted
+from tailrace.testbed.ledger import Ledger
+from tailrace.testbed.program import command, where
+
+BYTES = 4 << 30
+"""Room for a copy of the bulletin board's data. The file has holes: it takes what is written."""
+PROGRAMS = ("losetup", "mount", "umount", "mkfs.ext4", "dd", "sync")
+_MAKE = ("-q", "-F", "-N", "8192", "-J", "size=16", "-E", "lazy_itable_init=0,lazy_journal_init=0")
+"""Few inodes and a short journal, both written at once: nothing is left to be written in the background."""
+
+
+def problem() -> str | None:
+    """Why this machine cannot slow a disk down, or cannot tell who waits for it."""
+    lacking = [name for name in PROGRAMS if command(name) is None]
+    if lacking:
+        return f"it lacks {', '.join(lacking)} (Debian's mount, e2fsprogs and coreutils)"
+    if not Path("/dev/loop-control").exists():
+        return "its kernel has no loop devices"
+    if _throttle() is None:
+        return (
+            "version 1 of cgroup blkio with throttling is needed: version 2 cannot slow down the kernel's own threads"
+        )
+    return None
+
+
+def up(ledger: Ledger, folder: Path) -> None:
+    """Make the folder a disk of its own, at full speed at first."""
+    image = folder.with_suffix(".disk")
+    ledger.note("disk", str(folder))
+    folder.mkdir()
+    with image.open("wb") as file:
+        file.truncate(BYTES)
+    _run(where("mkfs.ext4"), *_MAKE, str(image))
+    device = _run(where("losetup"), "--find", "--show", "--direct-io=on", str(image))
+    try:
+        _run(where("mount"), device, str(folder))
+    finally:
+        _run(where("losetup"), "--detach", device)  # once it is not mounted any more
+
+
+def slow_down(folder: Path, bytes_per_second: int) -> None:
+    """0: full speed."""
+    file = _throttle()
+    if file is not None:
+        file.write_text(f"{_device(folder)} {bytes_per_second}")
+
+
+def remove(path: str) -> None:
+    """Although it may be in use. A device that comes later is not slowed."""
+    folder = Path(path)
+    if folder.is_mount():
+        slow_down(folder, 0)
+        _run(where("umount"), "--lazy", path)
+    with suppress(FileNotFoundError):
+        folder.with_suffix(".disk").unlink()
+
+
+def _throttle() -> Path | None:
+    root = mounted().v1.get("blkio")
+    file = root / "blkio.throttle.write_bps_device" if root else None
+    return file if file and file.exists() else None
+
+
+def _device(folder: Path) -> str:
+    number = folder.stat().st_dev
+    return f"{os.major(number)}:{os.minor(number)}"
+
+
+def _run(*words: str) -> str:
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise TailraceError(f"`{' '.join(words)}` failed: {(done.stderr or done.stdout).strip()}")
+    return done.stdout.strip()

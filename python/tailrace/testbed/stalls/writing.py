@@ -1,0 +1,120 @@
+"""What a node's disk is busy with besides its servers' own: a logger that flushes, dirty pages that are written back.
+
+```text
+logger        every period: as many bytes as it gathered, at once, forced out (dd conv=fsync, in the node's group)
+writeback     every period, if pages have been dirty for long or are many: all of them (sync -f)
+probe         every 10 ms: one block, forced out; when that takes 50 ms and more, writers are blocked    → truth.toml
+```
+The kernel writes dirty pages back by settings that all of the machine has, so the experiment's are acted out here.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tailrace.experiment import places, truth
+from tailrace.experiment.machines import Disk, Node, Writeback
+from tailrace.testbed.program import Room, where
+from tailrace.testbed.stalls.injection import Mechanism, joined
+from tailrace.testbed.system import System
+from tailrace.units import MILLISECOND, SECOND
+
+PROBE_NS, BLOCKED_NS = 10 * MILLISECOND, 50 * MILLISECOND
+"""A block of its own takes the disk a millisecond; 50 ms is what samples can see."""
+JOIN_NS = 3 * PROBE_NS
+"""The next probe began, and waited as well."""
+LOOK_NS = 100 * MILLISECOND
+_BLOCK = bytes(4096)
+
+
+def mechanisms(system: System) -> Iterator[Mechanism]:
+    for name, node in places.nodes(system.experiment).items():
+        if node.disk:
+            room = system.nodes.beside(name, f"{name}-logger")
+            servers = [s.name for s in places.servers(system.experiment) if s.node == name]
+            yield Busy(name, node, node.disk, room, system.disks[name], servers).run
+
+
+@dataclass
+class Busy:
+    name: str
+    node: Node
+    disk: Disk
+    room: Room
+    folder: Path
+    servers: list[str]
+    jobs: list[tuple[str, int, int]] = field(default_factory=list)
+    """What was written, from when to when, on the monotonic clock."""
+
+    def run(self, origin: int, over: threading.Event) -> list[truth.Stall]:
+        workers = [threading.Thread(target=work, args=(origin, over)) for work in (self._flush, self._write_back)]
+        for worker in workers:
+            worker.start()
+        unix = time.time_ns() - time.monotonic_ns()
+        waits = joined(self._probe(over), JOIN_NS)
+        for worker in workers:
+            worker.join()
+        return [truth.Stall(self.kind(a, b), self.name, unix + a, unix + b) for a, b in waits]
+
+    def kind(self, begin: int, end: int) -> str:
+        """What the kernel wrote by itself is writeback."""
+        return next((kind for kind, a, b in self.jobs if a < end and b > begin), "writeback")
+
+    def _probe(self, over: threading.Event) -> Iterator[tuple[int, int]]:
+        file = os.open(self.folder / "probe", os.O_CREAT | os.O_WRONLY)
+        try:
+            while not over.wait(PROBE_NS / SECOND):
+                begun = time.monotonic_ns()
+                os.pwrite(file, _BLOCK, 0)
+                os.fdatasync(file)
+                if (now := time.monotonic_ns()) - begun >= BLOCKED_NS:
+                    yield begun, now
+        finally:
+            os.close(file)
+
+    def _do(self, kind: str, command: list[str]) -> None:
+        begun = time.monotonic_ns()
+        subprocess.run(self.room.enter(command), stderr=subprocess.DEVNULL, check=False)
+        self.jobs.append((kind, begun, time.monotonic_ns()))
+
+    def _flush(self, origin: int, over: threading.Event) -> None:
+        flush = self.disk.flush
+        if flush is None:
+            return
+        count = flush.rate * flush.period // SECOND
+        command = [where("dd"), "if=/dev/zero", f"of={self.folder}/logger.log", "bs=1M", f"count={count}"]
+        due = origin + flush.first
+        while not over.wait(max(0, due - time.monotonic_ns()) / SECOND):
+            self._do("log-flush", [*command, "iflag=count_bytes", "conv=fsync"])
+            due += flush.period
+
+    def _write_back(self, origin: int, over: threading.Event) -> None:
+        settings = self.disk.writeback
+        if settings is None:
+            return
+        clean, dirty_since = self._written(), None
+        due = origin + (settings.first or settings.period)
+        while not over.wait(LOOK_NS / SECOND):
+            now = time.monotonic_ns()
+            dirty = self._written() - clean
+            dirty_since = dirty_since or (now if dirty else None)
+            wakes = now >= due
+            due += settings.period if wakes else 0
+            if self.is_due(settings, dirty, now - (dirty_since or now), wakes):
+                clean, dirty_since = clean + dirty, None
+                self._do("writeback", [where("sync"), "--file-system", str(self.folder)])
+
+    def is_due(self, settings: Writeback, dirty: int, age: int, wakes: bool) -> bool:
+        if dirty >= settings.limit * self.node.memory:
+            return True
+        return wakes and (dirty >= settings.background * self.node.memory or 0 < settings.expire <= age)
+
+    def _written(self) -> int:
+        """Bytes of logs: what was written and never forced out."""
+        return sum(log.stat().st_size for name in self.servers for log in (self.folder / name).glob("*.log"))
