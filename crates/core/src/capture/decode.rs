@@ -42,7 +42,6 @@ use super::wire::Kind;
 use super::{Endpoint, Segment};
 use crate::callgraph::{self, CallGraph};
 use crate::error::{Error, Result};
-use crate::record::rows::Event;
 use crate::record::tables::{EventWriter, TablesSink};
 use crate::record::VisitSink;
 
@@ -153,15 +152,7 @@ fn hand_on(
     events: &mut EventWriter,
 ) -> Result<()> {
     for drop in ledger.drops.drain(..) {
-        let kind = if drop.data { "data_drop" } else { "drop" };
-        let event = Event {
-            place: drop.server,
-            kind,
-            begin: drop.loss.begin,
-            end: drop.loss.end,
-            detail: None,
-        };
-        events.push(event, &ledger.names)?;
+        events.push(drop.into(), &ledger.names)?;
     }
     for visit in ledger.visits.drain(..) {
         visits.push(visit, &ledger.names)?;
@@ -191,7 +182,7 @@ impl Wanted<'_> {
     }
 }
 
-fn servers(options: &Options) -> Result<Servers> {
+pub(super) fn servers(options: &Options) -> Result<Servers> {
     let mut named: FxHashMap<Endpoint, String> = FxHashMap::default();
     for (name, addresses) in &options.servers {
         let addresses = match addresses {
@@ -242,7 +233,7 @@ fn kind(name: &str) -> Result<Kind> {
     })
 }
 
-fn tell(ledger: &Ledger, sources: SourceReport) -> Report {
+pub(super) fn tell(ledger: &Ledger, sources: SourceReport) -> Report {
     let names = &ledger.names;
     let host = |index: u32| names.hosts.get(index as usize).cloned().unwrap_or_default();
     let used = |tally: &Tally| tally.attempts + tally.connections + tally.visits > 0;

@@ -9,6 +9,7 @@ use super::attempt::Loss;
 use super::names::Namer;
 use super::servers::Servers;
 use super::wire::{self, Outcome, Raw};
+use crate::record::rows::Event;
 use crate::record::{Names, Visit};
 
 /// What became of a visit, as the tables spell it.
@@ -59,6 +60,18 @@ pub struct Drop {
     /// False: a SYN. True: the second mode.
     pub data: bool,
     pub loss: Loss,
+}
+
+impl From<Drop> for Event {
+    fn from(drop: Drop) -> Event {
+        Event {
+            place: drop.server,
+            kind: if drop.data { "data_drop" } else { "drop" },
+            begin: drop.loss.begin,
+            end: drop.loss.end,
+            detail: None,
+        }
+    }
 }
 
 /// Counts of the whole recording.

@@ -6,7 +6,7 @@
 //! merge    several captures → segments in the order of time      clocks  what their clocks differ by
 //! flow     segments → connections: attempts, drops, bytes in order without copies
 //! wire     bytes of a connection → exchanges (one file a protocol)
-//! decode   all of it, into a VisitSink
+//! decode   all of it, into a VisitSink     live  packets of a live host, as they come
 //! ```
 
 mod attempt;
@@ -21,6 +21,7 @@ pub mod flow;
 mod flow_tests;
 pub mod ledger;
 mod link;
+pub mod live;
 pub mod merge;
 pub mod names;
 mod packet;

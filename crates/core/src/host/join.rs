@@ -1,30 +1,81 @@
 //! The segments of a recording become the tables of a run folder, whether its recorder ended or was killed.
 
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::capture::live;
 use crate::error::{Error, Result};
-use crate::record::join::join as join_table;
-use crate::record::rows::NumberedSample;
+use crate::record::join::{join as join_table, Joined};
+use crate::record::rows::{NumberedEvent, NumberedSample};
 
 /// What was joined.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
     pub samples: u64,
+    pub events: u64,
+    /// What the decoded visits became; None where there are none.
+    pub packets: Option<live::Linked>,
+    /// The joined capture, where packets were kept.
+    pub capture: Option<PathBuf>,
     /// Segments that hold no whole table.
     pub damaged: Vec<String>,
 }
 
-/// Joins what the recording in `folder` has closed into tables in `out`.
+/// Joins what the recording in `folder` has closed into tables in `out`, and a kept capture into `out`/raw/packets.pcap.
 pub fn join(folder: &Path, out: &Path) -> Result<Report> {
     let mut report = Report::default();
-    let joined =
-        join_table::<NumberedSample>(&segments(folder, "samples")?, &out.join("samples.parquet"))?;
-    report.samples = joined.rows;
-    let damaged = joined.damaged.iter().map(|path| path.display().to_string());
-    report.damaged.extend(damaged);
+    let samples = segments(folder, "samples.parquet")?;
+    let joined = join_table::<NumberedSample>(&samples, &out.join("samples.parquet"))?;
+    report.samples = report.count(joined);
+    let events = segments(folder, "events.parquet")?;
+    let joined = join_table::<NumberedEvent>(&events, &out.join("events.parquet"))?;
+    report.events = report.count(joined);
+    let stays = segments(folder, "stays.parquet")?;
+    if !stays.is_empty() {
+        let mut linked = live::link(&stays, out)?;
+        report.tell_damaged(&std::mem::take(&mut linked.damaged));
+        report.packets = Some(linked);
+    }
+    let captures = segments(folder, "packets.pcap")?;
+    if !captures.is_empty() {
+        report.capture = Some(join_captures(&captures, &out.join("raw"))?);
+    }
     Ok(report)
+}
+
+impl Report {
+    fn count(&mut self, joined: Joined) -> u64 {
+        self.tell_damaged(&joined.damaged);
+        joined.rows
+    }
+
+    fn tell_damaged(&mut self, paths: &[PathBuf]) {
+        let names = paths.iter().map(|path| path.display().to_string());
+        self.damaged.extend(names);
+    }
+}
+
+/// One capture of many: their heads are equal, so all but the first are left out.
+fn join_captures(captures: &[PathBuf], raw: &Path) -> Result<PathBuf> {
+    let target = raw.join("packets.pcap");
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| Error::Io { path, source }
+    };
+    std::fs::create_dir_all(raw).map_err(failed(raw))?;
+    let mut whole = File::create(&target).map_err(failed(&target))?;
+    for (number, path) in captures.iter().enumerate() {
+        let mut part = File::open(path).map_err(failed(path))?;
+        if number > 0 {
+            let head = super::packets::head(0).len() as u64;
+            io::Seek::seek(&mut part, io::SeekFrom::Start(head)).map_err(failed(path))?;
+        }
+        io::copy(&mut part, &mut whole).map_err(failed(&target))?;
+    }
+    Ok(target)
 }
 
 /// Closed segments of a table, in the order in which they were closed.
@@ -33,12 +84,11 @@ fn segments(folder: &Path, table: &str) -> Result<Vec<PathBuf>> {
         path: folder.to_owned(),
         source,
     };
-    let end = format!(".{table}.parquet");
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name.ends_with(&end) {
+        if name.ends_with(table) {
             found.push(path);
         }
     }

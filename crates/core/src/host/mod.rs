@@ -3,6 +3,7 @@
 //! ```text
 //! formats   what /proc, /sys and cgroups say → numbers          listeners  inet_diag → accept queues
 //! probes    one source each, read in place → samples            sampler    all of them on a steady beat
+//! packets   ring (AF_PACKET, with a filter) → visits, or a capture
 //! segments  rows of a second → a closed file; a ring of them    state      what the recording says of itself
 //! recorder  the threads, from beginning to end                  join       segments → tables
 //! ```
@@ -10,13 +11,16 @@
 //! thread that samples waits for a disk.
 
 mod clock;
+mod filter;
 pub mod formats;
 pub mod join;
 pub mod listeners;
 pub mod options;
+mod packets;
 pub mod places;
 pub mod probes;
 pub mod recorder;
+mod ring;
 mod sampler;
 mod segments;
 pub mod state;

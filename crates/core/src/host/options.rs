@@ -8,11 +8,14 @@
 //! | `nodes` | list of `{"name", "netns", "cgroup"}`; paths, null where there is none |
 //! | `processes` | list of `{"name", "pid"}`: CPU time of these |
 //! | `ports` | only listeners on these ports are told; empty: all |
+//! | `packets` | null, or see [`Packets`]; its `decode` are the options of [`crate::capture::decode`] |
 
 use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use super::filter::{INTERFACES_MAX, PORTS_MAX};
+use crate::capture::decode;
 use crate::error::{Error, Result};
 
 /// Finer, and sampling would cost what it is to find; coarser cannot show a stall.
@@ -31,6 +34,7 @@ pub struct Options {
     pub nodes: Vec<Node>,
     pub processes: Vec<Process>,
     pub ports: Vec<u16>,
+    pub packets: Option<Packets>,
 }
 
 impl Default for Options {
@@ -42,6 +46,7 @@ impl Default for Options {
             nodes: Vec::new(),
             processes: Vec::new(),
             ports: Vec::new(),
+            packets: None,
         }
     }
 }
@@ -54,6 +59,36 @@ pub struct Node {
     pub netns: Option<PathBuf>,
     #[serde(default)]
     pub cgroup: Option<PathBuf>,
+}
+
+/// Which packets are recorded, and what becomes of them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Packets {
+    /// Interfaces, all of one network namespace; empty: every interface of ours.
+    #[serde(default)]
+    pub interfaces: Vec<Interface>,
+    /// Only packets with one of these ports at either end; empty: all TCP.
+    #[serde(default)]
+    pub ports: Vec<u16>,
+    /// Bytes kept of each packet, from its IP header on.
+    pub snap: u32,
+    /// Memory of the ring.
+    pub ring_bytes: usize,
+    /// Keep the packets instead of decoding them.
+    #[serde(default)]
+    pub raw: bool,
+    #[serde(default)]
+    pub decode: decode::Options,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interface {
+    pub name: String,
+    /// The network namespace it is in; None: ours.
+    #[serde(default)]
+    pub netns: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -71,6 +106,9 @@ impl Options {
                 "a sampling interval of {interval} ns: it must be 5 ms to 10 s"
             )));
         }
+        if let Some(packets) = &self.packets {
+            packets.check()?;
+        }
         let names = self.nodes.iter().map(|node| node.name.as_str());
         let mut names: Vec<&str> = names.chain([HOST]).collect();
         names.sort_unstable();
@@ -79,6 +117,33 @@ impl Options {
                 "two nodes are called {}; give them different names ({HOST} is this host)",
                 pair[0]
             ))),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Packets {
+    fn check(&self) -> Result<()> {
+        let wrong = |sentence: String| Err(Error::Options(sentence));
+        if self.ports.len() > PORTS_MAX || self.interfaces.len() > INTERFACES_MAX {
+            return wrong(format!(
+                "packets of {} ports on {} interfaces: at most {PORTS_MAX} and {INTERFACES_MAX} can be picked; \
+                 leave one out to record all",
+                self.ports.len(),
+                self.interfaces.len()
+            ));
+        }
+        let first = self.interfaces.first();
+        let elsewhere = first.and_then(|first| {
+            let mut others = self.interfaces.iter();
+            others.find(|other| other.netns != first.netns)
+        });
+        match elsewhere {
+            Some(other) => wrong(format!(
+                "interface {} is in another network namespace than the first; record where all packets pass, such as \
+                 at the bridge",
+                other.name
+            )),
             None => Ok(()),
         }
     }

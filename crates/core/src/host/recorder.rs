@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread;
 
 use super::options::Options;
+use super::packets::Packets;
 use super::sampler::Sampler;
 use super::segments::{Shelf, Tell};
 use super::state::{Shared, State};
@@ -46,16 +47,31 @@ pub fn record(
     let (warnings, warned) = channel();
     let (shelf, outbox, inbox) =
         Shelf::new(folder, options.keep_ns, shared.clone(), teller(&warnings));
+    let packets = match &options.packets {
+        Some(wanted) => Some(Packets::open(
+            wanted,
+            shared.clone(),
+            outbox.clone(),
+            teller(&warnings),
+        )?),
+        None => None,
+    };
     let sampler = Sampler::open(options, shared.clone(), outbox, teller(&warnings))?;
     shared.write(folder)?;
     let stop = Arc::new(AtomicBool::new(false));
     let writing = spawn("tailrace-write", move || shelf.run(&inbox))?;
     let stopping = stop.clone();
     let sampling = spawn("tailrace-sample", move || sampler.run(&stopping))?;
+    let stopping = stop.clone();
+    let reading = match packets {
+        Some(packets) => Some(spawn("tailrace-packets", move || packets.run(&stopping))?),
+        None => None,
+    };
     let asked = wait(options, &warned, go_on);
     stop.store(true, Ordering::Relaxed);
     // A thread that died has said so on standard error; what the others recorded is kept.
     let _ = sampling.join();
+    let _ = reading.map(thread::JoinHandle::join);
     let _ = writing.join();
     let mut state = shared.lock();
     state.closed = true;

@@ -216,7 +216,7 @@ impl Sampler {
             return;
         };
         self.outbox.put(Segment {
-            table: "samples",
+            table: "samples.parquet",
             rows: samples.len() as u64,
             end,
             write: write(samples, self.places.all()),

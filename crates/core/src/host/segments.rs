@@ -28,6 +28,7 @@ pub type Tell = Box<dyn Fn(String) + Send>;
 
 /// The rows of one table and second, and how they become a file.
 pub struct Segment {
+    /// The end of the file's name: `samples.parquet`.
     pub table: &'static str,
     pub rows: u64,
     /// The last moment in it.
@@ -98,9 +99,7 @@ impl Shelf {
         let Segment {
             table, rows, end, ..
         } = segment;
-        let path = self
-            .folder
-            .join(format!("{:08}.{table}.parquet", self.number));
+        let path = self.folder.join(format!("{:08}.{table}", self.number));
         let written = (segment.write)(&path).and_then(|()| {
             self.kept.push_back((end, path));
             let mut state = self.shared.lock();

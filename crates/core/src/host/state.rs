@@ -22,6 +22,8 @@ pub struct State {
     pub interval_ns: i64,
     pub nodes: Vec<NodeState>,
     pub sampling: Sampling,
+    /// What was decoded of packets ([`crate::capture::decode::Report`]); None where none were recorded.
+    pub packets: Option<crate::capture::decode::Report>,
     pub lost: BTreeMap<String, u64>,
     pub notes: Vec<String>,
 }

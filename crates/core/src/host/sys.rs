@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io;
+use std::mem::{size_of, MaybeUninit};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
@@ -144,6 +145,77 @@ pub fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
         let fd = checked(libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol))?;
         Ok(OwnedFd::from_raw_fd(fd))
     }
+}
+
+/// Sets an option whose value is the plain C structure `value`.
+pub fn set_option<T: Copy>(fd: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()> {
+    let length = size_of::<T>() as libc::socklen_t;
+    let at = std::ptr::from_ref(value).cast();
+    // SAFETY: the kernel reads `length` bytes of a live value.
+    checked(unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, at, length) }).map(drop)
+}
+
+/// Reads an option whose value is the plain C structure `T`, all of whose bit patterns are valid.
+pub fn get_option<T: Copy>(fd: &OwnedFd, level: i32, option: i32) -> io::Result<T> {
+    let mut value = MaybeUninit::<T>::zeroed();
+    let mut length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes; what it leaves is zero.
+    unsafe {
+        let at = value.as_mut_ptr().cast();
+        checked(libc::getsockopt(
+            fd.as_raw_fd(),
+            level,
+            option,
+            at,
+            &mut length,
+        ))?;
+        Ok(value.assume_init())
+    }
+}
+
+/// Index of an interface in this thread's network namespace.
+pub fn interface_index(name: &str) -> io::Result<i32> {
+    let name = std::ffi::CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: reads a live C string.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => i32::try_from(index).map_err(|_| io::ErrorKind::InvalidData.into()),
+    }
+}
+
+/// Lets the kernel hand over only what a classic BPF program accepts.
+pub fn attach_filter(fd: &OwnedFd, program: &mut [libc::sock_filter]) -> io::Result<()> {
+    let length = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let program = libc::sock_fprog {
+        len: length,
+        filter: program.as_mut_ptr(),
+    };
+    set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+}
+
+/// Binds a packet socket to an interface (0: all) and begins to receive.
+pub fn bind_packets(fd: &OwnedFd, interface: i32) -> io::Result<()> {
+    // SAFETY: a plain C structure whose zero is valid.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    address.sll_ifindex = interface;
+    let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    let at = std::ptr::from_ref(&address).cast();
+    // SAFETY: the kernel reads a live structure of that length.
+    checked(unsafe { libc::bind(fd.as_raw_fd(), at, length) }).map(drop)
+}
+
+/// Waits at most `ms` until `fd` can be read; true if it reports an error instead.
+pub fn wait(fd: &OwnedFd, ms: i32) -> bool {
+    let mut asked = libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one live structure.
+    let ready = unsafe { libc::poll(&mut asked, 1, ms) };
+    ready > 0 && asked.revents & libc::POLLERR != 0
 }
 
 /// Sends bytes to the kernel's end of a netlink socket.

@@ -8,6 +8,7 @@ pub mod join;
 mod merge;
 pub mod rows;
 pub mod schema;
+pub mod stays;
 pub mod tables;
 #[cfg(test)]
 mod tests;

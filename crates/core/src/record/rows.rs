@@ -103,7 +103,10 @@ fn dictionary(values: Vec<&str>, keys: impl Iterator<Item = u32>) -> Result<Arra
     )?))
 }
 
-fn named(values: &[String], keys: impl Iterator<Item = u32>) -> Result<ArrayRef, ArrowError> {
+pub(super) fn named(
+    values: &[String],
+    keys: impl Iterator<Item = u32>,
+) -> Result<ArrayRef, ArrowError> {
     dictionary(values.iter().map(String::as_str).collect(), keys)
 }
 
@@ -124,7 +127,7 @@ fn callers(names: &Names, callers: impl Iterator<Item = u32>) -> Result<ArrayRef
     dictionary(values, keys)
 }
 
-fn moments(values: impl Iterator<Item = i64>) -> ArrayRef {
+pub(super) fn moments(values: impl Iterator<Item = i64>) -> ArrayRef {
     Arc::new(
         values
             .map(|value| (value != NO_TIME).then_some(value))
@@ -140,11 +143,11 @@ fn ids(values: impl Iterator<Item = u64>) -> ArrayRef {
     )
 }
 
-fn counts(values: impl Iterator<Item = u64>) -> ArrayRef {
+pub(super) fn counts(values: impl Iterator<Item = u64>) -> ArrayRef {
     Arc::new(UInt64Array::from_iter_values(values))
 }
 
-fn small(values: impl Iterator<Item = u8>) -> ArrayRef {
+pub(super) fn small(values: impl Iterator<Item = u8>) -> ArrayRef {
     Arc::new(UInt8Array::from_iter_values(values))
 }
 

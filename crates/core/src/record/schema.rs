@@ -42,6 +42,31 @@ pub fn visits() -> SchemaRef {
     ]))
 }
 
+/// A visit as decoded, without what the call graph finds; sorted by `departure`, then `visit`.
+pub fn stays() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        natural("visit", false),
+        name("server", true),
+        name("server_host", true),
+        name("caller", true),
+        Field::new("connection", DataType::UInt32, false),
+        name("interaction", true),
+        natural("key", false),
+        whole("sent", true),
+        whole("connected", true),
+        whole("arrival", true),
+        whole("start", true),
+        whole("first_byte", true),
+        whole("departure", true),
+        small("drops"),
+        small("data_drops"),
+        name("status", true),
+        natural("bytes_in", false),
+        natural("bytes_out", false),
+        Field::new("served", DataType::Boolean, false),
+    ]))
+}
+
 /// One request of a client, end to end; sorted by `end`, then `request`.
 pub fn requests() -> SchemaRef {
     Arc::new(Schema::new(of_a_request()))

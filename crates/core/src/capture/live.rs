@@ -1,0 +1,138 @@
+//! Packets of a live host → visits that do not know their parents yet, as they come. Parents are found when the recording
+//! is read ([`crate::record::stays`] keeps it meanwhile): a call is linked seconds after it ended, and a recorder that is
+//! killed must not lose seconds.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::decode::{servers, tell, Options, Report};
+use super::flow::Flow;
+use super::ledger::Ledger;
+use super::link::{self, Link, NOT_TCP};
+use super::names::Namer;
+use super::packet::Packet;
+use super::report::{FileReport, InterfaceReport, SourceReport};
+use crate::callgraph::{self, CallGraph};
+use crate::error::Result;
+use crate::record::rows::Event;
+use crate::record::stays;
+use crate::record::tables::TablesSink;
+use crate::record::{Names, Visit, VisitSink};
+
+pub struct Live {
+    flow: Flow,
+    seen: FileReport,
+    others: [u64; NOT_TCP.len()],
+}
+
+impl Live {
+    /// `source` is what the packets are of, for a person.
+    pub fn new(options: &Options, source: &str) -> Result<Live> {
+        let namer = Namer::new(&options.interactions)?;
+        Ok(Live {
+            flow: Flow::new(Ledger::new(servers(options)?, namer)),
+            seen: FileReport {
+                path: source.to_owned(),
+                format: "live",
+                compression: "none",
+                ..FileReport::default()
+            },
+            others: [0; NOT_TCP.len()],
+        })
+    }
+
+    /// A packet from its IP header on, `length` bytes long before it was cut.
+    #[inline]
+    pub fn packet(&mut self, time: i64, bytes: &[u8], length: u32, interface: u16) {
+        let packet = Packet {
+            time,
+            at: 0,
+            captured: bytes.len() as u32,
+            wire: length,
+            link: Link::Raw,
+            interface,
+            untimed: false,
+        };
+        self.seen.packets += 1;
+        self.seen.cut += u64::from(packet.captured < length);
+        self.seen.begin = Some(self.seen.begin.map_or(time, |begin| begin.min(time)));
+        self.seen.end = self.seen.end.max(Some(time));
+        match link::segment(&packet, bytes, 0) {
+            Ok(segment) => {
+                self.seen.segments += 1;
+                self.flow.segment(&segment);
+            }
+            Err(kind) => {
+                if let Some(count) = self.others.get_mut(kind as usize) {
+                    *count += 1;
+                }
+            }
+        }
+    }
+
+    /// What has ended since the last call, visits roughly in the order of departure.
+    pub fn take(&mut self) -> (Vec<Visit>, Vec<Event>) {
+        let ledger = &mut self.flow.ledger;
+        let events = ledger.drops.drain(..).map(Event::from).collect();
+        (std::mem::take(&mut ledger.visits), events)
+    }
+
+    pub fn names(&self) -> &Names {
+        &self.flow.ledger.names
+    }
+
+    /// The recording is over: what is open will not end.
+    pub fn finish(&mut self) {
+        self.flow.finish();
+    }
+
+    /// As of now; the call graph is not known yet. `dropped` packets found no room in the ring.
+    pub fn report(&self, dropped: u64) -> Report {
+        let mut seen = self.seen.clone();
+        seen.not_tcp = NOT_TCP
+            .into_iter()
+            .zip(self.others)
+            .filter(|(_, n)| *n > 0)
+            .collect();
+        seen.interfaces = vec![InterfaceReport {
+            name: seen.path.clone(),
+            dropped_system: Some(dropped),
+            ..InterfaceReport::default()
+        }];
+        tell(&self.flow.ledger, SourceReport { files: vec![seen] })
+    }
+}
+
+/// What the visits of a recording became.
+#[derive(Debug, Default, Serialize)]
+pub struct Linked {
+    pub visits: u64,
+    pub requests: u64,
+    pub incomplete: u64,
+    pub graph: callgraph::report::Report,
+    #[serde(skip)]
+    pub damaged: Vec<PathBuf>,
+}
+
+/// Gives the visits of `segments` their parents and writes them to `out`/{visits,requests}.parquet.
+pub fn link(segments: &[PathBuf], out: &Path) -> Result<Linked> {
+    let mut graph = CallGraph::new(TablesSink::create(out)?);
+    let mut reader = stays::Reader::default();
+    let mut damaged = Vec::new();
+    for path in segments {
+        let read = reader.read(path, &mut |visit, names| graph.push(visit, names))?;
+        if !read {
+            damaged.push(path.clone());
+        }
+    }
+    graph.finish(&reader.names)?;
+    let tables = graph.next();
+    Ok(Linked {
+        visits: tables.visits(),
+        requests: tables.requests(),
+        incomplete: tables.incomplete(),
+        graph: graph.report(&reader.names),
+        damaged,
+    })
+}

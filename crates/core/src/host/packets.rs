@@ -1,0 +1,265 @@
+//! The packet thread: from the ring to visits, or to a capture.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use super::options::Packets as Options;
+use super::ring::{Ring, RingPacket, Wanted};
+use super::segments::{Outbox, Segment, Tell, SEGMENT_NS};
+use super::state::Shared;
+use super::sys;
+use crate::capture::live::Live;
+use crate::error::{Error, Result};
+use crate::record::rows::{Event, NumberedEvent};
+use crate::record::stays::Stay;
+use crate::record::writer::{Row, TableWriter};
+use crate::record::Names;
+
+/// How long it sleeps at most without packets: the end of a segment is not far missed.
+const WAIT_MS: i32 = 50;
+/// Of an interface that is gone, an error is reported at once, again and again.
+const GONE_NS: i64 = 50_000_000;
+/// pcap of nanoseconds whose packets begin with the IP header (LINKTYPE_RAW).
+const PCAP_MAGIC: u32 = 0xa1b2_3c4d;
+const PCAP_RAW: u32 = 101;
+
+pub struct Packets {
+    ring: Ring,
+    into: Into,
+    source: String,
+    dropped: u64,
+    events: u64,
+    away: bool,
+    shared: Arc<Shared>,
+    outbox: Outbox,
+    tell: Tell,
+}
+
+enum Into {
+    Visits(Box<Live>),
+    Capture {
+        bytes: Vec<u8>,
+        last: i64,
+        snap: u32,
+    },
+}
+
+impl Packets {
+    pub fn open(
+        options: &Options,
+        shared: Arc<Shared>,
+        outbox: Outbox,
+        tell: Tell,
+    ) -> Result<Packets> {
+        let names: Vec<&str> = options.interfaces.iter().map(|i| i.name.as_str()).collect();
+        let source = match names.as_slice() {
+            [] => "all interfaces".to_owned(),
+            names => names.join(", "),
+        };
+        let netns = options.interfaces.first().and_then(|i| i.netns.as_deref());
+        let ring = sys::in_namespace(netns, || {
+            let mut indices = Vec::new();
+            for name in &names {
+                let index = sys::interface_index(name)
+                    .map_err(|error| io::Error::new(error.kind(), format!("{name}: {error}")))?;
+                indices.push(index.unsigned_abs());
+            }
+            Ring::open(&Wanted {
+                interfaces: &indices,
+                ports: &options.ports,
+                snap: options.snap,
+                bytes: options.ring_bytes,
+            })
+        });
+        let into = if options.raw {
+            Into::Capture {
+                bytes: Vec::new(),
+                last: 0,
+                snap: options.snap,
+            }
+        } else {
+            Into::Visits(Box::new(Live::new(&options.decode, &source)?))
+        };
+        Ok(Packets {
+            ring: ring.map_err(|error| refused(&source, &error))?,
+            into,
+            source,
+            dropped: 0,
+            events: 0,
+            away: false,
+            shared,
+            outbox,
+            tell,
+        })
+    }
+
+    pub fn run(mut self, stop: &AtomicBool) {
+        let mut segment_ends = sys::steady_ns() + SEGMENT_NS;
+        while !stop.load(Ordering::Relaxed) {
+            if let Err(error) = self.ring.wait(WAIT_MS) {
+                self.is_away(&error);
+            }
+            self.drain();
+            let now = sys::steady_ns();
+            if now >= segment_ends {
+                segment_ends = now + SEGMENT_NS;
+                self.close_segment();
+            }
+        }
+        // The youngest block is handed over when it is old enough.
+        sys::sleep_until(sys::steady_ns() + GONE_NS);
+        self.drain();
+        if let Into::Visits(live) = &mut self.into {
+            live.finish();
+        }
+        self.close_segment();
+    }
+
+    fn drain(&mut self) {
+        let into = &mut self.into;
+        let mut seen = false;
+        while self.ring.take(&mut |packet| into.packet(packet)) {
+            seen = true;
+        }
+        self.away &= !seen;
+    }
+
+    fn is_away(&mut self, error: &io::Error) {
+        if !std::mem::replace(&mut self.away, true) {
+            let sentence = format!(
+                "{}: {error}: from here on packets are missing until the interface is up again",
+                self.source
+            );
+            (self.tell)(sentence.clone());
+            self.shared.note(sentence);
+        }
+        sys::sleep_until(sys::steady_ns() + GONE_NS);
+    }
+
+    fn close_segment(&mut self) {
+        self.dropped += self.ring.dropped().unwrap_or(0);
+        let now = sys::epoch_ns();
+        match &mut self.into {
+            Into::Visits(live) => {
+                let (visits, events) = live.take();
+                self.shared.lock().packets = Some(live.report(self.dropped));
+                let names = live.names();
+                let visits = visits.into_iter().map(Stay).collect();
+                put(&self.outbox, "stays.parquet", now, visits, names);
+                let numbered = |event: Event| {
+                    self.events += 1;
+                    let number = self.events;
+                    NumberedEvent { event, number }
+                };
+                let events = events.into_iter().map(numbered).collect();
+                put(&self.outbox, "events.parquet", now, events, names);
+            }
+            Into::Capture { bytes, last, snap } => {
+                if self.dropped > 0 {
+                    let what = format!("{}: packets the ring had no room for", self.source);
+                    self.shared.lose(&what, std::mem::take(&mut self.dropped));
+                }
+                let packets = std::mem::take(bytes);
+                if packets.is_empty() {
+                    return;
+                }
+                bytes.reserve(packets.len());
+                let head = head(*snap);
+                self.outbox.put(Segment {
+                    table: "packets.pcap",
+                    rows: 1,
+                    end: *last,
+                    write: Box::new(move |path| whole(path, &head, &packets)),
+                });
+            }
+        }
+    }
+}
+
+impl Into {
+    #[inline]
+    fn packet(&mut self, packet: RingPacket<'_>) {
+        match self {
+            Into::Visits(live) => {
+                live.packet(packet.time, packet.bytes, packet.length, packet.interface)
+            }
+            Into::Capture { bytes, last, .. } => {
+                *last = packet.time;
+                let seconds = (packet.time / 1_000_000_000) as u32;
+                let rest = (packet.time % 1_000_000_000) as u32;
+                let captured = packet.bytes.len() as u32;
+                for word in [seconds, rest, captured, packet.length] {
+                    bytes.extend(word.to_le_bytes());
+                }
+                bytes.extend(packet.bytes);
+            }
+        }
+    }
+}
+
+fn put<R: Row + Send + 'static>(
+    outbox: &Outbox,
+    table: &'static str,
+    end: i64,
+    rows: Vec<R>,
+    names: &Names,
+) {
+    if rows.is_empty() {
+        return;
+    }
+    let names = names.clone();
+    outbox.put(Segment {
+        table,
+        rows: rows.len() as u64,
+        end,
+        write: Box::new(move |path| {
+            let mut writer: TableWriter<R> = TableWriter::create(path)?;
+            for row in rows {
+                writer.push(row, &names)?;
+            }
+            writer.finish(&names).map(drop)
+        }),
+    });
+}
+
+pub fn head(snap: u32) -> [u8; 24] {
+    let mut head = [0; 24];
+    head[0..4].copy_from_slice(&PCAP_MAGIC.to_le_bytes());
+    head[4..6].copy_from_slice(&2_u16.to_le_bytes());
+    head[6..8].copy_from_slice(&4_u16.to_le_bytes());
+    head[16..20].copy_from_slice(&snap.to_le_bytes());
+    head[20..24].copy_from_slice(&PCAP_RAW.to_le_bytes());
+    head
+}
+
+fn whole(path: &Path, head: &[u8], packets: &[u8]) -> Result<()> {
+    let mut partial = path.as_os_str().to_os_string();
+    partial.push(".tmp");
+    let written = std::fs::File::create(&partial).and_then(|mut file| {
+        io::Write::write_all(&mut file, head)?;
+        io::Write::write_all(&mut file, packets)
+    });
+    let named = written.and_then(|()| std::fs::rename(&partial, path));
+    named.map_err(|source| {
+        // What is half-written goes; the error is told.
+        let _ = std::fs::remove_file(&partial);
+        Error::Io {
+            path: path.to_owned(),
+            source,
+        }
+    })
+}
+
+fn refused(source: &str, error: &io::Error) -> Error {
+    if error.kind() == io::ErrorKind::PermissionDenied {
+        return Error::Options(format!(
+            "packets of {source}: the right to read them (CAP_NET_RAW) is missing; run it with sudo, or give the \
+             interpreter that right with setcap cap_net_raw+ep, or record without packets (--no-packets)"
+        ));
+    }
+    let said = error.to_string();
+    let said = said.split(" (os error").next().unwrap_or(&said).to_owned();
+    Error::Options(format!("packets of {source}: {said}"))
+}
