@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,18 +11,19 @@ import typer
 
 from tailrace.cli_words import duration_ns, pairs, say
 from tailrace.errors import UsageError
-from tailrace.units import MILLISECOND, SECOND
+from tailrace.units import MILLISECOND, SECOND, exact_bytes, parse_bytes
 
 if TYPE_CHECKING:
     from tailrace.dataset import Dataset
-    from tailrace.recorder import Node, Plan
+    from tailrace.recorder import Interface, Node, Packets, Plan
 
 RECORD = (
-    "Examples:\n\n`tailrace record -o run --duration 60s`, then `tailrace diagnose run`\n\n"
+    "Examples:\n\n`tailrace record -o run --interface eth0 --duration 60s`, then `tailrace diagnose run`\n\n"
     "`tailrace record -o run --node web=netns:/run/netns/web,cgroup:web --server web=10.0.0.3:80 --interval 10ms`"
 )
 
 INTERVAL_MIN_NS, INTERVAL_MAX_NS = 5 * MILLISECOND, 10 * SECOND
+RING_MIN, RING_MAX = 1 << 20, 1 << 30
 
 Nodes = Annotated[
     list[str] | None,
@@ -39,6 +41,23 @@ Processes = Annotated[
     list[str] | None,
     typer.Option("--process", metavar="NAME=PID", help="Sample the CPU time of a process; repeat it."),
 ]
+Interfaces = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--interface",
+        metavar="[NODE:]NAME",
+        help="Read the packets of an interface (of a node's namespace), or of `any`; repeat it. Default: none.",
+    ),
+]
+Ports = Annotated[
+    list[int] | None,
+    typer.Option("--port", min=1, max=65535, help="Only packets with this port at either end; repeat it."),
+]
+Capture = Annotated[bool, typer.Option("--capture", help="Keep the packets, decode them at the end.")]
+Snaplen = Annotated[
+    int, typer.Option(metavar="BYTES", min=80, max=65535, help="Kept of each packet, from its IP header on.")
+]
+Ring = Annotated[str, typer.Option(metavar="BYTES", help="Memory for packets that were not read yet.")]
 Interval = Annotated[str, typer.Option(metavar="TIME", help="Between two samples, 5ms to 10s.")]
 
 
@@ -47,6 +66,11 @@ def record(
     node: Nodes = None,
     server: Servers = None,
     process: Processes = None,
+    interface: Interfaces = None,
+    port: Ports = None,
+    capture: Capture = False,
+    snaplen: Snaplen = 256,
+    ring: Ring = "16MiB",
     interval: Interval = "50ms",
     duration: Annotated[
         str | None, typer.Option(metavar="TIME", help="End by itself. Default: on SIGINT (Ctrl-C) or SIGTERM.")
@@ -63,6 +87,7 @@ def record(
 
     servers = pairs("--server", server, "NAME=IP:PORT, like web=10.0.0.3:80")
     plan = _plan(node, servers, process, interval, duration, keep)
+    plan = replace(plan, packets=_packets(interface, plan, port, capture, snaplen, ring, servers))
     if out.exists() and not overwrite:
         raise UsageError("it exists already", where=str(out), advice="choose another name or overwrite it")
     folder = recording_of(out)
@@ -97,6 +122,56 @@ def _plan(
         processes=tuple(Process(name, int(pid)) for name, pid in processes.items()),
         ports=tuple(sorted({int(address.rpartition(":")[2]) for address in _checked(servers).values()})),
     )
+
+
+def _packets(
+    interface: list[str] | None,
+    plan: Plan,
+    port: list[int] | None,
+    capture: bool,
+    snaplen: int,
+    ring: str,
+    servers: dict[str, str],
+) -> Packets | None:
+    from tailrace.recorder import Packets
+
+    if not interface:
+        if port or capture:
+            raise UsageError(
+                "--port and --capture are about packets", advice="say --interface, such as --interface any"
+            )
+        return None
+    return Packets(
+        interfaces=() if interface == ["any"] else tuple(_interface(text, plan) for text in interface),
+        ports=tuple(sorted(set(port or ()))),
+        snap=snaplen,
+        ring_bytes=_ring_bytes(ring),
+        raw=capture,
+        decode={"servers": servers},
+    )
+
+
+def _interface(text: str, plan: Plan) -> Interface:
+    from tailrace.recorder import Interface
+
+    node, colon, name = text.partition(":")
+    if not colon:
+        return Interface(text)
+    namespaces = {node.name: node.netns for node in plan.nodes if node.netns}
+    if node not in namespaces:
+        known = ", ".join(namespaces) or "none"
+        raise UsageError(f"--interface {text}: {node} is no --node with a netns", advice=f"those there are: {known}")
+    return Interface(name, namespaces[node])
+
+
+def _ring_bytes(text: str) -> int:
+    try:
+        size = parse_bytes(text)
+    except ValueError as error:
+        raise UsageError(f"--ring: {error}") from error
+    if not RING_MIN <= size <= RING_MAX:
+        raise UsageError(f"--ring {text}: it must be {exact_bytes(RING_MIN)} to {exact_bytes(RING_MAX)}")
+    return size
 
 
 _NODE = "NAME=netns:PATH,cgroup:PATH, like web=netns:/run/netns/web,cgroup:web"

@@ -1,10 +1,11 @@
 """This host → a recording: a folder of closed segments, which `tailrace.readers` reads.
 
 ```text
-record()     OUT.recording/   recording.json, 00000001.samples.parquet, …    (locked while its recorder lives)
+record()     OUT.recording/   recording.json, 00000001.samples.parquet, 00000002.stays.parquet, …
+                              (locked while its recorder lives)
 ```
-The engine (crates/core/src/host) samples and writes; this module says what, when to stop, and what is missing. A folder
-whose recorder was killed is read like one that was closed: `tailrace read OUT.recording -o OUT`.
+The engine (crates/core/src/host) samples, decodes and writes; this module says what, when to stop, and what is missing.
+A folder whose recorder was killed is read like one that was closed: `tailrace read OUT.recording -o OUT`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -42,6 +43,29 @@ class Process:
 
 
 @dataclass(frozen=True)
+class Interface:
+    """A network interface, in our network namespace or in the one at this path."""
+
+    name: str
+    netns: str | None = None
+
+
+@dataclass(frozen=True)
+class Packets:
+    """Which packets are read, and what becomes of them: visits, or with `raw` a capture."""
+
+    interfaces: Sequence[Interface]
+    """All of one namespace; none: every interface of ours."""
+    ports: Sequence[int] = ()
+    snap: int = 256
+    """Bytes of each packet from its IP header on: the headers, and the line that names a request."""
+    ring_bytes: int = 16 << 20
+    raw: bool = False
+    decode: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the decoder; crates/core/src/capture/decode.rs describes them."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """What to record; crates/core/src/host/options.rs describes the fields."""
 
@@ -51,6 +75,7 @@ class Plan:
     nodes: Sequence[Node] = ()
     processes: Sequence[Process] = ()
     ports: Sequence[int] = ()
+    packets: Packets | None = None
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -4,54 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from recorders import SECOND, end, recording, refused
 from tailrace import read
 from tailrace.dataset import Dataset
-
-SECOND = 1_000_000_000
-
-
-@contextmanager
-def recording(out: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """A recorder that records; killed if the test did not end it."""
-    command = [sys.executable, "-m", "tailrace", "record", "-o", str(out), *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "recording\n", process.communicate()[1]
-            yield process
-        finally:
-            process.kill()
-
-
-def end(process: subprocess.Popen[str]) -> str:
-    process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
-    return out
 
 
 def values(run: Dataset, place: str, metric: str) -> pl.DataFrame:
     wanted = (pl.col("place") == place) & (pl.col("metric") == metric)
     return run.samples().filter(wanted).collect()
-
-
-def refused(*words: str) -> str:
-    command = [sys.executable, "-m", "tailrace", "record", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2, done.stdout
-    return done.stderr
 
 
 def test_the_host_is_sampled_until_told_to_stop(tmp_path: Path) -> None:
@@ -61,7 +28,7 @@ def test_the_host_is_sampled_until_told_to_stop(tmp_path: Path) -> None:
         busy_until = time.process_time() + 0.5
         while time.process_time() < busy_until:
             pass
-        assert "explain it with" in end(process)
+        assert "explain it with" in end(process)[0]
     run = Dataset.open(out)
     run.validate(checksums=True)
     assert not (tmp_path / "run.recording").exists()

@@ -82,6 +82,7 @@ def read(
             inferred = assembly.copy_run(files.run, writer)
         elif files.recording:
             inferred = recording.join(files.recording, writer, known)
+            writer.notes += assembly.unseen_servers(known, inferred)
         elif files.captures:
             inferred = capture.decode(files.captures, writer, known, rules, progress)
             writer.notes += assembly.unseen_servers(known, inferred)

@@ -1,4 +1,4 @@
-"""The recorder's own folder: closed segments of samples, and what the recording says of itself.
+"""The recorder's own folder: closed segments of samples and visits or packets, and what the recording says of itself.
 
 A recording whose recorder was killed is read up to its last closed segment, and the manifest says what is lost.
 """
@@ -15,6 +15,7 @@ import polars as pl
 
 from tailrace.dataset import Writer, locks
 from tailrace.errors import InputError, cannot_read, cannot_write
+from tailrace.readers import capture
 from tailrace.topology import Node, Server, Topology
 from tailrace.units import format_moment
 
@@ -41,13 +42,27 @@ def join(folder: Path, writer: Writer, servers: Mapping[str, str]) -> Topology:
         writer.lose(what, count)
     writer.lose("segments that could not be read", len(joined["damaged"]))
     writer.notes += state["notes"]
+    topology = _packets(state, joined, writer, servers)
     if not state["closed"] and locks.is_held(folder):
         writer.notes.append(f"the recorder was still at work: this is its record up to {format_moment(state['end'])}")
     elif not state["closed"]:
         writer.lose(OPEN_SEGMENT, 1000)
         writer.notes.append(f"the recorder was killed: its record ends at {format_moment(state['end'])}")
-    topology = Topology(servers=tuple(Server(name=name, address=address) for name, address in servers.items()))
     return _on_nodes(topology, state["nodes"], _places(writer))
+
+
+def _packets(state: dict[str, Any], joined: dict[str, Any], writer: Writer, servers: Mapping[str, str]) -> Topology:
+    """What the packets show: decoded while they were recorded, or now. Without packets, the servers that were named."""
+    if joined["capture"]:
+        return capture.decode([joined["capture"]], writer, servers, [], None)
+    if state.get("packets"):
+        report = {**state["packets"], **(joined["packets"] or {})}
+        for what, count in capture.losses(report).items():
+            writer.lose(what, count)
+        writer.notes += capture.notes(report)
+        visits = writer.folder / "visits.parquet"
+        return capture.topology_of(report, pl.scan_parquet(visits) if visits.exists() else None)
+    return Topology(servers=tuple(Server(name=name, address=address) for name, address in servers.items()))
 
 
 def _state(folder: Path) -> dict[str, Any]:

@@ -256,7 +256,7 @@ fn refused(source: &str, error: &io::Error) -> Error {
     if error.kind() == io::ErrorKind::PermissionDenied {
         return Error::Options(format!(
             "packets of {source}: the right to read them (CAP_NET_RAW) is missing; run it with sudo, or give the \
-             interpreter that right with setcap cap_net_raw+ep, or record without packets (--no-packets)"
+             interpreter that right with setcap cap_net_raw+ep, or record samples alone, without --interface"
         ));
     }
     let said = error.to_string();

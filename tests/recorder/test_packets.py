@@ -1,0 +1,181 @@
+"""Packets of a live host: real HTTP between two namespaces, recorded as visits and as a capture, and compared with what
+tcpdump saw of the same packets."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from recorders import MISSING, SECOND, Hosts, end, recording, refused, started, two_hosts
+from tailrace import read
+from tailrace.dataset import Dataset
+from tailrace.units import MILLISECOND
+
+pytestmark = pytest.mark.skipif(MISSING, reason="needs root, ip (iproute2) and tcpdump: tools/setup --tests gets them")
+
+# Connections of their own and one that is kept, with a pause that the last segments of a recording can be told by.
+ASKING = """
+import http.client, sys, time
+address, count, pause = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+kept = http.client.HTTPConnection(address, 80)
+for number in range(count):
+    fresh = http.client.HTTPConnection(address, 80)
+    for connection in (fresh, kept):
+        connection.request("GET", f"/page{number % 3}?n={number}", headers={"X-Padding": "x" * 300})
+        connection.getresponse().read()
+    fresh.close()
+    time.sleep(pause)
+"""
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[Hosts]:
+    with two_hosts() as hosts:
+        yield hosts
+
+
+@contextmanager
+def served(hosts: Hosts, folder: Path) -> Iterator[None]:
+    for page in range(3):
+        (folder / f"page{page}").write_bytes(bytes(1000 * page))
+    words = ("-m", "http.server", "80", "--protocol", "HTTP/1.1", "--directory", str(folder))
+    with started(*hosts.on(hosts.server, sys.executable, *words)):
+        connect = f"import socket; socket.create_connection(('{hosts.address}', 80), 1)"
+        for _ in range(100):
+            if (
+                subprocess.run(hosts.on(hosts.client, sys.executable, "-c", connect), capture_output=True).returncode
+                == 0
+            ):
+                break
+            time.sleep(0.1)
+        yield
+
+
+def asking(hosts: Hosts, count: int, pause: float = 0) -> tuple[str, ...]:
+    return hosts.on(hosts.client, sys.executable, "-c", ASKING, hosts.address, str(count), str(pause))
+
+
+TIMES = ("sent", "arrival", "departure")
+
+
+def visits(run: Dataset) -> pl.DataFrame:
+    """What does not depend on who numbered them."""
+    names = [pl.col(name).cast(pl.String) for name in ("server", "interaction", "status")]
+    return run.visits().select(*names, "drops", "bytes_in", "bytes_out", *TIMES).collect().sort("arrival")
+
+
+def assert_agree(ours: pl.DataFrame, theirs: pl.DataFrame) -> None:
+    """Each socket stamps a packet when the kernel hands it over, one after the other: some microseconds."""
+    assert_frame_equal(ours.drop(TIMES), theirs.drop(TIMES))
+    apart = ours.select(TIMES) - theirs.select(TIMES)
+    assert max(abs(value) for row in apart.rows() for value in row) < MILLISECOND
+
+
+def test_visits_and_capture_agree_with_tcpdump(hosts: Hosts, tmp_path: Path) -> None:
+    pcap = tmp_path / "tcpdump.pcap"
+    dump = ("tcpdump", "-i", "eth0", "-U", "-Z", "root", "--time-stamp-precision=nano", "-w", str(pcap), "tcp")
+    words = ("--node", hosts.node, "--interface", "box:eth0", "--server", f"web={hosts.address}:80")
+    live, kept = tmp_path / "live", tmp_path / "kept"
+    with served(hosts, tmp_path), started(*hosts.on(hosts.server, *dump)) as tcpdump:
+        assert tcpdump.stderr is not None
+        assert any("listening" in line for line in tcpdump.stderr)
+        with recording(live, *words) as one, recording(kept, "--capture", *words) as other:
+            subprocess.run(asking(hosts, 50), check=True)
+            for recorder in (one, other):
+                end(recorder)
+        tcpdump.send_signal(signal.SIGINT)
+        tcpdump.wait(10)
+    seen = read(pcap, servers={"web": f"{hosts.address}:80"})
+    for out in (live, kept):
+        run = Dataset.open(out)
+        run.validate(checksums=True)
+        assert visits(run).height == 100
+        assert_agree(visits(run), visits(seen))
+        assert run.requests().collect().height == 100
+        assert run.topology.server("web") == seen.topology.server("web").model_copy(update={"node": "box"})  # type: ignore[union-attr]
+        assert run.manifest.lost == {}
+        assert not out.with_name(f"{out.name}.recording").exists()
+    assert (kept / "raw/packets.pcap").stat().st_size > 0
+
+
+def test_a_killed_recorder_loses_at_most_a_second_of_visits(hosts: Hosts, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    words = ("--node", hosts.node, "--interface", "box:eth0")
+    with served(hosts, tmp_path), started(*asking(hosts, 10_000, 0.02)), recording(out, *words) as process:
+        time.sleep(3.5)
+        killed = time.time_ns()
+        process.kill()
+        process.wait()
+    run = read(tmp_path / "run.recording")
+    departures = run.visits().select("departure").collect()["departure"]
+    last = departures.max()
+    assert isinstance(last, int)
+    assert 0 <= killed - last < 1.3 * SECOND
+    assert departures.len() > 40
+    assert any("killed" in what for what in run.manifest.lost)
+
+
+def test_only_the_ports_asked_for_are_recorded(hosts: Hosts, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    words = ("--node", hosts.node, "--interface", "box:eth0", "--port", "8080")
+    with served(hosts, tmp_path), recording(out, *words) as process:
+        subprocess.run(asking(hosts, 3), check=True)
+        end(process)
+    assert not Dataset.open(out).topology.servers
+
+
+def test_an_interface_that_goes_away_is_told_and_the_rest_is_recorded_on(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    with (
+        two_hosts() as hosts,
+        served(hosts, tmp_path),
+        recording(out, "--node", hosts.node, "--interface", "box:eth0") as process,
+    ):
+        subprocess.run(asking(hosts, 5), check=True)
+        subprocess.run(["ip", "-n", hosts.server, "link", "del", "eth0"], check=True)
+        gone = time.time_ns()
+        time.sleep(1.5)
+        _, err = end(process)
+    assert "eth0: Network is down" in err
+    run = Dataset.open(out)
+    assert any("packets are missing" in note for note in run.manifest.notes)
+    assert visits(run).height == 10
+    assert run.samples().select(pl.col("time").max()).collect().item() > gone + SECOND
+
+
+def test_packets_that_find_no_room_are_counted(hosts: Hosts, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    with served(hosts, tmp_path):
+        (tmp_path / "large").write_bytes(bytes(100_000_000))
+        with recording(out, "--node", hosts.node, "--interface", "box:eth0", "--ring", "1MiB") as process:
+            process.send_signal(signal.SIGSTOP)
+            fetch = f"import urllib.request; urllib.request.urlopen('http://{hosts.address}/large').read()"
+            subprocess.run(hosts.on(hosts.client, sys.executable, "-c", fetch), check=True)
+            process.send_signal(signal.SIGCONT)
+            _, err = end(process)
+    lost = Dataset.open(out).manifest.lost
+    assert lost["eth0: packets the capture itself lost"] > 100
+    assert "eth0: packets the capture itself lost" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--interface", "never0"], "never0: No such device"),
+        (["--interface", "box:eth0"], "box is no --node with a netns"),
+        (["--port", "80"], "--port and --capture are about packets"),
+        (["--interface", "lo", "--ring", "1kB"], "it must be 1MiB to 1GiB"),
+    ],
+)
+def test_what_cannot_be_recorded_is_told_and_leaves_nothing(words: list[str], said: str, tmp_path: Path) -> None:
+    assert said in refused("-o", str(tmp_path / "run"), *words)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,94 @@
+"""The recorder as a user runs it, and two hosts (network namespaces) with a cable between them to record."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+SECOND = 1_000_000_000
+TAILRACE = (sys.executable, "-m", "tailrace")
+MISSING = os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("tcpdump")
+"""Namespaces and packets are root's."""
+
+
+@contextmanager
+def recording(out: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """A recorder that records; killed if the test did not end it."""
+    with started(*TAILRACE, "record", "-o", str(out), *words) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "recording\n", process.communicate()[1]
+        yield process
+
+
+@contextmanager
+def started(*command: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def end(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """What it said, on standard output and standard error."""
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    return out, err
+
+
+def refused(*words: str) -> str:
+    done = subprocess.run([*TAILRACE, "record", *words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2, done.stdout
+    return done.stderr
+
+
+_NUMBERS = count()
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """Two namespaces; `eth0` of each is an end of the cable."""
+
+    client: str
+    server: str
+    address: str
+    """Of the server."""
+
+    def on(self, name: str, *command: str) -> tuple[str, ...]:
+        return ("ip", "netns", "exec", name, *command)
+
+    @property
+    def node(self) -> str:
+        """The recorder's word for the server's namespace."""
+        return f"box=netns:/run/netns/{self.server}"
+
+
+@contextmanager
+def two_hosts() -> Iterator[Hosts]:
+    mine = f"tailrace-{os.getpid()}-{next(_NUMBERS)}"
+    hosts = Hosts(f"{mine}-c", f"{mine}-s", "10.78.0.2")
+    try:
+        for name in (hosts.client, hosts.server):
+            _run("ip", "netns", "add", name)
+        _run(*("ip", "-n", hosts.client, "link", "add", "eth0", "type", "veth", "peer", "eth0", "netns", hosts.server))
+        for name, address in ((hosts.client, "10.78.0.1"), (hosts.server, hosts.address)):
+            _run("ip", "-n", name, "addr", "add", f"{address}/24", "dev", "eth0")
+            for link in ("eth0", "lo"):
+                _run("ip", "-n", name, "link", "set", link, "up")
+        yield hosts
+    finally:
+        for name in (hosts.client, hosts.server):
+            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True)
