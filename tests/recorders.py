@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -88,6 +89,24 @@ def two_hosts() -> Iterator[Hosts]:
     finally:
         for name in (hosts.client, hosts.server):
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
+
+
+@contextmanager
+def served(hosts: Hosts, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Pages of several sizes on the server's port 80, over HTTP/1.1; its accept queue holds five."""
+    for page in range(3):
+        (folder / f"page{page}").write_bytes(bytes(1000 * page))
+    words = ("-m", "http.server", "80", "--protocol", "HTTP/1.1", "--directory", str(folder))
+    with started(*hosts.on(hosts.server, sys.executable, *words)) as server:
+        connect = f"import socket; socket.create_connection(('{hosts.address}', 80), 1)"
+        for _ in range(100):
+            if (
+                subprocess.run(hosts.on(hosts.client, sys.executable, "-c", connect), capture_output=True).returncode
+                == 0
+            ):
+                break
+            time.sleep(0.1)
+        yield server
 
 
 def _run(*command: str) -> None:

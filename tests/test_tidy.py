@@ -26,7 +26,7 @@ ANALYSTS = ("timeline", "diagnosis", "report")
 MAKERS = ("readers", "sim", "load", "testbed", "recorder", "export")
 DOORS = (
     *("cli", "cli_words", "cli_load", "cli_record", "cli_studies", "cli_testbed", "__main__", "__init__"),
-    *("score", "advise", "study", "reproduce", "sweep"),
+    *("score", "advise", "study", "reproduce", "sweep", "watch"),
 )
 ENGINE = "_core"
 

@@ -307,6 +307,7 @@ def examine(
 
 app.command(epilog=cli_load.LOAD)(cli_load.load)
 app.command(epilog=cli_record.RECORD)(cli_record.record)
+app.command(epilog=cli_record.WATCH)(cli_record.watch)
 app.command(epilog=cli_studies.REPRODUCE)(cli_studies.reproduce)
 app.command(epilog=cli_studies.SWEEP)(cli_studies.sweep)
 app.add_typer(testbed)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +22,11 @@ if TYPE_CHECKING:
 RECORD = (
     "Examples:\n\n`tailrace record -o run --interface eth0 --duration 60s`, then `tailrace diagnose run`\n\n"
     "`tailrace record -o run --node web=netns:/run/netns/web,cgroup:web --server web=10.0.0.3:80 --interval 10ms`"
+)
+
+WATCH = (
+    "Example:\n\n`tailrace watch -o incidents --interface eth0`, and look at incidents/*/report.html when it has "
+    "noticed something"
 )
 
 INTERVAL_MIN_NS, INTERVAL_MAX_NS = 5 * MILLISECOND, 10 * SECOND
@@ -41,14 +48,12 @@ Processes = Annotated[
     list[str] | None,
     typer.Option("--process", metavar="NAME=PID", help="Sample the CPU time of a process; repeat it."),
 ]
-Interfaces = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--interface",
-        metavar="[NODE:]NAME",
-        help="Read the packets of an interface (of a node's namespace), or of `any`; repeat it. Default: none.",
-    ),
-]
+_INTERFACE = typer.Option(
+    "--interface",
+    metavar="[NODE:]NAME",
+    help="Read the packets of an interface (of a node's namespace), or of `any`; repeat it.",
+)
+Interfaces = Annotated[list[str] | None, _INTERFACE]
 Ports = Annotated[
     list[int] | None,
     typer.Option("--port", min=1, max=65535, help="Only packets with this port at either end; repeat it."),
@@ -59,6 +64,11 @@ Snaplen = Annotated[
 ]
 Ring = Annotated[str, typer.Option(metavar="BYTES", help="Memory for packets that were not read yet.")]
 Interval = Annotated[str, typer.Option(metavar="TIME", help="Between two samples, 5ms to 10s.")]
+
+
+Duration = Annotated[
+    str | None, typer.Option(metavar="TIME", help="End by itself. Default: on SIGINT (Ctrl-C) or SIGTERM.")
+]
 
 
 def record(
@@ -72,9 +82,7 @@ def record(
     snaplen: Snaplen = 256,
     ring: Ring = "16MiB",
     interval: Interval = "50ms",
-    duration: Annotated[
-        str | None, typer.Option(metavar="TIME", help="End by itself. Default: on SIGINT (Ctrl-C) or SIGTERM.")
-    ] = None,
+    duration: Duration = None,
     keep: Annotated[
         str | None, typer.Option(metavar="TIME", help="Keep only so much of the past. Default: everything.")
     ] = None,
@@ -85,9 +93,12 @@ def record(
     from tailrace.recorder import discard, recording_of
     from tailrace.recorder import record as record_host
 
-    servers = pairs("--server", server, "NAME=IP:PORT, like web=10.0.0.3:80")
-    plan = _plan(node, servers, process, interval, duration, keep)
-    plan = replace(plan, packets=_packets(interface, plan, port, capture, snaplen, ring, servers))
+    servers = _servers(server)
+    plan = _plan(_nodes(node), servers, process, interval, duration, keep)
+    if interface:
+        plan = replace(plan, packets=_packets(interface, plan.nodes, port, snaplen, ring, servers, capture))
+    elif port or capture:
+        raise UsageError("--port and --capture are about packets", advice="say --interface, such as --interface any")
     if out.exists() and not overwrite:
         raise UsageError("it exists already", where=str(out), advice="choose another name or overwrite it")
     folder = recording_of(out)
@@ -97,8 +108,33 @@ def record(
     _show(run)
 
 
+def watch(
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where incidents are written.")],
+    interface: Annotated[list[str], _INTERFACE],
+    node: Nodes = None,
+    server: Servers = None,
+    process: Processes = None,
+    port: Ports = None,
+    snaplen: Snaplen = 256,
+    ring: Ring = "16MiB",
+    interval: Interval = "50ms",
+    duration: Duration = None,
+    keep: Annotated[str, typer.Option(metavar="TIME", help="How much of the past an incident holds.")] = "2min",
+    most: Annotated[int, typer.Option(min=1, help="Incidents to write; later ones are told alone.")] = 50,
+    once: Annotated[bool, typer.Option("--once", help="End when the first incident was explained.")] = False,
+) -> None:
+    """Keep the last minutes, notice when requests are lost or take seconds, and explain why; go on."""
+    from tailrace.watch import Watch
+
+    servers = _servers(server)
+    plan = _plan(_nodes(node), servers, process, interval, duration, keep)
+    plan = replace(plan, packets=_packets(interface, plan.nodes, port, snaplen, ring, servers, capture=False))
+    words = [word for name, address in servers.items() for word in ("--server", f"{name}={address}")]
+    Watch(out, words, most, once, _tell_at).run(plan)
+
+
 def _plan(
-    node: list[str] | None,
+    nodes: tuple[Node, ...],
     servers: dict[str, str],
     process: list[str] | None,
     interval: str,
@@ -118,31 +154,25 @@ def _plan(
         interval_ns=interval_ns,
         duration_ns=None if duration is None else duration_ns("--duration", duration),
         keep_ns=None if keep is None else duration_ns("--keep", keep),
-        nodes=tuple(_node(name, parts) for name, parts in pairs("--node", node, _NODE).items()),
+        nodes=nodes,
         processes=tuple(Process(name, int(pid)) for name, pid in processes.items()),
-        ports=tuple(sorted({int(address.rpartition(":")[2]) for address in _checked(servers).values()})),
+        ports=tuple(sorted({int(address.rpartition(":")[2]) for address in servers.values()})),
     )
 
 
 def _packets(
-    interface: list[str] | None,
-    plan: Plan,
+    interface: list[str],
+    nodes: Sequence[Node],
     port: list[int] | None,
-    capture: bool,
     snaplen: int,
     ring: str,
     servers: dict[str, str],
-) -> Packets | None:
+    capture: bool,
+) -> Packets:
     from tailrace.recorder import Packets
 
-    if not interface:
-        if port or capture:
-            raise UsageError(
-                "--port and --capture are about packets", advice="say --interface, such as --interface any"
-            )
-        return None
     return Packets(
-        interfaces=() if interface == ["any"] else tuple(_interface(text, plan) for text in interface),
+        interfaces=() if interface == ["any"] else tuple(_interface(text, nodes) for text in interface),
         ports=tuple(sorted(set(port or ()))),
         snap=snaplen,
         ring_bytes=_ring_bytes(ring),
@@ -151,13 +181,13 @@ def _packets(
     )
 
 
-def _interface(text: str, plan: Plan) -> Interface:
+def _interface(text: str, nodes: Sequence[Node]) -> Interface:
     from tailrace.recorder import Interface
 
     node, colon, name = text.partition(":")
     if not colon:
         return Interface(text)
-    namespaces = {node.name: node.netns for node in plan.nodes if node.netns}
+    namespaces = {node.name: node.netns for node in nodes if node.netns}
     if node not in namespaces:
         known = ", ".join(namespaces) or "none"
         raise UsageError(f"--interface {text}: {node} is no --node with a netns", advice=f"those there are: {known}")
@@ -177,6 +207,10 @@ def _ring_bytes(text: str) -> int:
 _NODE = "NAME=netns:PATH,cgroup:PATH, like web=netns:/run/netns/web,cgroup:web"
 
 
+def _nodes(given: list[str] | None) -> tuple[Node, ...]:
+    return tuple(_node(name, parts) for name, parts in pairs("--node", given, _NODE).items())
+
+
 def _node(name: str, text: str) -> Node:
     from tailrace.recorder import Node
 
@@ -189,9 +223,10 @@ def _node(name: str, text: str) -> Node:
     return Node(name, parts.get("netns"), parts.get("cgroup"))
 
 
-def _checked(servers: dict[str, str]) -> dict[str, str]:
+def _servers(given: list[str] | None) -> dict[str, str]:
     from tailrace.topology import endpoint
 
+    servers = pairs("--server", given, "NAME=IP:PORT, like web=10.0.0.3:80")
     for name, address in servers.items():
         try:
             endpoint(address)
@@ -207,6 +242,13 @@ def _heard(kind: str, sentence: str) -> None:
         sys.stdout.flush()
     else:
         say(f"tailrace: {sentence}")
+
+
+def _tell_at(sentence: str) -> None:
+    from tailrace.units import format_clock
+
+    sys.stdout.write(f"{format_clock(time.time_ns(), digits=0)} {sentence}\n")
+    sys.stdout.flush()
 
 
 def _show(run: Dataset) -> None:

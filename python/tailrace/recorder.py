@@ -25,6 +25,9 @@ from tailrace.dataset import locks
 from tailrace.errors import TailraceError, UsageError, cannot_write
 from tailrace.units import MILLISECOND
 
+STATE = "recording.json"
+"""What a recording says of itself: crates/core/src/host/state.rs."""
+
 
 @dataclass(frozen=True)
 class Node:
@@ -96,8 +99,15 @@ def recording_of(out: Path) -> Path:
     return out.with_name(f"{out.name}.recording")
 
 
-def record(folder: Path, plan: Plan, say: Callable[[str, str], None]) -> dict[str, Any]:
-    """Record into `folder`, which must not exist, until SIGINT or SIGTERM or the plan's duration; returns its state.
+def _always() -> bool:
+    return True
+
+
+def record(
+    folder: Path, plan: Plan, say: Callable[[str, str], None], go_on: Callable[[], bool] = _always
+) -> dict[str, Any]:
+    """Record into `folder`, which must not exist, until SIGINT or SIGTERM or the plan's duration, or until `go_on`,
+    which is asked many times a second, says no; returns its state.
 
     `say(kind, sentence)` is told `recording` when everything runs, and a `warning` now and then. What cannot be
     recorded (no such namespace, no permission) is a `UsageError` and leaves nothing behind.
@@ -109,7 +119,7 @@ def record(folder: Path, plan: Plan, say: Callable[[str, str], None]) -> dict[st
         def heard(kind: str, sentence: str) -> bool:
             if kind:
                 say(kind, sentence)
-            return not stop.asked
+            return not stop.asked and go_on()
 
         try:
             state: dict[str, Any] = json.loads(engine(plan.to_json(), str(folder), heard))

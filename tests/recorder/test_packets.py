@@ -8,14 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from recorders import MISSING, SECOND, Hosts, end, recording, refused, started, two_hosts
+from recorders import MISSING, SECOND, Hosts, end, recording, refused, served, started, two_hosts
 from tailrace import read
 from tailrace.dataset import Dataset
 from tailrace.units import MILLISECOND
@@ -41,23 +40,6 @@ for number in range(count):
 def hosts() -> Iterator[Hosts]:
     with two_hosts() as hosts:
         yield hosts
-
-
-@contextmanager
-def served(hosts: Hosts, folder: Path) -> Iterator[None]:
-    for page in range(3):
-        (folder / f"page{page}").write_bytes(bytes(1000 * page))
-    words = ("-m", "http.server", "80", "--protocol", "HTTP/1.1", "--directory", str(folder))
-    with started(*hosts.on(hosts.server, sys.executable, *words)):
-        connect = f"import socket; socket.create_connection(('{hosts.address}', 80), 1)"
-        for _ in range(100):
-            if (
-                subprocess.run(hosts.on(hosts.client, sys.executable, "-c", connect), capture_output=True).returncode
-                == 0
-            ):
-                break
-            time.sleep(0.1)
-        yield
 
 
 def asking(hosts: Hosts, count: int, pause: float = 0) -> tuple[str, ...]:

@@ -1,0 +1,107 @@
+"""A closed segment of a recording → what is not as usual in it, as sentences: the signs of a cluster of VLRT.
+
+| sign | from |
+|---|---|
+| connection attempts lost and repeated | events of kind `drop`: packets |
+| connections refused by the kernel | `listen_drops` |
+| an accept queue at its limit | `accept_queue`, `accept_queue_limit` |
+| requests that took very long | visits |
+
+A segment is a second long. What a place does all the time is no incident: a sign must exceed its usual number.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from tailrace.units import MILLISECOND, format_duration
+
+CLUSTER = 5
+"""At 10,000 connections a second and one in 10⁵ packets lost by chance, five losses in a second come by chance once in
+five months (Poisson with mean 0.1)."""
+FULL = 1
+"""A sample that finds an accept queue full is a queue that refuses: it need not be found twice."""
+UNUSUAL = 10
+"""Times the mean of the last minute: a minute that is all overload has one incident, at its beginning."""
+USUAL_SEGMENTS = 60
+VLRT_NS = 950 * MILLISECOND
+"""A lost SYN is repeated after 1 s; what the diagnosis too takes where response times show no gap."""
+
+Counts = dict[str, int]
+"""Place → how often."""
+
+
+@dataclass(frozen=True)
+class Sign:
+    table: str
+    count: Callable[[pl.DataFrame], Counts]
+    least: int
+    sentence: str
+
+
+def _lost(events: pl.DataFrame) -> Counts:
+    return _counted(events.filter(pl.col("kind").cast(pl.String) == "drop"), "place")
+
+
+def _refused(samples: pl.DataFrame) -> Counts:
+    drops = _of(samples, "listen_drops").group_by("place").agg(pl.col("value").sum())
+    return {place: int(value) for place, value in drops.iter_rows()}
+
+
+def _full(samples: pl.DataFrame) -> Counts:
+    queue, limit = _of(samples, "accept_queue"), _of(samples, "accept_queue_limit")
+    both = queue.join(limit, on=["time", "place"], suffix="_limit")
+    return _counted(both.filter(pl.col("value") >= pl.col("value_limit").clip(lower_bound=1)), "place")
+
+
+def _slow(stays: pl.DataFrame) -> Counts:
+    return _counted(stays.filter(pl.col("departure") - pl.col("sent") >= VLRT_NS), "server")
+
+
+SIGNS: tuple[Sign, ...] = (
+    Sign("events", _lost, CLUSTER, "{count} connection attempts to {place} were lost"),
+    Sign("samples", _refused, CLUSTER, "{place} refused {count} connections"),
+    Sign("samples", _full, FULL, "the accept queue of {place} was full in {count} samples"),
+    Sign("stays", _slow, CLUSTER, "{count} requests to {place} took " + format_duration(VLRT_NS) + " or longer"),
+)
+
+
+@dataclass
+class Notice:
+    """Remembers what is usual. Ask `see` once for each closed segment, in their order."""
+
+    usual: dict[Sign, deque[Counts]] = field(default_factory=dict)
+
+    def see(self, segment: Path) -> list[str]:
+        """What is unusual in this second; nothing where the file has gone meanwhile or is no whole table."""
+        signs = [sign for sign in SIGNS if segment.name.endswith(f".{sign.table}.parquet")]
+        try:
+            rows = pl.read_parquet(segment) if signs else pl.DataFrame()
+        except (OSError, pl.exceptions.PolarsError):
+            return []
+        return [sentence for sign in signs for sentence in self._unusual(sign, sign.count(rows))]
+
+    def _unusual(self, sign: Sign, counts: Counts) -> list[str]:
+        before = self.usual.setdefault(sign, deque(maxlen=USUAL_SEGMENTS))
+        found = [
+            sign.sentence.format(count=count, place=place)
+            for place, count in sorted(counts.items())
+            if count >= max(sign.least, UNUSUAL * sum(past.get(place, 0) for past in before) / USUAL_SEGMENTS)
+        ]
+        before.append(counts)
+        return found
+
+
+def _of(samples: pl.DataFrame, metric: str) -> pl.DataFrame:
+    wanted = samples.filter(pl.col("metric").cast(pl.String) == metric)
+    return wanted.select("time", pl.col("place").cast(pl.String), "value")
+
+
+def _counted(rows: pl.DataFrame, by: str) -> Counts:
+    counted = rows.group_by(pl.col(by).cast(pl.String)).len()
+    return {place: count for place, count in counted.iter_rows() if place is not None}

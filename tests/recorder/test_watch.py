@@ -1,0 +1,65 @@
+"""The flight recorder on two hosts of ours: a server is frozen for a second, and nobody tells it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from recorders import MISSING, TAILRACE, served, started, two_hosts
+from tailrace.dataset import Dataset
+
+pytestmark = pytest.mark.skipif(MISSING, reason="needs root, ip (iproute2) and tcpdump: tools/setup --tests gets them")
+
+# Clients that ask and wait, each request on a connection of its own.
+CROWD = """
+import sys, threading, time, urllib.request
+def ask():
+    until = time.monotonic() + float(sys.argv[2])
+    while time.monotonic() < until:
+        try:
+            urllib.request.urlopen(f"http://{sys.argv[1]}/page1", timeout=20).read()
+        except OSError:
+            pass
+        time.sleep(0.1)
+for _ in range(30):
+    threading.Thread(target=ask).start()
+"""
+
+
+def test_a_frozen_server_is_noticed_and_explained(tmp_path: Path) -> None:
+    out = tmp_path / "incidents"
+    with two_hosts() as hosts, served(hosts, tmp_path) as server:
+        words = ("-o", str(out), "--node", hosts.node, "--interface", "box:eth0", "--server", f"web={hosts.address}:80")
+        with started(*TAILRACE, "watch", *words, "--once", "--duration", "5min") as watch:
+            assert watch.stdout is not None
+            assert "watching" in watch.stdout.readline()
+            with started(*hosts.on(hosts.client, sys.executable, "-c", CROWD, hosts.address, "9")):
+                time.sleep(4)
+                server.send_signal(signal.SIGSTOP)
+                time.sleep(1)
+                server.send_signal(signal.SIGCONT)
+                said = watch.stdout.readlines()
+            assert watch.wait(10) == 0
+    assert "noticed: " in said[0]
+    [incident] = out.iterdir()
+    assert f"{incident}: " in said[-1]
+    Dataset.open(incident).validate()
+    diagnosis = json.loads((incident / "diagnosis.json").read_text())
+    assert diagnosis["summary"]["vlrt"] >= 5
+    assert (incident / "report.html").stat().st_size > 50_000
+    assert "web" in (incident / "diagnosis.txt").read_text()
+
+
+def test_ctrl_c_ends_a_watch_and_leaves_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "incidents"
+    with started(*TAILRACE, "watch", "-o", str(out), "--interface", "lo", "--port", "9") as watch:
+        assert watch.stdout is not None
+        assert "watching" in watch.stdout.readline()
+        watch.send_signal(signal.SIGINT)
+        assert watch.wait(60) == 0
+    assert list(out.iterdir()) == []
