@@ -1,8 +1,10 @@
 //! Load balancing: which candidate the next call goes to.
 //!
-//! mod_jk has two levels (`balancers` II-A; tomcat-connectors 1.2.32, `get_most_suitable_worker`): a policy keeps an
-//! `lb_value` for each candidate and the lowest one is taken, ties by turns; the state of a candidate (available, busy)
-//! says whether it is asked at all. A busy candidate is available again when one of its answers comes.
+//! mod_jk has two levels (`balancers` II-A; tomcat-connectors 1.2.32, `jk_lb_worker.c`): a policy keeps an `lb_value` for
+//! each candidate and the lowest one is taken, ties by turns; the state of a candidate (available, busy) says whether it
+//! is asked at all. A call sees the states as they were when it began. A busy candidate is available again when one of
+//! its answers comes, or when a call begins in a process that has a free connection to it. Nothing makes a busy one an
+//! erroneous one, whatever `balancers` IV-A says: that takes a connection that fails.
 
 use super::plan::Policy;
 use crate::rng::Stream;
@@ -13,6 +15,7 @@ const MAINTAIN: i64 = 60_000_000_000;
 pub struct Balancer {
     policy: Policy,
     candidates: Vec<Candidate>,
+    busy: u32,
     turn: usize,
     maintained: i64,
     looked: i64,
@@ -22,7 +25,6 @@ pub struct Balancer {
 struct Candidate {
     /// mod_jk's `lb_value`.
     value: f64,
-    busy: bool,
     out: u32,
     /// Peak EWMA of the response time, ns, and when it was last brought up.
     response: f64,
@@ -36,6 +38,7 @@ impl Balancer {
         Balancer {
             policy: policy.clone(),
             candidates: vec![Candidate::default(); candidates],
+            busy: 0,
             turn: 0,
             maintained: 0,
             looked: i64::MIN,
@@ -55,7 +58,7 @@ impl Balancer {
         }
     }
 
-    /// A candidate that is not in `tried`; busy ones only where all are. `inside`: requests in a candidate now.
+    /// A candidate that is not in `tried`. `inside`: requests in a candidate now.
     pub fn choose(
         &mut self,
         now: i64,
@@ -64,17 +67,15 @@ impl Balancer {
         inside: impl Fn(usize) -> u32,
     ) -> Option<u32> {
         self.prepare(now, inside);
-        let may =
-            |b: &Self, i: usize, busy: bool| tried & 1 << i == 0 && b.candidates[i].busy == busy;
         let n = self.candidates.len();
-        let busy = !(0..n).any(|i| may(self, i, false));
-        let eligible = (0..n).filter(|&i| may(self, i, busy)).count();
+        let may = |i: &usize| tried & 1 << i == 0;
+        let eligible = (0..n).filter(may).count();
         if eligible == 0 {
             return None;
         }
-        let nth = |b: &Self, k: usize| (0..n).filter(|&i| may(b, i, busy)).nth(k);
+        let nth = |k: usize| (0..n).filter(may).nth(k);
         let chosen = match self.policy {
-            Policy::Random => nth(self, stream.below(eligible as u32) as usize),
+            Policy::Random => nth(stream.below(eligible as u32) as usize),
             Policy::PowerOfTwo => {
                 let a = stream.below(eligible as u32) as usize;
                 let b = if eligible > 1 {
@@ -82,7 +83,7 @@ impl Balancer {
                 } else {
                     a
                 };
-                let (a, b) = (nth(self, a), nth(self, b));
+                let (a, b) = (nth(a), nth(b));
                 let out = |i: &Option<usize>| i.map_or(u32::MAX, |i| self.candidates[i].out);
                 if out(&b) < out(&a) {
                     b
@@ -90,18 +91,19 @@ impl Balancer {
                     a
                 }
             }
-            _ => self.lowest(now, |b, i| may(b, i, busy)),
-        };
-        self.turn = (self.turn + 1) % n;
-        chosen.map(|i| i as u32)
+            _ => self.lowest(now, may),
+        }?;
+        // A call that may go to one alone, as each of a write to all, takes nobody's turn.
+        if eligible > 1 {
+            self.turn = (chosen + 1) % n;
+        }
+        Some(chosen as u32)
     }
 
     /// The lowest rank, ties by turns.
-    fn lowest(&self, now: i64, may: impl Fn(&Self, usize) -> bool) -> Option<usize> {
+    fn lowest(&self, now: i64, may: impl Fn(&usize) -> bool) -> Option<usize> {
         let n = self.candidates.len();
-        let turns = (0..n)
-            .map(|k| (self.turn + k) % n)
-            .filter(|&i| may(self, i));
+        let turns = (0..n).map(|k| (self.turn + k) % n).filter(may);
         let mut best: Option<(f64, usize)> = None;
         for i in turns {
             let rank = self.rank(now, i);
@@ -151,8 +153,13 @@ impl Balancer {
         }
     }
 
-    pub fn set_busy(&mut self, candidate: usize) {
-        self.candidates[candidate].busy = true;
+    pub fn set_busy(&mut self, candidate: usize, busy: bool) {
+        self.busy = self.busy & !(1 << candidate) | u32::from(busy) << candidate;
+    }
+
+    /// Busy candidates, one bit each.
+    pub fn busy(&self) -> u32 {
+        self.busy
     }
 
     /// A call goes out: mod_jk has obtained an endpoint.
@@ -169,9 +176,9 @@ impl Balancer {
 
     /// Its answer came after `took` ns.
     pub fn got(&mut self, now: i64, candidate: usize, bytes: u64, took: i64) {
+        self.set_busy(candidate, false);
         let c = &mut self.candidates[candidate];
         c.out = c.out.saturating_sub(1);
-        c.busy = false;
         match self.policy {
             Policy::TotalTraffic => c.value += bytes as f64,
             Policy::CurrentLoad => c.value = (c.value - 1.0).max(0.0),
@@ -235,15 +242,15 @@ mod tests {
     }
 
     #[test]
-    fn busy_candidates_are_asked_last_and_not_twice() {
+    fn a_busy_candidate_is_available_again_when_it_answers() {
         let mut b = Balancer::new(&Policy::TotalRequest, 3);
-        b.set_busy(0);
-        b.set_busy(1);
-        assert_eq!(choose(&mut b, 0), Some(2));
-        assert!(choose(&mut b, 0b100).is_some_and(|i| i < 2));
+        b.set_busy(0, true);
+        b.set_busy(1, true);
+        assert_eq!(b.busy(), 0b011);
+        assert_eq!(choose(&mut b, 0b011), Some(2));
         assert_eq!(choose(&mut b, 0b111), None);
         b.got(0, 0, 1, 1);
-        assert_eq!(choose(&mut b, 0b100), Some(0));
+        assert_eq!(b.busy(), 0b010);
     }
 
     #[test]

@@ -84,8 +84,11 @@ pub fn build<'a>(
 }
 
 impl Connector<'_> {
-    fn pool_of(&self, pool: &plan::Pool, caller: &Stay, candidates: u32, candidate: u32) -> u32 {
+    fn pool_of(&self, caller: &Stay, candidate: u32) -> u32 {
         let mut at = 0;
+        let Some(pool) = &self.settings.pool else {
+            return self.first_pool;
+        };
         if pool.per_process {
             at = caller.process;
         }
@@ -93,7 +96,7 @@ impl Connector<'_> {
             at = at * self.classes + caller.class;
         }
         if pool.per_candidate {
-            at = at * candidates + candidate;
+            at = at * self.settings.candidates.len() as u32 + candidate;
         }
         self.first_pool + at.min(self.pools - 1)
     }
@@ -121,6 +124,7 @@ impl<S: Sink> Sim<'_, S> {
         s.to_call -= 1;
         self.is_calling(stay);
         let child = self.child(stay, call);
+        self.looks_at_states(child);
         self.seek(child)
     }
 
@@ -147,9 +151,32 @@ impl<S: Sink> Sim<'_, S> {
         self.is_calling(stay);
         for _ in 0..now {
             let child = self.child(stay, call);
+            self.looks_at_states(child);
             let next = self.seek(child);
             self.go_on(next);
         }
+    }
+
+    /// A call begins: it will not ask those that are busy. One to which its process has a free connection is not
+    /// (`ajp_has_endpoint` at the begin of mod_jk's `service`).
+    #[inline(always)]
+    fn looks_at_states(&mut self, child: u32) {
+        let (parent, number) = (
+            self.stays[child].parent,
+            self.stays[child].connector as usize,
+        );
+        if self.connectors[number].balancer.busy() == 0 {
+            return;
+        }
+        let settings = self.connectors[number].settings;
+        for candidate in 0..settings.candidates.len() {
+            let pool = self.connectors[number].pool_of(&self.stays[parent], candidate as u32);
+            let pool = &self.pools[pool as usize];
+            if pool.in_use < pool.size {
+                self.connectors[number].balancer.set_busy(candidate, false);
+            }
+        }
+        self.stays[child].tried = self.connectors[number].balancer.busy();
     }
 
     #[inline(always)]
@@ -187,20 +214,14 @@ impl<S: Sink> Sim<'_, S> {
                 return self.fly(child);
             }
             let Some(candidate) = self.choose(child) else {
-                return self.refuse(child);
+                return self.finds_all_busy(child);
             };
             let c = &mut self.stays[child];
             c.candidate = candidate;
             let Some(pool_settings) = &settings.pool else {
                 return self.fly(child);
             };
-            let candidates = settings.candidates.len() as u32;
-            let pool = self.connectors[number].pool_of(
-                pool_settings,
-                &self.stays[parent],
-                candidates,
-                candidate,
-            );
+            let pool = self.connectors[number].pool_of(&self.stays[parent], candidate);
             let light = self.count_light(child, pool_settings);
             if self.may_take(pool, light) {
                 return self.take(child, pool);
@@ -246,6 +267,10 @@ impl<S: Sink> Sim<'_, S> {
         if since == GRANTED {
             return self.fly(child);
         }
+        if since == TRIES_AGAIN {
+            self.stays[child].tried = self.connectors[number].balancer.busy();
+            return self.seek(child);
+        }
         let Endpoint::Poll { step, timeout } = self.connectors[number].settings.endpoint else {
             return None;
         };
@@ -285,10 +310,23 @@ impl<S: Sink> Sim<'_, S> {
     fn give_up_candidate(&mut self, child: u32) {
         let c = &mut self.stays[child];
         c.tried |= 1 << c.candidate;
-        let (connector, candidate) = (c.connector, c.candidate);
-        self.connectors[connector as usize]
-            .balancer
-            .set_busy(candidate as usize);
+        let connector = &mut self.connectors[c.connector as usize];
+        if connector.chooses() {
+            connector.balancer.set_busy(c.candidate as usize, true);
+        }
+    }
+
+    /// mod_jk looks at the states once more, after a while (`retries`, `retry_interval`); then it gives up.
+    fn finds_all_busy(&mut self, child: u32) -> GoesOn {
+        let connector = &self.connectors[self.stays[child].connector as usize];
+        let c = &mut self.stays[child];
+        if !connector.chooses() || std::mem::replace(&mut c.tried_again, true) {
+            return self.refuse(child);
+        }
+        c.since = TRIES_AGAIN;
+        self.queue
+            .push(self.now + RETRY_INTERVAL, Kind::Poll, child);
+        None
     }
 
     /// No candidate is to be had: the caller gets an error.
@@ -508,3 +546,7 @@ impl<S: Sink> Sim<'_, S> {
 
 /// In [`Stay::since`]: has been given a connection.
 const GRANTED: i64 = -1;
+/// In [`Stay::since`]: found all candidates busy.
+const TRIES_AGAIN: i64 = -2;
+/// mod_jk's `retry_interval`: 100 ms (`JK_SLEEP_DEF`); its `retries` are 2, the first try among them.
+const RETRY_INTERVAL: i64 = 100_000_000;

@@ -55,8 +55,10 @@ pub struct Stay {
     /// A pooled connection held to the end of this stay, and to which candidate.
     pub held: u32,
     pub held_candidate: u32,
-    /// Candidates of a call that were found busy.
+    /// Candidates of a call that were busy when it began, or found so.
     pub tried: u32,
+    /// It has found all of them busy before.
+    pub tried_again: bool,
     /// When waiting for a free connection began.
     pub since: i64,
     pub drops: u8,
@@ -106,6 +108,7 @@ impl Stay {
             held: NONE,
             held_candidate: 0,
             tried: 0,
+            tried_again: false,
             since: 0,
             drops: 0,
             data_drops: 0,

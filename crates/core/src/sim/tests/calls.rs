@@ -126,6 +126,34 @@ fn the_original_endpoint_holds_on_to_a_stalled_candidate_and_the_modified_one_go
 }
 
 #[test]
+fn a_busy_candidate_is_asked_by_a_process_with_a_free_connection_and_all_busy_ones_once_more() {
+    let seen = |stall: i64| {
+        let connector = json!({"candidates": [1, 2], "kept": true, "policy": "total_request", "endpoint": "skip",
+            "pool": {"size": 1, "per_process": true, "per_candidate": true}});
+        let times: Vec<i64> = (0..5).map(|i| i * MS).collect();
+        let call = json!({"connector": 0, "class": 0});
+        let mut plan = behind(2, connector, call, 10e6, trace(&times));
+        plan["servers"][0]["processes"] = json!(2);
+        plan["stalls"] = json!([1, 2]
+            .map(|group| json!({"begin": 0, "end": stall, "kind": "freeze",
+            "effect": {"freeze": {"group": group}}})));
+        let rows = run(&plan).1;
+        let mut to: Vec<_> = rows.visits.iter().filter(|v| v.server > 0).collect();
+        to.sort_by_key(|v| v.sent);
+        let to: Vec<_> = to.iter().map(|v| (v.server, v.sent)).collect();
+        (to, ends(&rows)[4])
+    };
+    // The third finds the first server's connection in use, so that it is busy; the fourth is in the other process. The
+    // fifth finds both in use, and looks again 100 ms later.
+    let four = [(1, 0), (2, MS), (2, 2 * MS), (1, 3 * MS)];
+    let (to, fifth) = seen(50 * MS);
+    assert_eq!(to[..4], four);
+    assert_eq!((to[4].1, fifth.1, fifth.2), (104 * MS, 114 * MS, 0));
+    let (to, fifth) = seen(120 * MS);
+    assert_eq!((to, fifth.1, fifth.2), (four.to_vec(), 104 * MS, 1));
+}
+
+#[test]
 fn every_policy_spreads_evenly_when_nothing_stalls() {
     let policies = [
         json!("total_request"),
