@@ -20,6 +20,7 @@ pub enum Purpose {
     Mode,
     Arrival,
     Balance,
+    Phase,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

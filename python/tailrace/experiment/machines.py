@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from tailrace.experiment.quantities import Above0, Duration, Frequency, Positive, Rate, Share, Size
@@ -33,14 +35,16 @@ class Writeback(Table):
     period: Positive = 5_000_000_000
     """The flusher wakes: `dirty_writeback_centisecs` = 500."""
     first: Duration | None = None
-    """It wakes at this time after the ramp, and a whole number of periods before and after. Default: flushers of
-    different nodes share the period out evenly."""
+    """It wakes at this time after the ramp, and whole periods before and after. Default: as `phases` says."""
+    phases: Literal["even", "drawn"] = "even"
+    """Flushers of different nodes share the period out evenly, and files of a server the time between two flushes; or
+    each seed draws when they wake and how old the files are."""
     expire: Positive = 30_000_000_000
-    """It writes what has been dirty this long: `dirty_expire_centisecs` = 3000."""
+    """It writes the files that have been dirty this long: `dirty_expire_centisecs` = 3000."""
     background: Share = 0.1
-    """It writes everything once this share of the memory is dirty: `dirty_background_ratio` = 10."""
+    """It writes everything as soon as this share of the memory is dirty: `dirty_background_ratio` = 10."""
     limit: Share = 0.2
-    """It writes at once, whenever this share of the memory is dirty: `dirty_ratio` = 20."""
+    """From this share of the memory on, whoever writes to a log waits for the disk: `dirty_ratio` = 20."""
     blocks: Share = 1.0
     """Share of the node's CPU time that waits for the disk meanwhile: pdflush made 100 % iowait (`balancers` III-B)."""
 

@@ -166,7 +166,9 @@ class Tier(Table):
     heap: Heap | None = None
     """Of a JVM: "jvm15", "jvm16" or a table. Default: none, nothing is collected."""
     log: Size = 0
-    """What a visit writes to the log (dirty pages of the node)."""
+    """What a visit writes to its logs (dirty pages of the node)."""
+    logs: Count = 1
+    """Files that it is spread over evenly. Linux flushes each file by its own age, so that they come in turn."""
     inflation: Inflation | None = None
     """Overhead of many runnable threads. Default: none."""
     calls: Annotated[dict[Name, Call], BeforeValidator(_listed)] = Field(default_factory=dict)

@@ -67,7 +67,9 @@ def lower(experiment: Experiment) -> Json:
 
 
 def _nodes(nodes: dict[str, Node], ramp: int) -> list[Json]:
-    flushers = [name for name, node in nodes.items() if node.disk and node.disk.writeback]
+    flushers = [
+        name for name, node in nodes.items() if node.disk and (w := node.disk.writeback) and w.phases == "even"
+    ]
     lowered = [_node(name, node, ramp) for name, node in nodes.items()]
     for node in lowered:
         if node["name"] in flushers:
@@ -95,6 +97,7 @@ def _node(name: str, node: Node, ramp: int) -> Json:
             lowered["disk"]["writeback"] = {
                 "period": writeback.period,
                 "first": None if writeback.first is None else (ramp + writeback.first) % writeback.period,
+                "drawn": writeback.phases == "drawn",
                 "expire": writeback.expire,
                 "background": writeback.background * node.memory,
                 "limit": writeback.limit * node.memory,
@@ -149,6 +152,7 @@ def _server(
             _connector(experiment, server.tier, callee, call, indices) for callee, call in tier.calls.items()
         ],
         "log_bytes": float(tier.log),
+        "logs": tier.logs,
     }
     if tier.spawn:
         spawn = tier.spawn

@@ -104,6 +104,9 @@ fn servers(plan: &Plan) -> Result<()> {
         if server.processes == 0 {
             return refuse(format!("servers[{i}].processes must be above 0"));
         }
+        if server.logs == 0 {
+            return refuse(format!("servers[{i}].logs must be above 0"));
+        }
         if let Some(spawn) = &server.spawn {
             lasts(&format!("servers[{i}].spawn.after"), spawn.after)?;
             lasts(&format!("servers[{i}].spawn.work"), spawn.work)?;

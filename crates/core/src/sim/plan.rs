@@ -81,14 +81,18 @@ pub struct Disk {
     pub flush: Option<Flush>,
 }
 
-/// The page cache (`vm.dirty_*`): wakes every `period`; writes what is older than `expire`, or all once more than
-/// `background` is dirty; at `limit` it does not wait for the next period. While it writes, `blocks` of the node's CPU time waits for I/O.
+/// The page cache (`vm.dirty_*`): every `period`, files that have been dirty for `expire` are written, and all of them as
+/// soon as `background` bytes are dirty; from `limit` on whoever writes waits for the disk. While it writes, `blocks` of
+/// the node's CPU time waits for I/O.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Writeback {
-    /// The first time it wakes: nodes do not in step. None: after a period.
+    /// The first time it wakes: nodes do not in step. None: after a period, or drawn.
     #[serde(default)]
     pub first: Option<i64>,
+    /// The ages that files have at the begin are drawn.
+    #[serde(default)]
+    pub drawn: bool,
     pub period: i64,
     pub expire: i64,
     pub background: f64,
@@ -164,9 +168,11 @@ pub struct Server {
     pub connectors: Vec<Connector>,
     #[serde(default)]
     pub heap: Option<Heap>,
-    /// Bytes that a visit leaves in the log (the page cache of its node).
+    /// Bytes that a visit leaves in the logs (the page cache of its node), and how many files they are spread over.
     #[serde(default)]
     pub log_bytes: f64,
+    #[serde(default = "one_file")]
+    pub logs: u32,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -396,6 +402,10 @@ pub enum Effect {
 
 fn one() -> f64 {
     1.0
+}
+
+fn one_file() -> u32 {
+    1
 }
 
 fn one_process() -> u32 {

@@ -295,7 +295,7 @@ impl<S: Sink> Sim<'_, S> {
     fn step(&mut self, stay: u32) -> GoesOn {
         let s = &mut self.stays[stay];
         if s.status != Status::Ok {
-            return self.finish(stay);
+            return self.logs_and_finishes(stay);
         }
         let step = &self.steps[s.step as usize];
         s.step += 1;
@@ -322,7 +322,7 @@ impl<S: Sink> Sim<'_, S> {
                     return self.begin_calls(stay, &call);
                 }
             }
-            Step::End => return self.finish(stay),
+            Step::End => return self.logs_and_finishes(stay),
         }
         Some(stay)
     }
@@ -353,6 +353,22 @@ impl<S: Sink> Sim<'_, S> {
         None
     }
 
+    /// Its last work: it writes to the log, for which it may have to wait.
+    #[inline(always)]
+    fn logs_and_finishes(&mut self, stay: u32) -> GoesOn {
+        let s = &mut self.stays[stay];
+        if !std::mem::replace(&mut s.logged, true) {
+            s.step = program::END;
+            let server = s.server;
+            let wait = self.writes_log(server);
+            if wait > 0 {
+                self.queue.push(self.now + wait, Kind::Waited, stay);
+                return None;
+            }
+        }
+        self.finish(stay)
+    }
+
     #[inline(always)]
     fn finish(&mut self, stay: u32) -> GoesOn {
         let server = self.stays[stay].server;
@@ -360,7 +376,6 @@ impl<S: Sink> Sim<'_, S> {
         self.release_held(stay);
         self.give_back(stay);
         self.servers[server as usize].inside -= 1;
-        self.writes_log(server);
         // What took no time answers by way of the queue too: a long row of such calls must not grow the stack.
         if self.plan.latency > 0 || self.stays[stay].sent == self.now {
             self.queue

@@ -67,6 +67,8 @@ pub struct Stay {
     pub kept: bool,
     /// Has a worker.
     pub works: bool,
+    /// Has written to the log.
+    pub logged: bool,
     /// Went out to its server.
     pub flew: bool,
     /// Counts as a light one that holds or wants a connection: as a call, and for the calls it makes.
@@ -115,6 +117,7 @@ impl Stay {
             status: Status::Ok,
             kept: false,
             works: false,
+            logged: false,
             flew: false,
             counted: false,
             counted_to_the_end: false,

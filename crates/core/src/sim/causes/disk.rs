@@ -1,15 +1,18 @@
 //! Disks: what is written in the background holds up those in the foreground (`rpc-vs-async` IV-B: a log flushed every
 //! 30 s; `balancers` III-B: dirty pages written back).
 
+use super::super::plan::Plan;
 use super::super::tables::Sink;
 use super::super::Sim;
+use crate::rng::{Purpose, Stream};
 use crate::sim::queue::Kind;
 
 #[derive(Default)]
 pub struct State {
-    /// Bytes in the page cache that are not on the disk, and since when the oldest is there.
+    /// Bytes in the page cache that are not on the disk, in the files of the node's servers.
     pub dirty: f64,
-    oldest: i64,
+    files: Vec<File>,
+    first: i64,
     /// What is being written, since when and until when.
     writing: Option<(What, i64)>,
     until: i64,
@@ -18,36 +21,107 @@ pub struct State {
     wrote: i64,
 }
 
+/// A log file: Linux writes back inode by inode, each by its own age.
+struct File {
+    server: u32,
+    dirty: f64,
+    /// When the oldest of its dirty pages became dirty.
+    since: Option<i64>,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum What {
     Log,
     Pages,
 }
 
-impl<S: Sink> Sim<'_, S> {
-    /// A request leaves lines in the log.
-    #[inline]
-    pub(in super::super) fn writes_log(&mut self, server: u32) {
-        let bytes = self.servers[server as usize].settings.log_bytes;
-        if bytes <= 0.0 {
-            return;
+impl State {
+    /// The files of the node's servers. They come of age in turn, or at times that are drawn, as if they had been
+    /// written to for ever.
+    pub fn new(plan: &Plan, node: u32) -> Self {
+        let mut state = State::default();
+        let disk = plan.nodes[node as usize].disk.as_ref();
+        let Some(writeback) = disk.and_then(|d| d.writeback.as_ref()) else {
+            return state;
+        };
+        let mut stream = Stream::of(plan.seed, plan.replication, node.into(), Purpose::Phase);
+        let mut drawn = |most: i64| (stream.uniform() * most as f64) as i64;
+        let cycle = writeback.expire.saturating_add(writeback.period);
+        state.first = match writeback.first {
+            Some(first) => first,
+            None if writeback.drawn => drawn(writeback.period),
+            None => writeback.period,
+        };
+        for (number, server) in plan.servers.iter().enumerate() {
+            if server.log_bytes > 0.0 && plan.groups[server.group as usize].node == node {
+                let logs = i64::from(server.logs);
+                state.files.extend((0..logs).map(|k| File {
+                    server: number as u32,
+                    dirty: 0.0,
+                    since: if writeback.drawn {
+                        Some(-drawn(cycle))
+                    } else {
+                        (k > 0).then(|| -(cycle / logs * k))
+                    },
+                }));
+            }
         }
-        let node = self.plan.groups[self.servers[server as usize].group as usize].node;
-        let Some(disk) = &self.plan.nodes[node as usize].disk else {
-            return;
+        state
+    }
+
+    /// When the flusher wakes for the first time.
+    pub(super) fn first(&self) -> i64 {
+        self.first
+    }
+
+    /// Takes the dirty pages of the files that have been dirty since `before` or longer.
+    fn take(&mut self, before: i64) -> f64 {
+        let mut bytes = 0.0;
+        for file in &mut self.files {
+            if file.dirty > 0.0 && file.since.is_some_and(|since| since <= before) {
+                bytes += std::mem::take(&mut file.dirty);
+                file.since = None;
+            }
+        }
+        self.dirty -= bytes;
+        bytes
+    }
+}
+
+impl<S: Sink> Sim<'_, S> {
+    /// A request leaves lines in the logs. For how long it must wait then: from `limit` on, those who write are held
+    /// up until so much is on the disk (`balance_dirty_pages`; Linux slows them down from halfway between `background`
+    /// and `limit` on, here they are stopped at `limit`).
+    #[inline]
+    pub(in super::super) fn writes_log(&mut self, server: u32) -> i64 {
+        let settings = self.servers[server as usize].settings;
+        if settings.log_bytes <= 0.0 {
+            return 0;
+        }
+        let node = self.plan.groups[settings.group as usize].node;
+        let disk = self.plan.nodes[node as usize].disk.as_ref();
+        let Some((disk, writeback)) = disk.and_then(|d| Some((d, d.writeback.as_ref()?))) else {
+            return 0;
         };
         let state = &mut self.causes.disks[node as usize];
-        if state.dirty == 0.0 {
-            state.oldest = self.now;
+        state.dirty += settings.log_bytes;
+        for file in state.files.iter_mut().filter(|f| f.server == server) {
+            file.dirty += settings.log_bytes / f64::from(settings.logs);
+            file.since.get_or_insert(self.now);
         }
-        state.dirty += bytes;
-        if disk
-            .writeback
-            .as_ref()
-            .is_some_and(|w| state.dirty >= w.limit)
-        {
-            self.write_back(node);
+        // As `domain_dirty_limits` has it.
+        let background = if writeback.background < writeback.limit {
+            writeback.background
+        } else {
+            writeback.limit / 2.0
+        };
+        if state.dirty >= background {
+            self.write_back(node, i64::MAX);
         }
+        let state = &self.causes.disks[node as usize];
+        let under_way = state.writing.map_or(0, |_| state.until - self.now) as f64 / 1e9;
+        let over = state.dirty + under_way * disk.bytes_per_second - writeback.limit;
+        (over / disk.bytes_per_second * 1e9) as i64
     }
 
     /// The flusher wakes (`dirty_writeback_centisecs`), and says when it does again.
@@ -56,20 +130,17 @@ impl<S: Sink> Sim<'_, S> {
         let Some(settings) = disk.and_then(|d| d.writeback.as_ref()) else {
             return 0;
         };
-        let state = &self.causes.disks[node as usize];
-        let expired = state.dirty > 0.0 && self.now - state.oldest >= settings.expire;
-        if expired || state.dirty >= settings.background {
-            self.write_back(node);
-        }
+        self.write_back(node, self.now - settings.expire);
         settings.period
     }
 
-    fn write_back(&mut self, node: u32) {
+    /// Writes what has been dirty since `before`.
+    fn write_back(&mut self, node: u32, before: i64) {
         let disk = self.plan.nodes[node as usize].disk.as_ref();
         let Some(settings) = disk.and_then(|d| d.writeback.as_ref()) else {
             return;
         };
-        let bytes = std::mem::take(&mut self.causes.disks[node as usize].dirty);
+        let bytes = self.causes.disks[node as usize].take(before);
         self.write(node, What::Pages, bytes, settings.blocks);
     }
 

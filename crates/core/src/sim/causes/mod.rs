@@ -65,7 +65,9 @@ impl Causes {
                 .map(|s| collection::Heap::new(plan, s, cpus))
                 .collect(),
             governors: plan.nodes.iter().map(frequency::State::new).collect(),
-            disks: plan.nodes.iter().map(|_| disk::State::default()).collect(),
+            disks: (0..number(plan.nodes.len()))
+                .map(|node| disk::State::new(plan, node))
+                .collect(),
             first_spawn,
             first_retire,
             first_idle,
@@ -97,8 +99,8 @@ impl<S: Sink> Sim<'_, S> {
                 self.set_timer(governor.period, Timer::Governor(i));
             }
             let disk = node.disk.as_ref();
-            if let Some(writeback) = disk.and_then(|d| d.writeback.as_ref()) {
-                let first = writeback.first.unwrap_or(writeback.period);
+            if disk.is_some_and(|d| d.writeback.is_some()) {
+                let first = self.causes.disks[i as usize].first();
                 self.set_timer(first, Timer::Writeback(i));
             }
             if let Some(flush) = disk.and_then(|d| d.flush.as_ref()) {
