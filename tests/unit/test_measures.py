@@ -95,6 +95,7 @@ CASES: list[tuple[str, dict[str, Any], float]] = [
     ("utilisation", {"place": "web"}, 0.3),
     ("utilisation_max", {}, (0.2 + 0.97 + 1.0 + 0.4 + 1.0 + 0.6) / 6),
     ("level", {"metric": "cpu_busy", "place": "app", "statistic": "max"}, 1.0),
+    ("lead", {"metric": "cpu_busy", "server": "web1", "place": "web", "begin": 0, "end": 10 * S}, 0.4),
     ("clock_rate", {"place": "app"}, 2.2e9),
     ("saturated_longest", {"place": "app"}, 100 * MS),
     ("saturated_share", {"place": "app"}, 3 / 6),

@@ -54,7 +54,7 @@ class Value(Table):
 
     name: Name
     measure: Name
-    """Of docs/reference/measures.md; the keys from `place` to `window` are its values."""
+    """Of docs/reference/measures.md; the keys from `place` to `end` are its values."""
     place: Name | None = None
     server: Name | None = None
     interaction: Name | None = None
@@ -65,6 +65,8 @@ class Value(Table):
     over: Duration | None = None
     under: Duration | None = None
     window: Positive | None = None
+    begin: Duration | None = None
+    end: Duration | None = None
     run: Names = ()
     """The runs it is taken in. Default: all."""
     unit: str = ""
@@ -96,7 +98,10 @@ class Value(Table):
         return self.calibrated if isinstance(self.calibrated, bool) else run in self.calibrated
 
 
-ARGUMENTS = ("place", "server", "interaction", "metric", "series", "statistic", "percentile", "over", "under", "window")
+ARGUMENTS = (
+    *("place", "server", "interaction", "metric", "series", "statistic", "percentile"),
+    *("over", "under", "window", "begin", "end"),
+)
 Operand = float | Name
 """A number in the value's unit, or a cell: "VALUE @ RUN", or VALUE alone where it is taken in one run."""
 

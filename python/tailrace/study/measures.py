@@ -115,6 +115,13 @@ def level(run: Measured, metric: str, place: str, statistic: Statistic = "mean")
     return _statistic(run.samples(place, metric)["value"], statistic)
 
 
+def lead(run: Measured, metric: str, server: str, place: str, begin: int, end: int) -> float:
+    """How far a sampled metric of one server is above the mean of the others of its tier, from `begin` to `end`."""
+    found = run.samples(place, metric).filter(pl.col("time").is_between(run.begin + begin, run.begin + end))
+    own = found["place"] == server
+    return _number(found.filter(own)["value"].mean()) - _number(found.filter(~own)["value"].mean())
+
+
 def clock_rate(run: Measured, place: str, statistic: Statistic = "mean") -> float:
     """The CPU's clock rate."""
     return level(run, "cpu_hz", place, statistic)
@@ -208,6 +215,7 @@ MEASURES: dict[str, Measure] = {
     "utilisation": Measure(utilisation, "share"),
     "utilisation_max": Measure(utilisation_max, "share"),
     "level": Measure(level, "count"),
+    "lead": Measure(lead, "count"),
     "clock_rate": Measure(clock_rate, "hertz"),
     "saturated_longest": Measure(saturated_longest, "ns"),
     "saturated_share": Measure(saturated_share, "share"),

@@ -124,7 +124,7 @@ def _value(text: str, key: str, value: str) -> Any:
     from tailrace.units import parse_duration
 
     try:
-        if key in ("over", "under", "window"):
+        if key in ("over", "under", "window", "begin", "end"):
             return parse_duration(value)
         return float(value) if key == "percentile" else value
     except ValueError as error:
