@@ -1,14 +1,14 @@
 //! Servers: who gets a worker, who waits where, what is done step by step.
 //!
 //! A new connection takes a free worker, else a place in the light queue, else one in the accept queue, else its SYN is
-//! lost. A synchronous server holds the worker to the end; an asynchronous one gives it back during calls and takes the
-//! stay on again, before anything new, when the answers are there.
+//! lost. A synchronous server holds the worker to the end; an asynchronous one gives it back during calls, keeps the stay
+//! in its light queue, and takes it on again, before anything new, when the answers are there.
 
 use super::connector::{self, Connector, Pool};
 use super::plan::{self, Plan};
 use super::program::{self, Step};
 use super::queue::Kind;
-use super::stay::{Line, Status, NONE};
+use super::stay::{Line, Status, Stays, NONE};
 use super::tables::Sink;
 use super::Sim;
 
@@ -111,6 +111,25 @@ pub fn build(plan: &Plan) -> System<'_> {
 }
 
 impl Server<'_> {
+    /// Whether the light queue takes one more. An asynchronous server's holds all that are inside.
+    #[inline(always)]
+    fn has_place(&self) -> bool {
+        if self.holds {
+            return self.light.len() < self.light_queue;
+        }
+        let places = self.room.saturating_add(self.light_queue);
+        self.inside - self.accepting.len() < places
+    }
+
+    /// Who waits longest for a worker: inside, then outside.
+    fn next(&mut self, stays: &Stays) -> Option<u32> {
+        let inside = self.light.pop(stays);
+        if inside.is_none() && self.holds {
+            return self.accepting.pop(stays);
+        }
+        inside
+    }
+
     fn process(&self) -> u32 {
         let alive = self.processes[..self.alive].iter().enumerate();
         alive
@@ -151,7 +170,7 @@ impl<S: Sink> Sim<'_, S> {
     #[inline(always)]
     pub(super) fn may_connect(&self, server: u32) -> bool {
         let s = &self.servers[server as usize];
-        s.busy < s.room || s.light.len() < s.light_queue || s.accepting.len() < s.accept_queue
+        s.holds && s.busy < s.room || s.has_place() || s.accepting.len() < s.accept_queue
     }
 
     #[inline(always)]
@@ -162,17 +181,19 @@ impl<S: Sink> Sim<'_, S> {
     #[inline(always)]
     pub(super) fn enter(&mut self, server: u32, stay: u32, place: Place) -> GoesOn {
         let s = &mut self.servers[server as usize];
+        let enters = place == Place::Inside || s.has_place();
         s.inside += 1;
-        if s.busy < s.room && !s.anyone_waits() && !s.handing_out {
+        if s.busy < s.room && (s.holds || enters) && !s.anyone_waits() && !s.handing_out {
             return self.start(stay);
         }
-        self.waits(server, stay, place);
+        self.waits(server, stay, enters);
         None
     }
 
-    fn waits(&mut self, server: u32, stay: u32, place: Place) {
+    /// Inside the server, or outside in its accept queue.
+    fn waits(&mut self, server: u32, stay: u32, inside: bool) {
         let s = &mut self.servers[server as usize];
-        if place == Place::Inside || s.light.len() < s.light_queue {
+        if inside {
             s.light.push(&mut self.stays, stay);
         } else {
             s.accepting.push(&mut self.stays, stay);
@@ -222,7 +243,7 @@ impl<S: Sink> Sim<'_, S> {
         self.servers[server as usize].handing_out = true;
         loop {
             let s = &mut self.servers[server as usize];
-            while s.light.len() < s.light_queue {
+            while s.has_place() {
                 let Some(next) = s.accepting.pop(&self.stays) else {
                     break;
                 };
@@ -233,11 +254,7 @@ impl<S: Sink> Sim<'_, S> {
             }
             let next = if let Some(stay) = s.ready.pop(&self.stays) {
                 self.take_on(stay)
-            } else if let Some(stay) = s
-                .light
-                .pop(&self.stays)
-                .or_else(|| s.accepting.pop(&self.stays))
-            {
+            } else if let Some(stay) = s.next(&self.stays) {
                 self.start(stay)
             } else {
                 break;

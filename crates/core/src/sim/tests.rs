@@ -201,6 +201,23 @@ fn a_synchronous_server_holds_its_worker_through_calls_and_an_asynchronous_one_d
 }
 
 #[test]
+fn the_light_queue_of_an_asynchronous_server_holds_those_that_call_too() {
+    // The app server freezes; of 40 requests ten are inside the web server, six wait to be accepted.
+    let mut plan = chain(1, 2 * S);
+    plan["workloads"] = json!([batch(40)]);
+    plan["stalls"] = json!([{"begin": 0, "end": 500 * MS, "kind": "freeze", "effect": {"freeze": {"group": 1}}}]);
+    for (workers, light) in [(0, 10), (1, 9)] {
+        let web = &mut plan["servers"][0];
+        web["holds"] = json!(false);
+        (web["workers"], web["light_queue"]) = (json!(workers), json!(light));
+        web["backlog"] = json!(5);
+        let (report, _) = run(&plan);
+        assert_eq!(report.counts.answered, 40);
+        assert_eq!(report.counts.drops[0], 40 - 10 - 6, "{workers}");
+    }
+}
+
+#[test]
 fn nothing_is_lost_and_every_time_adds_up() {
     let (report, rows) = run(&chain(300, 20 * S));
     assert_eq!(report.counts.unfinished, 0);
