@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tailrace import experiment
-from tailrace.experiment import burstiness, catalogue, rubbos
+from tailrace.experiment import arrivals, burstiness, catalogue, rubbos
 from tailrace.experiment.interactions import Rubbos
 from tailrace.experiment.workloads import Closed
 
@@ -70,6 +72,21 @@ def test_the_mean_page_has_the_mean_demand_whatever_its_queries(settings: dict[s
             )
     wanted = {"web": 270_000, "app": 750_000, "db": 600_000}
     assert {tier: demand / total for tier, demand in mean.items()} == pytest.approx(wanted, rel=1e-4)
+
+
+def test_pages_may_lack_links() -> None:
+    def lowered(settings: dict[str, object]) -> Any:
+        found = experiment.from_table({**SYSTEM, "rubbos": settings})
+        return arrivals.choice(found.workloads["w"], found.rubbos, numbers.index)["walk"]
+
+    numbers = list(rubbos.states())
+    assert "dead_ends" not in lowered({})
+    walk = lowered({"uncommented": 0.5, "unfound": 0.1})
+    # Among the eleven states that a walk can reach.
+    named = [numbers[state] for state in walk["classes"]]
+    found = {named[end["state"]]: (end["share"], [named[to] for to in end["to"]]) for end in walk["dead_ends"]}
+    assert found.pop("ViewStory") == (0.5, ["ViewComment"])
+    assert found == dict.fromkeys(("SearchInStories", "SearchInComments", "SearchInUsers"), (0.1, []))
 
 
 def test_a_file_changes_a_page_key_by_key() -> None:

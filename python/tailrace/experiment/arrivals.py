@@ -9,14 +9,15 @@ from typing import Any
 
 from tailrace.errors import InputError, cannot_read
 from tailrace.experiment import burstiness, rubbos
+from tailrace.experiment.interactions import Rubbos
 from tailrace.experiment.workloads import AnyWorkload, Batch, Closed, Modulated, Poisson, Trace, Workload
 from tailrace.units import SECOND, parse_moment
 
 Json = dict[str, Any]
 
 
-def choice(load: Workload, class_of: Callable[[str], int]) -> Json:
-    """Independent draws, or the walk. `class_of` numbers interactions."""
+def choice(load: Workload, content: Rubbos, class_of: Callable[[str], int]) -> Json:
+    """Independent draws, or the walk through pages of such content. `class_of` numbers interactions."""
     if isinstance(load, Trace) and (names := _trace(load)[1]):
         return {"mix": [[class_of(name), 1.0] for name in dict.fromkeys(names)]}  # never drawn: the file says which
     if load.interaction:
@@ -24,26 +25,32 @@ def choice(load: Workload, class_of: Callable[[str], int]) -> Json:
     if load.mix:
         return {"mix": [[class_of(name), weight] for name, weight in load.mix.items()]}
     users, authors = rubbos.walk(load.walk or "browse-only")
-    walk = _walk(users, class_of)
+    walk = _walk(users, content, class_of)
     if authors:
-        walk |= {"other": _walk(authors, class_of), "other_share": load.authors}
+        walk |= {"other": _walk(authors, content, class_of), "other_share": load.authors}
     return {"walk": walk}
 
 
-def _walk(table: rubbos.Table, class_of: Callable[[str], int]) -> Json:
+def _walk(table: rubbos.Table, content: Rubbos, class_of: Callable[[str], int]) -> Json:
     """The states that the walk can reach; rows of the others hold leftovers."""
     reached = [table.states.index(rubbos.HOME)]
     for state in reached:  # grows while it is walked
         reached += [to for to, chance in enumerate(table.rows[state]) if chance > 0 and to not in reached]
     reached.sort()
+    names = [table.states[state] for state in reached]
+    dead_ends = [
+        {"state": names.index(name), "share": share, "to": [names.index(to) for to in links if to in names]}
+        for name, (share, links) in rubbos.dead_ends(content).items()
+        if share > 0 and name in names
+    ]
     return {
-        "classes": [class_of(table.states[state]) for state in reached],
+        "classes": [class_of(name) for name in names],
         "transitions": [[table.rows[state][to] for to in reached] for state in reached],
         "back": [table.back[state] for state in reached],
         "end": [table.end[state] for state in reached],
-        "start": [table.states[state] for state in reached].index(rubbos.HOME),
+        "start": names.index(rubbos.HOME),
         "length_max": rubbos.SESSION_MAX,
-    }
+    } | ({"dead_ends": dead_ends} if dead_ends else {})
 
 
 def arrivals(load: AnyWorkload, ramp: int, class_of: Callable[[str], int]) -> Json:

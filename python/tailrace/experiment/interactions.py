@@ -108,3 +108,8 @@ class Rubbos(Table):
     archived: Share = 0.014
     """Share of stories found only in the archive tables: logs of a real run show one query more in 1.4 % of
     ViewStory."""
+    uncommented: Share = 0.0
+    """Share of stories without comments: who wants to see one asks for the story again (RUBBoS's client). The papers
+    give no number; mean demands stay those of the walk in which every page has its links."""
+    unfound: Share = 0.0
+    """Share of searches that find nothing: the client searches for something else."""

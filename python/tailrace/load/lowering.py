@@ -143,7 +143,7 @@ def _workload(experiment: Experiment, name: str, load: AnyWorkload, names: Seque
     return {
         "name": name,
         "targets": _asks(experiment, name, load, names),
-        "choice": arrivals.choice(load, class_of),
+        "choice": arrivals.choice(load, experiment.rubbos, class_of),
         "arrivals": arrivals.arrivals(load, experiment.ramp - begin, class_of),
         "embedded": [class_of(interaction) for interaction in load.embedded],
         "kept": load.kept,

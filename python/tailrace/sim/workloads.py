@@ -22,7 +22,7 @@ def workload(experiment: Experiment, name: str, load: AnyWorkload, programs: Pro
     return {
         "name": name,
         "entries": [servers[server] for server in places.server_names(entry, experiment.tiers[entry])],
-        "choice": arrivals.choice(load, class_of),
+        "choice": arrivals.choice(load, experiment.rubbos, class_of),
         "arrivals": arrivals.arrivals(load, experiment.ramp - begin, class_of),
         "embedded": [class_of(interaction) for interaction in load.embedded],
         "kept": load.kept,

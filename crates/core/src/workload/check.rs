@@ -147,6 +147,9 @@ pub fn choice(what: &str, choice: &Choice, classes: usize) -> Result<()> {
             ));
         }
         index(&format!("{what}.choice.walk.start"), walk.start, n)?;
+        for dead_end in &walk.dead_ends {
+            index(&format!("{what}.choice.walk.dead_ends"), dead_end.state, n)?;
+        }
         for &class in &walk.classes {
             index(&format!("{what}.choice.walk.classes"), class, classes)?;
         }

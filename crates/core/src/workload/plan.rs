@@ -79,11 +79,22 @@ pub struct Walk {
     pub end: Vec<f64>,
     pub start: u32,
     pub length_max: u32,
+    #[serde(default)]
+    pub dead_ends: Vec<DeadEnd>,
     /// A second table for this share of the clients (authors).
     #[serde(default)]
     pub other: Option<Box<Walk>>,
     #[serde(default)]
     pub other_share: f64,
+}
+
+/// A page that has no link to some states (none: to any) in a share of cases; who wants to go there goes back instead.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeadEnd {
+    pub state: u32,
+    pub share: f64,
+    pub to: Vec<u32>,
 }
 
 /// A time or an amount of work to be drawn, ns.

@@ -10,6 +10,8 @@ pub struct Position {
     state: u8,
     steps: u16,
     history: Vec<u8>,
+    /// Its page has no link of those that such pages may lack.
+    lacks: bool,
 }
 
 /// Rows as running totals: outcome i is taken where a uniform number first lies below `totals[i]`.
@@ -18,6 +20,7 @@ pub struct Walk {
     rows: Vec<Vec<f64>>,
     /// States that empty the history: those that never go back.
     empties: Vec<bool>,
+    dead_ends: Vec<Option<plan::DeadEnd>>,
     start: u8,
     length_max: u16,
 }
@@ -25,6 +28,10 @@ pub struct Walk {
 impl Walk {
     pub fn new(walk: &plan::Walk) -> Self {
         let rows = walk.transitions.iter().zip(&walk.back).zip(&walk.end);
+        let mut dead_ends = vec![None; walk.classes.len()];
+        for dead_end in &walk.dead_ends {
+            dead_ends[dead_end.state as usize] = Some(dead_end.clone());
+        }
         Walk {
             classes: walk.classes.clone(),
             rows: rows
@@ -40,6 +47,7 @@ impl Walk {
                 })
                 .collect(),
             empties: walk.back.iter().map(|&p| p == 0.0).collect(),
+            dead_ends,
             start: walk.start as u8,
             length_max: walk.length_max.min(u32::from(u16::MAX)) as u16,
         }
@@ -57,14 +65,20 @@ impl Walk {
         let outcome = self.rows[usize::from(from)]
             .iter()
             .position(|&total| u < total);
+        let lacked = at.lacks;
         match outcome {
-            None => {}
-            Some(to) if to < states => self.enter(at, from, to as u8),
-            Some(to) if to == states => match at.history.pop() {
-                Some(earlier) => at.state = earlier + 1,
-                None => return self.begin(at),
-            },
+            None => self.sees(at, from, stream),
+            Some(to) if to < states => self.enter(at, from, to as u8, stream),
+            Some(to) if to == states => self.back(at),
             Some(_) => return self.begin(at),
+        }
+        if lacked && self.is_dead_end(from, at.state - 1) {
+            self.back(at);
+            // The story without comments is still the same one; a search is for something else.
+            if at.state == from + 1 {
+                self.sees(at, from, stream);
+                at.lacks |= !self.leads_nowhere(from);
+            }
         }
         self.classes[usize::from(at.state - 1)]
     }
@@ -73,16 +87,46 @@ impl Walk {
         at.history.clear();
         at.steps = 0;
         at.state = self.start + 1;
+        at.lacks = false;
         self.classes[usize::from(self.start)]
     }
 
-    fn enter(&self, at: &mut Position, from: u8, to: u8) {
+    /// To the page before, which had the link that was followed; where there is none, to the first one.
+    fn back(&self, at: &mut Position) {
+        at.lacks = false;
+        match at.history.pop() {
+            Some(earlier) => at.state = earlier + 1,
+            None => {
+                self.begin(at);
+            }
+        }
+    }
+
+    fn enter(&self, at: &mut Position, from: u8, to: u8, stream: &mut Stream) {
         if self.empties[usize::from(to)] {
             at.history.clear();
         } else {
             at.history.push(from);
         }
         at.state = to + 1;
+        self.sees(at, to, stream);
+    }
+
+    /// A new page of this kind comes, which may lack links.
+    fn sees(&self, at: &mut Position, state: u8, stream: &mut Stream) {
+        let dead_end = self.dead_ends[usize::from(state)].as_ref();
+        at.lacks = dead_end.is_some_and(|d| stream.uniform() < d.share);
+    }
+
+    /// Whether a page that lacks links does not lead to `to`.
+    fn is_dead_end(&self, from: u8, to: u8) -> bool {
+        let dead_end = self.dead_ends[usize::from(from)].as_ref();
+        dead_end.is_some_and(|d| d.to.is_empty() || d.to.contains(&u32::from(to)))
+    }
+
+    fn leads_nowhere(&self, state: u8) -> bool {
+        let dead_end = self.dead_ends[usize::from(state)].as_ref();
+        dead_end.is_some_and(|d| d.to.is_empty())
     }
 }
 
@@ -99,6 +143,7 @@ mod tests {
             end,
             start: 0,
             length_max: 1000,
+            dead_ends: Vec::new(),
             other: None,
             other_share: 0.0,
         })
@@ -148,5 +193,50 @@ mod tests {
         );
         w.length_max = 3;
         assert_eq!(pages(&w, 9), [10, 11, 11, 11, 10, 11, 11, 11, 10]);
+    }
+
+    fn dead_end(share: f64, to: Vec<u32>) -> Walk {
+        // 0 → 1 → 2 → 0, and 2 may be gone back from.
+        let rows = vec![
+            vec![0.0, 1.0, 0.0],
+            vec![0.0, 0.0, 1.0],
+            vec![1.0, 0.0, 0.0],
+        ];
+        Walk::new(&plan::Walk {
+            classes: vec![10, 11, 12],
+            transitions: rows,
+            back: vec![0.0, 0.0, 0.1],
+            end: vec![0.0; 3],
+            start: 0,
+            length_max: 7,
+            dead_ends: vec![plan::DeadEnd {
+                state: 1,
+                share,
+                to,
+            }],
+            other: None,
+            other_share: 0.0,
+        })
+    }
+
+    #[test]
+    fn a_page_without_the_link_is_asked_for_again() {
+        assert_eq!(pages(&dead_end(0.0, vec![2]), 4), [10, 11, 12, 10]);
+        // It is the same story still, without comments.
+        let stuck = [10, 11, 11, 11, 11, 11, 11, 11, 10];
+        assert_eq!(pages(&dead_end(1.0, vec![2]), 9), stuck);
+        let seen = pages(&dead_end(0.5, vec![2]), 9000);
+        let after = |from, to| seen.windows(2).filter(|p| p == &[from, to]).count();
+        assert!(after(11, 12) > 1000 && after(11, 11) > 4000);
+        // Another link is there.
+        assert_eq!(pages(&dead_end(1.0, vec![0]), 4), [10, 11, 12, 10]);
+    }
+
+    #[test]
+    fn a_search_that_finds_nothing_is_made_anew() {
+        let seen = pages(&dead_end(0.5, Vec::new()), 30_000);
+        let runs = seen.windows(2).filter(|p| p == &[11, 11]).count() as f64;
+        let left = seen.windows(2).filter(|p| p == &[11, 12]).count() as f64;
+        assert!((runs / left - 1.0).abs() < 0.1, "{runs} {left}");
     }
 }

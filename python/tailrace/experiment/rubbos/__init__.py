@@ -62,6 +62,13 @@ def asking() -> tuple[str, ...]:
     return tuple(dict.fromkeys(row["interaction"] for row in _rows("queries.csv")))
 
 
+def dead_ends(content: Rubbos) -> dict[str, tuple[float, tuple[str, ...]]]:
+    """Page → share of it without links to these pages (none: to any), whose client goes back (`UserSession`)."""
+    story = (content.uncommented, ("ViewComment", "ModerateComment"))
+    searches = ("SearchInStories", "SearchInComments", "SearchInUsers")
+    return {"ViewStory": story} | dict.fromkeys(searches, (content.unfound, ()))
+
+
 def queries(rubbos: Rubbos) -> dict[str, dict[str, float]]:
     """Queries and their mean counts of every interaction that makes any."""
     found: dict[str, dict[str, float]] = {}
