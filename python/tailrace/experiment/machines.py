@@ -81,8 +81,9 @@ class Node(Table):
     """`rpc-vs-async` fig. 13: virtual machines of one core."""
     memory: Size = 2 * 2**30
     """2 GB (`rpc-vs-async` fig. 13)."""
-    steal: bool = False
-    """Whether its guests see the time that other guests got. VMware's, as in the papers, do not."""
+    steal: Literal["hidden", "shown", "busy"] = "hidden"
+    """What its guests see of the time that other guests got: nothing, `cpu_steal`, or that they were busy
+    themselves, as the guests of `rpc-vs-async` fig. 3 do, which do not know of others."""
     governor: Governor | None = None
     """Without it the clock rate stays at full speed."""
     disk: Disk | None = None

@@ -168,7 +168,7 @@ def _neighbour(system: _System) -> None:
     random, tier = system.random, system.some_tier()
     node = f"{random.choice(system.servers(tier))}-node"
     if random.random() < 0.3:
-        system.node(tier)["steal"] = True
+        system.node(tier)["steal"] = "shown"
     system.stall("burn", node, 0.4, 1.2, threads=random.randint(1, 4), weight=random.uniform(8, 40))
 
 

@@ -67,9 +67,7 @@ def lower(experiment: Experiment) -> Json:
 
 
 def _nodes(nodes: dict[str, Node], ramp: int) -> list[Json]:
-    flushers = [
-        name for name, node in nodes.items() if node.disk and (w := node.disk.writeback) and w.phases == "even"
-    ]
+    flushers = [name for name, node in nodes.items() if node.disk and (w := node.disk.writeback) and w.phases == "even"]
     lowered = [_node(name, node, ramp) for name, node in nodes.items()]
     for node in lowered:
         if node["name"] in flushers:
@@ -80,7 +78,7 @@ def _nodes(nodes: dict[str, Node], ramp: int) -> list[Json]:
 
 
 def _node(name: str, node: Node, ramp: int) -> Json:
-    lowered: Json = {"name": name, "cores": node.cores, "shows_steal": node.steal}
+    lowered: Json = {"name": name, "cores": node.cores, "steal": node.steal}
     if node.governor:
         governor = node.governor
         lowered["governor"] = {

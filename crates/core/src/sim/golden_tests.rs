@@ -117,7 +117,7 @@ fn stalling() -> Value {
         "sample": 50 * MS, "sample_work": MS / 10, "latency": MS / 5,
         "nodes": [
             {"name": "front", "cores": 4.0, "governor": {"period": 500 * MS, "hz": [1.1e9, 1.6e9, 2.2e9], "up": 0.8, "down": 0.4}},
-            {"name": "middle", "cores": 2.0, "shows_steal": true, "disk": {"bytes_per_second": 1e8,
+            {"name": "middle", "cores": 2.0, "steal": "shown", "disk": {"bytes_per_second": 1e8,
                 "writeback": {"period": S, "expire": 3 * S, "background": 2e7, "limit": 5e7, "blocks": 0.7},
                 "flush": {"period": 4 * S, "first": 2 * S, "bytes_per_second": 1e6, "blocks": 0.9}}},
             {"name": "back", "cores": 1.0},

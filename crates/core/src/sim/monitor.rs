@@ -1,6 +1,6 @@
 //! What a sampler sees: levels at the end of an interval, and what was used within it.
 
-use super::plan::{Connector, Plan};
+use super::plan::{Connector, Plan, Steal};
 use super::tables::{places, Sink};
 use super::Sim;
 use crate::record::rows::Sample;
@@ -113,9 +113,13 @@ impl<S: Sink> Sim<'_, S> {
             let stolen = (used.stolen - seen.stolen) / (dt * cores);
             let throttled = (used.throttled - seen.throttled) / dt;
             (seen.busy, seen.stolen, seen.throttled) = (used.busy, used.stolen, used.throttled);
-            self.put(place, "cpu_busy", busy);
-            if node.shows_steal {
-                self.put(place, "cpu_steal", stolen);
+            match node.steal {
+                Steal::Hidden => self.put(place, "cpu_busy", busy),
+                Steal::Busy => self.put(place, "cpu_busy", busy + stolen),
+                Steal::Shown => {
+                    self.put(place, "cpu_busy", busy);
+                    self.put(place, "cpu_steal", stolen);
+                }
             }
             if group.quota.is_some() {
                 self.put(place, "cpu_throttled", throttled);

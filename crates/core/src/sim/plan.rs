@@ -47,13 +47,24 @@ pub struct Plan {
 pub struct Node {
     pub name: String,
     pub cores: f64,
-    /// Guests see as `cpu_steal` what they wanted and other groups got.
     #[serde(default)]
-    pub shows_steal: bool,
+    pub steal: Steal,
     #[serde(default)]
     pub governor: Option<Governor>,
     #[serde(default)]
     pub disk: Option<Disk>,
+}
+
+/// What guests see of the CPU time that they wanted and other groups got.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Steal {
+    #[default]
+    Hidden,
+    /// As `cpu_steal`.
+    Shown,
+    /// As their own use of the CPU.
+    Busy,
 }
 
 /// Steps through P-states by the use of the CPU in its last period (`lightning` 3.2: 500 ms, 1.12 to 2.26 GHz).

@@ -408,4 +408,15 @@ fn a_server_kept_from_its_processor_by_another_has_a_neighbour() {
     assert!(of("other")
         .iter()
         .all(|&(begin, end)| begin >= 50 && end <= 72));
+    let busy_meanwhile = |steal: &str| -> Vec<f64> {
+        let mut plan = plan.clone();
+        plan["nodes"][0]["steal"] = json!(steal);
+        let samples = run(&plan).1.samples.into_iter();
+        let mine = samples.filter(|s| s.metric == "cpu_busy" && s.place == 0);
+        let meanwhile = mine.filter(|s| s.time > 550 * MS && s.time <= 700 * MS);
+        meanwhile.map(|s| s.value).collect()
+    };
+    let (hidden, believed) = (busy_meanwhile("hidden"), busy_meanwhile("busy"));
+    assert!(!hidden.is_empty() && hidden.iter().all(|&share| share < 0.11));
+    assert!(believed.iter().all(|&share| share > 0.99));
 }
