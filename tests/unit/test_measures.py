@@ -115,6 +115,7 @@ CASES: list[tuple[str, dict[str, Any], float]] = [
     ("arrivals", {"place": "web", "window": 5 * S, "statistic": "cv"}, 1 / 3),
     ("visit_mean", {"place": "web"}, (4 + 1 + 50) / 3 * MS),
     ("visit_share", {"server": "web1", "place": "web"}, 2 / 3),
+    ("visit_share", {"server": "web1", "place": "web", "begin": 9 * S, "end": 9 * S}, 0.0),
     ("collection_time", {"place": "app"}, 400 * MS),
     ("collection_longest", {"place": "app"}, 300 * MS),
     ("collections", {"place": "app"}, 2),

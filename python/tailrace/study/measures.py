@@ -175,11 +175,12 @@ def visit_mean(run: Measured, place: str, interaction: str | None = None) -> flo
     return _number(found.select((pl.col("departure") - pl.col("arrival")).mean()).collect().item())
 
 
-def visit_share(run: Measured, server: str, place: str) -> float:
-    """Share of the visits to a tier that went to one of its servers."""
-    counts = run.windows_of(place).group_by("server").agg(pl.col("arrivals").sum())
-    whole = _number(counts["arrivals"].sum())
-    return _number(counts.filter(pl.col("server") == server)["arrivals"].sum()) / whole if whole else 0.0
+def visit_share(run: Measured, server: str, place: str, begin: int = 0, end: int | None = None) -> float:
+    """Share of the visits to a tier that went to one of its servers, of those that arrived from `begin` to `end`."""
+    last = run.end if end is None else run.begin + end
+    came = run.visits(place).filter(pl.col("arrival").is_between(run.begin + begin, last))
+    share = came.select((pl.col("server").cast(pl.String) == server).mean()).collect().item()
+    return _number(share) if share is not None else 0.0
 
 
 def collection_time(run: Measured, place: str) -> float:
