@@ -200,6 +200,7 @@ impl<S: Sink> Sim<'_, S> {
     }
 
     /// Once more, or it stays as it is.
+    #[inline(always)]
     fn operation_ends(&mut self, client: u32, well: bool) {
         let c = &mut self.clients.all[client as usize];
         let settings = &self.plan.workloads[c.workload as usize];

@@ -9,8 +9,8 @@
 
 mod group;
 
+use super::heap::Heap;
 use super::plan;
-use super::queue::Heap;
 use group::Group;
 pub use group::Used;
 

@@ -18,6 +18,7 @@ mod connector;
 mod cpu;
 #[cfg(test)]
 mod golden_tests;
+mod heap;
 mod monitor;
 pub mod plan;
 mod program;
@@ -115,6 +116,7 @@ impl<'a, S: Sink> Sim<'a, S> {
     fn begin(&mut self) {
         self.start_causes();
         self.start_clients();
+        self.queue.lay_out();
     }
 
     /// One event; false: nothing is left to happen, or the sink refused a row.

@@ -1,7 +1,7 @@
 //! A group: its jobs progress at one rate, and what it used and missed adds up.
 
+use super::super::heap::Heap;
 use super::super::plan;
-use super::super::queue::Heap;
 use super::NEVER;
 
 /// Attained service is a sum of floating-point products; a job is done when it lacks less than this, ns.
