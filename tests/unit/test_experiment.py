@@ -114,6 +114,16 @@ def test_extends_merges_tables_and_replaces_lists(tmp_path: Path, small: Path) -
     assert len(found.stalls) == 1
     third = written(tmp_path, 'extends = "../more"\nstalls = []\n', "third/experiment.toml")
     assert experiment.read(third).stalls == ()
+    written(tmp_path, "duration = '7 s'\n[tiers.web]\nworkers = 77\n", "part.toml")
+    both = written(tmp_path, 'extends = ["../more", "../part.toml"]\n', "both/experiment.toml")
+    found = experiment.read(both)
+    assert (found.tiers["web"].workers, len(found.stalls), found.duration) == (77, 1, 7_000_000_000)
+
+
+def test_extends_that_is_no_path_is_refused(tmp_path: Path) -> None:
+    for wrong in ("3", "[3]", "{ a = 1 }"):
+        with pytest.raises(TailraceError, match="extends must be the path of an experiment, or several, got"):
+            experiment.read(written(tmp_path, f"extends = {wrong}", "a.toml"))
 
 
 def test_extends_in_a_circle_is_refused(tmp_path: Path) -> None:

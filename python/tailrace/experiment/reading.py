@@ -73,6 +73,7 @@ def json_schema() -> dict[str, Any]:
         for field in table.get("properties", {}).values():
             _write_default(field)
     schema["properties"]["extends"] = {"type": "string", "description": "Another experiment that this one changes."}
+    _also(schema["properties"]["extends"], {"type": "array", "items": {"type": "string"}})
     tier, work = schema["$defs"]["Tier"]["properties"], schema["$defs"]["Work"]["properties"]
     tier["heap"]["anyOf"].append({"enum": sorted(_defaults("heaps"))})
     _also(tier["node"], {"type": "string"})
@@ -99,7 +100,8 @@ def _write_default(field: dict[str, Any]) -> None:
 
 
 def _whole(file: Path, above: tuple[Path, ...]) -> dict[str, Any]:
-    """The file over what it extends; a trace file's path is made to lie beside the file that names it."""
+    """The file over what it extends, later bases over earlier ones; a trace file's path is made to lie beside the file
+    that names it."""
     real = file.resolve()
     if real in above:
         circle = " → ".join(path.parent.name + "/" + path.name for path in (*above[above.index(real) :], real))
@@ -108,13 +110,14 @@ def _whole(file: Path, above: tuple[Path, ...]) -> dict[str, Any]:
     for workload in _tables(table.get("workloads")).values():
         if isinstance(workload, dict) and isinstance(workload.get("file"), str):
             workload["file"] = str(file.parent / workload["file"])
-    base = table.pop("extends", None)
-    if base is None:
-        return table
-    if not isinstance(base, str):
-        raise InputError(file, f"extends must be the path of an experiment, got {base!r}")
-    under = file.parent / base
-    return _merged(_whole(under / FILE if under.is_dir() else under, (*above, real)), table)
+    bases = table.pop("extends", [])
+    whole: dict[str, Any] = {}
+    for base in bases if isinstance(bases, list) else [bases]:
+        if not isinstance(base, str):
+            raise InputError(file, f"extends must be the path of an experiment, or several, got {base!r}")
+        under = file.parent / base
+        whole = _merged(whole, _whole(under / FILE if under.is_dir() else under, (*above, real)))
+    return _merged(whole, table)
 
 
 def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,8 @@ SHORTEST_NS, LONGEST_NS = MILLISECOND, SECOND
 SMOOTH_NS = 4 * MILLISECOND
 """A period so short that less CPU time means slow, not stopped and started; longer only where the quota would be below
 its 1 ms."""
-_ENDING_S = 5.0
+_ENDING_S = 30.0
+"""A killed process that waits for a busy disk ends when the disk has answered."""
 
 
 @dataclass(frozen=True)

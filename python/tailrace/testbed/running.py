@@ -100,13 +100,14 @@ def measure(up: System, raw: Path, loading: load.Command, progress: Progress) ->
         _warm_up(up, loading)
         clients = _start_load(up, loading, experiment, raw / "load")
         stack.callback(clients.stop)
-        begun = time.monotonic_ns()
+        watched, begun = [clients, *up.programs.values()], time.monotonic_ns()
 
         def until(moment: int) -> None:
-            _wait(begun, moment, whole, [clients, *up.programs.values()], progress)
+            _wait(begun, moment, whole, watched, progress)
 
         until(experiment.ramp - SECOND)
         capture = stack.enter_context(packets.capturing(up.nodes, raw))
+        watched.append(capture.program)
         until(experiment.ramp)
         stack.enter_context(sampling.sampling(up, experiment.sampling.interval, raw / "samples.csv"))
         with stalls.injecting(injector, begun + experiment.ramp):

@@ -23,6 +23,9 @@ CONNECTIONS = 20_000
 """More than callers ever have open."""
 PAGES = tuple(rubbos.states())
 YOUNG_BYTES = 256 << 20
+WAITING_BYTES = 100_000
+"""What a request of the asynchronous edge keeps while it waits, roughly: 150 MB more lived with 1000 to 2000 of them in
+flight. A heap of 742 MB was full after one slow moment, and full collections, one after another, kept it full."""
 COLLECTION_NS_PER_BYTE = 2.6
 """Of chains of small objects, those that pages made since the last one included: the serial collector took 1.3 to 1.6 s
 for 574 MB, 1.1 to 1.3 s for 424 MB. Twice as long beside compilers that filled the machine's caches."""
@@ -107,7 +110,8 @@ def _jvm(setting: Setting) -> list[str]:
     """The serial collector: what stops a server for long is what the papers are about, and one core gets it anyway."""
     young, old = _generations(setting)
     log = f"-Xlog:gc*,safepoint:file={setting.folder}/{GC_LOG}:time,uptime,level,tags"
-    whole = f"{(young + old) >> 20}m"
+    waiting = 0 if setting.tier.kind == "sync" else CONNECTIONS * WAITING_BYTES
+    whole = f"{(young + old + waiting) >> 20}m"
     sizes = [f"-Xms{whole}", f"-Xmx{whole}", f"-Xmn{young >> 20}m"]
     return ["-XX:+UseSerialGC", "-XX:+AlwaysPreTouch", *sizes, log, f"-Djava.io.tmpdir={setting.folder}"]
 
