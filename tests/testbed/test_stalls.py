@@ -76,9 +76,7 @@ class Group:
 
 def test_a_cpu_at_half_its_clock_rate_is_busy_for_twice_as_long() -> None:
     group = Group()
-    clock = Clock(
-        "app-node", cast(Any, group), 1.0, Governor.model_validate({"frequencies": ["1 GHz", "1.5 GHz", "2 GHz"]})
-    )
+    clock = Clock(cast(Any, group), 1.0, Governor.model_validate({"frequencies": ["1 GHz", "1.5 GHz", "2 GHz"]}))
     assert (clock.hz, clock.busy_ns(cast(Any, group)), group.cpus) == (1e9, 0, [0.5])
     group.used = 100
     clock.step(0.9)

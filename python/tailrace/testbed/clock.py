@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tailrace.experiment import truth
 from tailrace.experiment.machines import Governor
 from tailrace.testbed.cgroup import Group
 from tailrace.units import SECOND
@@ -29,10 +28,10 @@ SATURATED = 0.9
 class Clock:
     """Begins at the slowest rate, as a machine that has been idle."""
 
-    def __init__(self, node: str, group: Group, cores: float, governor: Governor) -> None:
-        self.node, self.group, self.cores, self.governor = node, group, cores, governor
-        self.happened: list[truth.Stall] = []
-        """When it was saturated below full speed."""
+    def __init__(self, group: Group, cores: float, governor: Governor) -> None:
+        self.group, self.cores, self.governor = group, cores, governor
+        self.saturated: list[tuple[int, int]] = []
+        """Slices in which it was, below full speed; ns since the Unix epoch."""
         self._at = 0
         self._lock = threading.Lock()
         self._seen: dict[str, tuple[Group, int, float]] = {}
@@ -59,7 +58,7 @@ class Clock:
             now = self._now()
             if self.speed < 1 and self._use(before, now) >= SATURATED:
                 unix = time.time_ns() - time.monotonic_ns()
-                self.happened.append(truth.Stall("frequency-step", self.node, unix + before[0], unix + now[0]))
+                self.saturated.append((unix + before[0], unix + now[0]))
             if now[0] - begun[0] >= period:
                 self.step(self._use(begun, now))
                 begun = now

@@ -6,9 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tailrace.experiment import truth
+from tailrace.testbed.stalls.injection import joined
 from tailrace.testbed.system import System
+from tailrace.units import MILLISECOND
 
 
 def arose(system: System, run: Path) -> Iterator[truth.Stall]:
-    for clock in system.clocks.values():
-        yield from clock.happened
+    for node, clock in system.clocks.items():
+        for begin, end in joined(clock.saturated, MILLISECOND):
+            yield truth.Stall("frequency-step", node, begin, end)
