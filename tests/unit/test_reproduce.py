@@ -12,7 +12,7 @@ import tomli_w
 
 from tailrace import toml
 from tailrace.errors import InputError, UsageError
-from tailrace.reproduce import claims, expected, shelf
+from tailrace.reproduce import claims, expected, scaled, shelf
 from tailrace.reproduce.expected import Claim, Expected
 from tailrace.reproduce.scaled import Scaled
 
@@ -98,10 +98,10 @@ def test_a_value_is_shown_in_its_unit(tmp_path: Path, values: dict[str, Any], un
 
 def test_the_how_tos_examples_are_an_expected_toml_and_a_testbed_toml(tmp_path: Path) -> None:
     text = (ROOT / "docs/how-to/add-a-reproduction.md").read_text()
-    example, scaled = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    example, real = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     (tmp_path / "expected.toml").write_text(example)
     assert expected.read(tmp_path).paper == "rpc-vs-async"
-    assert toml.check(Scaled, tomllib.loads(scaled), tmp_path).seeds == 3
+    assert toml.check(Scaled, tomllib.loads(real), tmp_path).seeds == 3
 
 
 @pytest.mark.parametrize("entry", shelf.entries(SHELF), ids=lambda entry: f"{entry.paper}-{entry.name}")
@@ -109,12 +109,16 @@ def test_every_entry_of_the_shelf_can_be_read(entry: shelf.Entry) -> None:
     from tailrace.experiment import read as read_experiment
     from tailrace.reproduce.expected import changes
     from tailrace.sim import lower
+    from tailrace.testbed.refusals import refuse
 
     found = entry.read()
     assert found.paper == entry.paper
     assert entry.readme().startswith("# "), f"{entry.folder}/README.md: begin with its title"
-    for run in found.runs:
+    form = scaled.read(entry.folder)
+    for run in (*found.runs, *(form.simulator.runs if form else ())):
         lower(read_experiment(entry.folder / run.experiment, changes(run)))
+    for run in form.testbed.runs if form else ():
+        refuse(read_experiment(entry.folder / run.experiment, changes(run)))
 
 
 def test_a_figure_is_found_by_its_number(tmp_path: Path) -> None:

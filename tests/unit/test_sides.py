@@ -39,7 +39,7 @@ EXPECTED: dict[str, Any] = {
 }
 SCALED: dict[str, Any] = {
     "seeds": 3,
-    "runs": [{"name": "few", "set": {"workloads.w.clients": 10}, "simulated": {"workloads.w.think": "900 ms"}}],
+    "runs": [{"name": "few", "set": {"workloads.w.clients": 10}, "simulated": "measured.toml"}],
     "without": ["stall"],
     "values": [{"name": "rate", "note": "machines differ"}, {"name": "asked", "measure": "requests"}],
     "claims": [{"says": "Some are asked.", "less": [0, "asked"]}],
@@ -61,6 +61,7 @@ def entry(tmp_path: Path) -> Entry:
     folder = tmp_path / "p" / "figure-1"
     folder.mkdir(parents=True)
     (folder / "experiment.toml").write_text(tomli_w.dumps(SMALL))
+    (folder / "measured.toml").write_text('extends = "experiment.toml"')
     (folder / "expected.toml").write_text(tomli_w.dumps(EXPECTED))
     (folder / "testbed.toml").write_text(tomli_w.dumps(SCALED))
     [found] = find(tmp_path, "p")
@@ -86,10 +87,8 @@ def test_the_scaled_form_is_the_papers_with_changes(entry: Entry) -> None:
     assert found.value("rate").note_of("few") == "machines differ"
     assert [claim.says for claim in found.claims] == ["There are requests.", "Some are asked."]
     assert form.simulator.claims == found.claims
-    assert [form.simulator.runs[0].set, found.runs[0].set] == [
-        {"workloads.w.clients": 10, "workloads.w.think": "900 ms"},
-        {"workloads.w.clients": 10},
-    ]
+    assert [form.simulator.runs[0].experiment, found.runs[0].experiment] == ["measured.toml", "experiment.toml"]
+    assert form.simulator.runs[0].set == found.runs[0].set
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ DROPS = "SYNs lost by "
 
 
 class ScaledRun(Run):
-    simulated: dict[Name, Any] = Field(default_factory=dict)
-    """What was measured of the servers and is told to the simulator alone, such as the CPU time of a page; as `set`."""
+    simulated: Name | None = None
+    """For the simulator instead: the same, with what was measured of its servers, such as the CPU time of a page."""
 
 
 class Scaled(Table):
@@ -85,7 +85,7 @@ def read(folder: Path) -> Form | None:
     cells = expected.check(whole, file)
     claims = [claim for claim in _claims(paper.get("claims", ()), scaled) if _there(claim, cells)]
     testbed = expected.check({**whole, "claims": [*claims, *scaled.claims]}, file)
-    told = [Run(name=run.name, experiment=run.experiment, set=run.set | run.simulated) for run in scaled.runs]
+    told = [Run(name=run.name, experiment=run.simulated or run.experiment, set=run.set) for run in scaled.runs]
     return Form(testbed, testbed.model_copy(update={"runs": tuple(told)}))
 
 
