@@ -1,6 +1,6 @@
 //! A plan that cannot be run is refused before anything happens.
 
-use super::plan::{Arrivals, Effect, Endpoint, Plan, Policy, Server, Step, Syn};
+use super::plan::{Arrivals, Connector, Effect, Endpoint, Plan, Policy, Server, Step, Syn};
 use super::queue::ID_MAX;
 use crate::error::Result;
 use crate::workload::check::{
@@ -124,30 +124,7 @@ fn servers(plan: &Plan) -> Result<()> {
             }
         }
         for (j, connector) in server.connectors.iter().enumerate() {
-            let what = format!("servers[{i}].connectors[{j}]");
-            syn(&what, &connector.syn)?;
-            match (&connector.endpoint, &connector.policy) {
-                (Endpoint::Poll { step, timeout }, _) if *step <= 0 || *timeout < 0 => {
-                    return refuse(format!(
-                        "{what}.endpoint: a step above 0 and a timeout from 0 on"
-                    ));
-                }
-                (_, Policy::PeakEwma { decay }) if *decay <= 0 => {
-                    return refuse(format!("{what}.policy: decay must be above 0"));
-                }
-                _ => {}
-            }
-            if !(1..=CANDIDATES_MAX).contains(&connector.candidates.len()) {
-                return refuse(format!(
-                    "{what}.candidates: from 1 to {CANDIDATES_MAX} servers"
-                ));
-            }
-            for &candidate in &connector.candidates {
-                index(&format!("{what}.candidates"), candidate, plan.servers.len())?;
-            }
-            if connector.pool.as_ref().is_some_and(|pool| pool.size == 0) {
-                return refuse(format!("{what}.pool.size must be above 0"));
-            }
+            calls(plan, &format!("servers[{i}].connectors[{j}]"), connector)?;
         }
         let held = server
             .connectors
@@ -159,6 +136,33 @@ fn servers(plan: &Plan) -> Result<()> {
             ));
         }
         programs(plan, i, server)?;
+    }
+    Ok(())
+}
+
+fn calls(plan: &Plan, what: &str, connector: &Connector) -> Result<()> {
+    syn(what, &connector.syn)?;
+    match (&connector.endpoint, &connector.policy) {
+        (Endpoint::Poll { step, timeout }, _) if *step <= 0 || *timeout < 0 => {
+            return refuse(format!(
+                "{what}.endpoint: a step above 0 and a timeout from 0 on"
+            ));
+        }
+        (_, Policy::PeakEwma { decay }) if *decay <= 0 => {
+            return refuse(format!("{what}.policy: decay must be above 0"));
+        }
+        _ => {}
+    }
+    if !(1..=CANDIDATES_MAX).contains(&connector.candidates.len()) {
+        return refuse(format!(
+            "{what}.candidates: from 1 to {CANDIDATES_MAX} servers"
+        ));
+    }
+    for &candidate in &connector.candidates {
+        index(&format!("{what}.candidates"), candidate, plan.servers.len())?;
+    }
+    if connector.pool.as_ref().is_some_and(|pool| pool.size == 0) {
+        return refuse(format!("{what}.pool.size must be above 0"));
     }
     Ok(())
 }

@@ -225,9 +225,12 @@ mod tests {
         // It is the same story still, without comments.
         let stuck = [10, 11, 11, 11, 11, 11, 11, 11, 10];
         assert_eq!(pages(&dead_end(1.0, vec![2]), 9), stuck);
-        let seen = pages(&dead_end(0.5, vec![2]), 9000);
-        let after = |from, to| seen.windows(2).filter(|p| p == &[from, to]).count();
-        assert!(after(11, 12) > 1000 && after(11, 11) > 4000);
+        // A session is 10 11, then with equal chance six more of 11, or 12 10 11 and the same again with three more.
+        let seen = pages(&dead_end(0.5, vec![2]), 8 * 10_000);
+        let after = |from, to| seen.windows(2).filter(|p| p == &[from, to]).count() as f64;
+        let (left, stayed) = (after(11, 12), after(11, 11));
+        assert!((left / 7500.0 - 1.0).abs() < 0.05, "{left}");
+        assert!((stayed / 37_500.0 - 1.0).abs() < 0.05, "{stayed}");
         // Another link is there.
         assert_eq!(pages(&dead_end(1.0, vec![0]), 4), [10, 11, 12, 10]);
     }
