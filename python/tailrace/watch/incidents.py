@@ -21,7 +21,7 @@ from pathlib import Path
 from tailrace.errors import cannot_write
 from tailrace.recorder import STATE, discard, recording_of
 
-SAID = "diagnosis.txt"
+SAID, WHY_NOT = "diagnosis.txt", "errors.txt"
 _LOWEST_PRIORITY = 19
 
 
@@ -41,11 +41,11 @@ class Explaining:
         kept = recording_of(self.out)
         said = kept / SAID
         if failed:
-            return f"{kept}: it could not be explained: {_last_line(said)}"
+            return f"{kept}: it could not be explained: {_last_line(kept / WHY_NOT)}"
         with suppress(OSError):
             said.replace(self.out / SAID)
         discard(kept)
-        return f"{self.out}: {_headline(self.out / SAID)}; see {self.out / 'report.html'}"
+        return f"{self.out}: {_headline(self.out)}; see {self.out / 'report.html'}"
 
 
 def explain(recording: Path, out: Path, words: Sequence[str]) -> Explaining:
@@ -53,11 +53,11 @@ def explain(recording: Path, out: Path, words: Sequence[str]) -> Explaining:
     kept = recording_of(out)
     try:
         _link(recording, kept)
-        with (kept / SAID).open("wb") as said:
+        with (kept / SAID).open("wb") as said, (kept / WHY_NOT).open("wb") as why_not:
             command = (sys.executable, "-m", "tailrace", "diagnose", str(kept), "-o", str(out), "--quiet", *words)
             # A session of its own: Ctrl-C is for the watch, which waits for the explanation.
             lower = ("nice", "-n", str(_LOWEST_PRIORITY))
-            process = subprocess.Popen((*lower, *command), stdout=said, stderr=said, start_new_session=True)
+            process = subprocess.Popen((*lower, *command), stdout=said, stderr=why_not, start_new_session=True)
     except OSError as error:
         raise cannot_write(kept, error) from error
     return Explaining(out, process)
@@ -74,9 +74,9 @@ def _link(recording: Path, kept: Path) -> None:
     (kept / STATE).write_text(json.dumps({**state, "closed": True}), encoding="utf-8")
 
 
-def _headline(said: Path) -> str:
-    lines = [line for line in said.read_text(encoding="utf-8").splitlines() if line.strip()]
-    return lines[0].strip() if lines else "explained"
+def _headline(explained: Path) -> str:
+    answer = json.loads((explained / "diagnosis.json").read_text(encoding="utf-8"))["answer"]
+    return str(answer[0]).rstrip(".") if answer else "explained"
 
 
 def _last_line(said: Path) -> str:
