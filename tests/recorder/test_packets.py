@@ -155,7 +155,7 @@ def test_packets_that_find_no_room_are_counted(hosts: Hosts, tmp_path: Path) -> 
         (["--interface", "never0"], "never0: No such device"),
         (["--interface", "box:eth0"], "box is no --node with a netns"),
         (["--port", "80"], "--port and --capture are about packets"),
-        (["--interface", "lo", "--ring", "1kB"], "it must be 1MiB to 1GiB"),
+        (["--interface", "lo", "--ring", "1kB"], "it must be 1 MiB to 1 GiB"),
     ],
 )
 def test_what_cannot_be_recorded_is_told_and_leaves_nothing(words: list[str], said: str, tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_a_frozen_server_is_noticed_and_explained(tmp_path: Path) -> None:
     assert f"{incident}: " in said[-1]
     Dataset.open(incident).validate()
     diagnosis = json.loads((incident / "diagnosis.json").read_text())
-    assert diagnosis["summary"]["vlrt"] >= 5
+    assert diagnosis["vlrt"] >= 5
     assert (incident / "report.html").stat().st_size > 50_000
     assert "web" in (incident / "diagnosis.txt").read_text()
 
