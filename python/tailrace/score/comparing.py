@@ -19,8 +19,8 @@ from tailrace.topology import Topology
 from tailrace.units import SECOND
 
 NEAR_NS = SECOND
-"""A claimed cause is no false alarm if such a stall happened within this of the episode: whether it explains the
-requests is judged request by request."""
+"""A claimed cause is no false alarm if such a stall happened within this of the episode (whether it explains the
+requests is judged request by request), or if it is right of one of its requests, however long before it began."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def compare(
         right_cause=counts["cause"],
         episodes=len(told["episodes"]),
         claims=len(claimed),
-        false_alarms=sum(not _happened(episode, happened) for episode in claimed),
+        false_alarms=sum(not (_happened(e, happened) or _is_right_of_one(e, blames)) for e in claimed),
         confusion={true: dict(told_as) for true, told_as in sorted(confusion.items())},
         mistakes=_mistakes(wrong),
     )
@@ -100,9 +100,7 @@ def compare(
 
 def _given(blames: tuple[Blame, ...], episodes: list[Mapping[str, Any]]) -> list[tuple[Blame, Chain]]:
     left = {
-        (number, Chain(row["dropper"], row["origin"], row["cause"], row["ctqo"])): int(row["vlrt"])
-        for number, episode in enumerate(episodes)
-        for row in episode["chains"]
+        (number, _chain(row)): int(row["vlrt"]) for number, episode in enumerate(episodes) for row in episode["chains"]
     }
     given: list[tuple[Blame, Chain]] = []
     # Those with the fewest answers that are right choose first.
@@ -117,6 +115,10 @@ def _given(blames: tuple[Blame, ...], episodes: list[Mapping[str, Any]]) -> list
             left[best] -= 1
         given.append((request, MISSED if best is None else best[1]))
     return given
+
+
+def _chain(row: Mapping[str, Any]) -> Chain:
+    return Chain(row["dropper"], row["origin"], row["cause"], row["ctqo"])
 
 
 def _causes(request: Blame) -> frozenset[str]:
@@ -157,6 +159,12 @@ def _kinds(record: Record, topology: Topology, chain: Chain) -> tuple[str, ...]:
     if None in kinds:  # nobody says whether the caller blocks
         return ("downstream", "local")
     return ("downstream",) if "async" in kinds else ("local",)
+
+
+def _is_right_of_one(episode: Mapping[str, Any], blames: tuple[Blame, ...]) -> bool:
+    chains = [_chain(row) for row in episode["chains"]]
+    inside = (request for request in blames if episode["begin"] <= request.sent <= episode["end"])
+    return any(_matching(request, chain) for request in inside for chain in chains if chain.cause != NONE)
 
 
 def _happened(episode: Mapping[str, Any], stalls: Iterable[Stall]) -> bool:
