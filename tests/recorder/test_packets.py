@@ -64,10 +64,11 @@ def assert_agree(ours: pl.DataFrame, theirs: pl.DataFrame) -> None:
 
 def test_visits_and_capture_agree_with_tcpdump(hosts: Hosts, tmp_path: Path) -> None:
     pcap = tmp_path / "tcpdump.pcap"
-    dump = ("tcpdump", "-i", "eth0", "-U", "-Z", "root", "--time-stamp-precision=nano", "-w", str(pcap), "tcp")
+    # Without immediate mode, tcpdump loses what came within the last second before its end.
+    dump = "tcpdump -i eth0 --immediate-mode -U -Z root --time-stamp-precision=nano tcp -w"
     words = ("--node", hosts.node, "--interface", "box:eth0", "--server", f"web={hosts.address}:80")
     live, kept = tmp_path / "live", tmp_path / "kept"
-    with served(hosts, tmp_path), started(*hosts.on(hosts.server, *dump)) as tcpdump:
+    with served(hosts, tmp_path), started(*hosts.on(hosts.server, *dump.split(), str(pcap))) as tcpdump:
         assert tcpdump.stderr is not None
         assert any("listening" in line for line in tcpdump.stderr)
         with recording(live, *words) as one, recording(kept, "--capture", *words) as other:
