@@ -1,0 +1,150 @@
+"""Two hosts (network namespaces) with a cable, nginx on one, load from the other, and a recorder of both to measure."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from tailrace.dataset import Dataset
+from tailrace.testbed.cgroup import Group, mounted
+
+HERE = Path(__file__).resolve().parent
+TAILRACE = (sys.executable, "-m", "tailrace")
+SERVER, CLIENT = "tailrace-bench-s", "tailrace-bench-c"
+ADDRESS = "10.79.0.2"
+NODES = 4
+"""Of a system of the papers: web, application, database, and a neighbour."""
+
+
+def on(host: str, *command: str) -> tuple[str, ...]:
+    return ("ip", "netns", "exec", host, *command)
+
+
+def run(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@contextmanager
+def two_hosts() -> Iterator[None]:
+    try:
+        for host in (SERVER, CLIENT):
+            run("ip", "netns", "add", host)
+        run("ip", "-n", CLIENT, "link", "add", "eth0", "type", "veth", "peer", "eth0", "netns", SERVER)
+        for host, address in ((CLIENT, "10.79.0.1"), (SERVER, ADDRESS)):
+            run("ip", "-n", host, "addr", "add", f"{address}/24", "dev", "eth0")
+            for link in ("lo", "eth0"):
+                run("ip", "-n", host, "link", "set", link, "up")
+        yield
+    finally:
+        for host in (SERVER, CLIENT):
+            subprocess.run(["ip", "netns", "del", host], capture_output=True)
+
+
+@contextmanager
+def nginx(folder: Path) -> Iterator[None]:
+    config = folder / "nginx.conf"
+    text = (HERE.parent / "load" / "nginx.conf").read_text()
+    config.write_text(text.replace("FOLDER", str(folder)).replace("127.0.0.1:PORT", f"{ADDRESS}:80"))
+    command = on(SERVER, "nginx", "-e", str(folder / "error.log"), "-c", str(config))
+    with subprocess.Popen(command) as server:
+        try:
+            while not run(*on(SERVER, "ss", "-Hltn", "sport = :80")):
+                if server.poll() is not None:
+                    sys.exit("nginx did not start")
+                time.sleep(0.05)
+            yield
+        finally:
+            server.terminate()
+
+
+@contextmanager
+def nodes() -> Iterator[list[str]]:
+    """Options of the recorder for nodes with a control group and a network namespace each."""
+    groups = [Group(mounted(), f"tailrace-bench/{number}") for number in range(NODES)]
+    parent = Group(mounted(), "tailrace-bench")
+    every = f"0-{(os.cpu_count() or 1) - 1}"
+    for group in (parent, *groups):
+        group.make(every)
+    hosts = (SERVER, CLIENT)
+    try:
+        yield [
+            word
+            for number, group in enumerate(groups)
+            for word in ("--node", f"n{number}=netns:/run/netns/{hosts[number % 2]},cgroup:{group.path}")
+        ]
+    finally:
+        for group in (*groups, parent):
+            group.remove()
+
+
+def load(out: Path, seconds: int, *words: str) -> subprocess.Popen[str]:
+    """Somebody who asks the server, from the other host; `answer` waits for what became of it."""
+    command = (*TAILRACE, "load", f"http://{ADDRESS}/", "--i-own-this-target", "--json", "--quiet", "--overwrite")
+    words = ("--duration", f"{seconds}s", "-o", str(out), *words)
+    return subprocess.Popen(on(CLIENT, *command, *words), stdout=subprocess.PIPE, text=True)
+
+
+def answer(asking: subprocess.Popen[str]) -> dict[str, float]:
+    said: dict[str, float] = json.loads(asking.communicate()[0])
+    if asking.returncode or said["requests"] == 0:
+        sys.exit(f"the load failed: {said}")
+    return said
+
+
+@contextmanager
+def recorder(out: Path, *words: str, by: tuple[str, ...] = ()) -> Iterator[int]:
+    """A recorder that records; its process."""
+    command = (*by, *TAILRACE, "record", "-o", str(out), "--overwrite", *words)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        if process.stdout.readline() != "recording\n":
+            sys.exit("the recorder did not start")
+        try:
+            yield process.pid
+        finally:
+            # strace hands the signal on to nobody: the recorder is its child
+            subprocess.run(["pkill", "-TERM", "-P", str(process.pid)] if by else ["kill", str(process.pid)])
+            process.wait(60)
+
+
+def cpu_s(process: int) -> float:
+    """CPU time that a process has used: its CPU clock, see clock_getcpuclockid(3)."""
+    return time.clock_gettime((~process) << 3 | 2)
+
+
+def machine_s() -> float:
+    """CPU time that everything on this machine has used, in the kernel's exact account of the root control group."""
+    return Group(mounted(), "").used_ns() / 1e9
+
+
+def packets() -> int:
+    """That passed the server's end of the cable so far."""
+    [link] = json.loads(run("ip", "-n", SERVER, "-s", "-j", "link", "show", "eth0"))
+    return int(link["stats64"]["rx"]["packets"]) + int(link["stats64"]["tx"]["packets"])
+
+
+@dataclass(frozen=True)
+class Jitter:
+    """By how much the true intervals of samples differ from the nominal one."""
+
+    p50_ms: float
+    p99_ms: float
+    most_ms: float
+    samples: int
+
+
+def jitter(folder: Path, interval_ms: float) -> Jitter:
+    off = (pl.col("interval_ns") / 1e6 - interval_ms).abs()
+    told = Dataset.open(folder).samples().select(
+        off.quantile(0.5).alias("p50"), off.quantile(0.99).alias("p99"), off.max().alias("most"), off.len().alias("n")
+    ).collect()  # fmt: skip
+    return Jitter(*told.row(0))
