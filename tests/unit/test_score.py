@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tailrace import sim
@@ -15,6 +16,7 @@ from tailrace.diagnosis.serialise import as_dict
 from tailrace.errors import InputError
 from tailrace.experiment import from_table
 from tailrace.score import blame, read, read_diagnosis, record, score, sweep
+from tailrace.score.busy import STEP_NS, elevated
 from tailrace.score.drawing import draw
 from tailrace.units import SECOND
 
@@ -60,6 +62,13 @@ def test_a_lost_packet_belongs_to_the_stall_that_filled_the_queue(tmp_path: Path
         [stall] = request.stalls
         assert stall.begin <= request.sent <= stall.end + SECOND // 2
     assert {origin for request in found for origin in request.stalls[0].origins} == {"db", "app"}
+
+
+def test_what_comes_back_when_nobody_sends_any_more_does_not_make_a_queue_busy_before() -> None:
+    """A server that usually holds 20, a stall, and a minute of packets that come back one by one."""
+    queue = np.array([20] * 100 + [90] * 10 + [20] * 90 + [1] * 400)
+    times = np.arange(len(queue), dtype=np.int64) * STEP_NS
+    assert elevated(times, queue, usual=200) == ((99 * STEP_NS, 110 * STEP_NS),)
 
 
 def test_a_stall_of_a_server_that_is_not_on_the_way_is_not_blamed(tmp_path: Path) -> None:

@@ -202,5 +202,6 @@ def _is_burst(record: Record, stall: Stall) -> bool:
     sent = record.requests["sent"].to_numpy()
     length = max(stall.end - stall.begin, JOIN_NS)
     came = int(((sent >= stall.begin) & (sent < stall.begin + length)).sum())
-    usual = len(sent) * length / max(float(record.times[-1] - record.times[0]), 1.0)
+    first, last = record.sending
+    usual = len(sent) * length / max(last - first, 1)
     return came >= max(2 * usual, usual + 20)

@@ -54,7 +54,9 @@ class Record:
 
     @cached_property
     def busy(self) -> dict[str, tuple[Interval, ...]]:
-        return {name: elevated(self.times, queue) for name, queue in self.inside.items()}
+        # What is usual is usual while requests are sent: then lost packets come back for up to a minute and a half.
+        sent = int(np.searchsorted(self.times, self.sending[1]))
+        return {name: elevated(self.times, queue, sent) for name, queue in self.inside.items()}
 
     @cached_property
     def connected(self) -> dict[str, frozenset[str]]:
@@ -138,9 +140,10 @@ def _sampled(run: Dataset, metric: str, limits: dict[str, int]) -> dict[str, tup
     }
 
 
-def elevated(times: Times, queue: Times) -> tuple[Interval, ...]:
-    """Where a queue is above twice its median, or half of its highest where it is that long all the time."""
-    limit = min(2 * float(np.median(queue)) + 2, float(queue.max(initial=0)) / 2)
+def elevated(times: Times, queue: Times, usual: int | None = None) -> tuple[Interval, ...]:
+    """Where a queue is above twice its median, or half of its highest where it is that long all the time. The median is
+    that of the first `usual` values."""
+    limit = min(2 * float(np.median(queue[:usual])) + 2, float(queue.max(initial=0)) / 2)
     edges = np.flatnonzero(np.diff(np.concatenate(([0], (queue > limit).astype(np.int8), [0]))))
     found: list[Interval] = []
     for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
