@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from systems import NX1, NX3, Slow, at, system
+from systems import NX1, NX3, Slow, Tier, at, system
 from tailrace.diagnosis import diagnose
-from tailrace.diagnosis.overflow import Level, main_rise
+from tailrace.diagnosis.overflow import main_rise
 from tailrace.diagnosis.queues import rises
 from tailrace.diagnosis.view import look
+from tailrace.diagnosis.waiting import Level
 
 MS = 1_000_000
 
@@ -59,6 +60,20 @@ def test_one_request_that_waited_through_a_stall_is_enough_to_see_it() -> None:
     """The next ones come later than a queue usually takes to rise."""
     found = diagnose(system(Slow("app", 4.0, 5.0), tiers=NX3, rate=12))
     assert [(e.vlrt, e.origin, e.cause) for e in found.episodes] == [(1, "app", "freeze")]
+
+
+@pytest.mark.parametrize("pool", [5, 10, 20])
+def test_who_only_waits_for_the_server_behind_did_not_stall(pool: int) -> None:
+    """app stands still with no more inside than usual, for web's pool is used up; web uses no CPU and fills."""
+    tiers = (Tier("web", 0.2, ("app",), 200, 100, pool=pool), Tier("app", 1.2, ("db",), 80, 128), Tier("db", 0.3))
+    found = diagnose(system(Slow("app", 4.0, 4.5), tiers=tiers, rate=600))
+    assert {(e.dropper, e.origin, e.cause) for e in found.episodes} == {("web", "app", "freeze")}
+
+
+def test_who_is_stopped_itself_waits_for_nobody() -> None:
+    tiers = (Tier("web", 0.2, ("app",), 200, 100, pool=20), Tier("app", 1.2, ("db",), 80, 128), Tier("db", 0.3))
+    found = diagnose(system(Slow("web", 4.0, 4.9), tiers=tiers, rate=600))
+    assert {(e.dropper, e.origin, e.cause) for e in found.episodes} == {("web", "web", "freeze")}
 
 
 def test_packets_that_come_back_together_are_not_what_had_them_lost() -> None:

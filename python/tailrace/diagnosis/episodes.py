@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tailrace.diagnosis import drops, overflow
+from tailrace.diagnosis import drops, overflow, waiting
 from tailrace.diagnosis.drops import QUEUED
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow, cluster_of
@@ -24,10 +24,10 @@ def separate(view: View, slow: Slow) -> Slow:
         return slow
     droppers, lost_at = drops.attribute(view, slow)
     held = _held(view, slow, droppers)
-    usual = overflow.usual_levels(view, slow)
+    known = waiting.usual(view, slow)
 
     def origin(part: Cluster) -> str | None:
-        return overflow.origin_of(view, part, drops.of_cluster(view, slow, part, droppers, lost_at), usual)
+        return overflow.origin_of(view, part, drops.of_cluster(view, slow, part, droppers, lost_at), known)
 
     found: list[Cluster] = []
     for cluster in slow.clusters:

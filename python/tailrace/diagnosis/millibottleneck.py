@@ -17,18 +17,16 @@ from tailrace.diagnosis.finding import Finding, Number
 from tailrace.diagnosis.overflow import Overflow
 from tailrace.diagnosis.queues import Rise, Times
 from tailrace.diagnosis.series import Series
-from tailrace.diagnosis.spans import Spans, length, spans
+from tailrace.diagnosis.spans import Spans, spans
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
+from tailrace.diagnosis.waiting import ANSWERS_PER_STEP, COLLAPSED, per_second
 from tailrace.diagnosis.words import clock, duration, listing, rate, share
 from tailrace.units import MILLISECOND, SECOND
 
-COLLAPSED = 0.7
-"""A server with a queue answers at its full speed, faster than usual; under 70 % of the usual, it was held up. At 20
-answers a step, chance alone goes this low in one step of eleven, so it takes several."""
-ANSWERS_PER_STEP = 20
 RECOVERED = 0.9
-"""… until it is back at 90 % of the usual: a server that works at 70 % would be in and out of the stall by chance."""
+"""A collapse lasts until it is back at 90 % of the usual: a server that works at 70 % would be in and out of the stall
+by chance."""
 AT_WORK = 0.9
 """A CPU from this use on is at work as fast as it can (`judge`: saturated)."""
 STARVED = 0.8
@@ -86,7 +84,7 @@ def find(view: View, slow: Slow, overflows: tuple[Overflow, ...]) -> tuple[Stall
 
 def nothing_found(view: View, cluster: Cluster) -> Finding:
     """The step's finding where there is no origin to look into."""
-    sentence = "No server's queue rose, so there is no origin in which to look for a saturated resource."
+    sentence = "There is no origin in which to look for a saturated resource."
     if view.stays:
         return Finding("millibottleneck", "absent", sentence, None, cluster.begin, cluster.end)
     missing = "visits: what each server received and answered when (a capture, traces or access logs)"
@@ -99,8 +97,8 @@ def _of_cluster(view: View, slow: Slow, overflow: Overflow) -> Stall | None:
     if origin is None or rise is None:
         return None
     stays = view.stays[origin]
-    usual = per_second(stays.departures, slow.calm)
-    sent = per_second(view.sent, slow.calm)
+    usual = per_second(stays.departures, slow)
+    sent = per_second(view.sent, slow)
     kind, end = _interval(view, origin, rise, usual)
     if kind == "collapse":
         end = _until_at_work(view, origin, rise.begin, end)
@@ -125,12 +123,6 @@ def _of_cluster(view: View, slow: Slow, overflow: Overflow) -> Stall | None:
         overflow.felt,
     )
     return replace(stall, finding=_finding(view, stall))
-
-
-def per_second(times: Times, calm: Spans) -> float:
-    """How often something happened in calm time; `times` are sorted."""
-    counts = np.searchsorted(times, calm[:, 1]) - np.searchsorted(times, calm[:, 0])
-    return float(counts.sum()) / max(length(calm) / SECOND, 1e-9)
 
 
 _NOT_YET = Finding("millibottleneck", "unknown", "")

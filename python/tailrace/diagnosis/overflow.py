@@ -20,14 +20,13 @@ from numpy.typing import NDArray
 
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import Ctqo, Finding, LimitSource, Number, PushBack, Verdict
-from tailrace.diagnosis.queues import Rise, Times, grid, levels, plateau, rises
+from tailrace.diagnosis.queues import Rise, Times, plateau, rises
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
+from tailrace.diagnosis.waiting import STEP_NS, Level, Usual, filling, usual, waited_for
 from tailrace.diagnosis.words import clock, count, duration, listing
 from tailrace.units import MILLISECOND, SECOND
 
-STEP_NS = 5 * MILLISECOND
-"""Step at which queues are followed: the waves of `lightning` figure 6 take tens of milliseconds per server."""
 LOOKBACK_NS = 3 * SECOND
 """How long before the first VLRT request a queue may have begun to rise (doubled while it was risen already)."""
 LOOKBACK_MOST_NS = 24 * SECOND
@@ -45,14 +44,6 @@ LEVEL_NS = 20 * MILLISECOND
 or two, which passes its usual length some milliseconds earlier or later by chance."""
 SHORTEST_NS = 20 * MILLISECOND
 """A rise shorter than this filled nothing."""
-
-
-@dataclass(frozen=True)
-class Level:
-    """What a server's queue is like in calm time."""
-
-    typical: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -77,21 +68,16 @@ class _Followed:
     """Server → whether its own queue is above its usual high level, at each of `times`."""
 
 
-def usual_levels(view: View, slow: Slow) -> dict[str, Level]:
-    calm = grid(slow.calm, max(view.window_ns // 5, STEP_NS))
-    return {server: Level(*levels(view.own_queue(server, calm))) for server in view.servers}
-
-
 def find(view: View, slow: Slow, drops: tuple[Drops, ...]) -> tuple[Overflow, ...]:
-    usual = usual_levels(view, slow)
-    followed = tuple(_follow(view, cluster, lost, usual) for cluster, lost in zip(slow.clusters, drops, strict=True))
+    known = usual(view, slow)
+    followed = tuple(_follow(view, cluster, lost, known) for cluster, lost in zip(slow.clusters, drops, strict=True))
     held = _plateaus(view, followed)
     parts = zip(slow.clusters, drops, followed, strict=True)
-    return tuple(_of_cluster(view, cluster, lost, part, held) for cluster, lost, part in parts)
+    return tuple(_of_cluster(view, slow, known, cluster, lost, part, held) for cluster, lost, part in parts)
 
 
-def origin_of(view: View, cluster: Cluster, lost: Drops, usual: dict[str, Level]) -> str | None:
-    return _origin(view, cluster, lost, _follow(view, cluster, lost, usual))[0]
+def origin_of(view: View, cluster: Cluster, lost: Drops, known: Usual) -> str | None:
+    return _origin(view, known, cluster, lost, _follow(view, cluster, lost, known))[0]
 
 
 def _plateaus(view: View, followed: tuple[_Followed, ...]) -> dict[str, int]:
@@ -106,12 +92,19 @@ def _plateaus(view: View, followed: tuple[_Followed, ...]) -> dict[str, int]:
     return held
 
 
-def _of_cluster(view: View, cluster: Cluster, lost: Drops, part: _Followed, held: dict[str, int]) -> Overflow:
+def _of_cluster(
+    view: View, slow: Slow, known: Usual, cluster: Cluster, lost: Drops, part: _Followed, held: dict[str, int]
+) -> Overflow:
     if not view.stays:
         missing = "visits: what each server received and answered when (a capture, traces or access logs)"
         sentence = "Queue lengths are unknown: no visits to servers were recorded."
         return Overflow(None, None, "none", (), Finding("overflow", "unknown", sentence, missing=missing))
-    origin, rise = _origin(view, cluster, lost, part)
+    if slow.is_by_itself(cluster):
+        sentence = "Nearly all requests of this interaction take that long: they are slow by themselves."
+        return Overflow(
+            None, None, "none", (), Finding("overflow", "absent", sentence, None, cluster.begin, cluster.end)
+        )
+    origin, rise = _origin(view, known, cluster, lost, part)
     ctqo = judge(view, lost.dropper, origin, part.times)
     pushed = (_push_back(view, server, rise, part.times, held) for server, rise in part.risen.items())
     wave = tuple(sorted(pushed, key=lambda p: p.rise))
@@ -119,7 +112,7 @@ def _of_cluster(view: View, cluster: Cluster, lost: Drops, part: _Followed, held
     return Overflow(origin, rise, ctqo, wave, _finding(view, cluster, lost, origin, rise, ctqo, wave), felt)
 
 
-def _follow(view: View, cluster: Cluster, lost: Drops, usual: dict[str, Level]) -> _Followed:
+def _follow(view: View, cluster: Cluster, lost: Drops, known: Usual) -> _Followed:
     """Own queues from well before the cluster until the last of it was lost, or was answered at the earliest; from a
     moment on at which none was risen."""
     until = max(cluster.end, lost.last if lost.last is not None else cluster.end + cluster.shortest_ns) + JOIN_NS
@@ -129,32 +122,33 @@ def _follow(view: View, cluster: Cluster, lost: Drops, usual: dict[str, Level]) 
         step = max(STEP_NS, (until - begin) // 20_000)
         times = np.arange(begin, until + SECOND, step, dtype=np.int64)
         queues = {server: view.own_queue(server, times) for server in view.servers}
-        risen = any(queue[0] > usual[server].high for server, queue in queues.items())
+        risen = any(queue[0] > known.queues[server].high for server, queue in queues.items())
         if not risen or begin == view.begin or back >= LOOKBACK_MOST_NS:
             break
         back *= 2
     span = cluster.begin - JOIN_NS, until
-    found = {s: main_rise(times, q, usual[s], span, lost.first) for s, q in queues.items()}
+    found = {s: main_rise(times, q, known.queues[s], span, lost.first) for s, q in queues.items()}
     highest = max((rise.peak for rise in found.values() if rise is not None), default=0)
     significant = {s: r for s, r in found.items() if r is not None and r.peak >= SMALLEST * highest}
-    return _Followed(times, significant, {s: queues[s] > usual[s].high for s in significant})
+    return _Followed(times, significant, {s: queues[s] > known.queues[s].high for s in significant})
 
 
 def main_rise(times: Times, queue: Times, level: Level, span: tuple[int, int], lost: int | None) -> Rise | None:
     """The first rise during the span that reaches half of the highest: of those before the first packet was lost, where
     there are any, for packets that come back together make queues rise higher than what had them lost."""
+    until = None if lost is None else lost + LEVEL_NS
     found = [
         rise
-        for rise in rises(times, queue, level.typical, level.high, JOIN_NS)
+        for rise in rises(times, queue, level.typical, level.high, JOIN_NS, until)
         if rise.end >= span[0] and rise.begin <= span[1] and rise.end - rise.begin >= SHORTEST_NS
     ]
-    if lost is not None:
-        found = [rise for rise in found if rise.begin <= lost + LEVEL_NS] or found
+    if until is not None:
+        found = [rise for rise in found if rise.begin <= until] or found
     highest = max((rise.peak for rise in found), default=0)
     return next((rise for rise in found if rise.peak * 2 >= highest), None)
 
 
-def _origin(view: View, cluster: Cluster, lost: Drops, part: _Followed) -> tuple[str | None, Rise | None]:
+def _origin(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Followed) -> tuple[str | None, Rise | None]:
     """The server, connected with the dropper by calls, whose own queue rose first and stayed up until the overflow (or,
     where nothing was dropped, for as long as the first requests waited); and that rise."""
     place = lost.dropper or cluster.place
@@ -167,8 +161,22 @@ def _origin(view: View, cluster: Cluster, lost: Drops, part: _Followed) -> tuple
     share = LASTING if lost.first is not None else WAITED
     led = {s: _led_up_to(part, s, rise, until, share) for s, rise in part.risen.items() if s in chain}
     lasting = {server: rise for server, rise in led.items() if rise is not None}
-    if not lasting:
-        return None, None
+    told: tuple[str | None, Rise | None] = None, None
+    while lasting:
+        origin = _first(view, part, lasting, until)
+        rise = lasting.pop(origin)
+        waited = filling(view, known, origin, rise)
+        behind = waited_for(view, known, origin, waited)
+        if not behind:
+            return origin, rise
+        if stalled := chain.intersection(behind):
+            return _behind(view, known, part, stalled, waited, rise)
+        # It only waited, but for none that these requests have to do with.
+        told = told if told[0] else (origin, rise)
+    return told
+
+
+def _first(view: View, part: _Followed, lasting: dict[str, Rise], until: int) -> str:
     first = min(rise.begin for rise in lasting.values())
     # So close together the order says nothing. Then the one furthest from the clients: queues are pushed back.
     level = [server for server, rise in lasting.items() if rise.begin <= first + LEVEL_NS]
@@ -178,8 +186,20 @@ def _origin(view: View, cluster: Cluster, lost: Drops, part: _Followed) -> tuple
     over = max(lasting[server].end for server in level)
     up = {server: _stays_up(part, server, replace(lasting[server], begin=first), over) for server in level}
     level = [server for server in level if up[server] >= LASTING * max(up.values())]
-    origin = max(level, key=lambda server: (view.depth[server], lasting[server].peak))
-    return origin, lasting[origin]
+    return max(level, key=lambda server: (view.depth[server], lasting[server].peak))
+
+
+def _behind(
+    view: View, known: Usual, part: _Followed, stalled: set[str], waited: Times, rise: Rise
+) -> tuple[str, Rise]:
+    """Of the servers that stalled while others waited for them, the one with the longest queue; that queue may be down
+    since, or never have been longer than usual, because a pool or few workers let no more through to it."""
+    origin = max(stalled, key=lambda name: (view.depth[name], int(view.own_queue(name, waited).sum())))
+    level, queue = known.queues[origin], view.own_queue(origin, part.times)
+    for one in rises(part.times, queue, level.typical, level.high, JOIN_NS):
+        if one.begin <= waited[-1] and one.end >= waited[0]:
+            return origin, one
+    return origin, replace(rise, peak=int(view.own_queue(origin, waited).max()))
 
 
 def _led_up_to(part: _Followed, server: str, rise: Rise, until: int, share: float) -> Rise | None:

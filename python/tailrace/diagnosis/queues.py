@@ -57,8 +57,11 @@ EARLIER_NS = 50 * MILLISECOND
 earlier was ordinary noise."""
 
 
-def rises(times: Times, queue: Times, typical: float, high: float, gap: int) -> tuple[Rise, ...]:
-    """Stretches above `high`, those closer than `gap` joined, each begun where the queue left `typical`."""
+def rises(
+    times: Times, queue: Times, typical: float, high: float, gap: int, lost: int | None = None
+) -> tuple[Rise, ...]:
+    """Stretches above `high`, those closer than `gap` joined, each begun where the queue left `typical`. What is up
+    when a packet is `lost` began before, however much higher it rises later."""
     above = queue > high
     if not above.any():
         return ()
@@ -73,8 +76,10 @@ def rises(times: Times, queue: Times, typical: float, high: float, gap: int) -> 
         first = int(quiet[before - 1]) if before else 0
         first = max(first, int(np.searchsorted(times, times[start] - EARLIER_NS)))
         peak = start + int(np.argmax(queue[start : stop + 1]))
+        until = peak if lost is None or lost < times[start] else int(np.searchsorted(times, lost))
+        top = start + int(np.argmax(queue[start : min(until, stop) + 1]))
         # A wiggle before is not the rise: that begins where the queue was last as usual before its peak.
-        low = np.flatnonzero(queue[first:peak] <= typical)
+        low = np.flatnonzero(queue[first:top] <= typical)
         first += int(low[-1]) if len(low) else 0
         found.append(Rise(int(times[first]), int(times[stop]), int(queue[peak]), int(times[peak])))
     return tuple(found)

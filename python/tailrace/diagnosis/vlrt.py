@@ -65,6 +65,8 @@ class Slow:
     threshold_reason: str
     requests: pl.DataFrame
     """The VLRT requests, in the order of `sent`."""
+    always: NDArray[np.bool_]
+    """Of each of them, whether its interaction takes that long by itself."""
     clusters: tuple[Cluster, ...]
     calm: Spans
     """Time well away from every cluster: what is usual is measured here."""
@@ -74,6 +76,10 @@ class Slow:
     normal_ns: int
     """Median response time."""
     _usual: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def is_by_itself(self, cluster: Cluster) -> bool:
+        """Whether its requests are slow by themselves: such ones have clusters of their own."""
+        return bool(self.always[cluster.rows].all())
 
     def usual(self, series: Series) -> float:
         """The mean of a metric in calm time."""
@@ -99,6 +105,7 @@ def find(view: View, threshold_ns: int | None) -> Slow:
         threshold,
         reason,
         slow,
+        always,
         tuple(sorted((*clusters, *by_themselves), key=lambda c: (c.begin, c.end))),
         _calm(view, slow, clusters),
         tuple(_at_schedule(mode, schedule, waits) for mode in modes),

@@ -28,7 +28,7 @@ from tailrace.diagnosis.causes.case import Case
 from tailrace.diagnosis.finding import CauseEvidence, Finding, Number
 from tailrace.diagnosis.millibottleneck import Stall
 from tailrace.diagnosis.view import View
-from tailrace.diagnosis.vlrt import Slow
+from tailrace.diagnosis.vlrt import Cluster, Slow
 from tailrace.diagnosis.words import listing
 
 Detector = Callable[[Case], CauseEvidence]
@@ -70,13 +70,20 @@ class Cause:
 def find(view: View, slow: Slow, stalls: tuple[Stall | None, ...]) -> tuple[Cause, ...]:
     known: dict[tuple[str, ...], bool] = {}
     origins = {stall.origin: millibottleneck.intervals(stalls, stall.origin) for stall in stalls if stall is not None}
-    return tuple(_of(Case(view, slow, s, origins[s.origin], known) if s is not None else None) for s in stalls)
+    return tuple(
+        _of(Case(view, slow, stall, origins[stall.origin], known))
+        if stall is not None
+        else _without_origin(slow, cluster)
+        for stall, cluster in zip(stalls, slow.clusters, strict=True)
+    )
 
 
-def _of(case: Case | None) -> Cause:
-    if case is None:
-        sentence = "No cause is looked for where no server's queue rose."
-        return Cause(UNKNOWN, (), Finding("cause", "unknown", sentence, missing="a server whose queue rose"))
+def _without_origin(slow: Slow, cluster: Cluster) -> Cause:
+    missing = None if slow.is_by_itself(cluster) else "a server whose queue rose"
+    return Cause(UNKNOWN, (), Finding("cause", "unknown", "No cause is looked for without an origin.", missing=missing))
+
+
+def _of(case: Case) -> Cause:
     evidence = tuple(sorted((detect(case) for detect in DETECTORS), key=strength, reverse=True))
     winners = compete(evidence)
     return Cause(" or ".join(w.cause for w in winners) or UNKNOWN, evidence, _finding(case.stall, evidence, winners))

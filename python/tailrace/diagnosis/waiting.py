@@ -1,0 +1,108 @@
+"""Who stalled, and who only waited for it: a server that waits for one behind it neither works nor answers.
+
+Its own queue fills all the same where its workers or connections are all held by calls: those who wait for one do not
+wait for a server behind. A server that is stopped itself has hardly a call open, for the servers behind it answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tailrace.diagnosis.queues import Rise, Stays, Times, grid, levels
+from tailrace.diagnosis.spans import length
+from tailrace.diagnosis.view import View
+from tailrace.diagnosis.vlrt import Slow
+from tailrace.units import MILLISECOND, SECOND
+
+COLLAPSED = 0.7
+"""A server with a queue answers at its full speed, faster than usual; under 70 % of the usual, it was held up. At 20
+answers a step, chance alone goes this low in one step of eleven, so it takes several."""
+ANSWERS_PER_STEP = 20
+STEP_NS = 5 * MILLISECOND
+"""Step at which queues are followed: the waves of `lightning` figure 6 take tens of milliseconds per server."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """What a queue is like in calm time."""
+
+    typical: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What is usual in calm time."""
+
+    queues: dict[str, Level]
+    """Own queues, by server."""
+    behind: dict[str, Level]
+    """By caller, how many are inside the servers behind …"""
+    answered: dict[str, float]
+    """… and how many of its calls these answer per second."""
+
+
+def usual(view: View, slow: Slow) -> Usual:
+    calm = grid(slow.calm, max(view.window_ns // 5, STEP_NS))
+    return Usual(
+        {server: Level(*levels(view.own_queue(server, calm))) for server in view.servers},
+        {caller: Level(*levels(_behind(view, caller, calm))) for caller in view.calls},
+        {
+            caller: sum(per_second(calls.departures, slow) for calls in _calls(view, caller).values())
+            for caller in view.calls
+        },
+    )
+
+
+def per_second(times: Times, slow: Slow) -> float:
+    """How often something happened in calm time; `times` are sorted."""
+    counts = np.searchsorted(times, slow.calm[:, 1]) - np.searchsorted(times, slow.calm[:, 0])
+    return float(counts.sum()) / max(length(slow.calm) / SECOND, 1e-9)
+
+
+def filling(view: View, known: Usual, server: str, rise: Rise) -> Times:
+    """The moments from the begin of a rise on until the queue has grown by half, and long enough to tell how fast the
+    server's calls are answered."""
+    times: Times = np.arange(rise.begin, max(rise.peak_at, rise.begin) + STEP_NS, STEP_NS, dtype=np.int64)
+    queue = view.own_queue(server, times)
+    half = int(np.argmax(queue * 2 >= queue[0] + rise.peak))
+    least = int(ANSWERS_PER_STEP / max(known.answered.get(server, 0.0), 1e-9) * SECOND)
+    end = max(int(times[half]), rise.begin + min(least, SECOND))
+    return np.arange(rise.begin, end + STEP_NS, STEP_NS, dtype=np.int64)
+
+
+def waited_for(view: View, known: Usual, server: str, times: Times) -> list[str]:
+    """The servers behind that it waited for at these times, directly or through others, and that waited for nobody
+    themselves."""
+    reached, ends = [server], []
+    for name in reached:  # grows while it is walked
+        waits = _waits(view, known, name, times)
+        reached += [callee for callee in waits if callee not in reached]
+        if not waits and name != server:
+            ends.append(name)
+    return ends
+
+
+def _waits(view: View, known: Usual, caller: str, times: Times) -> list[str]:
+    """The servers behind that hold most, where they answer fewer calls than usual though as many are inside as in the
+    fullest hundredth of calm time: by Little's law each takes longer."""
+    calls = _calls(view, caller)
+    if not calls or float(np.median(_behind(view, caller, times))) < known.behind[caller].high:
+        return []
+    answered = sum(int(one.departed(times[[0, -1]])[0]) for one in calls.values())
+    if answered * SECOND >= COLLAPSED * known.answered[caller] * int(times[-1] - times[0]):
+        return []
+    held = {callee: int(view.stays[callee].queue(times).sum()) for callee in calls}
+    return [callee for callee, inside in held.items() if inside * 2 >= max(held.values())]
+
+
+def _calls(view: View, caller: str) -> dict[str, Stays]:
+    return {callee: view.calls[caller][callee] for callee in view.callees_of(caller)}
+
+
+def _behind(view: View, caller: str, times: Times) -> Times:
+    """How many are inside the servers that it calls. What it has sent and they have not accepted need not be theirs: it
+    may lack the CPU to open its connections."""
+    return sum((view.stays[callee].queue(times) for callee in view.callees_of(caller)), np.zeros_like(times))
