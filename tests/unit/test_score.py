@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from tailrace import sim
@@ -16,7 +17,7 @@ from tailrace.diagnosis.serialise import as_dict
 from tailrace.errors import InputError
 from tailrace.experiment import from_table
 from tailrace.score import blame, read, read_diagnosis, record, score, sweep
-from tailrace.score.busy import STEP_NS, elevated
+from tailrace.score.busy import STEP_NS, Record, elevated
 from tailrace.score.drawing import draw
 from tailrace.units import SECOND
 
@@ -123,6 +124,28 @@ def test_workers_that_never_rest_are_the_limit_themselves(tmp_path: Path) -> Non
     assert {(stall.kind, stall.origins) for request in found for stall in request.stalls} == {
         ("soft-resource", frozenset({"web"}))
     }
+
+
+@pytest.mark.parametrize(("other", "answers", "preferred"), [(0.2, 30, True), (0.9, 30, False), (0.2, 5, False)])
+def test_a_balancer_is_right_where_its_candidates_had_cpu_to_spare_together(
+    other: float, answers: int, preferred: bool
+) -> None:
+    """db1 has a full CPU from 5 to 6 s and answers so many in each 50 ms, and 10 at other times."""
+    times = np.arange(1, 201, dtype=np.int64) * SECOND // 20
+    stalled = (times > 5 * SECOND) & (times <= 6 * SECOND)
+    left = np.repeat(times - 1, np.where(stalled, answers, 10))
+    seen = Record(
+        requests=pl.DataFrame({"sent": [0, 10 * SECOND], "end": [1, 10 * SECOND]}),
+        visits=pl.DataFrame({"server": ["db1"] * len(left), "departure": left}),
+        drops=pl.DataFrame(),
+        cpu={"db1": (times, np.where(stalled, 1.0, 0.4)), "db2": (times, np.where(stalled, other, 0.4))},
+        workers={},
+        waiting={},
+        calls=frozenset(),
+        balanced=(frozenset({"db1", "db2"}),),
+    )
+    assert seen.preferred("db1", 5 * SECOND, 8 * SECOND) is preferred
+    assert not seen.preferred("db2", 5 * SECOND, 8 * SECOND)
 
 
 def test_a_right_diagnosis_scores_full_and_each_falsehood_costs(tmp_path: Path) -> None:

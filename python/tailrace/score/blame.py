@@ -18,17 +18,17 @@ busy time up to t, none did: at up to 90 % use a backlog is worked off in ten ti
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
-from tailrace.score.busy import JOIN_NS, Interval, Record
-from tailrace.score.stalls import BURST, SOFT, Stall
+from tailrace.score.busy import COVERS, JOIN_NS, Interval, Record
+from tailrace.score.stalls import BALANCER, BURST, SOFT, Stall
 from tailrace.units import SECOND
 
 MATTERS = 0.25
-COVERS = 0.1
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Blame:
     stalls: tuple[Stall, ...]
     """Any of them; none: overload, or slow by itself."""
     overloaded: bool = False
-    """A server on its way never had a CPU, a worker or a connection to spare: then it is right, too, that the cause is
-    unknown."""
+    """Nothing stalled, or a server on its way never had a CPU, a worker or a connection to spare: then it is right,
+    too, that the cause is unknown."""
 
 
 def blame(record: Record, stalls: tuple[Stall, ...], threshold_ns: int) -> tuple[Blame, ...]:
@@ -59,12 +59,15 @@ def blame(record: Record, stalls: tuple[Stall, ...], threshold_ns: int) -> tuple
         droppers: frozenset[str | None] = frozenset(server for server, _, _ in lost.get(request, ()))
         if request in by_themselves:
             reached = set()
+        preferred = {s for server, begin, end in held for s in reach.preferred_near(server, begin, end)}
+        overloaded = not reached
+        reached |= preferred if request not in by_themselves else set()
         near = {other for server, _, _ in held for other in record.connected.get(server, ())}
         full, exhausted = near & record.saturated, near & record.exhausted
         if exhausted and not full and request not in by_themselves:
             reached.add(Stall(SOFT, frozenset({SOFT}), frozenset(exhausted), *record.sending, 0))
         stalled = tuple(sorted(reached, key=lambda s: s.begin))
-        found.append(Blame(sent, droppers or frozenset({None}), stalled, bool(full | exhausted)))
+        found.append(Blame(sent, droppers or frozenset({None}), stalled, overloaded or bool(full | exhausted)))
     return tuple(found)
 
 
@@ -126,6 +129,7 @@ class _Reach:
         known = (s for s in stalls if s.kind != BURST or _is_burst(record, s))
         self.stalls = tuple(one for stall in known for one in _of_burst(record, stall))
         self.of_stall = {s: self._reach(s) for s in self.stalls}
+        self.preferred = tuple(self._preferred())
         self.of_busy: dict[str, list[tuple[Interval, frozenset[Stall]]]] = {
             server: self._belonging(server) for server in record.busy
         }
@@ -143,6 +147,20 @@ class _Reach:
             if covered >= COVERS * (end - first) or any(s.kind == BURST for s in significant):
                 found |= significant
         return frozenset(found)
+
+    def preferred_near(self, server: str, begin: int, end: int) -> set[Stall]:
+        """What balancers did to who was held up there."""
+        near = (s for s in self.preferred if s.origins & self.record.connected.get(server, frozenset()))
+        return {s for s in near if s.begin <= end and begin <= s.end + JOIN_NS}
+
+    def _preferred(self) -> Iterator[Stall]:
+        """Nobody injects what a balancer does. Of a server that stalls itself it only makes more wait."""
+        for server, intervals in self.record.busy.items():
+            own = [s for s in self.stalls if server in s.origins and s.kind != BURST]
+            for begin, end in intervals:
+                stalled = sum(s.stalled_ns for s in own if s.begin <= end and s.end >= begin)
+                if stalled < COVERS * (end - begin) and self.record.preferred(server, begin, end):
+                    yield Stall(BALANCER, frozenset({BALANCER}), frozenset({server}), begin, end, end - begin)
 
     def _reach(self, stall: Stall) -> Interval:
         """From its begin until the queues of its origins are back to normal."""
@@ -203,5 +221,5 @@ def _is_burst(record: Record, stall: Stall) -> bool:
     length = max(stall.end - stall.begin, JOIN_NS)
     came = int(((sent >= stall.begin) & (sent < stall.begin + length)).sum())
     first, last = record.sending
-    usual = len(sent) * length / max(last - first, 1)
+    usual = (len(sent) - came) * length / max(last - first - length, length)
     return came >= max(2 * usual, usual + 20)

@@ -17,6 +17,8 @@ JOIN_NS = 100 * MILLISECOND
 """A queue that is down for less has not recovered; and what begins this soon after something else may come from it
 (the window in which a server notices that its neighbour in the call graph has stalled or let go)."""
 
+COVERS = 0.1
+"""At up to 90 % use a backlog is worked off in ten times the stall: what covers less of a busy time did not make it."""
 FULL = 0.9
 """A CPU that is used this much is full: sampling jitters."""
 
@@ -38,6 +40,8 @@ class Record:
     waiting: dict[str, tuple[Times, NDArray[np.float64]]]
     """Likewise, and how many of them waited for a connection of a pool."""
     calls: frozenset[tuple[str, str]]
+    balanced: tuple[frozenset[str], ...] = ()
+    """Servers over which somebody spreads calls."""
 
     @cached_property
     def times(self) -> Times:
@@ -55,7 +59,7 @@ class Record:
     @cached_property
     def busy(self) -> dict[str, tuple[Interval, ...]]:
         # What is usual is usual while requests are sent: then lost packets come back for up to a minute and a half.
-        sent = int(np.searchsorted(self.times, self.sending[1]))
+        sent = int(np.searchsorted(self.times, self.sending[1], "right"))
         return {name: elevated(self.times, queue, sent) for name, queue in self.inside.items()}
 
     @cached_property
@@ -104,6 +108,25 @@ class Record:
             for times, values in (of[server] for of in (self.workers, self.waiting) if server in of)
         )
 
+    def preferred(self, server: str, begin: int, end: int) -> bool:
+        """Whether it got what others should have: for a share of this time that matters (`COVERS`) its CPU was full and
+        it answered more than usual, while all over which its callers spread their calls had CPU to spare together:
+        evenly spread, none would have been full."""
+        candidates = {name for group in self.balanced if server in group for name in group if name in self.cpu}
+        if server not in candidates or len(candidates) < 2:
+            return False
+        times, used = self.cpu[server]
+        inside = (times > begin) & (times <= end + JOIN_NS)
+        full = times[inside & (used >= FULL)]
+        if len(full) < max(COVERS * int(inside.sum()), 1):
+            return False
+        departures = np.sort(self.visits.filter(pl.col("server") == server)["departure"].to_numpy())
+        step = int(np.median(np.diff(times)))
+        answered = np.searchsorted(departures, full) - np.searchsorted(departures, full - step)
+        usual = np.diff(np.searchsorted(departures, self.sending))[0] / (self.sending[1] - self.sending[0])
+        together = np.mean([np.interp(full, *self.cpu[name]) for name in candidates])
+        return bool(answered.mean() / step > usual and together < FULL)
+
     def below(self, name: str) -> set[str]:
         return self._reach(name, {a: {b for x, b in self.calls if x == a} for a, _ in self.calls}) - {name}
 
@@ -127,6 +150,7 @@ def record(run: Dataset) -> Record:
         _sampled(run, "workers_busy", {s.name: s.workers for s in run.topology.servers if s.workers}),
         _sampled(run, "pool_waiting", {}),
         frozenset((call.caller, call.callee) for call in run.topology.calls),
+        tuple({frozenset(balancer.candidates) for balancer in run.topology.balancers}),
     )
 
 

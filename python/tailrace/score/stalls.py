@@ -18,7 +18,7 @@ from tailrace.experiment import truth
 from tailrace.topology import Topology
 from tailrace.units import MILLISECOND, SECOND
 
-BURST, SOFT = "workload-burst", "soft-resource"
+BURST, SOFT, BALANCER = "workload-burst", "soft-resource", "balancer"
 NONE = "unknown"
 """The right answer where nothing that was recorded tells the cause, or where nothing stalled."""
 
