@@ -71,7 +71,7 @@ def find(view: View, slow: Slow, stalls: tuple[Stall | None, ...]) -> tuple[Caus
     known: dict[tuple[str, ...], bool] = {}
     origins = {stall.origin: millibottleneck.intervals(stalls, stall.origin) for stall in stalls if stall is not None}
     return tuple(
-        _of(Case(view, slow, stall, origins[stall.origin], known))
+        _of(Case(view, slow, cluster, stall, origins[stall.origin], known))
         if stall is not None
         else _without_origin(slow, cluster)
         for stall, cluster in zip(stalls, slow.clusters, strict=True)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.causes.case import Case
+from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.queues import levels
 from tailrace.diagnosis.spans import contains, where
@@ -77,7 +77,7 @@ def _skew(case: Case, caller: str, siblings: tuple[str, ...]) -> CauseEvidence:
     numbers = {"arrival_share": now, "arrival_share_calm": usual, "candidates": len(siblings) + 1}
     but = None if idle else "the other candidates were as full"
     table = where(edges[:-1], edges[1:], skewed, gap=step)
-    return case.weigh(CAUSE, table, step, what=what, numbers=numbers, place=caller, but=but)
+    return case.weigh(CAUSE, Sign(table, step, what, numbers=numbers, place=caller, but=but))
 
 
 def _mean(queue: NDArray[np.int64]) -> float:

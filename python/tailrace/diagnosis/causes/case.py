@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from tailrace.diagnosis.evidence import fit
+from tailrace.diagnosis.evidence import Fit, fit
 from tailrace.diagnosis.finding import CauseEvidence, Number, Verdict
 from tailrace.diagnosis.millibottleneck import Stall
 from tailrace.diagnosis.series import Series
-from tailrace.diagnosis.spans import Spans, spans
+from tailrace.diagnosis.spans import Spans, overlap, spans
 from tailrace.diagnosis.view import View
-from tailrace.diagnosis.vlrt import Slow
+from tailrace.diagnosis.vlrt import Cluster, Slow
 from tailrace.diagnosis.words import clock, duration
 from tailrace.units import MILLISECOND
 
@@ -27,6 +27,23 @@ recording with a few stalls in a rhythm cannot show less; coverage, lift and ord
 LATE_SHARE = 0.2
 """… and does not begin later than a fifth into the stall (or one window, or when it was first felt): effects come after
 causes, but a queue may have been longer than usual already when the cause came."""
+REACH = 10
+"""… and reached at least half of the requests: what could not be served in a stall is worked off, at up to 90 % use, in
+ten times its length (length / (1 - use)). A queue that does not come down by then is kept up by something else."""
+
+
+@dataclass(frozen=True)
+class Sign:
+    """What a detector found: when it showed, in steps of what length, and what it was, in words and numbers."""
+
+    when: Spans
+    step_ns: int
+    what: str
+    place: str | None = None
+    """The origin, if not told."""
+    numbers: Mapping[str, Number] = field(default_factory=dict)
+    but: str | None = None
+    """A reason why it is not the cause all the same."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +52,7 @@ class Case:
 
     view: View
     slow: Slow
+    cluster: Cluster
     stall: Stall
     stalls: Spans
     """All stalls of the same origin, this one included."""
@@ -78,36 +96,20 @@ class Case:
     def when(self, begin: int, end: int) -> str:
         return f"from {clock(self.view, begin)} for {duration(end - begin)}"
 
-    def weigh(
-        self,
-        cause: str,
-        evidence: Spans,
-        resolution: int,
-        *,
-        what: str,
-        numbers: Mapping[str, Number] | None = None,
-        place: str | None = None,
-        but: str | None = None,
-        late_share: float = LATE_SHARE,
-    ) -> CauseEvidence:
-        """The verdict on evidence given as intervals. `what` happened, in words; `but` is a reason against it."""
+    def weigh(self, cause: str, sign: Sign) -> CauseEvidence:
+        """The verdict on a sign."""
         stall = self.stall.begin, self.stall.end
-        least = COVERAGE if but is None else 1.1
-        measured = fit(evidence, stall, self.stalls, self.recording, resolution, least)
-        slack = max(
-            self.view.window_ns,
-            int(late_share * (self.stall.end - self.stall.begin)),
-            self.stall.felt - self.stall.begin,
-        )
-        against = but or _against(measured.coverage, measured.lift, measured.p_value, measured.lead_ns, slack)
+        least = COVERAGE if sign.but is None else 1.1
+        measured = fit(sign.when, stall, self.stalls, self.recording, sign.step_ns, least)
+        against = sign.but or _against(measured, self._slack()) or self._out_of_reach(sign.when)
         verdict: Verdict = "absent" if against else "found"
         covers = f"it covers {measured.coverage:.0%} of the stall of {self.origin}"
         if measured.lift is not None and not against:
             covers += f" and is {measured.lift:,.0f} times as frequent in stalls as outside"
-        sentence = f"{what}; {covers}." if not against else f"{what}, but {against}."
+        sentence = f"{sign.what}; {covers}." if not against else f"{sign.what}, but {against}."
         return CauseEvidence(
             cause,
-            place or self.origin,
+            sign.place or self.origin,
             verdict,
             sentence,
             measured.coverage,
@@ -116,8 +118,19 @@ class Case:
             measured.lead_ns,
             measured.begin,
             measured.end,
-            dict(numbers or {}),
+            dict(sign.numbers),
         )
+
+    def _slack(self) -> int:
+        late = int(LATE_SHARE * (self.stall.end - self.stall.begin))
+        return max(self.view.window_ns, late, self.stall.felt - self.stall.begin)
+
+    def _out_of_reach(self, when: Spans) -> str | None:
+        rows = self.slow.requests[self.cluster.rows]
+        reach = spans(np.column_stack((when[:, 0], when[:, 0] + REACH * (when[:, 1] - when[:, 0]))))
+        reached = overlap(reach, rows["sent"].to_numpy(), rows["end"].to_numpy()) > 0
+        share = float(reached.mean())
+        return None if share >= COVERAGE else f"{1 - share:.0%} of the requests were sent when that was long over"
 
     def nothing(self, cause: str, sentence: str, numbers: Mapping[str, Number] | None = None) -> CauseEvidence:
         return CauseEvidence(cause, self.origin, "absent", sentence, coverage=0.0, numbers=dict(numbers or {}))
@@ -126,13 +139,13 @@ class Case:
         return CauseEvidence(cause, self.origin, "unknown", f"Not recorded: {missing}.", missing=missing)
 
 
-def _against(coverage: float, lift: float | None, p_value: float | None, lead: int | None, slack: int) -> str | None:
-    if coverage < COVERAGE:
-        return f"it covers only {coverage:.0%} of the stall" if coverage > 0 else "not in the stall"
-    if lift is not None and lift < LIFT:
-        return f"it is about as frequent outside stalls (lift {lift:.1f})"
-    if lead is not None and lead < -slack:
-        return f"it began {duration(-lead)} after the stall"
-    if p_value is not None and p_value > P_VALUE:
-        return f"chance alone covers as much in {p_value:.0%} of random shifts"
+def _against(found: Fit, slack: int) -> str | None:
+    if found.coverage < COVERAGE:
+        return f"it covers only {found.coverage:.0%} of the stall" if found.coverage > 0 else "not in the stall"
+    if found.lift is not None and found.lift < LIFT:
+        return f"it is about as frequent outside stalls (lift {found.lift:.1f})"
+    if found.lead_ns is not None and found.lead_ns < -slack:
+        return f"it began {duration(-found.lead_ns)} after the stall"
+    if found.p_value is not None and found.p_value > P_VALUE:
+        return f"chance alone covers as much in {found.p_value:.0%} of random shifts"
     return None

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailrace.diagnosis.causes.case import COVERAGE, Case
+from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.spans import Spans, spans, where
 from tailrace.diagnosis.words import rate
@@ -61,7 +61,7 @@ def detect(case: Case) -> CauseEvidence:
     }
     # The queue has to grow before it slows the server, so this may begin at any time in the first half.
     crowded = _crowded(case, middle)
-    return case.weigh(CAUSE, crowded, step, what=what, numbers=numbers, but=but, late_share=COVERAGE)
+    return case.weigh(CAUSE, Sign(crowded, step, what, numbers=numbers, but=but))
 
 
 def _crowded(case: Case, middle: float) -> Spans:

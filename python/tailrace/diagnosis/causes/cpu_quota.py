@@ -13,7 +13,7 @@ Thresholds and where they come from
 
 from __future__ import annotations
 
-from tailrace.diagnosis.causes.case import Case
+from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.millibottleneck import LIMITS
 from tailrace.diagnosis.words import share
@@ -31,4 +31,4 @@ def detect(case: Case) -> CauseEvidence:
     what = f"The kernel held {case.origin} back for {share(inside)} of the time (usually {share(usual)}): CPU quota"
     but = None if inside >= LIMITS["cpu_throttled"] else "that is too little to stall it"
     numbers = {"cpu_throttled": inside, "cpu_throttled_calm": usual}
-    return case.weigh(CAUSE, evidence, series.interval_ns, what=what, numbers=numbers, place=series.place, but=but)
+    return case.weigh(CAUSE, Sign(evidence, series.interval_ns, what, numbers=numbers, place=series.place, but=but))

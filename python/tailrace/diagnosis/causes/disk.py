@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tailrace.diagnosis.causes.case import Case
+from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.millibottleneck import LIMITS
 from tailrace.diagnosis.series import Series
@@ -48,7 +48,7 @@ def told(case: Case, cause: str, kind: str) -> CauseEvidence | None:
         return None
     place = events[0][0]
     what = f"Recorded events say {kind.replace('_', ' ')} at {place}"
-    return case.weigh(cause, union([table for _, table in events]), MILLISECOND, what=what, place=place)
+    return case.weigh(cause, Sign(union([table for _, table in events]), MILLISECOND, what, place=place))
 
 
 def wait(case: Case) -> Wait | None:

@@ -15,7 +15,7 @@ Thresholds and where they come from
 
 from __future__ import annotations
 
-from tailrace.diagnosis.causes.case import Case
+from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.millibottleneck import FROZEN
 from tailrace.diagnosis.spans import Spans, clip, length, spans, union
@@ -30,7 +30,7 @@ def detect(case: Case) -> CauseEvidence:
     stall = case.stall
     told = [t for place, t in case.view.events_of("freeze") if case.view.means(place, case.origin)]
     if told:
-        return case.weigh(CAUSE, union(told), MILLISECOND, what=f"A freeze of {case.origin} is recorded")
+        return case.weigh(CAUSE, Sign(union(told), MILLISECOND, f"A freeze of {case.origin} is recorded"))
     own = case.view.series(case.origin, "cpu_busy")
     if not own:
         return case.unknown(CAUSE, f"cpu_busy of {case.origin}")
@@ -51,7 +51,7 @@ def detect(case: Case) -> CauseEvidence:
         )
     evidence = case.while_queued(series.below(FROZEN * usual)) if but is None else spans([])
     numbers = {"cpu_busy": inside, "cpu_busy_calm": usual, "throughput_per_s": stall.throughput}
-    return case.weigh(CAUSE, evidence, series.interval_ns, what=what, numbers=numbers, place=series.place, but=but)
+    return case.weigh(CAUSE, Sign(evidence, series.interval_ns, what, numbers=numbers, place=series.place, but=but))
 
 
 def _answered(case: Case, without_cpu: Spans) -> float:

@@ -14,7 +14,7 @@ Thresholds and where they come from
 
 from __future__ import annotations
 
-from tailrace.diagnosis.causes.case import Case
+from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.spans import contains, where
 from tailrace.diagnosis.words import share
@@ -40,4 +40,4 @@ def detect(case: Case) -> CauseEvidence:
     what = f"The CPU of {case.origin} ran at {inside / 1e9:.2f} GHz, {share(inside / highest)} of its highest rate"
     numbers = {"cpu_hz_median": inside, "cpu_hz_max": highest}
     fast = None if inside < SLOW * highest else "that is its full speed"
-    return case.weigh(CAUSE, evidence, hz.interval_ns, what=what, numbers=numbers, place=hz.place, but=fast)
+    return case.weigh(CAUSE, Sign(evidence, hz.interval_ns, what, numbers=numbers, place=hz.place, but=fast))

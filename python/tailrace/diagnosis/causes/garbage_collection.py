@@ -17,7 +17,7 @@ Thresholds and where they come from
 
 from __future__ import annotations
 
-from tailrace.diagnosis.causes.case import Case
+from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.spans import length, overlap, union
 from tailrace.diagnosis.words import clock, duration
@@ -48,4 +48,4 @@ def detect(case: Case) -> CauseEvidence:
     if stray and not own:
         what += " (the log does not say whose it is: matched by time)"
     numbers = {"gc_pause_ns": longest[1] - longest[0], "gc_pauses": len(pauses), "gc_total_ns": length(pauses)}
-    return case.weigh(CAUSE, pauses, resolution, what=what, numbers=numbers)
+    return case.weigh(CAUSE, Sign(pauses, resolution, what, numbers=numbers))

@@ -17,7 +17,7 @@ Thresholds and where they come from
 from __future__ import annotations
 
 from tailrace.diagnosis.causes import disk
-from tailrace.diagnosis.causes.case import Case
+from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.units import format_bytes
 
@@ -40,4 +40,4 @@ def detect(case: Case) -> CauseEvidence:
         what += f" while {format_bytes(int(wait.bytes_written))} that had appeared at once were written out"
     elif wait.came == "gathered" and but is None:
         but = "the bytes written had been gathering for seconds (writeback)"
-    return case.weigh(CAUSE, wait.evidence, wait.resolution, what=what, numbers=numbers, place=wait.place, but=but)
+    return case.weigh(CAUSE, Sign(wait.evidence, wait.resolution, what, numbers=numbers, place=wait.place, but=but))

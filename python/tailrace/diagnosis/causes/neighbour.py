@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailrace.diagnosis.causes.case import Case
+from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.millibottleneck import LIMITS
 from tailrace.diagnosis.series import Series
@@ -103,7 +103,7 @@ def _busy(case: Case, series: Series) -> CauseEvidence:
         if len(own_span):
             lasted = int(own_span[-1, 1] - own_span[0, 0])
             what += f" from {clock(case.view, int(own_span[0, 0]))} for {duration(lasted)}"
-    return case.weigh(CAUSE, evidence, series.interval_ns, what=what, numbers=numbers, place=series.place, but=but)
+    return case.weigh(CAUSE, Sign(evidence, series.interval_ns, what, numbers=numbers, place=series.place, but=but))
 
 
 def _stolen(case: Case) -> list[CauseEvidence]:
@@ -117,12 +117,12 @@ def _stolen(case: Case) -> list[CauseEvidence]:
         what += f" (usually {share(case.usual(series))})"
         evidence = case.standing_out(series, LIMITS["cpu_steal"])
         numbers = {"cpu_steal": inside}
-        found.append(case.weigh(CAUSE, evidence, series.interval_ns, what=what, numbers=numbers, place=series.place))
+        found.append(case.weigh(CAUSE, Sign(evidence, series.interval_ns, what, numbers=numbers, place=series.place)))
     return found
 
 
 def _told(case: Case) -> list[CauseEvidence]:
     return [
-        case.weigh(CAUSE, table, MILLISECOND, what=f"A burst of {place} is recorded", place=place)
+        case.weigh(CAUSE, Sign(table, MILLISECOND, f"A burst of {place} is recorded", place=place))
         for place, table in case.view.events_of("neighbour_burst")
     ]

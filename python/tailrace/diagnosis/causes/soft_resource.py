@@ -20,7 +20,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tailrace.diagnosis.causes.case import Case
+from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.queues import Stays
 from tailrace.diagnosis.spans import Spans, where
@@ -50,7 +50,7 @@ def _sampled(case: Case) -> list[CauseEvidence]:
         inside = series.median(case.stall.begin, case.stall.end) or 0.0
         what = f"{inside:.0f} threads of {case.origin} waited for a connection of its pool"
         evidence = case.standing_out(series, 1.0)
-        found.append(case.weigh(CAUSE, evidence, series.interval_ns, what=what, numbers={"pool_waiting": inside}))
+        found.append(case.weigh(CAUSE, Sign(evidence, series.interval_ns, what, numbers={"pool_waiting": inside})))
     for metric, noun in (("pool_in_use", "connections of the pool"), ("workers_busy", "workers")):
         for series in case.view.series(case.origin, metric):
             known = _limit(case, metric)
@@ -59,7 +59,7 @@ def _sampled(case: Case) -> list[CauseEvidence]:
             evidence = series.above(most) if case.busy(series) else series.above(np.inf)
             all_of_them = f"All {most:.0f} {noun}" if known else f"{most:.0f} {noun}, the most ever seen,"
             what = f"{all_of_them} of {case.origin} were in use"
-            found.append(case.weigh(CAUSE, evidence, series.interval_ns, what=what, numbers={metric: inside}))
+            found.append(case.weigh(CAUSE, Sign(evidence, series.interval_ns, what, numbers={metric: inside})))
     return found
 
 
@@ -94,7 +94,7 @@ def _held(case: Case) -> list[CauseEvidence]:
         )
         but = None if now <= 1.5 * usual + view.window_ns / 50 else f"{callee} itself was slow"
         numbers = {"calls_open_max": most, "callee_response_ns": now, "callee_response_calm_ns": usual}
-        found.append(case.weigh(CAUSE, evidence, view.window_ns, what=what, numbers=numbers, but=but))
+        found.append(case.weigh(CAUSE, Sign(evidence, view.window_ns, what, numbers=numbers, but=but)))
     return found
 
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.causes.case import COVERAGE, Case
+from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.causes.frequency_step import SLOW
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.spans import where
@@ -58,7 +58,7 @@ def detect(case: Case) -> CauseEvidence:
         "throughput_per_s": stall.throughput,
         "capacity_per_s": capacity(case),
     }
-    return case.weigh(CAUSE, evidence, STEP_NS, what=what, numbers=numbers, but=_but(case), late_share=COVERAGE)
+    return case.weigh(CAUSE, Sign(evidence, STEP_NS, what, numbers=numbers, but=_but(case)))
 
 
 def _queue_at_full_speed(asked: NDArray[np.float64], served: float) -> NDArray[np.float64]:

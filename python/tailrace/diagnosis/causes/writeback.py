@@ -15,7 +15,7 @@ Thresholds and where they come from
 from __future__ import annotations
 
 from tailrace.diagnosis.causes import disk
-from tailrace.diagnosis.causes.case import Case
+from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.units import format_bytes
 
@@ -41,4 +41,4 @@ def detect(case: Case) -> CauseEvidence:
         but = f"the CPU of {case.origin} was saturated"
     if wait.came == "gathered":
         what += f" while {format_bytes(int(wait.bytes_written))} of gathered dirty pages were written back"
-    return case.weigh(CAUSE, wait.evidence, wait.resolution, what=what, numbers=numbers, place=wait.place, but=but)
+    return case.weigh(CAUSE, Sign(wait.evidence, wait.resolution, what, numbers=numbers, place=wait.place, but=but))
