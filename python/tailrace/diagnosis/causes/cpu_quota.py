@@ -8,7 +8,9 @@ What it is confused with
     A neighbour, steal and a frozen process: they withhold CPU too, and nothing but this counter tells a quota.
     Light throttling all the time, which is common and harmless: it is not more frequent in stalls.
 Thresholds and where they come from
-    A tenth of the time (see `millibottleneck.LIMITS`).
+    A tenth of the time (see `millibottleneck.LIMITS`). The kernel hands a quota out anew every 100 ms (its default,
+    `cpu.cfs_period_us`): a group that runs for the first half of each period and waits for the second is throttled all
+    along, though every other sample of 50 ms shows nothing.
 """
 
 from __future__ import annotations
@@ -16,18 +18,21 @@ from __future__ import annotations
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.millibottleneck import LIMITS
+from tailrace.diagnosis.spans import spans
 from tailrace.diagnosis.words import share
+from tailrace.units import MILLISECOND
 
 CAUSE = "cpu-quota"
+PERIOD_NS = 100 * MILLISECOND
 
 
 def detect(case: Case) -> CauseEvidence:
     throttled = case.view.series(case.origin, "cpu_throttled")
     if not throttled:
         return case.unknown(CAUSE, f"cpu_throttled of {case.origin}")
-    series = max(throttled, key=lambda s: s.median(case.stall.begin, case.stall.end) or 0.0)
-    inside, usual = series.median(case.stall.begin, case.stall.end) or 0.0, case.usual(series)
-    evidence = case.standing_out(series, LIMITS["cpu_throttled"])
+    series = max(throttled, key=lambda s: s.mean(case.stall.begin, case.stall.end) or 0.0)
+    inside, usual = series.mean(case.stall.begin, case.stall.end) or 0.0, case.usual(series)
+    evidence = spans(series.above(max((inside + usual) / 2, LIMITS["cpu_throttled"])), gap=PERIOD_NS)
     what = f"The kernel held {case.origin} back for {share(inside)} of the time (usually {share(usual)}): CPU quota"
     but = None if inside >= LIMITS["cpu_throttled"] else "that is too little to stall it"
     numbers = {"cpu_throttled": inside, "cpu_throttled_calm": usual}
