@@ -239,8 +239,8 @@ def test_a_hypervisor_that_took_the_cpu_leaves_no_question_of_quota() -> None:
     assert cause(diagnose(starved().sample("app", "cpu_steal", 0.0, (4.0, 4.8, 0.8)))) == "neighbour"
 
 
-def skewed(follow: bool) -> Memory:
-    """web spreads over app1 and app2; app1 stands still for 0.6 s. `follow`: then web sends everything to it."""
+def skewed(*slow: Slow, until: float = 4.0, rate: float = 500) -> Memory:
+    """web spreads over app1 and app2, but sends everything to app1 from 4.05 s on `until` then."""
     tiers = (
         Tier("web", 0.2, ("app1", "app2"), 100, 40),
         Tier("app1", 1.2, (), 200, 128),
@@ -253,26 +253,32 @@ def skewed(follow: bool) -> Memory:
         def pick(_caller: str, callees: tuple[str, ...], now: int) -> str:
             from systems import at
 
-            return "app1" if follow and at(4.05) <= now < at(4.6) else callees[next(turn) % 2]
+            return "app1" if at(4.05) <= now < at(until) else callees[next(turn) % 2]
 
         return pick
 
-    return system(Slow("app1", 4.0, 4.6), tiers=tiers, choose=choose)
+    return system(*slow, tiers=tiers, choose=choose, rate=rate)
 
 
 def test_a_balancer_that_follows_the_stalled_candidate_is_told_beside_the_cause() -> None:
-    diagnosis = diagnose(skewed(follow=True))
+    diagnosis = diagnose(skewed(Slow("app1", 4.0, 4.6), until=4.6))
     assert evidence(diagnosis, "balancer").verdict == "found"
     assert diagnosis.episodes[0].origin == "app1"
     assert "made it worse" in diagnosis.episodes[0].findings[4].sentence
 
 
-def test_a_balancer_alone_is_the_cause_when_nothing_else_is_recorded() -> None:
-    assert cause(diagnose(skewed(follow=True).without("samples"))) == "balancer"
+def test_a_balancer_does_not_stop_a_candidate() -> None:
+    diagnosis = diagnose(skewed(Slow("app1", 4.0, 4.6), until=4.6).without("samples"))
+    assert cause(diagnosis) == "unknown"
+    assert "made it worse" in diagnosis.episodes[0].findings[4].sentence
+
+
+def test_a_balancer_that_sends_one_candidate_more_than_it_can_do_is_the_cause() -> None:
+    assert cause(diagnose(skewed(until=4.8, rate=1100))) == "balancer"
 
 
 def test_a_balancer_that_goes_on_in_turn_is_not_blamed() -> None:
-    assert evidence(diagnose(skewed(follow=False)), "balancer").verdict == "absent"
+    assert evidence(diagnose(skewed(Slow("app1", 4.0, 4.6))), "balancer").verdict == "absent"
 
 
 def test_a_bigger_share_in_all_the_recording_is_a_weight_and_no_skew() -> None:

@@ -26,7 +26,7 @@ from tailrace.diagnosis.causes import (
 )
 from tailrace.diagnosis.causes.case import Case
 from tailrace.diagnosis.finding import CauseEvidence, Finding, Number
-from tailrace.diagnosis.millibottleneck import Stall
+from tailrace.diagnosis.millibottleneck import Kind, Stall
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
 from tailrace.diagnosis.words import listing
@@ -48,7 +48,8 @@ DETECTORS: tuple[Detector, ...] = (
 )
 
 AMPLIFIERS = (balancer.CAUSE, concurrency_overhead.CAUSE, soft_resource.CAUSE)
-"""They make a stall worse rather than start one (`balancers` III-C, `average` 4): they win if nothing else does."""
+"""They make a stall worse rather than start one (`balancers` III-C, `average` 4): they win if nothing else does, and if
+more was asked of the origin than it can do. None of them makes a server answer less than usual from the start."""
 
 RESIDUAL = freeze.CAUSE
 """Seen by what is missing (no CPU, no answer), so it yields to any cause that says why."""
@@ -85,7 +86,7 @@ def _without_origin(slow: Slow, cluster: Cluster) -> Cause:
 
 def _of(case: Case) -> Cause:
     evidence = tuple(sorted((detect(case) for detect in DETECTORS), key=strength, reverse=True))
-    winners = compete(evidence)
+    winners = compete(evidence, case.stall.kind)
     return Cause(" or ".join(w.cause for w in winners) or UNKNOWN, evidence, _finding(case.stall, evidence, winners))
 
 
@@ -97,18 +98,21 @@ def strength(evidence: CauseEvidence) -> float:
     return min(evidence.coverage or 0.0, 1.0) * (1.0 - chance)
 
 
-def compete(evidence: tuple[CauseEvidence, ...]) -> tuple[CauseEvidence, ...]:
+def compete(evidence: tuple[CauseEvidence, ...], kind: Kind) -> tuple[CauseEvidence, ...]:
     found = [e for e in evidence if e.verdict == "found"]
-    starters = [e for e in found if e.cause not in AMPLIFIERS] or found
+    starters = [e for e in found if e.cause not in AMPLIFIERS] or (found if kind == "overload" else [])
     starters = [e for e in starters if e.cause != RESIDUAL] or starters
     best = max((strength(e) for e in starters), default=0.0)
     return tuple(e for e in starters if strength(e) > best - TIE)
 
 
 def _finding(stall: Stall, evidence: tuple[CauseEvidence, ...], winners: tuple[CauseEvidence, ...]) -> Finding:
+    worse = [e for e in evidence if e.verdict == "found" and e.cause in AMPLIFIERS and e not in winners]
+    also = "".join(f" It made it worse that: {e.sentence}" for e in worse)
     if not winners:
         excluded = [e.cause for e in evidence if e.verdict == "absent"]
         sentence = f"The cause is unknown. Excluded: {listing(excluded)}." if excluded else "The cause is unknown."
+        sentence += also
         missing = "; ".join(_wanted(stall, evidence)) or "something else: no detector matches what was recorded"
         return Finding("cause", "unknown", sentence, stall.origin, stall.begin, stall.end, {}, missing)
     first = winners[0]
@@ -121,8 +125,7 @@ def _finding(stall: Stall, evidence: tuple[CauseEvidence, ...], winners: tuple[C
         "lead_ns": first.lead_ns,
     }
     sentence = first.sentence if len(winners) == 1 else "Not told apart: " + " ".join(w.sentence for w in winners)
-    worse = [e for e in evidence if e.verdict == "found" and e.cause in AMPLIFIERS and e not in winners]
-    sentence += "".join(f" It made it worse that: {e.sentence}" for e in worse)
+    sentence += also
     return Finding("cause", "found", sentence, first.place, first.begin, first.end, numbers)
 
 

@@ -9,8 +9,11 @@ Evidence needed
 What it is confused with
     A balancer with sticky sessions or weights: then the shares are the same outside stalls.
     A tier whose candidates all stall together: the others are not idle.
+    A stall of the candidate itself: one that answers less than usual has been held up by something else, and the
+    balancer made it worse. It is the cause only where it sends more than a candidate can serve.
 Thresholds and where they come from
-    Twice its usual share, and at least half way from there to everything: the paper's figure shows all of them.
+    Half way from its usual share to everything: nearer to the paper's figure, which shows all of them, than to what is
+    usual. Of fewer than three requests no share is told.
 """
 
 from __future__ import annotations
@@ -67,7 +70,7 @@ def _skew(case: Case, caller: str, siblings: tuple[str, ...]) -> CauseEvidence:
     total = mine + others
     calm = contains(case.slow.calm, (edges[:-1] + edges[1:]) // 2)
     usual = float(mine[calm].sum()) / max(float(total[calm].sum()), 1.0)
-    skewed = _held_on(mine >= total * max(min(2 * usual, 0.9), (1 + usual) / 2), total >= 3)
+    skewed = _held_on(mine >= total * (1 + usual) / 2, total >= 3)
     inside = (edges[:-1] >= stall.begin) & (edges[1:] <= stall.end)
     now = float(mine[inside].sum()) / max(float(total[inside].sum()), 1.0)
     times = (edges[:-1][inside] + edges[1:][inside]) // 2

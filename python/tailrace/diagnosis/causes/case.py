@@ -70,11 +70,6 @@ class Case:
     def usual(self, series: Series) -> float:
         return self.slow.usual(series)
 
-    def busy(self, series: Series) -> bool:
-        """Whether the values in this stall stand out from the usual ones at all."""
-        inside = series.median(self.stall.begin, self.stall.end)
-        return inside is not None and inside > 1.5 * self.usual(series)
-
     def standing_out(self, series: Series, least: float) -> Spans:
         """When the series was nearer to its value in this stall than to its usual one, and at `least`."""
         inside = series.median(self.stall.begin, self.stall.end) or 0.0

@@ -8,10 +8,12 @@ Evidence needed
     Pool or worker samples, or visits to the server behind; and `cpu_busy` of the origin, to say that no hardware was
     saturated.
 What it is confused with
-    A slow server behind a pool: the pool is full as well, but because the answers are slow (then that server's own
-    queue rose first, and it is the origin). Saturated CPU: then more threads would only wait for it.
+    A slow server behind: workers and pool are all in use as well, but because the answers are slow. Saturated CPU: then
+    more threads would only wait for it.
 Thresholds and where they come from
-    Answers of the server behind within half more than usual; calls within 5 % of their maximum for most of the stall.
+    Slow: the server behind takes half longer than usual. The mean of 20 stays, the fewest that tell, is off by 22 % by
+    chance (they are about exponential, and 1 / sqrt(20) = 0.22), so half is beyond two standard deviations.
+    Held at one number: as `queues.plateau`, 3 % and one below it at most.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from tailrace.diagnosis.spans import Spans, where
 from tailrace.diagnosis.words import clock, duration
 
 CAUSE = "soft-resource"
+SLOWER = 1.5
 
 
 def detect(case: Case) -> CauseEvidence:
@@ -34,7 +37,8 @@ def detect(case: Case) -> CauseEvidence:
         return case.nothing(CAUSE, f"A hardware resource of {case.origin} was saturated.")
     if case.stall.kind == "collapse":
         return case.nothing(CAUSE, f"{case.origin} answered less than usual, which a limit on concurrency does not do.")
-    found = _sampled(case) + _held(case)
+    slow = _slow_behind(case)
+    found = _sampled(case, slow) + _held(case, slow)
     if not found:
         return case.nothing(CAUSE, f"No pool or number of threads of {case.origin} was seen at a limit.")
     best = max(found, key=lambda e: (e.verdict == "found", e.coverage or 0.0))
@@ -44,22 +48,33 @@ def detect(case: Case) -> CauseEvidence:
     return best
 
 
-def _sampled(case: Case) -> list[CauseEvidence]:
+def _slow_behind(case: Case) -> str | None:
+    """A server behind that made those wait who were inside."""
+    for callee in case.view.callees_of(case.origin):
+        calls = case.view.calls[case.origin][callee]
+        now, usual = _stay(calls, case.stall.begin, case.stall.end), _stay_calm(case, calls)
+        if now > SLOWER * usual > 0:
+            return f"{callee} took {duration(int(now))} for each call (usually {duration(int(usual))})"
+    return None
+
+
+def _sampled(case: Case, slow: str | None) -> list[CauseEvidence]:
     found = []
     for series in case.view.series(case.origin, "pool_waiting"):
         inside = series.median(case.stall.begin, case.stall.end) or 0.0
         what = f"{inside:.0f} threads of {case.origin} waited for a connection of its pool"
         evidence = case.standing_out(series, 1.0)
-        found.append(case.weigh(CAUSE, Sign(evidence, series.interval_ns, what, numbers={"pool_waiting": inside})))
+        numbers = {"pool_waiting": inside}
+        found.append(case.weigh(CAUSE, Sign(evidence, series.interval_ns, what, numbers=numbers, but=slow)))
     for metric, noun in (("pool_in_use", "connections of the pool"), ("workers_busy", "workers")):
         for series in case.view.series(case.origin, metric):
             known = _limit(case, metric)
             most = float(known or series.value.max())
             inside = series.median(case.stall.begin, case.stall.end) or 0.0
-            evidence = series.above(most) if case.busy(series) else series.above(np.inf)
             all_of_them = f"All {most:.0f} {noun}" if known else f"{most:.0f} {noun}, the most ever seen,"
             what = f"{all_of_them} of {case.origin} were in use"
-            found.append(case.weigh(CAUSE, Sign(evidence, series.interval_ns, what, numbers={metric: inside})))
+            sign = Sign(series.above(most), series.interval_ns, what, numbers={metric: inside}, but=slow)
+            found.append(case.weigh(CAUSE, sign))
     return found
 
 
@@ -72,7 +87,7 @@ def _limit(case: Case, metric: str) -> int | None:
     return server.workers if server is not None else None
 
 
-def _held(case: Case) -> list[CauseEvidence]:
+def _held(case: Case, slow: str | None) -> list[CauseEvidence]:
     """Calls to a server behind that are held at one number while it answers as usual."""
     view, stall = case.view, case.stall
     found = []
@@ -85,16 +100,15 @@ def _held(case: Case) -> list[CauseEvidence]:
         now, usual = _stay(calls, stall.begin, stall.end), _stay_calm(case, calls)
         if most < 2 or usual <= 0:
             continue
-        full = where(times, times + step, inside >= 0.95 * most, gap=view.window_ns)
+        full = where(times, times + step, inside >= 0.97 * most - 1, gap=view.window_ns)
         evidence: Spans = case.while_queued(full)
         what = (
             f"{case.origin} had at most {most:,} calls open to {callee} and kept that many open from "
             f"{clock(view, stall.begin)} on, while {callee} took {duration(int(now))} each "
             f"(usually {duration(int(usual))})"
         )
-        but = None if now <= 1.5 * usual + view.window_ns / 50 else f"{callee} itself was slow"
         numbers = {"calls_open_max": most, "callee_response_ns": now, "callee_response_calm_ns": usual}
-        found.append(case.weigh(CAUSE, Sign(evidence, view.window_ns, what, numbers=numbers, but=but)))
+        found.append(case.weigh(CAUSE, Sign(evidence, view.window_ns, what, numbers=numbers, but=slow)))
     return found
 
 
