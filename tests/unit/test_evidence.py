@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.diagnosis.evidence import coverage, fit, lift, p_value
-from tailrace.diagnosis.spans import clip, complement, contains, length, overlap, spans
+from tailrace.diagnosis.spans import clip, complement, contains, length, overlap, spans, union
 
 rows = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=8)
 
@@ -74,6 +74,21 @@ def test_the_permutation_test_repeats_itself() -> None:
 
 
 def test_the_lead_is_that_of_the_interval_that_covers_most() -> None:
-    measured = fit(spans([(80, 102), (110, 200)]), (100, 200), spans([(100, 200)]), (0, 1000), 1)
+    measured = fit(spans([(80, 102), (110, 200)]), (100, 200), spans([(100, 200)]), spans([(0, 1000)]), 1)
     assert (measured.lead_ns, measured.begin, measured.end) == (-10, 110, 200)
     assert measured.coverage == pytest.approx(0.92)
+
+
+def test_what_lasts_after_a_stall_is_not_counted_as_chance() -> None:
+    """A burst at each of two stalls, and its backlog for five times as long."""
+    stalls = spans([(100, 150), (500, 550)])
+    backlog = spans([(100, 400), (500, 800)])
+    calm = spans([(0, 90), (410, 490), (810, 1000)])
+    whole = fit(backlog, (100, 150), stalls, spans([(0, 1000)]), 1)
+    counted = fit(backlog, (100, 150), stalls, union([calm, stalls]), 1)
+    assert whole.lift == pytest.approx(1.8)
+    assert whole.p_value is not None
+    assert whole.p_value > 0.2
+    assert counted.lift == pytest.approx(360)
+    assert counted.p_value is not None
+    assert counted.p_value < 0.05

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tailrace.diagnosis.spans import Spans, length, overlap
+from tailrace.diagnosis.spans import Spans, cut, length, overlap
 
 SHIFTS = 499
 """Random shifts of the permutation test: p-values in steps of 0.002."""
@@ -35,24 +35,25 @@ def fit(
     evidence: Spans,
     stall: tuple[int, int],
     stalls: Spans,
-    recording: tuple[int, int],
+    counted: Spans,
     resolution: int,
     least: float = 0.0,
 ) -> Fit:
     """`evidence` against one stall (coverage, order) and against all stalls of the recording (lift, p-value).
 
-    `resolution` is the time step in which the evidence was observed. What covers less than `least` is not compared
-    with chance.
+    Chance is told by the time that is `counted`; the rest is cut out. `resolution` is the time step in which the
+    evidence was observed. What covers less than `least` is not compared with chance.
     """
     begin, end = stall
     by_chance = coverage(evidence, begin, end) >= least
     # Evidence that touches the stall, from its own onset: a cause may begin before its effect shows.
     touching = evidence[(evidence[:, 1] > begin) & (evidence[:, 0] < end)] if len(evidence) else evidence
     onset = main_onset(touching, begin, end)
+    showed, stalled, whole = cut(evidence, counted), cut(stalls, counted), (0, length(counted))
     return Fit(
         coverage=coverage(evidence, begin, end),
-        lift=lift(evidence, stalls, recording, resolution) if by_chance else None,
-        p_value=p_value(evidence, stalls, recording) if by_chance else None,
+        lift=lift(showed, stalled, whole, resolution) if by_chance else None,
+        p_value=p_value(showed, stalled, whole) if by_chance else None,
         lead_ns=None if onset is None else begin - onset,
         begin=onset,
         end=int(touching[:, 1].max()) if len(touching) else None,

@@ -11,7 +11,7 @@ from tailrace.diagnosis.evidence import Fit, fit
 from tailrace.diagnosis.finding import CauseEvidence, Number, Verdict
 from tailrace.diagnosis.millibottleneck import Stall
 from tailrace.diagnosis.series import Series
-from tailrace.diagnosis.spans import Spans, overlap, spans
+from tailrace.diagnosis.spans import Spans, overlap, spans, union
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
 from tailrace.diagnosis.words import clock, duration
@@ -64,8 +64,10 @@ class Case:
         return self.stall.origin
 
     @property
-    def recording(self) -> tuple[int, int]:
-        return self.view.begin, self.view.end
+    def counted(self) -> Spans:
+        """Stalls and calm time. What lasts after a stall, until its backlog is worked off, is neither, and may well be
+        there because of it."""
+        return union([self.slow.calm, self.stalls])
 
     def usual(self, series: Series) -> float:
         return self.slow.usual(series)
@@ -95,7 +97,7 @@ class Case:
         """The verdict on a sign."""
         stall = self.stall.begin, self.stall.end
         least = COVERAGE if sign.but is None else 1.1
-        measured = fit(sign.when, stall, self.stalls, self.recording, sign.step_ns, least)
+        measured = fit(sign.when, stall, self.stalls, self.counted, sign.step_ns, least)
         against = sign.but or _against(measured, self._slack()) or self._out_of_reach(sign.when)
         verdict: Verdict = "absent" if against else "found"
         covers = f"it covers {measured.coverage:.0%} of the stall of {self.origin}"
