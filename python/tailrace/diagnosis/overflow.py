@@ -293,13 +293,17 @@ def _finding(
     numbers = {"origin": origin, "ctqo": ctqo, "own_queue_max": rise.peak}
     order = [f"{step.server} at {clock(view, step.rise)}{_to(step)}" for step in wave]
     first = next((step for step in wave if step.server == origin), None)
-    sentence = f"The own queue of {origin} rose first, at {clock(view, rise.begin)}"
-    level = [step.server for step in wave if step.server != origin and step.rise <= rise.begin]
+    others = [step for step in wave if step.server != origin and step.rise <= rise.begin]
+    level = [step.server for step in others if step.rise >= rise.begin - LEVEL_NS]
+    earlier = [step.server for step in others if step.server not in level]
+    sentence = f"The own queue of {origin} rose {'' if earlier else 'first, '}at {clock(view, rise.begin)}"
     if level:
         sentence = (
             f"The own queues of {listing([*level, origin])} rose within {duration(LEVEL_NS)}, that of {origin}, "
             f"the furthest from the clients, at {clock(view, rise.begin)}"
         )
+    if earlier:
+        sentence += f" (those of {listing(earlier)} rose before, and were down again or only waited for it)"
     if lost.first is not None and lost.by_server:
         lead = duration(max(lost.first - rise.begin, 0))
         sentence += f", {lead} before {lost.dropper} dropped the first of these packets"
