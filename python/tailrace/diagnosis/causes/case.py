@@ -69,6 +69,16 @@ class Case:
         there because of it."""
         return union([self.slow.calm, self.stalls])
 
+    @property
+    def visits_per_request(self) -> float:
+        """Of the origin, as usual."""
+        return self.stall.throughput_calm / max(self.stall.arrivals_calm, 1e-9)
+
+    @property
+    def demand(self) -> float:
+        """Visits asked of the origin per second in the stall: arrivals times its usual visits per request."""
+        return self.stall.arrivals * self.visits_per_request
+
     def usual(self, series: Series) -> float:
         return self.slow.usual(series)
 

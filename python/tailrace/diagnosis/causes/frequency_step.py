@@ -6,8 +6,8 @@ What it looks for
 Evidence needed
     `cpu_hz` of the origin or its node (or of cores, if nothing else is sampled), and `cpu_busy` of the origin.
 What it is confused with
-    A workload burst that no clock rate could serve: `workload_burst` compares the burst with full speed. A slow clock
-    in idle time, which is the governor's purpose: only saturated or queued time counts.
+    A workload burst that no clock rate could serve: both are compared with full speed, so one of them yields. A slow
+    clock in idle time, which is the governor's purpose: only saturated or queued time counts.
 Thresholds and where they come from
     Slow: under 90 % of the highest rate seen; the paper's CPU has nine steps from 50 to 100 %, so this is one step.
 """
@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
+from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import contains, where
-from tailrace.diagnosis.words import share
+from tailrace.diagnosis.words import rate, share
 
 CAUSE = "frequency-step"
 SLOW = 0.9
@@ -39,5 +40,16 @@ def detect(case: Case) -> CauseEvidence:
     evidence = case.while_queued(where(hz.begin, hz.end, slow, gap=hz.interval_ns // 2))
     what = f"The CPU of {case.origin} ran at {inside / 1e9:.2f} GHz, {share(inside / highest)} of its highest rate"
     numbers = {"cpu_hz_median": inside, "cpu_hz_max": highest}
-    fast = None if inside < SLOW * highest else "that is its full speed"
-    return case.weigh(CAUSE, Sign(evidence, hz.interval_ns, what, numbers=numbers, place=hz.place, but=fast))
+    at_full_speed = answers_at_full_speed(case, hz)
+    but = "that is its full speed" if at_full_speed is None else None
+    if at_full_speed is not None and case.demand >= at_full_speed:
+        but = f"{rate(case.demand)} were asked of it, and {rate(at_full_speed)} are what it can do at most"
+    return case.weigh(CAUSE, Sign(evidence, hz.interval_ns, what, numbers=numbers, place=hz.place, but=but))
+
+
+def answers_at_full_speed(case: Case, hz: Series) -> float | None:
+    """What the origin would have answered per second in the stall at its highest clock rate; None where it had that."""
+    now, highest = hz.median(case.stall.begin, case.stall.end), float(hz.value.max())
+    if now is None or now >= SLOW * highest:
+        return None
+    return case.stall.throughput * highest / max(now, 1.0)

@@ -23,8 +23,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.causes import frequency_step
 from tailrace.diagnosis.causes.case import Case, Sign
-from tailrace.diagnosis.causes.frequency_step import SLOW
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.spans import where
 from tailrace.diagnosis.words import rate
@@ -44,7 +44,7 @@ def detect(case: Case) -> CauseEvidence:
     if len(view.sent) == 0:
         return case.unknown(CAUSE, "when the clients sent their requests")
     edges = np.arange(view.begin, view.end + STEP_NS, STEP_NS, dtype=np.int64)
-    asked = view.in_flight.arrived(edges).astype(np.float64) * _visits(case)
+    asked = view.in_flight.arrived(edges).astype(np.float64) * case.visits_per_request
     queue = _queue_at_full_speed(asked, capacity(case) * STEP_NS / SECOND)
     # It may come on top of a queue that was already a little longer than usual.
     evidence = where(edges[:-1], edges[1:], queue > max(LONG * stall.rise.peak, 2.0), gap=view.window_ns)
@@ -71,10 +71,9 @@ def _but(case: Case) -> str | None:
     if not _more_came(case):
         return "that is no burst"
     for hz in case.view.series(case.origin, "cpu_hz"):
-        now, highest = hz.median(case.stall.begin, case.stall.end) or 0.0, float(hz.value.max())
-        full_speed = case.stall.throughput * highest / max(now, 1.0)
-        if now < SLOW * highest and demand(case) < full_speed:
-            return f"at its full clock rate it would have answered {rate(full_speed)}"
+        at_full_speed = frequency_step.answers_at_full_speed(case, hz)
+        if at_full_speed is not None and case.demand < at_full_speed:
+            return f"at its full clock rate it would have answered {rate(at_full_speed)}"
     return None
 
 
@@ -87,16 +86,6 @@ def _more_came(case: Case) -> bool:
         if came > max(MORE * expected, expected + DEVIATIONS * max(expected, 1.0) ** 0.5):
             return True
     return False
-
-
-def _visits(case: Case) -> float:
-    """Of the origin per request."""
-    return case.stall.throughput_calm / max(case.stall.arrivals_calm, 1e-9)
-
-
-def demand(case: Case) -> float:
-    """Visits asked of the origin per second in the stall: arrivals times its usual visits per request."""
-    return case.stall.arrivals * _visits(case)
 
 
 def capacity(case: Case) -> float:
