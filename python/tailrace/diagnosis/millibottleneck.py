@@ -69,6 +69,8 @@ class Stall:
     finding: Finding
     felt: int = 0
     """When requests first lost a packet by it, or had waited for long."""
+    over: int | None = None
+    """When it was last felt, if all requests lost packets."""
 
     def has(self, metric: str) -> bool:
         return any(r.metric == metric and r.saturated for r in self.resources)
@@ -121,6 +123,7 @@ def _of_cluster(view: View, slow: Slow, overflow: Overflow) -> Stall | None:
         sampled,
         _NOT_YET,
         overflow.felt,
+        overflow.over,
     )
     return replace(stall, finding=_finding(view, stall))
 

@@ -56,6 +56,8 @@ class Overflow:
     finding: Finding
     felt: int = 0
     """When it was first felt: the first packet was lost, or half of the shortest wait had passed."""
+    over: int | None = None
+    """When the last packet was lost, if all requests lost one: what happened later did nothing to them."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +110,9 @@ def _of_cluster(
     ctqo = judge(view, lost.dropper, origin, part.times)
     pushed = (_push_back(view, server, rise, part.times, held) for server, rise in part.risen.items())
     wave = tuple(sorted(pushed, key=lambda p: p.rise))
+    over = lost.last if lost.queued == 0 else None
     felt = lost.first if lost.first is not None else cluster.begin + cluster.shortest_ns // 2
-    return Overflow(origin, rise, ctqo, wave, _finding(view, cluster, lost, origin, rise, ctqo, wave), felt)
+    return Overflow(origin, rise, ctqo, wave, _finding(view, cluster, lost, origin, rise, ctqo, wave), felt, over)
 
 
 def _follow(view: View, cluster: Cluster, lost: Drops, known: Usual) -> _Followed:

@@ -105,7 +105,7 @@ class Case:
 
     def weigh(self, cause: str, sign: Sign) -> CauseEvidence:
         """The verdict on a sign."""
-        stall = self.stall.begin, self.stall.end
+        stall = self.stall.begin, self._until()
         least = COVERAGE if sign.but is None else 1.1
         measured = fit(sign.when, stall, self.stalls, self.counted, sign.step_ns, least)
         against = sign.but or _against(measured, self._slack()) or self._out_of_reach(sign.when)
@@ -127,6 +127,11 @@ class Case:
             measured.end,
             dict(sign.numbers),
         )
+
+    def _until(self) -> int:
+        """Until when the stall did something to the requests; a window at least, for causes are not seen finer."""
+        begin, end, over = self.stall.begin, self.stall.end, self.stall.over
+        return end if over is None else min(end, max(over, begin + self.view.window_ns))
 
     def _slack(self) -> int:
         late = int(LATE_SHARE * (self.stall.end - self.stall.begin))
