@@ -6,7 +6,8 @@ Evidence needed
     `cpu_throttled` of the origin or its node (cgroup `cpu.stat`, throttled time per interval).
 What it is confused with
     A neighbour, steal and a frozen process: they withhold CPU too, and nothing but this counter tells a quota.
-    Light throttling all the time, which is common and harmless: it is not more frequent in stalls.
+    Light throttling all the time, which is common and harmless: it is not more frequent in stalls. A burst that no CPU
+    could serve, with a quota or without.
 Thresholds and where they come from
     A tenth of the time (see `millibottleneck.LIMITS`). The kernel hands a quota out anew every 100 ms (its default,
     `cpu.cfs_period_us`): a group that runs for the first half of each period and waits for the second is throttled all
@@ -15,11 +16,12 @@ Thresholds and where they come from
 
 from __future__ import annotations
 
+from tailrace.diagnosis.causes import workload_burst
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.millibottleneck import LIMITS
 from tailrace.diagnosis.spans import spans
-from tailrace.diagnosis.words import share
+from tailrace.diagnosis.words import rate, share
 from tailrace.units import MILLISECOND
 
 CAUSE = "cpu-quota"
@@ -34,6 +36,9 @@ def detect(case: Case) -> CauseEvidence:
     inside, usual = series.mean(case.stall.begin, case.stall.end) or 0.0, case.usual(series)
     evidence = spans(series.above(max((inside + usual) / 2, LIMITS["cpu_throttled"])), gap=PERIOD_NS)
     what = f"The kernel held {case.origin} back for {share(inside)} of the time (usually {share(usual)}): CPU quota"
+    capacity = workload_burst.capacity(case)
     but = None if inside >= LIMITS["cpu_throttled"] else "that is too little to stall it"
+    if but is None and case.demand >= capacity:
+        but = f"{rate(case.demand)} were asked of it, and {rate(capacity)} are what it can do without a quota"
     numbers = {"cpu_throttled": inside, "cpu_throttled_calm": usual}
     return case.weigh(CAUSE, Sign(evidence, series.interval_ns, what, numbers=numbers, place=series.place, but=but))
