@@ -19,11 +19,10 @@ from tailrace.units import MILLISECOND
 
 COVERAGE = 0.5
 """A cause acts through at least half of the stall that it explains; else the other half stays unexplained."""
-LIFT = 3.0
-"""… and is at least three times as present in stalls as elsewhere; what is always there explains nothing."""
-P_VALUE = 0.2
-"""… and would cover as much of stalls put at random times in under a fifth of the cases. Lenient, for a short
-recording with a few stalls in a rhythm cannot show less; coverage, lift and order carry the weight."""
+LIFT = 5.0
+"""… and is at least five times as present in stalls as in calm time: what is there for a fifth of calm time lies in one
+of five stalls by chance. (The p-value of random shifts tells the same of several stalls, but in a short recording with
+stalls in a rhythm it cannot be small. It only ranks what was found.)"""
 LATE_SHARE = 0.2
 """… and does not begin later than a fifth into the stall (or one window, or when it was first felt): effects come after
 causes, but a queue may have been longer than usual already when the cause came."""
@@ -105,7 +104,7 @@ class Case:
 
     def weigh(self, cause: str, sign: Sign) -> CauseEvidence:
         """The verdict on a sign."""
-        stall = self.stall.begin, self._until()
+        stall = self._since(sign.when), self._until()
         least = COVERAGE if sign.but is None else 1.1
         measured = fit(sign.when, stall, self.stalls, self.counted, sign.step_ns, least)
         against = sign.but or _against(measured, self._slack()) or self._out_of_reach(sign.when)
@@ -128,10 +127,16 @@ class Case:
             dict(sign.numbers),
         )
 
+    def _since(self, when: Spans) -> int:
+        """The onset of a stall, which is good to a window: what shows that soon after shows from the begin on."""
+        begin, end = self.stall.begin, min(self.stall.begin + self.view.window_ns, self.stall.end - 1)
+        onset = when[int(np.searchsorted(when[:, 1], begin, "right")) :, 0][:1]
+        return int(np.clip(onset, begin, end)[0]) if len(onset) and onset[0] <= end else begin
+
     def _until(self) -> int:
-        """Until when the stall did something to the requests; a window at least, for causes are not seen finer."""
+        """Until when the stall did something to the requests; two windows at least, for its onset is good to one."""
         begin, end, over = self.stall.begin, self.stall.end, self.stall.over
-        return end if over is None else min(end, max(over, begin + self.view.window_ns))
+        return end if over is None else min(end, max(over, begin + 2 * self.view.window_ns))
 
     def _slack(self) -> int:
         late = int(LATE_SHARE * (self.stall.end - self.stall.begin))
@@ -158,6 +163,4 @@ def _against(found: Fit, slack: int) -> str | None:
         return f"it is about as frequent outside stalls (lift {found.lift:.1f})"
     if found.lead_ns is not None and found.lead_ns < -slack:
         return f"it began {duration(-found.lead_ns)} after the stall"
-    if found.p_value is not None and found.p_value > P_VALUE:
-        return f"chance alone covers as much in {found.p_value:.0%} of random shifts"
     return None
