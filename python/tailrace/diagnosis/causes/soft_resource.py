@@ -8,8 +8,8 @@ Evidence needed
     Pool or worker samples, or visits to the server behind; and `cpu_busy` of the origin, to say that no hardware was
     saturated.
 What it is confused with
-    A slow server behind: workers and pool are all in use as well, but because the answers are slow. Saturated CPU: then
-    more threads would only wait for it.
+    A slow or saturated server behind: workers and pool are all in use as well, but because the answers are slow.
+    Saturated CPU: then more threads would only wait for it.
 Thresholds and where they come from
     Slow: the server behind takes half longer than usual. The mean of 20 stays, the fewest that tell, is off by 22 % by
     chance (they are about exponential, and 1 / sqrt(20) = 0.22), so half is beyond two standard deviations.
@@ -24,6 +24,7 @@ import numpy as np
 
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
+from tailrace.diagnosis.millibottleneck import AT_WORK
 from tailrace.diagnosis.queues import Stays
 from tailrace.diagnosis.spans import Spans, where
 from tailrace.diagnosis.words import clock, duration
@@ -49,7 +50,11 @@ def detect(case: Case) -> CauseEvidence:
 
 
 def _slow_behind(case: Case) -> str | None:
-    """A server behind that made those wait who were inside."""
+    """A server behind that made those wait who were inside: one that is saturated, or takes longer than usual."""
+    for server in sorted(case.view.downstream_of(case.origin)):
+        for series in case.view.series(server, "cpu_busy"):
+            if (series.median(case.stall.begin, case.stall.end) or 0.0) >= AT_WORK * series.capacity:
+                return f"the CPU of {server} behind it was saturated"
     for callee in case.view.callees_of(case.origin):
         calls = case.view.calls[case.origin][callee]
         now, usual = _stay(calls, case.stall.begin, case.stall.end), _stay_calm(case, calls)
