@@ -143,6 +143,8 @@ class Case:
         return max(self.view.window_ns, late, self.stall.felt - self.stall.begin)
 
     def _out_of_reach(self, when: Spans) -> str | None:
+        if self.slow.normal_ns >= self.slow.threshold_ns:
+            return f"most requests take {duration(self.slow.normal_ns)} and more: the system is overloaded"
         rows = self.slow.requests[self.cluster.rows]
         reach = spans(np.column_stack((when[:, 0], when[:, 0] + REACH * (when[:, 1] - when[:, 0]))))
         reached = overlap(reach, rows["sent"].to_numpy(), rows["end"].to_numpy()) > 0
