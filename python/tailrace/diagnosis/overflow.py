@@ -168,7 +168,7 @@ def _origin(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Foll
     while lasting:
         origin = _first(view, part, lasting, until)
         rise = lasting.pop(origin)
-        waited = filling(view, known, origin, rise)
+        waited = filling(known, origin, rise)
         behind = waited_for(view, known, origin, waited)
         if not behind:
             return origin, rise

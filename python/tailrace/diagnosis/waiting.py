@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tailrace.diagnosis.queues import Rise, Stays, Times, grid, levels
+from tailrace.diagnosis.queues import EARLIER_NS, Rise, Stays, Times, grid, levels
 from tailrace.diagnosis.spans import length
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Slow
@@ -62,15 +62,10 @@ def per_second(times: Times, slow: Slow) -> float:
     return float(counts.sum()) / max(length(slow.calm) / SECOND, 1e-9)
 
 
-def filling(view: View, known: Usual, server: str, rise: Rise) -> Times:
-    """The moments from the begin of a rise on until the queue has grown by half, and long enough to tell how fast the
-    server's calls are answered."""
-    times: Times = np.arange(rise.begin, max(rise.peak_at, rise.begin) + STEP_NS, STEP_NS, dtype=np.int64)
-    queue = view.own_queue(server, times)
-    half = int(np.argmax(queue * 2 >= queue[0] + rise.peak))
+def filling(known: Usual, server: str, rise: Rise) -> Times:
+    """The first moments of a rise: long enough to tell how fast the server's calls are answered."""
     least = int(ANSWERS_PER_STEP / max(known.answered.get(server, 0.0), 1e-9) * SECOND)
-    end = max(int(times[half]), rise.begin + min(least, SECOND))
-    return np.arange(rise.begin, end + STEP_NS, STEP_NS, dtype=np.int64)
+    return np.arange(rise.begin, rise.begin + EARLIER_NS + min(least, SECOND) + STEP_NS, STEP_NS, dtype=np.int64)
 
 
 def waited_for(view: View, known: Usual, server: str, times: Times) -> list[str]:
