@@ -59,15 +59,16 @@ def blame(record: Record, stalls: tuple[Stall, ...], threshold_ns: int) -> tuple
         droppers: frozenset[str | None] = frozenset(server for server, _, _ in lost.get(request, ()))
         if request in by_themselves:
             reached = set()
-        preferred = {s for server, begin, end in held for s in reach.preferred_near(server, begin, end)}
-        overloaded = not reached
-        reached |= preferred if request not in by_themselves else set()
         near = {other for server, _, _ in held for other in record.connected.get(server, ())}
         full, exhausted = near & record.saturated, near & record.exhausted
-        if exhausted and not full and request not in by_themselves:
-            reached.add(Stall(SOFT, frozenset({SOFT}), frozenset(exhausted), *record.sending, 0))
+        overloaded = not reached or bool(full | exhausted)
+        # With a CPU that is always full neither a limit nor a balancer is to blame.
+        if request not in by_themselves and not full:
+            reached |= {s for server, begin, end in held for s in reach.preferred_near(server, begin, end)}
+            if exhausted:
+                reached.add(Stall(SOFT, frozenset({SOFT}), frozenset(exhausted), *record.sending, 0))
         stalled = tuple(sorted(reached, key=lambda s: s.begin))
-        found.append(Blame(sent, droppers or frozenset({None}), stalled, overloaded or bool(full | exhausted)))
+        found.append(Blame(sent, droppers or frozenset({None}), stalled, overloaded))
     return tuple(found)
 
 
