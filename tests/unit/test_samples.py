@@ -99,6 +99,12 @@ def test_a_name_that_says_percent_is_believed(tmp_path: Path) -> None:
     assert frame.get_column("value").to_list() == pytest.approx([0.009, 0.9])
 
 
+def test_a_name_that_says_ratio_is_believed_above_one(tmp_path: Path) -> None:
+    frame, _ = shares(tmp_path, ("cpu_busy_ratio", 1.7), ("cpu_iowait_ratio", 0.3))
+    assert frame.get_column("metric").to_list() == ["cpu_busy", "cpu_iowait"]
+    assert frame.get_column("value").to_list() == [1.7, 0.3]
+
+
 def test_what_may_be_cores_or_percent_is_kept_out_of_the_diagnosis(tmp_path: Path) -> None:
     frame, notes = shares(tmp_path, ("cpu_busy", 3.2), ("run_queue", 7))
     assert frame.get_column("metric").to_list() == ["cpu_busy (unit unknown)", "run_queue"]

@@ -3,7 +3,7 @@
 Counters (`listen_drops`, `context_switches`, …) are counts within the sampling interval. Shares run from 0 to 1;
 files that hold percentages are recognised so:
 
-- a metric that says `percent`, `pct` or `%` is a percentage;
+- a metric that says `percent`, `pct` or `%` is a percentage; one that says `ratio` is a share;
 - the other shares of a file are judged together, since an idle machine's 0.8 % of iowait alone looks like a share:
   none above 1.5 → shares (a sampler's jitter pushes a saturated CPU a little above 1); one above 16 → percentages
   (at 50 ms one 10 ms tick is already 20 %); in between it could be percent or cores, so the unit is unknown and the
@@ -13,6 +13,7 @@ files that hold percentages are recognised so:
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 import polars as pl
 
@@ -46,26 +47,31 @@ _SYNONYMS = {
     "psi_memory": "memory_some memory_pressure",
 }
 _BY_SYNONYM = {synonym: name for name, words in _SYNONYMS.items() for synonym in words.split()}
-_PERCENT = re.compile(r"_?(percentage|percent|pct|%)$")
+_UNIT = re.compile(r"_?(?:(?P<percent>percentage|percent|pct|%)|(?P<ratio>ratio))$")
+
+Unit = Literal["percent", "ratio", "unsaid", "none"]
+"""Of a metric by its name; `none`: it is no share."""
 
 
-def standard_name(name: str) -> tuple[str, bool]:
-    """The record's name of a metric (its own, where the record has none), and whether the name says percent."""
+def standard_name(name: str) -> tuple[str, Unit]:
+    """The record's name of a metric (its own, where the record has none), and the unit that the name says."""
     plain = re.sub(r"[\s.\-/]+", "_", name.strip().lower())
-    bare = _PERCENT.sub("", plain)
-    percent = bare != plain
+    said = _UNIT.search(plain)
+    bare = plain[: said.start()] if said else plain
     known = _BY_SYNONYM.get(bare, bare)
     if known not in METRICS:
-        return name.strip(), False
-    return known, percent and known in SHARES
+        return name.strip(), "none"
+    if known not in SHARES:
+        return known, "none"
+    return known, "unsaid" if said is None else "percent" if said["percent"] else "ratio"
 
 
 def standardise(samples: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     """Metrics renamed (column `metric`, text) and shares brought to 0 to 1; with what is worth saying about it."""
     names = samples.get_column("metric").unique(maintain_order=True).to_list()
     standard = {name: standard_name(name) for name in names}
-    percent_named = [name for name, (_, percent) in standard.items() if percent]
-    shares = [name for name, (known, percent) in standard.items() if known in SHARES and not percent]
+    percent_named = [name for name, (_, unit) in standard.items() if unit == "percent"]
+    shares = [name for name, (_, unit) in standard.items() if unit == "unsaid"]
     renamed = {name: known for name, (known, _) in standard.items()}
     divided, notes = list(percent_named), []
     highest = samples.filter(pl.col("metric").is_in(shares)).get_column("value").max()
@@ -77,7 +83,7 @@ def standardise(samples: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
         renamed |= {name: f"{renamed[name]} (unit unknown)" for name in shares}
         notes.append(
             f"shares reach {top:g}, neither a share of 1 nor clearly a percentage: {', '.join(sorted(shares))} "
-            "are left out of the diagnosis; write shares from 0 to 1 or end the names in _percent"
+            "are left out of the diagnosis; write shares as names in _ratio or _percent"
         )
     unknown = sorted({name for name in renamed.values() if name not in METRICS and "(unit unknown)" not in name})
     if unknown:

@@ -93,32 +93,41 @@ def levels(system: System) -> list[Level]:
 def _sample(
     counted: list[Counter], level: list[Level], interval_ns: int, stop: threading.Event, rows: list[Row]
 ) -> None:
-    values, last = [_read(one.read) for one in counted], time.monotonic_ns()
-    unix = time.time_ns() - last
-    due = last
+    unix = time.time_ns() - time.monotonic_ns()
+
+    def add(place: str, metric: str, begin: int, end: int, value: str) -> None:
+        rows.append((f"{(unix + end) / SECOND:.6f}", f"{(end - begin) / SECOND:.6f}", place, metric, value))
+
+    before = [_read(one.read) for one in counted]
+    last = due = time.monotonic_ns()
     while True:
         due = max(due + interval_ns, time.monotonic_ns())
         if stop.wait((due - time.monotonic_ns()) / SECOND):
             return
+        after = [_read(one.read) for one in counted]
+        for one, (begin, old), (end, new) in zip(counted, before, after, strict=True):
+            if old is None or new is None:
+                continue
+            grown = new - old
+            if one.of_time:
+                add(one.place, f"{one.metric}_ratio", begin, end, f"{grown / (one.of_time * (end - begin)):.4f}")
+            else:
+                add(one.place, one.metric, begin, end, f"{grown:.0f}")
         now = time.monotonic_ns()
-        at, lasted = f"{(unix + now) / SECOND:.6f}", now - last
-        read = [_read(one.read) for one in counted]
-        for one, before, after in zip(counted, values, read, strict=True):
-            if before is not None and after is not None:
-                grown = (after - before) / (one.of_time * lasted) if one.of_time else after - before
-                rows.append((at, f"{lasted / SECOND:.6f}", one.place, one.metric, f"{grown:.4f}"))
         for what in level:
-            if (value := _read(what.read)) is not None:
-                rows.append((at, f"{lasted / SECOND:.6f}", what.place, what.metric, f"{value:.0f}"))
-        values, last = read, now
+            if (value := _read(what.read)[1]) is not None:
+                add(what.place, what.metric, last, now, f"{value:.0f}")
+        before, last = after, now
 
 
-def _read(read: Callable[[], float]) -> float | None:
-    """None where a server has gone and its files with it."""
+def _read(read: Callable[[], float]) -> tuple[int, float | None]:
+    """When it was read (monotonic ns; a thread may lose the CPU between two files), and None where a server has gone
+    and its files with it."""
+    at = time.monotonic_ns()
     try:
-        return read()
+        return at, read()
     except (OSError, ValueError, KeyError):
-        return None
+        return at, None
 
 
 def _pressure(file: Path) -> float:
