@@ -5,7 +5,8 @@
 //! ```
 //! A chain of k calls costs −ln P(k) and −ln of the density of each of its k + 1 delays; each call it leaves to others
 //! saves nothing and costs nothing, each it takes must beat the rate λ at which calls of others happen by:
-//! cost = −ln P(k) + Σ −ln f(delay) + k·ln λ − Σ gain of equal keys. Chains of all lengths compare in the same unit.
+//! cost = −ln P(k) + Σ −ln f(delay) + k·ln λ − Σ gain of equal keys and of equal connections.
+//! Chains of all lengths compare in the same unit.
 
 use super::model::{Call, Frame, Model, CALLS_MAX, USUAL};
 
@@ -80,14 +81,18 @@ pub fn likeliest(frame: &Frame, calls: &[Call], model: &Model, rate: f64) -> Vec
 const UNUSUAL: f64 = 1e6;
 /// Lengths that fewer than one visit in a thousand has are not tried.
 const RARE: f64 = 7.0;
-/// Calls that may come next, the nearest by `sent`.
+/// Calls that may have come before, the nearest by `sent`, beside the last of the same connection.
 const REACH: usize = 32;
 
 /// For each call, the calls that may have come before it and what the time between costs.
 fn gaps(calls: &[Call], model: &Model) -> Vec<Vec<(usize, f64)>> {
     let before = |after: usize| {
-        let nearest = after.saturating_sub(REACH)..after;
-        nearest
+        let nearest = after.saturating_sub(REACH);
+        let connection = calls[after].connection;
+        let on_it = (0..nearest).rfind(|&before| calls[before].connection == connection);
+        on_it
+            .into_iter()
+            .chain(nearest..after)
             .filter_map(|before| Some((before, model.gap_cost(&calls[before], &calls[after])?)))
             .collect()
     };

@@ -1,11 +1,13 @@
 //! Finished calls from one host to one server that no visit owns yet.
 
-use super::model::{Call, Frame};
+use super::model::{Call, Frame, CALLS_MAX};
 use crate::record::Visit;
+use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::successors;
 
-/// Calls looked at from either end of a visit: those sent soonest after its arrival and those that departed latest.
-/// Bounds the time of a choice; what lies between them is far from both ends.
+/// Calls looked at from either end of a visit: those sent soonest after its arrival, and those that departed latest with
+/// what came before them on their connections. Bounds the time of a choice; what lies between is far from both ends.
 const LOOKED_AT: usize = 32;
 /// Steps through calls that do not fit, so that thousands without an owner cost no more.
 const STEPS: usize = 192;
@@ -22,6 +24,7 @@ pub struct Tree {
 impl Tree {
     pub fn call(&self) -> Call {
         Call {
+            connection: self.visit.connection,
             sent: self.visit.sent,
             departure: self.visit.departure,
             key: self.visit.key,
@@ -31,10 +34,19 @@ impl Tree {
 
 type Place = (i64, u64);
 
+#[derive(Debug)]
+struct Waiting {
+    /// Boxed: the map moves its values whenever it makes room.
+    tree: Box<Tree>,
+    /// The call before it on its connection, if that waited, too, when this one came.
+    before: Option<Place>,
+}
+
 #[derive(Debug, Default)]
 pub struct Lane {
-    /// Boxed: a tree of the map moves its values whenever it makes room.
-    by_sent: BTreeMap<Place, Box<Tree>>,
+    by_sent: BTreeMap<Place, Waiting>,
+    /// The newest call of each connection that has one waiting.
+    by_connection: FxHashMap<u32, Place>,
     by_departure: BTreeSet<(i64, Place)>,
     /// Running mean of the time between departures, ns.
     between: f64,
@@ -59,7 +71,9 @@ impl Lane {
         self.seen += 1;
         self.newest = self.newest.max(departure);
         self.by_departure.insert((departure, place));
-        self.by_sent.insert(place, Box::new(tree));
+        let before = self.by_connection.insert(tree.visit.connection, place);
+        let tree = Box::new(tree);
+        self.by_sent.insert(place, Waiting { tree, before });
     }
 
     /// Calls per nanosecond.
@@ -77,7 +91,7 @@ impl Lane {
             .by_sent
             .range(span)
             .take(STEPS)
-            .map(|(&place, tree)| (place, tree.call()));
+            .map(|(&place, waiting)| (place, waiting.tree.call()));
         let mut found: Vec<(Place, Call)> = soonest
             .filter(|(_, call)| frame.contains(call))
             .take(LOOKED_AT)
@@ -85,12 +99,12 @@ impl Lane {
         if found.len() == LOOKED_AT {
             let until = (frame.departure, (i64::MAX, u64::MAX));
             let latest = self.by_departure.range(..=until).rev().take(STEPS);
-            let latest = latest
-                .filter_map(|(_, place)| self.by_sent.get(place).map(|tree| (*place, tree.call())));
+            let latest = latest.filter(|(_, place)| place.0 >= frame.arrival);
             found.extend(
                 latest
-                    .filter(|(_, call)| frame.contains(call))
-                    .take(LOOKED_AT),
+                    .take(LOOKED_AT)
+                    .flat_map(|&(_, place)| self.along_connection(place))
+                    .filter(|(_, call)| frame.contains(call)),
             );
             found.sort_unstable_by_key(|&(place, _)| place);
             found.dedup_by_key(|&mut (place, _)| place);
@@ -98,9 +112,21 @@ impl Lane {
         found
     }
 
+    /// A call and those before it on its connection.
+    fn along_connection(&self, place: Place) -> impl Iterator<Item = (Place, Call)> + '_ {
+        let at = |place: Place| Some((place, self.by_sent.get(&place)?));
+        successors(at(place), move |(_, waiting)| at(waiting.before?))
+            .take(CALLS_MAX)
+            .map(|(place, waiting)| (place, waiting.tree.call()))
+    }
+
     pub fn take(&mut self, place: Place) -> Option<Tree> {
-        let tree = self.by_sent.remove(&place)?;
+        let Waiting { tree, .. } = self.by_sent.remove(&place)?;
         self.by_departure.remove(&(tree.visit.departure, place));
+        let connection = tree.visit.connection;
+        if self.by_connection.get(&connection) == Some(&place) {
+            self.by_connection.remove(&connection);
+        }
         Some(*tree)
     }
 
@@ -109,7 +135,7 @@ impl Lane {
     }
 
     pub fn take_oldest(&mut self) -> Option<Tree> {
-        let (_, place) = self.by_departure.pop_first()?;
-        self.by_sent.remove(&place).map(|tree| *tree)
+        let (_, place) = *self.by_departure.first()?;
+        self.take(place)
     }
 }

@@ -115,6 +115,7 @@ impl Linker {
         for visit in sample.iter().filter(|visit| visit.served) {
             *sampled.entry((visit.caller, visit.server)).or_default() += 1;
         }
+        self.guess_calls(sample, &sampled);
         for (pair, visits) in sampled {
             if visits >= ENOUGH {
                 self.origins.entry(pair).or_insert(Origin::Client);
@@ -125,6 +126,24 @@ impl Linker {
         }
         self.forget_sample();
         Ok(())
+    }
+
+    /// Where one server alone of a host calls another: so many calls a visit.
+    fn guess_calls(&mut self, sample: &[Visit], calls: &FxHashMap<Pair, usize>) {
+        let mut visits: FxHashMap<u32, usize> = FxHashMap::default();
+        for visit in sample.iter().filter(|visit| visit.served) {
+            *visits.entry(visit.server).or_default() += 1;
+        }
+        let pairs: Vec<Pair> = self.edges.iter().map(|e| (e.host, e.callee)).collect();
+        for edge in &mut self.edges {
+            let pair = (edge.host, edge.callee);
+            let alone = pairs.iter().filter(|&&other| other == pair).count() == 1;
+            if let (true, Some(&calls), Some(&visits)) =
+                (alone, calls.get(&pair), visits.get(&edge.caller))
+            {
+                edge.model.guess_mean(calls as f64 / visits as f64);
+            }
+        }
     }
 
     /// Keeps what was learnt; the visits come again.

@@ -1,5 +1,5 @@
-//! What is learnt about one edge: how long a caller takes before, between and after its calls, how many it makes, and
-//! whether request keys survive the way down.
+//! What is learnt about one edge: how long a caller takes before, between and after its calls, how many it makes,
+//! whether request keys survive the way down, and whether calls that follow each other share a connection.
 
 use rustc_hash::FxHashMap;
 
@@ -18,8 +18,10 @@ const WIDE_WIDTH: f64 = 1.098_612_3;
 const WIDE_COST: f64 = 4.0;
 /// −ln of the share from which a number of calls is usual: one visit in twenty.
 pub const USUAL: f64 = 3.0;
-/// Visits without a rival that make the counts of others superfluous.
-const LESSONS: f64 = 30.0;
+/// Share of the even guess, and weight in visits, of what is taken for granted before a visit without a rival is seen:
+/// every number of calls stays usual until one is.
+const EVEN: f64 = 0.5;
+const GUESS: f64 = 0.5;
 /// ln of the square root of 2π.
 const NORMAL: f64 = 0.918_938_5;
 
@@ -78,54 +80,64 @@ impl Counts {
         self.total += weight;
     }
 
-    /// Shares, drawn towards `prior` by the weight of half a visit.
-    fn shares(&self, prior: &[f64; CALLS_MAX + 2]) -> [f64; CALLS_MAX + 2] {
-        std::array::from_fn(|calls| (self.seen[calls] + 0.5 * prior[calls]) / (self.total + 0.5))
+    /// Shares, drawn towards `prior`.
+    fn shares(&self, prior: &Shares) -> Shares {
+        std::array::from_fn(|calls| {
+            (self.seen[calls] + GUESS * prior[calls]) / (self.total + GUESS)
+        })
     }
 }
 
-/// How often keys of caller and call are equal, when they belong together and by chance.
+/// Of visits that make 0, 1, … calls; the last entry is "more".
+type Shares = [f64; CALLS_MAX + 2];
+const EVENLY: Shares = [1.0 / (CALLS_MAX + 2) as f64; CALLS_MAX + 2];
+
+/// How often two visits have something in common, when they belong together and by chance.
 #[derive(Clone, Debug)]
-struct Keys {
+struct Likeness {
     equal: f64,
     pairs: f64,
     equal_by_chance: f64,
     pairs_by_chance: f64,
-    previous: u64,
 }
 
-impl Keys {
-    /// Logarithm of how much likelier the pair is to belong together.
-    fn gain(&self, parent: u64, child: u64) -> f64 {
-        if parent == 0 || child == 0 {
-            return 0.0;
+impl Likeness {
+    /// Says nothing until something was learnt.
+    fn unknown() -> Self {
+        Likeness {
+            equal: 1.0,
+            pairs: 2.0,
+            equal_by_chance: 1.0,
+            pairs_by_chance: 2.0,
         }
+    }
+
+    /// Logarithm of how much likelier the two are to belong together.
+    fn gain(&self, equal: bool) -> f64 {
         let together = self.equal / self.pairs;
         let chance = self.equal_by_chance / self.pairs_by_chance;
-        if parent == child {
+        if equal {
             (together / chance).ln()
         } else {
             ((1.0 - together) / (1.0 - chance)).ln()
         }
     }
 
-    fn learn(&mut self, parent: u64, child: u64) {
-        if parent == 0 || child == 0 {
-            return;
-        }
-        self.equal += f64::from(parent == child);
-        self.pairs += 1.0;
-        if self.previous != 0 {
-            self.equal_by_chance += f64::from(parent == self.previous);
-            self.pairs_by_chance += 1.0;
-        }
-        self.previous = child;
+    fn learn(&mut self, equal: bool, weight: f64) {
+        self.equal += weight * f64::from(equal);
+        self.pairs += weight;
+    }
+
+    fn learn_chance(&mut self, equal: bool, weight: f64) {
+        self.equal_by_chance += weight * f64::from(equal);
+        self.pairs_by_chance += weight;
     }
 }
 
 /// A call as the chain sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Call {
+    pub connection: u32,
     pub sent: i64,
     pub departure: i64,
     pub key: u64,
@@ -157,8 +169,13 @@ pub struct Model {
     without: Delay,
     counts: Counts,
     by_interaction: FxHashMap<u32, Counts>,
-    keys: Keys,
-    lessons: f64,
+    /// Whether request keys survive the way down …
+    keys: Likeness,
+    key_before: u64,
+    /// … and whether a caller's next call takes the connection of the one before.
+    connections: Likeness,
+    connection_before: u32,
+    guess: Shares,
     chains: f64,
     overlapping: f64,
 }
@@ -172,14 +189,11 @@ impl Default for Model {
             without: Delay::about(1e6),
             counts: Counts::default(),
             by_interaction: FxHashMap::default(),
-            keys: Keys {
-                equal: 1.0,
-                pairs: 2.0,
-                equal_by_chance: 1.0,
-                pairs_by_chance: 2.0,
-                previous: 0,
-            },
-            lessons: 0.0,
+            keys: Likeness::unknown(),
+            key_before: 0,
+            connections: Likeness::unknown(),
+            connection_before: 0,
+            guess: EVENLY,
             chains: 0.0,
             overlapping: 0.0,
         }
@@ -192,10 +206,19 @@ impl Model {
         self.overlapping > 0.2 * self.chains.max(5.0)
     }
 
+    /// Expects so many calls a visit: what came, divided by who may have called. A system that is never so idle that a
+    /// visit has no rival shows nothing else, and its long visits would seem to make none.
+    pub fn guess_mean(&mut self, calls_mean: f64) {
+        let (whole, rest) = (calls_mean.floor(), calls_mean.fract());
+        self.guess = EVENLY.map(|share| EVEN * share);
+        for (calls, share) in [(whole, 1.0 - rest), (whole + 1.0, rest)] {
+            self.guess[(calls as usize).min(CALLS_MAX + 1)] += (1.0 - EVEN) * share;
+        }
+    }
+
     /// −ln of the share of visits that make 0, 1, … calls; the last entry is "more".
-    pub fn count_costs(&self, interaction: u32) -> [f64; CALLS_MAX + 2] {
-        let even = [1.0 / (CALLS_MAX + 2) as f64; CALLS_MAX + 2];
-        let edge = self.counts.shares(&even);
+    pub fn count_costs(&self, interaction: u32) -> Shares {
+        let edge = self.counts.shares(&self.guess);
         let shares = self
             .by_interaction
             .get(&interaction)
@@ -219,7 +242,10 @@ impl Model {
     }
 
     pub fn key_gain(&self, parent: u64, child: u64) -> f64 {
-        self.keys.gain(parent, child)
+        if parent == 0 || child == 0 {
+            return 0.0;
+        }
+        self.keys.gain(parent == child)
     }
 
     pub fn head_cost(&self, frame: &Frame, first: &Call) -> f64 {
@@ -232,7 +258,8 @@ impl Model {
         } else {
             before.departure
         };
-        (begin <= after.sent).then(|| self.gap.cost(after.sent.saturating_sub(begin)))
+        let likeness = self.connections.gain(before.connection == after.connection);
+        (begin <= after.sent).then(|| self.gap.cost(after.sent.saturating_sub(begin)) - likeness)
     }
 
     pub fn tail_cost(&self, frame: &Frame, last: &Call) -> f64 {
@@ -246,13 +273,8 @@ impl Model {
 
     /// Takes a visit with its calls, in the order in which they were sent. A `weight` of 1 is one that is certain.
     pub fn learn(&mut self, frame: &Frame, calls: &[Call], weight: f64) {
-        // A wrong choice of too few calls would teach to choose too few: once there are lessons, only they count.
-        let weight_of_counts = if weight >= 1.0 || self.lessons < LESSONS {
-            weight
-        } else {
-            0.0
-        };
-        self.lessons += f64::from(weight >= 1.0);
+        // A wrong choice of too few calls would teach to choose too few: only what is certain counts.
+        let weight_of_counts = if weight >= 1.0 { weight } else { 0.0 };
         self.counts.learn(calls.len(), weight_of_counts);
         if self.by_interaction.len() < INTERACTIONS_MAX
             || self.by_interaction.contains_key(&frame.interaction)
@@ -290,10 +312,29 @@ impl Model {
                 self.gap.learn(pair[1].sent.saturating_sub(begin), weight);
             }
         }
-        if weight >= 1.0 {
-            calls
-                .iter()
-                .for_each(|call| self.keys.learn(frame.key, call.key));
+        self.learn_likeness(frame, calls, weight);
+    }
+
+    fn learn_likeness(&mut self, frame: &Frame, calls: &[Call], weight: f64) {
+        if weight >= 1.0 && frame.key != 0 {
+            for call in calls.iter().filter(|call| call.key != 0) {
+                self.keys.learn(frame.key == call.key, 1.0);
+                if self.key_before != 0 {
+                    self.keys.learn_chance(frame.key == self.key_before, 1.0);
+                }
+                self.key_before = call.key;
+            }
+        }
+        for pair in calls.windows(2) {
+            let equal = pair[0].connection == pair[1].connection;
+            self.connections.learn(equal, weight);
+        }
+        if let (Some(first), Some(last)) = (calls.first(), calls.last()) {
+            if self.connection_before != 0 {
+                let equal = first.connection == self.connection_before;
+                self.connections.learn_chance(equal, weight);
+            }
+            self.connection_before = last.connection;
         }
     }
 }
