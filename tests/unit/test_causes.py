@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
+import polars as pl
 import pytest
 
-from systems import NX1, Memory, Slow, Tier, system
+from systems import NX1, NX3, Memory, Slow, Tier, system
 from tailrace.diagnosis import CauseEvidence, Diagnosis, diagnose
 
 
@@ -103,6 +105,12 @@ FOUND: dict[str, tuple[str, Callable[[], Memory]]] = {
         lambda: system(tiers=POOLED, bursts=((4.0, 4.6, 1000),), rate=200),
     ),
     "throttled": ("cpu-quota", lambda: starved().sample("app", "cpu_throttled", 0.01, (4.0, 4.8, 0.8))),
+    "throttled in the second half of each period": (
+        "cpu-quota",
+        lambda: starved().sample(
+            "app", "cpu_throttled", 0.0, *((4.05 + n / 10, 4.1 + n / 10, 0.9) for n in range(8)), step_ms=50
+        ),
+    ),
     "no CPU and no answer": ("freeze", stopped),
     "a recorded freeze": ("freeze", lambda: stopped().without("samples").event("app", "freeze", 4.0, 4.6)),
 }
@@ -214,6 +222,34 @@ def test_a_server_that_is_slower_the_fuller_it_is_makes_a_burst_worse() -> None:
     assert found.verdict == "found"
     assert found.numbers["throughput_long_queue_per_s"] < 0.7 * found.numbers["throughput_short_queue_per_s"]  # type: ignore[operator]
     assert "made it worse" in diagnosis.episodes[0].findings[4].sentence
+
+
+def test_requests_that_are_slow_by_themselves_have_nobody_to_blame() -> None:
+    """The same requests, once without a name and once as all of an interaction."""
+    memory = stopped()
+    slow = pl.col("end") - pl.col("sent") >= 950_000_000
+    named = memory.tables["requests"].with_columns(
+        interaction=pl.when(slow).then(pl.lit("report")).otherwise(pl.lit("page"))
+    )
+    assert cause(diagnose(memory)) == "freeze"
+    diagnosis = diagnose(replace(memory, tables={**memory.tables, "requests": named}))
+    assert {(e.origin, e.cause) for e in diagnosis.episodes} == {(None, "unknown")}
+    assert diagnosis.unknown == ()
+    assert "by themselves" in diagnosis.answer[1]
+
+
+def test_a_stall_is_not_told_of_a_system_in_which_most_requests_are_very_slow() -> None:
+    diagnosis = diagnose(system(Slow("db", 6.0, 6.9), tiers=NX3, rate=900))
+    assert diagnosis.vlrt > diagnosis.requests / 2
+    assert {e.cause for e in diagnosis.episodes} == {"unknown"}
+
+
+def test_a_stall_is_not_told_of_requests_that_came_long_after_it() -> None:
+    """db stands still for 0.3 s, and app is asked for more than it can do from then to the end."""
+    memory = system(Slow("db", 4.0, 4.3), bursts=((4.3, 30.0, 1000),), seconds=30.0)
+    late = [e for e in diagnose(memory).episodes if e.end > memory.tables["requests"]["sent"][0] + 20_000_000_000]
+    assert late
+    assert all(e.cause != "freeze" for e in late)
 
 
 def test_two_causes_at_once_are_told_as_a_tie() -> None:
