@@ -4,7 +4,8 @@
     bench.py [--pairs N] [--seconds S] [--only rate|clients ...] [--save NAME]
 
 `rate`: Tailrace and wrk take turns at asking the same nginx over a new connection for each request, 64 at a time.
-`clients`: 70,000 clients that think 7 s (10,000 requests a second) in four processes.
+`clients`: 70,000 clients that think 7 s (10,000 requests a second) in four processes, from four addresses. They share a
+core, nginx has the other.
 
 CPU time is the kernel's account of the processes that ask (user and system, start-up included): wrk, and the workers of
 `tailrace load`. What the command does after them, making tables of their logs, is told apart.
@@ -33,13 +34,16 @@ import polars as pl
 
 from tailrace.dataset import Dataset
 from tailrace.load import plain
-from tailrace.load.lowering import Share
+from tailrace.load.lowering import Settings, Share
 from tailrace.load.running import load
 from tailrace.load.targets import aim
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "results"
 CONNECTIONS = 64
+CLIENTS, WORKERS = 70_000, 4
+RAMP_S, CLIENTS_S = 7, 30
+"""The clients' mean think time: not recorded, but in their CPU time."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,8 @@ class Run:
     """From the moment at which a request was to leave to `sent`, and to the first byte of its answer."""
     first_byte_p99_ms: float = 0.0
     late_windows: int = 0
+    drops: int = 0
+    """SYNs and segments that were lost."""
 
     @property
     def rate(self) -> float:
@@ -61,7 +67,8 @@ class Run:
 
 
 @contextmanager
-def nginx(folder: Path) -> Iterator[str]:
+def nginx(folder: Path) -> Iterator[tuple[str, int]]:
+    """Its URL and its process."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     config = folder / "nginx.conf"
@@ -74,7 +81,7 @@ def nginx(folder: Path) -> Iterator[str]:
                     break
                 except OSError:
                     time.sleep(0.05)
-            yield f"http://127.0.0.1:{port}/"
+            yield f"http://127.0.0.1:{port}/", server.pid
         finally:
             server.terminate()
 
@@ -94,12 +101,13 @@ def wrk(url: str, seconds: int) -> Run:
     return Run("wrk", int(counted[1]), time.monotonic() - begin, cpu(resource.RUSAGE_CHILDREN) - before)
 
 
-def tailrace(url: str, folder: Path, workers: int, options: dict[str, object]) -> Run:
+def tailrace(url: str, folder: Path, workers: int, options: dict[str, object], sources: tuple[str, ...] = ()) -> Run:
     out = folder / "run"
     experiment, targets = plain.experiment(options, aim([url], own=False))
     begin = time.monotonic()
     before, before_self = cpu(resource.RUSAGE_CHILDREN), cpu(resource.RUSAGE_SELF)
-    outcome = load(experiment, targets, out, share=Share(workers=workers), overwrite=True)
+    settings = Settings(sources=sources)
+    outcome = load(experiment, targets, out, settings=settings, share=Share(workers=workers), overwrite=True)
     asked, tables = cpu(resource.RUSAGE_CHILDREN) - before, cpu(resource.RUSAGE_SELF) - before_self
     if outcome.failed or sum(outcome.not_sent.values()):
         sys.exit(f"tailrace did not do what it should: {outcome}")
@@ -107,9 +115,8 @@ def tailrace(url: str, folder: Path, workers: int, options: dict[str, object]) -
         ((pl.col("sent") - pl.col("intended")).quantile(0.99) / 1e6).alias("late"),
         ((pl.col("first_byte") - pl.col("intended")).quantile(0.99) / 1e6).alias("first_byte"),
     ).collect()  # fmt: skip
-    return Run(
-        "tailrace", outcome.requests, time.monotonic() - begin, asked, tables, *late.row(0), outcome.late_windows
-    )
+    wall, lost = time.monotonic() - begin, outcome.drops + outcome.data_drops
+    return Run("tailrace", outcome.requests, wall, asked, tables, *late.row(0), outcome.late_windows, lost)
 
 
 def rate(url: str, folder: Path, pairs: int, seconds: int) -> list[Run]:
@@ -122,10 +129,26 @@ def rate(url: str, folder: Path, pairs: int, seconds: int) -> list[Run]:
     return runs
 
 
-def clients(url: str, folder: Path, seconds: int) -> Run:
-    # Without a ramp: CPU seconds are those of all requests that are counted.
-    options = {"clients": 70_000, "think": "7 s", "duration": f"{seconds} s"}
-    return tailrace(url, folder, 4, options)
+def tell_rates(runs: list[Run]) -> None:
+    ratios = sorted(a.rate / b.rate for a, b in zip(runs[::2], runs[1::2], strict=True))
+    ours, theirs = (statistics.median(run.rate for run in kind) for kind in (runs[::2], runs[1::2]))
+    print(f"tailrace {ours:.0f}, wrk {theirs:.0f} connections a CPU second")
+    print(f"ratio of pairs: median {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})")
+
+
+def clients(url: str, server: int, folder: Path) -> Run:
+    first, *_, last = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(server, {last})
+    os.sched_setaffinity(0, {first})
+    options = {"clients": CLIENTS, "think": "7 s", "ramp": f"{RAMP_S} s", "duration": f"{CLIENTS_S} s"}
+    many = tailrace(url, folder, WORKERS, options, tuple(f"127.0.0.{n + 1}" for n in range(WORKERS)))
+    cores = many.cpu_s / (RAMP_S + CLIENTS_S)
+    print(
+        f"{CLIENTS} clients: {many.requests / CLIENTS_S:.0f} requests a second in {cores:.2f} of a core, "
+        f"{cores / WORKERS:.2f} each worker; p99 of lateness {many.late_p99_ms:.2f} ms, to the first byte "
+        f"{many.first_byte_p99_ms:.2f} ms; {many.late_windows} late windows; {many.drops} lost packets"
+    )
+    return many
 
 
 def main() -> None:
@@ -137,24 +160,12 @@ def main() -> None:
     options = parser.parse_args()
     load_before = os.getloadavg()
     runs: list[Run] = []
-    with tempfile.TemporaryDirectory() as temporary, nginx(Path(temporary)) as url:
-        folder = Path(temporary)
+    with tempfile.TemporaryDirectory() as temporary, nginx(Path(temporary)) as (url, server):
         if "rate" in options.only:
-            runs += rate(url, folder, options.pairs, options.seconds)
-            ratios = sorted(a.rate / b.rate for a, b in zip(runs[::2], runs[1::2], strict=True))
-            median = {
-                name: statistics.median(r.rate for r in runs if r.contender == name) for name in ("tailrace", "wrk")
-            }
-            print(f"tailrace {median['tailrace']:.0f}, wrk {median['wrk']:.0f} connections a CPU second")
-            print(f"ratio of pairs: median {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})")
+            runs += rate(url, Path(temporary), options.pairs, options.seconds)
+            tell_rates(runs)
         if "clients" in options.only:
-            many = clients(url, folder, 30)
-            runs.append(many)
-            print(
-                f"70,000 clients: {many.requests / 30:.0f} requests a second in {many.cpu_s / 30:.2f} of a core; p99 "
-                f"of lateness {many.late_p99_ms:.2f} ms, to the first byte {many.first_byte_p99_ms:.2f} ms; "
-                f"{many.late_windows} late windows"
-            )
+            runs.append(clients(url, server, Path(temporary)))
     if options.save:
         found = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
         kept = {

@@ -10,6 +10,7 @@ use crate::record::NO_TIME;
 use crate::workload::plan::Arrivals;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
+use std::net::{IpAddr, SocketAddr};
 
 /// No SYN is repeated sooner: the shortest first timeout that a kernel can be told is a tick, 1 to 10 ms; Linux waits 1 s.
 const SYN_REPEATED: i64 = 10_000_000;
@@ -67,41 +68,75 @@ impl Load<'_> {
         let plan = self.plan;
         let client = &mut self.clients[at as usize];
         let (target, from) = client.route(plan);
-        if self.connections.open() >= plan.sockets_max as usize {
-            return self.not_sent(at, Errno::MFILE);
-        }
-        let fd = match socket::open(target, from) {
-            Ok(fd) => fd,
+        let connection = match self.socket(at, target, from) {
+            Ok(connection) => connection,
             Err(error) => return self.not_sent(at, error),
         };
+        let client = &mut self.clients[at as usize];
+        client.connection = connection;
         // What left before, over a connection that was closed, is as old as it is.
         if !std::mem::take(&mut client.reused) {
             client.sent = self.clock.now();
         }
-        match socket::connect(&fd, target) {
+        let Some(found) = self.connections.get(connection) else {
+            return Ok(());
+        };
+        match socket::connect(&found.fd, target) {
             Ok(()) => {}
             Err(error @ (Errno::ADDRNOTAVAIL | Errno::AGAIN)) => return self.not_sent(at, error),
             Err(error) => return self.finish(at, Status::from(error), self.clock.now()),
         }
-        let connection = self.connections.add(fd, at);
-        client.connection = connection;
-        self.report.sockets_most = self.report.sockets_most.max(self.connections.open());
         // On one machine the handshake is over when connect() returns: no need to hear of it.
         if !self.send(at, connection)? {
             return Ok(());
         }
+        match self.listen(at, connection) {
+            Ok(()) => Ok(()),
+            Err(error) => self.not_sent(at, error),
+        }
+    }
+
+    /// A socket for a new connection.
+    fn socket(
+        &mut self,
+        at: u32,
+        to: SocketAddr,
+        from: Option<IpAddr>,
+    ) -> std::result::Result<u32, Errno> {
+        let route = (to.is_ipv6(), from);
+        // Who reconnects does so amid news of sockets: one that rests might be among them.
+        if !self.clients[at as usize].reused {
+            if let Some(connection) = self.connections.wake(route, at) {
+                return Ok(connection);
+            }
+        }
+        let full = self.connections.sockets() >= self.plan.sockets_max as usize;
+        if full && !self.connections.close_resting() {
+            return Err(Errno::MFILE);
+        }
+        let connection = self.connections.add(socket::open(to, from)?, route, at);
+        self.report.sockets_most = self.report.sockets_most.max(self.connections.open());
+        Ok(connection)
+    }
+
+    /// Asks epoll for news of a connection, unless it knows already.
+    fn listen(&mut self, at: u32, connection: u32) -> std::result::Result<(), Errno> {
         let token = EventData::new_u64(self.connections.token(connection));
         let request = &self.clients[at as usize].request;
         let Some(found) = self.connections.get(connection) else {
             return Ok(());
         };
-        let mut flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+        let mut wanted = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
         if found.taken < request.len() {
-            flags |= EventFlags::OUT;
+            wanted |= EventFlags::OUT;
         }
-        match epoll::add(&self.epoll, &found.fd, token, flags) {
-            Ok(()) => Ok(()),
-            Err(error) => self.not_sent(at, error),
+        if found.heard.contains(wanted) {
+            return Ok(());
+        }
+        let known = std::mem::replace(&mut found.heard, wanted);
+        match known.is_empty() {
+            true => epoll::add(&self.epoll, &found.fd, token, wanted),
+            false => epoll::modify(&self.epoll, &found.fd, token, wanted),
         }
     }
 
@@ -177,9 +212,10 @@ impl Load<'_> {
         };
         let at = found.client;
         if at == NONE {
-            if over {
-                self.connections.close(connection);
+            if over && found.left {
+                found.left = false;
                 self.left -= 1;
+                self.connections.rest(connection);
             }
             return Ok(());
         }
@@ -315,13 +351,17 @@ impl Load<'_> {
             return;
         }
         client.connection = NONE;
+        if status.is_answer() && found.ended {
+            return self.connections.rest(connection);
+        }
         if !whole {
             return self.connections.close(connection);
         }
         found.client = NONE;
+        found.left = true;
         self.left += 1;
-        let token = self.connections.token(connection);
-        self.leaving.add(now + LEAVING, token);
+        let turn = self.connections.turn(connection);
+        self.leaving.add(now + LEAVING, turn);
         if self.left > LEAVING_MAX {
             self.close_left(i64::MAX);
         }
@@ -330,14 +370,13 @@ impl Load<'_> {
     /// Closes the first connection that the server should have closed by then; false: there is none.
     pub(super) fn close_left(&mut self, then: i64) -> bool {
         let connections = &self.connections;
-        let late = self
-            .leaving
-            .pop(then, |token| connections.find(token).is_some());
-        if let Some(connection) = late.and_then(|token| self.connections.find(token)) {
-            self.connections.close(connection);
-            self.left -= 1;
-        }
-        late.is_some()
+        let late = self.leaving.pop(then, |turn| connections.is_left(turn));
+        let Some(turn) = late else {
+            return false;
+        };
+        self.connections.close(turn as u32);
+        self.left -= 1;
+        true
     }
 
     /// Asks again, fetches what belongs to the page, thinks, or goes.

@@ -3,7 +3,7 @@
 //! ```text
 //!            ┌──────────────── thinks ◄───────────────┐
 //! timer ─► start ─► connect ─► send ─► receive ─► finish ─► row
-//!            │        └ kept: at once    ▲  └ more      └► left for the server to close, kept, or closed
+//!            │        └ kept: at once    ▲  └ more      └► left for the server to close, used again, kept, or closed
 //! source ─► comes                      epoll
 //! ```
 

@@ -28,6 +28,12 @@ pub fn connect(fd: &OwnedFd, to: SocketAddr) -> Result<(), Errno> {
     }
 }
 
+/// Ends a connection whose other end has closed it, and makes the socket ready for another: what the server still keeps of
+/// it is let go with a RST, as a client does that exits (connect(2), AF_UNSPEC).
+pub fn disconnect(fd: &OwnedFd) -> Result<(), Errno> {
+    net::connect_unspec(fd)
+}
+
 /// How many bytes were taken; None: not now. Once connecting has failed, the error of that.
 pub fn send(fd: &OwnedFd, bytes: &[u8]) -> Result<Option<usize>, Errno> {
     match net::send(fd, bytes, SendFlags::NOSIGNAL) {
