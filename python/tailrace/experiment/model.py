@@ -64,7 +64,8 @@ class Slow(Injected):
 
 
 class Freeze(Injected):
-    """The server does not run and uses no CPU (SIGSTOP)."""
+    """The server does not run, uses no CPU and accepts nothing (SIGSTOP): new connections wait in its backlog, as
+    long as its light queue where that is longer."""
 
     kind: Literal["freeze"]
     place: Name

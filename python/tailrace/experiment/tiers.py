@@ -73,7 +73,7 @@ class Collection(Table):
 
 
 class Heap(Table):
-    """A collected heap; a collection stops the server. `heap = "jvm15"` or `"jvm16"` means a preset of heaps.toml."""
+    """A collected heap; a collection freezes the server. `heap = "jvm15"` or `"jvm16"` means a preset of heaps.toml."""
 
     young: Size
     """Fills by allocation and is then collected."""

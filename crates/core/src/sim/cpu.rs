@@ -153,16 +153,17 @@ impl Cpus {
         }
     }
 
-    /// Stops the group's threads (`true`) or lets them run again; stops add up.
-    pub fn freeze(&mut self, group: u32, stop: bool) {
+    /// Stops the group's threads (`true`) or lets them run again; stops add up. Returns whether they stand still.
+    pub fn freeze(&mut self, group: u32, stop: bool) -> bool {
         let g = &mut self.groups[group as usize];
         g.frozen = if stop {
             g.frozen + 1
         } else {
             g.frozen.saturating_sub(1)
         };
-        let node = g.node;
+        let (node, stands_still) = (g.node, g.frozen > 0);
         self.changes(node);
+        stands_still
     }
 
     /// Multiplies the speed of a group; the inverse undoes it.

@@ -403,7 +403,7 @@ pub struct Stall {
 pub enum Effect {
     /// The group runs at this share of its speed (a lower clock rate).
     Slow { group: u32, left: f64 },
-    /// The group does not run at all, and uses no CPU (SIGSTOP).
+    /// The group does not run at all, uses no CPU and accepts no connection (SIGSTOP).
     Freeze { group: u32 },
     /// The node's CPUs wait for the disk, this share of them.
     Iowait { node: u32, blocks: f64 },

@@ -3,6 +3,9 @@
 //! A new connection takes a free worker, else a place in the light queue, else one in the accept queue, else its SYN is
 //! lost. A synchronous server holds the worker to the end; an asynchronous one gives it back during calls, keeps the stay
 //! in its light queue, and takes it on again, before anything new, when the answers are there.
+//!
+//! A server that is stopped (a signal, a collection) accepts nothing: its accept queue alone holds what connects, as long
+//! as the light queue where that is longer (the testbed's servers listen so). What comes on kept connections is inside.
 
 use super::connector::{self, Connector, Pool};
 use super::plan::{self, Plan};
@@ -46,6 +49,8 @@ pub struct Server<'a> {
     /// SYNs and data that were lost here.
     pub lost: u64,
     handing_out: bool,
+    /// It accepts no connection.
+    pub stopped: bool,
     pub full_since: i64,
     pub spawning: bool,
 }
@@ -95,6 +100,7 @@ pub fn build(plan: &Plan) -> System<'_> {
             first_connector,
             lost: 0,
             handing_out: false,
+            stopped: false,
             full_since: -1,
             spawning: false,
         });
@@ -114,6 +120,9 @@ impl Server<'_> {
     /// Whether the light queue takes one more. An asynchronous server's holds all that are inside.
     #[inline(always)]
     fn has_place(&self) -> bool {
+        if self.stopped {
+            return false;
+        }
         if self.holds {
             return self.light.len() < self.light_queue;
         }
@@ -121,10 +130,20 @@ impl Server<'_> {
         self.inside - self.accepting.len() < places
     }
 
+    /// Whether the accept queue takes one more.
+    #[inline(always)]
+    fn has_place_outside(&self) -> bool {
+        let mut places = self.accept_queue;
+        if self.stopped {
+            places = places.max(self.settings.light_queue.saturating_add(1));
+        }
+        self.accepting.len() < places
+    }
+
     /// Who waits longest for a worker: inside, then outside.
     fn next(&mut self, stays: &Stays) -> Option<u32> {
         let inside = self.light.pop(stays);
-        if inside.is_none() && self.holds {
+        if inside.is_none() && self.holds && !self.stopped {
             return self.accepting.pop(stays);
         }
         inside
@@ -170,7 +189,7 @@ impl<S: Sink> Sim<'_, S> {
     #[inline(always)]
     pub(super) fn may_connect(&self, server: u32) -> bool {
         let s = &self.servers[server as usize];
-        s.holds && s.busy < s.room || s.has_place() || s.accepting.len() < s.accept_queue
+        s.holds && s.busy < s.room && !s.stopped || s.has_place() || s.has_place_outside()
     }
 
     #[inline(always)]
@@ -183,7 +202,8 @@ impl<S: Sink> Sim<'_, S> {
         let s = &mut self.servers[server as usize];
         let enters = place == Place::Inside || s.has_place();
         s.inside += 1;
-        if s.busy < s.room && (s.holds || enters) && !s.anyone_waits() && !s.handing_out {
+        let accepted = enters || s.holds && !s.stopped;
+        if s.busy < s.room && accepted && !s.anyone_waits() && !s.handing_out {
             return self.start(stay);
         }
         self.waits(server, stay, enters);

@@ -166,8 +166,9 @@ fn a_sender_repeats_on_its_schedule_until_it_gives_up() {
 
 #[test]
 fn a_synchronous_server_holds_its_worker_through_calls_and_an_asynchronous_one_does_not() {
-    for (holds, dropped) in [(true, 0), (false, 400 - 50 - 101)] {
-        // The database freezes; 400 requests come, 50 of them fit through the pool, 100 workers and 128 places each.
+    for (holds, dropped) in [(true, 150 - 129), (false, 400 - 101)] {
+        // The database is frozen and accepts nothing; 400 requests come, of which the web server's 150 threads let as
+        // many through, or event loops all.
         let mut plan = chain(1, 2 * S);
         plan["workloads"] = json!([batch(400)]);
         plan["stalls"] = json!([{"begin": 0, "end": 500 * MS, "kind": "freeze", "effect": {"freeze": {"group": 2}}}]);

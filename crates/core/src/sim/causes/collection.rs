@@ -1,5 +1,6 @@
 //! Garbage collection: a heap that fills by what requests allocate, and stops the server while it is collected
-//! (`lightning` 3.1). The longer the requests inside, the more lives: the cost grows with them (`average` 4.1.2).
+//! (`lightning` 3.1), the thread that accepts connections, too: it is one of the JVM's. The longer the requests inside,
+//! the more lives: the cost grows with them (`average` 4.1.2).
 
 use super::super::cpu::Cpus;
 use super::super::plan::{Plan, Server};
@@ -58,17 +59,22 @@ impl<S: Sink> Sim<'_, S> {
         let live = state.inside - state.accepting.len();
         let work = kind.base as f64 + kind.per_live as f64 * f64::from(live);
         let group = heap.group;
-        self.cpus.freeze(state.group, true);
+        let stops = state.group;
+        self.stop(stops, true);
         self.cpus.add(self.now, group, work, COLLECTION + server);
     }
 
     pub(super) fn collected(&mut self, server: u32) {
+        self.collection_is_over(server);
+        self.stop(self.servers[server as usize].group, false);
+    }
+
+    /// It goes into the truth, if one was under way.
+    pub(super) fn collection_is_over(&mut self, server: u32) {
         let heap = self.causes.heaps[server as usize].as_mut();
-        let Some(begin) = heap.and_then(|heap| heap.since.take()) else {
-            return;
-        };
-        self.cpus.freeze(self.servers[server as usize].group, false);
-        self.happened(server as usize, "gc", "garbage-collection", begin, None);
+        if let Some(begin) = heap.and_then(|heap| heap.since.take()) {
+            self.happened(server as usize, "gc", "garbage-collection", begin, None);
+        }
     }
 
     /// The group in which a server's collector works, where it has one.

@@ -10,7 +10,7 @@ impl<S: Sink> Sim<'_, S> {
     pub(super) fn stall_begins(&mut self, number: u32) {
         match self.plan.stalls[number as usize].effect {
             Effect::Slow { group, left } => self.cpus.scale_group(group, left),
-            Effect::Freeze { group } => self.cpus.freeze(group, true),
+            Effect::Freeze { group } => self.stop(group, true),
             Effect::Iowait { node, blocks } => self.cpus.block(self.now, node, blocks),
             Effect::Burn { group, threads } => {
                 for _ in 0..threads {
@@ -21,16 +21,21 @@ impl<S: Sink> Sim<'_, S> {
     }
 
     pub(super) fn stall_ends(&mut self, number: u32) {
-        let plan = self.plan;
-        let stall = &plan.stalls[number as usize];
-        match stall.effect {
+        match self.plan.stalls[number as usize].effect {
             Effect::Slow { group, left } => self.cpus.scale_group(group, 1.0 / left),
-            Effect::Freeze { group } => self.cpus.freeze(group, false),
+            Effect::Freeze { group } => self.stop(group, false),
             Effect::Iowait { node, blocks } => self.cpus.block(self.now, node, -blocks),
             Effect::Burn { group, .. } => self
                 .cpus
                 .remove(self.now, group, |job| job == BURN + number),
         }
+        self.stall_is_over(number);
+    }
+
+    /// It goes into the truth.
+    pub(super) fn stall_is_over(&mut self, number: u32) {
+        let plan = self.plan;
+        let stall = &plan.stalls[number as usize];
         let place = match stall.effect {
             Effect::Slow { group, .. } | Effect::Freeze { group } | Effect::Burn { group, .. } => {
                 plan.groups[group as usize].name.clone()

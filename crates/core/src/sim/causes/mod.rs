@@ -1,6 +1,7 @@
 //! What makes a server stall: by itself (collections, clock rates, disks, quotas, further processes), or injected.
 //!
-//! A cause acts on the CPUs and on nothing else; what queues because of it, queues by itself.
+//! A cause acts on the CPUs, and one that stops a server's threads keeps it from accepting; what queues because of that,
+//! queues by itself.
 
 mod collection;
 mod disk;
@@ -160,12 +161,26 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
+    /// Stops a group's threads (`true`), those that accept connections among them, or lets them run again; stops add up.
+    fn stop(&mut self, group: u32, stop: bool) {
+        let stopped = self.cpus.freeze(group, stop);
+        for server in 0..self.servers.len() as u32 {
+            let s = &mut self.servers[server as usize];
+            if s.group == group {
+                s.stopped = stopped;
+                if !stopped {
+                    self.hand_out(server);
+                }
+            }
+        }
+    }
+
     /// What still lasts when the run is over ends there.
     pub(super) fn close_causes(&mut self) {
         let plan = self.plan;
         for (i, stall) in plan.stalls.iter().enumerate() {
             if stall.begin < self.now && self.now < stall.end {
-                self.stall_ends(i as u32);
+                self.stall_is_over(i as u32);
             }
         }
         for i in 0..plan.nodes.len() {
@@ -176,7 +191,7 @@ impl<S: Sink> Sim<'_, S> {
             self.new_quota_period(i as u32);
         }
         for i in 0..plan.servers.len() {
-            self.collected(i as u32);
+            self.collection_is_over(i as u32);
         }
         self.close_bursts();
     }

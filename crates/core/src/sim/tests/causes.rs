@@ -46,6 +46,81 @@ fn an_injected_stall_takes_exactly_its_share() {
     }
 }
 
+/// Ten workers and a backlog of five; twenty connect at 300 ms, of 1 ms of work each.
+fn connecting() -> Value {
+    let mut plan = one(
+        json!({"constant": 1e6}),
+        10,
+        5,
+        trace(&[300 * MS; 20]),
+        900 * MS,
+    );
+    plan["stalls"] = json!([{"begin": 200 * MS, "end": 600 * MS, "kind": "k", "effect": {"freeze": {"group": 0}}}]);
+    plan
+}
+
+/// Lost SYNs, and when those that were not lost were answered; ms.
+fn lost_and_answered(plan: &Value) -> (u64, Vec<i64>) {
+    let (report, rows) = run(plan);
+    let passed = rows.requests.iter().filter(|r| r.drops == 0);
+    let mut ends: Vec<i64> = passed.map(|r| (r.end + MS / 2) / MS).collect();
+    ends.dedup();
+    (report.counts.drops[0], ends)
+}
+
+#[test]
+fn a_server_that_is_stopped_holds_what_its_accept_queue_holds() {
+    for (holds, workers, light, stopped, running) in [
+        (true, 10, 0, 6, 16),
+        (true, 10, 4, 6, 20),
+        (true, 10, 10, 11, 20),
+        (false, 4, 8, 9, 18),
+        (false, 0, 10, 11, 16),
+    ] {
+        let mut plan = connecting();
+        let server = &mut plan["servers"][0];
+        (server["holds"], server["workers"]) = (json!(holds), json!(workers));
+        server["light_queue"] = json!(light);
+        let (lost, answered) = lost_and_answered(&plan);
+        assert_eq!(lost, 20 - stopped, "{holds} {workers} {light}");
+        assert_eq!(answered.last(), Some(&(600 + stopped as i64)));
+        // One that only gets nothing of the CPU has its threads, and its light queue.
+        plan["stalls"][0]["effect"] = json!({"iowait": {"node": 0, "blocks": 1.0}});
+        let lost = lost_and_answered(&plan).0;
+        assert_eq!(lost, 20 - running, "{holds} {workers} {light}");
+    }
+}
+
+#[test]
+fn what_comes_to_a_stopped_server_on_kept_connections_is_not_lost() {
+    let mut plan = connecting();
+    plan["workloads"][0]["kept"] = json!(true);
+    plan["servers"][0]["workers"] = json!(20);
+    assert_eq!(lost_and_answered(&plan), (0, vec![620]));
+}
+
+#[test]
+fn a_server_that_is_stopped_twice_accepts_when_both_are_over() {
+    let mut plan = connecting();
+    let again = json!({"begin": 500 * MS, "end": 700 * MS, "kind": "k", "effect": {"freeze": {"group": 0}}});
+    push(&mut plan["stalls"], again);
+    assert_eq!(lost_and_answered(&plan), (14, vec![706]));
+}
+
+#[test]
+fn a_collection_stops_the_thread_that_accepts_too() {
+    // The twentieth before them fills the heap, at 190 ms.
+    let mut plan = connecting();
+    plan["stalls"] = json!([]);
+    let times: Vec<i64> = (0..20).map(|i| i * 10 * MS).chain([300 * MS; 20]).collect();
+    plan["workloads"] = json!([trace(&times)]);
+    plan["servers"][0]["heap"] = json!({"young_bytes": 20.0, "bytes_per_visit": 1.0, "threads": 1.0,
+        "young": {"base": 410 * MS, "per_live": 0}});
+    let (lost, answered) = lost_and_answered(&plan);
+    assert_eq!(lost, 20 - 6);
+    assert_eq!(answered[19..], [607], "it and the six at once");
+}
+
 #[test]
 fn a_stall_that_lasts_longer_than_the_run_is_told() {
     let mut plan = stalled(json!({"iowait": {"node": 0, "blocks": 1.0}}));
