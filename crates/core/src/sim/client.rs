@@ -19,8 +19,8 @@ pub struct Client {
     author: bool,
     pub fast: bool,
     pub class: u32,
-    /// Among all of its workload that ever came.
-    pub number: u32,
+    /// Among all that ever came: its number in the tables.
+    id: u32,
     /// Which it asks.
     server: u32,
     pub think: Stream,
@@ -35,11 +35,14 @@ pub struct Client {
     times_out: i64,
     hedges: i64,
     position: Position,
+    /// Among all of its workload that ever came.
+    pub number: u32,
 }
 
 pub struct Clients {
     pub all: Vec<Client>,
     gone: Vec<u32>,
+    came: u32,
     pub sources: Vec<Source>,
 }
 
@@ -49,6 +52,7 @@ impl Clients {
         Clients {
             all: Vec::new(),
             gone: Vec::new(),
+            came: 0,
             sources: sources.map(|(i, w)| Source::new(plan, i, w)).collect(),
         }
     }
@@ -75,6 +79,7 @@ impl Clients {
         let entries = &plan.workloads[workload].entries;
         let client = Client {
             workload: workload as u16,
+            id: self.came,
             number: number as u32,
             server: entries[(number % entries.len() as u64) as usize],
             position: Position::default(),
@@ -91,6 +96,7 @@ impl Clients {
             times_out: 0,
             hedges: 0,
         };
+        self.came = self.came.wrapping_add(1);
         match self.gone.pop() {
             Some(place) => {
                 self.all[place as usize] = client;
@@ -151,7 +157,7 @@ impl<S: Sink> Sim<'_, S> {
         let (number, stay) = self.stays.add(self.visits, stream, class, NONE);
         stay.visit = self.visits;
         stay.client = client;
-        stay.number = c.number;
+        stay.asker = c.id;
         stay.recorded = self.now >= self.plan.record_from;
         stay.kept = settings.kept;
         stay.server = c.server;

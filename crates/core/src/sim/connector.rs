@@ -185,10 +185,10 @@ impl<S: Sink> Sim<'_, S> {
         let kept = self.connectors[connector as usize].settings.kept;
         let p = &mut self.stays[parent];
         let stream = p.stream.fork();
-        let (request, client, which, recorded) = (p.request, p.client, p.number, p.recorded);
+        let (request, client, asker, recorded) = (p.request, p.client, p.asker, p.recorded);
         self.visits += 1;
         let (number, child) = self.stays.add(request, stream, call.class, parent);
-        (child.client, child.number, child.recorded) = (client, which, recorded);
+        (child.client, child.asker, child.recorded) = (client, asker, recorded);
         child.visit = self.visits;
         child.connector = connector;
         child.kept = kept;

@@ -34,10 +34,10 @@ pub struct Stay {
     /// When the calls that are out now began, and how long earlier ones took.
     pub calling_since: i64,
     pub downstream: i64,
-    /// The caller's stay; at the root [`NONE`], and `client` asked, which is its workload's `number`-th.
+    /// The caller's stay; at the root [`NONE`], and `client` asked, whose number in the tables is `asker`.
     pub parent: u32,
     pub client: u32,
-    pub number: u32,
+    pub asker: u32,
     /// Next in the line it waits in, or next free place.
     pub next: u32,
     pub server: u32,
@@ -96,7 +96,7 @@ impl Stay {
             downstream: 0,
             parent,
             client: NONE,
-            number: 0,
+            asker: 0,
             next: NONE,
             server: NONE,
             class,

@@ -224,7 +224,7 @@ impl<S: Sink> Sim<'_, S> {
             visit: s.visit,
             server: s.server,
             caller: parent.map_or(0, |p| p.server | CALLER_IS_SERVER),
-            connection: s.number,
+            connection: s.asker,
             interaction: s.class,
             key: 0,
             sent: epoch + s.sent,
@@ -259,7 +259,7 @@ impl<S: Sink> Sim<'_, S> {
         let connected = s.arrival >= 0 && !s.kept;
         let request = Request {
             request: s.request,
-            client: s.number,
+            client: s.asker,
             server: s.server,
             interaction: s.class,
             sent: epoch + s.sent,

@@ -186,3 +186,29 @@ fn samples_reach_to_the_end_and_nobody_feels_them() {
         Some(20 * S)
     );
 }
+
+#[test]
+fn every_client_of_all_workloads_has_a_number_of_its_own() {
+    let mut plan = chain(3, 5 * S);
+    plan["classes"] = json!([{"name": "page"}, {"name": "query"}, {"name": "other page"}]);
+    for server in 0..3 {
+        let programs = &mut plan["servers"][server]["programs"];
+        let same = programs[0].clone();
+        push(programs, same);
+    }
+    let mut others = plan["workloads"][0].clone();
+    others["arrivals"]["closed"]["clients"] = json!(2);
+    others["choice"] = json!({"mix": [[2, 1.0]]});
+    push(&mut plan["workloads"], others);
+    push(&mut plan["workloads"], batch(4));
+    let rows = run(&plan).1;
+    let mut asked = std::collections::BTreeMap::new();
+    for r in &rows.requests {
+        assert_eq!(
+            *asked.entry(r.client).or_insert(r.interaction),
+            r.interaction
+        );
+    }
+    let by_class = |class| asked.values().filter(|&&c| c == class).count();
+    assert_eq!((asked.len(), by_class(0), by_class(2)), (9, 7, 2));
+}
