@@ -62,7 +62,8 @@ impl<R: Row> TableWriter<R> {
         Self::with_capacity(target, BUFFER_ROWS)
     }
 
-    pub(super) fn with_capacity(target: &Path, capacity: usize) -> Result<Self> {
+    /// Holds so many rows for sorting.
+    pub fn with_capacity(target: &Path, capacity: usize) -> Result<Self> {
         let file = Temporary::of(target, "");
         let writer = create(&file.path, R::schema())?;
         Ok(TableWriter {

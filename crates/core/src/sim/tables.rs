@@ -38,6 +38,10 @@ impl Sink for () {
     }
 }
 
+/// Rows of each table that are held for sorting. They come in the order of time, but for those of one moment and events
+/// that began a while ago (and a longer while only costs time): full within seconds, a long run takes as much memory.
+const HELD: usize = 1 << 14;
+
 /// Writes `visits`, `requests`, `samples` and `events.parquet`, whole or not at all.
 pub struct Tables {
     names: Names,
@@ -49,12 +53,13 @@ pub struct Tables {
 
 impl Tables {
     pub fn create(plan: &Plan, folder: &Path) -> Result<Self> {
+        let path = |table: &str| folder.join(format!("{table}.parquet"));
         Ok(Tables {
             names: names(plan),
-            visits: TableWriter::create(&folder.join("visits.parquet"))?,
-            requests: TableWriter::create(&folder.join("requests.parquet"))?,
-            samples: TableWriter::create(&folder.join("samples.parquet"))?,
-            events: TableWriter::create(&folder.join("events.parquet"))?,
+            visits: TableWriter::with_capacity(&path("visits"), HELD)?,
+            requests: TableWriter::with_capacity(&path("requests"), HELD)?,
+            samples: TableWriter::with_capacity(&path("samples"), HELD)?,
+            events: TableWriter::with_capacity(&path("events"), HELD)?,
         })
     }
 }
