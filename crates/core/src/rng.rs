@@ -26,6 +26,7 @@ pub enum Purpose {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream(u64);
 
+#[inline(always)]
 fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -43,20 +44,20 @@ impl Stream {
     }
 
     /// 64 random bits.
-    #[inline]
+    #[inline(always)]
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GAMMA);
         mix(self.0)
     }
 
     /// A stream of its own for a part of what this one is for.
-    #[inline]
+    #[inline(always)]
     pub fn fork(&mut self) -> Stream {
         Stream(mix(self.bits() ^ GAMMA))
     }
 
     /// Uniform in [0, 1).
-    #[inline]
+    #[inline(always)]
     pub fn uniform(&mut self) -> f64 {
         (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
@@ -68,7 +69,7 @@ impl Stream {
     }
 
     /// Exponential with mean 1.
-    #[inline]
+    #[inline(always)]
     pub fn exponential(&mut self) -> f64 {
         let tables = &*ZIGGURAT;
         loop {

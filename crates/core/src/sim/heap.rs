@@ -18,7 +18,7 @@ impl Heap {
         self.0.first().copied()
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, key: u128) {
         let mut at = self.0.len();
         self.0.push(key);
@@ -33,7 +33,7 @@ impl Heap {
         self.0[at] = key;
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn pop(&mut self) -> Option<u128> {
         let last = self.0.pop()?;
         let Some(&first) = self.0.first() else {

@@ -120,7 +120,7 @@ impl<'a, S: Sink> Sim<'a, S> {
     }
 
     /// One event; false: nothing is left to happen, or the sink refused a row.
-    #[inline]
+    #[inline(always)]
     fn advance(&mut self) -> bool {
         let (cpu, group) = self.cpus.next(self.now);
         let queued = self.queue.time();

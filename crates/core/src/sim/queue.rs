@@ -234,7 +234,7 @@ impl Queue {
         (payload >> ID_BITS == Kind::Client as u32).then_some(payload & ID_MAX)
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn pop(&mut self) -> Option<(i64, Kind, u32)> {
         let key = self.near.pop()?;
         if self.near.len() == 0 {

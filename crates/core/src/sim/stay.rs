@@ -155,7 +155,7 @@ impl Stays {
     }
 
     /// A new stay: its number, and where it is to be filled in.
-    #[inline]
+    #[inline(always)]
     pub fn add(
         &mut self,
         request: u64,

@@ -92,12 +92,16 @@ impl<S: Sink> Sim<'_, S> {
     /// A request leaves lines in the logs. For how long it must wait then: from `limit` on, those who write are held
     /// up until so much is on the disk (`balance_dirty_pages`; Linux slows them down from halfway between `background`
     /// and `limit` on, here they are stopped at `limit`).
-    #[inline]
+    #[inline(always)]
     pub(in super::super) fn writes_log(&mut self, server: u32) -> i64 {
-        let settings = self.servers[server as usize].settings;
-        if settings.log_bytes <= 0.0 {
+        if self.servers[server as usize].settings.log_bytes <= 0.0 {
             return 0;
         }
+        self.dirties_pages(server)
+    }
+
+    fn dirties_pages(&mut self, server: u32) -> i64 {
+        let settings = self.servers[server as usize].settings;
         let node = self.plan.groups[settings.group as usize].node;
         let disk = self.plan.nodes[node as usize].disk.as_ref();
         let Some((disk, writeback)) = disk.and_then(|d| Some((d, d.writeback.as_ref()?))) else {
