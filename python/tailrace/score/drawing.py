@@ -16,8 +16,6 @@ POLICIES = (
     "total_request", "total_traffic", "current_load", "round_robin", "random", "least_connections", "power_of_two",
 )  # fmt: skip
 KERNELS = ("linux-2.6.32", "linux-3.3", "linux-6.5")
-HELD_OUT = 1_000_000
-"""Seeds from here on were never looked at while detectors were built."""
 
 
 def draw(seed: int) -> Table:
