@@ -23,7 +23,7 @@ from tailrace.diagnosis.finding import Ctqo, Finding, LimitSource, Number, PushB
 from tailrace.diagnosis.queues import Rise, Times, plateau, rises
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
-from tailrace.diagnosis.waiting import STEP_NS, Level, Usual, filling, usual, waited_for
+from tailrace.diagnosis.waiting import STEP_NS, Level, Usual, onset, usual, waited_for
 from tailrace.diagnosis.words import clock, count, duration, listing
 from tailrace.units import MILLISECOND, SECOND
 
@@ -168,7 +168,7 @@ def _origin(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Foll
     while lasting:
         origin = _first(view, part, lasting, until)
         rise = lasting.pop(origin)
-        waited = filling(known, origin, rise)
+        waited = onset(known, origin, rise)
         behind = waited_for(view, known, origin, waited)
         if not behind:
             return origin, rise

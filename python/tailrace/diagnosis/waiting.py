@@ -62,7 +62,7 @@ def per_second(times: Times, slow: Slow) -> float:
     return float(counts.sum()) / max(length(slow.calm) / SECOND, 1e-9)
 
 
-def filling(known: Usual, server: str, rise: Rise) -> Times:
+def onset(known: Usual, server: str, rise: Rise) -> Times:
     """The first moments of a rise: long enough to tell how fast the server's calls are answered."""
     least = int(ANSWERS_PER_STEP / max(known.answered.get(server, 0.0), 1e-9) * SECOND)
     return np.arange(rise.begin, rise.begin + EARLIER_NS + min(least, SECOND) + STEP_NS, STEP_NS, dtype=np.int64)

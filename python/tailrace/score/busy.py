@@ -123,7 +123,7 @@ class Record:
         departures = np.sort(self.visits.filter(pl.col("server") == server)["departure"].to_numpy())
         step = int(np.median(np.diff(times)))
         answered = np.searchsorted(departures, full) - np.searchsorted(departures, full - step)
-        usual = np.diff(np.searchsorted(departures, self.sending))[0] / (self.sending[1] - self.sending[0])
+        usual = np.diff(np.searchsorted(departures, self.sending))[0] / max(self.sending[1] - self.sending[0], 1)
         together = np.mean([np.interp(full, *self.cpu[name]) for name in candidates])
         return bool(answered.mean() / step > usual and together < FULL)
 
