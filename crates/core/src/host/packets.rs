@@ -21,6 +21,8 @@ use crate::record::Names;
 const WAIT_MS: i32 = 50;
 /// Of an interface that is gone, an error is reported at once, again and again.
 const GONE_NS: i64 = 50_000_000;
+/// A file is locked while it is written to: never for long.
+const PIECE: usize = 128 << 10;
 /// pcap of nanoseconds whose packets begin with the IP header (LINKTYPE_RAW).
 const PCAP_MAGIC: u32 = 0xa1b2_3c4d;
 const PCAP_RAW: u32 = 101;
@@ -41,6 +43,7 @@ enum Into {
     Visits(Box<Live>),
     Capture {
         bytes: Vec<u8>,
+        count: u64,
         last: i64,
         snap: u32,
     },
@@ -76,6 +79,7 @@ impl Packets {
         let into = if options.raw {
             Into::Capture {
                 bytes: Vec::new(),
+                count: 0,
                 last: 0,
                 snap: options.snap,
             }
@@ -96,6 +100,7 @@ impl Packets {
     }
 
     pub fn run(mut self, stop: &AtomicBool) {
+        sys::stand_back();
         let mut segment_ends = sys::steady_ns() + SEGMENT_NS;
         while !stop.load(Ordering::Relaxed) {
             if let Err(error) = self.ring.wait(WAIT_MS) {
@@ -156,7 +161,12 @@ impl Packets {
                 let events = events.into_iter().map(numbered).collect();
                 put(&self.outbox, "events.parquet", now, events, names);
             }
-            Into::Capture { bytes, last, snap } => {
+            Into::Capture {
+                bytes,
+                count,
+                last,
+                snap,
+            } => {
                 if self.dropped > 0 {
                     let what = format!("{}: packets the ring had no room for", self.source);
                     self.shared.lose(&what, std::mem::take(&mut self.dropped));
@@ -169,7 +179,8 @@ impl Packets {
                 let head = head(*snap);
                 self.outbox.put(Segment {
                     table: "packets.pcap",
-                    rows: 1,
+                    rows: std::mem::take(count),
+                    bytes: packets.len(),
                     end: *last,
                     write: Box::new(move |path| whole(path, &head, &packets)),
                 });
@@ -185,8 +196,11 @@ impl Into {
             Into::Visits(live) => {
                 live.packet(packet.time, packet.bytes, packet.length, packet.interface)
             }
-            Into::Capture { bytes, last, .. } => {
+            Into::Capture {
+                bytes, count, last, ..
+            } => {
                 *last = packet.time;
+                *count += 1;
                 let seconds = (packet.time / 1_000_000_000) as u32;
                 let rest = (packet.time % 1_000_000_000) as u32;
                 let captured = packet.bytes.len() as u32;
@@ -213,6 +227,7 @@ fn put<R: Row + Send + 'static>(
     outbox.put(Segment {
         table,
         rows: rows.len() as u64,
+        bytes: std::mem::size_of_val(rows.as_slice()),
         end,
         write: Box::new(move |path| {
             let mut writer: TableWriter<R> = TableWriter::create(path)?;
@@ -239,7 +254,8 @@ fn whole(path: &Path, head: &[u8], packets: &[u8]) -> Result<()> {
     partial.push(".tmp");
     let written = std::fs::File::create(&partial).and_then(|mut file| {
         io::Write::write_all(&mut file, head)?;
-        io::Write::write_all(&mut file, packets)
+        let mut pieces = packets.chunks(PIECE);
+        pieces.try_for_each(|piece| io::Write::write_all(&mut file, piece))
     });
     let named = written.and_then(|()| std::fs::rename(&partial, path));
     named.map_err(|source| {

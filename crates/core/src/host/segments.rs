@@ -10,16 +10,20 @@
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender, TrySendError};
 use std::sync::Arc;
 
 use super::state::Shared;
+use super::sys;
 use crate::error::Result;
 
 /// How long a segment is: what a kill can cost.
 pub const SEGMENT_NS: i64 = 1_000_000_000;
-/// Segments that wait for a slow disk: most of a minute, some megabytes.
+/// Segments that wait for a slow disk, most of a minute, and their memory: what a capture of 20,000 packets a second fills
+/// in that time.
 const WAITING: usize = 128;
+const WAITING_BYTES: usize = 64 << 20;
 
 /// Turns rows into the file of this path.
 pub type Write = Box<dyn FnOnce(&Path) -> Result<()> + Send>;
@@ -31,6 +35,8 @@ pub struct Segment {
     /// The end of the file's name: `samples.parquet`.
     pub table: &'static str,
     pub rows: u64,
+    /// The memory that it takes until it is written.
+    pub bytes: usize,
     /// The last moment in it.
     pub end: i64,
     pub write: Write,
@@ -40,17 +46,24 @@ pub struct Segment {
 #[derive(Clone)]
 pub struct Outbox {
     queue: SyncSender<Segment>,
+    waiting: Arc<AtomicUsize>,
     shared: Arc<Shared>,
 }
 
 impl Outbox {
     /// Never waits.
     pub fn put(&self, segment: Segment) {
-        let (Err(TrySendError::Full(lost)) | Err(TrySendError::Disconnected(lost))) =
-            self.queue.try_send(segment)
-        else {
+        let bytes = segment.bytes;
+        // It is alone in the queue, however large it is, or there is room for it.
+        let before = self.waiting.fetch_add(bytes, Ordering::Relaxed);
+        let put = match before == 0 || before + bytes <= WAITING_BYTES {
+            true => self.queue.try_send(segment),
+            false => Err(TrySendError::Full(segment)),
+        };
+        let (Err(TrySendError::Full(lost)) | Err(TrySendError::Disconnected(lost))) = put else {
             return;
         };
+        self.waiting.fetch_sub(bytes, Ordering::Relaxed);
         let what = format!("rows of {}: the disk was too slow", lost.table);
         self.shared.lose(&what, lost.rows);
     }
@@ -60,6 +73,7 @@ pub struct Shelf {
     folder: PathBuf,
     keep_ns: Option<i64>,
     shared: Arc<Shared>,
+    waiting: Arc<AtomicUsize>,
     kept: VecDeque<(i64, PathBuf)>,
     number: u64,
     /// The last write failed: it is told once, until one succeeds.
@@ -75,22 +89,32 @@ impl Shelf {
         tell: Tell,
     ) -> (Shelf, Outbox, Receiver<Segment>) {
         let (queue, inbox) = sync_channel(WAITING);
+        let waiting = Arc::new(AtomicUsize::new(0));
         let shelf = Shelf {
             folder: folder.to_owned(),
             keep_ns,
             shared: shared.clone(),
+            waiting: waiting.clone(),
             kept: VecDeque::new(),
             number: 0,
             failing: false,
             tell,
         };
-        (shelf, Outbox { queue, shared }, inbox)
+        let outbox = Outbox {
+            queue,
+            waiting,
+            shared,
+        };
+        (shelf, outbox, inbox)
     }
 
     /// Writes until every outbox is gone.
     pub fn run(mut self, inbox: &Receiver<Segment>) {
+        sys::stand_back();
         while let Ok(segment) = inbox.recv() {
+            let bytes = segment.bytes;
             self.close(segment);
+            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
         }
     }
 
@@ -135,5 +159,43 @@ impl Shelf {
             self.shared.lock().begin = *end;
             self.kept.pop_front();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(rows: u64, bytes: usize) -> Segment {
+        Segment {
+            table: "packets.pcap",
+            rows,
+            bytes,
+            end: 0,
+            write: Box::new(|_| Ok(())),
+        }
+    }
+
+    #[test]
+    fn memory_that_waits_for_a_disk_is_bounded_and_what_is_lost_is_counted() {
+        let shared = Arc::new(Shared::default());
+        let (_shelf, outbox, _inbox) =
+            Shelf::new(Path::new("."), None, shared.clone(), Box::new(|_| ()));
+        outbox.put(segment(1, WAITING_BYTES / 2));
+        outbox.put(segment(2, WAITING_BYTES / 2));
+        assert!(shared.lock().lost.is_empty());
+        outbox.put(segment(40, 1));
+        outbox.put(segment(2, WAITING_BYTES));
+        let lost: Vec<u64> = shared.lock().lost.values().copied().collect();
+        assert_eq!(lost, [42]);
+    }
+
+    #[test]
+    fn a_segment_that_is_alone_may_be_of_any_size() {
+        let shared = Arc::new(Shared::default());
+        let (_shelf, outbox, _inbox) =
+            Shelf::new(Path::new("."), None, shared.clone(), Box::new(|_| ()));
+        outbox.put(segment(1, WAITING_BYTES + 1));
+        assert!(shared.lock().lost.is_empty());
     }
 }
