@@ -39,7 +39,7 @@ impl Sink for () {
 }
 
 /// Rows of each table that are held for sorting. They come in the order of time, but for those of one moment and events
-/// that began a while ago (and a longer while only costs time): full within seconds, a long run takes as much memory.
+/// that began a while ago; a longer while only costs time.
 const HELD: usize = 1 << 14;
 
 /// Writes `visits`, `requests`, `samples` and `events.parquet`, whole or not at all.
