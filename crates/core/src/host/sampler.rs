@@ -21,12 +21,6 @@ use crate::record::rows::{NumberedSample, Sample};
 use crate::record::writer::TableWriter;
 use crate::record::Names;
 
-/// The sampling thread runs before all others (`be_prompt`), and a round takes most of a millisecond: so that no request
-/// waits so long for it, it is done in pieces that last hardly longer than this, with pauses between them.
-const PIECE_NS: i64 = 50_000;
-/// A pause is this part of the interval: a round of thirty probes ends well before the next.
-const PAUSES: i64 = 100;
-
 /// A probe and the node whose namespace it holds open.
 struct Sampled {
     probe: Box<dyn Probe>,
@@ -180,13 +174,7 @@ impl Sampler {
             self.shared.note(said);
         }
         let mut failed = Vec::new();
-        let mut begun = sys::steady_ns();
         for (at, sampled) in self.probes.iter_mut().enumerate() {
-            let now = sys::steady_ns();
-            if now - begun >= PIECE_NS {
-                begun = now + self.interval / PAUSES;
-                sys::sleep_until(begun);
-            }
             if let Err(error) = sampled.probe.sample(&mut self.tick) {
                 failed.push((at, error));
             }
