@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
+from builders import T0, requests, run, visits
 from systems import NX1, NX3, Memory, Slow, Tier, system
 from tailrace.diagnosis import CauseEvidence, Diagnosis, diagnose
+from tailrace.diagnosis.view import look
 
 
 def cause(diagnosis: Diagnosis) -> str:
@@ -330,3 +334,21 @@ def test_a_bigger_share_in_all_the_recording_is_a_weight_and_no_skew() -> None:
 def test_the_same_cause_is_found_behind_an_asynchronous_server() -> None:
     memory = system(Slow("app", 4.0, 4.8, speed=0.2, cpu=0.2), tiers=NX1)
     assert cause(diagnose(memory.sample("tenant", "cpu_busy", 0.01, (4.0, 4.8, 0.8)))) == "neighbour"
+
+
+def test_requests_are_counted_by_the_system_that_they_come_to(tmp_path: Path) -> None:
+    """Two systems side by side: 1000 requests/s to `web`, which calls `app`; then 200 at once to `other`."""
+    ms = 1_000_000
+    steady = [{"server": "web", "sent": T0 + n * ms, "end": T0 + (n + 1) * ms} for n in range(100)]
+    burst = [{"server": "other", "sent": T0 + 50 * ms, "end": T0 + 60 * ms} for _ in range(200)]
+    asked = sorted(steady + burst, key=lambda row: row["sent"])
+    stays = [
+        {"request": n, "server": row["server"], "caller": "clients", "sent": row["sent"]}
+        | {"arrival": row["sent"], "departure": row["end"]}
+        for n, row in enumerate(asked, 1)
+    ]
+    calls = [{**stay, "server": "app", "caller": "web"} for stay in stays if stay["server"] == "web"]
+    recorded = run(tmp_path / "run", requests=requests(*asked), visits=visits(*stays, *calls))
+    view = look(recorded, 50 * ms)
+    edges = np.array([T0 + 50 * ms, T0 + 60 * ms])
+    assert [int(view.asked(server).arrived(edges)[0]) for server in ("web", "app", "other")] == [10, 10, 200]

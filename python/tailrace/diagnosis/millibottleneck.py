@@ -98,16 +98,16 @@ def _of_cluster(view: View, slow: Slow, overflow: Overflow) -> Stall | None:
     origin, rise = overflow.origin, overflow.rise
     if origin is None or rise is None:
         return None
-    stays = view.stays[origin]
+    stays, asked = view.stays[origin], view.asked(origin)
     usual = per_second(stays.departures, slow)
-    sent = per_second(view.sent, slow)
+    sent = per_second(asked.arrivals, slow)
     kind, end = _interval(view, origin, rise, usual)
     if kind == "collapse":
         end = _until_at_work(view, origin, rise.begin, end)
     lasted = (end - rise.begin) / SECOND
     edges = np.array([rise.begin, end])
     throughput = float(stays.departed(edges)[0]) / lasted
-    arrivals = float(view.in_flight.arrived(edges)[0]) / lasted
+    arrivals = float(asked.arrived(edges)[0]) / lasted
     resources, sampled = _resources(view, slow, origin, rise.begin, end, throughput < COLLAPSED * usual)
     stall = Stall(
         origin,
@@ -142,7 +142,7 @@ def _interval(view: View, origin: str, rise: Rise, usual: float) -> tuple[Kind, 
     if last is not None and (edges[last + 1] - rise.begin) * 2 >= min(rise.peak_at - rise.begin, SECOND):
         return "collapse", _edge(view, origin, int(edges[last]), step, usual)
     times: Times = np.arange(rise.begin, rise.end + 1, 5 * MILLISECOND, dtype=np.int64)
-    waiting = view.in_flight.queue(times) if len(view.sent) else view.stays[origin].queue(times)
+    waiting = (view.asked(origin) if len(view.sent) else view.stays[origin]).queue(times)
     peak = int(times[int(np.argmax(waiting))]) if len(times) else rise.end
     return "overload", max(peak, _half_served(view, origin, rise), rise.begin + view.window_ns)
 

@@ -92,10 +92,19 @@ class View:
         first = int(np.searchsorted(sent, begin))
         return self.lossy[first : int(np.searchsorted(sent, end, "right"))]
 
+    def asked(self, server: str) -> Stays:
+        """Requests of the clients that may come to the server, those whose packets are lost and not yet sent again
+        included: of systems that are recorded side by side, its own."""
+        if server not in self._asked:
+            entry = pl.col("server").cast(pl.String)
+            others = [s for s in self.stays if s != server and server not in self.downstream_of(s)]
+            own = self.requests.filter(~entry.is_in(others))
+            self._asked[server] = Stays.of(own["sent"].to_numpy(), own["end"].to_numpy())
+        return self._asked[server]
+
     @cached_property
-    def in_flight(self) -> Stays:
-        """Requests of the clients, those whose packets are lost and not yet sent again included."""
-        return Stays.of(self.sent, self.requests["end"].to_numpy())
+    def _asked(self) -> dict[str, Stays]:
+        return {}
 
     def callers_of(self, server: str) -> tuple[str, ...]:
         return tuple(caller for caller, callees in self.calls.items() if server in callees and caller != server)

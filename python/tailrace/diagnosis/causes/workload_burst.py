@@ -44,7 +44,7 @@ def detect(case: Case) -> CauseEvidence:
     if len(view.sent) == 0:
         return case.unknown(CAUSE, "when the clients sent their requests")
     edges = np.arange(view.begin, view.end + STEP_NS, STEP_NS, dtype=np.int64)
-    asked = view.in_flight.arrived(edges).astype(np.float64) * case.visits_per_request
+    asked = view.asked(stall.origin).arrived(edges).astype(np.float64) * case.visits_per_request
     queue = _queue_at_full_speed(asked, capacity(case) * STEP_NS / SECOND)
     # It may come on top of a queue that was already a little longer than usual.
     evidence = where(edges[:-1], edges[1:], queue > max(LONG * stall.rise.peak, 2.0), gap=view.window_ns)
@@ -81,7 +81,7 @@ def _more_came(case: Case) -> bool:
     """Over the stall, or in the window around its begin: the queue of a batch rises at once."""
     stall, window = case.stall, case.view.window_ns
     for begin, end in ((stall.begin, stall.end), (stall.begin - window, stall.begin + window)):
-        came = int(case.view.in_flight.arrived(np.array([begin, end]))[0])
+        came = int(case.view.asked(case.origin).arrived(np.array([begin, end]))[0])
         expected = stall.arrivals_calm * (end - begin) / SECOND
         if came > max(MORE * expected, expected + DEVIATIONS * max(expected, 1.0) ** 0.5):
             return True
