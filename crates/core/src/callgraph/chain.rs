@@ -88,9 +88,9 @@ const REACH: usize = 32;
 fn gaps(calls: &[Call], model: &Model) -> Vec<Vec<(usize, f64)>> {
     let before = |after: usize| {
         let nearest = after.saturating_sub(REACH);
-        let connection = calls[after].connection;
-        let on_it = (0..nearest).rfind(|&before| calls[before].connection == connection);
-        on_it
+        let on_its_connection =
+            (0..nearest).rfind(|&before| calls[before].shares_connection(&calls[after]));
+        on_its_connection
             .into_iter()
             .chain(nearest..after)
             .filter_map(|before| Some((before, model.gap_cost(&calls[before], &calls[after])?)))

@@ -1,7 +1,7 @@
 //! Finished calls from one host to one server that no visit owns yet.
 
-use super::model::{Call, Frame, CALLS_MAX};
-use crate::record::Visit;
+use super::model::{Call, Frame, CALLS_MAX, NO_CONNECTION};
+use crate::record::{Visit, NO_TIME};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::successors;
@@ -21,31 +21,38 @@ pub struct Tree {
     pub size: usize,
 }
 
-impl Tree {
-    pub fn call(&self) -> Call {
-        Call {
-            connection: self.visit.connection,
-            sent: self.visit.sent,
-            departure: self.visit.departure,
-            key: self.visit.key,
-        }
-    }
-}
-
 type Place = (i64, u64);
 
 #[derive(Debug)]
 struct Waiting {
     /// Boxed: the map moves its values whenever it makes room.
     tree: Box<Tree>,
-    /// The call before it on its connection, if that waited, too, when this one came.
+    /// Its connection was opened by a call that waited, too, when this one came, or by itself.
+    own_connection: bool,
+    /// The call before it on such a connection.
     before: Option<Place>,
+}
+
+impl Waiting {
+    fn call(&self) -> Call {
+        let visit = &self.tree.visit;
+        Call {
+            connection: if self.own_connection {
+                visit.connection
+            } else {
+                NO_CONNECTION
+            },
+            sent: visit.sent,
+            departure: visit.departure,
+            key: visit.key,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
 pub struct Lane {
     by_sent: BTreeMap<Place, Waiting>,
-    /// The newest call of each connection that has one waiting.
+    /// The newest call that waits on each connection of which all calls, from the opening on, wait.
     by_connection: FxHashMap<u32, Place>,
     by_departure: BTreeSet<(i64, Place)>,
     /// Running mean of the time between departures, ns.
@@ -71,9 +78,18 @@ impl Lane {
         self.seen += 1;
         self.newest = self.newest.max(departure);
         self.by_departure.insert((departure, place));
-        let before = self.by_connection.insert(tree.visit.connection, place);
-        let tree = Box::new(tree);
-        self.by_sent.insert(place, Waiting { tree, before });
+        let connection = tree.visit.connection;
+        let own_connection = connection != NO_CONNECTION
+            && (tree.visit.connected != NO_TIME || self.by_connection.contains_key(&connection));
+        let before = own_connection
+            .then(|| self.by_connection.insert(connection, place))
+            .flatten();
+        let waiting = Waiting {
+            tree: Box::new(tree),
+            own_connection,
+            before,
+        };
+        self.by_sent.insert(place, waiting);
     }
 
     /// Calls per nanosecond.
@@ -91,7 +107,7 @@ impl Lane {
             .by_sent
             .range(span)
             .take(STEPS)
-            .map(|(&place, waiting)| (place, waiting.tree.call()));
+            .map(|(&place, waiting)| (place, waiting.call()));
         let mut found: Vec<(Place, Call)> = soonest
             .filter(|(_, call)| frame.contains(call))
             .take(LOOKED_AT)
@@ -117,7 +133,7 @@ impl Lane {
         let at = |place: Place| Some((place, self.by_sent.get(&place)?));
         successors(at(place), move |(_, waiting)| at(waiting.before?))
             .take(CALLS_MAX)
-            .map(|(place, waiting)| (place, waiting.tree.call()))
+            .map(|(place, waiting)| (place, waiting.call()))
     }
 
     pub fn take(&mut self, place: Place) -> Option<Tree> {

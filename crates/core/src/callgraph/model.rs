@@ -134,9 +134,12 @@ impl Likeness {
     }
 }
 
+pub const NO_CONNECTION: u32 = 0;
+
 /// A call as the chain sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Call {
+    /// [`NO_CONNECTION`] where it is not known from its opening on: what a pool keeps is used by all in turn.
     pub connection: u32,
     pub sent: i64,
     pub departure: i64,
@@ -152,6 +155,12 @@ pub struct Frame {
     pub departure: i64,
     pub interaction: u32,
     pub key: u64,
+}
+
+impl Call {
+    pub fn shares_connection(&self, other: &Call) -> bool {
+        self.connection != NO_CONNECTION && self.connection == other.connection
+    }
 }
 
 impl Frame {
@@ -174,7 +183,7 @@ pub struct Model {
     key_before: u64,
     /// … and whether a caller's next call takes the connection of the one before.
     connections: Likeness,
-    connection_before: u32,
+    last_call: Option<Call>,
     guess: Shares,
     chains: f64,
     overlapping: f64,
@@ -192,7 +201,7 @@ impl Default for Model {
             keys: Likeness::unknown(),
             key_before: 0,
             connections: Likeness::unknown(),
-            connection_before: 0,
+            last_call: None,
             guess: EVENLY,
             chains: 0.0,
             overlapping: 0.0,
@@ -258,7 +267,7 @@ impl Model {
         } else {
             before.departure
         };
-        let likeness = self.connections.gain(before.connection == after.connection);
+        let likeness = self.connections.gain(before.shares_connection(after));
         (begin <= after.sent).then(|| self.gap.cost(after.sent.saturating_sub(begin)) - likeness)
     }
 
@@ -326,15 +335,15 @@ impl Model {
             }
         }
         for pair in calls.windows(2) {
-            let equal = pair[0].connection == pair[1].connection;
-            self.connections.learn(equal, weight);
+            let shared = pair[0].shares_connection(&pair[1]);
+            self.connections.learn(shared, weight);
         }
         if let (Some(first), Some(last)) = (calls.first(), calls.last()) {
-            if self.connection_before != 0 {
-                let equal = first.connection == self.connection_before;
-                self.connections.learn_chance(equal, weight);
+            if let Some(before) = self.last_call {
+                self.connections
+                    .learn_chance(before.shares_connection(first), weight);
             }
-            self.connection_before = last.connection;
+            self.last_call = Some(*last);
         }
     }
 }

@@ -34,7 +34,10 @@ fn visits(seed: u64) -> Vec<Visit> {
             drops: u8::from(sent < arrival),
             ..stay(id, 1, 1, arrival, departure)
         };
-        visits.push(call(id, sent, login, logged_in));
+        visits.push(Visit {
+            connected: login,
+            ..call(id, sent, login, logged_in)
+        });
         visits.push(call(id + 1, asked, asked, answered));
         visits.push(stay(id + 2, 0, 0, arrival, answered + up_to(hurry)));
     }
