@@ -73,10 +73,14 @@ class Hosts:
         return f"box=netns:/run/netns/{self.server}"
 
 
+def hosts_of(mine: str) -> Hosts:
+    return Hosts(f"{mine}-c", f"{mine}-s", "10.78.0.2")
+
+
 @contextmanager
-def two_hosts() -> Iterator[Hosts]:
-    mine = f"tailrace-{os.getpid()}-{next(_NUMBERS)}"
-    hosts = Hosts(f"{mine}-c", f"{mine}-s", "10.78.0.2")
+def two_hosts(mine: str | None = None) -> Iterator[Hosts]:
+    """Their names begin with `mine`; else with what no other test has."""
+    hosts = hosts_of(mine or f"tailrace-{os.getpid()}-{next(_NUMBERS)}")
     try:
         for name in (hosts.client, hosts.server):
             _run("ip", "netns", "add", name)

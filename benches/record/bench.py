@@ -4,7 +4,7 @@
     bench.py [--only PART ...] [--seconds S] [--pairs N] [--save NAME]
 
 `samplers`: CPU time of the whole recorder at 50 ms, of this host alone and with four nodes, nothing else going on.
-`packets`: the same with 20,000 packets a second, decoded as they come, and kept as a capture.
+`packets`: the same with 18,000 packets a second, decoded as they come, and kept as a capture.
 `saturated`: the beat while both cores are busy with as many requests as they can carry.
 `effect`: response times of a served load, with and without the recorder in turns.
 `writes`: the system calls of the recorder that write, by strace.
@@ -35,10 +35,10 @@ import hosts
 RESULTS = hosts.HERE.parent / "results"
 INTERVAL_MS = 50.0
 RATE = 2000
-"""Requests a second; each has ten packets."""
+"""Requests a second; each has nine packets."""
 WARM_S = 1.0
 """After the recorder says that it records, and after the load begins, before anything is measured."""
-WATCHED = ("--interface", "n0:eth0", "--server", f"web={hosts.ADDRESS}:80")
+WATCHED = ("--interface", "n0:eth0", "--server", f"web={hosts.HOSTS.address}:80")
 WRITING = "write,pwrite64,writev,pwritev,fsync,fdatasync,sync,syncfs,sync_file_range,msync"
 
 
@@ -194,11 +194,13 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=8)
     parser.add_argument("--save", metavar="NAME", help="write the raw numbers to benches/results/NAME.json")
     options = parser.parse_args()
+    if options.pairs < 2:
+        parser.error("--pairs: two at least, so that two runs alike can be compared")
     load_before = os.getloadavg()
     found = {}
     with (
         tempfile.TemporaryDirectory() as temporary,
-        hosts.two_hosts(),
+        hosts.cable(),
         hosts.nginx(Path(temporary)),
         hosts.nodes() as nodes,
     ):

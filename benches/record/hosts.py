@@ -1,5 +1,7 @@
 """Two hosts (network namespaces) with a cable, nginx on one, load from the other, and a recorder of both to measure."""
 
+# ruff: noqa: E402 (the path comes first: this runs from a checkout)
+
 from __future__ import annotations
 
 import json
@@ -8,25 +10,27 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parents[1] / part) for part in ("tests", "python")]
+
+from recorders import TAILRACE, Hosts, hosts_of, two_hosts
 from tailrace.dataset import Dataset
 from tailrace.testbed.cgroup import Group, mounted
 
-HERE = Path(__file__).resolve().parent
-TAILRACE = (sys.executable, "-m", "tailrace")
-SERVER, CLIENT = "tailrace-bench-s", "tailrace-bench-c"
-ADDRESS = "10.79.0.2"
+NAME = "tailrace-bench"
+HOSTS = hosts_of(NAME)
 NODES = 4
 """Of a system of the papers: web, application, database, and a neighbour."""
 
 
-def on(host: str, *command: str) -> tuple[str, ...]:
-    return ("ip", "netns", "exec", host, *command)
+def cable() -> AbstractContextManager[Hosts]:
+    return two_hosts(NAME)
 
 
 def run(*command: str) -> str:
@@ -34,30 +38,14 @@ def run(*command: str) -> str:
 
 
 @contextmanager
-def two_hosts() -> Iterator[None]:
-    try:
-        for host in (SERVER, CLIENT):
-            run("ip", "netns", "add", host)
-        run("ip", "-n", CLIENT, "link", "add", "eth0", "type", "veth", "peer", "eth0", "netns", SERVER)
-        for host, address in ((CLIENT, "10.79.0.1"), (SERVER, ADDRESS)):
-            run("ip", "-n", host, "addr", "add", f"{address}/24", "dev", "eth0")
-            for link in ("lo", "eth0"):
-                run("ip", "-n", host, "link", "set", link, "up")
-        yield
-    finally:
-        for host in (SERVER, CLIENT):
-            subprocess.run(["ip", "netns", "del", host], capture_output=True)
-
-
-@contextmanager
 def nginx(folder: Path) -> Iterator[None]:
     config = folder / "nginx.conf"
     text = (HERE.parent / "load" / "nginx.conf").read_text()
-    config.write_text(text.replace("FOLDER", str(folder)).replace("127.0.0.1:PORT", f"{ADDRESS}:80"))
-    command = on(SERVER, "nginx", "-e", str(folder / "error.log"), "-c", str(config))
+    config.write_text(text.replace("FOLDER", str(folder)).replace("127.0.0.1:PORT", f"{HOSTS.address}:80"))
+    command = HOSTS.on(HOSTS.server, "nginx", "-e", str(folder / "error.log"), "-c", str(config))
     with subprocess.Popen(command) as server:
         try:
-            while not run(*on(SERVER, "ss", "-Hltn", "sport = :80")):
+            while not run(*HOSTS.on(HOSTS.server, "ss", "-Hltn", "sport = :80")):
                 if server.poll() is not None:
                     sys.exit("nginx did not start")
                 time.sleep(0.05)
@@ -74,7 +62,7 @@ def nodes() -> Iterator[list[str]]:
     every = f"0-{(os.cpu_count() or 1) - 1}"
     for group in (parent, *groups):
         group.make(every)
-    hosts = (SERVER, CLIENT)
+    hosts = (HOSTS.server, HOSTS.client)
     try:
         yield [
             word
@@ -88,9 +76,9 @@ def nodes() -> Iterator[list[str]]:
 
 def load(out: Path, seconds: int, *words: str) -> subprocess.Popen[str]:
     """Somebody who asks the server, from the other host; `answer` waits for what became of it."""
-    command = (*TAILRACE, "load", f"http://{ADDRESS}/", "--i-own-this-target", "--json", "--quiet", "--overwrite")
+    command = (*TAILRACE, "load", f"http://{HOSTS.address}/", "--i-own-this-target", "--json", "--quiet", "--overwrite")
     words = ("--duration", f"{seconds}s", "-o", str(out), *words)
-    return subprocess.Popen(on(CLIENT, *command, *words), stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(HOSTS.on(HOSTS.client, *command, *words), stdout=subprocess.PIPE, text=True)
 
 
 def answer(asking: subprocess.Popen[str]) -> dict[str, float]:
@@ -128,7 +116,7 @@ def machine_s() -> float:
 
 def packets() -> int:
     """That passed the server's end of the cable so far."""
-    [link] = json.loads(run("ip", "-n", SERVER, "-s", "-j", "link", "show", "eth0"))
+    [link] = json.loads(run("ip", "-n", HOSTS.server, "-s", "-j", "link", "show", "eth0"))
     return int(link["stats64"]["rx"]["packets"]) + int(link["stats64"]["tx"]["packets"])
 
 

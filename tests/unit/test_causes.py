@@ -348,7 +348,9 @@ def test_requests_are_counted_by_the_system_that_they_come_to(tmp_path: Path) ->
         for n, row in enumerate(asked, 1)
     ]
     calls = [{**stay, "server": "app", "caller": "web"} for stay in stays if stay["server"] == "web"]
-    recorded = run(tmp_path / "run", requests=requests(*asked), visits=visits(*stays, *calls))
+    alone = {**stays[0], "server": "cache", "caller": None, "request": None}
+    recorded = run(tmp_path / "run", requests=requests(*asked), visits=visits(*stays, *calls, alone))
     view = look(recorded, 50 * ms)
     edges = np.array([T0 + 50 * ms, T0 + 60 * ms])
     assert [int(view.asked(server).arrived(edges)[0]) for server in ("web", "app", "other")] == [10, 10, 200]
+    assert int(view.asked("cache").arrived(edges)[0]) == 210  # nobody is known to call it

@@ -20,7 +20,7 @@ from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import Spans, spans
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
-from tailrace.diagnosis.waiting import ANSWERS_PER_STEP, COLLAPSED, per_second
+from tailrace.diagnosis.waiting import ANSWERS_PER_STEP, COLLAPSED, STEP_NS, per_second
 from tailrace.diagnosis.words import clock, duration, listing, rate, share
 from tailrace.units import MILLISECOND, SECOND
 
@@ -141,7 +141,7 @@ def _interval(view: View, origin: str, rise: Rise, usual: float) -> tuple[Kind, 
     last = _run_of(share_of_usual)
     if last is not None and (edges[last + 1] - rise.begin) * 2 >= min(rise.peak_at - rise.begin, SECOND):
         return "collapse", _edge(view, origin, int(edges[last]), step, usual)
-    times: Times = np.arange(rise.begin, rise.end + 1, 5 * MILLISECOND, dtype=np.int64)
+    times: Times = np.arange(rise.begin, rise.end + 1, STEP_NS, dtype=np.int64)
     waiting = (view.asked(origin) if len(view.sent) else view.stays[origin]).queue(times)
     peak = int(times[int(np.argmax(waiting))]) if len(times) else rise.end
     return "overload", max(peak, _half_served(view, origin, rise), rise.begin + view.window_ns)
@@ -160,7 +160,7 @@ def _until_at_work(view: View, origin: str, begin: int, end: int) -> int:
 
 def _half_served(view: View, origin: str, rise: Rise) -> int:
     """When half of the origin's own queue at its peak is served: what came all at once is not over when it has come."""
-    times: Times = np.arange(rise.peak_at, rise.end + 1, 5 * MILLISECOND, dtype=np.int64)
+    times: Times = np.arange(rise.peak_at, rise.end + 1, STEP_NS, dtype=np.int64)
     served = np.flatnonzero(view.own_queue(origin, times) * 2 <= rise.peak)
     return int(times[int(served[0])]) if len(served) else rise.peak_at
 

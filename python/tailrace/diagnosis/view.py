@@ -94,11 +94,11 @@ class View:
 
     def asked(self, server: str) -> Stays:
         """Requests of the clients that may come to the server, those whose packets are lost and not yet sent again
-        included: of systems that are recorded side by side, its own."""
+        included: of systems that are recorded side by side, its own; all, where nobody is known to call it."""
         if server not in self._asked:
-            entry = pl.col("server").cast(pl.String)
             others = [s for s in self.stays if s != server and server not in self.downstream_of(s)]
-            own = self.requests.filter(~entry.is_in(others))
+            own = self.requests.filter(~pl.col("server").cast(pl.String).is_in(others))
+            own = self.requests if own.is_empty() else own
             self._asked[server] = Stays.of(own["sent"].to_numpy(), own["end"].to_numpy())
         return self._asked[server]
 

@@ -83,7 +83,7 @@ def standardise(samples: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
         renamed |= {name: f"{renamed[name]} (unit unknown)" for name in shares}
         notes.append(
             f"shares reach {top:g}, neither a share of 1 nor clearly a percentage: {', '.join(sorted(shares))} "
-            "are left out of the diagnosis; write shares as names in _ratio or _percent"
+            "are left out of the diagnosis; end the names of shares from 0 to 1 in _ratio, the others in _percent"
         )
     unknown = sorted({name for name in renamed.values() if name not in METRICS and "(unit unknown)" not in name})
     if unknown:

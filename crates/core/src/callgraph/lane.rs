@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::iter::successors;
 
 /// Calls looked at from either end of a visit: those sent soonest after its arrival, and those that departed latest with
-/// what came before them on their connections. Bounds the time of a choice; what lies between is far from both ends.
+/// what came before them on connections of their own. Bounds the time of a choice; what lies between is far from both.
 const LOOKED_AT: usize = 32;
 /// Steps through calls that do not fit, so that thousands without an owner cost no more.
 const STEPS: usize = 192;

@@ -134,6 +134,7 @@ impl Likeness {
     }
 }
 
+/// No connection has this ordinal ([`crate::record::Visit::connection`]).
 pub const NO_CONNECTION: u32 = 0;
 
 /// A call as the chain sees it.
@@ -146,6 +147,12 @@ pub struct Call {
     pub key: u64,
 }
 
+impl Call {
+    pub fn shares_connection(&self, other: &Call) -> bool {
+        self.connection != NO_CONNECTION && self.connection == other.connection
+    }
+}
+
 /// A visit as the chain sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
@@ -155,12 +162,6 @@ pub struct Frame {
     pub departure: i64,
     pub interaction: u32,
     pub key: u64,
-}
-
-impl Call {
-    pub fn shares_connection(&self, other: &Call) -> bool {
-        self.connection != NO_CONNECTION && self.connection == other.connection
-    }
 }
 
 impl Frame {

@@ -44,7 +44,7 @@ def detect(case: Case) -> CauseEvidence:
     if len(view.sent) == 0:
         return case.unknown(CAUSE, "when the clients sent their requests")
     edges = np.arange(view.begin, view.end + STEP_NS, STEP_NS, dtype=np.int64)
-    asked = view.asked(stall.origin).arrived(edges).astype(np.float64) * case.visits_per_request
+    asked = view.asked(case.origin).arrived(edges).astype(np.float64) * case.visits_per_request
     queue = _queue_at_full_speed(asked, capacity(case) * STEP_NS / SECOND)
     # It may come on top of a queue that was already a little longer than usual.
     evidence = where(edges[:-1], edges[1:], queue > max(LONG * stall.rise.peak, 2.0), gap=view.window_ns)
