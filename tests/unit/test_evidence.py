@@ -79,6 +79,12 @@ def test_the_lead_is_that_of_the_interval_that_covers_most() -> None:
     assert measured.coverage == pytest.approx(0.92)
 
 
+def test_a_short_gap_does_not_make_evidence_late() -> None:
+    evidence = spans([(98, 130), (135, 200)])
+    measured = fit(evidence, (100, 200), spans([(100, 200)]), spans([(0, 1000)]), 1)
+    assert (measured.lead_ns, measured.begin, measured.end) == (2, 98, 200)
+
+
 def test_what_lasts_after_a_stall_is_not_counted_as_chance() -> None:
     """A burst at each of two stalls, and its backlog for five times as long."""
     stalls = spans([(100, 150), (500, 550)])

@@ -61,11 +61,18 @@ def fit(
 
 
 def main_onset(touching: Spans, begin: int, end: int) -> int | None:
-    """Where the interval that covers most of the stall begins: a short blip before it is not its onset."""
-    if len(touching) == 0:
-        return None
-    inside = np.minimum(touching[:, 1], end) - np.maximum(touching[:, 0], begin)
-    return int(touching[int(np.argmax(inside)), 0])
+    """Where the stretch of the stall begins that holds most evidence, less what it lacks: a short blip before a longer
+    gap is not its onset, and a short gap does not part what goes on after it."""
+    since = onset = held = most = 0
+    last = begin
+    for i, (first, until) in enumerate(np.clip(touching, begin, end).tolist()):
+        held -= first - last
+        if held <= 0:
+            held, since = 0, i
+        held, last = held + until - first, until
+        if held > most:
+            onset, most = since, held
+    return int(touching[onset, 0]) if most else None
 
 
 def coverage(evidence: Spans, begin: int, end: int) -> float:

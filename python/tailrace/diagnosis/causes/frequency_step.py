@@ -4,20 +4,23 @@ What it looks for
     The origin's CPU saturated at a clock rate below its highest: the governor steps up only after its period, while
     the queue already grows (`lightning` 3.2, figure 8).
 Evidence needed
-    `cpu_hz` of the origin or its node (or of cores, if nothing else is sampled), and `cpu_busy` of the origin.
+    `cpu_hz` of the origin or its node (or of cores, if nothing else is sampled), and `cpu_busy` of the origin;
+    `psi_cpu`, too, where others take a little of its CPU.
 What it is confused with
     A workload burst that no clock rate could serve: both are compared with full speed, so one of them yields. A slow
     clock in idle time, which is the governor's purpose: only saturated or queued time counts.
 Thresholds and where they come from
     Slow: under 90 % of the highest rate seen; the paper's CPU has nine steps from 50 to 100 %, so this is one step.
+    Full: 90 %, used or waited for, as sampling jitters (`millibottleneck.AT_WORK`).
 """
 
 from __future__ import annotations
 
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
+from tailrace.diagnosis.millibottleneck import AT_WORK
 from tailrace.diagnosis.series import Series
-from tailrace.diagnosis.spans import contains, where
+from tailrace.diagnosis.spans import contains, union, where
 from tailrace.diagnosis.words import rate, share
 
 CAUSE = "frequency-step"
@@ -33,9 +36,9 @@ def detect(case: Case) -> CauseEvidence:
     highest = float(hz.value.max())
     inside = hz.median(case.stall.begin, case.stall.end) or highest
     slow = hz.value < SLOW * highest
-    busy = case.view.series(case.origin, "cpu_busy")
+    busy, waited = (case.view.series(case.origin, metric)[:1] for metric in ("cpu_busy", "psi_cpu"))
     if busy:
-        full = busy[0].above(0.9 * busy[0].capacity)
+        full = union([each.above(AT_WORK * each.capacity) for each in (*busy, *waited)])
         slow &= contains(full, (hz.begin + hz.end) // 2)
     evidence = case.while_queued(where(hz.begin, hz.end, slow, gap=hz.interval_ns // 2))
     what = f"The CPU of {case.origin} ran at {inside / 1e9:.2f} GHz, {share(inside / highest)} of its highest rate"
