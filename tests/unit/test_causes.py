@@ -74,6 +74,14 @@ FOUND: dict[str, tuple[str, Callable[[], Memory]]] = {
     "a pause of a log that does not say whose": ("garbage-collection", lambda: burning().event("jvm", "gc", 4.0, 4.6)),
     "gc_share samples": ("garbage-collection", lambda: burning().sample("app", "gc_share", 0.01, (4.0, 4.6, 1.0))),
     "half the clock rate": ("frequency-step", lambda: slow_clock().sample("app", "cpu_hz", 2.2e9, (4.0, 4.8, 1.1e9))),
+    "half the clock rate of a CPU that others use a little": (
+        "frequency-step",
+        lambda: (
+            system(Slow("app", 4.0, 4.8, speed=0.5, cpu=0.8), rate=600)
+            .sample("app", "cpu_hz", 2.2e9, (4.0, 4.8, 1.1e9))
+            .sample("app", "psi_cpu", 0.1, (4.0, 4.8, 1.0))
+        ),
+    ),
     "another cgroup": ("neighbour", lambda: starved().sample("tenant", "cpu_busy", 0.01, (4.0, 4.8, 0.8))),
     "the hypervisor": ("neighbour", lambda: starved().sample("app", "cpu_steal", 0.0, (4.0, 4.8, 0.8))),
     "bytes handed over at once": (
@@ -85,6 +93,15 @@ FOUND: dict[str, tuple[str, Callable[[], Memory]]] = {
             .sample("db", "writeback_bytes", 0, (4.05, 4.6, 2e7))
         ),
     ),
+    "bytes that go to the disk at once, beside others' dirty pages": (
+        "log-flush",
+        lambda: (
+            db_stopped()
+            .sample("db", "psi_io", 0.01, (4.0, 4.6, 1.0))
+            .sample("host", "dirty_bytes", 1.5e7)
+            .sample("host", "writeback_bytes", 0, (4.0, 4.6, 1.8e7))
+        ),
+    ),
     "a recorded flush": ("log-flush", lambda: db_stopped().event("db", "log_flush", 4.0, 4.6)),
     "pages gathered over seconds": (
         "writeback",
@@ -92,6 +109,15 @@ FOUND: dict[str, tuple[str, Callable[[], Memory]]] = {
             db_stopped()
             .sample("db", "cpu_iowait", 0.01, (4.0, 4.6, 1.0))
             .ramp("db", "dirty_bytes", (0, 1e6), (4.0, 2e7), (4.6, 1e6), (9, 1e7))
+        ),
+    ),
+    "gathered pages while others on the host write": (
+        "writeback",
+        lambda: (
+            db_stopped()
+            .sample("db", "psi_io", 0.01, (4.0, 4.6, 1.0))
+            .ramp("host", "dirty_bytes", (0, 1e6), (4.0, 2e7), (4.05, 1.75e7), (12, 5e7))
+            .sample("host", "writeback_bytes", 0, (4.0, 4.6, 2.5e6))
         ),
     ),
     "only the host's writeback": (

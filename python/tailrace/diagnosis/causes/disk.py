@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.millibottleneck import LIMITS
@@ -63,7 +65,7 @@ def wait(case: Case) -> Wait | None:
         inside, usual = best.median(stall.begin, stall.end) or 0.0, case.usual(best)
         what = f"{best.place} {_SAYS[best.metric]} {share(inside)} of the time (usually {share(usual)})"
         return Wait(case.standing_out(best, LIMITS[best.metric] / 2), best.interval_ns, best.place, what, came, written)
-    if writing is not None and came in ("sudden", "gathered"):
+    if writing is not None and came != "none":
         what = (
             f"up to {format_bytes(int(_most(writing, stall.begin, stall.end)))} were under writeback on {writing.place}"
         )
@@ -90,24 +92,21 @@ def _most(series: Series, begin: int, end: int) -> float:
 
 
 def _came(case: Case, dirty: Series | None, writing: Series | None) -> tuple[Origin, float]:
-    """Whether the bytes written back in the stall were gathered before it or appeared at once."""
+    """Whether the bytes written back in the stall were gathered before it or appeared at once. Gathered ones leave the
+    dirty pages for those under writeback (`/proc/vmstat` counts them in one place only) without having jumped up."""
     begin, end = case.stall.begin, case.stall.end
-    if dirty is None and writing is None:
-        return "unknown", 0.0
-    before = 0.0 if dirty is None else _most(dirty, begin - 2 * SECOND, begin - SUDDEN_NS)
-    around = 0.0 if dirty is None else _most(dirty, begin - SUDDEN_NS, end)
-    fell = 0.0 if dirty is None else max(around, before) - _least(dirty, begin, end + SECOND)
     under = 0.0 if writing is None else _most(writing, begin, end) - case.usual(writing)
+    before = np.empty(0) if dirty is None else dirty.during(begin - 2 * SECOND, begin - SUDDEN_NS)
+    if dirty is None or not len(before):
+        return ("none" if writing is not None and under < LEAST_BYTES else "unknown"), under
+    near = (dirty.end > begin - SUDDEN_NS) & (dirty.end <= end)
+    around = dirty.value[near].max(initial=before.max())
+    fell = float(around - dirty.during(begin, end + SECOND).min(initial=around))
     moved = max(fell, under)
     if moved < LEAST_BYTES:
         return "none", moved
-    # A flush shows as a jump of dirty or writeback bytes at the onset; what was dirty before the jump had gathered.
-    jump = max(around - before, 0.0)
-    if fell >= LEAST_BYTES:
-        return ("gathered" if before >= moved / 2 > jump else "sudden"), moved
-    return ("gathered" if dirty is not None and before >= moved / 2 else "sudden"), moved
-
-
-def _least(series: Series, begin: int, end: int) -> float:
-    values = series.during(begin, end)
-    return float(values.min()) if len(values) else 0.0
+    # Others on the host go on writing: what appeared at once is what came faster than in the seconds before.
+    rate = max(before[-1] - before[0], 0.0) / (2 * SECOND - SUDDEN_NS)
+    grown = rate * (dirty.end[near] - (begin - SUDDEN_NS))
+    jump = float((dirty.value[near] - before.max() - grown).max(initial=0.0))
+    return ("gathered" if fell >= moved / 2 > jump else "sudden"), moved
