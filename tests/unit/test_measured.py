@@ -30,3 +30,23 @@ def test_a_page_and_what_it_embeds_are_one_request(tmp_path: Path) -> None:
     assert pages.height == rows.filter(pl.col("interaction") == "page").height < rows.height
     assert pages["response"].sum() == (rows["end"] - rows["sent"]).sum()
     assert pages["drops"].sum() == rows["drops"].sum() > 0
+
+
+def test_what_was_sampled_of_a_node_alone_is_told_of_its_servers(tmp_path: Path) -> None:
+    """A node that two servers share has a name of its own, and the clock rate is the node's."""
+    found = experiment.from_table(
+        {
+            "duration": "1 s",
+            "ramp": "0 s",
+            "nodes": {"box": {"governor": {}}},
+            "tiers": {name: {"workers": 2, "node": "box"} for name in ("web", "beside")},
+            "interactions": {"page": {"at": {"web": {"compute": "8 ms"}}}},
+            "workloads": {"w": {"entry": "web", "clients": 20, "think": "0.1 s", "interaction": "page"}},
+        }
+    )
+    sim.simulate(found, tmp_path / "run")
+    run = Measured(Dataset.open(tmp_path / "run"), found, sim.EPOCH, sim.EPOCH + found.duration)
+    clock = run.samples("web", "cpu_hz")
+    assert set(clock["place"]) == {"box"}
+    assert clock.equals(run.samples("box", "cpu_hz"))
+    assert set(run.samples("web", "cpu_busy")["place"]) == {"web"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -70,19 +71,25 @@ class Measured:
     def samples(self, place: str, metric: str) -> pl.DataFrame:
         """`time`, `place`, `value` of a metric at a server, all servers of a tier, or a node.
 
-        Raises UsageError when nothing was sampled there.
+        What was sampled at no server but of its node, such as the clock rate, is the node's. Raises UsageError when
+        nothing was sampled there.
         """
-        wanted = self.servers(place)
+        servers = self.servers(place)
+        nodes = [server.node for server in self.dataset.topology.servers if server.name in servers and server.node]
+        for names in (servers, nodes):
+            found = self._samples_at(names, metric)
+            if not found.is_empty():
+                return found
+        raise UsageError(f"{metric} was not sampled at {place}{self._known_samples(place, metric)}")
+
+    def _samples_at(self, names: Sequence[str], metric: str) -> pl.DataFrame:
         at = pl.col("place").cast(pl.String)
-        found = (
+        return (
             self.dataset.samples()
-            .filter(at.is_in(wanted), pl.col("metric").cast(pl.String) == metric, self._within("time", last=True))
+            .filter(at.is_in(names), pl.col("metric").cast(pl.String) == metric, self._within("time", last=True))
             .select("time", "value", place=at)
             .collect()
         )
-        if found.is_empty():
-            raise UsageError(f"{metric} was not sampled at {place}{self._known_samples(place, metric)}")
-        return found
 
     def events(self, place: str | None, kind: str) -> pl.DataFrame:
         """`place`, `begin`, `end` of events that began within the interval; of all places without one."""

@@ -68,7 +68,7 @@ def up(site: Site, ledger: Ledger, experiment: Experiment, sysctls: dict[str, st
         found.group(node).make(on, WATCHERS if node in (CLIENTS, MONITORS) else 1.0)
         cores = nodes[node].cores if node in nodes else 1.0
         if not cores.is_integer():
-            found.group(node).limit(round(cores * 100_000_000))
+            found.group(node).share(cores)
     for server in places.servers(experiment):
         tier = experiment.tiers[server.tier]
         room = found.rooms[server.name] = found.beside(server.node, server.name, tier.weight)

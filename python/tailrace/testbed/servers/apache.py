@@ -18,7 +18,9 @@ def _files(setting: Setting) -> Mapping[str, str]:
     [called] = setting.calls
     processes = processes_max(setting)
     several = len(called.candidates) > 1
-    pool = called.call.pool or setting.tier.workers or 0
+    threads = setting.tier.workers or 0
+    pool = called.call.pool or threads
+    skips = called.endpoint == "modified"
     worker = "tomcats" if several else called.candidates[0].name
     return {
         "apache.conf": setting.render("apache.conf.j2", processes=processes, worker=worker),
@@ -26,10 +28,10 @@ def _files(setting: Setting) -> Mapping[str, str]:
             "workers.properties.j2",
             called=called,
             worker=worker,
-            pool=pool,
+            pool=threads if skips else pool,  # mod_jk counts who is busy only once a connection is had
             method=METHODS.get(called.call.policy or "", "R"),
             acquire_ms=_PATIENT_MS if called.endpoint == "wait" else called.call.endpoint_timeout // MILLISECOND,
-            busy_limit=pool * processes if called.endpoint == "modified" else 0,
+            busy_limit=pool * setting.tier.processes if skips else 0,
         ),
     }
 
