@@ -30,7 +30,7 @@ Policy = Literal[
 
 
 class Quota(Table):
-    """CFS bandwidth control."""
+    """CFS bandwidth control. A server that has used it up neither runs nor accepts until the next period."""
 
     time: Positive
     """CPU time in each period, over all cores."""

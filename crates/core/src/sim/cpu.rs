@@ -153,17 +153,21 @@ impl Cpus {
         }
     }
 
-    /// Stops the group's threads (`true`) or lets them run again; stops add up. Returns whether they stand still.
-    pub fn freeze(&mut self, group: u32, stop: bool) -> bool {
+    /// Stops the group's threads (`true`) or lets them run again; stops add up.
+    pub fn freeze(&mut self, group: u32, stop: bool) {
         let g = &mut self.groups[group as usize];
         g.frozen = if stop {
             g.frozen + 1
         } else {
             g.frozen.saturating_sub(1)
         };
-        let (node, stands_still) = (g.node, g.frozen > 0);
+        let node = g.node;
         self.changes(node);
-        stands_still
+    }
+
+    /// Whether the group gets nothing, whatever it wants: it is stopped, or its quota is used up.
+    pub fn stands_still(&self, group: u32) -> bool {
+        self.groups[group as usize].stands_still()
     }
 
     /// Multiplies the speed of a group; the inverse undoes it.

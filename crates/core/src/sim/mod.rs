@@ -132,6 +132,8 @@ impl<'a, S: Sink> Sim<'a, S> {
             if let Some(job) = self.cpus.take(cpu, group) {
                 let next = self.worked(job);
                 self.go_on(next);
+            } else {
+                self.accepts_or_not(group);
             }
         } else if let Some((time, kind, id)) = self.queue.pop() {
             // Timers that are due just at the end still see it.

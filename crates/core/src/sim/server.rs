@@ -4,8 +4,9 @@
 //! lost. A synchronous server holds the worker to the end; an asynchronous one gives it back during calls, keeps the stay
 //! in its light queue, and takes it on again, before anything new, when the answers are there.
 //!
-//! A server that is stopped (a signal, a collection) accepts nothing: its accept queue alone holds what connects, as long
-//! as the light queue where that is longer (the testbed's servers listen so). What comes on kept connections is inside.
+//! A server that is stopped (a signal, a collection, a quota that is used up) accepts nothing: its accept queue alone
+//! holds what connects, as long as the light queue where that is longer (the testbed's servers listen so). What comes on
+//! kept connections is inside.
 
 use super::connector::{self, Connector, Pool};
 use super::plan::{self, Plan};

@@ -129,7 +129,8 @@ impl<S: Sink> Sim<'_, S> {
                 plan.sample
             }
             Timer::Quota(group) => {
-                self.new_quota_period(group);
+                self.quota_is_over(group);
+                self.accepts_or_not(group);
                 plan.groups[group as usize]
                     .quota
                     .as_ref()
@@ -161,12 +162,18 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
-    /// Stops a group's threads (`true`), those that accept connections among them, or lets them run again; stops add up.
+    /// Stops a group's threads (`true`) or lets them run again; stops add up.
     fn stop(&mut self, group: u32, stop: bool) {
-        let stopped = self.cpus.freeze(group, stop);
+        self.cpus.freeze(group, stop);
+        self.accepts_or_not(group);
+    }
+
+    /// Threads that accept connections are among those that a stop, or a quota that is used up, keeps from running.
+    pub(super) fn accepts_or_not(&mut self, group: u32) {
+        let stopped = self.cpus.stands_still(group);
         for server in 0..self.servers.len() as u32 {
             let s = &mut self.servers[server as usize];
-            if s.group == group {
+            if s.group == group && s.stopped != stopped {
                 s.stopped = stopped;
                 if !stopped {
                     self.hand_out(server);
@@ -188,7 +195,7 @@ impl<S: Sink> Sim<'_, S> {
             self.closes_governor(i as u32);
         }
         for i in 0..plan.groups.len() {
-            self.new_quota_period(i as u32);
+            self.quota_is_over(i as u32);
         }
         for i in 0..plan.servers.len() {
             self.collection_is_over(i as u32);
@@ -224,7 +231,8 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
-    fn new_quota_period(&mut self, group: u32) {
+    /// A new period begins. It goes into the truth if the old quota was used up and somebody waited.
+    fn quota_is_over(&mut self, group: u32) {
         if let Some(since) = self.cpus.refill(self.now, group) {
             self.report.stall(
                 "cpu-quota",

@@ -41,6 +41,8 @@ struct Quota {
     left: f64,
     /// Since when nothing is left.
     used_up: Option<i64>,
+    /// That has been an event: somebody wanted more.
+    told: bool,
 }
 
 pub struct Group {
@@ -84,6 +86,7 @@ impl Group {
                 full,
                 left: full,
                 used_up: None,
+                told: false,
             }),
             inflation,
             jobs: Heap::default(),
@@ -145,11 +148,14 @@ impl Group {
     #[inline(always)]
     pub fn take(&mut self, now: i64) -> Option<u32> {
         self.advance(now);
-        let done = f64::from_bits((self.jobs.first()? >> 64) as u64);
-        if done > self.attained + DONE {
-            return None;
+        let first = self.jobs.first();
+        if first.is_some_and(|key| f64::from_bits((key >> 64) as u64) <= self.attained + DONE) {
+            return self.jobs.pop().map(|key| key as u32);
         }
-        self.jobs.pop().map(|key| key as u32)
+        if let Some(quota) = &mut self.quota {
+            quota.told = quota.used_up.is_some();
+        }
+        None
     }
 
     /// A new quota period; since when the old quota was used up and somebody waited.
@@ -157,6 +163,7 @@ impl Group {
         self.advance(now);
         let quota = self.quota.as_mut()?;
         quota.left = quota.full;
+        quota.told = false;
         let since = quota.used_up.take();
         since.filter(|&since| self.jobs.len() > 0 && since < now)
     }
@@ -170,6 +177,11 @@ impl Group {
             stolen: self.used.stolen + dt * self.share.stolen,
             throttled: self.used.throttled + if waits { dt } else { 0.0 },
         }
+    }
+
+    /// Whether it gets nothing, whatever it wants.
+    pub fn stands_still(&self) -> bool {
+        self.frozen > 0 || self.is_used_up()
     }
 
     fn is_used_up(&self) -> bool {
@@ -187,7 +199,7 @@ impl Group {
 
     /// Cores it could use now.
     pub fn wants(&self) -> f64 {
-        if self.frozen > 0 || self.is_used_up() {
+        if self.stands_still() {
             return 0.0;
         }
         (self.jobs.len() as f64).min(self.cores)
@@ -242,6 +254,13 @@ impl Group {
         let Some(first) = self.jobs.first() else {
             return NEVER;
         };
+        if self
+            .quota
+            .as_ref()
+            .is_some_and(|q| q.used_up.is_some() && !q.told)
+        {
+            return now;
+        }
         if self.share.rate <= 0.0 {
             return NEVER;
         }

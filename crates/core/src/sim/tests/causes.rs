@@ -164,6 +164,17 @@ fn a_quota_that_is_used_up_and_missed_by_nobody_is_no_stall() {
 }
 
 #[test]
+fn a_server_whose_quota_is_used_up_accepts_when_the_next_begins() {
+    // The first ten use it up at 220 ms and lack 0.1 ms each, ten of twenty workers are free, and twenty connect.
+    let times: Vec<i64> = [200 * MS; 10].into_iter().chain([250 * MS; 20]).collect();
+    let mut plan = one(json!({"constant": 2.1e6}), 20, 5, trace(&times), 900 * MS);
+    plan["groups"][0]["quota"] = json!({"quota": 20 * MS, "period": 100 * MS});
+    let (lost, answered) = lost_and_answered(&plan);
+    assert_eq!(lost, 20 - 6);
+    assert_eq!(answered, [302, 314]);
+}
+
+#[test]
 fn a_full_heap_stops_the_server_and_every_second_collection_is_an_old_one() {
     // The tenth request fills the heap at 90 ms; 50 ms and 1 ms for it alone inside; the twentieth 100 ms.
     let times: Vec<i64> = (0..10)
