@@ -54,6 +54,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     ]
     visits = [visit("web1", 0, 4 * MS), visit("web1", 1 * MS, 1 * MS), visit("app", 2 * MS, 100 * MS)]
     visits += [visit("web2", 5 * S, 50 * MS)]
+    for called in visits[1], visits[3]:
+        called["parent"] = 3
+    visits[2]["start"] = T0 + 3 * MS
+    visits = [{"visit": number + 1, **row} for number, row in enumerate(visits)]
     samples = [busy("app", k, value) for k, value in enumerate((0.2, 0.97, 1.0, 0.4, 1.0, 0.6))]
     samples += [busy("web1", 0, 0.5), busy("web2", 0, 0.1), {**busy("app", 9, 2.2e9), "metric": "cpu_hz"}]
     events = [
@@ -116,6 +120,8 @@ CASES: list[tuple[str, dict[str, Any], float]] = [
     ("visit_mean", {"place": "web"}, (4 + 1 + 50) / 3 * MS),
     ("visit_share", {"server": "web1", "place": "web"}, 2 / 3),
     ("visit_share", {"server": "web1", "place": "web", "begin": 9 * S, "end": 9 * S}, 0.0),
+    ("assigned_share", {"server": "web2", "place": "web", "begin": 0, "end": 1 * S}, 1 / 2),
+    ("assigned_share", {"server": "web2", "place": "web", "begin": 1 * S, "end": 9 * S}, 0.0),
     ("collection_time", {"place": "app"}, 400 * MS),
     ("collection_longest", {"place": "app"}, 300 * MS),
     ("collections", {"place": "app"}, 2),

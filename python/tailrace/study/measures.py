@@ -179,8 +179,16 @@ def visit_share(run: Measured, server: str, place: str, begin: int = 0, end: int
     """Share of the visits to a tier that went to one of its servers, of those that arrived from `begin` to `end`."""
     last = run.end if end is None else run.begin + end
     came = run.visits(place).filter(pl.col("arrival").is_between(run.begin + begin, last))
-    share = came.select((pl.col("server").cast(pl.String) == server).mean()).collect().item()
-    return _number(share) if share is not None else 0.0
+    return _number(came.select((pl.col("server").cast(pl.String) == server).mean()).collect().item())
+
+
+def assigned_share(run: Measured, server: str, place: str, begin: int, end: int) -> float:
+    """Share of a tier's visits that went to one of its servers, of those whose callers got a worker from `begin` to
+    `end`: what waits for a connection counts to the time from which its caller has it, as in the caller's own log."""
+    calls = run.visits(place).select("parent", own=pl.col("server").cast(pl.String) == server)
+    callers = run.dataset.visits().filter(pl.col("start").is_between(run.begin + begin, run.begin + end))
+    share = calls.join(callers.select(parent="visit"), on="parent").select(pl.col("own").mean()).collect().item()
+    return _number(share)
 
 
 def collection_time(run: Measured, place: str) -> float:
@@ -226,6 +234,7 @@ MEASURES: dict[str, Measure] = {
     "fluctuation": Measure(fluctuation, "count"),
     "visit_mean": Measure(visit_mean, "ns"),
     "visit_share": Measure(visit_share, "share"),
+    "assigned_share": Measure(assigned_share, "share"),
     "collection_time": Measure(collection_time, "ns"),
     "collection_longest": Measure(collection_longest, "ns"),
     "collections": Measure(collections, "count"),
