@@ -236,6 +236,25 @@ def test_ctrl_c_ends_a_load_with_what_was_seen_and_a_kill_leaves_it_to_be_recove
     assert any("stopped after" in note for note in Dataset.open(tmp_path / "run0").manifest.notes)
 
 
+def test_a_full_disk_ends_a_load_with_what_was_seen_or_leaves_it_to_be_recovered(tmp_path: Path) -> None:
+    """A file may grow so large and no larger: room for 500 rows and for the tables of them, or not even for those."""
+    out = tmp_path / "run"
+    for room, seen in ((40_000, " requests that it saw until then are in"), (2_500, "load --recover")):
+        with serving() as (url, _):
+            command = (sys.executable, "-m", "tailrace", "load", url, "--rate=2000", "--duration=30s", "--overwrite")
+            full = subprocess.run(
+                ["prlimit", f"--fsize={room}", *command, f"--out={out}"], capture_output=True, text=True, timeout=60
+            )
+        assert full.returncode == 2
+        assert seen in full.stderr
+    assert 450 <= requests(out).height <= 499, "a late stretch takes a row, too"
+    assert any("ended early" in note for note in Dataset.open(out).manifest.notes)
+    [left] = wait_for_logs(tmp_path)
+    recover = (sys.executable, "-m", "tailrace", "load", "--recover", left, f"--out={tmp_path / 'other'}")
+    subprocess.run(recover, capture_output=True, check=True)
+    assert 20 <= requests(tmp_path / "other").height <= 31
+
+
 def wait_for_logs(folder: Path) -> list[Path]:
     """The folders of killed loads, once their workers have noticed and written all they had."""
     while True:

@@ -40,6 +40,8 @@ class Writer:
     clocks: tuple[Clock, ...] = ()
     losses: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    keep: str = ""
+    """What to do with the folder if it cannot be finished, for it holds what cannot be had again: then it stays."""
 
     def write_table(self, name: str, frame: pl.DataFrame | pl.LazyFrame) -> int:
         """Write a table (replacing it), cast to its columns and sorted; returns its rows."""
@@ -91,22 +93,32 @@ def create(path: str | PathLike[str], overwrite: bool = False) -> Iterator[Write
     except OSError as error:
         raise cannot_write(target, error) from error
     lock = -1
+    kept = ""
     try:
         lock = locks.hold(folder)
         writer = Writer(folder)
         yield writer
         _finish(writer)
         _publish(folder, target, overwrite)
+    except OutputError as error:
+        kept = writer.keep
+        raise _advised(error, kept) from error
     except TailraceError:
         raise
     except OSError as error:
         if error.filename is not None and not str(error.filename).startswith(str(folder)):
             raise
-        raise cannot_write(target, error) from error
+        kept = writer.keep
+        raise _advised(cannot_write(target, error), kept) from error
     finally:
         if lock >= 0:
             os.close(lock)
-        shutil.rmtree(folder, ignore_errors=True)
+        if not kept:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _advised(error: OutputError, advice: str) -> OutputError:
+    return OutputError(error.path, error.found, advice) if advice else error
 
 
 @contextmanager

@@ -24,6 +24,8 @@ class Crew:
 
     def __init__(self, logs: Sequence[Path]) -> None:
         self._logs = logs
+        self.failure: OutputError | None = None
+        """Why a worker did not come to its end, as the first of them says."""
         self._workers: list[subprocess.Popen[str]] = []
 
     def __enter__(self) -> Crew:
@@ -53,7 +55,8 @@ class Crew:
                 raise TailraceError(f"worker {number} did not start", advice="its complaint is above")
 
     def work(self, plans: Sequence[str], progress: Progress | None) -> list[dict[str, Any]]:
-        """The reports of all workers, in their order. Ctrl-C stops them; they report what they did until then."""
+        """The reports of the workers that came to their end, in their order. Ctrl-C stops them, as does one that
+        cannot go on; they report what they did until then."""
         for worker, plan in zip(self._workers, plans, strict=True):
             assert worker.stdin
             worker.stdin.write(plan + "\n")
@@ -64,9 +67,13 @@ class Crew:
                 self._listen(heard, progress)
                 break
             except KeyboardInterrupt:
-                for worker in self._workers:
-                    worker.send_signal(signal.SIGINT)
-        return [self._report(number, heard) for number in range(len(self._workers))]
+                self._stop()
+        reports = (self._report(number, heard) for number in range(len(self._workers)))
+        return [report for report in reports if report is not None]
+
+    def _stop(self) -> None:
+        for worker in self._workers:
+            worker.send_signal(signal.SIGINT)
 
     def _listen(self, heard: _Heard, progress: Progress | None) -> None:
         with selectors.DefaultSelector() as selector:
@@ -77,19 +84,24 @@ class Crew:
                 for key, _ in selector.select():
                     if not heard.take(key.data, os.read(key.fd, 1 << 16)):
                         selector.unregister(key.fileobj)
+                        if "report" not in heard.last[key.data]:
+                            self._stop()
                 if progress:
                     progress(*heard.progress())
 
-    def _report(self, number: int, heard: _Heard) -> dict[str, Any]:
+    def _report(self, number: int, heard: _Heard) -> dict[str, Any] | None:
         last = heard.last[number]
         if "report" in last:
             report: dict[str, Any] = last["report"]
             return report
         log = self._logs[number]
         if last.get("errno"):
-            raise cannot_write(log, OSError(last["errno"], last["error"]))
-        code = self._workers[number].wait()
-        raise OutputError(log, last.get("error") or f"its worker ended with {code}", "what it saw is lost")
+            failure = cannot_write(log, OSError(last["errno"], last["error"]))
+        else:
+            code = self._workers[number].wait()
+            failure = OutputError(log, last.get("error") or f"its worker ended with {code}")
+        self.failure = self.failure or failure
+        return None
 
 
 class _Heard:

@@ -44,7 +44,8 @@ def load(
     """Ask the targets as the experiment's workloads do, and write the run folder `out`.
 
     Ctrl-C ends it early, with all that was seen. `progress(ns done, ns in all)` is called now and then. Raises
-    UsageError for what cannot be done, OutputError when nothing can be written.
+    UsageError for what cannot be done. OutputError where the disk was full or a worker died: the run folder then holds
+    what was seen until then, or, where not even that can be written, the logs of the workers stay for `recover`.
     """
     settings = settings or Settings()
     share = share or Share(workers=workers(experiment, 1))
@@ -57,8 +58,17 @@ def load(
     plans = [for_worker(whole, number, share, settings.requests, sockets) for number in share.numbers()]
     warnings = ports.warnings(experiment, share, len(targets), len(settings.sources))
     with dataset.create(out, overwrite) as writer:
-        reports = _run(plans, writer.folder, progress)
-        return _finish(writer, reports, warnings, experiment.ramp + experiment.duration)
+        reports, failure = _run(plans, writer.folder, progress)
+        if failure and not any(writer.folder.glob(LOGS)):
+            raise failure
+        if failure:
+            writer.notes.append(f"ended early: {failure.found}")
+        writer.keep = f"make room, then `tailrace load --recover {writer.folder} -o NAME` makes a run of what was seen"
+        found = _finish(writer, reports, warnings, experiment.ramp + experiment.duration)
+    if failure:
+        seen = f"{found.requests:,} requests that it saw until then are in {out}"
+        raise OutputError(out, f"the load ended early: {failure.found}", seen)
+    return found
 
 
 def recover(left: str | PathLike[str], out: str | PathLike[str], *, overwrite: bool = False) -> Outcome:
@@ -74,12 +84,15 @@ def recover(left: str | PathLike[str], out: str | PathLike[str], *, overwrite: b
         return _finish(writer, [], [], None)
 
 
-def _run(plans: Sequence[dict[str, Any]], folder: Path, progress: Progress | None) -> list[dict[str, Any]]:
+def _run(
+    plans: Sequence[dict[str, Any]], folder: Path, progress: Progress | None
+) -> tuple[list[dict[str, Any]], OutputError | None]:
     with Crew([folder / f"worker-{number}.log" for number in range(len(plans))]) as crew:
         crew.wait_until_ready()
         begin = time.monotonic_ns() + HEAD_START
         unix = time.time_ns() - time.monotonic_ns()
-        return crew.work([json.dumps({**plan, "begin": begin, "unix": unix}) for plan in plans], progress)
+        reports = crew.work([json.dumps({**plan, "begin": begin, "unix": unix}) for plan in plans], progress)
+        return reports, crew.failure
 
 
 def _finish(writer: Writer, reports: list[dict[str, Any]], warnings: list[str], whole: int | None) -> Outcome:
