@@ -52,6 +52,18 @@ def test_an_empty_recording_says_that_there_are_no_requests() -> None:
 # Who dropped, where it began
 
 
+def test_what_no_kernel_refused_was_lost_on_its_way_and_no_queue_overflowed() -> None:
+    asked = diagnose(app_stopped().sample("web", "listen_drops", 0.0))
+    assert {(row.dropper, row.origin, row.cause) for row in asked.summary} == {(None, None, "packet-loss")}
+    assert step(asked, "overflow").verdict == "absent"
+    assert "lost on the way" in asked.answer[0]
+    assert asked.explained == 1.0
+    counted = diagnose(app_stopped().sample("web", "listen_drops", 0.0, (4.0, 4.7, 5.0)))
+    assert only(counted) == ("web", "app", "upstream")
+    elsewhere = diagnose(app_stopped().sample("db", "listen_drops", 0.0))
+    assert only(elsewhere) == ("web", "app", "upstream")
+
+
 @pytest.mark.parametrize(
     ("stall", "tiers", "chain"),
     [

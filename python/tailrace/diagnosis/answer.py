@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from tailrace.diagnosis.causes import UNKNOWN
+from tailrace.diagnosis.causes import PACKET_LOSS, UNKNOWN
 from tailrace.diagnosis.finding import CauseEvidence, Diagnosis, Episode, SummaryRow
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.words import count, duration, listing, rate, share
@@ -23,7 +23,7 @@ PLAIN = {
     "balancer": "{place} sent the requests to {origin} while it was stalled and others were idle",
     "soft-resource": "a pool or thread limit of {origin} was used up, with hardware to spare",
     "cpu-quota": "the CPU quota of {origin} was used up",
-    "freeze": "{origin} did not run at all",
+    "freeze": "{origin} stood still, as if stopped or all of it waiting for a lock,",
 }
 
 
@@ -60,6 +60,8 @@ def _because(diagnosis: Diagnosis, main: SummaryRow) -> str:
         verdicts = {e.findings[1].verdict for e in diagnosis.episodes}
         if verdicts == {"absent"}:
             return "by waiting in queues; no packet of theirs was dropped."
+        if main.cause == PACKET_LOSS:
+            return "because packets of theirs were lost on the way and sent again a retransmission time later."
         if "found" in verdicts:
             return "because packets of theirs were lost; which server dropped them is not recorded."
         return "; whether packets of theirs were dropped was not recorded."
@@ -96,7 +98,7 @@ def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str
         said = [e.findings[3].sentence for e in episodes if e.findings[3].verdict == "found"]
         seen = f"{said[0]} " if said else ""
         blind = next((e for e in episodes if e.findings[3].verdict == "unknown"), None)
-        if blind is not None:
+        if blind is not None and "cpu_busy_median" not in blind.findings[3].numbers:
             length = duration(int(_number(blind, 3, "length_ns")))
             return (
                 f"What kept {main.origin} from answering for {length} is unknown, for nothing fine enough was sampled "

@@ -4,6 +4,8 @@ Direct evidence is a repeated connection attempt or segment of the request itsel
 the kernel's own counters (`listen_drops`, `accept_queue`) confirm it. Where neither is recorded, two signs remain:
 response times that cluster at the sender's retransmission times, and a request that its client sent one such time
 before the server saw it arrive.
+
+A server whose kernel was asked and refused nothing has dropped nothing: those packets were lost on their way to it.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tailrace.diagnosis.finding import Finding, Number
+from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import SCHEDULES, Cluster, Slow
 from tailrace.diagnosis.words import clock, count, duration, listing
@@ -33,11 +36,16 @@ class Drops:
     by_server: dict[str, int]
     """Server → VLRT requests it dropped a packet of."""
     queued: int
-    """VLRT requests that lost nothing, or of which no loss is known."""
+    """VLRT requests that no server is known to have dropped a packet of."""
     first: int | None
     """When the first of the lost packets was sent."""
     last: int | None
     finding: Finding
+    strayed: int = 0
+    """Of the `queued`, those whose packets were lost on their way."""
+
+    def mostly_strayed(self) -> bool:
+        return self.strayed * 2 > self.queued + sum(self.by_server.values())
 
 
 def find(view: View, slow: Slow) -> tuple[Drops, ...]:
@@ -106,8 +114,14 @@ def of_cluster(
     by_server = {str(n): int(c) for n, c in zip(names, counts, strict=True) if n != QUEUED}
     queued = cluster.vlrt - sum(by_server.values())
     if by_server:
-        times = lost_at[part][droppers[part] != QUEUED]
-        return _direct(view, slow, cluster, by_server, queued, int(times.min()), int(times.max()))
+        times = {name: lost_at[part][droppers[part] == name] for name in by_server}
+        strayed = {name: n for name, n in by_server.items() if _refused_none(view, name, times[name])}
+        by_server = {name: n for name, n in by_server.items() if name not in strayed}
+        lost = np.concatenate([times[name] for name in by_server or strayed])
+        span = int(lost.min()), int(lost.max())
+        if not by_server:
+            return _strayed(view, cluster, strayed, queued, span)
+        return _direct(view, slow, cluster, by_server, queued, strayed, span)
     counted = _counted(view, cluster)
     if counted and max(counted.values()) * 20 >= cluster.vlrt:
         place, dropped = max(counted.items(), key=lambda item: item[1])
@@ -115,9 +129,48 @@ def of_cluster(
     return _indirect(view, slow, cluster)
 
 
+MARGIN_NS = 200 * MILLISECOND
+"""A kernel counts a drop some time after its packet was sent, and a sample is told at its end."""
+
+
+def _refused_none(view: View, server: str, lost_at: NDArray[np.int64]) -> bool:
+    """Whether the server's kernel was asked how many connections it refused meanwhile, and says: none."""
+    asked = [series.during(*_around(series, lost_at)) for series in view.series(server, "listen_drops")]
+    return any(len(counted) for counted in asked) and not any(counted.any() for counted in asked)
+
+
+def _around(series: Series, times: NDArray[np.int64]) -> tuple[int, int]:
+    margin = max(series.interval_ns, MARGIN_NS)
+    return int(times.min()) - margin, int(times.max()) + margin
+
+
+def _strayed(view: View, cluster: Cluster, strayed: dict[str, int], queued: int, span: tuple[int, int]) -> Drops:
+    number = sum(strayed.values())
+    parts = [f"{n:,} lost packets on their way to {name}" for name, n in strayed.items()]
+    sentence = (
+        f"Of {cluster.vlrt:,} VLRT requests, {listing(parts)}, from {clock(view, span[0])} to {clock(view, span[1])}: "
+        f"{_AND_YET}."
+    )
+    if queued:
+        sentence += f" {queued:,} lost nothing and were slow by waiting."
+    numbers: dict[str, Number] = {"vlrt_strayed": number, "vlrt_without_loss": queued, "listen_drops": 0}
+    finding = Finding("drops", "found", sentence, None, *span, numbers)
+    return Drops(None, {}, queued + number, *span, finding, number)
+
+
+_AND_YET = "the kernel there counted no listen drops meanwhile, so no accept queue refused them"
+
+
 def _direct(
-    view: View, slow: Slow, cluster: Cluster, by_server: dict[str, int], queued: int, first: int, last: int
+    view: View,
+    slow: Slow,
+    cluster: Cluster,
+    by_server: dict[str, int],
+    queued: int,
+    strayed: dict[str, int],
+    span: tuple[int, int],
 ) -> Drops:
+    first, last = span
     rows = slow.requests[cluster.rows]
     dropper = max(by_server, key=lambda name: by_server[name])
     attempts = int(rows["drops"].sum()) + int(rows["data_drops"].sum())
@@ -140,8 +193,11 @@ def _direct(
         sentence += f" The kernel of {dropper} counted {counted:,} listen drops."
     if queued:
         sentence += f" {queued:,} lost nothing and were slow by waiting."
+    for name, n in strayed.items():
+        sentence += f" {n:,} lost packets on their way to {name}: {_AND_YET}."
     finding = Finding("drops", "found", sentence, dropper, first, last, numbers)
-    return Drops(dropper, by_server, queued, first, last, finding)
+    elsewhere = sum(strayed.values())
+    return Drops(dropper, by_server, queued + elsewhere, first, last, finding, elsewhere)
 
 
 def _whole(value: object) -> int | None:
@@ -153,7 +209,7 @@ def _counted(view: View, cluster: Cluster) -> dict[str, int]:
     found = {}
     for server in view.stays:
         for series in view.series(server, "listen_drops"):
-            margin = max(series.interval_ns, 200 * MILLISECOND)
+            margin = max(series.interval_ns, MARGIN_NS)
             dropped = int(series.during(cluster.begin - margin, cluster.end + margin).sum())
             if dropped > 0:
                 found[server] = dropped

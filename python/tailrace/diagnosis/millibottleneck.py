@@ -239,7 +239,7 @@ def judge(series: Series, usual: float, begin: int, end: int, held_up: bool) -> 
         why = f"CPU saturated at {share(inside)} (usually {share(usual)})"
         return Resource(metric, series.place, inside, usual, True, why)
     if held_up and inside <= FROZEN * usual:
-        why = f"no CPU used ({share(inside)}, usually {share(usual)}) while the queue was full: it did not run"
+        why = f"no CPU used ({share(inside)}, usually {share(usual)}) while the queue was full: it stood still"
         return Resource("frozen", series.place, inside, usual, True, why)
     if held_up and inside <= STARVED * usual:
         why = f"CPU withheld: {share(inside)} of a core used (usually {share(usual)}) while the queue was full"

@@ -106,6 +106,11 @@ def _of_cluster(
         return Overflow(
             None, None, "none", (), Finding("overflow", "absent", sentence, None, cluster.begin, cluster.end)
         )
+    if lost.mostly_strayed():
+        sentence = "No queue overflowed: the packets were lost on their way."
+        return Overflow(
+            None, None, "none", (), Finding("overflow", "absent", sentence, None, cluster.begin, cluster.end)
+        )
     origin, rise = _origin(view, known, cluster, lost, part)
     ctqo = judge(view, lost.dropper, origin, part.times)
     pushed = (_push_back(view, server, rise, part.times, held) for server, rise in part.risen.items())

@@ -25,6 +25,7 @@ from tailrace.diagnosis.causes import (
     writeback,
 )
 from tailrace.diagnosis.causes.case import Case
+from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import CauseEvidence, Finding, Number
 from tailrace.diagnosis.millibottleneck import Kind, Stall
 from tailrace.diagnosis.view import View
@@ -59,6 +60,8 @@ TIE = 0.1
 second moves its coverage by as much."""
 
 UNKNOWN = "unknown"
+PACKET_LOSS = "packet-loss"
+"""Of no server, and so of no detector: the network, or a filter before the accept queue, lost what was sent."""
 
 
 @dataclass(frozen=True)
@@ -68,18 +71,21 @@ class Cause:
     finding: Finding
 
 
-def find(view: View, slow: Slow, stalls: tuple[Stall | None, ...]) -> tuple[Cause, ...]:
+def find(view: View, slow: Slow, lost: tuple[Drops, ...], stalls: tuple[Stall | None, ...]) -> tuple[Cause, ...]:
     known: dict[tuple[str, ...], bool] = {}
     origins = {stall.origin: millibottleneck.intervals(stalls, stall.origin) for stall in stalls if stall is not None}
     return tuple(
         _of(Case(view, slow, cluster, stall, origins[stall.origin], known))
         if stall is not None
-        else _without_origin(slow, cluster)
-        for stall, cluster in zip(stalls, slow.clusters, strict=True)
+        else _without_origin(slow, cluster, drops)
+        for stall, cluster, drops in zip(stalls, slow.clusters, lost, strict=True)
     )
 
 
-def _without_origin(slow: Slow, cluster: Cluster) -> Cause:
+def _without_origin(slow: Slow, cluster: Cluster, lost: Drops) -> Cause:
+    if lost.mostly_strayed():
+        sentence = f"{lost.strayed:,} of {cluster.vlrt:,} requests had to send packets again that no server refused."
+        return Cause(PACKET_LOSS, (), Finding("cause", "found", sentence, None, lost.first, lost.last))
     missing = None if slow.is_by_itself(cluster) else "a server whose queue rose"
     return Cause(UNKNOWN, (), Finding("cause", "unknown", "No cause is looked for without an origin.", missing=missing))
 

@@ -1,4 +1,4 @@
-"""The server did not run at all: stopped, suspended, or blocked on a frozen file system or lock.
+"""The server stood still: stopped, suspended, or all of it blocked on a lock or a frozen file system.
 
 What it looks for
     A full queue, no answer, and no CPU used, while nothing else that was sampled explains it. Or events of kind
@@ -7,6 +7,7 @@ Evidence needed
     `cpu_busy` of the origin. The other ways to lose the CPU (`cpu_throttled`, `cpu_steal`, I/O) make it firmer where
     they were sampled.
 What it is confused with
+    Each other: a stopped process and one whose workers all wait for a lock use no CPU and answer nothing alike.
     A neighbour or a quota: both leave *some* CPU and some answers. Waiting for I/O: `psi_io` or iowait tells. Idle
     time without load: the queue is empty.
 Thresholds and where they come from
