@@ -11,6 +11,7 @@ from rich.console import Console
 
 from fixtures_report import BEGIN, SECOND, diagnosis, episode, quiet, recording
 from tailrace.report.notebook import repr_html
+from tailrace.report.recording import LOST, NOTE
 from tailrace.report.terminal import print_terminal, spark
 
 
@@ -30,6 +31,14 @@ def test_fits_the_width(width: int) -> None:
     assert max(map(len, found.splitlines())) <= width
     assert "because web dropped their packets" in " ".join(found.split())
     assert "neighbour" in found
+
+
+def test_what_may_make_the_numbers_wrong_is_told() -> None:
+    assert "Lost while" not in printed(80)
+    flaws = ((LOST, "7 packets"), (NOTE, "the clock was set forward by 5.000 s"), ("Maker", "tests"))
+    found = printed(80, (replace(recording(), provenance=flaws), diagnosis()))
+    assert "Lost while recording or reading: 7 packets\nthe clock was set forward" in found
+    assert "Maker" not in found
 
 
 def test_stays_on_one_screen() -> None:

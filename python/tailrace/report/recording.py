@@ -51,6 +51,10 @@ class Span:
     detail: str | None = None
 
 
+LOST, NOTHING, NOTE = "Lost while recording or reading", "nothing", "Note of the reader"
+"""Of a recording's provenance, what may make its numbers wrong."""
+
+
 @dataclass(frozen=True)
 class Recording:
     """The part of a run that the report shows."""
@@ -70,6 +74,12 @@ class Recording:
     response_ns_p50: int | None = None
     provenance: tuple[tuple[str, str], ...] = ()
     """How the recording was made: maker, versions, losses, clock offsets, as label and value."""
+
+    @property
+    def flaws(self) -> tuple[str, ...]:
+        """What was lost, and what else its makers noted."""
+        lost = [f"{label}: {said}" for label, said in self.provenance if label == LOST and said != NOTHING]
+        return (*lost, *(said for label, said in self.provenance if label == NOTE))
 
     def line(self, place: str, metric: str, episode: int | None = None) -> int | None:
         """Index of a line, the finest that covers the episode; None if there is none."""

@@ -14,7 +14,7 @@ from tailrace.report import words
 from tailrace.report.charts import around
 from tailrace.report.histogram import BARS_MAX, nice
 from tailrace.report.perfetto import STAYS_MAX, Stay
-from tailrace.report.recording import Axis, Line, Recording, Span, Times, Values
+from tailrace.report.recording import LOST, NOTE, NOTHING, Axis, Line, Recording, Span, Times, Values
 
 SPANS_MAX = 20_000
 """Events kept; more than a chart or a viewer can show."""
@@ -185,7 +185,10 @@ def _counted(rows: pl.LazyFrame, metric: str, grid: Axis, first: int) -> list[Li
 
 
 def _samples(dataset: Dataset) -> tuple[list[Axis], list[Line]]:
-    """One axis for all metrics that were sampled at the same moments; they follow the windows' axis, number 0."""
+    """One axis for all metrics that were sampled at the same moments; they follow the windows' axis, number 0. A
+    place that means a server bears its name."""
+    topology = dataset.topology
+    meant = {place: target for place, target in topology.places.items() if topology.server(target)}
     frame = dataset.samples().with_columns(pl.col("place", "metric").cast(pl.String)).collect()
     axes: list[Axis] = []
     lines: list[Line] = []
@@ -199,7 +202,8 @@ def _samples(dataset: Dataset) -> tuple[list[Axis], list[Line]]:
         if key not in known:
             known[key] = len(axes) + 1
             axes.append(Axis(times, max(1, int(np.median(interval)))))
-        lines.append(Line(known[key], str(place), str(metric), rows["value"].to_numpy().astype(np.float64)))
+        name = meant.get(str(place), str(place))
+        lines.append(Line(known[key], name, str(metric), rows["value"].to_numpy().astype(np.float64)))
     return axes, lines
 
 
@@ -276,7 +280,7 @@ def _provenance(dataset: Dataset) -> tuple[tuple[str, str], ...]:
     return (
         ("Recording read by", f"{manifest.maker} {manifest.maker_version}"),
         ("Rows", rows or "none"),
-        ("Lost while recording or reading", lost or "nothing"),
+        (LOST, lost or NOTHING),
         *clocks,
-        *(("Note of the reader", words.visible(note)) for note in manifest.notes),
+        *((NOTE, words.visible(note)) for note in manifest.notes),
     )

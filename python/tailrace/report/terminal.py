@@ -54,6 +54,8 @@ def _report(diagnosis: Diagnosis, console: Console, recording: Recording | None)
         console.print()
     for note in diagnosis.notes:
         console.print(Text(words.visible(note), style="dim"))
+    for flaw in recording.flaws[:LINES_MAX] if recording is not None else ():
+        console.print(Text(flaw, style="yellow"))
     threshold = f"VLRT from {words.duration(diagnosis.threshold_ns)}: {words.visible(diagnosis.threshold_reason)}."
     console.print(Text(f"{threshold} Windows of {words.duration(diagnosis.window_ns)}.", style="dim"))
 
