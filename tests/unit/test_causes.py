@@ -74,6 +74,12 @@ FOUND: dict[str, tuple[str, Callable[[], Memory]]] = {
     "a pause of a log that does not say whose": ("garbage-collection", lambda: burning().event("jvm", "gc", 4.0, 4.6)),
     "gc_share samples": ("garbage-collection", lambda: burning().sample("app", "gc_share", 0.01, (4.0, 4.6, 1.0))),
     "half the clock rate": ("frequency-step", lambda: slow_clock().sample("app", "cpu_hz", 2.2e9, (4.0, 4.8, 1.1e9))),
+    "a clock rate at which hardly anything is answered at first": (
+        "frequency-step",
+        lambda: system(Slow("app", 4.0, 4.3, speed=0.15, cpu=1.0), rate=600).sample(
+            "app", "cpu_hz", 2.2e9, (4.0, 4.3, 0.33e9)
+        ),
+    ),
     "half the clock rate of a CPU that others use a little": (
         "frequency-step",
         lambda: (

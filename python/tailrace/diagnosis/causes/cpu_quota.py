@@ -16,7 +16,7 @@ Thresholds and where they come from
 
 from __future__ import annotations
 
-from tailrace.diagnosis.causes import workload_burst
+from tailrace.diagnosis.causes.capacity import capacity
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.millibottleneck import LIMITS
@@ -36,9 +36,9 @@ def detect(case: Case) -> CauseEvidence:
     inside, usual = series.mean(case.stall.begin, case.stall.end) or 0.0, case.usual(series)
     evidence = spans(series.above(max((inside + usual) / 2, LIMITS["cpu_throttled"])), gap=PERIOD_NS)
     what = f"The kernel held {case.origin} back for {share(inside)} of the time (usually {share(usual)}): CPU quota"
-    capacity = workload_burst.capacity(case)
+    most = capacity(case)
     but = None if inside >= LIMITS["cpu_throttled"] else "that is too little to stall it"
-    if but is None and case.demand >= capacity:
-        but = f"{rate(case.demand)} were asked of it, and {rate(capacity)} are what it can do without a quota"
+    if but is None and case.demand >= most:
+        but = f"{rate(case.demand)} were asked of it, and {rate(most)} are what it can do without a quota"
     numbers = {"cpu_throttled": inside, "cpu_throttled_calm": usual}
     return case.weigh(CAUSE, Sign(evidence, series.interval_ns, what, numbers=numbers, place=series.place, but=but))

@@ -16,6 +16,7 @@ Thresholds and where they come from
 
 from __future__ import annotations
 
+from tailrace.diagnosis.causes.capacity import capacity
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.millibottleneck import AT_WORK
@@ -51,8 +52,11 @@ def detect(case: Case) -> CauseEvidence:
 
 
 def answers_at_full_speed(case: Case, hz: Series) -> float | None:
-    """What the origin would have answered per second in the stall at its highest clock rate; None where it had that."""
+    """What the origin would have answered per second in the stall at its highest clock rate; None where it had that.
+
+    At least what it can do as it usually is: in the first moments of a stall few answers are due at any clock rate.
+    """
     now, highest = hz.median(case.stall.begin, case.stall.end), float(hz.value.max())
     if now is None or now >= SLOW * highest:
         return None
-    return case.stall.throughput * highest / max(now, 1.0)
+    return max(case.stall.throughput * highest / max(now, 1.0), capacity(case))

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis.causes import frequency_step
+from tailrace.diagnosis.causes.capacity import capacity
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.spans import where
@@ -35,8 +36,6 @@ MORE = 1.5
 DEVIATIONS = 4
 LONG = 0.25
 STEP_NS = 10 * MILLISECOND
-BUSY_LEAST = 0.02
-"""A CPU that is used less tells nothing of its capacity: sampling errors are as large."""
 
 
 def detect(case: Case) -> CauseEvidence:
@@ -86,20 +85,3 @@ def _more_came(case: Case) -> bool:
         if came > max(MORE * expected, expected + DEVIATIONS * max(expected, 1.0) ** 0.5):
             return True
     return False
-
-
-def capacity(case: Case) -> float:
-    """Visits per second that the origin can answer."""
-    for busy in case.view.series(case.origin, "cpu_busy"):
-        used = case.usual(busy) / busy.capacity
-        if used >= BUSY_LEAST:
-            return case.stall.throughput_calm / min(used, 1.0)
-    return best_throughput(case)
-
-
-def best_throughput(case: Case) -> float:
-    """The most the origin answered per second over 200 ms anywhere: what it can do for longer than chance allows."""
-    span = 200 * MILLISECOND
-    edges = np.arange(case.view.begin, case.view.end + span, span // 4, dtype=np.int64)
-    answers = np.convolve(case.view.stays[case.origin].departed(edges), np.ones(4), mode="valid")
-    return float(answers.max(initial=0)) * SECOND / span
