@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from tailrace.diagnosis.serialise import as_dict
 from tailrace.errors import InputError
 from tailrace.experiment import from_table
 from tailrace.score import blame, read, read_diagnosis, record, score, sweep
+from tailrace.score.blame import Blame
 from tailrace.score.busy import STEP_NS, Record, elevated
+from tailrace.score.comparing import compare
 from tailrace.score.drawing import draw
 from tailrace.units import SECOND
 
@@ -178,6 +181,16 @@ def test_what_is_not_told_is_not_right(tmp_path: Path) -> None:
     found = score(run, told)
     assert (found.right, found.right_dropper, found.right_origin, found.right_cause) == (0, 0, 0, 0)
     assert found.confusion == {"freeze": {"not told": found.vlrt}}
+
+
+def test_a_balancer_is_the_true_cause_where_nothing_else_stalled(tmp_path: Path) -> None:
+    run = made(tmp_path, stalls=[FREEZE])
+    (freeze,) = read(run.path, run.topology)
+    balancer = replace(freeze, kind="balancer", causes=frozenset({"balancer"}), end=freeze.end + SECOND)
+    for stalls, true in (((freeze, balancer), "freeze"), ((balancer,), "balancer")):
+        held_up = Blame(freeze.begin, frozenset({None}), stalls)
+        found = compare(record(run), run.topology, (held_up,), stalls, {"episodes": []})
+        assert found.confusion == {true: {"not told": 1}}
 
 
 def test_a_file_that_is_no_diagnosis_is_refused(tmp_path: Path) -> None:

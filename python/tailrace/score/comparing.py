@@ -14,7 +14,7 @@ from typing import Any
 
 from tailrace.score.blame import Blame
 from tailrace.score.busy import Record
-from tailrace.score.stalls import NONE, SOFT, Stall
+from tailrace.score.stalls import BALANCER, NONE, SOFT, Stall
 from tailrace.topology import Topology
 from tailrace.units import SECOND
 
@@ -137,8 +137,9 @@ def _is_one_of(told: str, causes: frozenset[str]) -> bool:
 
 
 def _label(request: Blame) -> str:
-    """The true cause: of several, that of the longest stall."""
-    longest = max(request.stalls, key=lambda s: s.end - s.begin, default=None)
+    """The true cause: of several, that of the longest stall that something made. What a balancer or a limit does lasts
+    as long as the queue that the stall left, and is the true cause only where nothing else is."""
+    longest = max(request.stalls, key=lambda s: (not s.causes <= {BALANCER, SOFT}, s.end - s.begin), default=None)
     return min(longest.causes) if longest else NONE
 
 
