@@ -193,10 +193,19 @@ def _writeback(system: _System) -> None:
 
 
 def _frequency(system: _System) -> None:
-    tier = max(system.names, key=lambda name: system.use[name])
-    system.node(tier)["governor"] = {}
-    if system.random.random() < 0.7:
-        system.batch("burst", system.random.randint(60, 250))
+    """The papers' governor, of which only a burst asks too much; or one that a lull in the load lets fall to a clock
+    rate at which the tier cannot serve what usually comes."""
+    random, tier = system.random, max(system.names, key=lambda name: system.use[name])
+    if random.random() < 0.2:
+        system.node(tier)["governor"] = {}
+        system.batch("burst", random.randint(60, 250))
+        return
+    system.node(tier)["governor"] = {
+        "period": f"{random.uniform(0.6, 1.5):.2f} s",
+        "frequencies": [f"{random.uniform(0.5, 1.2):.2f} GHz", "3.5 GHz"],
+        "up": 0.95,
+        "down": round(system.use[tier] * random.uniform(0.85, 1.0), 3),
+    }
 
 
 def _quota(system: _System) -> None:
