@@ -108,6 +108,15 @@ FOUND: dict[str, tuple[str, Callable[[], Memory]]] = {
             .sample("host", "writeback_bytes", 0, (4.0, 4.6, 1.8e7))
         ),
     ),
+    "bytes that are dirty for a moment only, on top of others'": (
+        "log-flush",
+        lambda: (
+            db_stopped()
+            .sample("db", "psi_io", 0.01, (4.0, 4.6, 1.0))
+            .sample("host", "dirty_bytes", 1.5e7, (4.1, 4.2, 1.8e7), (4.3, 4.35, 1.8e7))
+            .sample("host", "writeback_bytes", 0, (4.0, 4.6, 4e6))
+        ),
+    ),
     "a recorded flush": ("log-flush", lambda: db_stopped().event("db", "log_flush", 4.0, 4.6)),
     "pages gathered over seconds": (
         "writeback",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
@@ -92,21 +93,26 @@ def _most(series: Series, begin: int, end: int) -> float:
 
 
 def _came(case: Case, dirty: Series | None, writing: Series | None) -> tuple[Origin, float]:
-    """Whether the bytes written back in the stall were gathered before it or appeared at once. Gathered ones leave the
-    dirty pages for those under writeback (`/proc/vmstat` counts them in one place only) without having jumped up."""
+    """Whether the bytes written back in the stall were gathered before it or appeared at once. Gathered ones leave
+    fewer dirty pages than there were before the stall (`/proc/vmstat` counts those under writeback apart); what a flush
+    hands over comes on top of them, be it for less than a sampling interval."""
     begin, end = case.stall.begin, case.stall.end
     under = 0.0 if writing is None else _most(writing, begin, end) - case.usual(writing)
     before = np.empty(0) if dirty is None else dirty.during(begin - 2 * SECOND, begin - SUDDEN_NS)
     if dirty is None or not len(before):
         return ("none" if writing is not None and under < LEAST_BYTES else "unknown"), under
-    near = (dirty.end > begin - SUDDEN_NS) & (dirty.end <= end)
-    around = dirty.value[near].max(initial=before.max())
-    fell = float(around - dirty.during(begin, end + SECOND).min(initial=around))
-    moved = max(fell, under)
+    highest = max(_most(dirty, begin - SUDDEN_NS, end), float(before.max()))
+    lowest = float(dirty.during(begin, end + SECOND).min(initial=highest))
+    moved = max(highest - lowest, under)
     if moved < LEAST_BYTES:
         return "none", moved
-    # Others on the host go on writing: what appeared at once is what came faster than in the seconds before.
-    rate = max(before[-1] - before[0], 0.0) / (2 * SECOND - SUDDEN_NS)
-    grown = rate * (dirty.end[near] - (begin - SUDDEN_NS))
-    jump = float((dirty.value[near] - before.max() - grown).max(initial=0.0))
-    return ("gathered" if fell >= moved / 2 > jump else "sudden"), moved
+    return ("gathered" if _expected(before) - lowest >= moved / 2 else "sudden"), moved
+
+
+def _expected(before: NDArray[np.float64]) -> float:
+    """Dirty bytes at the begin of the stall, by how they grew in the 2 s before, less `SUDDEN_NS`: others on the host
+    write all the time."""
+    half = max(len(before) // 2, 1)
+    earlier, later = float(np.median(before[:half])), float(np.median(before[-half:]))
+    apart = SECOND - SUDDEN_NS / 2
+    return later + max(later - earlier, 0.0) * (apart / 2 + SUDDEN_NS) / apart
