@@ -61,6 +61,11 @@ def slow_down(folder: Path, bytes_per_second: int) -> None:
         file.write_text(f"{_device(folder)} {bytes_per_second}")
 
 
+def clean(folder: Path) -> None:
+    """Write what is dirty: else the kernel does, when it is 30 s old (`dirty_expire_centisecs`)."""
+    _run(where("sync"), "--file-system", str(folder))
+
+
 def remove(path: str) -> None:
     """Although it may be in use. A device that comes later is not slowed."""
     folder = Path(path)

@@ -19,7 +19,7 @@ from tailrace import dataset
 from tailrace.dataset import Writer
 from tailrace.errors import TailraceError
 from tailrace.experiment import Experiment, truth
-from tailrace.testbed import layout, load, packets, program, sampling, stalls, system, undoing
+from tailrace.testbed import disk, layout, load, packets, program, sampling, stalls, system, undoing
 from tailrace.testbed.cgroup import entered
 from tailrace.testbed.ledger import held
 from tailrace.testbed.nodes import CLIENTS, MONITORS
@@ -98,6 +98,8 @@ def measure(up: System, raw: Path, loading: load.Command, progress: Progress) ->
     with ExitStack() as stack:
         stack.enter_context(entered(up.nodes.rooms[MONITORS].group))
         _warm_up(up, loading)
+        for folder in up.disks.values():
+            disk.clean(folder)
         clients = _start_load(up, loading, experiment, raw / "load")
         stack.callback(clients.stop)
         watched, begun = [clients, *up.programs.values()], time.monotonic_ns()
