@@ -156,6 +156,7 @@ def _plan(
         keep_ns=None if keep is None else duration_ns("--keep", keep),
         nodes=nodes,
         processes=tuple(Process(name, int(pid)) for name, pid in processes.items()),
+        every_process=True,
         ports=tuple(sorted({int(address.rpartition(":")[2]) for address in servers.values()})),
     )
 

@@ -77,6 +77,8 @@ class Plan:
     keep_ns: int | None = None
     nodes: Sequence[Node] = ()
     processes: Sequence[Process] = ()
+    every_process: bool = False
+    """Sample the CPU time of all processes, and name servers after those that listen."""
     ports: Sequence[int] = ()
     packets: Packets | None = None
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import polars as pl
 
+from tailrace.watch.incidents import listeners
 from tailrace.watch.noticing import CLUSTER, Notice
 
 SECOND = 1_000_000_000
@@ -59,6 +61,16 @@ def test_refused_connections_and_a_full_accept_queue_are_signs(tmp_path: Path) -
         (1, "host:80", "accept_queue_limit", 128.0),
     )
     assert Notice().see(full) == ["host refused 5 connections", "the accept queue of host:80 was full in 1 samples"]
+    assert "the accept queue of nginx was full in 1 samples" in Notice(names={"host:80": "nginx"}).see(full)
+
+
+def test_a_listener_is_called_as_its_server_is(tmp_path: Path) -> None:
+    state = {
+        "nodes": [{"name": "host", "addresses": ["10.0.0.3", "::1"]}],
+        "servers": {"nginx": ["10.0.0.3:80", "[::1]:80"], "elsewhere": ["10.0.0.9:80"]},
+    }
+    (tmp_path / "recording.json").write_text(json.dumps(state))
+    assert listeners(tmp_path, {"shop": "10.0.0.3:8000"}) == {"host:80": "nginx", "host:8000": "shop"}
 
 
 def test_very_long_requests_are_a_sign(tmp_path: Path) -> None:

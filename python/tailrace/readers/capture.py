@@ -49,14 +49,17 @@ def known_servers(servers: Mapping[str, str], topology: Topology | None) -> dict
 def decode(
     paths: Sequence[str],
     writer: Writer,
-    servers: Mapping[str, str],
+    servers: Mapping[str, str | list[str]],
     rules: Rules,
     progress: Callable[[int, int], None] | None,
+    same_host: Sequence[str] = (),
 ) -> Topology:
-    """Decode captures into the writer's folder; returns the topology they show."""
+    """Decode captures into the writer's folder; returns the topology they show. `same_host`: addresses of one host."""
     from tailrace._core import decode as engine
 
     options: dict[str, Any] = {"servers": dict(servers)}
+    if same_host:
+        options["same_host"] = list(same_host)
     if rules:
         options["interactions"] = rules
     folder = str(writer.folder)

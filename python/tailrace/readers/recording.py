@@ -54,7 +54,8 @@ def join(folder: Path, writer: Writer, servers: Mapping[str, str]) -> Topology:
 def _packets(state: dict[str, Any], joined: dict[str, Any], writer: Writer, servers: Mapping[str, str]) -> Topology:
     """What the packets show: decoded while they were recorded, or now. Without packets, the servers that were named."""
     if joined["capture"]:
-        return capture.decode([joined["capture"]], writer, servers, [], None)
+        same_host = state.get("same_host", [])
+        return capture.decode([joined["capture"]], writer, _named(state, servers), [], None, same_host)
     if state.get("packets"):
         report = {**state["packets"], **(joined["packets"] or {})}
         for what, count in capture.losses(report).items():
@@ -63,6 +64,13 @@ def _packets(state: dict[str, Any], joined: dict[str, Any], writer: Writer, serv
         visits = writer.folder / "visits.parquet"
         return capture.topology_of(report, pl.scan_parquet(visits) if visits.exists() else None)
     return Topology(servers=tuple(Server(name=name, address=address) for name, address in servers.items()))
+
+
+def _named(state: dict[str, Any], servers: Mapping[str, str]) -> dict[str, str | list[str]]:
+    """Servers as the user names them, and the others after their processes."""
+    given = set(servers.values())
+    found = {name: [a for a in addresses if a not in given] for name, addresses in state.get("servers", {}).items()}
+    return {**{name: addresses for name, addresses in found.items() if addresses}, **servers}
 
 
 def _state(folder: Path) -> dict[str, Any]:

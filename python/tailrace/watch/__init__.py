@@ -41,6 +41,8 @@ class Watch:
     once: bool
     tell: Callable[[str], None]
     notice: Notice = field(default_factory=Notice)
+    named: dict[str, str] = field(default_factory=dict)
+    """Server → address, as the user says."""
     seen: int = 0
     """The number of the last segment looked at."""
     looked: int = 0
@@ -57,6 +59,7 @@ class Watch:
         except OSError as error:
             raise cannot_write(self.folder, error) from error
         recording = self.folder / RECORDING
+        self.named = dict(plan.packets.decode.get("servers", {})) if plan.packets else {}
         recorder.record(recording, plan, self._heard, self._look)
         if self.began is not None:
             self._explain(recording)
@@ -65,6 +68,8 @@ class Watch:
         recorder.discard(recording)
 
     def _heard(self, kind: str, sentence: str) -> None:
+        if kind == "recording":
+            self.notice.names = incidents.listeners(self.folder / RECORDING, self.named)
         self.tell(sentence if kind == "warning" else f"watching; incidents go to {self.folder}")
 
     def _look(self) -> bool:

@@ -13,7 +13,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +61,19 @@ def explain(recording: Path, out: Path, words: Sequence[str]) -> Explaining:
     except OSError as error:
         raise cannot_write(kept, error) from error
     return Explaining(out, process)
+
+
+def listeners(recording: Path, named: Mapping[str, str]) -> dict[str, str]:
+    """Place of a listening socket (`host:80`) → the server there, as the user or the recorder calls it."""
+    state = json.loads((recording / STATE).read_text(encoding="utf-8"))
+    node_of = {address: node["name"] for node in state["nodes"] for address in node["addresses"]}
+    servers = [*((name, at) for name, all_ in state["servers"].items() for at in all_), *named.items()]
+    found = {}
+    for name, address in servers:
+        host, _, port = address.rpartition(":")
+        if host.strip("[]") in node_of:
+            found[f"{node_of[host.strip('[]')]}:{port}"] = name
+    return found
 
 
 def _link(recording: Path, kept: Path) -> None:

@@ -13,7 +13,7 @@ A segment is a second long. What a place does all the time is no incident: a sig
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -76,6 +76,8 @@ class Notice:
     """Remembers what is usual. Ask `see` once for each closed segment, in their order."""
 
     usual: dict[Sign, deque[Counts]] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Place → what to call it."""
 
     def see(self, segment: Path) -> list[str]:
         """What is unusual in this second; nothing where the file has gone meanwhile or is no whole table."""
@@ -89,7 +91,7 @@ class Notice:
     def _unusual(self, sign: Sign, counts: Counts) -> list[str]:
         before = self.usual.setdefault(sign, deque(maxlen=USUAL_SEGMENTS))
         found = [
-            sign.sentence.format(count=count, place=place)
+            sign.sentence.format(count=count, place=self.names.get(place, place))
             for place, count in sorted(counts.items())
             if count >= max(sign.least, UNUSUAL * sum(past.get(place, 0) for past in before) / USUAL_SEGMENTS)
         ]

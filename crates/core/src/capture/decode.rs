@@ -8,6 +8,7 @@
 //! | `protocols` | object, port → `"http"`, `"ajp"`, `"mysql"`, `"postgres"`, `"redis"`, `"opaque"`: what servers on that port speak |
 //! | `interactions` | rules that name interactions: list of `{"match": expression, "name": text}`, tried in this order; see [`super::names`] |
 //! | `clock_offsets` | list in the order of the captures, ns to add to each one's clock; null: find it out |
+//! | `same_host` | list of addresses that are all of one host, loopback's included: what runs there calls from any of them |
 //! | `hosts`, `ports` | lists; only connections with one of these addresses and one of these ports are read (empty: all) |
 //!
 //! # Report (JSON)
@@ -52,6 +53,7 @@ pub struct Options {
     pub protocols: BTreeMap<u16, String>,
     pub interactions: Vec<Rule>,
     pub clock_offsets: Vec<Option<i64>>,
+    pub same_host: Vec<IpAddr>,
     pub hosts: Vec<IpAddr>,
     pub ports: Vec<u16>,
 }
@@ -61,6 +63,15 @@ pub struct Options {
 pub enum Addresses {
     One(String),
     Many(Vec<String>),
+}
+
+impl Addresses {
+    pub fn all(&self) -> &[String] {
+        match self {
+            Addresses::One(one) => std::slice::from_ref(one),
+            Addresses::Many(many) => many,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -185,11 +196,7 @@ impl Wanted<'_> {
 pub(super) fn servers(options: &Options) -> Result<Servers> {
     let mut named: FxHashMap<Endpoint, String> = FxHashMap::default();
     for (name, addresses) in &options.servers {
-        let addresses = match addresses {
-            Addresses::One(one) => std::slice::from_ref(one),
-            Addresses::Many(many) => many,
-        };
-        for address in addresses {
+        for address in addresses.all() {
             let parsed: SocketAddr = address.parse().map_err(|_| {
                 Error::Options(format!(
                     "server {name}={address}: the address must be ip:port"
@@ -213,7 +220,7 @@ pub(super) fn servers(options: &Options) -> Result<Servers> {
     for (&port, protocol) in &options.protocols {
         hints.insert(port, kind(protocol)?);
     }
-    Ok(Servers::new(named, hints))
+    Ok(Servers::new(named, hints, &options.same_host))
 }
 
 const KINDS: [(Kind, &str); 6] = [

@@ -96,15 +96,26 @@ pub struct Servers {
     hints: FxHashMap<u16, Kind>,
     peers: FxHashMap<Endpoint, u32>,
     hosts: FxHashMap<IpAddr, u32>,
+    /// Address → what its host is called by.
+    aliases: FxHashMap<IpAddr, IpAddr>,
     /// Set when a SYN proves an endpoint to be a server that was not known as one.
     pub proved: Option<Endpoint>,
 }
 
 impl Servers {
-    pub fn new(given_names: FxHashMap<Endpoint, String>, hints: FxHashMap<u16, Kind>) -> Servers {
+    /// `same_host`: addresses that are all of one host, called by the first that others can reach.
+    pub fn new(
+        given_names: FxHashMap<Endpoint, String>,
+        hints: FxHashMap<u16, Kind>,
+        same_host: &[IpAddr],
+    ) -> Servers {
+        let reachable = same_host.iter().find(|ip| !ip.is_loopback());
+        let called = reachable.or(same_host.first());
+        let aliases = called.map(|called| same_host.iter().map(|ip| (*ip, *called)));
         Servers {
             given_names,
             hints,
+            aliases: aliases.into_iter().flatten().collect(),
             ..Servers::default()
         }
     }
@@ -125,6 +136,7 @@ impl Servers {
     }
 
     pub fn host(&mut self, ip: IpAddr, names: &mut Names) -> u32 {
+        let ip = self.aliases.get(&ip).copied().unwrap_or(ip);
         *self.hosts.entry(ip).or_insert_with(|| {
             names.hosts.push(ip.to_string());
             names.hosts.len() as u32 - 1

@@ -26,6 +26,8 @@ pub struct Listener {
     /// Connections that wait to be accepted, and how many may.
     pub waiting: u32,
     pub limit: u32,
+    /// The socket's number, by which processes that hold it are known.
+    pub inode: u32,
 }
 
 /// Asks in the network namespace it was made in.
@@ -110,7 +112,8 @@ pub fn parse(mut answer: &[u8], each: &mut impl FnMut(Listener)) -> io::Result<T
     Ok(Turn::Done)
 }
 
-/// `struct inet_diag_msg`: family at 0, ports at 4, source address at 8, queues at 56 and 60.
+/// `struct inet_diag_msg`: family at 0, ports at 4, source address at 8, queues at 56 and 60,
+/// number at 68.
 fn listener(message: &[u8; MESSAGE]) -> Listener {
     let four = |at: usize| -> [u8; 4] {
         let mut bytes = [0; 4];
@@ -129,6 +132,7 @@ fn listener(message: &[u8; MESSAGE]) -> Listener {
         port: u16::from_be_bytes([message[4], message[5]]),
         waiting: u32::from_ne_bytes(four(56)),
         limit: u32::from_ne_bytes(four(60)),
+        inode: u32::from_ne_bytes(four(68)),
     }
 }
 
@@ -173,6 +177,7 @@ mod tests {
             port: 80,
             waiting: 129,
             limit: 128,
+            inode: 0,
         };
         assert_eq!(found[0], web);
         assert_eq!(

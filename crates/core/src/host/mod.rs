@@ -5,7 +5,8 @@
 //! probes    one source each, read in place → samples            sampler    all of them on a steady beat
 //! packets   ring (AF_PACKET, with a filter) → visits, or a capture
 //! segments  rows of a second → a closed file; a ring of them    state      what the recording says of itself
-//! recorder  the threads, from beginning to end                  join       segments → tables
+//! processes whose each one is → probes, names of servers        join       segments → tables
+//! recorder  the threads, from beginning to end
 //! ```
 //! It must never cause the stall it looks for: memory is bounded, writes are small and steady and never forced, and no
 //! thread that samples waits for a disk.
@@ -19,6 +20,7 @@ pub mod options;
 mod packets;
 pub mod places;
 pub mod probes;
+pub mod processes;
 pub mod recorder;
 mod ring;
 mod sampler;

@@ -7,15 +7,19 @@
 //! | `keep_ns` | keep only so much of the past (a ring); null: all |
 //! | `nodes` | list of `{"name", "netns", "cgroup"}`; paths, null where there is none |
 //! | `processes` | list of `{"name", "pid"}`: CPU time of these |
+//! | `every_process` | sample the CPU time of all processes, and name servers after those that listen |
 //! | `ports` | only listeners on these ports are told; empty: all |
 //! | `packets` | null, or see [`Packets`]; its `decode` are the options of [`crate::capture::decode`] |
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
+use rustc_hash::FxHashSet;
 use serde::Deserialize;
 
 use super::filter::{INTERFACES_MAX, PORTS_MAX};
-use crate::capture::decode;
+use crate::capture::decode::{self, Addresses};
 use crate::error::{Error, Result};
 
 /// Finer, and sampling would cost what it is to find; coarser cannot show a stall.
@@ -33,6 +37,7 @@ pub struct Options {
     pub keep_ns: Option<i64>,
     pub nodes: Vec<Node>,
     pub processes: Vec<Process>,
+    pub every_process: bool,
     pub ports: Vec<u16>,
     pub packets: Option<Packets>,
 }
@@ -45,6 +50,7 @@ impl Default for Options {
             keep_ns: None,
             nodes: Vec::new(),
             processes: Vec::new(),
+            every_process: false,
             ports: Vec::new(),
             packets: None,
         }
@@ -123,6 +129,42 @@ impl Options {
 }
 
 impl Packets {
+    /// The namespace whose packets they are; None: ours.
+    pub fn netns(&self) -> Option<&Path> {
+        self.interfaces
+            .first()
+            .and_then(|first| first.netns.as_deref())
+    }
+
+    /// Calls servers by these names, but those that the user has named; returns what is added.
+    pub fn name_servers(
+        &mut self,
+        found: Vec<(String, Vec<SocketAddr>)>,
+    ) -> BTreeMap<String, Vec<String>> {
+        let given: FxHashSet<SocketAddr> = self
+            .decode
+            .servers
+            .values()
+            .flat_map(Addresses::all)
+            .filter_map(|address| address.parse().ok())
+            .collect();
+        let mut added: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (name, addresses) in found {
+            for address in addresses.iter().filter(|address| !given.contains(address)) {
+                let name = match self.decode.servers.contains_key(&name) {
+                    true => format!("{name}:{}", address.port()),
+                    false => name.clone(),
+                };
+                added.entry(name).or_default().push(address.to_string());
+            }
+        }
+        let many = added
+            .iter()
+            .map(|(name, all)| (name.clone(), Addresses::Many(all.clone())));
+        self.decode.servers.extend(many);
+        added
+    }
+
     fn check(&self) -> Result<()> {
         let wrong = |sentence: String| Err(Error::Options(sentence));
         if self.ports.len() > PORTS_MAX || self.interfaces.len() > INTERFACES_MAX {

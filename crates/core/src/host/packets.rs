@@ -61,8 +61,7 @@ impl Packets {
             [] => "all interfaces".to_owned(),
             names => names.join(", "),
         };
-        let netns = options.interfaces.first().and_then(|i| i.netns.as_deref());
-        let ring = sys::in_namespace(netns, || {
+        let ring = sys::in_namespace(options.netns(), || {
             let mut indices = Vec::new();
             for name in &names {
                 let index = sys::interface_index(name)

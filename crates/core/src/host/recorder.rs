@@ -6,8 +6,9 @@ use std::sync::mpsc::{channel, Sender};
 use std::sync::Arc;
 use std::thread;
 
-use super::options::Options;
+use super::options::{Options, HOST};
 use super::packets::Packets;
+use super::processes::{Found, Namespace, Processes};
 use super::sampler::Sampler;
 use super::segments::{Shelf, Tell};
 use super::state::{Shared, State};
@@ -47,7 +48,12 @@ pub fn record(
     let (warnings, warned) = channel();
     let (shelf, outbox, inbox) =
         Shelf::new(folder, options.keep_ns, shared.clone(), teller(&warnings));
-    let packets = match &options.packets {
+    let (tell, found) = channel();
+    let mut wanted = options.packets.clone();
+    let processes = options
+        .every_process
+        .then(|| first_look(options, wanted.as_mut(), &shared, &tell));
+    let packets = match &wanted {
         Some(wanted) => Some(Packets::open(
             wanted,
             shared.clone(),
@@ -56,12 +62,22 @@ pub fn record(
         )?),
         None => None,
     };
-    let sampler = Sampler::open(options, shared.clone(), outbox, teller(&warnings))?;
+    let mut sampler = Sampler::open(options, shared.clone(), outbox, teller(&warnings))?;
+    if processes.is_some() {
+        sampler.sample_processes(found);
+    }
     shared.write(folder)?;
     let stop = Arc::new(AtomicBool::new(false));
     let writing = spawn("tailrace-write", move || shelf.run(&inbox))?;
     let stopping = stop.clone();
     let sampling = spawn("tailrace-sample", move || sampler.run(&stopping))?;
+    let stopping = stop.clone();
+    let following = match processes {
+        Some(processes) => Some(spawn("tailrace-processes", move || {
+            processes.follow(&tell, &stopping);
+        })?),
+        None => None,
+    };
     let stopping = stop.clone();
     let reading = match packets {
         Some(packets) => Some(spawn("tailrace-packets", move || packets.run(&stopping))?),
@@ -71,6 +87,7 @@ pub fn record(
     stop.store(true, Ordering::Relaxed);
     // A thread that died has said so on standard error; what the others recorded is kept.
     let _ = sampling.join();
+    let _ = following.map(thread::JoinHandle::join);
     let _ = reading.map(thread::JoinHandle::join);
     let _ = writing.join();
     let mut state = shared.lock();
@@ -82,6 +99,33 @@ pub fn record(
     };
     let written = shared.write(folder);
     asked.and(written).map(|()| state)
+}
+
+/// Who is there when the recording begins; servers are called after their processes. Of a namespace that cannot be opened
+/// the sampler tells.
+fn first_look(
+    options: &Options,
+    packets: Option<&mut super::options::Packets>,
+    shared: &Shared,
+    tell: &Sender<Found>,
+) -> Processes {
+    let nodes = options.nodes.iter();
+    let named = nodes.filter_map(|node| Some((node.name.as_str(), Some(node.netns.as_deref()?))));
+    let namespaces = std::iter::once((HOST, None))
+        .chain(named)
+        .filter_map(|(name, path)| Namespace::open(name, path).ok());
+    let mut processes = Processes::new(namespaces.collect(), &options.ports);
+    for new in processes.look() {
+        // The sampler takes it out when it begins.
+        let _ = tell.send(new);
+    }
+    if let Some(packets) = packets {
+        packets.decode.same_host = processes.addresses(packets.netns());
+        let mut state = shared.lock();
+        state.servers = packets.name_servers(processes.servers());
+        state.same_host.clone_from(&packets.decode.same_host);
+    }
+    processes
 }
 
 fn wait(

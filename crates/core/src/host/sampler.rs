@@ -3,6 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
 use std::sync::Arc;
 
 use super::clock::StepWatch;
@@ -12,7 +13,9 @@ use super::places::Places;
 use super::probes::cgroup::Cgroup;
 use super::probes::network::{QueueProbe, TcpProbe};
 use super::probes::process::ProcessProbe;
+use super::probes::processes::ProcessesProbe;
 use super::probes::{host, Probe, Source, Tick};
+use super::processes::Found;
 use super::segments::{Outbox, Segment, Tell, Write, SEGMENT_NS};
 use super::state::{NodeState, Sampling, Shared};
 use super::sys;
@@ -97,6 +100,12 @@ impl Sampler {
             sampler.probes.push(Sampled { probe, node: None });
         }
         Ok(sampler)
+    }
+
+    /// Samples the CPU time of all processes that are found.
+    pub fn sample_processes(&mut self, found: Receiver<Found>) {
+        let probe = Box::new(ProcessesProbe::new(found, self.places.clone()));
+        self.probes.push(Sampled { probe, node: None });
     }
 
     fn add_network(&mut self, node: &str, netns: Option<&Path>, ports: &[u16]) -> Result<()> {

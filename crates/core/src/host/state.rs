@@ -2,6 +2,7 @@
 //! the recorder ends.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -21,6 +22,10 @@ pub struct State {
     pub end: i64,
     pub interval_ns: i64,
     pub nodes: Vec<NodeState>,
+    /// What servers are called after their processes, and their addresses.
+    pub servers: BTreeMap<String, Vec<String>>,
+    /// Addresses of the host whose packets are recorded.
+    pub same_host: Vec<IpAddr>,
     pub sampling: Sampling,
     /// What was decoded of packets ([`crate::capture::decode::Report`]); None where none were recorded.
     pub packets: Option<crate::capture::decode::Report>,

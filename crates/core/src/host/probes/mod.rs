@@ -8,6 +8,7 @@ pub mod host;
 pub mod network;
 pub mod pressure;
 pub mod process;
+pub mod processes;
 
 use std::fs::File;
 use std::io;

@@ -1,0 +1,246 @@
+//! CPU time of all processes: of those that listen as their listeners' (`NODE:PORT`), of the others by name, once they
+//! have used so much that somebody beside them could be short of it.
+
+use std::io;
+use std::sync::mpsc::Receiver;
+
+use rustc_hash::FxHashMap;
+
+use super::{Moment, Probe, Span, Tick};
+use crate::host::places::Places;
+use crate::host::processes::Found;
+use crate::host::sys;
+
+/// Of a core: less does not starve a server at moderate use.
+const LEAST: f64 = 0.1;
+/// Names told at most: a host that runs ever new ones must not fill the memory.
+const NAMES: usize = 64;
+/// Processes sampled at most: asking for a CPU clock takes half a microsecond and more, and a round shall take less than
+/// one millisecond.
+pub const PROCESSES: usize = 1000;
+
+/// Rounds without any CPU time after which a process rests: it is then asked only now and then, all that rest at once.
+const REST: u8 = 20;
+const NOW_AND_THEN: u64 = 4;
+
+struct Member {
+    used: i64,
+    /// Rounds since it used any, at most [`REST`].
+    idle: u8,
+    groups: Vec<usize>,
+}
+
+/// Processes that are told together.
+struct Group {
+    place: String,
+    /// Its number, from when it is told.
+    number: Option<u32>,
+    /// CPU time since it was told of last, and until when that was; since the begin, of one that never was.
+    used: i64,
+    told: i64,
+    /// Of `used`, what there was in the round before.
+    seen: i64,
+}
+
+pub struct ProcessesProbe {
+    found: Receiver<Found>,
+    members: FxHashMap<i32, Member>,
+    groups: Vec<Group>,
+    by_place: FxHashMap<String, usize>,
+    places: Places,
+    named: usize,
+    round: u64,
+    begun: i64,
+    before: Option<Moment>,
+}
+
+impl ProcessesProbe {
+    pub fn new(found: Receiver<Found>, places: Places) -> Self {
+        ProcessesProbe {
+            found,
+            members: FxHashMap::default(),
+            groups: Vec::new(),
+            by_place: FxHashMap::default(),
+            places,
+            named: 0,
+            round: 0,
+            begun: 0,
+            before: None,
+        }
+    }
+
+    fn add(&mut self, found: Found) {
+        let known = self.members.get(&found.pid).map(|member| member.used);
+        if known.is_none() && self.members.len() >= PROCESSES && !found.owner.listens {
+            return;
+        }
+        // What one that is new has used, it has used since the last look.
+        let used = match known {
+            Some(used) => used,
+            None if found.young => 0,
+            None => sys::process_cpu_ns(found.pid).unwrap_or(0),
+        };
+        let listens = found.owner.listens;
+        let places = found.owner.places.into_iter();
+        let groups = places.map(|place| self.group(place, listens)).collect();
+        let idle = 0;
+        self.members
+            .insert(found.pid, Member { used, idle, groups });
+    }
+
+    fn group(&mut self, place: String, listens: bool) -> usize {
+        let next = self.groups.len();
+        let at = *self.by_place.entry(place.clone()).or_insert(next);
+        if at == next {
+            let number = listens.then(|| self.places.index(&place));
+            self.groups.push(Group {
+                place,
+                number,
+                used: 0,
+                told: self.begun,
+                seen: 0,
+            });
+        }
+        at
+    }
+
+    /// Adds up what the groups have used since they were last asked; what one at rest has used counts as of this round.
+    fn count(&mut self) {
+        self.round += 1;
+        let all = self.round % NOW_AND_THEN == 0;
+        let groups = &mut self.groups;
+        self.members.retain(|pid, member| {
+            if member.idle == REST && !all {
+                return true;
+            }
+            let Some(now) = sys::process_cpu_ns(*pid) else {
+                return false;
+            };
+            let used = (now - std::mem::replace(&mut member.used, now)).max(0);
+            member.idle = if used > 0 {
+                0
+            } else {
+                (member.idle + 1).min(REST)
+            };
+            for &group in &member.groups {
+                if let Some(group) = groups.get_mut(group) {
+                    group.used += used;
+                }
+            }
+            true
+        });
+    }
+
+    /// The first that is told of a group that does not listen is about all the time since the begin.
+    fn say(&mut self, at: Moment, round_ns: i64, into: &mut Tick) {
+        for group in &mut self.groups {
+            let used = group.used as f64;
+            let busy = used - group.seen as f64 >= LEAST * round_ns as f64;
+            group.seen = group.used;
+            if group.number.is_none() && busy && self.named < NAMES {
+                self.named += 1;
+                group.number = Some(self.places.index(&group.place));
+            }
+            if let Some(place) = group.number {
+                let span = Span {
+                    end: at.epoch,
+                    ns: at.steady - group.told,
+                };
+                into.say(place, "cpu_busy", span, used / span.ns.max(1) as f64);
+                (group.used, group.seen, group.told) = (0, 0, at.steady);
+            }
+        }
+    }
+}
+
+impl Probe for ProcessesProbe {
+    fn sample(&mut self, into: &mut Tick) -> io::Result<()> {
+        while let Ok(found) = self.found.try_recv() {
+            self.add(found);
+        }
+        let at = Moment::now();
+        self.count();
+        match self.before.replace(at) {
+            Some(before) => self.say(at, at.steady - before.steady, into),
+            None => {
+                self.begun = at.steady;
+                for group in &mut self.groups {
+                    (group.used, group.told) = (0, at.steady);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn about(&self) -> String {
+        "processes".to_owned()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::testing::said;
+    use super::*;
+    use crate::host::processes::Owner;
+    use std::sync::mpsc::channel;
+
+    fn own(place: &str, listens: bool) -> Found {
+        let places = vec![place.to_owned()];
+        Found {
+            pid: i32::try_from(std::process::id()).unwrap(),
+            owner: Owner { places, listens },
+            young: false,
+        }
+    }
+
+    fn busy() {
+        let until = sys::own_cpu_ns() + 5_000_000;
+        while sys::own_cpu_ns() < until {}
+    }
+
+    #[test]
+    fn who_listens_is_told_all_along_and_another_once_it_is_busy() {
+        for (listens, at_rest) in [(true, 1), (false, 0)] {
+            let (tell, found) = channel();
+            let places = Places::default();
+            let mut probe = ProcessesProbe::new(found, places.clone());
+            tell.send(own("web:80", listens)).unwrap();
+            assert_eq!(said(&mut probe), []);
+            sys::sleep_until(sys::steady_ns() + 200_000_000);
+            // Other tests run in this process: it may be busy without us.
+            let quiet = said(&mut probe);
+            assert!(quiet.len() >= at_rest);
+            busy();
+            let told = said(&mut probe);
+            assert_eq!((told.len(), told[0].0), (1, "cpu_busy"));
+            // Of one that was never told before, it is about all the time since the begin.
+            assert!(told[0].1 > 0.0);
+            assert_eq!(places.all(), ["web:80"]);
+            busy();
+            assert!(said(&mut probe)[0].1 >= LEAST);
+        }
+    }
+
+    #[test]
+    fn what_a_new_process_has_used_counts_and_one_that_is_gone_does_not() {
+        let (tell, found) = channel();
+        let mut probe = ProcessesProbe::new(found, Places::default());
+        assert_eq!(said(&mut probe), []);
+        busy();
+        let gone = Found {
+            pid: i32::MAX >> 3,
+            ..own("gone:1", true)
+        };
+        let young = Found {
+            young: true,
+            ..own("web:80", true)
+        };
+        tell.send(gone).unwrap();
+        tell.send(young).unwrap();
+        let told = said(&mut probe);
+        assert_eq!(told.len(), 2);
+        assert!(told[0].1 == 0.0 && told[1].1 > 0.0, "{told:?}");
+        assert_eq!(probe.members.len(), 1);
+    }
+}

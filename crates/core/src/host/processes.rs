@@ -1,0 +1,391 @@
+//! Which processes there are, and whose: those that hold a listening socket are its server's, with the children that
+//! bear their name; the others go by their name, and kernel threads together.
+//!
+//! A look lists `/proc` and reads what is new there. It is done by a thread that stands back, never by the one that
+//! samples.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::listeners::{Asker, Listener};
+use super::sys;
+
+/// The parent of all kernel threads, and how they are called here.
+const KTHREADD: (i32, &str) = (2, "kthreadd");
+/// It may hold sockets for servers that it starts when they are asked.
+const INIT: i32 = 1;
+const KERNEL: &str = "kernel threads";
+
+/// Between two looks, at least; on a host with so many processes that a look takes long, fifty times as long as it took:
+/// it never takes more than 2 % of a core.
+const PAUSE_NS: i64 = 200_000_000;
+const PAUSE_MAX_NS: i64 = 1_000_000_000;
+const PAUSE_TIMES: i64 = 50;
+
+/// Looks at a process again, for a fork bears its parent's name until it runs what it is for.
+const YOUNG: u8 = 2;
+
+/// Whose CPU time a process uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Of the ports that it listens on (`NODE:PORT`); else one place by its name.
+    pub places: Vec<String>,
+    pub listens: bool,
+}
+
+impl Owner {
+    fn nobody(place: String) -> Owner {
+        Owner {
+            places: vec![place],
+            listens: false,
+        }
+    }
+}
+
+/// A process that was not there before, or is somebody else's than was thought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    pub pid: i32,
+    pub owner: Owner,
+    /// It began since the last look.
+    pub young: bool,
+}
+
+/// Where listeners are asked for.
+pub struct Namespace {
+    node: String,
+    path: Option<PathBuf>,
+    inode: Option<u64>,
+    /// None: the namespace is gone, and nothing of ours shall keep it.
+    asker: Option<Asker>,
+    addresses: Vec<IpAddr>,
+}
+
+impl Namespace {
+    /// Of the path; None: ours.
+    pub fn open(node: &str, netns: Option<&Path>) -> io::Result<Namespace> {
+        let opened = sys::in_namespace(netns, || Ok((Asker::new()?, sys::addresses()?)));
+        opened.map(|(asker, addresses)| Namespace {
+            node: node.to_owned(),
+            path: netns.map(Path::to_owned),
+            inode: netns.and_then(inode),
+            asker: Some(asker),
+            addresses,
+        })
+    }
+}
+
+fn inode(path: &Path) -> Option<u64> {
+    std::fs::metadata(path).map(|found| found.ino()).ok()
+}
+
+struct Known {
+    name: String,
+    owner: Owner,
+    looks: u8,
+}
+
+pub struct Processes {
+    proc: PathBuf,
+    namespaces: Vec<Namespace>,
+    /// Only listeners on these ports count, where there are some.
+    ports: Vec<u16>,
+    /// Number of a socket → whose listener it is, and on which address.
+    sockets: FxHashMap<u32, Vec<(usize, Listener)>>,
+    known: FxHashMap<i32, Known>,
+    /// The name of a process, and its number, for each listener that has one.
+    names: FxHashMap<(usize, IpAddr, u16), (i32, String)>,
+    looked: bool,
+}
+
+impl Processes {
+    pub fn new(namespaces: Vec<Namespace>, ports: &[u16]) -> Processes {
+        Processes {
+            proc: PathBuf::from("/proc"),
+            namespaces,
+            ports: ports.to_vec(),
+            sockets: FxHashMap::default(),
+            known: FxHashMap::default(),
+            names: FxHashMap::default(),
+            looked: false,
+        }
+    }
+
+    /// Looks again and again, and tells what is found, until told to stop or nobody listens.
+    pub fn follow(mut self, tell: &Sender<Found>, stop: &AtomicBool) {
+        sys::stand_back();
+        while !stop.load(Ordering::Relaxed) {
+            let begun = sys::steady_ns();
+            if self
+                .look()
+                .into_iter()
+                .any(|found| tell.send(found).is_err())
+            {
+                return;
+            }
+            let took = sys::steady_ns() - begun;
+            sys::sleep_until(begun + took + (took * PAUSE_TIMES).clamp(PAUSE_NS, PAUSE_MAX_NS));
+        }
+    }
+
+    /// What is new since the last look. What cannot be read (it ended meanwhile, or is not ours to read) is passed over.
+    pub fn look(&mut self) -> Vec<Found> {
+        let anew = self.ask();
+        let pids = pids(&self.proc);
+        let alive: FxHashSet<i32> = pids.iter().copied().collect();
+        self.known.retain(|pid, _| alive.contains(pid));
+        let mut found = Vec::new();
+        // Parents have smaller numbers than their children, unless numbers began anew: then the second look tells.
+        for pid in pids {
+            let looks = self.known.get(&pid).map_or(0, |known| known.looks);
+            if looks >= YOUNG && !anew {
+                continue;
+            }
+            let Some((name, parent)) = status(&self.proc, pid) else {
+                continue;
+            };
+            let owner = self.owner(pid, parent, &name);
+            let before = self.known.insert(
+                pid,
+                Known {
+                    name,
+                    owner: owner.clone(),
+                    looks: looks.saturating_add(1).min(YOUNG),
+                },
+            );
+            if before.is_none_or(|before| before.owner != owner) {
+                let young = looks == 0 && self.looked;
+                found.push(Found { pid, owner, young });
+            }
+        }
+        self.looked = true;
+        found
+    }
+
+    /// What to call the servers that listen: the name of their process, with the port where it has several, and with the
+    /// node where several have such a process.
+    pub fn servers(&self) -> Vec<(String, Vec<SocketAddr>)> {
+        let mut bearers: FxHashMap<&str, FxHashSet<(usize, u16)>> = FxHashMap::default();
+        for ((node, _, port), (_, name)) in &self.names {
+            bearers.entry(name).or_default().insert((*node, *port));
+        }
+        let mut servers: FxHashMap<String, Vec<SocketAddr>> = FxHashMap::default();
+        for ((node, ip, port), (_, name)) in &self.names {
+            let namesakes = bearers.get(name.as_str()).into_iter().flatten();
+            let several = namesakes.clone().count() > 1;
+            let elsewhere = namesakes.clone().any(|(other, _)| other != node);
+            let name = match self.namespaces.get(*node) {
+                Some(namespace) if elsewhere => format!("{}/{name}:{port}", namespace.node),
+                _ if several => format!("{name}:{port}"),
+                _ => name.clone(),
+            };
+            let all = self.namespaces.get(*node).map(|n| n.addresses.as_slice());
+            let ips = match ip.is_unspecified() {
+                true => all.unwrap_or_default(),
+                false => std::slice::from_ref(ip),
+            };
+            let addresses = ips.iter().map(|ip| SocketAddr::new(*ip, *port));
+            servers.entry(name).or_default().extend(addresses);
+        }
+        let mut servers: Vec<_> = servers.into_iter().collect();
+        servers.sort();
+        servers
+    }
+
+    /// The addresses of a namespace: all of one host.
+    pub fn addresses(&self, netns: Option<&Path>) -> Vec<IpAddr> {
+        let mut known = self.namespaces.iter();
+        let asked = known.find(|namespace| namespace.path.as_deref() == netns);
+        asked.map_or_else(Vec::new, |namespace| namespace.addresses.clone())
+    }
+
+    /// Asks for listeners; true if there are others than before.
+    fn ask(&mut self) -> bool {
+        let mut sockets: FxHashMap<u32, Vec<(usize, Listener)>> = FxHashMap::default();
+        let ports = &self.ports;
+        for (node, namespace) in self.namespaces.iter_mut().enumerate() {
+            let path = namespace.path.as_deref();
+            if path.is_some_and(|path| inode(path) != namespace.inode) {
+                namespace.asker = None;
+            }
+            let Some(asker) = &mut namespace.asker else {
+                continue;
+            };
+            // What cannot be asked now has no listeners for now.
+            let _ = asker.ask(&mut |listener| {
+                if ports.is_empty() || ports.contains(&listener.port) {
+                    sockets
+                        .entry(listener.inode)
+                        .or_default()
+                        .push((node, listener));
+                }
+            });
+        }
+        let anew = sockets.len() != self.sockets.len()
+            || sockets
+                .keys()
+                .any(|inode| !self.sockets.contains_key(inode));
+        self.sockets = sockets;
+        anew
+    }
+
+    fn owner(&mut self, pid: i32, parent: i32, name: &str) -> Owner {
+        let is_kernel = |known: &Known| known.owner.places == [KERNEL];
+        if (pid, name) == KTHREADD
+            || parent == KTHREADD.0 && self.known.get(&parent).is_some_and(is_kernel)
+        {
+            return Owner::nobody(KERNEL.to_owned());
+        }
+        let mut places = Vec::new();
+        for inode in held(&self.proc, pid) {
+            for (node, listener) in self.sockets.get(&inode).into_iter().flatten() {
+                let Some(namespace) = self.namespaces.get(*node) else {
+                    continue;
+                };
+                places.push(format!("{}:{}", namespace.node, listener.port));
+                let key = (*node, listener.ip, listener.port);
+                if self.names.get(&key).is_none_or(|(first, _)| *first == INIT) {
+                    self.names.insert(key, (pid, name.to_owned()));
+                }
+            }
+        }
+        if !places.is_empty() {
+            places.sort();
+            places.dedup();
+            return Owner {
+                places,
+                listens: true,
+            };
+        }
+        match self.known.get(&parent) {
+            Some(known) if known.name == name => known.owner.clone(),
+            _ => Owner::nobody(format!("process {name}")),
+        }
+    }
+}
+
+/// Numbers of all processes, in their order.
+fn pids(proc: &Path) -> Vec<i32> {
+    let entries = std::fs::read_dir(proc).into_iter().flatten().flatten();
+    let mut pids: Vec<i32> = entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    pids.sort_unstable();
+    pids
+}
+
+/// Name and parent, of `/proc/PID/stat`: `PID (NAME) STATE PARENT …`, where the name may hold anything.
+fn status(proc: &Path, pid: i32) -> Option<(String, i32)> {
+    let text = std::fs::read(proc.join(pid.to_string()).join("stat")).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let (front, back) = text.rsplit_once(')')?;
+    let name = front.split_once('(')?.1.to_owned();
+    let parent = back.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some((name, parent))
+}
+
+/// Numbers of the sockets that a process holds.
+fn held(proc: &Path, pid: i32) -> Vec<u32> {
+    let files = std::fs::read_dir(proc.join(pid.to_string()).join("fd"));
+    files
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|file| {
+            let link = std::fs::read_link(file.path()).ok()?;
+            let link = link.to_str()?;
+            let inode = link.strip_prefix("socket:[")?.strip_suffix(']')?;
+            inode.parse().ok()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::process::{Child, Command};
+
+    struct Ended(Child);
+
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    fn of(found: &[Found], pid: u32) -> Option<Found> {
+        let pid = i32::try_from(pid).unwrap();
+        found.iter().find(|found| found.pid == pid).cloned()
+    }
+
+    fn here(port: u16) -> Processes {
+        let namespace = Namespace {
+            node: "web".to_owned(),
+            path: None,
+            inode: None,
+            asker: Some(Asker::new().unwrap()),
+            addresses: vec![
+                Ipv4Addr::LOCALHOST.into(),
+                Ipv4Addr::new(10, 0, 0, 3).into(),
+            ],
+        };
+        Processes::new(vec![namespace], &[port])
+    }
+
+    #[test]
+    fn who_listens_is_told_with_its_name_and_addresses() {
+        let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut processes = here(port);
+        let own = of(&processes.look(), std::process::id()).unwrap();
+        assert_eq!(
+            (own.owner.places, own.young),
+            (vec![format!("web:{port}")], false)
+        );
+        let servers = processes.servers();
+        assert_eq!(servers.len(), 1, "{servers:?}");
+        let (name, addresses) = &servers[0];
+        let told = status(Path::new("/proc"), own.pid).unwrap().0;
+        assert_eq!(*name, told);
+        assert_eq!(
+            addresses.iter().map(|a| a.to_string()).collect::<Vec<_>>(),
+            [format!("127.0.0.1:{port}"), format!("10.0.0.3:{port}")]
+        );
+    }
+
+    #[test]
+    fn one_that_came_since_is_young_and_goes_by_its_name() {
+        let mut processes = here(1);
+        let before = processes.look();
+        assert!(of(&before, std::process::id()).is_some());
+        let child = Ended(Command::new("sleep").arg("60").spawn().unwrap());
+        let found = of(&processes.look(), child.0.id()).unwrap();
+        assert_eq!(
+            (found.owner, found.young),
+            (Owner::nobody("process sleep".to_owned()), true)
+        );
+        processes.look();
+        assert_eq!(of(&processes.look(), child.0.id()), None);
+    }
+
+    #[test]
+    fn a_name_may_hold_anything() {
+        let folder = std::env::temp_dir().join(format!("tailrace-proc-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("7")).unwrap();
+        std::fs::write(folder.join("7/stat"), "7 (a) R (b) S 3 7 7 0").unwrap();
+        assert_eq!(status(&folder, 7), Some(("a) R (b".to_owned(), 3)));
+        std::fs::write(folder.join("7/stat"), "7 (cut").unwrap();
+        assert_eq!(status(&folder, 7), None);
+        assert_eq!((pids(&folder), held(&folder, 7)), (vec![7], vec![]));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,106 @@
+"""Servers that nobody has described: they are called after their processes, whose CPU time tells what stalled them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from recorders import MISSING, TAILRACE, end, recording, served, started, two_hosts
+from tailrace.dataset import Dataset
+from tailrace.diagnosis import diagnose
+
+pytestmark = pytest.mark.skipif(MISSING, reason="needs root, ip (iproute2) and tcpdump: tools/setup --tests gets them")
+
+BURN = "import time; until = time.monotonic() + 1\nwhile time.monotonic() < until: pass"
+
+
+def test_a_stopped_server_is_called_after_its_process_and_told_to_be_frozen(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    with two_hosts() as hosts, served(hosts, tmp_path) as server:
+        name = Path(f"/proc/{server.pid}/comm").read_text().strip()
+        with recording(out, "--node", hosts.node, "--interface", "box:eth0") as process:
+            words = ("--i-own-this-target", "--rate=200", "--duration=9s", "-o", str(tmp_path / "load"))
+            load = (*TAILRACE, "load", f"http://{hosts.address}/page1", *words)
+            with started(*hosts.on(hosts.client, *load)) as asking:
+                time.sleep(5)
+                server.send_signal(signal.SIGSTOP)
+                time.sleep(0.6)
+                server.send_signal(signal.SIGCONT)
+                asking.communicate(timeout=60)
+            end(process)
+    run = Dataset.open(out)
+    [server_name] = [server.name for server in run.topology.servers]
+    # The node and the port are told where another process of that name listens on this machine.
+    assert server_name in (name, f"box/{name}:80")
+    episode = max(diagnose(run).episodes, key=lambda episode: episode.vlrt)
+    assert (episode.dropper, episode.origin, episode.cause) == (server_name, server_name, "freeze")
+
+
+def test_a_process_that_takes_the_cpu_is_named(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    with recording(out, "--interval", "20ms") as process:
+        time.sleep(0.5)
+        with started(sys.executable, "-c", BURN) as burner:
+            time.sleep(0.2)
+            name = Path(f"/proc/{burner.pid}/comm").read_text().strip()
+            burner.wait()
+        end(process)
+    rows = Dataset.open(out).samples().filter(pl.col("metric") == "cpu_busy").collect()
+    burned = rows.filter(pl.col("place").cast(pl.String) == f"process {name}")
+    used = (burned["value"] * burned["interval_ns"]).sum() / 1e9
+    # It shares the CPUs with whatever else runs, and one is seen 200 ms late at most.
+    assert used > 0.3, os.getloadavg()
+
+
+FRONT = """
+import http.server, threading, urllib.request
+class Back(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = b"x" * 100 if self.server.server_port == 81 else urllib.request.urlopen("http://127.0.0.1:81/row").read()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *_):
+        pass
+back, front = (http.server.ThreadingHTTPServer(to, Back) for to in (("127.0.0.1", 81), ("0.0.0.0", 80)))
+threading.Thread(target=back.serve_forever).start()
+print("serving", flush=True)
+front.serve_forever()
+"""
+
+
+def test_a_server_that_is_asked_from_outside_calls_another_on_its_own_host(tmp_path: Path) -> None:
+    with two_hosts() as hosts, started(*hosts.on(hosts.server, sys.executable, "-c", FRONT)) as serving:
+        assert serving.stdout is not None
+        assert serving.stdout.readline() == "serving\n"
+        name = Path(f"/proc/{serving.pid}/comm").read_text().strip()
+        for kind in ((), ("--capture",)):
+            out = tmp_path / f"run{len(kind)}"
+            interfaces = ("--interface", "box:eth0", "--interface", "box:lo")
+            with recording(out, "--node", hosts.node, *interfaces, *kind) as process:
+                ask = (
+                    *TAILRACE,
+                    "load",
+                    f"http://{hosts.address}/",
+                    "--i-own-this-target",
+                    "--rate=100",
+                    "--duration=2s",
+                )
+                load = subprocess.run(
+                    hosts.on(hosts.client, *ask, "-o", str(tmp_path / "load"), "--overwrite"), capture_output=True
+                )
+                assert load.returncode == 0, load.stderr
+                end(process)
+            run = Dataset.open(out)
+            [call] = run.topology.calls
+            assert (call.caller.removeprefix("box/"), call.callee.removeprefix("box/")) == (f"{name}:80", f"{name}:81")
+            visits = run.visits().collect()
+            assert run.requests().collect().height * 2 == visits.height
