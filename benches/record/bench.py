@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The recorder: what it costs, how steady its beat is, and what the recorded servers feel of it. In one run.
 
-    bench.py [--only PART ...] [--seconds S] [--pairs N] [--save NAME]
+    bench.py [--only PART ...] [--seconds S] [--pairs N] [--save NAME] [--more]
 
 `samplers`: CPU time of the whole recorder at 50 ms, of this host alone and with four nodes, nothing else going on.
 `packets`: the same with 18,000 packets a second, decoded as they come, and kept as a capture.
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import re
@@ -139,7 +140,8 @@ def effect(folder: Path, nodes: list[str], options: argparse.Namespace) -> list[
     """Pairs in turns (without, with; with, without; …), so that runs of the same kind are neighbours, too: what these
     differ by is what nothing at all makes."""
     order = [turn % 2 == position for turn in range(options.pairs) for position in (1, 0)]
-    runs = [served(folder, recorded, nodes, options.seconds) for recorded in order]
+    before = [Served(**run) for run in saved(options).get("effect", {}).get("runs", [])] if options.more else []
+    runs = before + [served(folder, recorded, nodes, options.seconds) for recorded in order]
     for name in ("p50_ms", "p99_ms", "p999_ms", "machine_cores"):
         _tell(name, runs)
     return [asdict(run) for run in runs]
@@ -150,11 +152,22 @@ def _tell(name: str, runs: list[Served]) -> None:
     without = statistics.median(getattr(run, name) for run in runs if not run.recorded)
     change = sorted(getattr(max(p, key=_kind), name) - getattr(min(p, key=_kind), name) for p in pairs)
     same = sorted(abs(getattr(a, name) - getattr(b, name)) for a, b in zip(runs[1::2], runs[2::2], strict=False))
+    least, most = _interval(change)
     print(
-        f"{name}: without {without:.3f}; with less without: median {statistics.median(change):+.3f} "
-        f"({change[0]:+.3f} to {change[-1]:+.3f}); "
+        f"{name}: without {without:.3f}; with less without, {len(pairs)} pairs: "
+        f"median {statistics.median(change):+.3f}, 95 % {least:+.3f} to {most:+.3f}, "
+        f"all {change[0]:+.3f} to {change[-1]:+.3f}; "
         f"two alike differ by {statistics.median(same):.3f} in the median, {same[-1]:.3f} at most"
     )
+
+
+def _interval(ordered: list[float]) -> tuple[float, float]:
+    """Of the median, at 95 %, by ranks alone (the sign test's); of less than six pairs it is all that was seen."""
+    outside, rank = 0.0, 0
+    while (outside := outside + math.comb(len(ordered), rank) / 2 ** len(ordered)) <= 0.025:
+        rank += 1
+    rank = max(rank, 1)
+    return ordered[rank - 1], ordered[-rank]
 
 
 def _kind(run: Served) -> bool:
@@ -192,8 +205,11 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--seconds", type=int, default=10, help="of each single run")
     parser.add_argument("--pairs", type=int, default=8)
+    parser.add_argument("--more", action="store_true", help="add the pairs of `effect` to those that are saved")
     parser.add_argument("--save", metavar="NAME", help="write the raw numbers to benches/results/NAME.json")
     options = parser.parse_args()
+    if options.more and not options.save:
+        parser.error("--more: say to what, with --save")
     if options.pairs < 2:
         parser.error("--pairs: two at least, so that two runs alike can be compared")
     load_before = os.getloadavg()
@@ -207,12 +223,22 @@ def main() -> None:
         for name in options.only:
             found[name] = PARTS[name](Path(temporary), nodes, options)
     if options.save:
-        save(RESULTS / f"{options.save}.json", found, load_before)
+        save(options, found, load_before)
 
 
-def save(path: Path, found: dict[str, Any], load_before: tuple[float, ...]) -> None:
+def results(options: argparse.Namespace) -> Path:
+    return RESULTS / f"{options.save}.json"
+
+
+def saved(options: argparse.Namespace) -> dict[str, Any]:
+    path = results(options)
+    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return found
+
+
+def save(options: argparse.Namespace, found: dict[str, Any], load_before: tuple[float, ...]) -> None:
     """Parts that were not measured stay as they were."""
-    kept = json.loads(path.read_text()) if path.exists() else {}
+    kept = saved(options)
     cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     machine = {
         "cpu": cpu[1] if cpu else platform.machine(),
@@ -221,7 +247,8 @@ def save(path: Path, found: dict[str, Any], load_before: tuple[float, ...]) -> N
     }
     about = {"command": f"benches/record/bench.py {' '.join(sys.argv[1:])}", "machine": machine}
     about |= {"load_before": load_before, "load_after": os.getloadavg()}
-    path.write_text(json.dumps(kept | {name: {**about, "runs": runs} for name, runs in found.items()}, indent=1) + "\n")
+    found_now = {name: {**about, "runs": runs} for name, runs in found.items()}
+    results(options).write_text(json.dumps(kept | found_now, indent=1) + "\n")
 
 
 if __name__ == "__main__":
