@@ -16,6 +16,8 @@ const TOLERANCE: f64 = 0.02;
 pub const ENOUGH: usize = 20;
 /// The sample is shifted by these shares of its length to see what chance alone puts inside.
 const SHIFTS: [f64; 4] = [0.17, 0.37, 0.59, 0.83];
+/// Where chance puts this share inside, calls that are inside say nothing: a server with a queue is always visited.
+const DROWNED: f64 = 0.9;
 
 /// `caller` calls `callee`: the servers, and what it rests on.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,7 +43,19 @@ impl Nesting {
     }
 }
 
+/// What a sample tells.
+pub struct Found {
+    /// The edges that hold, without cycles.
+    pub edges: Vec<Nesting>,
+    /// Whether calls come from a server's host and nothing says that it makes them nor that it does not, for chance
+    /// explains them as well or few of its visits lie in the sample: a longer one may tell.
+    pub undecided: bool,
+}
+
 type Interval = (i64, i64);
+/// By the host they came from and the server they went to.
+type Calls = FxHashMap<(u32, u32), Vec<Interval>>;
+type Covers = FxHashMap<u32, Cover>;
 
 /// Visits of one server, ready for the question whether one of them contains an interval.
 struct Cover {
@@ -51,6 +65,8 @@ struct Cover {
     /// Calls before and after may belong to visits that began before the sample or end after it.
     begin: i64,
     settled: i64,
+    /// Whether that leaves nothing of the sample, so that it is all looked at.
+    short: bool,
 }
 
 impl Cover {
@@ -69,16 +85,18 @@ impl Cover {
         }
         let long = durations[durations.len() * 9 / 10];
         let (settling, settled) = (begin.saturating_add(long), latest.saturating_sub(long));
-        let (begin, settled) = if settling < settled {
-            (settling, settled)
-        } else {
+        let short = settling >= settled;
+        let (begin, settled) = if short {
             (begin, latest)
+        } else {
+            (settling, settled)
         };
         Some(Cover {
             arrivals: visits,
             median: durations[durations.len() / 2],
             begin,
             settled,
+            short,
         })
     }
 
@@ -90,10 +108,10 @@ impl Cover {
     }
 }
 
-/// The edges that hold, without cycles.
-pub fn discover(sample: &[Visit], names: &Names) -> Vec<Nesting> {
+/// Who calls whom in the sample.
+pub fn discover(sample: &[Visit], names: &Names) -> Found {
     let mut stays: FxHashMap<u32, Vec<Interval>> = FxHashMap::default();
-    let mut calls: FxHashMap<(u32, u32), Vec<Interval>> = FxHashMap::default();
+    let mut calls = Calls::default();
     for visit in sample
         .iter()
         .filter(|visit| visit.served && visit.departure != NO_TIME)
@@ -112,25 +130,34 @@ pub fn discover(sample: &[Visit], names: &Names) -> Vec<Nesting> {
             .or_default()
             .push((visit.sent, visit.departure));
     }
-    let covers: FxHashMap<u32, Cover> = stays
+    let covers: Covers = stays
         .into_iter()
         .filter_map(|(server, stays)| Some((server, Cover::of(stays)?)))
         .collect();
     let mut found = Vec::new();
+    let mut undecided = false;
     for (&(host, callee), calls) in &calls {
+        let (held, mut open) = (found.len(), false);
         for caller in servers_on(host, names).filter(|&caller| caller != callee) {
             let (Some(cover), Some(own)) = (covers.get(&caller), covers.get(&callee)) else {
+                open = true;
                 continue;
             };
             let nesting = measure(caller, callee, calls, cover, own.median);
+            open |= cover.short || nesting.visits < ENOUGH || nesting.chance >= DROWNED;
             // On one host, where each could be calling the other, the caller is the one that takes longer.
             let elsewhere = names.server_hosts.get(callee as usize) != Some(&host);
             if nesting.holds() && (elsewhere || own.median <= cover.median) {
                 found.push(nesting);
             }
         }
+        undecided |= found.len() == held && open && calls.len() >= ENOUGH;
     }
-    innermost(without_cycles(found), names)
+    let nested = innermost(without_cycles(found), names);
+    Found {
+        edges: without_shadows(nested, &calls, &covers, names),
+        undecided,
+    }
 }
 
 pub fn servers_on(host: u32, names: &Names) -> impl Iterator<Item = u32> + '_ {
@@ -243,4 +270,44 @@ fn innermost(found: Vec<Nesting>, names: &Names) -> Vec<Nesting> {
         .filter(|edge| !explained_inside(edge))
         .copied()
         .collect()
+}
+
+/// Drops callers that explain next to nothing which a better one, unrelated and on the same host, leaves: of two systems
+/// side by side the busier one is always visited.
+fn without_shadows(
+    found: Vec<Nesting>,
+    calls: &Calls,
+    covers: &Covers,
+    names: &Names,
+) -> Vec<Nesting> {
+    let pairs: Vec<(u32, u32)> = found
+        .iter()
+        .map(|edge| (edge.caller, edge.callee))
+        .collect();
+    let related = |one: u32, other: u32| {
+        reaches(pairs.iter().copied(), one, other) || reaches(pairs.iter().copied(), other, one)
+    };
+    let from = |edge: &Nesting| Some((*names.server_hosts.get(edge.caller as usize)?, edge.callee));
+    let mut kept: Vec<Nesting> = Vec::new();
+    for edge in found {
+        let better: Vec<&Cover> = kept
+            .iter()
+            .filter(|other| from(other) == from(&edge) && !related(other.caller, edge.caller))
+            .filter_map(|other| covers.get(&other.caller))
+            .collect();
+        let (Some(own), Some(calls)) = (
+            covers.get(&edge.caller),
+            from(&edge).and_then(|pair| calls.get(&pair)),
+        ) else {
+            continue;
+        };
+        let left = calls
+            .iter()
+            .filter(|&&call| own.contains(call) && !better.iter().any(|cover| cover.contains(call)))
+            .count();
+        if better.is_empty() || left as f64 > TOLERANCE * calls.len() as f64 {
+            kept.push(edge);
+        }
+    }
+    kept
 }

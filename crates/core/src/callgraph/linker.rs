@@ -1,7 +1,7 @@
 //! Gives each visit its calls when it departs, and each tree its request when its root departs.
 
 use super::chain::likeliest;
-use super::edges::{discover, reaches, servers_on, ENOUGH};
+use super::edges::{reaches, servers_on, Nesting, ENOUGH};
 use super::lane::{Lane, Tree};
 use super::model::{Call, Frame, Model, CALLS_MAX};
 use super::report::{EdgeReport, Report, Unlinked};
@@ -107,8 +107,8 @@ pub struct Linker {
 
 impl Linker {
     /// Finds the edges in the sample and goes through it once to learn what is usual on each.
-    pub fn learn(&mut self, sample: &[Visit], names: &Names) -> Result<()> {
-        for nesting in discover(sample, names) {
+    pub fn learn(&mut self, sample: &[Visit], edges: &[Nesting], names: &Names) -> Result<()> {
+        for nesting in edges {
             self.add_edge(nesting.caller, nesting.callee, names, true);
         }
         let mut sampled: FxHashMap<Pair, usize> = FxHashMap::default();

@@ -32,12 +32,15 @@ mod tests;
 
 use crate::error::Result;
 use crate::record::{Names, Visit, VisitSink};
+use edges::{discover, Nesting};
 use linker::Linker;
 use reorder::Reorder;
 use report::Report;
 
 /// Visits from which edges and first delays are learnt: some seconds of a busy system, 1.5 MB.
 const SAMPLE_VISITS: usize = 8192;
+/// At most, where a recording begins in an overload that hides who calls whom: half a minute, 24 MB.
+const SAMPLE_VISITS_MAX: usize = 16 * SAMPLE_VISITS;
 
 /// Takes visits without parents, passes them on to `next` with parents.
 pub struct CallGraph<S: VisitSink> {
@@ -45,6 +48,8 @@ pub struct CallGraph<S: VisitSink> {
     reorder: Reorder,
     /// Visits held until the edges are known; None from then on.
     sample: Option<Vec<Visit>>,
+    /// So many visits make the sample.
+    sampled: usize,
     linker: Linker,
 }
 
@@ -54,6 +59,7 @@ impl<S: VisitSink> CallGraph<S> {
             next,
             reorder: Reorder::default(),
             sample: Some(Vec::new()),
+            sampled: SAMPLE_VISITS,
             linker: Linker::default(),
         }
     }
@@ -75,19 +81,22 @@ impl<S: VisitSink> CallGraph<S> {
             None => self.linker.link(visit, names, &mut self.next),
             Some(sample) => {
                 sample.push(visit);
-                if sample.len() < SAMPLE_VISITS {
+                if sample.len() < self.sampled {
                     return Ok(());
                 }
-                self.learn(names)
+                let found = discover(sample, names);
+                if found.undecided && self.sampled < SAMPLE_VISITS_MAX {
+                    self.sampled *= 4;
+                    return Ok(());
+                }
+                self.learn(&found.edges, names)
             }
         }
     }
 
-    fn learn(&mut self, names: &Names) -> Result<()> {
-        let Some(sample) = self.sample.take() else {
-            return Ok(());
-        };
-        self.linker.learn(&sample, names)?;
+    fn learn(&mut self, edges: &[Nesting], names: &Names) -> Result<()> {
+        let sample = self.sample.take().unwrap_or_default();
+        self.linker.learn(&sample, edges, names)?;
         sample
             .into_iter()
             .try_for_each(|visit| self.linker.link(visit, names, &mut self.next))
@@ -107,7 +116,10 @@ impl<S: VisitSink> VisitSink for CallGraph<S> {
         while let Some(visit) = self.reorder.pop() {
             self.accept(visit, names)?;
         }
-        self.learn(names)?;
+        if let Some(sample) = &self.sample {
+            let found = discover(sample, names);
+            self.learn(&found.edges, names)?;
+        }
         self.linker.finish(names, &mut self.next)?;
         self.next.finish(names)
     }

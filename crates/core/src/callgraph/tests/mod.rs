@@ -149,6 +149,62 @@ fn calls_that_lost_a_syn_in_a_stall_find_their_parents() {
 }
 
 #[test]
+fn an_overload_that_a_recording_begins_in_does_not_hide_who_calls_whom() {
+    // For three seconds pages take three seconds: none ends within the first thousands of visits.
+    let names = named(&[("web", 1), ("app", 2)]);
+    let page = |begin: i64, waits: i64| {
+        let call = begin + waits;
+        [
+            (0, 0, begin, call + 2 * MS),
+            (1, 1, call + MS / 2, call + MS),
+        ]
+    };
+    let early = (0..12_000i64).map(|n| n * MS / 4);
+    let backlog = early.clone().map(|begin| (1, 1, begin, begin + MS / 5));
+    let slow = early.flat_map(|begin| page(begin, 3 * SECOND));
+    let calm = (0..2000i64).flat_map(|n| page(7 * SECOND + n * 5 * MS, 0));
+    let mut visits: Vec<Visit> = backlog
+        .chain(slow)
+        .chain(calm)
+        .enumerate()
+        .map(|(id, (server, caller, begin, end))| stay(id as u64, server, caller, begin, end))
+        .collect();
+    visits.sort_by_key(|v| (v.departure, v.visit));
+    let (linked, report) = link(visits, &names);
+    assert_eq!(edges(&report), [("web", "app")]);
+    let calls = linked
+        .iter()
+        .filter(|v| v.server == 1 && v.sent > 7 * SECOND);
+    let owned = calls.filter(|v| v.caller == CALLER_IS_SERVER).count();
+    assert!((1900..=2000).contains(&owned), "{owned}");
+}
+
+#[test]
+fn a_busy_system_does_not_take_the_calls_of_one_beside_it() {
+    // On one host are the busy one, that calls nobody here, and one that calls the database, both every other second.
+    let names = named(&[("busy", 2), ("quiet", 2), ("database", 3)]);
+    let busy = (0..8000i64)
+        .map(|n| n * 2 * MS)
+        .filter(|begin| begin / SECOND % 2 == 0)
+        .map(|begin| (0, 0, begin, begin + 19 * MS / 10));
+    let quiet = (0..320i64)
+        .map(|n| n * 50 * MS + n * 7919 * 1000 % (40 * MS))
+        .filter(|begin| begin / SECOND % 2 == 0)
+        .flat_map(|begin| {
+            let call = (2, 2, begin + MS / 10, begin + MS / 5);
+            [(1, 0, begin, begin + MS / 2), call]
+        });
+    let mut visits: Vec<Visit> = busy
+        .chain(quiet)
+        .enumerate()
+        .map(|(id, (server, caller, begin, end))| stay(id as u64, server, caller, begin, end))
+        .collect();
+    visits.sort_by_key(|v| (v.departure, v.visit));
+    let (_, report) = link(visits, &names);
+    assert_eq!(edges(&report), [("quiet", "database")]);
+}
+
+#[test]
 fn servers_that_share_a_host_are_told_apart() {
     let trace = System {
         per_second: 100.0,
