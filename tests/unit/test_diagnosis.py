@@ -60,6 +60,8 @@ def test_what_no_kernel_refused_was_lost_on_its_way_and_no_queue_overflowed() ->
     assert asked.explained == 1.0
     counted = diagnose(app_stopped().sample("web", "listen_drops", 0.0, (4.0, 4.7, 5.0)))
     assert only(counted) == ("web", "app", "upstream")
+    unanswered = app_stopped().sample("web", "listen_drops", 5.0).sample("web", "listen_overflows", 0.0)
+    assert {row.cause for row in diagnose(unanswered).summary} == {"packet-loss"}
     elsewhere = diagnose(app_stopped().sample("db", "listen_drops", 0.0))
     assert only(elsewhere) == ("web", "app", "upstream")
 

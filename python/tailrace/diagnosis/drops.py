@@ -135,8 +135,14 @@ MARGIN_NS = 200 * MILLISECOND
 
 def _refused_none(view: View, server: str, lost_at: NDArray[np.int64]) -> bool:
     """Whether the server's kernel was asked how many connections it refused meanwhile, and says: none."""
-    asked = [series.during(*_around(series, lost_at)) for series in view.series(server, "listen_drops")]
+    asked = [series.during(*_around(series, lost_at)) for series in _refusals(view, server)]
     return any(len(counted) for counted in asked) and not any(counted.any() for counted in asked)
+
+
+def _refusals(view: View, server: str) -> tuple[Series, ...]:
+    """Counts of connections that the server's kernel refused because a queue was full; where those are not told apart,
+    of all that it dropped (Linux counts one that it cannot answer for want of a route among them)."""
+    return view.series(server, "listen_overflows") or view.series(server, "listen_drops")
 
 
 def _around(series: Series, times: NDArray[np.int64]) -> tuple[int, int]:
@@ -208,7 +214,7 @@ def _counted(view: View, cluster: Cluster) -> dict[str, int]:
     """Server → connection attempts its kernel counted as dropped while the cluster was sent."""
     found = {}
     for server in view.stays:
-        for series in view.series(server, "listen_drops"):
+        for series in _refusals(view, server):
             margin = max(series.interval_ns, MARGIN_NS)
             dropped = int(series.during(cluster.begin - margin, cluster.end + margin).sum())
             if dropped > 0:

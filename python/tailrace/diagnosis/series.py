@@ -53,10 +53,13 @@ class Series:
         values = self.during(begin, end)
         return float(np.median(values)) if len(values) else None
 
-    def calm(self, calm: Spans) -> NDArray[np.float64]:
-        """Values of samples that lie in calm time to at least the half; all of them where there is no calm time."""
+    def calm(self, calm: Spans) -> float:
+        """The mean over calm time: of samples that lie in it to at least the half; of all, where there is no calm time;
+        0 without samples. A sample that covers more time counts for more."""
         share = overlap(calm, self.begin, self.end) * 2 >= self.end - self.begin
-        return self.value[share] if share.any() else self.value
+        rows = share if share.any() else np.ones(len(self.value), dtype=bool)
+        lasted = (self.end - self.begin)[rows]
+        return float(np.average(self.value[rows], weights=lasted)) if lasted.sum() > 0 else 0.0
 
     def above(self, limit: float) -> Spans:
         return where(self.begin, self.end, self.value >= limit, gap=self.interval_ns // 2)

@@ -163,11 +163,12 @@ class View:
     def series(self, server: str, metric: str) -> tuple[Series, ...]:
         """Of the server itself; of its node where only that was sampled: a node's CPU is used by others, too."""
         found = [(p, self.samples[p, metric]) for p in self.places_of(server) if (p, metric) in self.samples]
-        own = tuple(series for place, series in found if self._is_own(place, server))
+        own = tuple(series for place, series in found if self.is_own(place, server))
         return own or tuple(series for _, series in found)
 
-    def _is_own(self, place: str, server: str) -> bool:
-        return place == server or self.topology.node(place) is None
+    def is_own(self, place: str, server: str) -> bool:
+        """Whether a place is the server itself, and not the node that it shares."""
+        return self.means(place, server) and (place == server or self.topology.node(place) is None)
 
     def elsewhere(self, metric: str) -> tuple[Series, ...]:
         """Series of places that mean nothing in the topology: cores, disks, the host as a whole, other tenants."""

@@ -85,8 +85,7 @@ class Slow:
         """The mean of a metric in calm time."""
         key = series.place, series.metric
         if key not in self._usual:
-            values = series.calm(self.calm)
-            self._usual[key] = float(values.mean()) if len(values) else 0.0
+            self._usual[key] = series.calm(self.calm)
         return self._usual[key]
 
 

@@ -99,6 +99,13 @@ class Case:
         filled = self.view.own_queue(self.origin, middle) > 2
         return spans([piece for piece, full in zip(pieces, filled.tolist(), strict=True) if full], gap=1)
 
+    def called(self, place: str) -> str:
+        """A place of samples as a reader knows it: the origin, or another server, by name."""
+        if self.view.is_own(place, self.origin):
+            return self.origin
+        meant = self.view.topology.places.get(place, place)
+        return meant if self.view.topology.server(meant) else place
+
     def when(self, begin: int, end: int) -> str:
         return f"from {clock(self.view, begin)} for {duration(end - begin)}"
 
@@ -115,7 +122,7 @@ class Case:
         sentence = f"{sign.what}; {covers}." if not against else f"{sign.what}, but {against}."
         return CauseEvidence(
             cause,
-            sign.place or self.origin,
+            self.called(sign.place or self.origin),
             verdict,
             sentence,
             measured.coverage,

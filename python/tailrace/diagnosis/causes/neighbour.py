@@ -11,7 +11,8 @@ What it is confused with
     A place busy at the same time on another CPU: then the origin is not short of CPU, and one that the topology puts on
     another node is not looked at. A core or a host whose use
     contains the origin's own: it is at least as busy as the origin at nearly all times, a neighbour is not.
-    A quota or a frozen process, which also withhold CPU: without a neighbour that is busy they do not match.
+    A quota or a frozen process, which also withhold CPU: without a neighbour that is busy they do not match, nor where
+    the origin and all that may be its neighbours did not fill a single core together.
 Thresholds and where they come from
     A tenth of a core more than usual at least: less does not starve a server at moderate use. Contained: in 95 % of
     the samples, within the 0.15 by which coarse ticks jitter.
@@ -23,7 +24,7 @@ import numpy as np
 
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
-from tailrace.diagnosis.millibottleneck import LIMITS
+from tailrace.diagnosis.millibottleneck import AT_WORK, LIMITS
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import spans
 from tailrace.diagnosis.words import clock, duration, share
@@ -37,7 +38,9 @@ JITTER = 0.15
 def detect(case: Case) -> CauseEvidence:
     # Who is short of CPU is part of the evidence: without samples of the origin, any busy place could be the origin.
     sampled = bool(case.view.series(case.origin, "cpu_busy"))
-    busy = [_busy(case, series) for series in _candidates(case)] if sampled else []
+    candidates = _candidates(case) if sampled else []
+    others = sum(series.median(case.stall.begin, case.stall.end) or 0.0 for series in candidates)
+    busy = [_busy(case, series, others) for series in candidates]
     found = busy + _stolen(case) + _told(case)
     if found:
         return max(found, key=lambda e: (e.verdict == "found", e.coverage or 0.0, e.lift or 0.0))
@@ -85,19 +88,23 @@ def _contains(whole: Series, part: Series) -> bool:
     return bool(np.mean(whole.value[index] >= part.value - JITTER) >= 0.95)
 
 
-def _busy(case: Case, series: Series) -> CauseEvidence:
+def _busy(case: Case, series: Series, others: float) -> CauseEvidence:
+    """`others`: what all candidates together used in the stall."""
     stall = case.stall
     inside, usual = series.median(stall.begin, stall.end) or 0.0, case.usual(series)
     evidence = case.standing_out(series, usual + LEAST) if inside >= usual + LEAST else spans([])
-    what = f"{series.place} used {share(inside)} of a core (usually {share(usual)})"
+    name = case.called(series.place)
+    what = f"{name} used {share(inside)} of a core (usually {share(usual)})"
     numbers: dict[str, float] = {"neighbour_cpu_busy": inside, "neighbour_cpu_busy_calm": usual}
-    but = None if inside >= usual + LEAST else f"{series.place} was no busier than usual"
+    but = None if inside >= usual + LEAST else f"{name} was no busier than usual"
     for own in case.view.series(case.origin, "cpu_busy"):
         got, before = own.median(stall.begin, stall.end) or 0.0, case.usual(own)
         numbers |= {"cpu_busy": got, "cpu_busy_calm": before}
         what += f" while {case.origin} got {share(got)} (usually {share(before)})"
         if got >= 0.9 * own.capacity and but is None:
             but = f"{case.origin} was not short of CPU"
+        if got + others < AT_WORK and but is None:
+            but = f"together they did not fill a core ({share(got + others)})"
     if but is None:
         own_span = evidence[(evidence[:, 1] > stall.begin) & (evidence[:, 0] < stall.end)]
         if len(own_span):
