@@ -2,7 +2,7 @@
 //! neither samples nor packets.
 //!
 //! ```text
-//! rows of a second ─▶ queue (bounded) ─▶ 000017.samples.parquet.tmp ─▶ renamed ─▶ recording.json
+//! rows of a second ─▶ queue (bounded) ─▶ 000017.samples.parquet.tmp ─▶ renamed ─▶ recording.json, once a second
 //!                        └ full, or the disk is: the rows are counted as lost
 //! ```
 //! Nothing is flushed to the disk by force: the kernel writes some kilobytes a second when it likes, and a recorder that
@@ -20,6 +20,9 @@ use crate::error::Result;
 
 /// How long a segment is: what a kill can cost.
 pub const SEGMENT_NS: i64 = 1_000_000_000;
+/// Between two states: less than a segment, for segments come with some jitter. A file that replaces another is written
+/// out by the kernel at once (ext4's auto_da_alloc), so it is not replaced with each of a second's three segments.
+const STATE_NS: i64 = SEGMENT_NS / 10 * 9;
 /// Segments that wait for a slow disk, most of a minute, and their memory: what a capture of 20,000 packets a second fills
 /// in that time.
 const WAITING: usize = 128;
@@ -76,6 +79,8 @@ pub struct Shelf {
     waiting: Arc<AtomicUsize>,
     kept: VecDeque<(i64, PathBuf)>,
     number: u64,
+    /// When the state was written.
+    stated: Option<i64>,
     /// The last write failed: it is told once, until one succeeds.
     failing: bool,
     tell: Tell,
@@ -97,6 +102,7 @@ impl Shelf {
             waiting: waiting.clone(),
             kept: VecDeque::new(),
             number: 0,
+            stated: None,
             failing: false,
             tell,
         };
@@ -130,7 +136,7 @@ impl Shelf {
             state.end = state.end.max(end);
             drop(state);
             self.forget(end);
-            self.shared.write(&self.folder)
+            self.state()
         });
         match written {
             Ok(()) => self.failing = false,
@@ -143,6 +149,15 @@ impl Shelf {
                 }
             }
         }
+    }
+
+    fn state(&mut self) -> Result<()> {
+        let now = sys::steady_ns();
+        if self.stated.is_some_and(|before| now - before < STATE_NS) {
+            return Ok(());
+        }
+        self.stated = Some(now);
+        self.shared.write(&self.folder)
     }
 
     /// Removes what is older than the ring keeps.
@@ -188,6 +203,23 @@ mod tests {
         outbox.put(segment(2, WAITING_BYTES));
         let lost: Vec<u64> = shared.lock().lost.values().copied().collect();
         assert_eq!(lost, [42]);
+    }
+
+    #[test]
+    fn the_state_is_not_written_again_with_each_segment_of_a_second() -> std::io::Result<()> {
+        let folder = std::env::temp_dir().join(format!("tailrace-state-{}", std::process::id()));
+        std::fs::create_dir_all(&folder)?;
+        let shared = Arc::new(Shared::default());
+        let (mut shelf, _outbox, _inbox) =
+            Shelf::new(&folder, None, shared.clone(), Box::new(|_| ()));
+        let state = folder.join(super::super::state::FILE);
+        shelf.close(segment(1, 1));
+        std::fs::remove_file(&state)?;
+        shelf.close(segment(1, 1));
+        let again = state.exists();
+        std::fs::remove_dir_all(&folder)?;
+        assert!(!again);
+        Ok(())
     }
 
     #[test]

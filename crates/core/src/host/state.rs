@@ -1,5 +1,5 @@
-//! What the recording says of itself: `recording.json`, written again with every segment, so that it is true whenever
-//! the recorder ends.
+//! What the recording says of itself: `recording.json`, written again every second, so that it is true, but for the last
+//! second, whenever the recorder is killed.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
