@@ -18,7 +18,7 @@ from tailrace.diagnosis import diagnose
 
 pytestmark = pytest.mark.skipif(MISSING, reason="needs root, ip (iproute2) and tcpdump: tools/setup --tests gets them")
 
-BURN = "import time; until = time.monotonic() + 1\nwhile time.monotonic() < until: pass"
+BURN = "import time; until = time.monotonic() + 4\nwhile time.monotonic() < until: pass"
 
 
 def test_a_stopped_server_is_called_after_its_process_and_told_to_be_frozen(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_a_process_that_takes_the_cpu_is_named(tmp_path: Path) -> None:
     rows = Dataset.open(out).samples().filter(pl.col("metric") == "cpu_busy").collect()
     burned = rows.filter(pl.col("place").cast(pl.String) == f"process {name}")
     used = (burned["value"] * burned["interval_ns"]).sum() / 1e9
-    # It shares the CPUs with whatever else runs, and one is seen 200 ms late at most.
+    # It shares the CPUs with whatever else runs, and one may be seen late, but from its begin.
     assert used > 0.3, os.getloadavg()
 
 
