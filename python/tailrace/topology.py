@@ -143,6 +143,11 @@ class Topology(Table):
         alone = self.servers_on(node.name) if node else ()
         return alone[0] if len(alone) == 1 else None
 
+    def called(self, place: str) -> str:
+        """A place of samples or events as a reader knows it: the server that it is mapped to, or its own name."""
+        target = self.places.get(place, place)
+        return target if self.server(target) else place
+
     def place_to_node(self, place: str) -> Node | None:
         """The node a place of samples or events means: mapped, by name, by address, or through a server's name."""
         target = self.places.get(place, place)

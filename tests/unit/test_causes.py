@@ -39,6 +39,12 @@ def db_stopped() -> Memory:
 
 
 @cache
+def db_waits() -> Memory:
+    """db stands still, waiting for its disk."""
+    return db_stopped().sample("db", "psi_io", 0.01, (4.0, 4.6, 1.0))
+
+
+@cache
 def starved() -> Memory:
     """app gets a fifth of its core, 4.0 to 4.8 s."""
     return system(Slow("app", 4.0, 4.8, speed=0.2, cpu=0.2))
@@ -93,26 +99,19 @@ FOUND: dict[str, tuple[str, Callable[[], Memory]]] = {
     "bytes handed over at once": (
         "log-flush",
         lambda: (
-            db_stopped()
-            .sample("db", "psi_io", 0.01, (4.0, 4.6, 1.0))
+            db_waits()
             .sample("db", "dirty_bytes", 1e6, (4.0, 4.05, 2e7))
             .sample("db", "writeback_bytes", 0, (4.05, 4.6, 2e7))
         ),
     ),
     "bytes that go to the disk at once, beside others' dirty pages": (
         "log-flush",
-        lambda: (
-            db_stopped()
-            .sample("db", "psi_io", 0.01, (4.0, 4.6, 1.0))
-            .sample("host", "dirty_bytes", 1.5e7)
-            .sample("host", "writeback_bytes", 0, (4.0, 4.6, 1.8e7))
-        ),
+        lambda: db_waits().sample("host", "dirty_bytes", 1.5e7).sample("host", "writeback_bytes", 0, (4.0, 4.6, 1.8e7)),
     ),
     "bytes that are dirty for a moment only, on top of others'": (
         "log-flush",
         lambda: (
-            db_stopped()
-            .sample("db", "psi_io", 0.01, (4.0, 4.6, 1.0))
+            db_waits()
             .sample("host", "dirty_bytes", 1.5e7, (4.1, 4.2, 1.8e7), (4.3, 4.35, 1.8e7))
             .sample("host", "writeback_bytes", 0, (4.0, 4.6, 4e6))
         ),
@@ -129,8 +128,7 @@ FOUND: dict[str, tuple[str, Callable[[], Memory]]] = {
     "gathered pages while others on the host write": (
         "writeback",
         lambda: (
-            db_stopped()
-            .sample("db", "psi_io", 0.01, (4.0, 4.6, 1.0))
+            db_waits()
             .ramp("host", "dirty_bytes", (0, 1e6), (4.0, 2e7), (4.05, 1.75e7), (12, 5e7))
             .sample("host", "writeback_bytes", 0, (4.0, 4.6, 2.5e6))
         ),
@@ -205,8 +203,7 @@ OTHER: dict[str, tuple[str, Callable[[], Memory]]] = {
     "a log is not gathered pages": (
         "writeback",
         lambda: (
-            db_stopped()
-            .sample("db", "psi_io", 0.01, (4.0, 4.6, 1.0))
+            db_waits()
             .sample("db", "dirty_bytes", 1e6, (4.0, 4.05, 2e7))
             .sample("db", "writeback_bytes", 0, (4.05, 4.6, 2e7))
         ),
@@ -227,7 +224,7 @@ OTHER: dict[str, tuple[str, Callable[[], Memory]]] = {
         ),
     ),
     "throttled a little all the time": ("cpu-quota", lambda: starved().sample("app", "cpu_throttled", 0.15)),
-    "waiting for the disk": ("freeze", lambda: db_stopped().sample("db", "psi_io", 0.01, (4.0, 4.6, 1.0))),
+    "waiting for the disk": ("freeze", lambda: db_waits()),
 }
 
 

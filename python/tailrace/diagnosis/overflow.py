@@ -101,13 +101,11 @@ def _of_cluster(
         missing = "visits: what each server received and answered when (a capture, traces or access logs)"
         sentence = "Queue lengths are unknown: no visits to servers were recorded."
         return Overflow(None, None, "none", (), Finding("overflow", "unknown", sentence, missing=missing))
-    if slow.is_by_itself(cluster):
-        sentence = "Nearly all requests of this interaction take that long: they are slow by themselves."
-        return Overflow(
-            None, None, "none", (), Finding("overflow", "absent", sentence, None, cluster.begin, cluster.end)
-        )
-    if lost.mostly_strayed():
+    by_itself = slow.is_by_itself(cluster)
+    if by_itself or lost.mostly_strayed():
         sentence = "No queue overflowed: the packets were lost on their way."
+        if by_itself:
+            sentence = "Nearly all requests of this interaction take that long: they are slow by themselves."
         return Overflow(
             None, None, "none", (), Finding("overflow", "absent", sentence, None, cluster.begin, cluster.end)
         )

@@ -188,7 +188,6 @@ def _samples(dataset: Dataset) -> tuple[list[Axis], list[Line]]:
     """One axis for all metrics that were sampled at the same moments; they follow the windows' axis, number 0. A
     place that means a server bears its name."""
     topology = dataset.topology
-    meant = {place: target for place, target in topology.places.items() if topology.server(target)}
     frame = dataset.samples().with_columns(pl.col("place", "metric").cast(pl.String)).collect()
     axes: list[Axis] = []
     lines: list[Line] = []
@@ -202,8 +201,8 @@ def _samples(dataset: Dataset) -> tuple[list[Axis], list[Line]]:
         if key not in known:
             known[key] = len(axes) + 1
             axes.append(Axis(times, max(1, int(np.median(interval)))))
-        name = meant.get(str(place), str(place))
-        lines.append(Line(known[key], name, str(metric), rows["value"].to_numpy().astype(np.float64)))
+        values = rows["value"].to_numpy().astype(np.float64)
+        lines.append(Line(known[key], topology.called(str(place)), str(metric), values))
     return axes, lines
 
 

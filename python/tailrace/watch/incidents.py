@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tailrace.errors import cannot_write
 from tailrace.recorder import STATE, discard, recording_of
@@ -65,19 +66,25 @@ def explain(recording: Path, out: Path, words: Sequence[str]) -> Explaining:
 
 def listeners(recording: Path, named: Mapping[str, str]) -> dict[str, str]:
     """Place of a listening socket (`host:80`) → the server there, as the user or the recorder calls it."""
-    state = json.loads((recording / STATE).read_text(encoding="utf-8"))
+    state = _state(recording)
     node_of = {address: node["name"] for node in state["nodes"] for address in node["addresses"]}
     servers = [*((name, at) for name, all_ in state["servers"].items() for at in all_), *named.items()]
     found = {}
     for name, address in servers:
         host, _, port = address.rpartition(":")
-        if host.strip("[]") in node_of:
-            found[f"{node_of[host.strip('[]')]}:{port}"] = name
+        node = node_of.get(host.strip("[]"))
+        if node is not None:
+            found[f"{node}:{port}"] = name
     return found
 
 
+def _state(recording: Path) -> dict[str, Any]:
+    state: dict[str, Any] = json.loads((recording / STATE).read_text(encoding="utf-8"))
+    return state
+
+
 def _link(recording: Path, kept: Path) -> None:
-    state = json.loads((recording / STATE).read_text(encoding="utf-8"))
+    state = _state(recording)
     kept.mkdir()
     for segment in sorted(recording.iterdir()):
         if segment.name[:1].isdigit() and segment.suffix != ".tmp":

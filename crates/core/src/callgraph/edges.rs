@@ -295,17 +295,18 @@ fn without_shadows(
             .filter(|other| from(other) == from(&edge) && !related(other.caller, edge.caller))
             .filter_map(|other| covers.get(&other.caller))
             .collect();
-        let (Some(own), Some(calls)) = (
-            covers.get(&edge.caller),
-            from(&edge).and_then(|pair| calls.get(&pair)),
-        ) else {
-            continue;
-        };
-        let left = calls
-            .iter()
-            .filter(|&&call| own.contains(call) && !better.iter().any(|cover| cover.contains(call)))
-            .count();
-        if better.is_empty() || left as f64 > TOLERANCE * calls.len() as f64 {
+        let of_both = covers
+            .get(&edge.caller)
+            .zip(from(&edge).and_then(|pair| calls.get(&pair)));
+        let is_shadow = !better.is_empty()
+            && of_both.is_some_and(|(own, calls)| {
+                let left = |call: Interval| {
+                    own.contains(call) && !better.iter().any(|cover| cover.contains(call))
+                };
+                let left = calls.iter().filter(|&&call| left(call)).count();
+                left as f64 <= TOLERANCE * calls.len() as f64
+            });
+        if !is_shadow {
             kept.push(edge);
         }
     }

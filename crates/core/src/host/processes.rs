@@ -10,6 +10,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::Duration;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -117,7 +119,7 @@ impl Processes {
         }
     }
 
-    /// Looks again and again, and tells what is found, until told to stop or nobody listens.
+    /// Looks again and again, and tells what is found, until told to stop (and unparked) or nobody listens.
     pub fn follow(mut self, tell: &Sender<Found>, stop: &AtomicBool) {
         sys::stand_back();
         while !stop.load(Ordering::Relaxed) {
@@ -130,7 +132,8 @@ impl Processes {
                 return;
             }
             let took = sys::steady_ns() - begun;
-            sys::sleep_until(begun + took + (took * PAUSE_TIMES).clamp(PAUSE_NS, PAUSE_MAX_NS));
+            let pause = (took * PAUSE_TIMES).clamp(PAUSE_NS, PAUSE_MAX_NS);
+            thread::park_timeout(Duration::from_nanos(pause.unsigned_abs()));
         }
     }
 

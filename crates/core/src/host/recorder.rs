@@ -87,16 +87,14 @@ pub fn record(
     stop.store(true, Ordering::Relaxed);
     // A thread that died has said so on standard error; what the others recorded is kept.
     let _ = sampling.join();
-    let _ = following.map(thread::JoinHandle::join);
+    if let Some(following) = following {
+        following.thread().unpark();
+        let _ = following.join();
+    }
     let _ = reading.map(thread::JoinHandle::join);
     let _ = writing.join();
-    let mut state = shared.lock();
-    state.closed = true;
-    let state = {
-        let copy = state.clone();
-        drop(state);
-        copy
-    };
+    shared.lock().closed = true;
+    let state = shared.lock().clone();
     let written = shared.write(folder);
     asked.and(written).map(|()| state)
 }

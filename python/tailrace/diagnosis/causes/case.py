@@ -101,10 +101,7 @@ class Case:
 
     def called(self, place: str) -> str:
         """A place of samples as a reader knows it: the origin, or another server, by name."""
-        if self.view.is_own(place, self.origin):
-            return self.origin
-        meant = self.view.topology.places.get(place, place)
-        return meant if self.view.topology.server(meant) else place
+        return self.origin if self.view.is_own(place, self.origin) else self.view.topology.called(place)
 
     def when(self, begin: int, end: int) -> str:
         return f"from {clock(self.view, begin)} for {duration(end - begin)}"

@@ -86,6 +86,18 @@ fn stay(id: u64, server: u32, caller: u32, arrival: i64, departure: i64) -> Visi
     }
 }
 
+/// Stays of (server, caller, arrival, departure), in the order of departure.
+fn departing(stays: impl Iterator<Item = (u32, u32, i64, i64)>) -> Vec<Visit> {
+    let mut visits: Vec<Visit> = stays
+        .enumerate()
+        .map(|(id, (server, caller, arrival, departure))| {
+            stay(id as u64, server, caller, arrival, departure)
+        })
+        .collect();
+    visits.sort_by_key(|v| (v.departure, v.visit));
+    visits
+}
+
 fn stalls(tier: usize) -> Vec<(usize, i64, i64)> {
     vec![
         (tier, 6 * SECOND, 600 * MS),
@@ -163,14 +175,7 @@ fn an_overload_that_a_recording_begins_in_does_not_hide_who_calls_whom() {
     let backlog = early.clone().map(|begin| (1, 1, begin, begin + MS / 5));
     let slow = early.flat_map(|begin| page(begin, 3 * SECOND));
     let calm = (0..2000i64).flat_map(|n| page(7 * SECOND + n * 5 * MS, 0));
-    let mut visits: Vec<Visit> = backlog
-        .chain(slow)
-        .chain(calm)
-        .enumerate()
-        .map(|(id, (server, caller, begin, end))| stay(id as u64, server, caller, begin, end))
-        .collect();
-    visits.sort_by_key(|v| (v.departure, v.visit));
-    let (linked, report) = link(visits, &names);
+    let (linked, report) = link(departing(backlog.chain(slow).chain(calm)), &names);
     assert_eq!(edges(&report), [("web", "app")]);
     let calls = linked
         .iter()
@@ -194,13 +199,7 @@ fn a_busy_system_does_not_take_the_calls_of_one_beside_it() {
             let call = (2, 2, begin + MS / 10, begin + MS / 5);
             [(1, 0, begin, begin + MS / 2), call]
         });
-    let mut visits: Vec<Visit> = busy
-        .chain(quiet)
-        .enumerate()
-        .map(|(id, (server, caller, begin, end))| stay(id as u64, server, caller, begin, end))
-        .collect();
-    visits.sort_by_key(|v| (v.departure, v.visit));
-    let (_, report) = link(visits, &names);
+    let (_, report) = link(departing(busy.chain(quiet)), &names);
     assert_eq!(edges(&report), [("quiet", "database")]);
 }
 
