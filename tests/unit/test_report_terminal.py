@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
 
+from builders import requests
 from fixtures_report import BEGIN, SECOND, diagnosis, episode, quiet, recording
+from tailrace import report
+from tailrace.dataset import Dataset, create
+from tailrace.diagnosis import diagnose
 from tailrace.report.notebook import repr_html
 from tailrace.report.recording import LOST, NOTE
 from tailrace.report.terminal import print_terminal, spark
@@ -39,6 +44,17 @@ def test_what_may_make_the_numbers_wrong_is_told() -> None:
     found = printed(80, (replace(recording(), provenance=flaws), diagnosis()))
     assert "Lost while recording or reading: 7 packets\nthe clock was set forward" in found
     assert "Maker" not in found
+
+
+def test_it_is_told_although_nothing_took_long(tmp_path: Path) -> None:
+    with create(tmp_path / "run") as writer:
+        writer.write_table("requests", requests({}, {}))
+        writer.notes.append("the clock was set forward by 5.000 s")
+    run = Dataset.open(tmp_path / "run")
+    text = io.StringIO()
+    report.print_terminal(diagnose(run), Console(file=text, width=80), run)
+    assert "None of the 2 requests took" in " ".join(text.getvalue().split())
+    assert "the clock was set forward by 5.000 s" in text.getvalue()
 
 
 def test_stays_on_one_screen() -> None:
