@@ -64,6 +64,10 @@ Snaplen = Annotated[
 ]
 Ring = Annotated[str, typer.Option(metavar="BYTES", help="Memory for packets that were not read yet.")]
 Interval = Annotated[str, typer.Option(metavar="TIME", help="Between two samples, 5ms to 10s.")]
+Interactions = Annotated[
+    Path | None,
+    typer.Option("--interactions", metavar="FILE", help="TOML rules that name requests: docs/reference/readers.md."),
+]
 
 
 Duration = Annotated[
@@ -81,6 +85,7 @@ def record(
     capture: Capture = False,
     snaplen: Snaplen = 256,
     ring: Ring = "16MiB",
+    interactions: Interactions = None,
     interval: Interval = "50ms",
     duration: Duration = None,
     keep: Annotated[
@@ -96,14 +101,16 @@ def record(
     servers = _servers(server)
     plan = _plan(_nodes(node), servers, process, interval, duration, keep)
     if interface:
-        plan = replace(plan, packets=_packets(interface, plan.nodes, port, snaplen, ring, servers, capture))
-    elif port or capture:
-        raise UsageError("--port and --capture are about packets", advice="say --interface, such as --interface any")
+        packets = _packets(interface, plan.nodes, port, snaplen, ring, servers, interactions, capture)
+        plan = replace(plan, packets=packets)
+    elif port or capture or interactions:
+        said = "--port, --capture and --interactions are about packets"
+        raise UsageError(said, advice="say --interface, such as --interface any")
     if out.exists() and not overwrite:
         raise UsageError("it exists already", where=str(out), advice="choose another name or overwrite it")
     folder = recording_of(out)
     record_host(folder, plan, _heard)
-    run = read(folder, out=out, servers=servers, overwrite=overwrite)
+    run = read(folder, out=out, servers=servers, overwrite=overwrite, interactions=interactions if capture else None)
     discard(folder)
     _show(run)
 
@@ -117,6 +124,7 @@ def watch(
     port: Ports = None,
     snaplen: Snaplen = 256,
     ring: Ring = "16MiB",
+    interactions: Interactions = None,
     interval: Interval = "50ms",
     duration: Duration = None,
     keep: Annotated[str, typer.Option(metavar="TIME", help="How much of the past an incident holds.")] = "2min",
@@ -128,7 +136,8 @@ def watch(
 
     servers = _servers(server)
     plan = _plan(_nodes(node), servers, process, interval, duration, keep)
-    plan = replace(plan, packets=_packets(interface, plan.nodes, port, snaplen, ring, servers, capture=False))
+    packets = _packets(interface, plan.nodes, port, snaplen, ring, servers, interactions, capture=False)
+    plan = replace(plan, packets=packets)
     words = [word for name, address in servers.items() for word in ("--server", f"{name}={address}")]
     Watch(out, words, most, once, _tell_at).run(plan)
 
@@ -168,8 +177,10 @@ def _packets(
     snaplen: int,
     ring: str,
     servers: dict[str, str],
+    interactions: Path | None,
     capture: bool,
 ) -> Packets:
+    from tailrace.readers.interactions import rules
     from tailrace.recorder import Packets
 
     return Packets(
@@ -178,7 +189,7 @@ def _packets(
         snap=snaplen,
         ring_bytes=_ring_bytes(ring),
         raw=capture,
-        decode={"servers": servers},
+        decode={"servers": servers, "interactions": rules(interactions)},
     )
 
 

@@ -116,6 +116,19 @@ def test_only_the_ports_asked_for_are_recorded(hosts: Hosts, tmp_path: Path) -> 
     assert not Dataset.open(out).topology.servers
 
 
+def test_requests_bear_the_names_that_rules_give_them(hosts: Hosts, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text("[[interactions]]\nmatch = '^GET /page(\\d)'\nname = 'page $1'\n")
+    words = ("--node", hosts.node, "--interface", "box:eth0", "--interactions", str(rules))
+    live, kept = tmp_path / "live", tmp_path / "kept"
+    with served(hosts, tmp_path), recording(live, *words) as one, recording(kept, "--capture", *words) as other:
+        subprocess.run(asking(hosts, 3), check=True)
+        for recorder in (one, other):
+            end(recorder)
+    for out in (live, kept):
+        assert set(visits(Dataset.open(out))["interaction"]) == {"page 0", "page 1", "page 2"}
+
+
 def test_an_interface_that_goes_away_is_told_and_the_rest_is_recorded_on(tmp_path: Path) -> None:
     out = tmp_path / "run"
     with (
@@ -155,7 +168,8 @@ def test_packets_that_find_no_room_are_counted(hosts: Hosts, tmp_path: Path) -> 
     [
         (["--interface", "never0"], "never0: No such device"),
         (["--interface", "box:eth0"], "box is no --node with a netns"),
-        (["--port", "80"], "--port and --capture are about packets"),
+        (["--port", "80"], "--port, --capture and --interactions are about packets"),
+        (["--interface", "lo", "--interactions", "never.toml"], "never.toml"),
         (["--interface", "lo", "--ring", "1kB"], "it must be 1 MiB to 1 GiB"),
     ],
 )

@@ -71,7 +71,7 @@ def read(
     if files.run and (servers or rules):
         advice = "name servers and interactions when the captures are read"
         raise UsageError("the servers and interactions of a run folder have their names already", advice=advice)
-    if rules and not files.captures:
+    if rules and not (files.captures or files.recording):
         raise UsageError("rules for interactions without a capture", advice="give the capture they are about")
     if files.run and not (files.texts or out or places or given):
         return files.run
@@ -81,7 +81,7 @@ def read(
         if files.run:
             inferred = assembly.copy_run(files.run, writer)
         elif files.recording:
-            inferred = recording.join(files.recording, writer, known)
+            inferred = recording.join(files.recording, writer, known, rules)
             writer.notes += assembly.unseen_servers(known, inferred)
         elif files.captures:
             inferred = capture.decode(files.captures, writer, known, rules, progress)

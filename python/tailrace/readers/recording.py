@@ -14,8 +14,9 @@ from typing import Any
 import polars as pl
 
 from tailrace.dataset import Writer, locks
-from tailrace.errors import InputError, cannot_read, cannot_write
+from tailrace.errors import InputError, UsageError, cannot_read, cannot_write
 from tailrace.readers import capture
+from tailrace.readers.interactions import Rules
 from tailrace.topology import Node, Server, Topology
 from tailrace.units import format_moment
 
@@ -28,7 +29,7 @@ def is_recording(path: Path) -> bool:
     return os.path.isfile(path / STATE)  # noqa: PTH113 (never raises)
 
 
-def join(folder: Path, writer: Writer, servers: Mapping[str, str]) -> Topology:
+def join(folder: Path, writer: Writer, servers: Mapping[str, str], rules: Rules) -> Topology:
     """Join a recording's segments into the writer's folder; returns the topology that it shows."""
     from tailrace._core import join as engine
 
@@ -42,7 +43,7 @@ def join(folder: Path, writer: Writer, servers: Mapping[str, str]) -> Topology:
         writer.lose(what, count)
     writer.lose("segments that could not be read", len(joined["damaged"]))
     writer.notes += state["notes"]
-    topology = _packets(state, joined, writer, servers)
+    topology = _packets(state, joined, writer, servers, rules)
     if not state["closed"] and locks.is_held(folder):
         writer.notes.append(f"the recorder was still at work: this is its record up to {format_moment(state['end'])}")
     elif not state["closed"]:
@@ -51,11 +52,16 @@ def join(folder: Path, writer: Writer, servers: Mapping[str, str]) -> Topology:
     return _on_nodes(topology, state["nodes"], _places(writer))
 
 
-def _packets(state: dict[str, Any], joined: dict[str, Any], writer: Writer, servers: Mapping[str, str]) -> Topology:
+def _packets(
+    state: dict[str, Any], joined: dict[str, Any], writer: Writer, servers: Mapping[str, str], rules: Rules
+) -> Topology:
     """What the packets show: decoded while they were recorded, or now. Without packets, the servers that were named."""
     if joined["capture"]:
         same_host = state.get("same_host", [])
-        return capture.decode([joined["capture"]], writer, _named(state, servers), [], None, same_host)
+        return capture.decode([joined["capture"]], writer, _named(state, servers), rules, None, same_host)
+    if rules:
+        advice = "give the rules to the recorder, or record with --capture"
+        raise UsageError("this recording's requests were named when it was made", advice=advice)
     if state.get("packets"):
         report = {**state["packets"], **(joined["packets"] or {})}
         for what, count in capture.losses(report).items():
