@@ -8,9 +8,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from builders import T0
+from builders import T0, visits
 from systems import MS, NX1, NX2, NX3, Memory, S, Slow, at, system
 from tailrace.diagnosis import Diagnosis, Finding, diagnose
+from tailrace.diagnosis.view import look
 from tailrace.topology import Server, Topology
 
 
@@ -88,6 +89,31 @@ def test_the_chain_leads_from_the_dropper_to_the_origin(stall: Slow, tiers: obje
 def test_a_hiccup_shortly_before_the_stall_does_not_hide_where_it_began(begin: float) -> None:
     chain = only(diagnose(system(Slow("app", begin, begin + 0.05), Slow("app", 4.0, 4.6), rate=700.0)))
     assert chain == ("web", "app", "upstream")
+
+
+def test_of_an_overload_older_than_the_recording_no_origin_is_told() -> None:
+    memory = app_stopped()
+    later = {
+        "visits": memory.tables["visits"].filter(pl.col("arrival") >= at(4.45)),
+        "requests": memory.tables["requests"].filter(pl.col("sent") >= at(4.45)),
+    }
+    asked = diagnose(Memory(memory.topology, {**memory.tables, **later}))
+    assert only(asked) == ("web", None, "none")
+    overflow = step(asked, "overflow")
+    assert (overflow.verdict, overflow.missing) == ("unknown", "a recording that begins before the overload")
+    assert overflow.numbers["older_than_recording"] is True
+    assert "was there when the recording began" in asked.answer[1]
+    assert step(asked, "cause").missing == overflow.missing
+
+
+def test_who_sends_its_data_again_is_inside_when_it_is_served() -> None:
+    table = visits(
+        {"visit": 1, "request": 1, "server": "web", "sent": 0, "arrival": 0, "departure": 9 * S, "data_drops": 5},
+        {"visit": 2, "parent": 1, "server": "app", "sent": 8 * S, "arrival": 8 * S, "departure": 8 * S + MS},
+        {"visit": 3, "request": 3, "server": "web", "sent": S, "arrival": S, "departure": 9 * S},
+    )
+    stays = look(Memory(Topology(), {"visits": table}), 50 * MS).stays
+    assert stays["web"].arrivals.tolist() == [S, 8 * S]
 
 
 def test_without_samples_the_chain_reaches_the_third_step_and_says_what_the_fourth_needs() -> None:

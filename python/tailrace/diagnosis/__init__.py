@@ -35,5 +35,5 @@ def diagnose(dataset: view.Tables, *, threshold_ns: int | None = None, window_ns
     lost = drops.find(seen, slow)
     overflows = overflow.find(seen, slow, lost)
     stalls = millibottleneck.find(seen, slow, overflows)
-    found = causes.find(seen, slow, lost, stalls)
+    found = causes.find(seen, slow, lost, overflows, stalls)
     return chain.link(seen, slow, lost, overflows, stalls, found)

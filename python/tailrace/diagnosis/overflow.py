@@ -109,13 +109,44 @@ def _of_cluster(
         return Overflow(
             None, None, "none", (), Finding("overflow", "absent", sentence, None, cluster.begin, cluster.end)
         )
-    origin, rise = _origin(view, known, cluster, lost, part)
+    if (seen := _older_than_recording(view, cluster, lost, part)) is not None:
+        finding = _unseen(view, cluster, lost, seen)
+        origin, rise = None, None
+    else:
+        finding = None
+        origin, rise = _origin(view, known, cluster, lost, part)
     ctqo = judge(view, lost.dropper, origin, part.times)
     pushed = (_push_back(view, server, rise, part.times, held) for server, rise in part.risen.items())
     wave = tuple(sorted(pushed, key=lambda p: p.rise))
     over = lost.last if lost.queued == 0 else None
     felt = lost.first if lost.first is not None else cluster.begin + cluster.shortest_ns // 2
-    return Overflow(origin, rise, ctqo, wave, _finding(view, cluster, lost, origin, rise, ctqo, wave), felt, over)
+    finding = finding or _finding(view, cluster, lost, origin, rise, ctqo, wave)
+    return Overflow(origin, rise, ctqo, wave, finding, felt, over)
+
+
+def _older_than_recording(view: View, cluster: Cluster, lost: Drops, part: _Followed) -> int | None:
+    """How many had been seen to come to the dropper when it lost the first packet, if they cannot have filled it: then
+    its queue was full before the recording began. Not of what lasts for most of the recording, which has no beginning
+    that matters: there the server is told whose queue stays."""
+    if lost.dropper not in view.stays or lost.first is None:
+        return None
+    if (cluster.end - view.begin) * 2 > view.end - view.begin:
+        return None
+    stays = view.stays[lost.dropper]
+    came = int(np.searchsorted(stays.arrivals, lost.first, "right"))
+    return came if came * 2 < int(stays.queue(part.times).max(initial=0)) else None
+
+
+def _unseen(view: View, cluster: Cluster, lost: Drops, came: int) -> Finding:
+    before = count(came, "request") if came else "no request"
+    sentence = (
+        f"The overload was there when the recording began: {lost.dropper} dropped packets from "
+        f"{clock(view, lost.first or cluster.begin)} on, when {before} had been seen to come to it. Where it began "
+        "cannot be seen."
+    )
+    numbers: dict[str, Number] = {"older_than_recording": True, "requests_come": came}
+    missing = "a recording that begins before the overload"
+    return Finding("overflow", "unknown", sentence, lost.dropper, cluster.begin, cluster.end, numbers, missing)
 
 
 def _follow(view: View, cluster: Cluster, lost: Drops, known: Usual) -> _Followed:

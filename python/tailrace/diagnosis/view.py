@@ -206,7 +206,8 @@ def _visits(tables: Tables) -> tuple[dict[str, Stays], dict[str, dict[str, Stays
         .sort("sent")
     )
     groups = (
-        lazy.select("server", "caller", "sent", "arrival", "departure")
+        _inside_from(lazy)
+        .select("server", "caller", "sent", "arrival", "departure")
         .collect()
         .partition_by("server", "caller", as_dict=True)
     )
@@ -219,6 +220,17 @@ def _visits(tables: Tables) -> tuple[dict[str, Stays], dict[str, dict[str, Stays
         if name is not None:
             _add(calls.setdefault(name, {}), str(server), rows["sent"], rows["departure"])
     return stays, calls, lossy
+
+
+def _inside_from(visits: pl.LazyFrame) -> pl.LazyFrame:
+    """Visits whose first data was lost, as it is while the accept queue is full, arrive when they make their first
+    call: the client sends again and again, for seconds after the server works as usual, on a connection of which the
+    server does not know. When it took the data is not recorded; it was before that call."""
+    repeated = visits.filter(pl.col("data_drops") > 0).select("visit")
+    first = visits.join(repeated, left_on="parent", right_on="visit", how="semi").group_by("parent")
+    first_call = first.agg(first_call=pl.col("sent").min())
+    known = visits.join(first_call, left_on="visit", right_on="parent", how="left")
+    return known.with_columns(arrival=pl.max_horizontal("arrival", "first_call"))
 
 
 def _server_of(caller: str | None, topology: Topology, stays: dict[str, Stays]) -> str | None:

@@ -28,6 +28,7 @@ from tailrace.diagnosis.causes.case import Case
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import CauseEvidence, Finding, Number
 from tailrace.diagnosis.millibottleneck import Kind, Stall
+from tailrace.diagnosis.overflow import Overflow
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
 from tailrace.diagnosis.words import listing
@@ -71,22 +72,25 @@ class Cause:
     finding: Finding
 
 
-def find(view: View, slow: Slow, lost: tuple[Drops, ...], stalls: tuple[Stall | None, ...]) -> tuple[Cause, ...]:
+def find(
+    view: View, slow: Slow, lost: tuple[Drops, ...], overflows: tuple[Overflow, ...], stalls: tuple[Stall | None, ...]
+) -> tuple[Cause, ...]:
     known: dict[tuple[str, ...], bool] = {}
     origins = {stall.origin: millibottleneck.intervals(stalls, stall.origin) for stall in stalls if stall is not None}
     return tuple(
         _of(Case(view, slow, cluster, stall, origins[stall.origin], known))
         if stall is not None
-        else _without_origin(slow, cluster, drops)
-        for stall, cluster, drops in zip(stalls, slow.clusters, lost, strict=True)
+        else _without_origin(slow, cluster, drops, overflow)
+        for stall, cluster, drops, overflow in zip(stalls, slow.clusters, lost, overflows, strict=True)
     )
 
 
-def _without_origin(slow: Slow, cluster: Cluster, lost: Drops) -> Cause:
+def _without_origin(slow: Slow, cluster: Cluster, lost: Drops, overflow: Overflow) -> Cause:
     if lost.mostly_strayed():
         sentence = f"{lost.strayed:,} of {cluster.vlrt:,} requests had to send packets again that no server refused."
         return Cause(PACKET_LOSS, (), Finding("cause", "found", sentence, None, lost.first, lost.last))
-    missing = None if slow.is_by_itself(cluster) else "a server whose queue rose"
+    wanted = overflow.finding.missing or "a server whose queue rose"
+    missing = None if slow.is_by_itself(cluster) else wanted
     return Cause(UNKNOWN, (), Finding("cause", "unknown", "No cause is looked for without an origin.", missing=missing))
 
 
