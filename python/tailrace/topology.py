@@ -45,6 +45,8 @@ class Node(Table):
     name: Name
     address: Address | None = None
     cores: Count | None = None
+    host: Name | None = None
+    """The machine that it is on: nodes of one host may share its CPUs, unless they are pinned to some of their own."""
 
 
 class Server(Table):

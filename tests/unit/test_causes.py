@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,6 +16,7 @@ from builders import T0, requests, run, visits
 from systems import NX1, NX3, Memory, Slow, Tier, system
 from tailrace.diagnosis import CauseEvidence, Diagnosis, diagnose
 from tailrace.diagnosis.view import look
+from tailrace.topology import Node, Server
 
 
 def cause(diagnosis: Diagnosis) -> str:
@@ -67,6 +69,16 @@ def slow_clock() -> Memory:
     return system(Slow("app", 4.0, 4.8, speed=0.5, cpu=1.0), rate=600)
 
 
+def often_slow_clock() -> Memory:
+    """app's clock is at half its rate for 0.3 s every 0.6 s: then all connections of web are in use, and web, which
+    overflows, seems to fill first."""
+    tiers = (Tier("web", 0.2, ("app",), 30, 25, pool=30), Tier("app", 1.2, ("db",), 80, 128), Tier("db", 0.3))
+    short = [(at, at + 0.3) for at in (0.4, 1.0, 1.6, 2.2, 6.2, 6.8, 7.4, 8.0, 8.6, 9.2, 9.8, 10.4, 11.0)]
+    steps = [*short, (4.0, 4.8)]
+    memory = system(*(Slow("app", *step, speed=0.5, cpu=1.0) for step in steps), tiers=tiers, rate=600)
+    return memory.sample("app", "cpu_hz", 2.2e9, *((*step, 1.1e9) for step in steps))
+
+
 POOLED = (Tier("web", 0.2, ("app",), 60, 40), Tier("app", 0.4, ("db",), 80, 128, pool=2), Tier("db", 0.2, delay_ms=4))
 CROWDED = (Tier("web", 0.2, ("app",), 200, 100), Tier("app", 1.0, ("db",), 300, 128, inflation=0.01), Tier("db", 0.2))
 
@@ -80,6 +92,7 @@ FOUND: dict[str, tuple[str, Callable[[], Memory]]] = {
     "a pause of a log that does not say whose": ("garbage-collection", lambda: burning().event("jvm", "gc", 4.0, 4.6)),
     "gc_share samples": ("garbage-collection", lambda: burning().sample("app", "gc_share", 0.01, (4.0, 4.6, 1.0))),
     "half the clock rate": ("frequency-step", lambda: slow_clock().sample("app", "cpu_hz", 2.2e9, (4.0, 4.8, 1.1e9))),
+    "half the clock rate, as it often is for a shorter time": ("frequency-step", often_slow_clock),
     "a clock rate at which hardly anything is answered at first": (
         "frequency-step",
         lambda: system(Slow("app", 4.0, 4.3, speed=0.15, cpu=1.0), rate=600).sample(
@@ -311,6 +324,33 @@ def test_a_neighbour_without_samples_is_not_invented() -> None:
     assert settle is not None
     assert "cpu_throttled" in settle
     assert "cpu_steal" in settle
+
+
+@pytest.mark.parametrize(
+    ("host", "sampled", "verdict"),
+    [
+        ("box", ("app", "psi_cpu", 0.1, (4.0, 4.8, 1.0)), "found"),
+        ("box", ("app", "psi_cpu", 0.1), "absent"),
+        ("box", ("box", "cpu_busy", 0.5, (4.0, 4.8, 1.0)), "found"),
+        ("box", ("box", "cpu_busy", 0.5), "absent"),
+        ("box", None, "absent"),
+        (None, ("app", "psi_cpu", 0.1, (4.0, 4.8, 1.0)), "unknown"),
+    ],
+)
+def test_another_node_is_a_neighbour_where_both_use_the_same_cpus(
+    host: str | None, sampled: tuple[Any, ...] | None, verdict: str
+) -> None:
+    memory = starved().sample("tenant", "cpu_busy", 0.01, (4.0, 4.8, 0.8))
+    if sampled is not None:
+        memory = memory.sample(*sampled)
+    nodes = [*memory.topology.nodes, Node(name="tenant-node")]
+    topology = memory.topology.model_copy(
+        update={
+            "nodes": tuple(node.model_copy(update={"host": host}) for node in nodes),
+            "servers": (*memory.topology.servers, Server(name="tenant", node="tenant-node")),
+        }
+    )
+    assert evidence(diagnose(Memory(topology, memory.tables)), "neighbour").verdict == verdict
 
 
 def test_a_hypervisor_that_took_the_cpu_leaves_no_question_of_quota() -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tailrace.diagnosis.finding import Finding, Number
 from tailrace.diagnosis.overflow import Overflow
 from tailrace.diagnosis.queues import Rise, Times
-from tailrace.diagnosis.series import Series
+from tailrace.diagnosis.series import AT_WORK, Series
 from tailrace.diagnosis.spans import Spans, spans
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
@@ -27,8 +27,6 @@ from tailrace.units import MILLISECOND, SECOND
 RECOVERED = 0.9
 """A collapse lasts until it is back at 90 % of the usual: a server that works at 70 % would be in and out of the stall
 by chance."""
-AT_WORK = 0.9
-"""A CPU from this use on is at work as fast as it can (`judge`: saturated)."""
 STARVED = 0.8
 """CPU used against the usual: a server with a queue uses more than usual unless something keeps it from it."""
 FROZEN = 0.05
@@ -235,7 +233,7 @@ def judge(series: Series, usual: float, begin: int, end: int, held_up: bool) -> 
         full = inside >= LIMITS[metric] and inside >= 3 * usual
         why = f"{_SAYS[metric]} {share(inside)} of the time (usually {share(usual)})"
         return Resource(metric, series.place, inside, usual, full, why)
-    if inside >= 0.9 * series.capacity:
+    if inside >= AT_WORK * series.capacity:
         why = f"CPU saturated at {share(inside)} (usually {share(usual)})"
         return Resource(metric, series.place, inside, usual, True, why)
     if held_up and inside <= FROZEN * usual:

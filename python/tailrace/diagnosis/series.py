@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from tailrace.diagnosis.spans import Spans, overlap, where
 
+AT_WORK = 0.9
+"""A CPU from this use on is at work as fast as it can: sampling jitters by up to a tenth."""
+
 
 @dataclass(frozen=True)
 class Series:
@@ -32,6 +35,10 @@ class Series:
         in its busiest moments). Sampling jitters: one core reads up to 1.06."""
         most = float(np.percentile(self.value, 99.9)) if len(self.value) else 1.0
         return most if most > 1.2 else 1.0
+
+    def at_work(self, begin: int, end: int) -> bool:
+        """Of a CPU metric: whether it was fully used."""
+        return (self.median(begin, end) or 0.0) >= AT_WORK * self.capacity
 
     def _inside(self, begin: int, end: int) -> NDArray[np.bool_]:
         """Samples within [begin, end); where none fits wholly, those that it covers to the half."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tailrace.diagnosis.queues import EARLIER_NS, Rise, Stays, Times, grid, levels
-from tailrace.diagnosis.spans import length
+from tailrace.diagnosis.spans import length, spans
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Slow
 from tailrace.units import MILLISECOND, SECOND
@@ -20,6 +20,8 @@ COLLAPSED = 0.7
 """A server with a queue answers at its full speed, faster than usual; under 70 % of the usual, it was held up. At 20
 answers a step, chance alone goes this low in one step of eleven, so it takes several."""
 ANSWERS_PER_STEP = 20
+HELD = 0.97
+"""A limit is reached but for 3 % and one, as in `queues.plateau`."""
 STEP_NS = 5 * MILLISECOND
 """Step at which queues are followed: the waves of `lightning` figure 6 take tens of milliseconds per server."""
 
@@ -42,6 +44,8 @@ class Usual:
     """By caller, how many are inside the servers behind …"""
     answered: dict[str, float]
     """… and how many of its calls these answer per second."""
+    most: dict[str, int]
+    """How many calls it can have open at once: its pools together, or else the most seen at any time."""
 
 
 def usual(view: View, slow: Slow) -> Usual:
@@ -53,7 +57,17 @@ def usual(view: View, slow: Slow) -> Usual:
             caller: sum(per_second(calls.departures, slow) for calls in _calls(view, caller).values())
             for caller in view.calls
         },
+        {caller: _most(view, caller) for caller in view.calls},
     )
+
+
+def _most(view: View, caller: str) -> int:
+    sizes = {pool.callee: pool.size for pool in view.topology.pools if pool.caller == caller}
+    callees = view.callees_of(caller)
+    if callees and all(callee in sizes for callee in callees):
+        return sum(sizes[callee] for callee in callees)
+    whole = grid(spans([(view.begin, view.end)]), max(view.window_ns // 5, STEP_NS))
+    return int(_behind(view, caller, whole).max(initial=0))
 
 
 def per_second(times: Times, slow: Slow) -> float:
@@ -82,15 +96,26 @@ def waited_for(view: View, known: Usual, server: str, times: Times) -> list[str]
 
 def _waits(view: View, known: Usual, caller: str, times: Times) -> list[str]:
     """The servers behind that hold most, where they answer fewer calls than usual though as many are inside as in the
-    fullest hundredth of calm time: by Little's law each takes longer."""
+    fullest hundredth of calm time: by Little's law each takes longer. And all of them, however many they answer, where
+    all of its connections are in use, the CPUs behind are full, and its own is not."""
     calls = _calls(view, caller)
-    if not calls or float(np.median(_behind(view, caller, times))) < known.behind[caller].high:
+    inside = float(np.median(_behind(view, caller, times))) if calls else 0.0
+    if not calls:
+        return []
+    all_in_use = inside >= HELD * known.most[caller] - 1
+    if all_in_use and all(_at_work(view, callee, times) for callee in calls) and not _at_work(view, caller, times):
+        return list(calls)
+    if inside < known.behind[caller].high:
         return []
     answered = sum(int(one.departed(times[[0, -1]])[0]) for one in calls.values())
     if answered * SECOND >= COLLAPSED * known.answered[caller] * int(times[-1] - times[0]):
         return []
     held = {callee: int(view.stays[callee].queue(times).sum()) for callee in calls}
     return [callee for callee, inside in held.items() if inside * 2 >= max(held.values())]
+
+
+def _at_work(view: View, server: str, times: Times) -> bool:
+    return any(series.at_work(int(times[0]), int(times[-1])) for series in view.series(server, "cpu_busy"))
 
 
 def _calls(view: View, caller: str) -> dict[str, Stays]:

@@ -22,6 +22,8 @@ from tailrace.units import format_moment
 
 STATE = "recording.json"
 MAKER = "tailrace record"
+HOST = "host"
+"""The place of the host as a whole (crates/core/src/host/options.rs): all nodes of a recording are on it."""
 OPEN_SEGMENT = "milliseconds of record after the last closed segment, at most: the recorder was killed"
 
 
@@ -115,7 +117,7 @@ def _on_nodes(topology: Topology, nodes: list[dict[str, Any]], places: list[str]
         if node is not None and f"{node}:{port}" in places:
             listeners.setdefault(f"{node}:{port}", server.name)
     used = {server.node for server in servers}
-    made = tuple(Node(name=node["name"], cores=node["cores"]) for node in nodes if node["name"] in used)
+    made = tuple(Node(name=node["name"], cores=node["cores"], host=HOST) for node in nodes if node["name"] in used)
     # A node nobody was seen to serve on stays out: its samples are of a tenant beside the servers.
     kept = tuple(node for node in topology.nodes if node.name in used)
     return topology.model_copy(update={"nodes": (*kept, *made), "servers": tuple(servers), "places": listeners})

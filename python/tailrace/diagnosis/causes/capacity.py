@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tailrace.diagnosis.causes.case import Case
+from tailrace.diagnosis.series import Series
 from tailrace.units import MILLISECOND, SECOND
 
 BUSY_LEAST = 0.02
@@ -12,12 +15,21 @@ BUSY_LEAST = 0.02
 
 
 def capacity(case: Case) -> float:
-    """Visits per second that the origin can answer."""
+    """Visits per second that the origin can answer, at its highest clock rate where that is known."""
     for busy in case.view.series(case.origin, "cpu_busy"):
-        used = case.usual(busy) / busy.capacity
+        used = case.usual(_in_cycles(case, busy)) / busy.capacity
         if used >= BUSY_LEAST:
             return case.stall.throughput_calm / min(used, 1.0)
     return best_throughput(case)
+
+
+def _in_cycles(case: Case, busy: Series) -> Series:
+    """What a CPU would have used at its highest clock rate for the same work."""
+    for hz in case.view.series(case.origin, "cpu_hz"):
+        middle = (busy.begin + busy.end) // 2
+        at = np.clip(np.searchsorted(hz.end, middle), 0, len(hz.end) - 1)
+        return replace(busy, metric="cpu_cycles", value=busy.value * hz.value[at] / hz.value.max())
+    return busy
 
 
 def best_throughput(case: Case) -> float:

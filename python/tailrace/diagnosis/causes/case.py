@@ -43,6 +43,9 @@ class Sign:
     numbers: Mapping[str, Number] = field(default_factory=dict)
     but: str | None = None
     """A reason why it is not the cause all the same."""
+    enough: bool = False
+    """Whether it explains the stall by what was asked and what could be done: then chance is no explanation, be it as
+    frequent outside (in stalls that made no request very slow)."""
 
 
 @dataclass(frozen=True)
@@ -108,10 +111,10 @@ class Case:
 
     def weigh(self, cause: str, sign: Sign) -> CauseEvidence:
         """The verdict on a sign."""
-        stall = self._since(sign.when), self._until()
+        stall = self._since(sign.when), self.until
         least = COVERAGE if sign.but is None else 1.1
         measured = fit(sign.when, stall, self.stalls, self.counted, sign.step_ns, least)
-        against = sign.but or _against(measured, self._slack()) or self._out_of_reach(sign.when)
+        against = sign.but or _against(measured, self._slack(), sign.enough) or self._out_of_reach(sign.when)
         verdict: Verdict = "absent" if against else "found"
         covers = f"it covers {measured.coverage:.0%} of the stall of {self.origin}"
         if measured.lift is not None and not against:
@@ -137,7 +140,8 @@ class Case:
         onset = when[int(np.searchsorted(when[:, 1], begin, "right")) :, 0][:1]
         return int(np.clip(onset, begin, end)[0]) if len(onset) and onset[0] <= end else begin
 
-    def _until(self) -> int:
+    @property
+    def until(self) -> int:
         """Until when the stall did something to the requests; two windows at least, for its onset is good to one."""
         begin, end, over = self.stall.begin, self.stall.end, self.stall.over
         return end if over is None else min(end, max(over, begin + 2 * self.view.window_ns))
@@ -162,10 +166,10 @@ class Case:
         return CauseEvidence(cause, self.origin, "unknown", f"Not recorded: {missing}.", missing=missing)
 
 
-def _against(found: Fit, slack: int) -> str | None:
+def _against(found: Fit, slack: int, enough: bool) -> str | None:
     if found.coverage < COVERAGE:
         return f"it covers only {found.coverage:.0%} of the stall" if found.coverage > 0 else "not in the stall"
-    if found.lift is not None and found.lift < LIFT:
+    if found.lift is not None and found.lift < LIFT and not enough:
         return f"it is about as frequent outside stalls (lift {found.lift:.1f})"
     if found.lead_ns is not None and found.lead_ns < -slack:
         return f"it began {duration(-found.lead_ns)} after the stall"

@@ -9,18 +9,20 @@ Evidence needed
 What it is confused with
     A workload burst that no clock rate could serve: both are compared with full speed, so one of them yields. A slow
     clock in idle time, which is the governor's purpose: only saturated or queued time counts.
+    Full at a slow clock, as a CPU often is: it explains the stall all the same if more was asked than it answered.
 Thresholds and where they come from
     Slow: under 90 % of the highest rate seen; the paper's CPU has nine steps from 50 to 100 %, so this is one step.
-    Full: 90 %, used or waited for, as sampling jitters (`millibottleneck.AT_WORK`).
+    Full: 90 %, used or waited for, as sampling jitters (`series.AT_WORK`).
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from tailrace.diagnosis.causes.capacity import capacity
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
-from tailrace.diagnosis.millibottleneck import AT_WORK
-from tailrace.diagnosis.series import Series
+from tailrace.diagnosis.series import AT_WORK, Series
 from tailrace.diagnosis.spans import contains, union, where
 from tailrace.diagnosis.words import rate, share
 
@@ -35,7 +37,7 @@ def detect(case: Case) -> CauseEvidence:
         return case.unknown(CAUSE, f"cpu_hz of {case.origin}'s node")
     hz = max(rates, key=lambda series: series.mean(case.stall.begin, case.stall.end) or 0.0)
     highest = float(hz.value.max())
-    inside = hz.median(case.stall.begin, case.stall.end) or highest
+    inside = _inside(case, hz) or highest
     slow = hz.value < SLOW * highest
     busy, waited = (case.view.series(case.origin, metric)[:1] for metric in ("cpu_busy", "psi_cpu"))
     if busy:
@@ -48,7 +50,8 @@ def detect(case: Case) -> CauseEvidence:
     but = "that is its full speed" if at_full_speed is None else None
     if at_full_speed is not None and case.demand >= at_full_speed:
         but = f"{rate(case.demand)} were asked of it, and {rate(at_full_speed)} are what it can do at most"
-    return case.weigh(CAUSE, Sign(evidence, hz.interval_ns, what, numbers=numbers, place=hz.place, but=but))
+    more = _more_asked_than_answered(case)
+    return case.weigh(CAUSE, Sign(evidence, hz.interval_ns, what, hz.place, numbers, but, enough=more))
 
 
 def answers_at_full_speed(case: Case, hz: Series) -> float | None:
@@ -56,7 +59,19 @@ def answers_at_full_speed(case: Case, hz: Series) -> float | None:
 
     At least what it can do as it usually is: in the first moments of a stall few answers are due at any clock rate.
     """
-    now, highest = hz.median(case.stall.begin, case.stall.end), float(hz.value.max())
+    now, highest = _inside(case, hz), float(hz.value.max())
     if now is None or now >= SLOW * highest:
         return None
     return max(case.stall.throughput * highest / max(now, 1.0), capacity(case))
+
+
+def _inside(case: Case, hz: Series) -> float | None:
+    """In the stall, or in the part of it that did something to the requests: it may have recovered by a higher rate."""
+    rates = (hz.median(case.stall.begin, until) for until in (case.stall.end, case.until))
+    return min((each for each in rates if each is not None), default=None)
+
+
+def _more_asked_than_answered(case: Case) -> bool:
+    edges = np.array([case.stall.begin, case.until])
+    asked = int(case.view.asked(case.origin).arrived(edges)[0]) * case.visits_per_request
+    return asked > int(case.view.stays[case.origin].departed(edges)[0])

@@ -9,8 +9,10 @@ Evidence needed
     is never invented: the cause stays unknown.
 What it is confused with
     A place busy at the same time on another CPU: then the origin is not short of CPU, and one that the topology puts on
-    another node is not looked at. A core or a host whose use
-    contains the origin's own: it is at least as busy as the origin at nearly all times, a neighbour is not.
+    another machine is not looked at. Another node of the same host, which may be pinned to CPUs of its own: it is one
+    only where the origin waited for a CPU (`psi_cpu`) or, without that, where the host had none to spare. A core or a
+    host whose use contains the origin's own: it is at least as busy as the origin at nearly all times, a neighbour is
+    not.
     A quota or a frozen process, which also withhold CPU: without a neighbour that is busy they do not match, nor where
     the origin and all that may be its neighbours did not fill a single core together.
 Thresholds and where they come from
@@ -24,10 +26,11 @@ import numpy as np
 
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
-from tailrace.diagnosis.millibottleneck import AT_WORK, LIMITS
-from tailrace.diagnosis.series import Series
+from tailrace.diagnosis.millibottleneck import LIMITS
+from tailrace.diagnosis.series import AT_WORK, Series
 from tailrace.diagnosis.spans import spans
 from tailrace.diagnosis.words import clock, duration, share
+from tailrace.topology import Node
 from tailrace.units import MILLISECOND
 
 CAUSE = "neighbour"
@@ -66,13 +69,38 @@ def _candidates(case: Case) -> list[Series]:
 
 
 def _is_elsewhere(case: Case, place: str) -> bool:
-    """Whether the topology says that the place is on another node: nobody takes CPU from there."""
+    """Whether the topology says that the place is on another machine: nobody takes CPU from there."""
+    there, here = _node(case, place), _node(case, case.origin)
+    return None not in (there, here) and there != here and not _is_beside(case, place)
+
+
+def _is_beside(case: Case, place: str) -> bool:
+    """Whether it is another node of the same host: it takes CPU where both use the same CPUs."""
+    there, here = _node(case, place), _node(case, case.origin)
+    return there is not None and here is not None and there != here and there.host == here.host is not None
+
+
+def _node(case: Case, place: str) -> Node | None:
     topology = case.view.topology
-    server, origin = topology.place_to_server(place), topology.server(case.origin)
-    node = topology.place_to_node(place)
-    there = server.node if server is not None else node.name if node is not None else None
-    here = origin.node if origin is not None else None
-    return there is not None and here is not None and there != here
+    server = topology.place_to_server(place)
+    return topology.node(server.node) if server and server.node else topology.place_to_node(place)
+
+
+def _had_cpu_to_spare(case: Case) -> str | None:
+    """Whether another node of the host need not be what the origin waited for: it did not wait for a CPU that others
+    had, as its pressure tells, or else, the host had one left."""
+    stall, view = case.stall, case.view
+    for series in view.series(case.origin, "psi_cpu")[:1]:
+        waited = series.median(stall.begin, stall.end) or 0.0
+        return (
+            f"{case.origin} waited for a CPU only {share(waited)} of the time" if waited < LIMITS["psi_cpu"] else None
+        )
+    origin = _node(case, case.origin)
+    whole = view.samples.get((origin.host, "cpu_busy")) if origin is not None and origin.host else None
+    used = whole.median(stall.begin, stall.end) if whole is not None else None
+    if used is None:
+        return f"it is not recorded whether both use the same CPUs (psi_cpu of {case.origin})"
+    return f"{share(1 - used)} of the CPUs of their host were idle" if used < AT_WORK else None
 
 
 def contains(case: Case, whole: Series, part: Series) -> bool:
@@ -105,6 +133,8 @@ def _busy(case: Case, series: Series, others: float) -> CauseEvidence:
             but = f"{case.origin} was not short of CPU"
         if got + others < AT_WORK and but is None:
             but = f"together they did not fill a core ({share(got + others)})"
+    if but is None and _is_beside(case, series.place):
+        but = _had_cpu_to_spare(case)
     if but is None:
         own_span = evidence[(evidence[:, 1] > stall.begin) & (evidence[:, 0] < stall.end)]
         if len(own_span):

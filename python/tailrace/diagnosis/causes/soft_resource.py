@@ -24,7 +24,6 @@ import numpy as np
 
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
-from tailrace.diagnosis.millibottleneck import AT_WORK
 from tailrace.diagnosis.queues import Stays
 from tailrace.diagnosis.spans import Spans, where
 from tailrace.diagnosis.words import clock, duration
@@ -53,7 +52,7 @@ def _slow_behind(case: Case) -> str | None:
     """A server behind that made those wait who were inside: one that is saturated, or takes longer than usual."""
     for server in sorted(case.view.downstream_of(case.origin)):
         for series in case.view.series(server, "cpu_busy"):
-            if (series.median(case.stall.begin, case.stall.end) or 0.0) >= AT_WORK * series.capacity:
+            if series.at_work(case.stall.begin, case.stall.end):
                 return f"the CPU of {server} behind it was saturated"
     for callee in case.view.callees_of(case.origin):
         calls = case.view.calls[case.origin][callee]
