@@ -7,14 +7,27 @@ use std::os::fd::OwnedFd;
 
 use super::sys;
 
-/// `struct nlmsghdr` and `struct inet_diag_req_v2` of linux/netlink.h and linux/inet_diag.h.
+/// `struct nlmsghdr`, `struct inet_diag_req` and `struct inet_diag_req_v2` of linux/netlink.h and linux/inet_diag.h.
 const HEADER: usize = 16;
-const REQUEST: usize = 56;
 const MESSAGE: usize = 72;
-const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
+
+/// All listeners are asked for by the older of the two requests: it alone is about both families at once, and for each
+/// the kernel walks through a table that is made for the listeners of all namespaces, some 100 kB.
+const TCPDIAG_GETSOCK: u16 = 18;
+const ALL: usize = 60;
+const ALL_STATES: usize = 52;
 const REQUEST_DUMP: u16 = 0x301;
+
+/// One is asked for by its number, which the kernel looks up.
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+const ONE: usize = 56;
+const ONE_ID: usize = 8;
+const REQUEST_ONE: u16 = 1;
+/// `struct inet_diag_sockid`, here and in an answer.
+const ID: usize = 48;
+const ANSWER_ID: usize = 4;
 const TCP_LISTEN: u32 = 10;
 /// One answer of the kernel: it fills 32 KiB at most.
 const ANSWER: usize = 1 << 15;
@@ -28,6 +41,9 @@ pub struct Listener {
     pub limit: u32,
     /// The socket's number, by which processes that hold it are known.
     pub inode: u32,
+    /// What the kernel knows it by.
+    family: u8,
+    id: [u8; ID],
 }
 
 /// Asks in the network namespace it was made in.
@@ -47,16 +63,18 @@ impl Asker {
 
     /// Hands every listening TCP socket to `each`.
     pub fn ask(&mut self, each: &mut impl FnMut(Listener)) -> io::Result<()> {
-        for family in [libc::AF_INET, libc::AF_INET6] {
-            sys::send(&self.socket, &request(family as u8))?;
-            loop {
-                let answer = sys::receive(&self.socket, &mut self.buffer)?;
-                if parse(answer, each)? == Turn::Done {
-                    break;
-                }
-            }
-        }
+        sys::send(&self.socket, &request_of_all())?;
+        while parse(sys::receive(&self.socket, &mut self.buffer)?, each)? == Turn::More {}
         Ok(())
+    }
+
+    /// One that is known, as it is now. An error where it is gone.
+    pub fn ask_again(&mut self, known: &Listener) -> io::Result<Listener> {
+        sys::send(&self.socket, &request_of(known))?;
+        let mut found = None;
+        let answer = sys::receive(&self.socket, &mut self.buffer)?;
+        parse(answer, &mut |listener| found = Some(listener))?;
+        found.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 
@@ -66,15 +84,27 @@ pub enum Turn {
     Done,
 }
 
-pub fn request(family: u8) -> [u8; HEADER + REQUEST] {
-    let mut bytes = [0; HEADER + REQUEST];
-    let length = (HEADER + REQUEST) as u32;
+fn header(bytes: &mut [u8], kind: u16, flags: u16) {
+    let length = bytes.len() as u32;
     bytes[0..4].copy_from_slice(&length.to_ne_bytes());
-    bytes[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-    bytes[6..8].copy_from_slice(&REQUEST_DUMP.to_ne_bytes());
-    bytes[HEADER] = family;
+    bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+    bytes[6..8].copy_from_slice(&flags.to_ne_bytes());
+}
+
+fn request_of_all() -> [u8; HEADER + ALL] {
+    let mut bytes = [0; HEADER + ALL];
+    header(&mut bytes, TCPDIAG_GETSOCK, REQUEST_DUMP);
+    let states = HEADER + ALL_STATES;
+    bytes[states..states + 4].copy_from_slice(&(1_u32 << TCP_LISTEN).to_ne_bytes());
+    bytes
+}
+
+fn request_of(known: &Listener) -> [u8; HEADER + ONE] {
+    let mut bytes = [0; HEADER + ONE];
+    header(&mut bytes, SOCK_DIAG_BY_FAMILY, REQUEST_ONE);
+    bytes[HEADER] = known.family;
     bytes[HEADER + 1] = libc::IPPROTO_TCP as u8;
-    bytes[HEADER + 4..HEADER + 8].copy_from_slice(&(1_u32 << TCP_LISTEN).to_ne_bytes());
+    bytes[HEADER + ONE_ID..].copy_from_slice(&known.id);
     bytes
 }
 
@@ -96,7 +126,7 @@ pub fn parse(mut answer: &[u8], each: &mut impl FnMut(Listener)) -> io::Result<T
                     code => Err(io::Error::from_raw_os_error(code.saturating_neg())),
                 };
             }
-            SOCK_DIAG_BY_FAMILY => {
+            TCPDIAG_GETSOCK | SOCK_DIAG_BY_FAMILY => {
                 if let Some(message) = body.first_chunk::<MESSAGE>() {
                     each(listener(message));
                 }
@@ -120,6 +150,8 @@ fn listener(message: &[u8; MESSAGE]) -> Listener {
         bytes.copy_from_slice(&message[at..at + 4]);
         bytes
     };
+    let mut id = [0; ID];
+    id.copy_from_slice(&message[ANSWER_ID..ANSWER_ID + ID]);
     let ip = if i32::from(message[0]) == libc::AF_INET6 {
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&message[8..24]);
@@ -133,6 +165,8 @@ fn listener(message: &[u8; MESSAGE]) -> Listener {
         waiting: u32::from_ne_bytes(four(56)),
         limit: u32::from_ne_bytes(four(60)),
         inode: u32::from_ne_bytes(four(68)),
+        family: message[0],
+        id,
     }
 }
 
@@ -158,7 +192,7 @@ mod tests {
         body[8..12].copy_from_slice(&ip);
         body[56..60].copy_from_slice(&waiting.to_ne_bytes());
         body[60..64].copy_from_slice(&limit.to_ne_bytes());
-        message(SOCK_DIAG_BY_FAMILY, &body)
+        message(TCPDIAG_GETSOCK, &body)
     }
 
     fn all(bytes: &[u8]) -> (Vec<Listener>, io::Result<Turn>) {
@@ -172,14 +206,9 @@ mod tests {
         let mut bytes = of([10, 0, 0, 3], 80, 129, 128);
         bytes.extend(of([0, 0, 0, 0], 8009, 0, 100));
         let (found, turn) = all(&bytes);
-        let web = Listener {
-            ip: [10, 0, 0, 3].into(),
-            port: 80,
-            waiting: 129,
-            limit: 128,
-            inode: 0,
-        };
-        assert_eq!(found[0], web);
+        let web = found[0];
+        assert_eq!((web.ip, web.port), ([10, 0, 0, 3].into(), 80));
+        assert_eq!((web.waiting, web.limit), (129, 128));
         assert_eq!(
             (found.len(), found[1].port, turn.unwrap()),
             (2, 8009, Turn::More)
@@ -194,23 +223,37 @@ mod tests {
         assert_eq!(turn.unwrap_err().raw_os_error(), Some(libc::EPERM));
     }
 
+    fn found(asker: &mut Asker, port: u16) -> Option<Listener> {
+        let mut found = None;
+        let mut each = |listener: Listener| {
+            if listener.port == port {
+                found = Some(listener);
+            }
+        };
+        asker.ask(&mut each).unwrap();
+        found
+    }
+
     #[test]
     fn a_listener_of_this_process_is_seen_with_who_waits() {
-        let server = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = server.local_addr().unwrap();
-        let _waits = std::net::TcpStream::connect(address).unwrap();
-        let mut found = None;
         let mut asker = Asker::new().unwrap();
-        asker
-            .ask(&mut |listener| {
-                if listener.port == address.port() {
-                    found = Some(listener);
-                }
-            })
-            .unwrap();
-        let found = found.unwrap();
-        assert_eq!((found.ip, found.waiting), (address.ip(), 1));
-        assert!(found.limit >= 128);
+        for ip in ["127.0.0.1", "0.0.0.0", "::", "::1"] {
+            let ip: IpAddr = ip.parse().unwrap();
+            // There may be no IPv6 here.
+            let Ok(server) = TcpListener::bind((ip, 0)) else {
+                continue;
+            };
+            let address = server.local_addr().unwrap();
+            let _waits = std::net::TcpStream::connect(address).unwrap();
+            let first = found(&mut asker, address.port()).unwrap();
+            assert_eq!((first.ip, first.waiting), (address.ip(), 1));
+            assert!(first.limit >= 128);
+            let _waits_too = std::net::TcpStream::connect(address).unwrap();
+            let again = asker.ask_again(&first).unwrap();
+            assert_eq!((again.inode, again.waiting), (first.inode, 2), "{ip}");
+            drop(server);
+            assert!(asker.ask_again(&first).is_err(), "{ip}");
+        }
     }
 
     proptest! {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Sender};
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use super::options::{Options, HOST};
 use super::packets::Packets;
@@ -15,8 +16,8 @@ use super::state::{Shared, State};
 use super::sys;
 use crate::error::{Error, Result};
 
-/// How often the caller is asked whether to go on.
-const ASKED_EVERY: i64 = 50_000_000;
+/// How often the caller is asked whether to go on: each time wakes an interpreter.
+const ASKED_EVERY: Duration = Duration::from_millis(200);
 
 /// What the recorder says while it runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -131,21 +132,20 @@ fn wait(
     warned: &std::sync::mpsc::Receiver<String>,
     go_on: &mut dyn FnMut(Said) -> Result<bool>,
 ) -> Result<()> {
-    let begun = sys::steady_ns();
-    let end = options
-        .duration_ns
-        .map_or(i64::MAX, |ns| begun.saturating_add(ns));
+    let begun = Instant::now();
     let mut said = Said::Recording;
-    while sys::steady_ns() < end && go_on(said)? {
-        said = match warned.try_recv() {
+    loop {
+        let left = options.duration_ns.map_or(ASKED_EVERY, |ns| {
+            Duration::from_nanos(ns.unsigned_abs()).saturating_sub(begun.elapsed())
+        });
+        if left.is_zero() || !go_on(said)? {
+            return Ok(());
+        }
+        said = match warned.recv_timeout(left.min(ASKED_EVERY)) {
             Ok(sentence) => Said::Warning(sentence),
-            Err(_) => {
-                sys::sleep_until(sys::steady_ns().saturating_add(ASKED_EVERY).min(end));
-                Said::Nothing
-            }
+            Err(_) => Said::Nothing,
         };
     }
-    Ok(())
 }
 
 fn teller(to: &Sender<String>) -> Tell {

@@ -14,23 +14,65 @@ pub struct Tcp {
     pub syn_retransmits: u64,
 }
 
-/// The first line of a pair names what the second counts. None without `TcpExt`; a counter that the kernel does not
-/// have is 0.
-pub fn parse(text: &[u8]) -> Option<Tcp> {
-    let mut pair = lines(text).filter(|line| line.starts_with(b"TcpExt:"));
-    let (names, values) = (pair.next()?, pair.next()?);
-    let mut found = Tcp::default();
-    for (name, value) in words(names).zip(words(values)).skip(1) {
-        let into = match name {
-            b"ListenOverflows" => &mut found.listen_overflows,
-            b"ListenDrops" => &mut found.listen_drops,
-            b"TCPReqQFullDrop" => &mut found.request_queue_full,
-            b"TCPSynRetrans" => &mut found.syn_retransmits,
-            _ => continue,
-        };
-        *into = number(value)?;
+const NAMES: [&[u8]; 4] = [
+    b"ListenOverflows",
+    b"ListenDrops",
+    b"TCPReqQFullDrop",
+    b"TCPSynRetrans",
+];
+
+/// Where the counters are, of the more than a hundred that a kernel has: their names are the same at every reading.
+#[derive(Default)]
+pub struct Columns {
+    /// Everything before the values.
+    front: Vec<u8>,
+    /// Which word of the values is which of [`NAMES`]; those that this kernel lacks are not there.
+    wanted: Vec<(usize, usize)>,
+}
+
+impl Columns {
+    /// The first line of a pair names what the second counts. None without `TcpExt`; a counter that the kernel does not
+    /// have is 0.
+    pub fn parse(&mut self, text: &[u8]) -> Option<Tcp> {
+        if self.front.is_empty() || !text.starts_with(&self.front) {
+            self.find(text)?;
+        }
+        let values = lines(text.get(self.front.len()..)?).next()?;
+        let mut values = words(values);
+        let (mut counts, mut next) = ([0; NAMES.len()], 0);
+        for &(column, which) in &self.wanted {
+            counts[which] = values.nth(column - next).and_then(number)?;
+            next = column + 1;
+        }
+        let [listen_overflows, listen_drops, request_queue_full, syn_retransmits] = counts;
+        Some(Tcp {
+            listen_overflows,
+            listen_drops,
+            request_queue_full,
+            syn_retransmits,
+        })
     }
-    Some(found)
+
+    fn find(&mut self, text: &[u8]) -> Option<()> {
+        let (mut at, mut names) = (0, None);
+        for line in lines(text) {
+            match names {
+                None if line.starts_with(b"TcpExt:") => names = Some(line),
+                Some(names) if line.starts_with(b"TcpExt:") => {
+                    self.front = text.get(..at)?.to_vec();
+                    let which = |name| NAMES.iter().position(|wanted| *wanted == name);
+                    let columns = words(names).enumerate();
+                    self.wanted = columns
+                        .filter_map(|(column, name)| Some((column, which(name)?)))
+                        .collect();
+                    return Some(());
+                }
+                _ => {}
+            }
+            at += line.len() + 1;
+        }
+        None
+    }
 }
 
 #[cfg(test)]
@@ -51,15 +93,20 @@ mod tests {
             request_queue_full: 2,
             syn_retransmits: 25,
         };
-        assert_eq!(parse(TEXT.as_bytes()), Some(found));
-        assert_eq!(parse(b"TcpExt: ListenDrops\n"), None);
-        assert_eq!(parse(b""), None);
+        let mut columns = Columns::default();
+        assert_eq!(columns.parse(TEXT.as_bytes()), Some(found));
+        assert_eq!(columns.parse(b"TcpExt: ListenDrops\n"), None);
+        assert_eq!(columns.parse(b""), None);
+        assert_eq!(columns.parse(TEXT.as_bytes()), Some(found));
+        let other = columns.parse(b"TcpExt: ListenDrops New\nTcpExt: 7 8\n");
+        assert_eq!(other.map(|tcp| tcp.listen_drops), Some(7));
     }
 
     proptest! {
         #[test]
-        fn damaged_text_does_no_harm(text in damaged(TEXT)) {
-            let _ = parse(&text);
+        fn damaged_text_does_no_harm(text in damaged(TEXT), again in damaged(TEXT)) {
+            let mut columns = Columns::default();
+            let _ = (columns.parse(&text), columns.parse(&again), columns.parse(TEXT.as_bytes()));
         }
     }
 }

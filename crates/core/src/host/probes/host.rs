@@ -139,6 +139,7 @@ impl Probe for Waits {
     }
 }
 
+/// Pages that wait to be written. They are told among the first that `/proc/vmstat` tells, so that its first page is enough.
 struct Pages {
     place: u32,
     page: f64,
@@ -195,7 +196,7 @@ impl Disks {
             .filter_map(|entry| entry.file_name().into_string().ok());
         Ok(Disks {
             place,
-            source: Source::open("/proc/diskstats")?,
+            source: Source::open_lines("/proc/diskstats")?,
             whole: names.take(DISKS).collect(),
             before: Before::default(),
         })

@@ -113,12 +113,24 @@ impl Text {
 /// A file of the kernel, kept open.
 pub struct Source {
     file: File,
+    of_lines: bool,
 }
 
 impl Source {
+    /// One that the kernel hands over as a whole: a reading that leaves room was the last.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Source> {
         Ok(Source {
             file: File::open(path)?,
+            of_lines: false,
+        })
+    }
+
+    /// One that the kernel hands over in as many lines as a page holds: only a reading of nothing was the last.
+    pub fn open_lines(path: impl AsRef<Path>) -> io::Result<Source> {
+        let source = Source::open(path)?;
+        Ok(Source {
+            of_lines: true,
+            ..source
         })
     }
 
@@ -129,9 +141,11 @@ impl Source {
                 into.resize(length + 16_384, 0);
             }
             let room = into.get_mut(length..).unwrap_or_default();
-            match self.file.read_at(room, length as u64)? {
-                0 => return Ok(length),
-                got => length += got,
+            let got = self.file.read_at(room, length as u64)?;
+            let last = got == 0 || got < room.len() && !self.of_lines;
+            length += got;
+            if last {
+                return Ok(length);
             }
         }
     }

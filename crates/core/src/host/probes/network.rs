@@ -5,13 +5,14 @@ use std::io;
 use rustc_hash::FxHashMap;
 
 use super::{Before, Moment, Probe, Source, Span, Tick};
-use crate::host::formats::netstat::{parse, Tcp};
+use crate::host::formats::netstat::{Columns, Tcp};
 use crate::host::listeners::{Asker, Listener};
 use crate::host::places::Places;
 
 pub struct TcpProbe {
     place: u32,
     source: Source,
+    columns: Columns,
     before: Before<Tcp>,
     name: String,
 }
@@ -22,6 +23,7 @@ impl TcpProbe {
         TcpProbe {
             place,
             source: netstat,
+            columns: Columns::default(),
             before: Before::default(),
             name: name.to_owned(),
         }
@@ -31,7 +33,7 @@ impl TcpProbe {
 impl Probe for TcpProbe {
     fn sample(&mut self, into: &mut Tick) -> io::Result<()> {
         let text = into.read(&self.source)?;
-        if let Some(now) = parse(text.bytes()) {
+        if let Some(now) = self.columns.parse(text.bytes()) {
             if let Some((before, span)) = self.before.replace(text.at, now) {
                 let drops = now.listen_drops.saturating_sub(before.listen_drops);
                 let repeats = now.syn_retransmits.saturating_sub(before.syn_retransmits);
@@ -65,6 +67,10 @@ impl Probe for TcpProbe {
 
 /// Listeners told at most, of a namespace: a host has tens.
 const LISTENERS: usize = 256;
+/// So many are asked for one by one, in 2 µs each; asking for all takes 20.
+const FEW: usize = 8;
+/// Between two looks for listeners that are new.
+const ALL_NS: i64 = 1_000_000_000;
 
 /// Accept queues. A listener's place is `NAME:PORT`, where NAME is the node's.
 pub struct QueueProbe {
@@ -76,6 +82,8 @@ pub struct QueueProbe {
     places: FxHashMap<u16, u32>,
     named: Places,
     found: Vec<Listener>,
+    /// When all were asked for; None: they must be in this round.
+    asked_all: Option<i64>,
 }
 
 impl QueueProbe {
@@ -88,7 +96,35 @@ impl QueueProbe {
             places: FxHashMap::default(),
             named,
             found: Vec::new(),
+            asked_all: None,
         }
+    }
+
+    fn ask_all(&mut self) -> io::Result<()> {
+        let (ports, found) = (&self.ports, &mut self.found);
+        found.clear();
+        self.asker.ask(&mut |listener| {
+            if ports.is_empty() || ports.contains(&listener.port) {
+                found.push(listener);
+            }
+        })?;
+        self.found
+            .sort_unstable_by_key(|listener| (listener.port, listener.ip));
+        Ok(())
+    }
+
+    /// Whether each can be asked for by itself: of several with one address the kernel chooses one.
+    fn can_be_known(&self) -> bool {
+        let same = |pair: &[Listener]| (pair[0].port, pair[0].ip) == (pair[1].port, pair[1].ip);
+        self.found.len() <= FEW && !self.found.windows(2).any(same)
+    }
+
+    /// Those of the last round as they are now; false if one is gone.
+    fn ask_known(&mut self) -> bool {
+        self.found.iter_mut().all(|listener| {
+            let now = self.asker.ask_again(listener);
+            now.map(|now| *listener = now).is_ok()
+        })
     }
 
     /// The place of the listeners on a port: several (one per address, or one per worker) share it.
@@ -105,7 +141,6 @@ impl QueueProbe {
     }
 
     fn say(&mut self, span: Span, into: &mut Tick) {
-        self.found.sort_unstable_by_key(|listener| listener.port);
         let mut at = 0;
         while let Some(first) = self.found.get(at) {
             let port = first.port;
@@ -132,13 +167,11 @@ impl QueueProbe {
 impl Probe for QueueProbe {
     fn sample(&mut self, into: &mut Tick) -> io::Result<()> {
         let at = Moment::now();
-        let (ports, found) = (&self.ports, &mut self.found);
-        found.clear();
-        self.asker.ask(&mut |listener| {
-            if ports.is_empty() || ports.contains(&listener.port) {
-                found.push(listener);
-            }
-        })?;
+        let recent = |asked: i64| at.steady - asked < ALL_NS;
+        if !(self.asked_all.is_some_and(recent) && self.ask_known()) {
+            self.ask_all()?;
+            self.asked_all = self.can_be_known().then_some(at.steady);
+        }
         if let Some(((), span)) = self.before.replace(at, ()) {
             self.say(span, into);
         }

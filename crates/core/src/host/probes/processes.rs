@@ -19,13 +19,16 @@ const NAMES: usize = 64;
 /// one millisecond.
 pub const PROCESSES: usize = 1000;
 
-/// Rounds without any CPU time after which a process rests: it is then asked only now and then, all that rest at once.
+/// Rounds with so little CPU time, of a core, after which a process rests: it is then asked only now and then, all that
+/// rest at once. One that listens rests only after rounds without any.
+const LITTLE: f64 = 0.01;
 const REST: u8 = 20;
 const NOW_AND_THEN: u64 = 4;
 
 struct Member {
     used: i64,
-    /// Rounds since it used any, at most [`REST`].
+    listens: bool,
+    /// Rounds since it used more than a little, at most [`REST`].
     idle: u8,
     groups: Vec<usize>,
 }
@@ -83,9 +86,13 @@ impl ProcessesProbe {
         let listens = found.owner.listens;
         let places = found.owner.places.into_iter();
         let groups = places.map(|place| self.group(place, listens)).collect();
-        let idle = 0;
-        self.members
-            .insert(found.pid, Member { used, idle, groups });
+        let member = Member {
+            used,
+            listens,
+            idle: 0,
+            groups,
+        };
+        self.members.insert(found.pid, member);
     }
 
     fn group(&mut self, place: String, listens: bool) -> usize {
@@ -105,8 +112,9 @@ impl ProcessesProbe {
     }
 
     /// Adds up what the groups have used since they were last asked; what one at rest has used counts as of this round.
-    fn count(&mut self) {
+    fn count(&mut self, round_ns: i64) {
         self.round += 1;
+        let little = (LITTLE * round_ns as f64) as i64;
         let all = self.round % NOW_AND_THEN == 0;
         let groups = &mut self.groups;
         self.members.retain(|pid, member| {
@@ -117,11 +125,13 @@ impl ProcessesProbe {
                 return false;
             };
             let used = (now - std::mem::replace(&mut member.used, now)).max(0);
-            member.idle = if used > 0 {
-                0
-            } else {
-                (member.idle + 1).min(REST)
+            let little = match member.idle {
+                _ if member.listens => 0,
+                REST => little * NOW_AND_THEN as i64,
+                _ => little,
             };
+            let idle = used <= little;
+            member.idle = if idle { (member.idle + 1).min(REST) } else { 0 };
             for &group in &member.groups {
                 if let Some(group) = groups.get_mut(group) {
                     group.used += used;
@@ -159,9 +169,11 @@ impl Probe for ProcessesProbe {
             self.add(found);
         }
         let at = Moment::now();
-        self.count();
-        match self.before.replace(at) {
-            Some(before) => self.say(at, at.steady - before.steady, into),
+        let before = self.before.replace(at);
+        let round_ns = before.map_or(0, |before| at.steady - before.steady);
+        self.count(round_ns);
+        match before {
+            Some(_) => self.say(at, round_ns, into),
             None => {
                 self.begun = at.steady;
                 for group in &mut self.groups {
