@@ -98,7 +98,7 @@ def test_of_an_overload_older_than_the_recording_no_origin_is_told() -> None:
         "requests": memory.tables["requests"].filter(pl.col("sent") >= at(4.45)),
     }
     asked = diagnose(Memory(memory.topology, {**memory.tables, **later}))
-    assert only(asked) == ("web", None, "none")
+    assert only(asked) == ("web", None, "unknown")
     overflow = step(asked, "overflow")
     assert (overflow.verdict, overflow.missing) == ("unknown", "a recording that begins before the overload")
     assert overflow.numbers["older_than_recording"] is True

@@ -95,6 +95,18 @@ def test_the_truth_gives_experiment_and_stalls_back(tmp_path: Path) -> None:
     assert truth.read(tmp_path) == told
 
 
+def test_what_happened_is_read_though_the_experiment_is_refused_today(tmp_path: Path) -> None:
+    told = truth.Truth("sim", experiment.from_table(SMALL), (truth.Stall("neighbour", "app-node", 10, 20),))
+    truth.write(told, tmp_path / truth.FILE)
+    refused = (
+        (tmp_path / truth.FILE).read_text(encoding="utf-8").replace('software = "tomcat"', 'software = "no longer"')
+    )
+    (tmp_path / truth.FILE).write_text(refused, encoding="utf-8")
+    assert truth.read_stalls(tmp_path) == told.stalls
+    with pytest.raises(TailraceError):
+        truth.read(tmp_path)
+
+
 def test_extends_merges_tables_and_replaces_lists(tmp_path: Path, small: Path) -> None:
     written(
         tmp_path,

@@ -8,7 +8,7 @@ from typing import Literal
 
 Verdict = Literal["found", "absent", "unknown"]
 Step = Literal["vlrt", "drops", "overflow", "millibottleneck", "cause"]
-Ctqo = Literal["upstream", "downstream", "local", "soft-resource", "none"]
+Ctqo = Literal["upstream", "downstream", "local", "soft-resource", "unknown", "none"]
 LimitSource = Literal["topology", "samples", "plateau", "unknown"]
 Number = float | int | str | bool | None
 

@@ -8,6 +8,7 @@ for the server whose *own* queue (see `queues`) rose first and stayed up until t
     downstream     the origin calls the dropper, or is it and its caller does not block: the wave ran with the calls
     local          the dropper itself, called by clients or by a server that blocks
     soft-resource  decided after step 4, by `causes.soft_resource`
+    unknown        where it began cannot be seen
     none           nothing was dropped
 """
 
@@ -265,8 +266,10 @@ def _stays_up(part: _Followed, server: str, rise: Rise, until: int) -> float:
 
 
 def judge(view: View, dropper: str | None, origin: str | None, times: Times) -> Ctqo:
-    if dropper is None or origin is None:
+    if dropper is None:
         return "none"
+    if origin is None:
+        return "unknown"
     if origin in view.downstream_of(dropper):
         return "upstream"
     if dropper in view.downstream_of(origin):

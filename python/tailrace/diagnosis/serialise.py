@@ -45,7 +45,7 @@ def _plain(value: Any) -> Any:
 _TEXT, _COUNT, _MOMENT = {"type": "string"}, {"type": "integer", "minimum": 0}, {"type": ["integer", "null"]}
 _NAME = {"type": ["string", "null"]}
 _VERDICT = {"enum": ["found", "absent", "unknown"]}
-_CTQO = {"enum": ["upstream", "downstream", "local", "soft-resource", "none"]}
+_CTQO = {"enum": ["upstream", "downstream", "local", "soft-resource", "unknown", "none"]}
 _NUMBERS = {"type": "object", "additionalProperties": {"type": ["number", "string", "boolean", "null"]}}
 _RATIO = {"type": ["number", "null"]}
 

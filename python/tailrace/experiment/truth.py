@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import tomli_w
 
@@ -47,15 +48,32 @@ def write(truth: Truth, path: str | PathLike[str]) -> None:
 
 def read(path: str | PathLike[str]) -> Truth:
     """Read a truth.toml, or the one in a run folder."""
+    file, table = _table(path)
+    try:
+        return Truth(str(table["engine"]), from_table(table["experiment"], file), read_stalls(file))
+    except KeyError as error:
+        raise _no_truth(file, error) from error
+
+
+def read_stalls(path: str | PathLike[str]) -> tuple[Stall, ...]:
+    """What happened is true, though today's Tailrace may refuse to try it again."""
+    file, table = _table(path)
+    try:
+        return tuple(Stall(**stall) for stall in table.get("stalls", ()))
+    except TypeError as error:
+        raise _no_truth(file, error) from error
+
+
+def _table(path: str | PathLike[str]) -> tuple[Path, dict[str, Any]]:
     file = Path(path) / FILE if Path(path).is_dir() else Path(path)
     table = toml.read(file, "docs/reference/experiment.md")
     if table.get("format") != FORMAT:
         raise InputError(file, f"format {table.get('format')!r} is not {FORMAT}", "use the Tailrace that wrote it")
-    try:
-        stalls = tuple(Stall(**stall) for stall in table.get("stalls", ()))
-        return Truth(str(table["engine"]), from_table(table["experiment"], file), stalls)
-    except (TypeError, KeyError) as error:
-        raise InputError(file, f"not a truth.toml ({error})", "make the run again") from error
+    return file, table
+
+
+def _no_truth(file: Path, error: Exception) -> InputError:
+    return InputError(file, f"not a truth.toml ({error})", "make the run again")
 
 
 def stalls_of(rows: Iterable[dict[str, object]]) -> tuple[Stall, ...]:

@@ -35,6 +35,7 @@ CTQO_WORDS: dict[Ctqo, str] = {
     "downstream": "downstream CTQO",
     "local": "local overflow",
     "soft-resource": "soft resource",
+    "unknown": "unknown overflow",
     "none": "no overflow",
 }
 
@@ -43,6 +44,7 @@ CTQO_MEANING: dict[Ctqo, str] = {
     "downstream": "requests held back upstream arrived all at once and overflowed a server further down",
     "local": "the server that dropped is the one that stood still",
     "soft-resource": "a pool or thread limit was reached while no hardware was saturated",
+    "unknown": "a queue overflowed, and where it began cannot be seen",
     "none": "no queue overflowed",
 }
 

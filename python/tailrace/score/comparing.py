@@ -150,7 +150,7 @@ def _kinds(record: Record, topology: Topology, chain: Chain) -> tuple[str, ...]:
     if chain.dropper is None:
         return ("none",)
     if chain.origin is None or chain.cause == NONE:
-        return ("none", "local", "upstream", "downstream")
+        return ("none", "unknown", "local", "upstream", "downstream")
     if chain.origin in record.below(chain.dropper):
         return ("upstream",)
     if chain.dropper in record.below(chain.origin):

@@ -59,7 +59,7 @@ def read(path: str | PathLike[str], topology: Topology) -> tuple[Stall, ...]:
     table = toml.read(file, "docs/reference/score.md")
     if "stall" in table or "engine" not in table:
         return _joined(_by_hand(file, row, topology) for row in table.get("stall", ()))
-    return _joined(_stall(s.kind, s.place, s.begin, s.end, topology) for s in truth.read(file).stalls)
+    return _joined(_stall(s.kind, s.place, s.begin, s.end, topology) for s in truth.read_stalls(file))
 
 
 def _by_hand(file: Path, row: Mapping[str, Any], topology: Topology) -> Stall:
