@@ -155,12 +155,13 @@ class Sparks:
         self.group = charts.episode(recording, diagnosis, index)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        rows = [
-            (chart, curve)
+        once = {
+            curve.line: (chart, curve)
             for chart in self.group.charts
             if chart.unit in ("count", "share") and chart.step != 2
             for curve in chart.curves
-        ]
+        }
+        rows = list(once.values())
         if not rows:
             return
         labels = [self._label(chart, curve) for chart, curve in rows]
