@@ -37,7 +37,7 @@ def record(options: str, folder: str, say: Callable[[str, str], bool]) -> str:
     state as JSON.
 
     `options` are documented in crates/core/src/host/options.rs, the state in state.rs. `say(kind, sentence)` is called
-    many times a second with the interpreter lock held: kind `recording` once everything runs, `warning`, or nothing.
+    five times a second with the interpreter lock held: kind `recording` once everything runs, `warning`, or nothing.
     ValueError: what the options name is not there or not allowed.
     """
 

@@ -109,7 +109,7 @@ def record(
     folder: Path, plan: Plan, say: Callable[[str, str], None], go_on: Callable[[], bool] = _always
 ) -> dict[str, Any]:
     """Record into `folder`, which must not exist, until SIGINT or SIGTERM or the plan's duration, or until `go_on`,
-    which is asked many times a second, says no; returns its state.
+    which is asked five times a second, says no; returns its state.
 
     `say(kind, sentence)` is told `recording` when everything runs, and a `warning` now and then. What cannot be
     recorded (no such namespace, no permission) is a `UsageError` and leaves nothing behind.

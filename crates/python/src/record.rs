@@ -8,7 +8,7 @@ use tailrace_core::error::Error;
 use tailrace_core::host::options::Options;
 use tailrace_core::host::recorder::{self, Said};
 
-/// `say(kind, sentence)` is called many times a second; what it raises ends the recording and is raised again.
+/// `say(kind, sentence)` is called five times a second; what it raises ends the recording and is raised again.
 #[pyfunction]
 pub fn record(py: Python<'_>, options: &str, folder: PathBuf, say: Py<PyAny>) -> PyResult<String> {
     let options: Options = serde_json::from_str(options)

@@ -60,7 +60,11 @@ def _packets(
     """What the packets show: decoded while they were recorded, or now. Without packets, the servers that were named."""
     if joined["capture"]:
         same_host = state.get("same_host", [])
-        return capture.decode([joined["capture"]], writer, _named(state, servers), rules, None, same_host)
+        topology = capture.decode([joined["capture"]], writer, _named(state, servers), rules, None, same_host)
+        here = f"{writer.folder}/"  # the folder has another name when the run is whole
+        writer.losses = {what.replace(here, ""): count for what, count in writer.losses.items()}
+        writer.notes = [note.replace(here, "") for note in writer.notes]
+        return topology
     if rules:
         advice = "give the rules to the recorder, or record with --capture"
         raise UsageError("this recording's requests were named when it was made", advice=advice)

@@ -73,7 +73,7 @@ class Watch:
         self.tell(sentence if kind == "warning" else f"watching; incidents go to {self.folder}")
 
     def _look(self) -> bool:
-        """What is new? Asked many times a second; False ends the watch."""
+        """What is new? Asked five times a second; False ends the watch."""
         now = time.monotonic_ns()
         if now - self.looked < LOOK_NS:
             return True
