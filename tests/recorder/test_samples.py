@@ -11,9 +11,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from recorders import SECOND, end, recording, refused
+from recorders import MISSING, SECOND, end, recording, refused
 from tailrace import read
 from tailrace.dataset import Dataset
+from tailrace.testbed.cgroup import Group, mounted
 
 
 def values(run: Dataset, place: str, metric: str) -> pl.DataFrame:
@@ -82,6 +83,22 @@ def test_a_killed_recorder_loses_at_most_a_second(tmp_path: Path) -> None:
     assert 0 <= killed - last < 1.3 * SECOND
     assert any("killed" in what for what in run.manifest.lost)
     assert any("ends at" in note for note in run.manifest.notes)
+
+
+@pytest.mark.skipif(MISSING, reason="needs root")
+def test_a_control_group_that_goes_away_is_told_once(tmp_path: Path) -> None:
+    group = Group(mounted(), f"tailrace-test-{os.getpid()}").make("0")
+    with recording(tmp_path / "run", "--node", f"box=cgroup:{group.path}") as process:
+        try:
+            time.sleep(0.5)
+        finally:
+            group.remove()
+        time.sleep(0.5)
+        _, err = end(process)
+    assert err.count(f"the control group {group.path} of box is gone") == 1
+    assert err.count("not sampled from here on") == 1
+    box = Dataset.open(tmp_path / "run").samples().filter(pl.col("place").cast(pl.String) == "box").collect()
+    assert box.height > 5
 
 
 def test_a_damaged_segment_is_left_out_and_told(tmp_path: Path) -> None:

@@ -24,10 +24,33 @@ use crate::record::rows::{NumberedSample, Sample};
 use crate::record::writer::TableWriter;
 use crate::record::Names;
 
-/// A probe and the node whose namespace it holds open.
+/// A probe, the node whose namespace it holds open, and the control group whose file it reads, for a person.
 struct Sampled {
     probe: Box<dyn Probe>,
     node: Option<usize>,
+    group: Option<String>,
+}
+
+impl Sampled {
+    fn alone(probe: Box<dyn Probe>) -> Sampled {
+        Sampled {
+            probe,
+            node: None,
+            group: None,
+        }
+    }
+
+    fn ended(&self, error: &std::io::Error) -> String {
+        // What a file of a control group says when the group was removed.
+        let gone = error.raw_os_error() == Some(libc::ENODEV);
+        match self.group.as_ref().filter(|_| gone) {
+            Some(group) => format!("{group} is gone; it is not sampled from here on"),
+            None => {
+                let about = self.probe.about();
+                format!("{about}: {error}; it is not sampled from here on")
+            }
+        }
+    }
 }
 
 /// A network namespace that probes look into: they keep it alive, so its removal must be noticed.
@@ -74,7 +97,7 @@ impl Sampler {
         let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let place = sampler.places.index(HOST);
         for probe in host::probes(place, &mountinfo) {
-            sampler.probes.push(Sampled { probe, node: None });
+            sampler.probes.push(Sampled::alone(probe));
         }
         sampler.add_network(HOST, None, &options.ports)?;
         for node in &options.nodes {
@@ -82,10 +105,13 @@ impl Sampler {
                 let place = sampler.places.index(&node.name);
                 let probes = Cgroup::find(path, &mountinfo).and_then(|found| found.probes(place));
                 let probes = probes.map_err(|error| wrong(&node.name, "cgroup", path, &error))?;
-                let alone = probes
-                    .into_iter()
-                    .map(|probe| Sampled { probe, node: None });
-                sampler.probes.extend(alone);
+                let group = format!("the control group {} of {}", path.display(), node.name);
+                sampler
+                    .probes
+                    .extend(probes.into_iter().map(|probe| Sampled {
+                        group: Some(group.clone()),
+                        ..Sampled::alone(probe)
+                    }));
             }
             if let Some(path) = &node.netns {
                 sampler.add_network(&node.name, Some(path), &options.ports)?;
@@ -96,8 +122,7 @@ impl Sampler {
             let probe = ProcessProbe::new(place, process.pid).map_err(|error| {
                 Error::Options(format!("process {}={}: {error}", process.name, process.pid))
             })?;
-            let probe = Box::new(probe);
-            sampler.probes.push(Sampled { probe, node: None });
+            sampler.probes.push(Sampled::alone(Box::new(probe)));
         }
         Ok(sampler)
     }
@@ -105,7 +130,7 @@ impl Sampler {
     /// Samples the CPU time of all processes that are found.
     pub fn sample_processes(&mut self, found: Receiver<Found>) {
         let probe = Box::new(ProcessesProbe::new(found, self.places.clone()));
-        self.probes.push(Sampled { probe, node: None });
+        self.probes.push(Sampled::alone(probe));
     }
 
     fn add_network(&mut self, node: &str, netns: Option<&Path>, ports: &[u16]) -> Result<()> {
@@ -132,7 +157,10 @@ impl Sampler {
             Box::new(TcpProbe::new(place, netstat, node)) as Box<dyn Probe>,
             Box::new(queues),
         ] {
-            self.probes.push(Sampled { probe, node: index });
+            self.probes.push(Sampled {
+                node: index,
+                ..Sampled::alone(probe)
+            });
         }
         self.shared.lock().nodes.push(NodeState {
             name: node.to_owned(),
@@ -189,8 +217,11 @@ impl Sampler {
             }
         }
         for (at, error) in failed.into_iter().rev() {
-            let about = self.probes.swap_remove(at).probe.about();
-            self.warn(format!("{about}: {error}; it is not sampled from here on"));
+            let sentence = self.probes.swap_remove(at).ended(&error);
+            let told = self.shared.lock().notes.contains(&sentence);
+            if !told {
+                self.warn(sentence);
+            }
         }
     }
 
