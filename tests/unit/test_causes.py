@@ -332,8 +332,8 @@ def test_a_neighbour_without_samples_is_not_invented() -> None:
         ("box", ("app", "psi_cpu", 0.1, (4.0, 4.8, 1.0)), "found"),
         ("box", ("app", "psi_cpu", 0.1), "absent"),
         ("box", ("box", "cpu_busy", 0.5, (4.0, 4.8, 1.0)), "found"),
-        ("box", ("box", "cpu_busy", 0.5), "absent"),
-        ("box", None, "absent"),
+        ("box", ("box", "cpu_busy", 0.5), "unknown"),
+        ("box", None, "unknown"),
         (None, ("app", "psi_cpu", 0.1, (4.0, 4.8, 1.0)), "unknown"),
     ],
 )

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from tailrace.diagnosis.drops import Drops
@@ -129,21 +130,29 @@ def _older_than_recording(view: View, cluster: Cluster, lost: Drops, part: _Foll
     """How many had been seen to come to the dropper when it lost the first packet, if they cannot have filled it: then
     its queue was full before the recording began. Not of what lasts for most of the recording, which has no beginning
     that matters: there the server is told whose queue stays."""
-    if lost.dropper not in view.stays or lost.first is None:
+    if lost.dropper not in view.stays or (first := _first_lost(view, lost)) is None:
         return None
     if (cluster.end - view.begin) * 2 > view.end - view.begin:
         return None
     stays = view.stays[lost.dropper]
-    came = int(np.searchsorted(stays.arrivals, lost.first, "right"))
+    came = int(np.searchsorted(stays.arrivals, first, "right"))
     return came if came * 2 < int(stays.queue(part.times).max(initial=0)) else None
+
+
+def _first_lost(view: View, lost: Drops) -> int | None:
+    """When the first packet that the dropper lost was sent; of other servers' losses, `lost.first` may be earlier."""
+    if lost.first is None or lost.last is None:
+        return None
+    own = view.lost_between(lost.first, lost.last).filter(pl.col("server") == lost.dropper)
+    return int(own["sent"][0]) if len(own) else lost.first
 
 
 def _unseen(view: View, cluster: Cluster, lost: Drops, came: int) -> Finding:
     before = count(came, "request") if came else "no request"
+    since = clock(view, _first_lost(view, lost) or cluster.begin)
     sentence = (
-        f"The overload was there when the recording began: {lost.dropper} dropped packets from "
-        f"{clock(view, lost.first or cluster.begin)} on, when {before} had been seen to come to it. Where it began "
-        "cannot be seen."
+        f"The overload was there when the recording began: {lost.dropper} dropped packets from {since} on, when "
+        f"{before} had been seen to come to it. Where it began cannot be seen."
     )
     numbers: dict[str, Number] = {"older_than_recording": True, "requests_come": came}
     missing = "a recording that begins before the overload"

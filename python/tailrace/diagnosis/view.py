@@ -225,12 +225,14 @@ def _visits(tables: Tables) -> tuple[dict[str, Stays], dict[str, dict[str, Stays
 def _inside_from(visits: pl.LazyFrame) -> pl.LazyFrame:
     """Visits whose first data was lost, as it is while the accept queue is full, arrive when they make their first
     call: the client sends again and again, for seconds after the server works as usual, on a connection of which the
-    server does not know. When it took the data is not recorded; it was before that call."""
+    server does not know. When it took the data is not recorded; it was before that call, and before it answered."""
     repeated = visits.filter(pl.col("data_drops") > 0).select("visit")
     first = visits.join(repeated, left_on="parent", right_on="visit", how="semi").group_by("parent")
     first_call = first.agg(first_call=pl.col("sent").min())
     known = visits.join(first_call, left_on="visit", right_on="parent", how="left")
-    return known.with_columns(arrival=pl.max_horizontal("arrival", "first_call"))
+    inside = pl.max_horizontal("arrival", pl.min_horizontal("first_call", "departure"))
+    called = pl.col("first_call").is_not_null()
+    return known.with_columns(arrival=pl.when(called).then(inside).otherwise(pl.col("arrival")))
 
 
 def _server_of(caller: str | None, topology: Topology, stays: dict[str, Stays]) -> str | None:

@@ -21,7 +21,9 @@ COLLAPSED = 0.7
 answers a step, chance alone goes this low in one step of eleven, so it takes several."""
 ANSWERS_PER_STEP = 20
 HELD = 0.97
-"""A limit is reached but for 3 % and one, as in `queues.plateau`."""
+"""A limit is reached but for 3 % and one, as in `queues.plateau` …"""
+LEAST_LIMIT = 5
+"""… and from five on, for of fewer one less says nothing."""
 STEP_NS = 5 * MILLISECOND
 """Step at which queues are followed: the waves of `lightning` figure 6 take tens of milliseconds per server."""
 
@@ -62,7 +64,10 @@ def usual(view: View, slow: Slow) -> Usual:
 
 
 def _most(view: View, caller: str) -> int:
-    sizes = {pool.callee: pool.size for pool in view.topology.pools if pool.caller == caller}
+    sizes: dict[str, int] = {}
+    for pool in view.topology.pools:
+        if pool.caller == caller:
+            sizes[pool.callee] = sizes.get(pool.callee, 0) + pool.size
     callees = view.callees_of(caller)
     if callees and all(callee in sizes for callee in callees):
         return sum(sizes[callee] for callee in callees)
@@ -102,8 +107,10 @@ def _waits(view: View, known: Usual, caller: str, times: Times) -> list[str]:
     inside = float(np.median(_behind(view, caller, times))) if calls else 0.0
     if not calls:
         return []
-    all_in_use = inside >= HELD * known.most[caller] - 1
-    if all_in_use and all(_at_work(view, callee, times) for callee in calls) and not _at_work(view, caller, times):
+    most = known.most[caller]
+    all_in_use = most >= LEAST_LIMIT and inside >= HELD * most - 1
+    has_cpu_left = bool(view.series(caller, "cpu_busy")) and not _at_work(view, caller, times)
+    if all_in_use and has_cpu_left and all(_at_work(view, callee, times) for callee in calls):
         return list(calls)
     if inside < known.behind[caller].high:
         return []

@@ -10,9 +10,9 @@ Evidence needed
 What it is confused with
     A place busy at the same time on another CPU: then the origin is not short of CPU, and one that the topology puts on
     another machine is not looked at. Another node of the same host, which may be pinned to CPUs of its own: it is one
-    only where the origin waited for a CPU (`psi_cpu`) or, without that, where the host had none to spare. A core or a
-    host whose use contains the origin's own: it is at least as busy as the origin at nearly all times, a neighbour is
-    not.
+    only where the origin waited for a CPU (`psi_cpu`) or, without that, where the host had none to spare; else it is
+    unknown. A core or a host whose use contains the origin's own: it is at least as busy as the origin at nearly all
+    times, a neighbour is not.
     A quota or a frozen process, which also withhold CPU: without a neighbour that is busy they do not match, nor where
     the origin and all that may be its neighbours did not fill a single core together.
 Thresholds and where they come from
@@ -86,21 +86,16 @@ def _node(case: Case, place: str) -> Node | None:
     return topology.node(server.node) if server and server.node else topology.place_to_node(place)
 
 
-def _had_cpu_to_spare(case: Case) -> str | None:
-    """Whether another node of the host need not be what the origin waited for: it did not wait for a CPU that others
-    had, as its pressure tells, or else, the host had one left."""
+def _shares_cpus(case: Case) -> bool | None:
+    """Whether the origin waited for a CPU that another node of its host may have had: its pressure tells, or else that
+    the host had none to spare. A host with CPUs to spare tells nothing: both may be pinned to the same ones."""
     stall, view = case.stall, case.view
     for series in view.series(case.origin, "psi_cpu")[:1]:
-        waited = series.median(stall.begin, stall.end) or 0.0
-        return (
-            f"{case.origin} waited for a CPU only {share(waited)} of the time" if waited < LIMITS["psi_cpu"] else None
-        )
+        return (series.median(stall.begin, stall.end) or 0.0) >= LIMITS["psi_cpu"]
     origin = _node(case, case.origin)
     whole = view.samples.get((origin.host, "cpu_busy")) if origin is not None and origin.host else None
     used = whole.median(stall.begin, stall.end) if whole is not None else None
-    if used is None:
-        return f"it is not recorded whether both use the same CPUs (psi_cpu of {case.origin})"
-    return f"{share(1 - used)} of the CPUs of their host were idle" if used < AT_WORK else None
+    return True if used is not None and used >= AT_WORK else None
 
 
 def contains(case: Case, whole: Series, part: Series) -> bool:
@@ -134,7 +129,10 @@ def _busy(case: Case, series: Series, others: float) -> CauseEvidence:
         if got + others < AT_WORK and but is None:
             but = f"together they did not fill a core ({share(got + others)})"
     if but is None and _is_beside(case, series.place):
-        but = _had_cpu_to_spare(case)
+        shares = _shares_cpus(case)
+        if shares is None:
+            return case.unknown(CAUSE, f"psi_cpu of {case.origin}, which tells whether it waited for a CPU")
+        but = None if shares else f"{case.origin} did not wait for a CPU that others had"
     if but is None:
         own_span = evidence[(evidence[:, 1] > stall.begin) & (evidence[:, 0] < stall.end)]
         if len(own_span):

@@ -115,7 +115,7 @@ impl Waits {
     fn open(place: u32) -> io::Result<Waits> {
         Ok(Waits {
             place,
-            source: Source::open("/proc/schedstat")?,
+            source: Source::open_lines("/proc/schedstat")?,
             before: Before::default(),
         })
     }
