@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import Ctqo, Finding, LimitSource, Number, PushBack, Verdict
-from tailrace.diagnosis.queues import Rise, Times, plateau, rises
+from tailrace.diagnosis.queues import Rise, Times, held_from, plateau, rises
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
 from tailrace.diagnosis.waiting import STEP_NS, Level, Usual, onset, usual, waited_for
@@ -111,32 +111,37 @@ def _of_cluster(
         return Overflow(
             None, None, "none", (), Finding("overflow", "absent", sentence, None, cluster.begin, cluster.end)
         )
-    if (seen := _older_than_recording(view, cluster, lost, part)) is not None:
-        finding = _unseen(view, cluster, lost, seen)
-        origin, rise = None, None
-    else:
-        finding = None
-        origin, rise = _origin(view, known, cluster, lost, part)
+    unseen = _older_than_recording(view, cluster, lost, part)
+    origin, rise = (None, None) if unseen else _origin(view, known, cluster, lost, part)
     ctqo = judge(view, lost.dropper, origin, part.times)
     pushed = (_push_back(view, server, rise, part.times, held) for server, rise in part.risen.items())
     wave = tuple(sorted(pushed, key=lambda p: p.rise))
     over = lost.last if lost.queued == 0 else None
     felt = lost.first if lost.first is not None else cluster.begin + cluster.shortest_ns // 2
-    finding = finding or _finding(view, cluster, lost, origin, rise, ctqo, wave)
+    finding = unseen or _finding(view, cluster, lost, origin, rise, ctqo, wave)
     return Overflow(origin, rise, ctqo, wave, finding, felt, over)
 
 
-def _older_than_recording(view: View, cluster: Cluster, lost: Drops, part: _Followed) -> int | None:
-    """How many had been seen to come to the dropper when it lost the first packet, if they cannot have filled it: then
-    its queue was full before the recording began. Not of what lasts for most of the recording, which has no beginning
-    that matters: there the server is told whose queue stays."""
+def _older_than_recording(view: View, cluster: Cluster, lost: Drops, part: _Followed) -> Finding | None:
+    """That nobody can see where it began, if those who had been seen to come to the dropper when it lost the first
+    packet cannot have filled it: then its queue was full before the recording began. Not of what lasts for most of the
+    recording, which has no beginning that matters: there the server is told whose queue stays."""
     if lost.dropper not in view.stays or (first := _first_lost(view, lost)) is None:
         return None
     if (cluster.end - view.begin) * 2 > view.end - view.begin:
         return None
     stays = view.stays[lost.dropper]
     came = int(np.searchsorted(stays.arrivals, first, "right"))
-    return came if came * 2 < int(stays.queue(part.times).max(initial=0)) else None
+    if came * 2 >= int(stays.queue(part.times).max(initial=0)):
+        return None
+    before = count(came, "request") if came else "no request"
+    sentence = (
+        f"The overload was there when the recording began: {lost.dropper} dropped packets from {clock(view, first)} "
+        f"on, when {before} had been seen to come to it. Where it began cannot be seen."
+    )
+    numbers: dict[str, Number] = {"older_than_recording": True, "requests_come": came}
+    missing = "a recording that begins before the overload"
+    return Finding("overflow", "unknown", sentence, lost.dropper, cluster.begin, cluster.end, numbers, missing)
 
 
 def _first_lost(view: View, lost: Drops) -> int | None:
@@ -145,18 +150,6 @@ def _first_lost(view: View, lost: Drops) -> int | None:
         return None
     own = view.lost_between(lost.first, lost.last).filter(pl.col("server") == lost.dropper)
     return int(own["sent"][0]) if len(own) else lost.first
-
-
-def _unseen(view: View, cluster: Cluster, lost: Drops, came: int) -> Finding:
-    before = count(came, "request") if came else "no request"
-    since = clock(view, _first_lost(view, lost) or cluster.begin)
-    sentence = (
-        f"The overload was there when the recording began: {lost.dropper} dropped packets from {since} on, when "
-        f"{before} had been seen to come to it. Where it began cannot be seen."
-    )
-    numbers: dict[str, Number] = {"older_than_recording": True, "requests_come": came}
-    missing = "a recording that begins before the overload"
-    return Finding("overflow", "unknown", sentence, lost.dropper, cluster.begin, cluster.end, numbers, missing)
 
 
 def _follow(view: View, cluster: Cluster, lost: Drops, known: Usual) -> _Followed:
@@ -303,7 +296,7 @@ def _push_back(view: View, server: str, rise: Rise, times: Times, held: dict[str
     inside = times[(times >= rise.begin) & (times <= rise.end)]
     queue = view.stays[server].queue(inside)
     limit, source = limit_of(view, server, queue, held)
-    at_limit = np.flatnonzero(queue >= limit * 0.97 - 1) if limit is not None else np.empty(0)
+    at_limit = np.flatnonzero(queue >= held_from(limit)) if limit is not None else np.empty(0)
     full = int(inside[int(at_limit[0])]) if len(at_limit) else None
     return PushBack(server, rise.begin, full, int(queue.max(initial=0)), limit, source)
 

@@ -17,6 +17,9 @@ from tailrace.units import MILLISECOND
 
 Times = NDArray[np.int64]
 
+LEAST_LIMIT = 5
+"""Of fewer than five, one less says nothing about a limit."""
+
 
 @dataclass(frozen=True)
 class Stays:
@@ -85,17 +88,23 @@ def rises(
     return tuple(found)
 
 
-def plateau(times: Times, queue: Times, within: float = 0.03) -> int | None:
+def held_from(limit: float) -> float:
+    """How many are inside, at least, while a limit is reached: 3 % and one less than it, for so many places may be free
+    for a moment after each departure."""
+    return limit * 0.97 - 1
+
+
+def plateau(times: Times, queue: Times) -> int | None:
     """The limit a queue was held at: its peak, where it stayed within 3 % of it for a fifth of the stretch or more.
 
     A queue that grows and drains without a limit passes its peak (a triangle spends 6 % of its time in the top 3 %);
-    one that is held there stays. 3 % covers the one or two places that are free for a moment after each departure.
+    one that is held there stays.
     """
     if len(queue) == 0:
         return None
     peak = int(queue.max())
-    held = queue >= peak * (1 - within) - 1
-    return peak if peak >= 5 and held.sum() >= 0.2 * len(queue) and held.sum() >= 10 else None
+    held = queue >= held_from(peak)
+    return peak if peak >= LEAST_LIMIT and held.sum() >= 0.2 * len(queue) and held.sum() >= 10 else None
 
 
 def levels(stays: NDArray[np.int64]) -> tuple[float, float]:

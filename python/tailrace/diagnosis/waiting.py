@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tailrace.diagnosis.queues import EARLIER_NS, Rise, Stays, Times, grid, levels
+from tailrace.diagnosis.queues import EARLIER_NS, LEAST_LIMIT, Rise, Stays, Times, grid, held_from, levels
 from tailrace.diagnosis.spans import length, spans
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Slow
@@ -20,10 +20,6 @@ COLLAPSED = 0.7
 """A server with a queue answers at its full speed, faster than usual; under 70 % of the usual, it was held up. At 20
 answers a step, chance alone goes this low in one step of eleven, so it takes several."""
 ANSWERS_PER_STEP = 20
-HELD = 0.97
-"""A limit is reached but for 3 % and one, as in `queues.plateau` …"""
-LEAST_LIMIT = 5
-"""… and from five on, for of fewer one less says nothing."""
 STEP_NS = 5 * MILLISECOND
 """Step at which queues are followed: the waves of `lightning` figure 6 take tens of milliseconds per server."""
 
@@ -108,7 +104,7 @@ def _waits(view: View, known: Usual, caller: str, times: Times) -> list[str]:
     if not calls:
         return []
     most = known.most[caller]
-    all_in_use = most >= LEAST_LIMIT and inside >= HELD * most - 1
+    all_in_use = most >= LEAST_LIMIT and inside >= held_from(most)
     has_cpu_left = bool(view.series(caller, "cpu_busy")) and not _at_work(view, caller, times)
     if all_in_use and has_cpu_left and all(_at_work(view, callee, times) for callee in calls):
         return list(calls)

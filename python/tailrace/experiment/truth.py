@@ -50,14 +50,17 @@ def read(path: str | PathLike[str]) -> Truth:
     """Read a truth.toml, or the one in a run folder."""
     file, table = _table(path)
     try:
-        return Truth(str(table["engine"]), from_table(table["experiment"], file), read_stalls(file))
+        return Truth(str(table["engine"]), from_table(table["experiment"], file), _stalls(file, table))
     except KeyError as error:
         raise _no_truth(file, error) from error
 
 
 def read_stalls(path: str | PathLike[str]) -> tuple[Stall, ...]:
     """What happened is true, though today's Tailrace may refuse to try it again."""
-    file, table = _table(path)
+    return _stalls(*_table(path))
+
+
+def _stalls(file: Path, table: dict[str, Any]) -> tuple[Stall, ...]:
     try:
         return tuple(Stall(**stall) for stall in table.get("stalls", ()))
     except TypeError as error:

@@ -24,7 +24,7 @@ import numpy as np
 
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
-from tailrace.diagnosis.queues import Stays
+from tailrace.diagnosis.queues import Stays, held_from
 from tailrace.diagnosis.spans import Spans, where
 from tailrace.diagnosis.words import clock, duration
 
@@ -104,7 +104,7 @@ def _held(case: Case, slow: str | None) -> list[CauseEvidence]:
         now, usual = _stay(calls, stall.begin, stall.end), _stay_calm(case, calls)
         if most < 2 or usual <= 0:
             continue
-        full = where(times, times + step, inside >= 0.97 * most - 1, gap=view.window_ns)
+        full = where(times, times + step, inside >= held_from(most), gap=view.window_ns)
         evidence: Spans = case.while_queued(full)
         what = (
             f"{case.origin} had at most {most:,} calls open to {callee} and kept that many open from "
