@@ -69,14 +69,14 @@ def slow_clock() -> Memory:
     return system(Slow("app", 4.0, 4.8, speed=0.5, cpu=1.0), rate=600)
 
 
-def often_slow_clock() -> Memory:
+def often_slow_clock(place: str = "app") -> Memory:
     """app's clock is at half its rate for 0.3 s every 0.6 s: then all connections of web are in use, and web, which
     overflows, seems to fill first."""
     tiers = (Tier("web", 0.2, ("app",), 30, 25, pool=30), Tier("app", 1.2, ("db",), 80, 128), Tier("db", 0.3))
     short = [(at, at + 0.3) for at in (0.4, 1.0, 1.6, 2.2, 6.2, 6.8, 7.4, 8.0, 8.6, 9.2, 9.8, 10.4, 11.0)]
     steps = [*short, (4.0, 4.8)]
     memory = system(*(Slow("app", *step, speed=0.5, cpu=1.0) for step in steps), tiers=tiers, rate=600)
-    return memory.sample("app", "cpu_hz", 2.2e9, *((*step, 1.1e9) for step in steps))
+    return memory.sample(place, "cpu_hz", 2.2e9, *((*step, 1.1e9) for step in steps))
 
 
 POOLED = (Tier("web", 0.2, ("app",), 60, 40), Tier("app", 0.4, ("db",), 80, 128, pool=2), Tier("db", 0.2, delay_ms=4))
@@ -351,6 +351,15 @@ def test_another_node_is_a_neighbour_where_both_use_the_same_cpus(
         }
     )
     assert evidence(diagnose(Memory(topology, memory.tables)), "neighbour").verdict == verdict
+
+
+def test_the_clock_rate_of_its_host_is_that_of_a_server() -> None:
+    memory = often_slow_clock("box").sample("other box", "cpu_hz", 2.2e9)
+    nodes = [node.model_copy(update={"host": "box"}) for node in memory.topology.nodes]
+    topology = memory.topology.model_copy(update={"nodes": (*nodes, Node(name="elsewhere", host="other box"))})
+    on_host, own = diagnose(Memory(topology, memory.tables)), diagnose(often_slow_clock())
+    assert cause(on_host) == "frequency-step"
+    assert evidence(on_host, "workload-burst").numbers == evidence(own, "workload-burst").numbers
 
 
 def test_a_hypervisor_that_took_the_cpu_leaves_no_question_of_quota() -> None:

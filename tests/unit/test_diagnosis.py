@@ -106,6 +106,34 @@ def test_of_an_overload_older_than_the_recording_no_origin_is_told() -> None:
     assert step(asked, "cause").missing == overflow.missing
 
 
+@pytest.mark.parametrize("begins", [3.98, 4.04])
+def test_of_an_overload_soon_after_the_recording_began_the_origin_is_told(begins: float) -> None:
+    """app stands still from 4.0 s on, and web overflows 0.2 s later."""
+    memory = app_stopped()
+    later = {
+        "visits": memory.tables["visits"].filter(pl.col("arrival") >= at(begins)),
+        "requests": memory.tables["requests"].filter(pl.col("sent") >= at(begins)),
+    }
+    asked = diagnose(Memory(memory.topology, {**memory.tables, **later}))
+    assert only(asked) == ("web", "app", "upstream")
+
+
+def test_a_batch_that_opens_the_recording_is_no_overload_from_before_it() -> None:
+    """The first packet is lost in the moment in which those that fill the queue are still on their way."""
+    memory = system(bursts=((0.0, 0.15, 4000),), rate=300)
+    latency = pl.when(pl.col("caller") == "client").then(MS // 5).otherwise(0)
+    lost = memory.tables["visits"].filter(pl.col("drops") > 0)["sent"].min()
+    together = pl.when(pl.col("sent") < lost).then(lost).otherwise("sent")  # type: ignore[type-var]
+    first = {
+        "visits": memory.tables["visits"].with_columns(
+            sent=pl.when(pl.col("caller") == "client").then(together).otherwise("sent"),
+            arrival=pl.max_horizontal("arrival", together) + latency,
+        ),
+        "requests": memory.tables["requests"].with_columns(sent=together),
+    }
+    assert only(diagnose(Memory(memory.topology, {**memory.tables, **first})))[1] is not None
+
+
 def test_who_sends_its_data_again_is_inside_when_it_is_served() -> None:
     table = visits(
         {"visit": 1, "request": 1, "server": "web", "sent": 0, "arrival": 0, "departure": 9 * S, "data_drops": 5},

@@ -131,7 +131,8 @@ def _older_than_recording(view: View, cluster: Cluster, lost: Drops, part: _Foll
     if (cluster.end - view.begin) * 2 > view.end - view.begin:
         return None
     stays = view.stays[lost.dropper]
-    came = int(np.searchsorted(stays.arrivals, first, "right"))
+    # What was sent with the lost packet takes up to a step to arrive.
+    came = int(np.searchsorted(stays.arrivals, first + STEP_NS, "right"))
     if came * 2 >= int(stays.queue(part.times).max(initial=0)):
         return None
     before = count(came, "request") if came else "no request"

@@ -174,6 +174,14 @@ class View:
         """Series of places that mean nothing in the topology: cores, disks, the host as a whole, other tenants."""
         return tuple(s for (place, name), s in self.samples.items() if name == metric and not self.is_known(place))
 
+    def around(self, server: str, metric: str) -> tuple[Series, ...]:
+        """Of the host that the server's node is on; where that was not sampled, of all `elsewhere` but other hosts."""
+        known = self.topology.server(server)
+        node = self.topology.node(known.node) if known is not None and known.node else None
+        host = self.samples.get((node.host, metric)) if node is not None and node.host else None
+        hosts = {node.host for node in self.topology.nodes}
+        return (host,) if host is not None else tuple(s for s in self.elsewhere(metric) if s.place not in hosts)
+
 
 def look(tables: Tables, window_ns: int) -> View:
     requests = _requests(tables)

@@ -23,13 +23,20 @@ def capacity(case: Case) -> float:
     return best_throughput(case)
 
 
+def clock_rate(case: Case) -> Series | None:
+    """Of the origin, its node or its host; of cores that nobody assigned to a server the fastest: others may idle."""
+    rates = case.view.series(case.origin, "cpu_hz") or case.view.around(case.origin, "cpu_hz")
+    return max(rates, key=lambda hz: hz.mean(case.stall.begin, case.stall.end) or 0.0, default=None)
+
+
 def _in_cycles(case: Case, busy: Series) -> Series:
     """What a CPU would have used at its highest clock rate for the same work."""
-    for hz in case.view.series(case.origin, "cpu_hz"):
-        middle = (busy.begin + busy.end) // 2
-        at = np.clip(np.searchsorted(hz.end, middle), 0, len(hz.end) - 1)
-        return replace(busy, metric="cpu_cycles", value=busy.value * hz.value[at] / hz.value.max())
-    return busy
+    hz = clock_rate(case)
+    if hz is None:
+        return busy
+    middle = (busy.begin + busy.end) // 2
+    at = np.clip(np.searchsorted(hz.end, middle), 0, len(hz.end) - 1)
+    return replace(busy, metric="cpu_cycles", value=busy.value * hz.value[at] / hz.value.max())
 
 
 def best_throughput(case: Case) -> float:

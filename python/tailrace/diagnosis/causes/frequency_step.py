@@ -4,8 +4,8 @@ What it looks for
     The origin's CPU saturated at a clock rate below its highest: the governor steps up only after its period, while
     the queue already grows (`lightning` 3.2, figure 8).
 Evidence needed
-    `cpu_hz` of the origin or its node (or of cores, if nothing else is sampled), and `cpu_busy` of the origin;
-    `psi_cpu`, too, where others take a little of its CPU.
+    `cpu_hz` of the origin, its node or its host (or of cores, if nothing else is sampled), and `cpu_busy` of the
+    origin; `psi_cpu`, too, where others take a little of its CPU.
 What it is confused with
     A workload burst that no clock rate could serve: both are compared with full speed, so one of them yields. A slow
     clock in idle time, which is the governor's purpose: only saturated or queued time counts.
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailrace.diagnosis.causes.capacity import capacity
+from tailrace.diagnosis.causes.capacity import capacity, clock_rate
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.series import AT_WORK, Series
@@ -31,11 +31,9 @@ SLOW = 0.9
 
 
 def detect(case: Case) -> CauseEvidence:
-    # Of cores that nobody assigned to a server, the fastest: another core may idle at a low rate.
-    rates = case.view.series(case.origin, "cpu_hz") or case.view.elsewhere("cpu_hz")
-    if not rates:
+    hz = clock_rate(case)
+    if hz is None:
         return case.unknown(CAUSE, f"cpu_hz of {case.origin}'s node")
-    hz = max(rates, key=lambda series: series.mean(case.stall.begin, case.stall.end) or 0.0)
     highest = float(hz.value.max())
     inside = _inside(case, hz) or highest
     slow = hz.value < SLOW * highest

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis.causes import frequency_step
-from tailrace.diagnosis.causes.capacity import capacity
+from tailrace.diagnosis.causes.capacity import capacity, clock_rate
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.spans import where
@@ -69,10 +69,10 @@ def _queue_at_full_speed(asked: NDArray[np.float64], served: float) -> NDArray[n
 def _but(case: Case) -> str | None:
     if not _more_came(case):
         return "that is no burst"
-    for hz in case.view.series(case.origin, "cpu_hz"):
-        at_full_speed = frequency_step.answers_at_full_speed(case, hz)
-        if at_full_speed is not None and case.demand < at_full_speed:
-            return f"at its full clock rate it would have answered {rate(at_full_speed)}"
+    hz = clock_rate(case)
+    at_full_speed = None if hz is None else frequency_step.answers_at_full_speed(case, hz)
+    if at_full_speed is not None and case.demand < at_full_speed:
+        return f"at its full clock rate it would have answered {rate(at_full_speed)}"
     return None
 
 
