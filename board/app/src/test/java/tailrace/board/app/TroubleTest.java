@@ -92,6 +92,18 @@ final class TroubleTest {
     }
 
     @Test
+    void theDatabaseKnowsHowManyRowsThereAre() throws Exception {
+        boards.fill(Map.of("data.seed", "3"));
+        try (Connection connection = database.connect(Boards.NAME);
+                Statement statement = connection.createStatement();
+                ResultSet rows = statement.executeQuery("SELECT n_rows, (SELECT COUNT(*) FROM comments)"
+                        + " FROM mysql.innodb_table_stats WHERE database_name = 'board' AND table_name = 'comments'")) {
+            assertTrue(rows.next());
+            assertEquals(rows.getLong(2), rows.getLong(1), rows.getLong(2) / 5.0);
+        }
+    }
+
+    @Test
     void changedRowsAreMadeAnewAndUnchangedOnesAreLeft() throws Exception {
         boards.fill(Map.of());
         Map<String, String> first = facts();
