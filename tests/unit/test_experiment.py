@@ -175,6 +175,7 @@ def test_extends_in_a_circle_is_refused(tmp_path: Path) -> None:
         ("interactions.ViewStori.light=true", "did you mean 'ViewStory'?"),
         ("interactions.ViewStory.at.db.scv=0.7", "must be 0, 1 divided by a whole number, or 1 and more, got 0.7"),
         ("interactions.ViewStory.at.bd.scv=1", "interactions.ViewStory.at.bd must be the name of a tier or role"),
+        ("rubbos.forms={Search='joined'}", "rubbos.forms.Search must be the name of a page that makes queries"),
         ("rubbos.queries={Search=3}", "rubbos.queries.Search must be the name of a page that makes queries"),
         ("stalls=[{kind='slow',place='ap',at='3 s'}]", "stalls[0].place must be the name of a server or tier"),
         ("stalls=[{kind='slow',place='app',at='3 s',left=3}]", "stalls[0].left must be a share"),

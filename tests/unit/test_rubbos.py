@@ -55,6 +55,13 @@ def test_queries_of_a_page(page: str, plain: float, joined: float) -> None:
         assert sum(asked.get(page, {}).values()) == pytest.approx(count)
 
 
+def test_a_page_can_have_its_own_form() -> None:
+    joined = rubbos.queries(Rubbos(form="joined"))
+    plain = rubbos.queries(Rubbos(form="plain"))
+    asked = rubbos.queries(Rubbos(form="plain", forms={"StoriesOfTheDay": "joined"}))
+    assert asked == plain | {"StoriesOfTheDay": joined["StoriesOfTheDay"]}
+
+
 @pytest.mark.parametrize("settings", [{}, {"form": "plain"}, {"queries": {"ViewStory": 12}}, {"comments": 40}])
 def test_the_mean_page_has_the_mean_demand_whatever_its_queries(settings: dict[str, object]) -> None:
     found = experiment.from_table({**SYSTEM, "rubbos": settings})

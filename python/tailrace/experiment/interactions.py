@@ -71,15 +71,21 @@ class Interaction(Table):
     """By role or name of a tier; the name goes before. A tier that is not here never sees it."""
 
 
+Form = Literal["plain", "joined"]
+
+
 class Rubbos(Table):
     """The bulletin board: 24 interactions with their queries, ready to be walked through or asked for.
 
     A mean demand is spread over interactions by their queries, so that the mean page of the browse-only walk has it.
     """
 
-    form: Literal["plain", "joined"] = "joined"
+    form: Form = "joined"
     """Of the servlets. plain: the published ones, a query for each author's name. joined: later ones, as in the Elba
     scripts (one query for the home page, as in `average` 4.3)."""
+    forms: dict[Name, Form] = Field(default_factory=dict)
+    """Of an interaction, when not that of the others: `StoriesOfTheDay = "joined"` makes a light home page beside plain
+    servlets (`average` 4.3)."""
     web: Duration = 270_000
     """Mean CPU time of a page in the web tier: Apache at 46 % with 12,000 clients (`lightning` 3.2)."""
     app: Duration = 750_000

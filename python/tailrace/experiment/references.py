@@ -42,8 +42,9 @@ def _uses(experiment: Experiment) -> Iterator[Use]:
             if call.kernel:
                 yield f"tiers.{name}.calls.{callee}.kernel", call.kernel, kernels, "kernel"
     yield from (
-        (f"rubbos.queries.{name}", name, set(rubbos.asking()), "page that makes queries")
-        for name in experiment.rubbos.queries
+        (f"rubbos.{key}.{name}", name, set(rubbos.asking()), "page that makes queries")
+        for key in ("forms", "queries")
+        for name in getattr(experiment.rubbos, key)
     )
     for name, interaction in experiment.interactions.items():
         for place, work in interaction.at.items():

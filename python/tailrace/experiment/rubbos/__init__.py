@@ -73,7 +73,7 @@ def queries(rubbos: Rubbos) -> dict[str, dict[str, float]]:
     """Queries and their mean counts of every interaction that makes any."""
     found: dict[str, dict[str, float]] = {}
     for row in _rows("queries.csv"):
-        count = _count(row[rubbos.form], rubbos)
+        count = _count(row[rubbos.forms.get(row["interaction"], rubbos.form)], rubbos)
         if count > 0:
             found.setdefault(row["interaction"], {})[row["query"]] = count
     for name, total in rubbos.queries.items():

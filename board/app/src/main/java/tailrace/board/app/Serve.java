@@ -60,7 +60,7 @@ final class Serve implements AutoCloseable {
         if (settings.files().isPresent()) {
             files.putAll(Folder.read(settings.files().get()));
         }
-        Board board = new Board(settings.form(), clock, files);
+        Board board = new Board(settings.forms(), clock, files);
         Cost cost = settings.cost();
         Optional<AccessLog> log = log(cost);
         double rate = cost.rate() > 0 ? cost.rate() : Work.calibrated();

@@ -9,13 +9,17 @@ import tailrace.board.core.Interaction;
 import tailrace.board.core.Interactions;
 import tailrace.board.gate.Gate;
 
-/** What a properties file says; board/README.md describes every key. Times are ns, sizes bytes. */
+/**
+ * What a properties file says; board/README.md describes every key. Times are ns, sizes bytes.
+ *
+ * @param forms of every page, by interaction
+ */
 public record Settings(
         Edge edge,
         Listener listener,
         Database database,
         Pool pool,
-        Form form,
+        Map<String, Form> forms,
         Optional<Path> files,
         Cost cost,
         boolean admin) {
@@ -86,7 +90,7 @@ public record Settings(
     public static Settings read(Path file) throws Problem {
         Keys keys = new Keys(file);
         Edge edge = keys.choice("edge", Edge.class);
-        Form form = keys.choice("form", Form.JOINED);
+        Map<String, Form> forms = forms(keys);
         Optional<Path> files = Optional.of(keys.text("static.dir", ""))
                 .filter(dir -> !dir.isEmpty())
                 .map(Path::of);
@@ -94,8 +98,8 @@ public record Settings(
                 edge,
                 listener(keys, edge),
                 database(keys),
-                pool(keys, edge, form),
-                form,
+                pool(keys, edge, forms),
+                forms,
                 files,
                 cost(keys),
                 keys.truth("admin", false));
@@ -135,10 +139,20 @@ public record Settings(
                 keys.count("database.loops", 1, Runtime.getRuntime().availableProcessors()));
     }
 
-    private static Pool pool(Keys keys, Edge edge, Form form) throws Problem {
+    private static Map<String, Form> forms(Keys keys) throws Problem {
+        Form usual = keys.choice("form", Form.JOINED);
+        Map<String, Form> forms = new HashMap<>();
+        for (String interaction : Interactions.BY_NAME.keySet()) {
+            forms.put(interaction, keys.choice("form." + interaction, usual));
+        }
+        return forms;
+    }
+
+    private static Pool pool(Keys keys, Edge edge, Map<String, Form> forms) throws Problem {
         Map<String, Boolean> light = new HashMap<>();
         for (Interaction interaction : Interactions.ALL) {
-            light.put(interaction.name(), keys.truth("light." + interaction.name(), interaction.light(form)));
+            String name = interaction.name();
+            light.put(name, keys.truth("light." + name, interaction.light(forms.get(name))));
         }
         int size = keys.count("pool.size", 0, 50);
         if (size == 0 && edge == Edge.BLOCKING) {

@@ -115,6 +115,17 @@ final class EdgesTest {
     }
 
     @Test
+    void aPageCanHaveItsOwnForm() throws Exception {
+        Map<String, String> settings = Map.of("form", "plain", "form.StoriesOfTheDay", "joined");
+        Map<String, Seen> expected = new LinkedHashMap<>(pages(Map.of("form", "plain")));
+        expected.put("StoriesOfTheDay", pages(Map.of("form", "joined")).get("StoriesOfTheDay"));
+        assertEquals(expected, pages(settings));
+        Map<String, String> async = new HashMap<>(settings);
+        async.put("edge", "async");
+        assertEquals(expected, pages(async));
+    }
+
+    @Test
     void aConnectionForEachPageAndPoolsForEachInteractionChangeNoByte() throws Exception {
         Map<String, Seen> usual = pages(Map.of("form", "joined"));
         assertEquals(usual, pages(Map.of("edge", "async", "pool.size", "0")));

@@ -7,13 +7,16 @@ import java.util.Optional;
 
 /** The board without a server: a path and a query become a page's first step. */
 public final class Board {
-    private final Form form;
+    private final Map<String, Form> forms;
     private final Clock clock;
     private final Map<String, Answer> files;
 
-    /** @param files what is sent as it is, by path; a file goes before a page of the same name */
-    public Board(Form form, Clock clock, Map<String, Answer> files) {
-        this.form = form;
+    /**
+     * @param forms of the pages, by name; those not there have the plain one
+     * @param files what is sent as it is, by path; a file goes before a page of the same name
+     */
+    public Board(Map<String, Form> forms, Clock clock, Map<String, Answer> files) {
+        this.forms = Map.copyOf(forms);
         this.clock = clock;
         this.files = Map.copyOf(files);
     }
@@ -35,6 +38,7 @@ public final class Board {
             return new Opened(Optional.empty(), Step.refuse(404, "Not found", "There is no page " + path + "."));
         }
         try {
+            Form form = forms.getOrDefault(interaction.name(), Form.PLAIN);
             Request request = new Request(Parameters.of(query), form, LocalDateTime.now(clock));
             return new Opened(Optional.of(interaction), interaction.page().apply(request));
         } catch (BadRequest e) {

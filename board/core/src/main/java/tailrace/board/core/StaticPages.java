@@ -36,7 +36,7 @@ public final class StaticPages {
     /** The files and the static pages, by path. */
     public static Map<String, Answer> all() {
         Map<String, Answer> all = new HashMap<>(files());
-        Board board = new Board(Form.PLAIN, Clock.systemUTC(), Map.of());
+        Board board = new Board(Map.of(), Clock.systemUTC(), Map.of());
         for (String page : PAGES) {
             all.put(page, ((Step.Done) board.open(page, null).first()).answer());
         }

@@ -24,7 +24,7 @@ final class DiscussionTest {
 
     /** The page of story 1 when the database has these comments, and nothing else but that story. */
     private static String page(Form form, List<Row> comments) {
-        Step step = new Board(form, Clock.systemUTC(), Map.of())
+        Step step = new Board(Map.of("ViewStory", form), Clock.systemUTC(), Map.of())
                 .open("/ViewStory", "storyId=1")
                 .first();
         int asked = 0;
