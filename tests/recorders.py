@@ -72,26 +72,54 @@ class Hosts:
         """The recorder's word for the server's namespace."""
         return f"box=netns:/run/netns/{self.server}"
 
+    @property
+    def switch(self) -> str:
+        """The namespace with the bridge between them, where there is one."""
+        return f"{self.server}-switch"
+
 
 def hosts_of(mine: str) -> Hosts:
     return Hosts(f"{mine}-c", f"{mine}-s", "10.78.0.2")
 
 
 @contextmanager
-def two_hosts(mine: str | None = None) -> Iterator[Hosts]:
-    """Their names begin with `mine`; else with what no other test has."""
+def two_hosts(mine: str | None = None, bridged: bool = False) -> Iterator[Hosts]:
+    """Their names begin with `mine`; else with what no other test has. `bridged`: the cable leads through `br0` of a
+    third."""
     hosts = hosts_of(mine or f"tailrace-{os.getpid()}-{next(_NUMBERS)}")
     try:
-        for name in (hosts.client, hosts.server):
+        for name in (hosts.client, hosts.server, hosts.switch):
             _run("ip", "netns", "add", name)
-        _run(*("ip", "-n", hosts.client, "link", "add", "eth0", "type", "veth", "peer", "eth0", "netns", hosts.server))
+        if bridged:
+            on_switch = ("ip", "-n", hosts.switch, "link")
+            _run(*on_switch, "add", "br0", "up", "type", "bridge")
+            for port, name in enumerate((hosts.client, hosts.server)):
+                _run(*on_switch, "add", f"v{port}", "type", "veth", "peer", "eth0", "netns", name)
+                _run(*on_switch, "set", f"v{port}", "master", "br0", "up")
+        else:
+            _run(
+                *(
+                    "ip",
+                    "-n",
+                    hosts.client,
+                    "link",
+                    "add",
+                    "eth0",
+                    "type",
+                    "veth",
+                    "peer",
+                    "eth0",
+                    "netns",
+                    hosts.server,
+                )
+            )
         for name, address in ((hosts.client, "10.78.0.1"), (hosts.server, hosts.address)):
             _run("ip", "-n", name, "addr", "add", f"{address}/24", "dev", "eth0")
             for link in ("eth0", "lo"):
                 _run("ip", "-n", name, "link", "set", link, "up")
         yield hosts
     finally:
-        for name in (hosts.client, hosts.server):
+        for name in (hosts.client, hosts.server, hosts.switch):
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
 
 

@@ -58,6 +58,9 @@ Ports = Annotated[
     list[int] | None,
     typer.Option("--port", min=1, max=65535, help="Only packets with this port at either end; repeat it."),
 ]
+Promiscuous = Annotated[
+    bool, typer.Option("--promiscuous", help="Also packets for others: those that pass a bridge, or a mirror port.")
+]
 Capture = Annotated[bool, typer.Option("--capture", help="Keep the packets, decode them at the end.")]
 Snaplen = Annotated[
     int, typer.Option(metavar="BYTES", min=80, max=65535, help="Kept of each packet, from its IP header on.")
@@ -82,6 +85,7 @@ def record(
     process: Processes = None,
     interface: Interfaces = None,
     port: Ports = None,
+    promiscuous: Promiscuous = False,
     capture: Capture = False,
     snaplen: Snaplen = 256,
     ring: Ring = "16MiB",
@@ -101,7 +105,7 @@ def record(
     servers = _servers(server)
     plan = _plan(_nodes(node), servers, process, interval, duration, keep)
     if interface:
-        packets = _packets(interface, plan.nodes, port, snaplen, ring, servers, interactions, capture)
+        packets = _packets(interface, plan.nodes, port, promiscuous, snaplen, ring, servers, interactions, capture)
         plan = replace(plan, packets=packets)
     elif port or capture or interactions:
         said = "--port, --capture and --interactions are about packets"
@@ -122,6 +126,7 @@ def watch(
     server: Servers = None,
     process: Processes = None,
     port: Ports = None,
+    promiscuous: Promiscuous = False,
     snaplen: Snaplen = 256,
     ring: Ring = "16MiB",
     interactions: Interactions = None,
@@ -136,7 +141,7 @@ def watch(
 
     servers = _servers(server)
     plan = _plan(_nodes(node), servers, process, interval, duration, keep)
-    packets = _packets(interface, plan.nodes, port, snaplen, ring, servers, interactions, capture=False)
+    packets = _packets(interface, plan.nodes, port, promiscuous, snaplen, ring, servers, interactions, capture=False)
     plan = replace(plan, packets=packets)
     words = [word for name, address in servers.items() for word in ("--server", f"{name}={address}")]
     Watch(out, words, most, once, _tell_at).run(plan)
@@ -174,6 +179,7 @@ def _packets(
     interface: list[str],
     nodes: Sequence[Node],
     port: list[int] | None,
+    promiscuous: bool,
     snaplen: int,
     ring: str,
     servers: dict[str, str],
@@ -186,6 +192,7 @@ def _packets(
     return Packets(
         interfaces=() if interface == ["any"] else tuple(_interface(text, nodes) for text in interface),
         ports=tuple(sorted(set(port or ()))),
+        promiscuous=promiscuous,
         snap=snaplen,
         ring_bytes=_ring_bytes(ring),
         raw=capture,

@@ -60,6 +60,8 @@ class Packets:
     interfaces: Sequence[Interface]
     """All of one namespace; none: every interface of ours."""
     ports: Sequence[int] = ()
+    promiscuous: bool = False
+    """Also packets for others: those that pass a bridge or come to a mirror port."""
     snap: int = 256
     """Bytes of each packet from its IP header on: the headers, and the line that names a request."""
     ring_bytes: int = 16 << 20

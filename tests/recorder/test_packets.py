@@ -107,6 +107,20 @@ def test_a_killed_recorder_loses_at_most_a_second_of_visits(hosts: Hosts, tmp_pa
     assert any("killed" in what for what in run.manifest.lost)
 
 
+def test_a_bridge_shows_what_passes_it_to_a_recorder_that_is_promiscuous(tmp_path: Path) -> None:
+    all_of_it, own = tmp_path / "all", tmp_path / "own"
+    with two_hosts(bridged=True) as hosts, served(hosts, tmp_path):
+        words = ("--node", f"switch=netns:/run/netns/{hosts.switch}", "--interface", "switch:br0")
+        with recording(all_of_it, "--promiscuous", *words) as promiscuous:
+            subprocess.run(asking(hosts, 10), check=True)
+            end(promiscuous)
+        with recording(own, *words) as modest:
+            subprocess.run(asking(hosts, 10), check=True)
+            end(modest)
+    assert visits(Dataset.open(all_of_it)).height == 20
+    assert not Dataset.open(own).topology.servers
+
+
 def test_only_the_ports_asked_for_are_recorded(hosts: Hosts, tmp_path: Path) -> None:
     out = tmp_path / "run"
     words = ("--node", hosts.node, "--interface", "box:eth0", "--port", "8080")

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import polars as pl
 
-from tailrace import experiment
+from tailrace import experiment, readers
 from tailrace.dataset import EVENTS, REQUESTS
 from tailrace.experiment import places, truth
 from tailrace.experiment.machines import Disk, Governor, Node, Writeback
 from tailrace.testbed import stalls
-from tailrace.testbed.clock import Clock
+from tailrace.testbed.clock import Clock, Look, sampled
 from tailrace.testbed.settings import settings
 from tailrace.testbed.stalls.contention import starved, system_of
 from tailrace.testbed.stalls.injection import joined
@@ -59,34 +59,45 @@ def test_collections_of_a_heap_are_told_from_the_first_request_on(tmp_path: Path
 
 
 class Group:
-    """A control group that used what it is told."""
-
-    path = "tailrace/app-node"
+    """A control group that is told how many CPUs it may use."""
 
     def __init__(self) -> None:
-        self.used = 0
         self.cpus: list[float | None] = []
-
-    def used_ns(self) -> int:
-        return self.used
 
     def share(self, cpus: float | None) -> None:
         self.cpus.append(cpus)
 
 
-def test_a_cpu_at_half_its_clock_rate_is_busy_for_twice_as_long() -> None:
+def test_a_clock_rate_follows_the_use_of_the_last_period() -> None:
     group = Group()
-    clock = Clock(cast(Any, group), 1.0, Governor.model_validate({"frequencies": ["1 GHz", "1.5 GHz", "2 GHz"]}))
-    assert (clock.hz, clock.busy_ns(cast(Any, group)), group.cpus) == (1e9, 0, [0.5])
-    group.used = 100
-    clock.step(0.9)
-    group.used = 175
-    clock.step(0.8)
-    group.used = 275
-    assert (clock.hz, clock.busy_ns(cast(Any, group)), group.cpus) == (2e9, 200 + 100 + 100, [0.5, 0.75, None])
-    clock.step(0.6)
-    clock.step(0.4)
-    assert clock.hz == 1.5e9
+    clock = Clock(cast(Any, group), {}, 1.0, Governor.model_validate({"frequencies": ["1 GHz", "1.5 GHz", "2 GHz"]}))
+    rates = [clock.hz]
+    for use in (0.9, 0.8, 0.9, 0.6, 0.4):
+        clock.step(use)
+        rates.append(clock.hz)
+    assert rates == [1e9, 1.5e9, 2e9, 2e9, 2e9, 1.5e9]
+    assert group.cpus == [0.5, 0.75, None, None, 0.75]
+
+
+def test_a_cpu_at_half_its_clock_rate_is_busy_for_twice_as_long(tmp_path: Path) -> None:
+    clock = Clock(cast(Any, Group()), {}, 1.0, Governor.model_validate({"frequencies": ["1 GHz", "2 GHz"]}))
+    begin = Look(0, 0, {"app": 0, "other": 0})
+    with sampled({"node": clock}, tmp_path / "clocks.csv"):
+        assert clock.slices is not None
+        clock.slices.append(clock.between(begin, Look(100, 48, {"app": 40, "other": 8})))
+        clock.step(0.96)
+        clock.slices.append(clock.between(begin, Look(100, 48, {"app": 40, "other": 8})))
+    slow, fast = clock.slices
+    assert (slow.busy, slow.use, slow.hz) == ({"app": 0.8, "other": 0.16}, 0.96, 1e9)
+    assert (fast.busy, fast.use, fast.hz) == ({"app": 0.4, "other": 0.08}, 0.48, 2e9)
+    assert clock.saturated() == [(slow.begin, slow.end)]
+    told = readers.read(tmp_path / "clocks.csv").samples().collect()
+    told = told.select(pl.col("place", "metric").cast(pl.String), "interval_ns", "value")
+    assert told.rows()[:3] == [
+        ("node", "cpu_hz", 100, 1e9),
+        ("app", "cpu_busy", 100, 0.8),
+        ("other", "cpu_busy", 100, 0.16),
+    ]
 
 
 def test_a_cpu_is_taken_by_servers_of_another_system_and_only_while_it_is_full() -> None:

@@ -21,6 +21,7 @@ from tailrace import topology as topology_file
 from tailrace.dataset import Dataset, Writer
 from tailrace.errors import InputError, UsageError, cannot_read
 from tailrace.readers import assembly, capture, collectl, gclog, recording, samples
+from tailrace.readers.interactions import Rules
 from tailrace.readers.interactions import rules as interaction_rules
 from tailrace.readers.source import Found, Source
 from tailrace.topology import Server, Topology
@@ -80,28 +81,38 @@ def read(
     with dataset.create(target, overwrite) as writer:
         if files.run:
             inferred = assembly.copy_run(files.run, writer)
-        elif files.recording:
-            inferred = recording.join(files.recording, writer, known, rules)
-            writer.notes += assembly.unseen_servers(known, inferred)
-        elif files.captures:
-            inferred = capture.decode(files.captures, writer, known, rules, progress)
-            writer.notes += assembly.unseen_servers(known, inferred)
         else:
-            inferred = Topology(servers=tuple(Server(name=name, address=at) for name, at in known.items()))
+            inferred = _inferred(files, writer, known, rules, progress)
         writer.topology = assembly.complete_topology(inferred, given, places or {})
         assembly.add(writer, texts)
     return Dataset.open(target)
 
 
 def fill(writer: Writer, paths: Sequence[AnyPath], topology: Topology, interactions: Mapping[str, str]) -> None:
-    """The tables of captures, samples and logs into a run folder that somebody else is making."""
+    """The tables of a recording, samples and logs into a run folder that somebody else is making."""
     files = _sort([fspath(path) for path in paths])
     texts = [(source, reader.read(source)) for source, reader in files.texts]
     known, rules = capture.known_servers({}, topology), interaction_rules(interactions)
-    inferred = capture.decode(files.captures, writer, known, rules, None)
-    writer.notes += assembly.unseen_servers(known, inferred)
-    writer.topology = assembly.complete_topology(inferred, topology, {})
+    writer.topology = assembly.complete_topology(_inferred(files, writer, known, rules), topology, {})
     assembly.add(writer, texts)
+
+
+def _inferred(
+    files: _Files,
+    writer: Writer,
+    known: dict[str, str],
+    rules: Rules,
+    progress: Callable[[int, int], None] | None = None,
+) -> Topology:
+    """The tables of a recording or of captures; returns the topology that they show."""
+    if files.recording:
+        inferred = recording.join(files.recording, writer, known, rules)
+    elif files.captures:
+        inferred = capture.decode(files.captures, writer, known, rules, progress)
+    else:
+        return Topology(servers=tuple(Server(name=name, address=at) for name, at in known.items()))
+    writer.notes += assembly.unseen_servers(known, inferred)
+    return inferred
 
 
 @dataclass(frozen=True)

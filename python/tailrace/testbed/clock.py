@@ -10,32 +10,55 @@ the quota holds it back is how it is made slow, and is not sampled.
 
 from __future__ import annotations
 
+import csv
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
 from tailrace.experiment.machines import Governor
 from tailrace.testbed.cgroup import Group
 from tailrace.units import SECOND
 
 SLICES = 10
-"""Looks in a governor's period: the truth is as fine as samples of 50 ms."""
+"""Looks in a governor's period: the truth, and samples, are as fine as 50 ms."""
 SATURATED = 0.9
 """Of what its clock rate allows in a slice: a quota that is counted in ticks of 4 ms may be missed by 8 % in 50 ms."""
+
+
+@dataclass(frozen=True)
+class Look:
+    at: int
+    """Monotonic, in ns."""
+    used: int
+    """CPU time of all of the node, in ns."""
+    places: Mapping[str, int]
+    """The same of each that has samples of its own."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Between two looks, at one clock rate."""
+
+    begin: int
+    end: int
+    """ns since the Unix epoch."""
+    hz: float
+    use: float
+    """Of the node: a share of what its CPUs can do at this clock rate."""
+    busy: Mapping[str, float]
+    """By place, in CPUs of this clock rate."""
 
 
 class Clock:
     """Begins at the slowest rate, as a machine that has been idle."""
 
-    def __init__(self, group: Group, cores: float, governor: Governor) -> None:
-        self.group, self.cores, self.governor = group, cores, governor
-        self.saturated: list[tuple[int, int]] = []
-        """Slices in which it was, below full speed; ns since the Unix epoch."""
-        self._at = 0
-        self._lock = threading.Lock()
-        self._seen: dict[str, tuple[Group, int, float]] = {}
-        """By path: group, CPU time used at the last look, and how long that kept the CPU busy."""
+    def __init__(self, group: Group, places: Mapping[str, Group], cores: float, governor: Governor) -> None:
+        self.group, self.places, self.cores, self.governor = group, places, cores, governor
+        self.slices: list[Slice] | None = None
+        """None: nobody records."""
         self._set(0)
 
     @property
@@ -46,29 +69,34 @@ class Clock:
     def speed(self) -> float:
         return self.hz / self.governor.frequencies[-1]
 
-    def busy_ns(self, group: Group) -> float:
-        """For how long CPUs at this clock rate were busy with what a group of the node did."""
-        with self._lock:
-            return self._look(group)
+    def saturated(self) -> list[tuple[int, int]]:
+        """When it was, below full speed; ns since the Unix epoch."""
+        slower = (each for each in self.slices or () if each.hz < self.governor.frequencies[-1])
+        return [(each.begin, each.end) for each in slower if each.use >= SATURATED]
 
     def govern(self, over: threading.Event) -> None:
         period = self.governor.period
-        begun = before = self._now()
-        while not over.wait(max(0, before[0] + period // SLICES - time.monotonic_ns()) / SECOND):
-            now = self._now()
-            if self.speed < 1 and self._use(before, now) >= SATURATED:
-                unix = time.time_ns() - time.monotonic_ns()
-                self.saturated.append((unix + before[0], unix + now[0]))
-            if now[0] - begun[0] >= period:
-                self.step(self._use(begun, now))
+        begun = before = self._look()
+        while not over.wait(max(0, before.at + period // SLICES - time.monotonic_ns()) / SECOND):
+            now = self._look()
+            if self.slices is not None:
+                self.slices.append(self.between(before, now))
+            if now.at - begun.at >= period:
+                self.step(self.between(begun, now).use)
                 begun = now
             before = now
 
-    def _now(self) -> tuple[int, float]:
-        return time.monotonic_ns(), self.busy_ns(self.group)
-
-    def _use(self, first: tuple[int, float], last: tuple[int, float]) -> float:
-        return (last[1] - first[1]) / ((last[0] - first[0]) * self.cores)
+    def between(self, before: Look, now: Look) -> Slice:
+        """At the clock rate of now, which was the same all along."""
+        work = (now.at - before.at) * self.speed
+        unix = time.time_ns() - time.monotonic_ns()
+        return Slice(
+            unix + before.at,
+            unix + now.at,
+            self.hz,
+            (now.used - before.used) / (work * self.cores),
+            {place: (used - before.places[place]) / work for place, used in now.places.items()},
+        )
 
     def step(self, use: float) -> None:
         """After a period in which the CPU was busy for this share of it."""
@@ -78,20 +106,14 @@ class Clock:
         elif use < self.governor.down:
             self._set(max(self._at - 1, 0))
 
-    def _set(self, at: int) -> None:
-        with self._lock:
-            for group, _, _ in list(self._seen.values()):
-                self._look(group)
-            self._at = at
-            whole = self.speed == 1 and self.cores.is_integer()
-            self.group.share(None if whole else self.speed * self.cores)
+    def _look(self) -> Look:
+        places = {place: group.used_ns() for place, group in self.places.items()}
+        return Look(time.monotonic_ns(), self.group.used_ns(), places)
 
-    def _look(self, group: Group) -> float:
-        used = group.used_ns()
-        _, before, busy = self._seen.get(group.path, (group, used, 0.0))
-        busy += (used - before) / self.speed
-        self._seen[group.path] = (group, used, busy)
-        return busy
+    def _set(self, at: int) -> None:
+        self._at = at
+        whole = self.speed == 1 and self.cores.is_integer()
+        self.group.share(None if whole else self.speed * self.cores)
 
 
 @contextmanager
@@ -106,3 +128,25 @@ def governed(clocks: list[Clock]) -> Iterator[None]:
         over.set()
         for thread in threads:
             thread.join()
+
+
+@contextmanager
+def sampled(clocks: Mapping[str, Clock], file: Path) -> Iterator[None]:
+    """By node. What they do while the block lasts becomes samples in a CSV file; without a clock there is none."""
+    for clock in clocks.values():
+        clock.slices = []
+    yield
+    if clocks:
+        with file.open("w", newline="", encoding="utf-8") as lines:
+            rows = csv.writer(lines)
+            rows.writerow(("time", "interval_ns", "place", "metric", "value"))
+            for node, clock in clocks.items():
+                rows.writerows(_rows(node, clock.slices or []))
+
+
+def _rows(node: str, slices: list[Slice]) -> Iterator[tuple[object, ...]]:
+    for each in slices:
+        when = each.end, each.end - each.begin
+        yield *when, node, "cpu_hz", each.hz
+        for place, busy in each.busy.items():
+            yield *when, place, "cpu_busy_ratio", f"{busy:.4f}"

@@ -34,7 +34,6 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "ip": ("iproute2",),
     "nsenter": ("util-linux",),
     "sysctl": ("procps",),
-    "tcpdump": ("tcpdump",),
     "apache2": ("apache2",),
     "nginx": ("nginx-light",),
     "haproxy": ("haproxy",),

@@ -20,7 +20,7 @@ SWITCH, BRIDGE = "switch", "br0"
 _SUBNET = "10.77.0"
 _FIRST, _LAST = 2, 254
 NODES_MAX = _LAST - _FIRST + 1
-_NAMED = Path("/run/netns")
+NAMED = Path("/run/netns")
 SYSCTLS: dict[str, str] = {
     "net.ipv4.ip_local_port_range": "10000 65535",  # a connection for each request: many ports in TIME_WAIT
     "net.ipv4.tcp_tw_reuse": "1",
@@ -57,19 +57,19 @@ def up(site: Site, ledger: Ledger, hosts: Mapping[str, str], sysctls: Mapping[st
 
 def remove(name: str) -> None:
     """Its processes are ended by their groups; the last one takes the namespace's links with it."""
-    if (_NAMED / name).exists():
+    if (NAMED / name).exists():
         _run("ip", "netns", "del", name)
 
 
 def named(site: Site) -> list[str]:
     """Namespaces of the site that there are, noted or not."""
-    found = _NAMED.glob(f"{site.name}.*") if _NAMED.is_dir() else iter(())
+    found = NAMED.glob(f"{site.name}.*") if NAMED.is_dir() else iter(())
     return sorted(path.name for path in found)
 
 
 def inside(name: str) -> list[str]:
     """Begins a command in the namespace. `ip netns exec` would mount /sys anew and hide the control groups."""
-    return ["nsenter", f"--net={_NAMED / name}", "--"]
+    return ["nsenter", f"--net={NAMED / name}", "--"]
 
 
 def _ip(name: str, *commands: str) -> None:

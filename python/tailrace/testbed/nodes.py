@@ -48,6 +48,11 @@ class Nodes:
         node_of = {name: group.path.split("/")[1] for name, group in found.items()}
         return {name: (group, self.cpus[node_of[name]].count(",") + 1) for name, group in found.items()}
 
+    def groups_of(self, node: str) -> dict[str, Group]:
+        """Of a node and of all on it."""
+        own = self.group(node).path
+        return {name: group for name, (group, _) in self.groups().items() if f"{group.path}/".startswith(f"{own}/")}
+
     def beside(self, node: str, name: str, weight: float = 1.0) -> Room:
         """One more room in a node, for a neighbour of its servers."""
         group = Group(self.top.hierarchies, f"{self.top.path}/{node}/{name}").make(self.cpus[node], weight)
@@ -76,6 +81,7 @@ def up(site: Site, ledger: Ledger, experiment: Experiment, sysctls: dict[str, st
             room.group.limit(tier.quota.time, tier.quota.period)
     found.rooms[CLIENTS] = found.beside(CLIENTS, "load")
     found.rooms[MONITORS] = Room(None, Group(hierarchies, f"{top.path}/{MONITORS}/all").make(cpus[MONITORS]))
+    found.rooms[MONITORS].group.be_prompt()
     return found
 
 

@@ -11,8 +11,9 @@ from tailrace.experiment.model import Iowait
 from tailrace.testbed import disk, syn
 from tailrace.testbed.servers import KINDS
 from tailrace.testbed.settings import settings
-from tailrace.units import MILLISECOND
+from tailrace.units import MILLISECOND, SECOND
 
+INTERVAL_MIN_NS, INTERVAL_MAX_NS = 5 * MILLISECOND, 10 * SECOND
 Refusal = tuple[str, str]
 
 
@@ -40,6 +41,8 @@ def _refusals(experiment: Experiment) -> Iterator[Refusal]:
             yield f"tiers.{name}.software", f"it must be one of {', '.join(KINDS)}, got {tier.software}"
         if tier.spawn and tier.software != "apache":
             yield f"tiers.{name}.spawn", "Apache alone starts further processes"
+    if not INTERVAL_MIN_NS <= experiment.sampling.interval <= INTERVAL_MAX_NS:
+        yield "sampling.interval", "the recorder takes samples 5 ms to 10 s apart"
     yield from _of_machines(experiment)
     yield from _of_workloads(experiment)
     nowhere = dict.fromkeys(places.nodes(experiment), "")

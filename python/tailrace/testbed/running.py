@@ -19,7 +19,7 @@ from tailrace import dataset
 from tailrace.dataset import Writer
 from tailrace.errors import TailraceError
 from tailrace.experiment import Experiment, truth
-from tailrace.testbed import disk, layout, load, packets, program, sampling, stalls, system, undoing
+from tailrace.testbed import clock, disk, layout, load, program, recording, stalls, system, undoing
 from tailrace.testbed.cgroup import entered
 from tailrace.testbed.ledger import held
 from tailrace.testbed.nodes import CLIENTS, MONITORS
@@ -39,6 +39,9 @@ DRAIN_NS = load.PATIENCE_NS + 10 * SECOND
 """For the load to wait for its last answers and to write what it saw."""
 INTERACTIONS = {r"^GET /(\w+)": "$1"}
 """The bulletin board's pages, by the names that RUBBoS gives them."""
+
+SEGMENTS, CLOCKS = "recording", "clocks.csv"
+"""In `raw/`: what the recorder writes, until it is read; samples of nodes with a governor."""
 
 Progress = Callable[[int, int], None]
 Read = Callable[[Writer, list[str], Topology, dict[str, str]], None]
@@ -65,14 +68,13 @@ def run(
         raw = writer.folder / "raw"
         raw.mkdir()
         with serving(experiment, site or Site()) as up:
-            happened, lost = measure(up, raw, loading, progress or (lambda done, whole: None))
+            happened = measure(up, raw, loading, progress or (lambda done, whole: None))
             topology, files = layout.topology(up), _keep(up, raw)
         read(writer, files, topology, INTERACTIONS)
         writer.maker = "tailrace testbed"
-        writer.notes = [note.replace(f"{raw}/", "") for note in writer.notes] + notes(experiment)
-        writer.losses = {what.replace(f"{raw}/", ""): count for what, count in writer.losses.items()}
-        packets.compress(raw / "packets.pcap")
-        writer.lose("packets that the kernel dropped before they were recorded", lost)
+        writer.notes += notes(experiment)
+        shutil.rmtree(raw / SEGMENTS)
+        recording.compress(raw / "packets.pcap")
         stalled = truth.stalls_of(vars(stall) for stall in [*happened, *stalls.arose(up, writer.folder)])
         truth.write(truth.Truth("testbed", experiment, stalled), writer.folder / truth.FILE)
         return outcome(writer.folder, stalled)
@@ -90,8 +92,8 @@ def serving(experiment: Experiment, site: Site) -> Iterator[System]:
             undoing.undo(ledger)
 
 
-def measure(up: System, raw: Path, loading: load.Command, progress: Progress) -> tuple[list[truth.Stall], int]:
-    """One measurement of servers that are up: the stalls that happened, and packets lost to the recording."""
+def measure(up: System, raw: Path, loading: load.Command, progress: Progress) -> list[truth.Stall]:
+    """One measurement of servers that are up: the stalls that happened."""
     experiment = up.experiment
     whole = experiment.ramp + experiment.duration
     injector = stalls.prepare(up)
@@ -108,14 +110,13 @@ def measure(up: System, raw: Path, loading: load.Command, progress: Progress) ->
             _wait(begun, moment, whole, watched, progress)
 
         until(experiment.ramp - SECOND)
-        capture = stack.enter_context(packets.capturing(up.nodes, raw))
-        watched.append(capture.program)
+        stack.enter_context(recording.recording(up, raw / SEGMENTS))
+        stack.enter_context(clock.sampled(up.clocks, raw / CLOCKS))
         until(experiment.ramp)
-        stack.enter_context(sampling.sampling(up, experiment.sampling.interval, raw / "samples.csv"))
         with stalls.injecting(injector, begun + experiment.ramp):
             until(whole)
         _drained(clients)
-    return injector.happened, capture.lost
+    return injector.happened
 
 
 def _start_load(up: System, loading: load.Command, experiment: Experiment, out: Path) -> Program:
@@ -166,7 +167,7 @@ def _drained(clients: Program) -> None:
 
 def _keep(up: System, raw: Path) -> list[str]:
     """Configurations and logs beside the captures; returns what the readers are given."""
-    files = [str(raw / "packets.pcap")] + [str(file) for file in [raw / "samples.csv"] if file.exists()]
+    files = [str(raw / SEGMENTS)] + [str(file) for file in [raw / CLOCKS] if file.exists()]
     for name, setting in up.settings.items():
         kept = raw / name
         kept.mkdir()

@@ -100,7 +100,7 @@ def _disks(experiment: Experiment, ledger: Ledger, folder: Path) -> dict[str, Pa
 def _clocks(experiment: Experiment, up: Nodes) -> dict[str, Clock]:
     machines = places.nodes(experiment)
     return {
-        name: Clock(up.group(name), machine.cores, machine.governor)
+        name: Clock(up.group(name), up.groups_of(name), machine.cores, machine.governor)
         for name, machine in machines.items()
         if machine.governor
     }

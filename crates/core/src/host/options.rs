@@ -77,6 +77,9 @@ pub struct Packets {
     /// Only packets with one of these ports at either end; empty: all TCP.
     #[serde(default)]
     pub ports: Vec<u16>,
+    /// Also packets that are for others: those that pass a bridge or come to a mirror port.
+    #[serde(default)]
+    pub promiscuous: bool,
     /// Bytes kept of each packet, from its IP header on.
     pub snap: u32,
     /// Memory of the ring.

@@ -70,6 +70,7 @@ impl Packets {
             }
             Ring::open(&Wanted {
                 interfaces: &indices,
+                promiscuous: options.promiscuous,
                 ports: &options.ports,
                 snap: options.snap,
                 bytes: options.ring_bytes,

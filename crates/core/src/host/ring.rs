@@ -33,6 +33,8 @@ const INTERFACE: usize = 52;
 pub struct Wanted<'a> {
     /// Indices of interfaces; empty: all.
     pub interfaces: &'a [u32],
+    /// Of those interfaces, also packets that are for others.
+    pub promiscuous: bool,
     pub ports: &'a [u16],
     pub snap: u32,
     pub bytes: usize,
@@ -98,6 +100,11 @@ impl Ring {
             0
         };
         sys::bind_packets(&socket, one)?;
+        if wanted.promiscuous {
+            for &interface in wanted.interfaces {
+                sys::see_all_packets(&socket, interface as i32)?;
+            }
+        }
         Ok(Ring {
             socket,
             memory,

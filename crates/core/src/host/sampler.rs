@@ -174,7 +174,8 @@ impl Sampler {
     pub fn run(mut self, stop: &AtomicBool) {
         let prompt = sys::be_prompt();
         if !prompt {
-            let said = "sampling runs at ordinary priority (CAP_SYS_NICE is missing): on a busy host samples come late";
+            let said = "sampling runs at ordinary priority (CAP_SYS_NICE is missing, or real-time threads are not for \
+                        its control group): on a busy host samples come late";
             self.shared.note(said.to_owned());
         }
         let mut due = sys::steady_ns();

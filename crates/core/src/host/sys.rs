@@ -237,6 +237,17 @@ pub fn bind_packets(fd: &OwnedFd, interface: i32) -> io::Result<()> {
     checked(unsafe { libc::bind(fd.as_raw_fd(), at, length) }).map(drop)
 }
 
+/// Lets an interface hand over what is for others as well, as long as the packet socket is open.
+pub fn see_all_packets(fd: &OwnedFd, interface: i32) -> io::Result<()> {
+    let wanted = libc::packet_mreq {
+        mr_ifindex: interface,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set_option(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &wanted)
+}
+
 /// Waits at most `ms` until `fd` can be read; true if it reports an error instead.
 pub fn wait(fd: &OwnedFd, ms: i32) -> bool {
     let mut asked = libc::pollfd {

@@ -13,5 +13,5 @@ from tailrace.units import MILLISECOND
 
 def arose(system: System, run: Path) -> Iterator[truth.Stall]:
     for node, clock in system.clocks.items():
-        for begin, end in joined(clock.saturated, MILLISECOND):
+        for begin, end in joined(clock.saturated(), MILLISECOND):
             yield truth.Stall("frequency-step", node, begin, end)
