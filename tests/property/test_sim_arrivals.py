@@ -125,11 +125,15 @@ SEEN = {
 }
 
 
+def rubbos_rows(file: str) -> list[dict[str, str]]:
+    text = resources.files("tailrace.experiment.rubbos").joinpath(file).read_text()
+    return list(csv.DictReader(text.splitlines()))
+
+
 def walk(table: str) -> tuple[list[str], dict[str, Any]]:
-    text = resources.files("tailrace.experiment.rubbos").joinpath(f"transitions_{table}.csv").read_text()
-    rows = list(csv.reader(text.splitlines()))
-    states = [row[0] for row in rows[1:]]
-    numbers = [[float(x) for x in row[1:]] for row in rows[1:]]
+    rows = [list(row.values()) for row in rubbos_rows(f"transitions_{table}.csv")]
+    states = [row[0] for row in rows]
+    numbers = [[float(x) for x in row[1:]] for row in rows]
     return states, {
         "classes": list(range(len(states))),
         "transitions": [row[:-2] for row in numbers],
@@ -155,6 +159,8 @@ def test_the_walk_visits_the_pages_as_often_as_the_benchmark_s_own(table: str, t
 
     expected, session = SEEN[table]
     assert {state: shares[state] for state in expected} == pytest.approx(expected, abs=0.35)
+    drawn = {row["state"]: float(row[table]) for row in rubbos_rows("shares.csv")}
+    assert {state: shares.get(state, 0.0) for state in drawn} == pytest.approx(drawn, abs=0.35)
     # A session ends by its outcome alone, as far as the row's total leaves it within 1.
     ends = 0.0
     for state, to, back, end in zip(states, steps["transitions"], steps["back"], steps["end"], strict=True):

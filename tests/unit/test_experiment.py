@@ -180,7 +180,6 @@ def test_extends_in_a_circle_is_refused(tmp_path: Path) -> None:
         ("stalls=[{kind='slow',place='ap',at='3 s'}]", "stalls[0].place must be the name of a server or tier"),
         ("stalls=[{kind='slow',place='app',at='3 s',left=3}]", "stalls[0].left must be a share"),
         ("stalls=[{kind='slow',place='app',at='1 h'}]", "stalls[0].at must be before the end of the run, 180 s"),
-        ("workloads.open={kind='poisson',rate=1,walk='read-write'}", "open.walk must be of clients that stay"),
         ("stalls=[{kind='burn',place='db',at='3 s',left=1}]", "stalls[0].left is not a known key"),
         ("foo", "--set foo: expected key.path=value"),
     ],

@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 
 from servers import PAGE, forgets, forgets_half, late_to_accept, serving
+from tailrace import sim
 from tailrace.dataset import Dataset
 from tailrace.errors import TailraceError, UsageError
 from tailrace.experiment import from_table
@@ -189,14 +190,15 @@ def test_images_follow_their_page_and_failures_are_tried_again(tmp_path: Path) -
     assert set(requests(tmp_path / "run")["server"].cast(pl.String)) == {"web"}
 
 
-def test_workers_share_a_load_and_equal_seeds_intend_equal_moments(tmp_path: Path) -> None:
+def test_workers_share_a_load_and_equal_seeds_intend_equal_moments_and_pages(tmp_path: Path) -> None:
     table = {
         "duration": "0.5 s",
         "ramp": "0",
         "tiers": {"web": {}},
-        "interactions": {"/": {"at": {"web": {}}}},
-        "workloads": {"open": {"kind": "poisson", "rate": 400, "interaction": "/"}},
+        "workloads": {"open": {"kind": "poisson", "rate": 400, "walk": "read-write"}},
     }
+    system: dict[str, Any] = {"tiers": {"web": {"calls": ["app"]}, "app": {"calls": ["db"]}, "db": {}}}
+    sim.simulate(from_table(table | system), tmp_path / "simulated")
     with serving() as (url, _):
         for name, workers in (("one", 1), ("three", 3)):
             load(from_table(table), aim([url], False), tmp_path / name, share=Share(workers=workers))
@@ -205,6 +207,10 @@ def test_workers_share_a_load_and_equal_seeds_intend_equal_moments(tmp_path: Pat
     assert three["request"].n_unique() == three.height == one.height
     moments = [run["intended"].sort() - run["intended"].min() for run in (one, three)]
     assert moments[0].to_list() == moments[1].to_list()
+    asked = [run.sort("intended")["interaction"].cast(pl.String).to_list() for run in (one, three)]
+    simulated = requests(tmp_path / "simulated").sort("sent")["interaction"].cast(pl.String).to_list()
+    assert asked == [simulated, simulated]
+    assert {"ViewStory", "StoreComment"} < set(simulated)
 
 
 def test_a_limited_number_of_requests_is_kept(tmp_path: Path) -> None:

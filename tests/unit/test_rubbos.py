@@ -69,7 +69,7 @@ def test_the_mean_page_has_the_mean_demand_whatever_its_queries(settings: dict[s
     mean = dict.fromkeys(("web", "app", "db"), 0.0)
     total = 0.0
     for row in rubbos._rows("shares.csv"):
-        page, share = every[row["state"]], float(row["percent"])
+        page, share = every[row["state"]], float(row["browse_only"])
         total += share
         mean["web"] += share * page.at["web"].compute
         if "app" in page.at:
@@ -79,6 +79,21 @@ def test_the_mean_page_has_the_mean_demand_whatever_its_queries(settings: dict[s
             )
     wanted = {"web": 270_000, "app": 750_000, "db": 600_000}
     assert {tier: demand / total for tier, demand in mean.items()} == pytest.approx(wanted, rel=1e-4)
+
+
+def test_who_arrives_by_himself_asks_for_any_page_of_a_walk() -> None:
+    def drawn(walk: str, authors: float) -> dict[str, float]:
+        load = {"kind": "poisson", "rate": 1, "walk": walk, "authors": authors}
+        found = experiment.from_table({**SYSTEM, "workloads": {"w": load}})
+        mix = arrivals.choice(found.workloads["w"], found.rubbos, numbers.index)["mix"]
+        return {numbers[number]: weight for number, weight in mix}
+
+    numbers = list(rubbos.states())
+    assert "StoreComment" not in drawn("browse-only", 0.5)
+    users, authors = drawn("read-write", 0), drawn("read-write", 1)
+    assert drawn("read-write", 0.25) == pytest.approx(
+        {page: 0.75 * users.get(page, 0) + 0.25 * authors.get(page, 0) for page in {**users, **authors}}
+    )
 
 
 def test_pages_may_lack_links() -> None:

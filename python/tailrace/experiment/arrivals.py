@@ -24,7 +24,10 @@ def choice(load: Workload, content: Rubbos, class_of: Callable[[str], int]) -> J
         return {"mix": [[class_of(load.interaction), 1.0]]}
     if load.mix:
         return {"mix": [[class_of(name), weight] for name, weight in load.mix.items()]}
-    users, authors = rubbos.walk(load.walk or "browse-only")
+    walked = load.walk or "browse-only"
+    if not isinstance(load, Closed):
+        return {"mix": [[class_of(name), weight] for name, weight in rubbos.mix(walked, load.authors).items()]}
+    users, authors = rubbos.walk(walked)
     walk = _walk(users, content, class_of)
     if authors:
         walk |= {"other": _walk(authors, content, class_of), "other_share": load.authors}

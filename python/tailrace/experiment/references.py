@@ -114,11 +114,6 @@ def _contradictions_of_arrivals(key: str, workload: Workload) -> Iterator[str]:
         yield f"{key}.interaction is missing: name what the batch asks for"
     if isinstance(workload, Batch) and (workload.begin or 0) > workload.first_at:
         yield f"{key}.first must not be before its begin"
-    if not isinstance(workload, Closed) and (workload.walk or "").startswith("read-write"):
-        yield (
-            f"{key}.walk must be of clients that stay (kind = 'closed') to write: who arrives by himself asks for the "
-            f"walk's first page, {rubbos.HOME}; name what is written by a mix or an interaction"
-        )
     if isinstance(workload, Closed) and workload.think_scv != 1:
         if workload.index_of_dispersion != 1:
             yield f"{key}.think_scv must be 1 where index_of_dispersion is given, got {workload.think_scv!r}"

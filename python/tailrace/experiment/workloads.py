@@ -18,8 +18,8 @@ class Workload(Table):
     entry: Name | None = None
     """The tier that is asked. Default: the only one that no other calls."""
     walk: Walk | None = None
-    """RUBBoS's walk from page to page. Default: browse-only, unless a mix or an interaction is given. Only clients that
-    stay walk (closed); each other arrival is a new client, who asks for its first page, StoriesOfTheDay."""
+    """RUBBoS's walk from page to page. Default: browse-only, unless a mix or an interaction is given. Clients that
+    stay (closed) walk; each other arrival asks for any page, drawn independently, as often as such walks lead to it."""
     authors: Share = 0.1
     """Of a read-write walk: share of clients that are authors (RUBBoS)."""
     mix: dict[Name, Number] = Field(default_factory=dict)

@@ -44,6 +44,16 @@ def walk(name: str) -> tuple[Table, Table | None]:
     return _table(users), _table(authors) if authors else None
 
 
+def mix(name: str, authors: float) -> dict[str, float]:
+    """Page → weight among the requests of many who walk, a share of them as authors."""
+    users, theirs = WALKS[name]
+    tables = {users: 1.0} if theirs is None else {users: 1 - authors, theirs: authors}
+    weights = {
+        row["state"]: sum(share * float(row[table]) for table, share in tables.items()) for row in _rows("shares.csv")
+    }
+    return {page: weight for page, weight in weights.items() if weight > 0}
+
+
 @cache
 def states() -> dict[str, bool]:
     """The 24 interactions → whether the web tier serves it alone."""
@@ -130,7 +140,7 @@ def _work(compute: float, rubbos: Rubbos) -> dict[str, Any]:
 
 def _mean(values: Mapping[str, float]) -> float:
     """Over the pages of a browse-only walk."""
-    shares = {row["state"]: float(row["percent"]) for row in _rows("shares.csv")}
+    shares = {row["state"]: float(row["browse_only"]) for row in _rows("shares.csv")}
     return sum(shares[state] * value for state, value in values.items()) / sum(shares.values())
 
 
