@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from builders import T0, visits
-from systems import MS, NX1, NX2, NX3, Memory, S, Slow, at, system
+from systems import MS, NX1, NX2, NX3, Memory, S, Slow, Tier, at, system
 from tailrace.diagnosis import Diagnosis, Finding, diagnose
 from tailrace.diagnosis.view import look
 from tailrace.topology import Server, Topology
@@ -83,6 +83,12 @@ def test_what_no_kernel_refused_was_lost_on_its_way_and_no_queue_overflowed() ->
 def test_the_chain_leads_from_the_dropper_to_the_origin(stall: Slow, tiers: object, chain: tuple[object, ...]) -> None:
     memory = system(stall) if tiers is None else system(stall, tiers=tiers)  # type: ignore[arg-type]
     assert only(diagnose(memory)) == chain
+
+
+def test_a_short_queue_that_overflows_soon_was_pushed_back_all_the_same() -> None:
+    """Nineteen places of web fill in 32 ms at the usual rate."""
+    tiers = (Tier("web", 0.5, ("db",), 12, 6), Tier("db", 0.6))
+    assert only(diagnose(system(Slow("db", 4.0, 4.2), tiers=tiers, rate=600))) == ("web", "db", "upstream")
 
 
 @pytest.mark.parametrize("begin", [3.78, 3.82, 3.86])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tailrace.diagnosis import causes, chain, drops, episodes, millibottleneck, overflow, view, vlrt
+from tailrace.diagnosis import causes, chain, drops, episodes, millibottleneck, overflow, view, vlrt, waiting
 from tailrace.diagnosis.finding import (
     CauseEvidence,
     Diagnosis,
@@ -31,9 +31,11 @@ def diagnose(dataset: view.Tables, *, threshold_ns: int | None = None, window_ns
     """Explain the very long response times of a dataset. `threshold_ns` says what is very long (else 0.95 s or a gap
     between the modes of the response times); `window_ns` is the step in which the order of events is judged."""
     seen = view.look(dataset, window_ns)
-    slow = episodes.separate(seen, vlrt.find(seen, threshold_ns))
+    slow = vlrt.find(seen, threshold_ns)
+    known = waiting.usual(seen, slow)
+    slow = episodes.separate(seen, slow, known)
     lost = drops.find(seen, slow)
-    overflows = overflow.find(seen, slow, lost)
-    stalls = millibottleneck.find(seen, slow, overflows)
+    overflows = overflow.find(seen, slow, lost, known)
+    stalls = millibottleneck.find(seen, slow, overflows, known)
     found = causes.find(seen, slow, lost, overflows, stalls)
     return chain.link(seen, slow, lost, overflows, stalls, found)

@@ -12,19 +12,19 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tailrace.diagnosis import drops, overflow, waiting
+from tailrace.diagnosis import drops, overflow
 from tailrace.diagnosis.drops import QUEUED
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow, cluster_of
+from tailrace.diagnosis.waiting import Usual
 
 
-def separate(view: View, slow: Slow) -> Slow:
+def separate(view: View, slow: Slow, known: Usual) -> Slow:
     """The same requests, in clusters of one origin each."""
     if not slow.clusters or len(view.stays) < 2:
         return slow
     droppers, lost_at = drops.attribute(view, slow)
     held = _held(view, slow, droppers)
-    known = waiting.usual(view, slow)
 
     def origin(part: Cluster) -> str | None:
         return overflow.origin_of(view, part, drops.of_cluster(view, slow, part, droppers, lost_at), known)

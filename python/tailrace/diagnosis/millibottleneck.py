@@ -20,7 +20,7 @@ from tailrace.diagnosis.series import AT_WORK, Series
 from tailrace.diagnosis.spans import Spans, spans
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
-from tailrace.diagnosis.waiting import ANSWERS_PER_STEP, COLLAPSED, STEP_NS, per_second
+from tailrace.diagnosis.waiting import ANSWERS_PER_STEP, COLLAPSED, STEP_NS, Usual, per_second, since_it_waits
 from tailrace.diagnosis.words import clock, duration, listing, rate, share
 from tailrace.units import MILLISECOND, SECOND
 
@@ -78,8 +78,8 @@ class Stall:
         return self.throughput / self.throughput_calm if self.throughput_calm > 0 else 1.0
 
 
-def find(view: View, slow: Slow, overflows: tuple[Overflow, ...]) -> tuple[Stall | None, ...]:
-    return tuple(_of_cluster(view, slow, overflow) for overflow in overflows)
+def find(view: View, slow: Slow, overflows: tuple[Overflow, ...], known: Usual) -> tuple[Stall | None, ...]:
+    return tuple(_of_cluster(view, slow, overflow, known) for overflow in overflows)
 
 
 def nothing_found(view: View, cluster: Cluster) -> Finding:
@@ -92,7 +92,7 @@ def nothing_found(view: View, cluster: Cluster) -> Finding:
     return Finding("millibottleneck", "unknown", sentence, missing=missing)
 
 
-def _of_cluster(view: View, slow: Slow, overflow: Overflow) -> Stall | None:
+def _of_cluster(view: View, slow: Slow, overflow: Overflow, known: Usual) -> Stall | None:
     origin, rise = overflow.origin, overflow.rise
     if origin is None or rise is None:
         return None
@@ -101,6 +101,8 @@ def _of_cluster(view: View, slow: Slow, overflow: Overflow) -> Stall | None:
     sent = per_second(asked.arrivals, slow)
     kind, end = _interval(view, origin, rise, usual)
     if kind == "collapse":
+        # What stalled behind it meanwhile may hold it up when its own stall is over.
+        end = since_it_waits(view, known, origin, rise.begin, end, view.window_ns) or end
         end = _until_at_work(view, origin, rise.begin, end)
     lasted = (end - rise.begin) / SECOND
     edges = np.array([rise.begin, end])

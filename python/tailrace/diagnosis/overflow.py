@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import Ctqo, Finding, LimitSource, Number, PushBack, Verdict
-from tailrace.diagnosis.queues import Rise, Times, held_from, plateau, rises
+from tailrace.diagnosis.queues import Rise, Times, held_from, is_more, plateau, rises
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
-from tailrace.diagnosis.waiting import STEP_NS, Level, Usual, onset, usual, waited_for
+from tailrace.diagnosis.waiting import STEP_NS, Level, Usual, onset, sent_to, waited_for
 from tailrace.diagnosis.words import clock, count, duration, listing
 from tailrace.units import MILLISECOND, SECOND
 
@@ -72,8 +72,7 @@ class _Followed:
     """Server → whether its own queue is above its usual high level, at each of `times`."""
 
 
-def find(view: View, slow: Slow, drops: tuple[Drops, ...]) -> tuple[Overflow, ...]:
-    known = usual(view, slow)
+def find(view: View, slow: Slow, drops: tuple[Drops, ...], known: Usual) -> tuple[Overflow, ...]:
     followed = tuple(_follow(view, cluster, lost, known) for cluster, lost in zip(slow.clusters, drops, strict=True))
     held = _plateaus(view, followed)
     parts = zip(slow.clusters, drops, followed, strict=True)
@@ -196,7 +195,7 @@ def _origin(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Foll
     chain = view.chain_of(place) if place in view.stays and place else set(view.stays)
     # What overflows at once (a batch of requests) has risen, and dropped, within one step.
     until = lost.first + LEVEL_NS if lost.first is not None else cluster.begin + cluster.shortest_ns
-    if lost.first is not None and lost.dropper in part.risen and _at_once(view, lost.dropper, lost.first):
+    if lost.first is not None and lost.dropper in part.risen and _at_once(view, known, lost.dropper, lost.first):
         # It overflowed at once: there was no time for anything to be pushed back from the servers behind it.
         chain -= view.downstream_of(lost.dropper)
     share = LASTING if lost.first is not None else WAITED
@@ -256,11 +255,13 @@ def _led_up_to(part: _Followed, server: str, rise: Rise, until: int, share: floa
     return replace(rise, begin=begin)
 
 
-def _at_once(view: View, server: str, time: int) -> bool:
+def _at_once(view: View, known: Usual, server: str, time: int) -> bool:
     """Whether most of the queue that overflowed by a packet sent then had come within `LEVEL_NS`; what was sent with it
-    takes up to a step to arrive."""
-    before, then, soon = view.stays[server].queue(np.array([time - LEVEL_NS, time, time + STEP_NS])).tolist()
-    return bool(before * 2 < max(then, soon))
+    takes up to a step to arrive. Where no more came than usual, a short queue filled because nobody left it."""
+    times = np.array([time - LEVEL_NS, time, time + STEP_NS])
+    before, then, soon = view.stays[server].queue(times).tolist()
+    came = sum(int(one.arrived(times[[0, 2]])[0]) for one in sent_to(view, server))
+    return bool(before * 2 < max(then, soon)) and is_more(came, known.sent[server] * (LEVEL_NS + STEP_NS) / SECOND)
 
 
 def _stays_up(part: _Followed, server: str, rise: Rise, until: int) -> float:

@@ -88,6 +88,16 @@ def rises(
     return tuple(found)
 
 
+MORE = 1.5
+DEVIATIONS = 4
+
+
+def is_more(came: int, expected: float) -> bool:
+    """Whether so many are no chance: half more than expected, and four standard deviations of a Poisson stream (1 in
+    30,000)."""
+    return bool(came > max(MORE * expected, expected + DEVIATIONS * max(expected, 1.0) ** 0.5))
+
+
 def held_from(limit: float) -> float:
     """How many are inside, at least, while a limit is reached: 3 % and one less than it, for so many places may be free
     for a moment after each departure."""

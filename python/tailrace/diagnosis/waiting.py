@@ -6,6 +6,7 @@ wait for a server behind. A server that is stopped itself has hardly a call open
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,7 +44,10 @@ class Usual:
     answered: dict[str, float]
     """… and how many of its calls these answer per second."""
     most: dict[str, int]
-    """How many calls it can have open at once: its pools together, or else the most seen at any time."""
+    """How many calls it can have open at once: its pools together, or its workers where these are fewer and held by
+    calls; or else the most seen at any time."""
+    sent: dict[str, float]
+    """How many requests are sent to a server per second, lost ones once."""
 
 
 def usual(view: View, slow: Slow) -> Usual:
@@ -56,7 +60,13 @@ def usual(view: View, slow: Slow) -> Usual:
             for caller in view.calls
         },
         {caller: _most(view, caller) for caller in view.calls},
+        {server: sum(per_second(one.arrivals, slow) for one in sent_to(view, server)) for server in view.servers},
     )
+
+
+def sent_to(view: View, server: str) -> tuple[Stays, ...]:
+    """The calls of each server that calls it; else what the clients ask."""
+    return tuple(view.calls[caller][server] for caller in view.callers_of(server)) or (view.asked(server),)
 
 
 def _most(view: View, caller: str) -> int:
@@ -66,7 +76,9 @@ def _most(view: View, caller: str) -> int:
             sizes[pool.callee] = sizes.get(pool.callee, 0) + pool.size
     callees = view.callees_of(caller)
     if callees and all(callee in sizes for callee in callees):
-        return sum(sizes[callee] for callee in callees)
+        known = view.topology.server(caller)
+        held = known.workers if known is not None and known.kind == "sync" else None
+        return min(sum(sizes[callee] for callee in callees), held or sys.maxsize)
     whole = grid(spans([(view.begin, view.end)]), max(view.window_ns // 5, STEP_NS))
     return int(_behind(view, caller, whole).max(initial=0))
 
@@ -93,6 +105,17 @@ def waited_for(view: View, known: Usual, server: str, times: Times) -> list[str]
         if not waits and name != server:
             ends.append(name)
     return ends
+
+
+def since_it_waits(view: View, known: Usual, server: str, begin: int, end: int, window_ns: int) -> int | None:
+    """From when on until the end it did nothing but wait for servers behind it; None where it did not."""
+    step = max(window_ns, int(ANSWERS_PER_STEP / max(known.answered.get(server, 0.0), 1e-9) * SECOND))
+    since = None
+    for first in range(end - step, begin, -step):
+        if not _waits(view, known, server, np.arange(first, first + step, STEP_NS, dtype=np.int64)):
+            break
+        since = first
+    return since
 
 
 def _waits(view: View, known: Usual, caller: str, times: Times) -> list[str]:
