@@ -83,6 +83,12 @@ POOLED = (Tier("web", 0.2, ("app",), 60, 40), Tier("app", 0.4, ("db",), 80, 128,
 CROWDED = (Tier("web", 0.2, ("app",), 200, 100), Tier("app", 1.0, ("db",), 300, 128, inflation=0.01), Tier("db", 0.2))
 
 
+def in_front_of_db() -> Memory:
+    """200 requests at once fill web, which could serve them, and wait there for db, which cannot."""
+    tiers = (Tier("web", 0.1, ("app",), 60, 40, pool=20), Tier("app", 0.1, ("db",)), Tier("db", 2.0))
+    return system(tiers=tiers, bursts=((4.0, 4.02, 10_000),), rate=200)
+
+
 def quiet_clock(memory: Memory) -> Memory:
     return memory.sample("app", "cpu_hz", 2.2e9)
 
@@ -155,6 +161,13 @@ FOUND: dict[str, tuple[str, Callable[[], Memory]]] = {
         ),
     ),
     "five times the arrivals": ("workload-burst", burst),
+    "arrivals that wait in front of a full server": ("workload-burst", in_front_of_db),
+    "a batch that came just before a slow clock is felt": (
+        "workload-burst",
+        lambda: system(Slow("app", 3.9, 4.6, speed=0.8, cpu=1.0), bursts=((4.0, 4.02, 12000),), rate=300).sample(
+            "app", "cpu_hz", 2.2e9, (3.9, 4.6, 1.76e9)
+        ),
+    ),
     "arrivals without samples": ("workload-burst", lambda: burst().without("samples")),
     "a full pool and idle hardware": (
         "soft-resource",
@@ -236,9 +249,17 @@ OTHER: dict[str, tuple[str, Callable[[], Memory]]] = {
             tiers=(Tier("web", 0.2, ("app",), 60, 40), Tier("app", 0.4, ("db",), 80, 128, pool=20), Tier("db", 0.3)),
         ),
     ),
+    "a pool in front of a CPU that two servers fill together": ("soft-resource", lambda: shared_cpu()),
     "throttled a little all the time": ("cpu-quota", lambda: starved().sample("app", "cpu_throttled", 0.15)),
     "waiting for the disk": ("freeze", lambda: db_waits()),
 }
+
+
+def shared_cpu() -> Memory:
+    """app and a tenant, which has as much as usual, fill the CPU of their node."""
+    memory = system(tiers=POOLED, bursts=((4.0, 4.6, 1000),), rate=200).sample("tenant", "cpu_busy", 0.85)
+    servers = (*memory.topology.servers, Server(name="tenant", node="app-node"))
+    return Memory(memory.topology.model_copy(update={"servers": servers}), memory.tables)
 
 
 def _core(memory: Memory) -> Memory:
@@ -310,6 +331,14 @@ def test_a_stall_is_not_told_of_requests_that_came_long_after_it() -> None:
 def test_two_causes_at_once_are_told_as_a_tie() -> None:
     memory = starved().sample("tenant", "cpu_busy", 0.01, (4.0, 4.8, 0.8)).event("app", "gc", 4.0, 4.8)
     assert set(cause(diagnose(memory)).split(" or ")) == {"neighbour", "garbage-collection"}
+
+
+def test_a_stall_ends_where_its_server_only_waits_for_the_next() -> None:
+    """A collection of app, 4.0 to 4.4 s; in its last moments db stops, until 5.2 s."""
+    tiers = (Tier("web", 0.2, ("app",), 60, 40), Tier("app", 1.2, ("db",), 80, 128, pool=30), Tier("db", 0.3))
+    memory = system(Slow("app", 4.0, 4.4, cpu=1.0, always=True), Slow("db", 4.35, 5.2), tiers=tiers)
+    diagnosis = diagnose(memory.event("app", "gc", 4.0, 4.4))
+    assert [(e.origin, e.cause) for e in diagnosis.episodes] == [("app", "garbage-collection")]
 
 
 def test_io_without_dirty_pages_is_a_flush_or_writeback() -> None:

@@ -18,7 +18,7 @@ PLAIN = {
     "neighbour": "{place} took the CPU that {origin} needed",
     "log-flush": "{origin} waited for its disk while a log was flushed",
     "writeback": "{origin} waited for its disk while dirty pages were written back",
-    "workload-burst": "more requests came at once than {origin} can serve",
+    "workload-burst": "more requests came at once than {place} can serve",
     "concurrency-overhead": "{origin} became slower the more requests it held",
     "balancer": "{place} sent the requests to {origin} while it was stalled and others were idle",
     "soft-resource": "a pool or thread limit of {origin} was used up, with hardware to spare",

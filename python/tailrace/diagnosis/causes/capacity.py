@@ -5,38 +5,83 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailrace.diagnosis.causes.case import Case
+from tailrace.diagnosis.evidence import coverage
 from tailrace.diagnosis.series import Series
+from tailrace.diagnosis.spans import where
 from tailrace.units import MILLISECOND, SECOND
 
 BUSY_LEAST = 0.02
 """A CPU that is used less tells nothing of its capacity: sampling errors are as large."""
+STEP_NS = 10 * MILLISECOND
+LONG = 0.25
+"""A queue that would have been a quarter of the origin's own explains it: the rest may have been there before, or wait
+for what was pushed back."""
 
 
 def capacity(case: Case) -> float:
     """Visits per second that the origin can answer, at its highest clock rate where that is known."""
-    for busy in case.view.series(case.origin, "cpu_busy"):
-        used = case.usual(_in_cycles(case, busy)) / busy.capacity
+    used = usual_use(case, case.origin)
+    return case.stall.throughput_calm / used if used else best_throughput(case)
+
+
+def usual_use(case: Case, server: str) -> float | None:
+    """Share of what a server's CPU can do that it does in calm time; None where samples cannot tell."""
+    for busy in case.view.series(server, "cpu_busy"):
+        used = case.usual(_in_cycles(case, server, busy)) / busy.capacity
         if used >= BUSY_LEAST:
-            return case.stall.throughput_calm / min(used, 1.0)
-    return best_throughput(case)
+            return min(used, 1.0)
+    return None
 
 
-def clock_rate(case: Case) -> Series | None:
-    """Of the origin, its node or its host; of cores that nobody assigned to a server the fastest: others may idle."""
-    rates = case.view.series(case.origin, "cpu_hz") or case.view.around(case.origin, "cpu_hz")
+def at_work(case: Case, server: str) -> bool:
+    """Whether a server's CPU was full in the stall."""
+    return any(busy.at_work(case.stall.begin, case.stall.end) for busy in case.view.series(server, "cpu_busy"))
+
+
+def clock_rate(case: Case, server: str) -> Series | None:
+    """Of a server, its node or its host; of cores that nobody assigned to a server the fastest: others may idle."""
+    rates = case.view.series(server, "cpu_hz") or case.view.around(server, "cpu_hz")
     return max(rates, key=lambda hz: hz.mean(case.stall.begin, case.stall.end) or 0.0, default=None)
 
 
-def _in_cycles(case: Case, busy: Series) -> Series:
+def _in_cycles(case: Case, server: str, busy: Series) -> Series:
     """What a CPU would have used at its highest clock rate for the same work."""
-    hz = clock_rate(case)
+    hz = clock_rate(case, server)
     if hz is None:
         return busy
-    middle = (busy.begin + busy.end) // 2
-    at = np.clip(np.searchsorted(hz.end, middle), 0, len(hz.end) - 1)
-    return replace(busy, metric="cpu_cycles", value=busy.value * hz.value[at] / hz.value.max())
+    return replace(busy, metric="cpu_cycles", value=busy.value * at(hz, (busy.begin + busy.end) // 2) / hz.value.max())
+
+
+def at(series: Series, times: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The values of the samples that these times lie in; of the nearest, where there is none."""
+    return series.value[np.clip(np.searchsorted(series.end, times), 0, len(series.end) - 1)]
+
+
+def queue_of(case: Case, served: float | NDArray[np.float64]) -> NDArray[np.float64]:
+    """The queue at the end of each of `steps` that a server would have had who answers `served` visits per second, by
+    what was asked of the origin: q(t + dt) = max(0, q(t) + asked - served·dt) (Lindley), which is the walk less its
+    lowest point so far."""
+    asked = case.view.asked(case.origin).arrived(steps(case)).astype(np.float64) * case.visits_per_request
+    walk: NDArray[np.float64] = np.cumsum(asked - served * (STEP_NS / SECOND))
+    return walk - np.minimum(np.minimum.accumulate(walk), 0.0)
+
+
+def long_queue(case: Case) -> float:
+    return max(LONG * case.stall.rise.peak, 2.0)
+
+
+def steps(case: Case) -> NDArray[np.int64]:
+    return np.arange(case.view.begin, case.view.end + STEP_NS, STEP_NS, dtype=np.int64)
+
+
+def queue_lasts(case: Case, served: float | NDArray[np.float64]) -> float:
+    """For what share of the stall that queue would have been long."""
+    edges = steps(case)
+    table = where(edges[:-1], edges[1:], queue_of(case, served) > long_queue(case), gap=case.view.window_ns)
+    return coverage(table, case.stall.begin, case.until)
 
 
 def best_throughput(case: Case) -> float:

@@ -73,13 +73,11 @@ class Case:
 
     @property
     def visits_per_request(self) -> float:
-        """Of the origin, as usual."""
-        return self.stall.throughput_calm / max(self.stall.arrivals_calm, 1e-9)
-
-    @property
-    def demand(self) -> float:
-        """Visits asked of the origin per second in the stall: arrivals times its usual visits per request."""
-        return self.stall.arrivals * self.visits_per_request
+        """Of the origin, as usual; in the whole recording, where usually nobody comes."""
+        if self.stall.arrivals_calm > 0:
+            return self.stall.throughput_calm / self.stall.arrivals_calm
+        came = len(self.view.asked(self.origin).arrivals)
+        return len(self.view.stays[self.origin].departures) / max(came, 1)
 
     def usual(self, series: Series) -> float:
         return self.slow.usual(series)

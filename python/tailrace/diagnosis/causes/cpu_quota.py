@@ -16,8 +16,8 @@ Thresholds and where they come from
 
 from __future__ import annotations
 
-from tailrace.diagnosis.causes.capacity import capacity
-from tailrace.diagnosis.causes.case import Case, Sign
+from tailrace.diagnosis.causes.capacity import capacity, queue_lasts
+from tailrace.diagnosis.causes.case import COVERAGE, Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.millibottleneck import LIMITS
 from tailrace.diagnosis.spans import spans
@@ -38,7 +38,7 @@ def detect(case: Case) -> CauseEvidence:
     what = f"The kernel held {case.origin} back for {share(inside)} of the time (usually {share(usual)}): CPU quota"
     most = capacity(case)
     but = None if inside >= LIMITS["cpu_throttled"] else "that is too little to stall it"
-    if but is None and case.demand >= most:
-        but = f"{rate(case.demand)} were asked of it, and {rate(most)} are what it can do without a quota"
+    if but is None and queue_lasts(case, most) >= COVERAGE:
+        but = f"what was asked of it is more than the {rate(most)} that it can do without a quota"
     numbers = {"cpu_throttled": inside, "cpu_throttled_calm": usual}
     return case.weigh(CAUSE, Sign(evidence, series.interval_ns, what, numbers=numbers, place=series.place, but=but))

@@ -9,7 +9,7 @@ Evidence needed
     saturated.
 What it is confused with
     A slow or saturated server behind: workers and pool are all in use as well, but because the answers are slow.
-    Saturated CPU: then more threads would only wait for it.
+    Saturated CPU, be it by all servers of its node together: then more threads would only wait for it.
 Thresholds and where they come from
     Slow: the server behind takes half longer than usual. The mean of 20 stays, the fewest that tell, is off by 22 % by
     chance (they are about exponential, and 1 / sqrt(20) = 0.22), so half is beyond two standard deviations.
@@ -22,11 +22,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from tailrace.diagnosis.causes.capacity import at_work
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.queues import Stays, held_from
+from tailrace.diagnosis.series import AT_WORK
 from tailrace.diagnosis.spans import Spans, where
-from tailrace.diagnosis.words import clock, duration
+from tailrace.diagnosis.words import clock, duration, listing
 
 CAUSE = "soft-resource"
 SLOWER = 1.5
@@ -37,7 +39,7 @@ def detect(case: Case) -> CauseEvidence:
         return case.nothing(CAUSE, f"A hardware resource of {case.origin} was saturated.")
     if case.stall.kind == "collapse":
         return case.nothing(CAUSE, f"{case.origin} answered less than usual, which a limit on concurrency does not do.")
-    slow = _slow_behind(case)
+    slow = _slow_behind(case) or _shared_cpu(case)
     found = _sampled(case, slow) + _held(case, slow)
     if not found:
         return case.nothing(CAUSE, f"No pool or number of threads of {case.origin} was seen at a limit.")
@@ -51,15 +53,29 @@ def detect(case: Case) -> CauseEvidence:
 def _slow_behind(case: Case) -> str | None:
     """A server behind that made those wait who were inside: one that is saturated, or takes longer than usual."""
     for server in sorted(case.view.downstream_of(case.origin)):
-        for series in case.view.series(server, "cpu_busy"):
-            if series.at_work(case.stall.begin, case.stall.end):
-                return f"the CPU of {server} behind it was saturated"
+        if at_work(case, server):
+            return f"the CPU of {server} behind it was saturated"
     for callee in case.view.callees_of(case.origin):
         calls = case.view.calls[case.origin][callee]
         now, usual = _stay(calls, case.stall.begin, case.stall.end), _stay_calm(case, calls)
         if now > SLOWER * usual > 0:
             return f"{callee} took {duration(int(now))} for each call (usually {duration(int(usual))})"
     return None
+
+
+def _shared_cpu(case: Case) -> str | None:
+    """That the servers of its node filled its CPU together."""
+    known = case.view.topology.server(case.origin)
+    beside = case.view.topology.servers_on(known.node) if known is not None and known.node else ()
+    used = {
+        series.place: series.median(case.stall.begin, case.stall.end) or 0.0
+        for server in beside
+        for series in case.view.series(server.name, "cpu_busy")
+        if case.view.is_own(series.place, server.name)
+    }
+    if len(used) < 2 or sum(used.values()) < AT_WORK:
+        return None
+    return f"{listing([case.called(place) for place in used])} filled their CPU together"
 
 
 def _sampled(case: Case, slow: str | None) -> list[CauseEvidence]:
