@@ -114,6 +114,19 @@ def test_a_burst_begins_in_any_server_that_it_overflows(tmp_path: Path) -> None:
         assert {"web", "app"} <= {origin for stall in request.stalls for origin in stall.origins}
 
 
+def test_a_clock_rate_is_too_low_from_when_the_cpu_is_full_on(tmp_path: Path) -> None:
+    """The governor looks every half second, and the waves of the load begin at any time."""
+    waves = {"kind": "modulated", "rates": [120, 480], "stays": ["4 s", "2 s"], "interaction": "page"}
+    slow = chain(workloads={"users": waves}, duration="40 s")
+    slow["nodes"] = {"app": {"governor": {"frequencies": ["1.1 GHz", "2.2 GHz"], "up": 0.9, "down": 0.6}}}
+    slow["interactions"]["servlet"]["at"]["app"]["compute"] = "1.7 ms"
+    sim.simulate(from_table(slow), tmp_path / "run")
+    run = Dataset.open(tmp_path / "run")
+    found = blame(record(run), read(run.path, run.topology), SECOND)
+    assert len(found) > 50
+    assert all("frequency-step" in {s.kind for s in request.stalls} for request in found)
+
+
 def test_workers_that_never_rest_are_the_limit_themselves(tmp_path: Path) -> None:
     """Each page holds a thread of web for 60 ms, and there are 12 for 250 pages a second."""
     limited = chain(stalls=[{**FREEZE, "for": "20 ms"}])

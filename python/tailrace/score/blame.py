@@ -26,7 +26,7 @@ import numpy as np
 import polars as pl
 
 from tailrace.score.busy import COVERS, JOIN_NS, Interval, Record
-from tailrace.score.stalls import BALANCER, BURST, SOFT, Stall
+from tailrace.score.stalls import BALANCER, BURST, FREQUENCY, SOFT, Stall
 from tailrace.units import SECOND
 
 MATTERS = 0.25
@@ -129,7 +129,7 @@ class _Reach:
     def __init__(self, record: Record, stalls: tuple[Stall, ...]) -> None:
         self.record = record
         known = (s for s in stalls if s.kind != BURST or _is_burst(record, s))
-        self.stalls = tuple(one for stall in known for one in _of_burst(record, stall))
+        self.stalls = tuple(_since_full(record, one) for stall in known for one in _of_burst(record, stall))
         self.of_stall = {s: self._reach(s) for s in self.stalls}
         self.preferred = tuple(self._preferred())
         self.of_busy: dict[str, list[tuple[Interval, frozenset[Stall]]]] = {
@@ -190,6 +190,20 @@ class _Reach:
         return found
 
 
+def _since_full(record: Record, stall: Stall) -> Stall:
+    """A governor looks at whole periods: the clock was too low already when the CPU became full in the one before,
+    which is no longer than the stall."""
+    if stall.kind != FREQUENCY:
+        return stall
+    begins = [
+        max(first, stall.begin - stall.stalled_ns)
+        for origin in stall.origins
+        for first, last in record.busy.get(origin, ())
+        if first < stall.begin <= last and record.works_at_full(origin, first, stall.begin)
+    ]
+    return replace(stall, begin=min([stall.begin, *begins]))
+
+
 def _of_burst(record: Record, stall: Stall) -> tuple[Stall, ...]:
     """A burst begins in whatever it fills: besides the entries, the servers whose accept queues overflow, or whose CPUs
     or workers are all at work while they are busy, until the entries' queues are back to normal (for a second at most:
@@ -220,8 +234,9 @@ def _touching(record: Record, server: str, begin: int, end: int) -> list[Interva
 def _is_burst(record: Record, stall: Stall) -> bool:
     """Whether a burst is worth the name: over it, twice as many and twenty more came than usual."""
     sent = record.requests["sent"].to_numpy()
-    length = max(stall.end - stall.begin, JOIN_NS)
-    came = int(((sent >= stall.begin) & (sent < stall.begin + length)).sum())
     first, last = record.sending
+    begin = max(stall.begin, first)
+    length = max(stall.end - begin, JOIN_NS)
+    came = int(((sent >= begin) & (sent < begin + length)).sum())
     usual = (len(sent) - came) * length / max(last - first - length, length)
     return came >= max(2 * usual, usual + 20)

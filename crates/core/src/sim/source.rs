@@ -72,6 +72,10 @@ impl<S: Sink> Sim<'_, S> {
         let plan = self.plan;
         for (number, workload) in plan.workloads.iter().enumerate() {
             let begin = workload.begin;
+            // Who comes for a part of the run comes on top of the others.
+            if let Some(end) = workload.end.filter(|_| begin > 0) {
+                self.report.burst(plan, workload, begin, end);
+            }
             match &workload.arrivals {
                 Arrivals::Closed {
                     clients,
@@ -81,6 +85,9 @@ impl<S: Sink> Sim<'_, S> {
                     spread,
                     aggregate,
                 } => {
+                    if *spread == Some(0) {
+                        self.report.burst(plan, workload, begin, begin);
+                    }
                     for i in 0..*clients {
                         let client = self.clients.add(plan, number);
                         if *aggregate {
@@ -155,6 +162,11 @@ impl<S: Sink> Sim<'_, S> {
     /// Fast modes that last when the run is over.
     pub(super) fn close_bursts(&mut self) {
         for (source, workload) in self.clients.sources.iter().zip(&self.plan.workloads) {
+            if let Some((since, _)) = source.open.burst(&workload.arrivals) {
+                if since < self.now {
+                    self.report.burst(self.plan, workload, since, self.now);
+                }
+            }
             for mode in source.modes.iter().filter(|m| m.mode.fast) {
                 self.report.burst(self.plan, workload, mode.since, self.now);
             }
@@ -238,7 +250,16 @@ impl<S: Sink> Sim<'_, S> {
     }
 
     fn next_arrival(&mut self, number: usize, now: i64) -> i64 {
-        let arrivals = &self.plan.workloads[number].arrivals;
-        self.clients.sources[number].open.next(arrivals, now)
+        let plan = self.plan;
+        let workload = &plan.workloads[number];
+        let open = &mut self.clients.sources[number].open;
+        let before = open.burst(&workload.arrivals);
+        let next = open.next(&workload.arrivals, now);
+        if let Some((since, until)) = before {
+            if open.burst(&workload.arrivals) != before {
+                self.report.burst(plan, workload, since, until);
+            }
+        }
+        next
     }
 }

@@ -6,8 +6,9 @@ use crate::rng::Stream;
 /// Open arrivals while they go on.
 pub struct Arriving {
     stream: Stream,
-    /// Of modulated arrivals: the state and until when it lasts.
+    /// Of modulated arrivals: the state, since when it lasts and until when.
     state: usize,
+    since: i64,
     until: i64,
 }
 
@@ -16,8 +17,25 @@ impl Arriving {
         Arriving {
             stream,
             state: 0,
+            since: 0,
             until: i64::MIN,
         }
+    }
+
+    /// Since when and until when more come than the mean of all states.
+    pub fn burst(&self, arrivals: &Arrivals) -> Option<(i64, i64)> {
+        let Arrivals::Modulated { rates, stays } = arrivals else {
+            return None;
+        };
+        let weights = || stays.iter().map(|&stay| stay as f64);
+        let come: f64 = rates
+            .iter()
+            .zip(weights())
+            .map(|(rate, stay)| rate * stay)
+            .sum();
+        let mean = come / weights().sum::<f64>();
+        let more = self.until > i64::MIN && rates[self.state] > mean;
+        more.then_some((self.since, self.until))
     }
 
     /// The arrival after one at `now`; never, of other than Poisson and modulated arrivals.
@@ -27,6 +45,7 @@ impl Arriving {
             Arrivals::Modulated { rates, stays } => {
                 let mut at = now;
                 if self.until == i64::MIN {
+                    self.since = now;
                     self.until = now + (self.stream.exponential() * stays[0] as f64) as i64;
                 }
                 loop {
@@ -36,6 +55,7 @@ impl Arriving {
                         return at + gap as i64;
                     }
                     at = self.until;
+                    self.since = at;
                     self.state = (self.state + 1) % rates.len();
                     self.until = at + (self.stream.exponential() * stays[self.state] as f64) as i64;
                 }

@@ -382,6 +382,28 @@ fn bursts_of_the_load_are_told_to_their_end() {
         .last()
         .map(|s| (s.kind.as_str(), s.end >= 5 * S));
     assert_eq!(last, Some(("workload-burst", true)));
+    // All clients at once; and arrivals whose rate is above its mean for a while.
+    let mut plan = chain(100, 5 * S);
+    plan["workloads"][0]["arrivals"]["closed"]["spread"] = json!(0);
+    let (report, _) = run(&plan);
+    assert_eq!(seen(&report), [("workload-burst".to_owned(), 0)]);
+    let mut crowd = chain(100, 5 * S);
+    (crowd["workloads"][0]["begin"], crowd["workloads"][0]["end"]) = (json!(S), json!(2 * S));
+    let (report, _) = run(&crowd);
+    assert_eq!(seen(&report), [("workload-burst".to_owned(), S)]);
+    let mut waves = batch(1);
+    waves["arrivals"] = json!({"modulated": {"rates": [10.0, 200.0], "stays": [S, S]}});
+    let (report, rows) = run(&one(json!({"constant": 1e6}), 100, 128, waves, 20 * S));
+    assert!(report.stalls.len() > 2);
+    for burst in &report.stalls {
+        let inside = |r: &&Request| r.sent >= burst.begin && r.sent < burst.end;
+        let came = rows.requests.iter().filter(inside).count() as f64;
+        let usual = 200.0 * (burst.end - burst.begin) as f64 / 1e9;
+        assert!(
+            (came - usual).abs() <= 5.0 * usual.sqrt() + 1.0,
+            "{came} {usual}"
+        );
+    }
 }
 
 #[test]
