@@ -80,6 +80,7 @@ def often_slow_clock(place: str = "app") -> Memory:
 
 
 POOLED = (Tier("web", 0.2, ("app",), 60, 40), Tier("app", 0.4, ("db",), 80, 128, pool=2), Tier("db", 0.2, delay_ms=4))
+WIDE = (Tier("web", 0.1, ("app",)), Tier("app", 1.2, ("db",)), Tier("db", 0.2))
 CROWDED = (Tier("web", 0.2, ("app",), 200, 100), Tier("app", 1.0, ("db",), 300, 128, inflation=0.01), Tier("db", 0.2))
 
 
@@ -240,6 +241,10 @@ OTHER: dict[str, tuple[str, Callable[[], Memory]]] = {
         lambda: system(Slow("app", 3.9, 5.0, speed=0.3, cpu=1.0), bursts=((4.0, 5.0, 780),), rate=200).sample(
             "app", "cpu_hz", 3e9, (3.9, 5.0, 0.9e9)
         ),
+    ),
+    "a collection while the queue is long already": (
+        "concurrency-overhead",
+        lambda: system(Slow("app", 4.6, 5.0, cpu=1.0, always=True), bursts=((4.0, 4.9, 1400),), rate=300, tiers=WIDE),
     ),
     "a collection with a long queue": ("concurrency-overhead", lambda: burning().event("app", "gc", 4.0, 4.6)),
     "a slow server behind a pool": (
