@@ -43,7 +43,8 @@ def at_work(case: Case, server: str) -> bool:
 
 def clock_rate(case: Case, server: str) -> Series | None:
     """Of a server, its node or its host; of cores that nobody assigned to a server the fastest: others may idle."""
-    rates = case.view.series(server, "cpu_hz") or case.view.around(server, "cpu_hz")
+    known = case.view.series(server, "cpu_hz") or case.view.around(server, "cpu_hz")
+    rates = (hz for hz in known if hz.value.any())
     return max(rates, key=lambda hz: hz.mean(case.stall.begin, case.stall.end) or 0.0, default=None)
 
 

@@ -22,11 +22,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from tailrace.diagnosis.causes.capacity import at_work
+from tailrace.diagnosis.causes.capacity import at, at_work
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.queues import Stays, held_from
-from tailrace.diagnosis.series import AT_WORK
 from tailrace.diagnosis.spans import Spans, where
 from tailrace.diagnosis.words import clock, duration, listing
 
@@ -67,15 +66,18 @@ def _shared_cpu(case: Case) -> str | None:
     """That the servers of its node filled its CPU together."""
     known = case.view.topology.server(case.origin)
     beside = case.view.topology.servers_on(known.node) if known is not None and known.node else ()
-    used = {
-        series.place: series.median(case.stall.begin, case.stall.end) or 0.0
+    used = [
+        series
         for server in beside
         for series in case.view.series(server.name, "cpu_busy")
         if case.view.is_own(series.place, server.name)
-    }
-    if len(used) < 2 or sum(used.values()) < AT_WORK:
+    ]
+    if len(used) < 2:
         return None
-    return f"{listing([case.called(place) for place in used])} filled their CPU together"
+    middle = (used[0].begin + used[0].end) // 2
+    together = replace(used[0], value=np.sum([at(series, middle) for series in used], axis=0))
+    full = together.at_work(case.stall.begin, case.stall.end)
+    return f"{listing([case.called(series.place) for series in used])} filled their CPU together" if full else None
 
 
 def _sampled(case: Case, slow: str | None) -> list[CauseEvidence]:
