@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -186,6 +187,35 @@ def test_a_right_diagnosis_scores_full_and_each_falsehood_costs(tmp_path: Path) 
         assert getattr(worse, of) == 0
         assert worse.right == (best.right if key == "ctqo" else 0)
         assert worse.false_alarms == (1 if key == "cause" else 0)
+
+
+def two_systems_on_a_machine() -> dict[str, Any]:
+    """app beside another system, which gets 400 requests at once, 0.8 s of work."""
+    both = chain(nodes={"box": {"cores": 1}})
+    both["tiers"]["app"]["node"] = "box"
+    both["tiers"]["other"] = {"kind": "async", "node": "box"}
+    both["interactions"]["servlet"]["at"]["app"]["compute"] = "1.8 ms"
+    both["interactions"]["ping"] = {"at": {"other": {"compute": "2 ms"}}}
+    both["workloads"]["users"]["entry"] = "web"
+    batch = {"kind": "batch", "size": 400, "first": "7 s", "interaction": "ping", "entry": "other"}
+    both["workloads"]["pings"] = batch
+    return both
+
+
+def doors_that_open() -> dict[str, Any]:
+    """A thousand clients at once, in the moment in which the recording begins."""
+    users = {"clients": 1000, "think": "5 s", "start": "at once", "interaction": "page"}
+    return chain(workloads={"users": users}, ramp="0 s", kernel={"syn": "linux-6.5"})
+
+
+@pytest.mark.parametrize("system", [two_systems_on_a_machine, doors_that_open])
+def test_the_diagnosis_of_systems_that_nobody_drew_is_right(tmp_path: Path, system: Callable[[], Any]) -> None:
+    sim.simulate(from_table(system()), tmp_path / "run")
+    run = Dataset.open(tmp_path / "run")
+    found = score(run, as_dict(diagnose(run)))
+    assert found.vlrt > 50
+    assert (found.right_with_kind, found.false_alarms) == (found.vlrt, 0)
+    assert found.claims == found.episodes
 
 
 def test_what_is_not_told_is_not_right(tmp_path: Path) -> None:
