@@ -1,36 +1,79 @@
-//! Notices when somebody sets the clock.
+//! The clock by which a recording goes: that of the epoch as it was when the recording began, whoever sets it later.
 //!
-//! Packets and samples carry the time of the system's clock. Adjusting it slowly (NTP slews by at most 0.5 ms a second)
-//! does no harm; a step puts what follows out of line with what came before.
+//! ```text
+//! clock of the epoch   10:00:00 … 10:00:07 │ set back │ 10:00:02 …
+//! steady clock               40 …       47 │          │       47 …      their difference tells the step
+//! rows                 10:00:00 … 10:00:07 │          │ 10:00:07 …
+//! ```
+//! Adjusting the clock slowly (NTP) moves both alike.
 
 use super::sys;
 
-/// A step is told from here on: a hundred times what slewing does in a long sampling interval of 1 s.
+/// A step is told from here on, and what was stamped before it is told apart from what came after: packets are read some
+/// 20 ms after they were stamped.
 const STEP_NS: i64 = 50_000_000;
 /// Both clocks must have been read within this time of each other, or the difference says nothing.
 const TOGETHER_NS: i64 = 1_000_000;
 
-#[derive(Default)]
-pub struct StepWatch {
-    /// Clock of the epoch − steady clock.
-    difference: Option<i64>,
+#[derive(Clone, Debug)]
+pub struct Clock {
+    /// Clock of the epoch − steady clock, when the recording began.
+    begin: i64,
+    /// The same now, and before it was last set.
+    now: i64,
+    before: i64,
+    /// The last look, by the steady clock.
+    looked: i64,
 }
 
-impl StepWatch {
-    /// By how much the clock was set since the last look; None: it was not.
-    pub fn look(&mut self) -> Option<i64> {
-        let before = sys::steady_ns();
-        let epoch = sys::epoch_ns();
-        self.judge(before, epoch, sys::steady_ns())
+impl Clock {
+    pub fn begin() -> Clock {
+        let steady = sys::steady_ns();
+        Clock::new(sys::epoch_ns() - steady, steady)
     }
 
-    fn judge(&mut self, before: i64, epoch: i64, after: i64) -> Option<i64> {
-        if after - before > TOGETHER_NS {
+    fn new(difference: i64, looked: i64) -> Clock {
+        Clock {
+            begin: difference,
+            now: difference,
+            before: difference,
+            looked,
+        }
+    }
+
+    /// Nanoseconds since the epoch of a moment of the steady clock.
+    pub fn time(&self, steady: i64) -> i64 {
+        steady + self.begin
+    }
+
+    /// By how much the clock was set since the last look; None: it was not, or by little.
+    pub fn look(&mut self) -> Option<i64> {
+        let earliest = sys::steady_ns();
+        let epoch = sys::epoch_ns();
+        self.judge(earliest, epoch, sys::steady_ns())
+    }
+
+    fn judge(&mut self, earliest: i64, epoch: i64, latest: i64) -> Option<i64> {
+        self.looked = latest;
+        let possible = epoch - latest..=epoch - earliest;
+        if possible.contains(&self.now) || latest - earliest > TOGETHER_NS {
             return None;
         }
-        let now = epoch - before;
-        let step = now - self.difference.replace(now)?;
-        (step.abs() >= STEP_NS).then_some(step)
+        let step = possible.end() - self.now;
+        let told = step.abs() >= STEP_NS;
+        let now = self.now + step;
+        self.before = if told { self.now } else { now };
+        self.now = now;
+        told.then_some(step)
+    }
+
+    /// The time of what the kernel stamped since the clock was set, or shortly before: no later than the last look.
+    pub fn stamped(&self, stamp: i64) -> i64 {
+        let moments = [self.now, self.before].map(|difference| stamp - difference);
+        let past = moments
+            .into_iter()
+            .filter(|moment| moment - self.looked < STEP_NS / 2);
+        self.time(past.max().unwrap_or(moments[0]))
     }
 }
 
@@ -39,24 +82,43 @@ mod tests {
     use super::*;
 
     const S: i64 = 1_000_000_000;
+    const MS: i64 = 1_000_000;
 
     #[test]
-    fn a_step_is_told_once_and_slewing_is_not() {
-        let mut watch = StepWatch::default();
-        assert_eq!(watch.judge(0, 100 * S, 10), None);
-        assert_eq!(watch.judge(S, 101 * S + 500_000, S + 10), None);
-        assert_eq!(
-            watch.judge(2 * S, 90 * S + 500_000, 2 * S + 10),
-            Some(-12 * S)
-        );
-        assert_eq!(watch.judge(3 * S, 91 * S + 500_000, 3 * S + 10), None);
+    fn a_step_is_told_once_and_moves_no_row() {
+        let mut clock = Clock::new(100 * S, 0);
+        assert_eq!(clock.judge(S, 101 * S + 5, S + 10), None);
+        assert_eq!(clock.judge(2 * S, 90 * S, 2 * S), Some(-12 * S));
+        assert_eq!(clock.judge(3 * S, 91 * S, 3 * S), None);
+        assert_eq!(clock.time(3 * S), 103 * S);
     }
 
     #[test]
     fn clocks_that_were_read_apart_say_nothing() {
-        let mut watch = StepWatch::default();
-        assert_eq!(watch.judge(0, 100 * S, 10), None);
-        assert_eq!(watch.judge(S, 200 * S, 2 * S), None);
-        assert_eq!(watch.judge(3 * S, 103 * S, 3 * S), None);
+        let mut clock = Clock::new(100 * S, 0);
+        assert_eq!(clock.judge(S, 200 * S, 2 * S), None);
+        assert_eq!(clock.judge(3 * S, 103 * S, 3 * S), None);
+    }
+
+    #[test]
+    fn packets_before_and_after_a_step_have_the_times_that_passed() {
+        for step in [5 * S, -5 * S, STEP_NS, 20 * MS, -20 * MS] {
+            let mut clock = Clock::new(100 * S, 0);
+            clock.judge(10 * S, 110 * S + step, 10 * S);
+            assert_eq!(clock.stamped(110 * S + step), 110 * S, "after {step}");
+            let small = step.abs() < STEP_NS;
+            let before = 110 * S - 20 * MS;
+            let expected = if small { before - step } else { before };
+            assert_eq!(clock.stamped(before), expected, "before {step}");
+        }
+    }
+
+    #[test]
+    fn packets_between_two_steps_go_by_the_last() {
+        let mut clock = Clock::new(100 * S, 0);
+        clock.judge(10 * S, 115 * S, 10 * S);
+        clock.judge(13 * S, 113 * S, 13 * S);
+        assert_eq!(clock.stamped(113 * S), 113 * S);
+        assert_eq!(clock.stamped(118 * S - MS), 113 * S - MS);
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
+use super::clock::Clock;
 use super::options::Packets as Options;
 use super::ring::{Ring, RingPacket, Wanted};
 use super::segments::{Outbox, Segment, Tell, SEGMENT_NS};
@@ -30,6 +31,7 @@ const PCAP_RAW: u32 = 101;
 pub struct Packets {
     ring: Ring,
     into: Into,
+    clock: Clock,
     source: String,
     dropped: u64,
     events: u64,
@@ -52,6 +54,7 @@ enum Into {
 impl Packets {
     pub fn open(
         options: &Options,
+        clock: Clock,
         shared: Arc<Shared>,
         outbox: Outbox,
         tell: Tell,
@@ -89,6 +92,7 @@ impl Packets {
         Ok(Packets {
             ring: ring.map_err(|error| refused(&source, &error))?,
             into,
+            clock,
             source,
             dropped: 0,
             events: 0,
@@ -123,9 +127,17 @@ impl Packets {
     }
 
     fn drain(&mut self) {
-        let into = &mut self.into;
+        let (into, clock) = (&mut self.into, &mut self.clock);
         let mut seen = false;
-        while self.ring.take(&mut |packet| into.packet(packet)) {
+        loop {
+            clock.look();
+            let mut each = |packet: RingPacket<'_>| {
+                let time = clock.stamped(packet.time);
+                into.packet(RingPacket { time, ..packet });
+            };
+            if !self.ring.take(&mut each) {
+                break;
+            }
             seen = true;
         }
         self.away &= !seen;
@@ -145,7 +157,7 @@ impl Packets {
 
     fn close_segment(&mut self) {
         self.dropped += self.ring.dropped().unwrap_or(0);
-        let now = sys::epoch_ns();
+        let now = self.clock.time(sys::steady_ns());
         match &mut self.into {
             Into::Visits(live) => {
                 let (visits, events) = live.take();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::clock::Clock;
 use super::options::{Options, HOST};
 use super::packets::Packets;
 use super::processes::{Found, Namespace, Processes};
@@ -38,7 +39,8 @@ pub fn record(
     go_on: &mut dyn FnMut(Said) -> Result<bool>,
 ) -> Result<State> {
     options.check()?;
-    let begin = sys::epoch_ns();
+    let clock = Clock::begin();
+    let begin = clock.time(sys::steady_ns());
     let shared = Arc::new(Shared::new(State {
         format: 1,
         begin,
@@ -57,13 +59,14 @@ pub fn record(
     let packets = match &wanted {
         Some(wanted) => Some(Packets::open(
             wanted,
+            clock.clone(),
             shared.clone(),
             outbox.clone(),
             teller(&warnings),
         )?),
         None => None,
     };
-    let mut sampler = Sampler::open(options, shared.clone(), outbox, teller(&warnings))?;
+    let mut sampler = Sampler::open(options, clock, shared.clone(), outbox, teller(&warnings))?;
     if processes.is_some() {
         sampler.sample_processes(found);
     }

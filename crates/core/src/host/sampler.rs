@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::Arc;
 
-use super::clock::StepWatch;
+use super::clock::Clock;
 use super::listeners::Asker;
 use super::options::{Options, HOST};
 use super::places::Places;
@@ -70,7 +70,7 @@ pub struct Sampler {
     outbox: Outbox,
     tell: Tell,
     tick: Tick,
-    clock: StepWatch,
+    clock: Clock,
     lateness: Lateness,
 }
 
@@ -78,6 +78,7 @@ impl Sampler {
     /// Opens everything there is to sample; what the user named and is not there is an error.
     pub fn open(
         options: &Options,
+        clock: Clock,
         shared: Arc<Shared>,
         outbox: Outbox,
         tell: Tell,
@@ -90,8 +91,8 @@ impl Sampler {
             shared,
             outbox,
             tell,
-            tick: Tick::default(),
-            clock: StepWatch::default(),
+            tick: Tick::new(clock.time(0)),
+            clock,
             lateness: Lateness::default(),
         };
         let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -205,8 +206,8 @@ impl Sampler {
             let how = if step > 0 { "forward" } else { "back" };
             let seconds = step.abs() as f64 / 1e9;
             let said = format!(
-                "the clock was set {how} by {seconds:.3} s at {} ns since the epoch: times before and after do not fit",
-                sys::epoch_ns()
+                "the clock was set {how} by {seconds:.3} s at {} ns since the epoch; the record's times go on as if it was not",
+                self.clock.time(sys::steady_ns())
             );
             (self.tell)(said.clone());
             self.shared.note(said);

@@ -267,7 +267,7 @@ impl Rate {
 
 impl Probe for Rate {
     fn sample(&mut self, into: &mut Tick) -> io::Result<()> {
-        let at = super::Moment::now();
+        let at = sys::steady_ns();
         let (mut khz, mut seen) = (0, 0);
         for source in &self.sources {
             let text = into.read(source)?;

@@ -31,6 +31,8 @@ pub struct Tick {
     pub samples: Vec<Sample>,
     /// What the kernel refused, of connections, in this round.
     pub alarms: Alarms,
+    /// When the steady clock began, since the Unix epoch.
+    epoch: i64,
     buffer: Vec<u8>,
 }
 
@@ -43,23 +45,7 @@ pub struct Alarms {
     pub queues_full: u64,
 }
 
-/// When a source was read.
-#[derive(Clone, Copy, Debug)]
-pub struct Moment {
-    pub epoch: i64,
-    pub steady: i64,
-}
-
-impl Moment {
-    pub fn now() -> Moment {
-        Moment {
-            epoch: sys::epoch_ns(),
-            steady: sys::steady_ns(),
-        }
-    }
-}
-
-/// The time that a sample is about: it ends at `end`, since the Unix epoch.
+/// The time that a sample is about: it ends at `end`, by the steady clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     pub end: i64,
@@ -74,9 +60,16 @@ impl Span {
 }
 
 impl Tick {
+    pub fn new(epoch: i64) -> Tick {
+        Tick {
+            epoch,
+            ..Tick::default()
+        }
+    }
+
     pub fn say(&mut self, place: u32, metric: &'static str, span: Span, value: f64) {
         self.samples.push(Sample {
-            time: span.end,
+            time: self.epoch + span.end,
             interval: span.ns,
             place,
             metric,
@@ -87,7 +80,7 @@ impl Tick {
     /// The text of `source` as it is now.
     pub fn read(&mut self, source: &Source) -> io::Result<Text> {
         let mut buffer = std::mem::take(&mut self.buffer);
-        let at = Moment::now();
+        let at = sys::steady_ns();
         let length = source.read(&mut buffer)?;
         Ok(Text { buffer, length, at })
     }
@@ -101,7 +94,8 @@ impl Tick {
 pub struct Text {
     buffer: Vec<u8>,
     length: usize,
-    pub at: Moment,
+    /// When it was read, by the steady clock.
+    pub at: i64,
 }
 
 impl Text {
@@ -151,9 +145,9 @@ impl Source {
     }
 }
 
-/// The last value of a counter, and when it was read.
+/// The last value of a counter, and when it was read (steady clock).
 #[derive(Clone, Copy, Debug)]
-pub struct Before<T>(Option<(Moment, T)>);
+pub struct Before<T>(Option<(i64, T)>);
 
 impl<T> Default for Before<T> {
     fn default() -> Self {
@@ -163,11 +157,10 @@ impl<T> Default for Before<T> {
 
 impl<T: Copy> Before<T> {
     /// What it was before and how long ago; None the first time.
-    pub fn replace(&mut self, at: Moment, now: T) -> Option<(T, Span)> {
+    pub fn replace(&mut self, at: i64, now: T) -> Option<(T, Span)> {
         let (then, before) = self.0.replace((at, now))?;
-        let ns = at.steady - then.steady;
-        let end = at.epoch;
-        (ns > 0).then_some((before, Span { end, ns }))
+        let ns = at - then;
+        (ns > 0).then_some((before, Span { end: at, ns }))
     }
 }
 
@@ -231,11 +224,9 @@ mod tests {
     #[test]
     fn an_interval_is_what_really_passed() {
         let mut before = Before::default();
-        let moment = |epoch, steady| Moment { epoch, steady };
-        assert!(before.replace(moment(100, 10), 1).is_none());
-        // The epoch's clock was set back meanwhile; the interval is not that of the step.
-        let (value, span) = before.replace(moment(50, 25), 2).unwrap();
-        assert_eq!((value, span.end, span.ns), (1, 50, 15));
-        assert!(before.replace(moment(50, 25), 3).is_none());
+        assert!(before.replace(10, 1).is_none());
+        let (value, span) = before.replace(25, 2).unwrap();
+        assert_eq!((value, span.end, span.ns), (1, 25, 15));
+        assert!(before.replace(25, 3).is_none());
     }
 }

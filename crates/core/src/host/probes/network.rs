@@ -4,10 +4,11 @@ use std::io;
 
 use rustc_hash::FxHashMap;
 
-use super::{Before, Moment, Probe, Source, Span, Tick};
+use super::{Before, Probe, Source, Span, Tick};
 use crate::host::formats::netstat::{Columns, Tcp};
 use crate::host::listeners::{Asker, Listener};
 use crate::host::places::Places;
+use crate::host::sys;
 
 pub struct TcpProbe {
     place: u32,
@@ -166,11 +167,11 @@ impl QueueProbe {
 
 impl Probe for QueueProbe {
     fn sample(&mut self, into: &mut Tick) -> io::Result<()> {
-        let at = Moment::now();
-        let recent = |asked: i64| at.steady - asked < ALL_NS;
+        let at = sys::steady_ns();
+        let recent = |asked: i64| at - asked < ALL_NS;
         if !(self.asked_all.is_some_and(recent) && self.ask_known()) {
             self.ask_all()?;
-            self.asked_all = self.can_be_known().then_some(at.steady);
+            self.asked_all = self.can_be_known().then_some(at);
         }
         if let Some(((), span)) = self.before.replace(at, ()) {
             self.say(span, into);

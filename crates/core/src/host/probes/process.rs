@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{Before, Moment, Probe, Tick};
+use super::{Before, Probe, Tick};
 use crate::host::sys;
 
 pub struct ProcessProbe {
@@ -28,7 +28,7 @@ fn gone() -> io::Error {
 
 impl Probe for ProcessProbe {
     fn sample(&mut self, into: &mut Tick) -> io::Result<()> {
-        let at = Moment::now();
+        let at = sys::steady_ns();
         let now = sys::process_cpu_ns(self.pid).ok_or_else(gone)?;
         if let Some((before, span)) = self.before.replace(at, now) {
             let used = u64::try_from(now - before).unwrap_or(0);

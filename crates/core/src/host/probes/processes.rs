@@ -6,7 +6,7 @@ use std::sync::mpsc::Receiver;
 
 use rustc_hash::FxHashMap;
 
-use super::{Moment, Probe, Span, Tick};
+use super::{Probe, Span, Tick};
 use crate::host::places::Places;
 use crate::host::processes::Found;
 use crate::host::sys;
@@ -54,7 +54,7 @@ pub struct ProcessesProbe {
     named: usize,
     round: u64,
     begun: i64,
-    before: Option<Moment>,
+    before: Option<i64>,
 }
 
 impl ProcessesProbe {
@@ -142,7 +142,7 @@ impl ProcessesProbe {
     }
 
     /// The first that is told of a group that does not listen is about all the time since the begin.
-    fn say(&mut self, at: Moment, round_ns: i64, into: &mut Tick) {
+    fn say(&mut self, at: i64, round_ns: i64, into: &mut Tick) {
         for group in &mut self.groups {
             let used = group.used as f64;
             let busy = used - group.seen as f64 >= LEAST * round_ns as f64;
@@ -153,11 +153,11 @@ impl ProcessesProbe {
             }
             if let Some(place) = group.number {
                 let span = Span {
-                    end: at.epoch,
-                    ns: at.steady - group.told,
+                    end: at,
+                    ns: at - group.told,
                 };
                 into.say(place, "cpu_busy", span, used / span.ns.max(1) as f64);
-                (group.used, group.seen, group.told) = (0, 0, at.steady);
+                (group.used, group.seen, group.told) = (0, 0, at);
             }
         }
     }
@@ -168,16 +168,16 @@ impl Probe for ProcessesProbe {
         while let Ok(found) = self.found.try_recv() {
             self.add(found);
         }
-        let at = Moment::now();
+        let at = sys::steady_ns();
         let before = self.before.replace(at);
-        let round_ns = before.map_or(0, |before| at.steady - before.steady);
+        let round_ns = before.map_or(0, |before| at - before);
         self.count(round_ns);
         match before {
             Some(_) => self.say(at, round_ns, into),
             None => {
-                self.begun = at.steady;
+                self.begun = at;
                 for group in &mut self.groups {
-                    (group.used, group.told) = (0, at.steady);
+                    (group.used, group.told) = (0, at);
                 }
             }
         }
