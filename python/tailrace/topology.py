@@ -35,6 +35,7 @@ def endpoint(text: str) -> str:
     return text
 
 
+CpuNumber = Annotated[int, Field(ge=0, strict=True)]
 Address = Annotated[str, AfterValidator(_ip_address)]
 Endpoint = Annotated[str, AfterValidator(endpoint)]
 
@@ -111,6 +112,8 @@ class Topology(Table):
     clocks: tuple[Clock, ...] = ()
     places: Mapping[Name, Name] = Field(default_factory=dict)
     """Place in samples and events → name of a server or node."""
+    cpus: Mapping[Name, tuple[CpuNumber, ...]] = Field(default_factory=dict)
+    """Place in samples → numbers of the CPUs of its host that it may use, where these are not all."""
 
     def server(self, name: str) -> Server | None:
         return next((server for server in self.servers if server.name == name), None)

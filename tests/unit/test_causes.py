@@ -387,6 +387,32 @@ def test_another_node_is_a_neighbour_where_both_use_the_same_cpus(
     assert evidence(diagnose(Memory(topology, memory.tables)), "neighbour").verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("cpus", "waited", "verdict"),
+    [
+        ({"app": (1,), "tenant": (0,)}, 1.0, "absent"),
+        ({"app": (1,), "tenant": (1,)}, None, "found"),
+        ({"app": (1,), "tenant": (0, 1)}, None, "unknown"),
+        ({"app": (1,), "tenant": (0, 1)}, 1.0, "found"),
+    ],
+)
+def test_sets_of_cpus_tell_who_can_be_a_neighbour(
+    cpus: dict[str, tuple[int, ...]], waited: float | None, verdict: str
+) -> None:
+    memory = starved().sample("tenant", "cpu_busy", 0.01, (4.0, 4.8, 0.8))
+    if waited is not None:
+        memory = memory.sample("app", "psi_cpu", 0.1, (4.0, 4.8, waited))
+    nodes = [node.model_copy(update={"host": "box"}) for node in memory.topology.nodes]
+    topology = memory.topology.model_copy(
+        update={
+            "nodes": (*nodes, Node(name="tenant-node", host="box")),
+            "servers": (*memory.topology.servers, Server(name="tenant", node="tenant-node")),
+            "cpus": cpus,
+        }
+    )
+    assert evidence(diagnose(Memory(topology, memory.tables)), "neighbour").verdict == verdict
+
+
 def test_the_clock_rate_of_its_host_is_that_of_a_server() -> None:
     memory = often_slow_clock("box").sample("other box", "cpu_hz", 2.2e9)
     nodes = [node.model_copy(update={"host": "box"}) for node in memory.topology.nodes]

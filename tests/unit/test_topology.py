@@ -23,6 +23,7 @@ WHOLE = Topology(
     balancers=(Balancer(name="lb", server="web", candidates=("app",), policy="requests"),),
     clocks=(Clock(capture="web.pcap", offset_ns=0), Clock(capture="app.pcap", offset_ns=-1200, bound_ns=30_000)),
     places={"tomcat.slice": "app", "host7": "n1"},
+    cpus={"tomcat.slice": (0, 3)},
 )
 
 

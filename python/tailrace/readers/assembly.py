@@ -85,7 +85,8 @@ def complete_topology(inferred: Topology, given: Topology | None, places: Mappin
         said = given.model_dump(mode="json", exclude_none=True)
         for kind, identity in _IDENTITY.items():
             table[kind] = _overlaid(table.get(kind, []), said.get(kind, []), identity)
-        table["places"] = {**table.get("places", {}), **said.get("places", {})}
+        for kind in ("places", "cpus"):
+            table[kind] = {**table.get(kind, {}), **said.get(kind, {})}
     topology = topology_file.from_table(_with_nodes(table))
     if not places:
         return topology

@@ -51,7 +51,8 @@ def join(folder: Path, writer: Writer, servers: Mapping[str, str], rules: Rules)
     elif not state["closed"]:
         writer.lose(OPEN_SEGMENT, 1000)
         writer.notes.append(f"the recorder was killed: its record ends at {format_moment(state['end'])}")
-    return _on_nodes(topology, state["nodes"], _places(writer))
+    on_nodes = _on_nodes(topology, state["nodes"], _places(writer))
+    return on_nodes.model_copy(update={"cpus": _cpus(state)})
 
 
 def _packets(
@@ -107,6 +108,13 @@ def _places(writer: Writer) -> list[str]:
     if not path.exists():
         return []
     return sorted(pl.scan_parquet(path).select(pl.col("place").cast(pl.String).unique()).collect()["place"])
+
+
+def _cpus(state: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Of places that may not use all CPUs of the host."""
+    all_of_host = {node["name"]: node["cores"] for node in state["nodes"]}.get(HOST, 0)
+    known = {place: tuple(sorted(cpus)) for place, cpus in state.get("cpus", {}).items()}
+    return {place: cpus for place, cpus in known.items() if len(cpus) < all_of_host}
 
 
 def _on_nodes(topology: Topology, nodes: list[dict[str, Any]], places: list[str]) -> Topology:

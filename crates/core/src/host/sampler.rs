@@ -104,8 +104,11 @@ impl Sampler {
         for node in &options.nodes {
             if let Some(path) = &node.cgroup {
                 let place = sampler.places.index(&node.name);
-                let probes = Cgroup::find(path, &mountinfo).and_then(|found| found.probes(place));
-                let probes = probes.map_err(|error| wrong(&node.name, "cgroup", path, &error))?;
+                let found = Cgroup::find(path, &mountinfo);
+                let probes = found.and_then(|found| Ok((found.cpus(), found.probes(place)?)));
+                let (cpus, probes) =
+                    probes.map_err(|error| wrong(&node.name, "cgroup", path, &error))?;
+                sampler.shared.may_use(&node.name, cpus);
                 let group = format!("the control group {} of {}", path.display(), node.name);
                 sampler
                     .probes
@@ -124,13 +127,19 @@ impl Sampler {
                 Error::Options(format!("process {}={}: {error}", process.name, process.pid))
             })?;
             sampler.probes.push(Sampled::alone(Box::new(probe)));
+            let cpus = sys::allowed_cpus(process.pid);
+            sampler.shared.may_use(&process.name, cpus);
         }
         Ok(sampler)
     }
 
     /// Samples the CPU time of all processes that are found.
     pub fn sample_processes(&mut self, found: Receiver<Found>) {
-        let probe = Box::new(ProcessesProbe::new(found, self.places.clone()));
+        let probe = Box::new(ProcessesProbe::new(
+            found,
+            self.places.clone(),
+            self.shared.clone(),
+        ));
         self.probes.push(Sampled::alone(probe));
     }
 

@@ -1,7 +1,7 @@
 //! What the recording says of itself: `recording.json`, written again every second, so that it is true, but for the last
 //! second, whenever the recorder is killed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,6 +26,8 @@ pub struct State {
     pub servers: BTreeMap<String, Vec<String>>,
     /// Addresses of the host whose packets are recorded.
     pub same_host: Vec<IpAddr>,
+    /// CPUs that a place may use: as of when it was first sampled, all of its processes together.
+    pub cpus: BTreeMap<String, BTreeSet<u32>>,
     pub sampling: Sampling,
     /// What was decoded of packets ([`crate::capture::decode::Report`]); None where none were recorded.
     pub packets: Option<crate::capture::decode::Report>,
@@ -69,6 +71,14 @@ impl Shared {
     pub fn lose(&self, what: &str, count: u64) {
         if count > 0 {
             *self.lock().lost.entry(what.to_owned()).or_insert(0) += count;
+        }
+    }
+
+    /// Of a place, or of one more process of it; None: it is not known.
+    pub fn may_use(&self, place: &str, cpus: Option<BTreeSet<u32>>) {
+        if let Some(cpus) = cpus {
+            let mut state = self.lock();
+            state.cpus.entry(place.to_owned()).or_default().extend(cpus);
         }
     }
 

@@ -2,9 +2,10 @@
 //! not the packet ring's memory is here.
 #![allow(unsafe_code)]
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
-use std::mem::{size_of, MaybeUninit};
+use std::mem::{size_of, size_of_val, MaybeUninit};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
@@ -115,6 +116,20 @@ pub fn page_bytes() -> u64 {
 pub fn cpus() -> u64 {
     // SAFETY: a number of the system.
     u64::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
+}
+
+/// CPUs that a process may use; None when there is no such process.
+pub fn allowed_cpus(pid: i32) -> Option<BTreeSet<u32>> {
+    // SAFETY: a plain C structure whose zero is valid, which the kernel fills up to its size.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        checked(libc::sched_getaffinity(pid, size_of_val(&set), &mut set)).ok()?;
+        set
+    };
+    // SAFETY: the numbers are within the set.
+    let allowed =
+        (0..libc::CPU_SETSIZE as u32).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu as usize, &set) });
+    Some(allowed.collect())
 }
 
 /// Runs `work` in the network namespace of `path` (None: in ours), on a thread of its own that ends with it: files of
@@ -312,6 +327,13 @@ mod tests {
         let seen = process_cpu_ns(pid).unwrap();
         assert!(before <= seen && seen <= own_cpu_ns());
         assert_eq!(process_cpu_ns(i32::MAX >> 3), None);
+    }
+
+    #[test]
+    fn a_process_may_use_some_cpu() {
+        let pid = i32::try_from(std::process::id()).unwrap();
+        assert!(allowed_cpus(pid).is_some_and(|cpus| !cpus.is_empty()));
+        assert_eq!(allowed_cpus(i32::MAX >> 3), None);
     }
 
     #[test]

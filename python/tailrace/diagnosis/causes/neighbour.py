@@ -9,10 +9,11 @@ Evidence needed
     is never invented: the cause stays unknown.
 What it is confused with
     A place busy at the same time on another CPU: then the origin is not short of CPU, and one that the topology puts on
-    another machine is not looked at. Another node of the same host, which may be pinned to CPUs of its own: it is one
-    only where the origin waited for a CPU (`psi_cpu`) or, without that, where the host had none to spare; else it is
-    unknown. A core or a host whose use contains the origin's own: it is at least as busy as the origin at nearly all
-    times, a neighbour is not.
+    another machine is not looked at; nor is it one that may use none of the origin's CPUs (`cpus` of the topology).
+    Another node of the same host, which may be pinned to CPUs of its own: it is one only where both filled
+    the only CPUs that they may use, where the origin waited for a CPU (`psi_cpu`) or, without that, where the host had
+    none to spare; else it is unknown. A core or a host whose use contains the origin's own: it is at least as busy as
+    the origin at nearly all times, a neighbour is not.
     A quota or a frozen process, which also withhold CPU: without a neighbour that is busy they do not match, nor where
     the origin and all that may be its neighbours did not fill a single core together.
 Thresholds and where they come from
@@ -42,7 +43,8 @@ def detect(case: Case) -> CauseEvidence:
     # Who is short of CPU is part of the evidence: without samples of the origin, any busy place could be the origin.
     sampled = bool(case.view.series(case.origin, "cpu_busy"))
     candidates = _candidates(case) if sampled else []
-    others = sum(series.median(case.stall.begin, case.stall.end) or 0.0 for series in candidates)
+    near = (series for series in candidates if not _is_apart(case, series.place))
+    others = sum(series.median(case.stall.begin, case.stall.end) or 0.0 for series in near)
     busy = [_busy(case, series, others) for series in candidates]
     found = busy + _stolen(case) + _told(case)
     if found:
@@ -86,16 +88,33 @@ def _node(case: Case, place: str) -> Node | None:
     return topology.node(server.node) if server and server.node else topology.place_to_node(place)
 
 
-def _shares_cpus(case: Case) -> bool | None:
-    """Whether the origin waited for a CPU that another node of its host may have had: its pressure tells, or else that
-    the host had none to spare. A host with CPUs to spare tells nothing: both may be pinned to the same ones."""
+def _cpus(case: Case, place: str) -> tuple[set[int], set[int]]:
+    """CPUs that the origin and the place may use; empty where that is not known."""
+    known = case.view.topology.cpus
+    own = next((series.place for series in case.view.series(case.origin, "cpu_busy")), case.origin)
+    return set(known.get(own, ())), set(known.get(place, ()))
+
+
+def _is_apart(case: Case, place: str) -> bool:
+    """Whether it may use none of the origin's CPUs."""
+    here, there = _cpus(case, place)
+    return bool(here and there) and not here & there
+
+
+def _shares_cpus(case: Case, place: str, used: float) -> bool | None:
+    """Whether the origin waited for a CPU that another node of its host may have had: all that they may use were
+    `used` by both, its pressure tells, or else that the host had none to spare. A host with CPUs to spare tells
+    nothing: both may be pinned to the same ones."""
     stall, view = case.stall, case.view
+    here, there = _cpus(case, place)
+    if here and there and used >= AT_WORK * len(here | there):
+        return True
     for series in view.series(case.origin, "psi_cpu")[:1]:
         return (series.median(stall.begin, stall.end) or 0.0) >= LIMITS["psi_cpu"]
     origin = _node(case, case.origin)
     whole = view.samples.get((origin.host, "cpu_busy")) if origin is not None and origin.host else None
-    used = whole.median(stall.begin, stall.end) if whole is not None else None
-    return True if used is not None and used >= AT_WORK else None
+    most = whole.median(stall.begin, stall.end) if whole is not None else None
+    return True if most is not None and most >= AT_WORK else None
 
 
 def contains(case: Case, whole: Series, part: Series) -> bool:
@@ -120,6 +139,8 @@ def _busy(case: Case, series: Series, others: float) -> CauseEvidence:
     what = f"{name} used {share(inside)} of a core (usually {share(usual)})"
     numbers: dict[str, float] = {"neighbour_cpu_busy": inside, "neighbour_cpu_busy_calm": usual}
     but = None if inside >= usual + LEAST else f"{name} was no busier than usual"
+    if but is None and _is_apart(case, series.place):
+        but = f"{name} may use none of the CPUs of {case.origin}"
     for own in case.view.series(case.origin, "cpu_busy"):
         got, before = own.median(stall.begin, stall.end) or 0.0, case.usual(own)
         numbers |= {"cpu_busy": got, "cpu_busy_calm": before}
@@ -129,7 +150,7 @@ def _busy(case: Case, series: Series, others: float) -> CauseEvidence:
         if got + others < AT_WORK and but is None:
             but = f"together they did not fill a core ({share(got + others)})"
     if but is None and _is_beside(case, series.place):
-        shares = _shares_cpus(case)
+        shares = _shares_cpus(case, series.place, inside + numbers.get("cpu_busy", 0.0))
         if shares is None:
             return case.unknown(CAUSE, f"psi_cpu of {case.origin}, which tells whether it waited for a CPU")
         but = None if shares else f"{case.origin} did not wait for a CPU that others had"

@@ -2,6 +2,7 @@
 //! kernel are None or nothing, never a panic.
 
 pub mod cgroup;
+pub mod cpus;
 pub mod disks;
 pub mod netstat;
 pub mod pressure;

@@ -1,11 +1,12 @@
 //! One cgroup, of version 1 or 2 or (as on hosts that mount both) partly of each: CPU, quota, pressure, bytes.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::pressure::{PressureProbe, RESOURCES};
 use super::{Before, Probe, Source, Tick};
-use crate::host::formats::{cgroup, only};
+use crate::host::formats::{cgroup, cpus, only};
 
 /// Directories of one cgroup, one per hierarchy that has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,6 +80,19 @@ impl Cgroup {
             probes.push(Box::new(Reader::open(place, &file, Kind::Bytes)?));
         }
         Ok(probes)
+    }
+
+    /// CPUs that it may use.
+    pub fn cpus(&self) -> Option<BTreeSet<u32>> {
+        let files = [
+            "cpuset.cpus.effective",
+            "cpuset.effective_cpus",
+            "cpuset.cpus",
+        ];
+        let mut texts = files
+            .iter()
+            .filter_map(|name| std::fs::read(self.file(name)?).ok());
+        texts.find_map(|text| cpus::list(&text))
     }
 
     /// Its CPU time: nanoseconds of version 1 rather than microseconds of version 2.
@@ -206,6 +220,9 @@ mod tests {
             Cgroup::find(&root.join("unified/tb/web"), &mountinfo).unwrap(),
             expected
         );
+        std::fs::write(root.join("cpu/tb/web/cpuset.cpus"), "1-2\n").unwrap();
+        let found = Cgroup::find(Path::new("tb/web"), &mountinfo).unwrap();
+        assert_eq!(found.cpus(), Some(BTreeSet::from([1, 2])));
         assert!(Cgroup::find(Path::new("tb/gone"), &mountinfo).is_err());
         let nowhere = Cgroup::find(Path::new("/somewhere/else"), &mountinfo).unwrap_err();
         assert!(nowhere

@@ -3,12 +3,14 @@
 
 use std::io;
 use std::sync::mpsc::Receiver;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use super::{Probe, Span, Tick};
 use crate::host::places::Places;
 use crate::host::processes::Found;
+use crate::host::state::Shared;
 use crate::host::sys;
 
 /// Of a core: less does not starve a server at moderate use.
@@ -51,6 +53,7 @@ pub struct ProcessesProbe {
     groups: Vec<Group>,
     by_place: FxHashMap<String, usize>,
     places: Places,
+    shared: Arc<Shared>,
     named: usize,
     round: u64,
     begun: i64,
@@ -58,13 +61,14 @@ pub struct ProcessesProbe {
 }
 
 impl ProcessesProbe {
-    pub fn new(found: Receiver<Found>, places: Places) -> Self {
+    pub fn new(found: Receiver<Found>, places: Places, shared: Arc<Shared>) -> Self {
         ProcessesProbe {
             found,
             members: FxHashMap::default(),
             groups: Vec::new(),
             by_place: FxHashMap::default(),
             places,
+            shared,
             named: 0,
             round: 0,
             begun: 0,
@@ -85,7 +89,13 @@ impl ProcessesProbe {
         };
         let listens = found.owner.listens;
         let places = found.owner.places.into_iter();
-        let groups = places.map(|place| self.group(place, listens)).collect();
+        let groups: Vec<usize> = places.map(|place| self.group(place, listens)).collect();
+        for group in groups.iter().filter_map(|&group| self.groups.get(group)) {
+            if group.number.is_some() {
+                let cpus = sys::allowed_cpus(found.pid);
+                self.shared.may_use(&group.place, cpus);
+            }
+        }
         let member = Member {
             used,
             listens,
@@ -143,13 +153,17 @@ impl ProcessesProbe {
 
     /// The first that is told of a group that does not listen is about all the time since the begin.
     fn say(&mut self, at: i64, round_ns: i64, into: &mut Tick) {
-        for group in &mut self.groups {
+        for (number, group) in self.groups.iter_mut().enumerate() {
             let used = group.used as f64;
             let busy = used - group.seen as f64 >= LEAST * round_ns as f64;
             group.seen = group.used;
             if group.number.is_none() && busy && self.named < NAMES {
                 self.named += 1;
                 group.number = Some(self.places.index(&group.place));
+                let all = self.members.iter();
+                for (pid, _) in all.filter(|(_, member)| member.groups.contains(&number)) {
+                    self.shared.may_use(&group.place, sys::allowed_cpus(*pid));
+                }
             }
             if let Some(place) = group.number {
                 let span = Span {
@@ -216,7 +230,8 @@ mod tests {
         for (listens, at_rest) in [(true, 1), (false, 0)] {
             let (tell, found) = channel();
             let places = Places::default();
-            let mut probe = ProcessesProbe::new(found, places.clone());
+            let shared = Arc::new(Shared::default());
+            let mut probe = ProcessesProbe::new(found, places.clone(), shared.clone());
             tell.send(own("web:80", listens)).unwrap();
             assert_eq!(said(&mut probe), []);
             sys::sleep_until(sys::steady_ns() + 200_000_000);
@@ -229,6 +244,8 @@ mod tests {
             // Of one that was never told before, it is about all the time since the begin.
             assert!(told[0].1 > 0.0);
             assert_eq!(places.all(), ["web:80"]);
+            let own = sys::allowed_cpus(i32::try_from(std::process::id()).unwrap());
+            assert_eq!(shared.lock().cpus.get("web:80").cloned(), own);
             busy();
             assert!(said(&mut probe)[0].1 >= LEAST);
         }
@@ -237,7 +254,7 @@ mod tests {
     #[test]
     fn what_a_new_process_has_used_counts_and_one_that_is_gone_does_not() {
         let (tell, found) = channel();
-        let mut probe = ProcessesProbe::new(found, Places::default());
+        let mut probe = ProcessesProbe::new(found, Places::default(), Arc::default());
         assert_eq!(said(&mut probe), []);
         busy();
         let gone = Found {
