@@ -109,12 +109,15 @@ class Group:
 
     def be_prompt(self) -> None:
         """Let its threads ask to run before all others, for a twentieth of the time. Version 1 alone forbids it
-        (CONFIG_RT_GROUP_SCHED), and a group can have no more than the one above it."""
+        (CONFIG_RT_GROUP_SCHED), and a group can have no more than the one above it. Where others have all of it, they
+        do without."""
         if "cpu" in self.hierarchies.v1:
             path = Path(self.path)
-            for each in reversed([path, *path.parents][:-1]):
-                if (self.hierarchies.v1["cpu"] / each / _REAL_TIME).exists():
-                    Group(self.hierarchies, str(each))._write("cpu", _REAL_TIME, str(SECOND // 20 // MICROSECOND))
+            with suppress(OSError):
+                for each in reversed([path, *path.parents][:-1]):
+                    file = self.hierarchies.v1["cpu"] / each / _REAL_TIME
+                    if file.exists():
+                        file.write_text(str(SECOND // 20 // MICROSECOND))
 
     def freeze(self) -> None:
         self._freezer("FROZEN", "1")
