@@ -16,7 +16,7 @@ from pathlib import Path
 
 SECOND = 1_000_000_000
 TAILRACE = (sys.executable, "-m", "tailrace")
-MISSING = os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("tcpdump")
+MISSING = os.geteuid() != 0 or not shutil.which("ip")
 """Namespaces and packets are root's."""
 
 

@@ -3,6 +3,7 @@ tcpdump saw of the same packets."""
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from tailrace import read
 from tailrace.dataset import Dataset
 from tailrace.units import MILLISECOND
 
-pytestmark = pytest.mark.skipif(MISSING, reason="needs root, ip (iproute2) and tcpdump: tools/setup --tests gets them")
+pytestmark = pytest.mark.skipif(MISSING, reason="needs root and ip (iproute2)")
 
 # Connections of their own and one that is kept, with a pause that the last segments of a recording can be told by.
 ASKING = """
@@ -62,6 +63,7 @@ def assert_agree(ours: pl.DataFrame, theirs: pl.DataFrame) -> None:
     assert max(abs(value) for row in apart.rows() for value in row) < MILLISECOND
 
 
+@pytest.mark.skipif(not shutil.which("tcpdump"), reason="needs tcpdump: tools/setup --tests gets it")
 def test_visits_and_capture_agree_with_tcpdump(hosts: Hosts, tmp_path: Path) -> None:
     pcap = tmp_path / "tcpdump.pcap"
     # Without immediate mode, tcpdump loses what came within the last second before its end.

@@ -16,7 +16,7 @@ from recorders import MISSING, TAILRACE, end, recording, served, started, two_ho
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import diagnose
 
-pytestmark = pytest.mark.skipif(MISSING, reason="needs root, ip (iproute2) and tcpdump: tools/setup --tests gets them")
+pytestmark = pytest.mark.skipif(MISSING, reason="needs root and ip (iproute2)")
 
 BURN = "import time; until = time.monotonic() + 4\nwhile time.monotonic() < until: pass"
 

@@ -13,7 +13,7 @@ import pytest
 from recorders import MISSING, TAILRACE, served, started, two_hosts
 from tailrace.dataset import Dataset
 
-pytestmark = pytest.mark.skipif(MISSING, reason="needs root, ip (iproute2) and tcpdump: tools/setup --tests gets them")
+pytestmark = pytest.mark.skipif(MISSING, reason="needs root and ip (iproute2)")
 
 # Clients that ask and wait, each request on a connection of its own.
 CROWD = """

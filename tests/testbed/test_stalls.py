@@ -70,7 +70,7 @@ class Group:
 
 def test_a_clock_rate_follows_the_use_of_the_last_period() -> None:
     group = Group()
-    clock = Clock(cast(Any, group), {}, 1.0, Governor.model_validate({"frequencies": ["1 GHz", "1.5 GHz", "2 GHz"]}))
+    clock = Clock(cast(Any, group), dict, 1.0, Governor.model_validate({"frequencies": ["1 GHz", "1.5 GHz", "2 GHz"]}))
     rates = [clock.hz]
     for use in (0.9, 0.8, 0.9, 0.6, 0.4):
         clock.step(use)
@@ -80,7 +80,7 @@ def test_a_clock_rate_follows_the_use_of_the_last_period() -> None:
 
 
 def test_a_cpu_at_half_its_clock_rate_is_busy_for_twice_as_long(tmp_path: Path) -> None:
-    clock = Clock(cast(Any, Group()), {}, 1.0, Governor.model_validate({"frequencies": ["1 GHz", "2 GHz"]}))
+    clock = Clock(cast(Any, Group()), dict, 1.0, Governor.model_validate({"frequencies": ["1 GHz", "2 GHz"]}))
     begin = Look(0, 0, {"app": 0, "other": 0})
     with sampled({"node": clock}, tmp_path / "clocks.csv"):
         assert clock.slices is not None

@@ -64,6 +64,13 @@ def burst() -> Memory:
     return system(bursts=((4.0, 4.4, 2500),))
 
 
+def beside_other_work() -> Memory:
+    """A burst at a server that is hardly asked otherwise, and whose CPU is used by 5 % for something else."""
+    memory = system(tiers=(Tier("app", 2.0, (), 60, 40),), bursts=((3.5, 5.0, 900),), rate=20)
+    more = pl.when(metric="cpu_busy").then((pl.col("value") + 0.05).clip(upper_bound=1.0)).otherwise(pl.col("value"))
+    return replace(memory, tables={**memory.tables, "samples": memory.tables["samples"].with_columns(value=more)})
+
+
 def slow_clock() -> Memory:
     """app's core runs at half its clock rate, 4.0 to 4.8 s, and is saturated by the usual load."""
     return system(Slow("app", 4.0, 4.8, speed=0.5, cpu=1.0), rate=600)
@@ -169,6 +176,7 @@ FOUND: dict[str, tuple[str, Callable[[], Memory]]] = {
             "app", "cpu_hz", 2.2e9, (3.9, 4.6, 1.76e9)
         ),
     ),
+    "a burst where a CPU is mostly used for other things": ("workload-burst", beside_other_work),
     "arrivals without samples": ("workload-burst", lambda: burst().without("samples")),
     "a full pool and idle hardware": (
         "soft-resource",

@@ -39,7 +39,7 @@ class Sampling(Table):
     """What monitors see: CPUs, queues, pools and disks."""
 
     interval: Duration = 50_000_000
-    """50 ms (all papers); 0: no samples."""
+    """50 ms (all papers); 0: no samples (of simulated runs)."""
     cost: Duration = 0
     """CPU time that a sampling takes from every server's machine."""
 

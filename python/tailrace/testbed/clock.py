@@ -13,7 +13,7 @@ from __future__ import annotations
 import csv
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,7 +55,10 @@ class Slice:
 class Clock:
     """Begins at the slowest rate, as a machine that has been idle."""
 
-    def __init__(self, group: Group, places: Mapping[str, Group], cores: float, governor: Governor) -> None:
+    def __init__(
+        self, group: Group, places: Callable[[], Mapping[str, Group]], cores: float, governor: Governor
+    ) -> None:
+        """`places` are asked at each look: a neighbour may have come."""
         self.group, self.places, self.cores, self.governor = group, places, cores, governor
         self.slices: list[Slice] | None = None
         """None: nobody records."""
@@ -95,7 +98,7 @@ class Clock:
             unix + now.at,
             self.hz,
             (now.used - before.used) / (work * self.cores),
-            {place: (used - before.places[place]) / work for place, used in now.places.items()},
+            {place: (now.places[place] - used) / work for place, used in before.places.items()},
         )
 
     def step(self, use: float) -> None:
@@ -107,7 +110,7 @@ class Clock:
             self._set(max(self._at - 1, 0))
 
     def _look(self) -> Look:
-        places = {place: group.used_ns() for place, group in self.places.items()}
+        places = {place: group.used_ns() for place, group in self.places().items()}
         return Look(time.monotonic_ns(), self.group.used_ns(), places)
 
     def _set(self, at: int) -> None:

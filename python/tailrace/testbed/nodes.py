@@ -44,7 +44,7 @@ class Nodes:
     def groups(self) -> dict[str, tuple[Group, int]]:
         """Of each node, server and neighbour the group, and how many CPUs it may use."""
         found = {node: self.group(node) for node in self.cpus if node != MONITORS}
-        found |= {name: room.group for name, room in self.rooms.items() if name not in (CLIENTS, MONITORS)}
+        found |= {name: room.group for name, room in list(self.rooms.items()) if name not in (CLIENTS, MONITORS)}
         node_of = {name: group.path.split("/")[1] for name, group in found.items()}
         return {name: (group, self.cpus[node_of[name]].count(",") + 1) for name, group in found.items()}
 

@@ -70,7 +70,7 @@ def _end(done: Future[str], folder: Path) -> None:
 def plan(system: System) -> dict[str, Any]:
     """The recorder's options (crates/core/src/host/options.rs)."""
     nodes = system.nodes
-    governed = {place for clock in system.clocks.values() for place in clock.places}
+    governed = {place for clock in system.clocks.values() for place in clock.places()}
     return {
         "interval_ns": system.experiment.sampling.interval,
         "nodes": [

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from tailrace.errors import cannot_write
@@ -100,7 +101,7 @@ def _disks(experiment: Experiment, ledger: Ledger, folder: Path) -> dict[str, Pa
 def _clocks(experiment: Experiment, up: Nodes) -> dict[str, Clock]:
     machines = places.nodes(experiment)
     return {
-        name: Clock(up.group(name), up.groups_of(name), machine.cores, machine.governor)
+        name: Clock(up.group(name), partial(up.groups_of, name), machine.cores, machine.governor)
         for name, machine in machines.items()
         if machine.governor
     }

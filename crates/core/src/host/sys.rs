@@ -118,12 +118,19 @@ pub fn cpus() -> u64 {
     u64::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
 }
 
-/// CPUs that a process may use; None when there is no such process.
+/// CPUs that the threads of a process may use, each some of them or all; None when there is no such process.
 pub fn allowed_cpus(pid: i32) -> Option<BTreeSet<u32>> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let names = threads.filter_map(|thread| thread.ok()?.file_name().to_str()?.parse().ok());
+    let allowed: BTreeSet<u32> = names.filter_map(cpus_of_thread).flatten().collect();
+    (!allowed.is_empty()).then_some(allowed)
+}
+
+fn cpus_of_thread(thread: i32) -> Option<BTreeSet<u32>> {
     // SAFETY: a plain C structure whose zero is valid, which the kernel fills up to its size.
     let set = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
-        checked(libc::sched_getaffinity(pid, size_of_val(&set), &mut set)).ok()?;
+        checked(libc::sched_getaffinity(thread, size_of_val(&set), &mut set)).ok()?;
         set
     };
     // SAFETY: the numbers are within the set.

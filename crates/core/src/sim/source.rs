@@ -72,8 +72,12 @@ impl<S: Sink> Sim<'_, S> {
         let plan = self.plan;
         for (number, workload) in plan.workloads.iter().enumerate() {
             let begin = workload.begin;
-            // Who comes for a part of the run comes on top of the others.
-            if let Some(end) = workload.end.filter(|_| begin > 0) {
+            // Who comes while others do comes on top of them.
+            let others = plan
+                .workloads
+                .iter()
+                .any(|other| other.begin < begin && begin < other.end.unwrap_or(plan.duration));
+            if let Some(end) = workload.end.filter(|_| others) {
                 self.report.burst(plan, workload, begin, end);
             }
             match &workload.arrivals {
@@ -162,13 +166,12 @@ impl<S: Sink> Sim<'_, S> {
     /// Fast modes that last when the run is over.
     pub(super) fn close_bursts(&mut self) {
         for (source, workload) in self.clients.sources.iter().zip(&self.plan.workloads) {
-            if let Some((since, _)) = source.open.burst(&workload.arrivals) {
-                if since < self.now {
-                    self.report.burst(self.plan, workload, since, self.now);
-                }
-            }
-            for mode in source.modes.iter().filter(|m| m.mode.fast) {
-                self.report.burst(self.plan, workload, mode.since, self.now);
+            let end = source.end.min(self.now);
+            let open = source.open.burst(&workload.arrivals);
+            let fast = source.modes.iter().filter(|m| m.mode.fast);
+            let begun = fast.map(|m| m.since).chain(open.map(|(since, _)| since));
+            for since in begun.filter(|&since| since < end) {
+                self.report.burst(self.plan, workload, since, end);
             }
         }
     }
@@ -257,6 +260,7 @@ impl<S: Sink> Sim<'_, S> {
         let next = open.next(&workload.arrivals, now);
         if let Some((since, until)) = before {
             if open.burst(&workload.arrivals) != before {
+                let until = until.min(self.clients.sources[number].end);
                 self.report.burst(plan, workload, since, until);
             }
         }

@@ -22,9 +22,10 @@ for what was pushed back."""
 
 
 def capacity(case: Case) -> float:
-    """Visits per second that the origin can answer, at its highest clock rate where that is known."""
+    """Visits per second that the origin can answer, at its highest clock rate where that is known: no less than it ever
+    did, for what its CPU does in calm time may be other work."""
     used = usual_use(case, case.origin)
-    return case.stall.throughput_calm / used if used else best_throughput(case)
+    return max(best_throughput(case), case.stall.throughput_calm / used if used else 0.0)
 
 
 def usual_use(case: Case, server: str) -> float | None:
@@ -57,7 +58,7 @@ def _in_cycles(case: Case, server: str, busy: Series) -> Series:
 
 
 def at(series: Series, times: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The values of the samples that these times lie in; of the nearest, where there is none."""
+    """The values of the samples that these times lie in; of the next, where there is none."""
     return series.value[np.clip(np.searchsorted(series.end, times), 0, len(series.end) - 1)]
 
 

@@ -387,14 +387,22 @@ fn bursts_of_the_load_are_told_to_their_end() {
     plan["workloads"][0]["arrivals"]["closed"]["spread"] = json!(0);
     let (report, _) = run(&plan);
     assert_eq!(seen(&report), [("workload-burst".to_owned(), 0)]);
-    let mut crowd = chain(100, 5 * S);
-    (crowd["workloads"][0]["begin"], crowd["workloads"][0]["end"]) = (json!(S), json!(2 * S));
-    let (report, _) = run(&crowd);
-    assert_eq!(seen(&report), [("workload-burst".to_owned(), S)]);
+    // Who comes while others do; who follows them is no more than they were.
+    for (others_end, told) in [(5 * S, vec![("workload-burst".to_owned(), S)]), (S, vec![])] {
+        let mut crowd = chain(100, 5 * S);
+        let mut more = crowd["workloads"][0].clone();
+        crowd["workloads"][0]["end"] = json!(others_end);
+        (more["begin"], more["end"]) = (json!(S), json!(2 * S));
+        push(&mut crowd["workloads"], more);
+        let (report, _) = run(&crowd);
+        assert_eq!(seen(&report), told);
+    }
     let mut waves = batch(1);
     waves["arrivals"] = json!({"modulated": {"rates": [10.0, 200.0], "stays": [S, S]}});
+    waves["end"] = json!(19 * S);
     let (report, rows) = run(&one(json!({"constant": 1e6}), 100, 128, waves, 20 * S));
     assert!(report.stalls.len() > 2);
+    assert!(report.stalls.iter().all(|burst| burst.end <= 19 * S));
     for burst in &report.stalls {
         let inside = |r: &&Request| r.sent >= burst.begin && r.sent < burst.end;
         let came = rows.requests.iter().filter(inside).count() as f64;
