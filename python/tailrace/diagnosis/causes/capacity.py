@@ -22,10 +22,10 @@ for what was pushed back."""
 
 
 def capacity(case: Case) -> float:
-    """Visits per second that the origin can answer, at its highest clock rate where that is known: no less than it ever
-    did, for what its CPU does in calm time may be other work."""
+    """Visits per second that the origin can answer, at its highest clock rate where that is known: no less than it did
+    in the stall, for what its CPU does in calm time may be other work."""
     used = usual_use(case, case.origin)
-    return max(best_throughput(case), case.stall.throughput_calm / used if used else 0.0)
+    return max(case.stall.throughput_calm / used, case.stall.throughput) if used else best_throughput(case)
 
 
 def usual_use(case: Case, server: str) -> float | None:
