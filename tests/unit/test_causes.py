@@ -305,6 +305,12 @@ def test_what_only_looks_like_a_cause_is_not_told_as_one(case: str) -> None:
     assert evidence(diagnosis, wrong).verdict != "found"
 
 
+def test_a_burst_that_a_clock_rate_never_reached_would_have_served_is_no_cause() -> None:
+    seen = burst().sample("app", "cpu_hz", 1.1e9)
+    assert cause(diagnose(seen)) == "workload-burst"
+    assert cause(diagnose(seen.sample("app", "cpu_hz_max", 4.4e9))) == "frequency-step"
+
+
 def test_a_server_that_is_slower_the_fuller_it_is_makes_a_burst_worse() -> None:
     diagnosis = diagnose(system(tiers=CROWDED, bursts=((4.0, 4.5, 1500), (4.5, 20, 60)), rate=300))
     found = evidence(diagnosis, "concurrency-overhead")

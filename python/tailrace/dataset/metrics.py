@@ -23,6 +23,7 @@ METRICS = SHARES | {
     "balancer_value",
     "context_switches",
     "cpu_hz",
+    "cpu_hz_max",
     "dirty_bytes",
     "listen_drops",
     "pool_in_use",

@@ -28,6 +28,7 @@ _SYNONYMS = {
     "cpu_steal": "steal cpu_st cpu_stolen",
     "cpu_throttled": "throttled cpu_throttling throttled_share",
     "cpu_hz": "cpu_freq_hz cpu_frequency_hz frequency_hz",
+    "cpu_hz_max": "cpu_freq_max_hz cpu_frequency_max_hz frequency_max_hz",
     "run_queue": "runq run_queue_length runqueue procs_running runnable",
     "accept_queue": "accept_queue_length recv_q listen_queue",
     "accept_queue_limit": "somaxconn listen_backlog accept_queue_max",

@@ -144,12 +144,13 @@ def sampled(clocks: Mapping[str, Clock], file: Path) -> Iterator[None]:
             rows = csv.writer(lines)
             rows.writerow(("time", "interval_ns", "place", "metric", "value"))
             for node, clock in clocks.items():
-                rows.writerows(_rows(node, clock.slices or []))
+                rows.writerows(_rows(node, clock.governor.frequencies[-1], clock.slices or []))
 
 
-def _rows(node: str, slices: list[Slice]) -> Iterator[tuple[object, ...]]:
+def _rows(node: str, most: float, slices: list[Slice]) -> Iterator[tuple[object, ...]]:
     for each in slices:
         when = each.end, each.end - each.begin
         yield *when, node, "cpu_hz", each.hz
+        yield *when, node, "cpu_hz_max", most
         for place, busy in each.busy.items():
             yield *when, place, "cpu_busy_ratio", f"{busy:.4f}"

@@ -49,12 +49,20 @@ def clock_rate(case: Case, server: str) -> Series | None:
     return max(rates, key=lambda hz: hz.mean(case.stall.begin, case.stall.end) or 0.0, default=None)
 
 
+def full_rate(case: Case, server: str, hz: Series) -> float:
+    """The highest clock rate that was sampled, or the one that is said to be possible: a load may end before a governor
+    gets there."""
+    said = case.view.series(server, "cpu_hz_max") or case.view.around(server, "cpu_hz_max")
+    return max(float(each.value.max()) for each in (hz, *said))
+
+
 def _in_cycles(case: Case, server: str, busy: Series) -> Series:
     """What a CPU would have used at its highest clock rate for the same work."""
     hz = clock_rate(case, server)
     if hz is None:
         return busy
-    return replace(busy, metric="cpu_cycles", value=busy.value * at(hz, (busy.begin + busy.end) // 2) / hz.value.max())
+    full = full_rate(case, server, hz)
+    return replace(busy, metric="cpu_cycles", value=busy.value * at(hz, (busy.begin + busy.end) // 2) / full)
 
 
 def at(series: Series, times: NDArray[np.int64]) -> NDArray[np.float64]:

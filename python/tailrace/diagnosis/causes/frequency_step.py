@@ -12,13 +12,14 @@ What it is confused with
     Full at a slow clock, as a CPU often is: it explains the stall all the same if what was asked makes a long queue
     (`capacity.queue_of`) at the clock rates that were, and none at full speed.
 Thresholds and where they come from
-    Slow: under 90 % of the highest rate seen; the paper's CPU has nine steps from 50 to 100 %, so this is one step.
+    Slow: under 90 % of the highest rate seen, or of `cpu_hz_max`; the paper's CPU has nine steps from 50 to 100 %, so
+    this is one step.
     Full: 90 %, used or waited for, as sampling jitters (`series.AT_WORK`).
 """
 
 from __future__ import annotations
 
-from tailrace.diagnosis.causes.capacity import at, capacity, clock_rate, queue_lasts, steps
+from tailrace.diagnosis.causes.capacity import at, capacity, clock_rate, full_rate, queue_lasts, steps
 from tailrace.diagnosis.causes.case import COVERAGE, Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.series import AT_WORK, Series
@@ -33,7 +34,7 @@ def detect(case: Case) -> CauseEvidence:
     hz = clock_rate(case, case.origin)
     if hz is None:
         return case.unknown(CAUSE, f"cpu_hz of {case.origin}'s node")
-    highest = float(hz.value.max())
+    highest = full_rate(case, case.origin, hz)
     inside = _inside(case, hz) or highest
     slow = hz.value < SLOW * highest
     busy, waited = (case.view.series(case.origin, metric)[:1] for metric in ("cpu_busy", "psi_cpu"))
