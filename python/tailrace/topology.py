@@ -134,6 +134,11 @@ class Topology(Table):
             reached.extend(callee for callee in self.callees_of(server) if callee not in reached)
         return tuple(reached[1:])
 
+    def node_of(self, server: str) -> Node | None:
+        """The node that a server runs on; None where it is not known."""
+        known = self.server(server)
+        return self.node(known.node) if known and known.node else None
+
     def servers_on(self, node: str) -> tuple[Server, ...]:
         return tuple(server for server in self.servers if server.node == node)
 

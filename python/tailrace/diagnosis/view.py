@@ -176,8 +176,7 @@ class View:
 
     def around(self, server: str, metric: str) -> tuple[Series, ...]:
         """Of the host that the server's node is on; where that was not sampled, of all `elsewhere` but other hosts."""
-        known = self.topology.server(server)
-        node = self.topology.node(known.node) if known is not None and known.node else None
+        node = self.topology.node_of(server)
         host = self.samples.get((node.host, metric)) if node is not None and node.host else None
         hosts = {node.host for node in self.topology.nodes}
         return (host,) if host is not None else tuple(s for s in self.elsewhere(metric) if s.place not in hosts)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tailrace.diagnosis.causes.case import Case
 from tailrace.diagnosis.evidence import coverage
 from tailrace.diagnosis.series import Series
-from tailrace.diagnosis.spans import where
+from tailrace.diagnosis.spans import Spans, where
 from tailrace.units import MILLISECOND, SECOND
 
 BUSY_LEAST = 0.02
@@ -79,19 +79,19 @@ def queue_of(case: Case, served: float | NDArray[np.float64]) -> NDArray[np.floa
     return walk - np.minimum(np.minimum.accumulate(walk), 0.0)
 
 
-def long_queue(case: Case) -> float:
-    return max(LONG * case.stall.rise.peak, 2.0)
-
-
 def steps(case: Case) -> NDArray[np.int64]:
     return np.arange(case.view.begin, case.view.end + STEP_NS, STEP_NS, dtype=np.int64)
 
 
+def long_queues(case: Case, served: float | NDArray[np.float64]) -> Spans:
+    """When that queue would have been long, be it on top of one that was already a little longer than usual."""
+    edges, least = steps(case), max(LONG * case.stall.rise.peak, 2.0)
+    return where(edges[:-1], edges[1:], queue_of(case, served) > least, gap=case.view.window_ns)
+
+
 def queue_lasts(case: Case, served: float | NDArray[np.float64]) -> float:
     """For what share of the stall that queue would have been long."""
-    edges = steps(case)
-    table = where(edges[:-1], edges[1:], queue_of(case, served) > long_queue(case), gap=case.view.window_ns)
-    return coverage(table, case.stall.begin, case.until)
+    return coverage(long_queues(case, served), case.stall.begin, case.until)
 
 
 def best_throughput(case: Case) -> float:

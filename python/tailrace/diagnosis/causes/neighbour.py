@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tailrace.diagnosis.causes.capacity import at
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.millibottleneck import LIMITS
@@ -126,8 +127,7 @@ def contains(case: Case, whole: Series, part: Series) -> bool:
 
 
 def _contains(whole: Series, part: Series) -> bool:
-    index = np.clip(np.searchsorted(whole.end, part.end), 0, len(whole.end) - 1)
-    return bool(np.mean(whole.value[index] >= part.value - JITTER) >= 0.95)
+    return bool(np.mean(at(whole, part.end) >= part.value - JITTER) >= 0.95)
 
 
 def _busy(case: Case, series: Series, others: float) -> CauseEvidence:

@@ -64,8 +64,8 @@ def _slow_behind(case: Case) -> str | None:
 
 def _shared_cpu(case: Case) -> str | None:
     """That the servers of its node filled its CPU together."""
-    known = case.view.topology.server(case.origin)
-    beside = case.view.topology.servers_on(known.node) if known is not None and known.node else ()
+    node = case.view.topology.node_of(case.origin)
+    beside = case.view.topology.servers_on(node.name) if node is not None else ()
     used = [
         series
         for server in beside

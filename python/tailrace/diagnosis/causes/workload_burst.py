@@ -20,19 +20,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailrace.diagnosis.causes.capacity import (
-    STEP_NS,
-    at_work,
-    capacity,
-    long_queue,
-    queue_of,
-    steps,
-    usual_use,
-)
+from tailrace.diagnosis.causes.capacity import STEP_NS, at_work, capacity, long_queues, usual_use
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.queues import is_more
-from tailrace.diagnosis.spans import where
 from tailrace.diagnosis.words import rate
 from tailrace.units import SECOND
 
@@ -40,13 +31,11 @@ CAUSE = "workload-burst"
 
 
 def detect(case: Case) -> CauseEvidence:
-    stall, view = case.stall, case.view
-    if len(view.sent) == 0:
+    stall = case.stall
+    if len(case.view.sent) == 0:
         return case.unknown(CAUSE, "when the clients sent their requests")
     limit, most = _narrowest(case)
-    edges, queue = steps(case), queue_of(case, most)
-    # It may come on top of a queue that was already a little longer than usual.
-    evidence = where(edges[:-1], edges[1:], queue > long_queue(case), gap=view.window_ns)
+    evidence = long_queues(case, most)
     what = (
         f"{rate(stall.arrivals)} were sent {case.when(stall.begin, stall.end)} (usually {rate(stall.arrivals_calm)}), "
         f"and {stall.origin} answered {rate(stall.throughput)}"
