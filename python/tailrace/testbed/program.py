@@ -74,7 +74,9 @@ class Program:
     def told(self) -> str:
         """The last lines of its log."""
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
-        return " / ".join(line.strip() for line in lines[-_TOLD_LINES:] if line.strip()) or f"{self.log} is empty"
+        full = self.log.exists() and shutil.disk_usage(self.log).free == 0
+        silent = f"{self.log} is empty{', for the disk is full' if full else ''}"
+        return " / ".join(line.strip() for line in lines[-_TOLD_LINES:] if line.strip()) or silent
 
     def stop(self, how: signal.Signals = signal.SIGTERM, seconds: float = STOP_S) -> None:
         """Ask, wait, then end it; one that was frozen runs on first."""

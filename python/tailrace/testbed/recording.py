@@ -34,7 +34,10 @@ on that CPU: 30 ms for 4 MiB, 100 ms for 16, 500 ms for 64, a millibottleneck in
 
 @contextmanager
 def recording(system: System, folder: Path) -> Iterator[None]:
-    """Records into segments in `folder`, from when everything is open until the block ends."""
+    """Records into segments in `folder`, from when everything is open until the block ends.
+
+    Rows that could not be written, as on a full disk, are an OutputError: the run would miss them.
+    """
     from tailrace._core import record
 
     begun, over = threading.Event(), threading.Event()
@@ -60,11 +63,14 @@ def recording(system: System, folder: Path) -> Iterator[None]:
 
 def _end(done: Future[str], folder: Path) -> None:
     try:
-        done.result()
+        lost = json.loads(done.result())["lost"]
     except ValueError as error:
         raise TailraceError(f"the recorder: {error}", advice="see `tailrace testbed doctor`") from error
     except OSError as error:
         raise cannot_write(folder, error) from error
+    for what in lost:
+        if "os error" in what:
+            raise cannot_write(folder, OSError(what))
 
 
 def plan(system: System) -> dict[str, Any]:
