@@ -58,6 +58,7 @@ METRIC_WORDS = {
     "cpu_steal": "CPU stolen",
     "cpu_throttled": "CPU throttled",
     "cpu_hz": "Clock rate",
+    "cpu_hz_max": "Highest clock rate",
     "run_queue": "Run queue",
     "accept_queue": "Accept queue",
     "accept_queue_limit": "Accept queue limit",

@@ -145,6 +145,9 @@ impl<S: Sink> Sim<'_, S> {
             if let Some(hz) = self.hz(i) {
                 self.put(place, "cpu_hz", hz);
             }
+            if let Some(governor) = &node.governor {
+                self.put(place, "cpu_hz_max", governor.fastest());
+            }
             if node.disk.is_some() {
                 let (dirty, wrote) = self.disk(i);
                 let before = std::mem::replace(&mut self.monitor.nodes[i].wrote, wrote);

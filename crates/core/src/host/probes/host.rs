@@ -1,7 +1,7 @@
 //! The host as a whole: CPUs, run queue, dirty pages, disks, clock rate, pressure.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::{fs, io};
 
 use super::pressure::{PressureProbe, RESOURCES};
 use super::{Before, Probe, Source, Tick};
@@ -16,7 +16,7 @@ pub fn probes(place: u32, mountinfo: &str) -> Vec<Box<dyn Probe>> {
     add(Waits::open(place).map(|probe| Box::new(probe) as _));
     add(Pages::open(place).map(|probe| Box::new(probe) as _));
     add(Disks::open(place).map(|probe| Box::new(probe) as _));
-    add(Rate::open(place).map(|probe| Box::new(probe) as _));
+    add(Rate::open(place, Path::new(CPUS)).map(|probe| Box::new(probe) as _));
     for (resource, some, full) in RESOURCES {
         let path = Path::new("/proc/pressure").join(resource);
         let probe = PressureProbe::open(place, &path, (some, full));
@@ -236,49 +236,64 @@ impl Probe for Disks {
 
 /// CPUs whose clock rate is read: each costs a question to the hardware.
 const RATES: usize = 16;
+const CPUS: &str = "/sys/devices/system/cpu";
 
-/// Mean clock rate of the first CPUs, where there is a governor.
+/// Mean clock rate of the first CPUs, where there is a governor, and what it could be at most.
 struct Rate {
     place: u32,
     sources: Vec<Source>,
+    most: Option<f64>,
     before: Before<()>,
 }
 
 impl Rate {
-    fn open(place: u32) -> io::Result<Rate> {
-        let path = |cpu: usize| {
-            PathBuf::from(format!(
-                "/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq"
-            ))
-        };
-        let sources: Vec<Source> = (0..RATES)
-            .filter_map(|cpu| Source::open(path(cpu)).ok())
-            .collect();
+    fn open(place: u32, cpus: &Path) -> io::Result<Rate> {
+        let governed = (0..RATES).map(|cpu| cpus.join(format!("cpu{cpu}/cpufreq")));
+        let (mut sources, mut most) = (Vec::new(), Vec::new());
+        for cpu in governed {
+            if let Ok(source) = Source::open(cpu.join("scaling_cur_freq")) {
+                sources.push(source);
+                most.extend(sustained(&cpu));
+            }
+        }
         if sources.is_empty() {
             return Err(io::ErrorKind::NotFound.into());
         }
+        let all_say = most.len() == sources.len();
         Ok(Rate {
             place,
+            most: all_say.then(|| mean_hz(&most)),
             sources,
             before: Before::default(),
         })
     }
 }
 
+/// The highest rate of a CPU in kHz: of one that goes beyond its base only while others idle, its base.
+fn sustained(cpu: &Path) -> Option<u64> {
+    ["base_frequency", "cpuinfo_max_freq"]
+        .iter()
+        .find_map(|name| only(&fs::read(cpu.join(name)).ok()?))
+}
+
+fn mean_hz(khz: &[u64]) -> f64 {
+    khz.iter().sum::<u64>() as f64 * 1000.0 / khz.len() as f64
+}
+
 impl Probe for Rate {
     fn sample(&mut self, into: &mut Tick) -> io::Result<()> {
         let at = sys::steady_ns();
-        let (mut khz, mut seen) = (0, 0);
+        let mut khz = Vec::with_capacity(RATES);
         for source in &self.sources {
             let text = into.read(source)?;
-            if let Some(found) = only(text.bytes()) {
-                (khz, seen) = (khz + found, seen + 1);
-            }
+            khz.extend(only(text.bytes()));
             into.done(text);
         }
-        if let Some(((), span)) = self.before.replace(at, ()).filter(|_| seen > 0) {
-            let hz = khz as f64 * 1000.0 / f64::from(seen);
-            into.say(self.place, "cpu_hz", span, hz);
+        if let Some(((), span)) = self.before.replace(at, ()).filter(|_| !khz.is_empty()) {
+            into.say(self.place, "cpu_hz", span, mean_hz(&khz));
+            if let Some(most) = self.most {
+                into.say(self.place, "cpu_hz_max", span, most);
+            }
         }
         Ok(())
     }
@@ -317,5 +332,39 @@ mod tests {
         }
         assert!(value("context_switches") > 0.0);
         assert!(tick.samples.iter().all(|s| s.interval >= 20_000_000));
+    }
+
+    /// What the host says of a CPU with these files: metric and value.
+    fn rates(files: &[(&str, &str)]) -> Vec<(&'static str, f64)> {
+        let cpus = std::env::temp_dir().join(format!("tailrace-{}-cpufreq", std::process::id()));
+        let cpu = cpus.join("cpu0/cpufreq");
+        fs::create_dir_all(&cpu).unwrap();
+        for (name, khz) in files {
+            fs::write(cpu.join(name), format!("{khz}\n")).unwrap();
+        }
+        let mut tick = Tick::default();
+        if let Ok(mut probe) = Rate::open(0, &cpus) {
+            for _ in 0..2 {
+                probe.sample(&mut tick).unwrap();
+            }
+        }
+        fs::remove_dir_all(cpus).unwrap();
+        tick.samples.iter().map(|s| (s.metric, s.value)).collect()
+    }
+
+    #[test]
+    fn a_clock_rate_comes_with_the_highest_that_lasts() {
+        let (now, most) = (
+            ("scaling_cur_freq", "1200000"),
+            ("cpuinfo_max_freq", "3900000"),
+        );
+        assert_eq!(
+            rates(&[now, most]),
+            [("cpu_hz", 1.2e9), ("cpu_hz_max", 3.9e9)]
+        );
+        let base = ("base_frequency", "2400000");
+        assert_eq!(rates(&[now, most, base])[1], ("cpu_hz_max", 2.4e9));
+        assert_eq!(rates(&[now]), [("cpu_hz", 1.2e9)]);
+        assert_eq!(rates(&[most]), []);
     }
 }

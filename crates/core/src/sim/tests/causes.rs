@@ -235,6 +235,8 @@ fn a_governor_is_one_period_late() {
     ] {
         assert!(hz.contains(&seen), "{seen:?} in {hz:?}");
     }
+    let mut most = rows.samples.iter().filter(|s| s.metric == "cpu_hz_max");
+    assert!(most.clone().count() == hz.len() && most.all(|s| s.value == 2e9));
     plan["nodes"][0]["governor"]["up_at_once"] = json!(true);
     assert_eq!(end(&run(&plan).1), 1250);
 }
