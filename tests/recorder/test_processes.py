@@ -26,7 +26,7 @@ def test_a_stopped_server_is_called_after_its_process_and_told_to_be_frozen(tmp_
     with two_hosts() as hosts, served(hosts, tmp_path) as server:
         name = Path(f"/proc/{server.pid}/comm").read_text().strip()
         with recording(out, "--node", hosts.node, "--interface", "box:eth0") as process:
-            words = ("--i-own-this-target", "--rate=200", "--duration=9s", "-o", str(tmp_path / "load"))
+            words = ("--i-own-this-target", "--rate=80", "--duration=9s", "-o", str(tmp_path / "load"))
             load = (*TAILRACE, "load", f"http://{hosts.address}/page1", *words)
             with started(*hosts.on(hosts.client, *load)) as asking:
                 time.sleep(5)
