@@ -15,29 +15,21 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// `path` is a directory of one hierarchy (`/sys/fs/cgroup/cpu/web`) or a name below them (`web`). Hierarchies are
-    /// what `mountinfo` lists.
+    /// `path` is a directory of one hierarchy (`/sys/fs/cgroup/cpu/web`), or a name below them, with a slash before it
+    /// (as in `/proc/PID/cgroup`) or without. Hierarchies are what `mountinfo` lists.
     pub fn find(path: &Path, mountinfo: &str) -> io::Result<Cgroup> {
         let mounts: Vec<&Path> = mountinfo.lines().filter_map(hierarchy).collect();
         let inside = |mount: &&Path| path.strip_prefix(mount).ok();
-        let relative = match mounts.iter().find_map(inside) {
-            Some(relative) => relative,
-            None if path.is_absolute() => {
-                let known = mounts.iter().map(|mount| mount.display().to_string());
-                let known = known.collect::<Vec<_>>().join(", ");
-                return Err(io::Error::new(
-                    io::ErrorKind::NotFound,
-                    format!("it is in none of the mounted hierarchies ({known})"),
-                ));
-            }
-            None => path,
-        };
+        let below = || path.strip_prefix("/").unwrap_or(path);
+        let relative = mounts.iter().find_map(inside).unwrap_or_else(below);
         let all = mounts.iter().map(|mount| mount.join(relative));
         let directories: Vec<PathBuf> = all.filter(|directory| directory.is_dir()).collect();
         if directories.is_empty() {
+            let known = mounts.iter().map(|mount| mount.display().to_string());
+            let known = known.collect::<Vec<_>>().join(", ");
             return Err(io::Error::new(
                 io::ErrorKind::NotFound,
-                "there is no such cgroup",
+                format!("it is in none of the mounted hierarchies ({known})"),
             ));
         }
         Ok(Cgroup { directories })
@@ -216,18 +208,20 @@ mod tests {
             Cgroup::find(Path::new("tb/web"), &mountinfo).unwrap(),
             expected
         );
-        assert_eq!(
-            Cgroup::find(&root.join("unified/tb/web"), &mountinfo).unwrap(),
-            expected
-        );
+        for same in [root.join("unified/tb/web"), "/tb/web".into()] {
+            assert_eq!(Cgroup::find(&same, &mountinfo).unwrap(), expected);
+        }
         std::fs::write(root.join("cpu/tb/web/cpuset.cpus"), "1-2\n").unwrap();
         let found = Cgroup::find(Path::new("tb/web"), &mountinfo).unwrap();
         assert_eq!(found.cpus(), Some(BTreeSet::from([1, 2])));
-        assert!(Cgroup::find(Path::new("tb/gone"), &mountinfo).is_err());
-        let nowhere = Cgroup::find(Path::new("/somewhere/else"), &mountinfo).unwrap_err();
-        assert!(nowhere
-            .to_string()
-            .contains("none of the mounted hierarchies"));
+        for wrong in ["tb/gone", "/somewhere/else"] {
+            let nowhere =
+                Cgroup::find(Path::new(wrong), &mountinfo).map_err(|error| error.to_string());
+            assert!(
+                nowhere.is_err_and(|said| said.contains("none of the mounted hierarchies")),
+                "{wrong}"
+            );
+        }
         std::fs::remove_dir_all(root).unwrap();
     }
 
