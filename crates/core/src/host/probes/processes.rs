@@ -151,12 +151,11 @@ impl ProcessesProbe {
         });
     }
 
-    /// The first that is told of a group that does not listen is about all the time since the begin.
+    /// A group that does not listen is told from the first round in which it is busy; what it had used until then is
+    /// told as one sample, of all the time since the begin.
     fn say(&mut self, at: i64, round_ns: i64, into: &mut Tick) {
         for (number, group) in self.groups.iter_mut().enumerate() {
-            let used = group.used as f64;
-            let busy = used - group.seen as f64 >= LEAST * round_ns as f64;
-            group.seen = group.used;
+            let busy = (group.used - group.seen) as f64 >= LEAST * round_ns as f64;
             if group.number.is_none() && busy && self.named < NAMES {
                 self.named += 1;
                 group.number = Some(self.places.index(&group.place));
@@ -164,15 +163,22 @@ impl ProcessesProbe {
                 for (pid, _) in all.filter(|(_, member)| member.groups.contains(&number)) {
                     self.shared.may_use(&group.place, sys::allowed_cpus(*pid));
                 }
+                group.tell(group.seen, at - round_ns, into);
             }
-            if let Some(place) = group.number {
-                let span = Span {
-                    end: at,
-                    ns: at - group.told,
-                };
-                into.say(place, "cpu_busy", span, used / span.ns.max(1) as f64);
-                (group.used, group.seen, group.told) = (0, 0, at);
-            }
+            group.tell(group.used, at, into);
+            group.seen = group.used;
+        }
+    }
+}
+
+impl Group {
+    /// That it had used so much until `end`; nothing while it has no number, or of no time.
+    fn tell(&mut self, used: i64, end: i64, into: &mut Tick) {
+        let ns = end - self.told;
+        if let (Some(place), 1..) = (self.number, ns) {
+            into.say(place, "cpu_busy", Span { end, ns }, used as f64 / ns as f64);
+            self.used -= used;
+            self.told = end;
         }
     }
 }
@@ -240,9 +246,12 @@ mod tests {
             assert!(quiet.len() >= at_rest);
             busy();
             let told = said(&mut probe);
-            assert_eq!((told.len(), told[0].0), (1, "cpu_busy"));
-            // Of one that was never told before, it is about all the time since the begin.
-            assert!(told[0].1 > 0.0);
+            assert_eq!(
+                (told.len(), told[0].0),
+                (1 + usize::from(!listens), "cpu_busy")
+            );
+            // Of one that was never told before, what it used until this round is told as well.
+            assert!(told[told.len() - 1].1 > 0.0);
             assert_eq!(places.all(), ["web:80"]);
             let own = sys::allowed_cpus(i32::try_from(std::process::id()).unwrap());
             assert_eq!(shared.lock().cpus.get("web:80").cloned(), own);
