@@ -129,7 +129,10 @@ def test_a_ring_keeps_only_the_last(tmp_path: Path) -> None:
     [
         (["--interval", "1ms"], "samples are 5 ms to 10 s apart"),
         (["--node", "web=netns:/run/netns/never-there"], "node web: netns /run/netns/never-there: No such file"),
-        (["--node", "web=cgroup:never/there"], "node web: cgroup never/there: it is in none of the mounted hierarchies"),
+        (
+            ["--node", "web=cgroup:never/there"],
+            "node web: cgroup never/there: it is in none of the mounted",
+        ),
         (["--node", "host=cgroup:/"], "two nodes are called host"),
         (["--node", "web=/run/netns/web"], "expected NAME=netns:PATH,cgroup:PATH"),
         (["--process", "web=999999999"], "process web=999999999: there is no such process"),

@@ -436,6 +436,19 @@ def test_the_clock_rate_of_its_host_is_that_of_a_server() -> None:
     assert evidence(on_host, "workload-burst").numbers == evidence(own, "workload-burst").numbers
 
 
+@pytest.mark.parametrize(
+    ("usual", "meanwhile", "expected"), [(0.4, 1.0, "unknown"), (0.4, 0.5, "freeze"), (1.0, 1.0, "freeze")]
+)
+def test_a_server_that_may_have_waited_for_a_cpu_of_a_full_host_is_not_told_to_be_stopped(
+    usual: float, meanwhile: float, expected: str
+) -> None:
+    memory = stopped().sample("box", "cpu_busy", usual, (4.0, 4.6, meanwhile))
+    nodes = tuple(node.model_copy(update={"host": "box"}) for node in memory.topology.nodes)
+    diagnosis = diagnose(Memory(memory.topology.model_copy(update={"nodes": nodes}), memory.tables))
+    assert cause(diagnosis) == expected
+    assert ("all CPUs of box were in use" in evidence(diagnosis, "freeze").sentence) == (expected == "unknown")
+
+
 def test_a_hypervisor_that_took_the_cpu_leaves_no_question_of_quota() -> None:
     assert cause(diagnose(starved().sample("app", "cpu_steal", 0.0, (4.0, 4.8, 0.8)))) == "neighbour"
 

@@ -8,8 +8,9 @@ Evidence needed
     they were sampled.
 What it is confused with
     Each other: a stopped process and one whose workers all wait for a lock use no CPU and answer nothing alike.
-    A neighbour or a quota: both leave *some* CPU and some answers. Waiting for I/O: `psi_io` or iowait tells. Idle
-    time without load: the queue is empty.
+    A neighbour or a quota: both leave *some* CPU and some answers. Work of higher priority on all CPUs of the host
+    leaves none: then the host's are full, and usually not. Waiting for I/O: `psi_io` or iowait tells. Idle time without
+    load: the queue is empty.
 Thresholds and where they come from
     CPU under 5 % of the usual, and meanwhile answers under 10 %: what the edges of sampling intervals leave of none.
 """
@@ -19,6 +20,7 @@ from __future__ import annotations
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.millibottleneck import FROZEN
+from tailrace.diagnosis.series import AT_WORK
 from tailrace.diagnosis.spans import Spans, clip, length, spans, union
 from tailrace.diagnosis.words import rate, share
 from tailrace.units import MILLISECOND, SECOND
@@ -46,13 +48,23 @@ def detect(case: Case) -> CauseEvidence:
     elif _answered(case, series.below(FROZEN * usual)) > FROZEN * 2:
         but = "it did answer"
     else:
-        but = next(
-            (f"{r.why[0].lower()}{r.why[1:]}" for r in stall.resources if r.saturated and r.metric in EXPLAINED_BY),
-            None,
-        )
+        but = _explained(case)
     evidence = case.while_queued(series.below(FROZEN * usual)) if but is None else spans([])
     numbers = {"cpu_busy": inside, "cpu_busy_calm": usual, "throughput_per_s": stall.throughput}
     return case.weigh(CAUSE, Sign(evidence, series.interval_ns, what, numbers=numbers, place=series.place, but=but))
+
+
+def _explained(case: Case) -> str | None:
+    """What else kept it from running."""
+    begin, end = case.stall.begin, case.stall.end
+    for resource in case.stall.resources:
+        if resource.saturated and resource.metric in EXPLAINED_BY:
+            return f"{resource.why[0].lower()}{resource.why[1:]}"
+    whole = case.host_cpu()
+    if whole is None or (used := whole.median(begin, end) or 0.0) < AT_WORK or case.usual(whole) >= AT_WORK:
+        return None
+    said = f"all CPUs of {whole.place} were in use ({share(used)}, usually {share(case.usual(whole))})"
+    return f"{said}: it may have waited for one"
 
 
 def _answered(case: Case, without_cpu: Spans) -> float:

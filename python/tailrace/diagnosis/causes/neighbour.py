@@ -60,10 +60,12 @@ def _candidates(case: Case) -> list[Series]:
     """CPU use of places that are neither the origin nor a server on the requests' way nor what contains the origin."""
     way = case.view.chain_of(case.origin) & set(case.view.stays)
     own = case.view.series(case.origin, "cpu_busy")
+    host = case.host_cpu()
     return [
         series
         for (place, metric), series in case.view.samples.items()
         if metric == "cpu_busy"
+        and series is not host
         and not any(case.view.means(place, server) for server in way)
         and not _is_elsewhere(case, place)
         and not (own and contains(case, series, own[0]))
@@ -112,8 +114,7 @@ def _shares_cpus(case: Case, place: str, used: float) -> bool | None:
         return True
     for series in view.series(case.origin, "psi_cpu")[:1]:
         return (series.median(stall.begin, stall.end) or 0.0) >= LIMITS["psi_cpu"]
-    origin = _node(case, case.origin)
-    whole = view.samples.get((origin.host, "cpu_busy")) if origin is not None and origin.host else None
+    whole = case.host_cpu()
     most = whole.median(stall.begin, stall.end) if whole is not None else None
     return True if most is not None and most >= AT_WORK else None
 
