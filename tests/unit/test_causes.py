@@ -86,6 +86,14 @@ def often_slow_clock(place: str = "app") -> Memory:
     return memory.sample(place, "cpu_hz", 2.2e9, *((*step, 1.1e9) for step in steps))
 
 
+def often_throttled() -> Memory:
+    """app's quota holds it back for half of 0.1 s every 0.4 s, and for half of a second."""
+    steps = [*((n * 0.4, n * 0.4 + 0.1) for n in range(30) if n not in (10, 11, 12)), (4.0, 5.0)]
+    tiers = (Tier("web", 0.2, ("app",)), Tier("app", 1.2, (), 40, 20))
+    memory = system(*(Slow("app", *step, speed=0.5, cpu=0.5) for step in steps), tiers=tiers, rate=520)
+    return memory.sample("app", "cpu_throttled", 0.0, *((*step, 0.5) for step in steps))
+
+
 POOLED = (Tier("web", 0.2, ("app",), 60, 40), Tier("app", 0.4, ("db",), 80, 128, pool=2), Tier("db", 0.2, delay_ms=4))
 WIDE = (Tier("web", 0.1, ("app",)), Tier("app", 1.2, ("db",)), Tier("db", 0.2))
 CROWDED = (Tier("web", 0.2, ("app",), 200, 100), Tier("app", 1.0, ("db",), 300, 128, inflation=0.01), Tier("db", 0.2))
@@ -189,6 +197,7 @@ FOUND: dict[str, tuple[str, Callable[[], Memory]]] = {
             "app", "cpu_throttled", 0.0, *((4.05 + n / 10, 4.1 + n / 10, 0.9) for n in range(8)), step_ms=50
         ),
     ),
+    "throttled as often when nobody waits": ("cpu-quota", often_throttled),
     "no CPU and no answer": ("freeze", stopped),
     "a recorded freeze": ("freeze", lambda: stopped().without("samples").event("app", "freeze", 4.0, 4.6)),
 }

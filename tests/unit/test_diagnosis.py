@@ -91,6 +91,15 @@ def test_a_short_queue_that_overflows_soon_was_pushed_back_all_the_same() -> Non
     assert only(diagnose(system(Slow("db", 4.0, 4.2), tiers=tiers, rate=600))) == ("web", "db", "upstream")
 
 
+@pytest.mark.parametrize("begin", [4.3, 4.6, 4.9])
+def test_who_stands_still_when_it_overflows_was_not_flooded(begin: float) -> None:
+    """app works off what it held when db stops."""
+    tiers = (Tier("web", 0.2, ("app",)), Tier("app", 1.2, ("db",)), Tier("db", 0.4, (), 60, 40))
+    assert only(diagnose(system(Slow("app", 3.5, 4.2), Slow("db", begin, begin + 0.6), tiers=tiers))) == (
+        "db", "db", "downstream",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("begin", [3.78, 3.82, 3.86])
 def test_a_hiccup_shortly_before_the_stall_does_not_hide_where_it_began(begin: float) -> None:
     chain = only(diagnose(system(Slow("app", begin, begin + 0.05), Slow("app", 4.0, 4.6), rate=700.0)))

@@ -76,6 +76,15 @@ def test_what_comes_back_when_nobody_sends_any_more_does_not_make_a_queue_busy_b
     assert elevated(times, queue, usual=200) == ((99 * STEP_NS, 110 * STEP_NS),)
 
 
+def test_a_server_that_loses_packets_is_busy_however_short_its_queue() -> None:
+    """A server that stands still accepts nobody: behind a short backlog its queue grows by no more than that."""
+    queue = np.array([8] * 50 + [14] * 10 + [8] * 50 + [40] * 10 + [8] * 50)
+    times = np.arange(len(queue), dtype=np.int64) * STEP_NS
+    long = (109 * STEP_NS, 120 * STEP_NS)
+    assert elevated(times, queue) == (long,)
+    assert elevated(times, queue, lost=times[52:58] - 1) == ((51 * STEP_NS, 58 * STEP_NS), long)
+
+
 def test_a_stall_of_a_server_that_is_not_on_the_way_is_not_blamed(tmp_path: Path) -> None:
     aside = chain(stalls=[FREEZE, {**FREEZE, "place": "aside"}])
     aside["tiers"]["aside"] = {"workers": 10}
@@ -165,6 +174,24 @@ def test_a_balancer_is_right_where_its_candidates_had_cpu_to_spare_together(
     assert not seen.preferred("db2", 5 * SECOND, 8 * SECOND)
 
 
+@pytest.mark.parametrize(("balanced", "full"), [((), {"db1"}), ((frozenset({"db1", "db2"}),), set())])
+def test_one_of_several_candidates_has_a_full_cpu_by_how_calls_are_spread(
+    balanced: tuple[frozenset[str], ...], full: set[str]
+) -> None:
+    times = np.arange(1, 201, dtype=np.int64) * SECOND // 20
+    seen = Record(
+        requests=pl.DataFrame({"sent": [0, 10 * SECOND], "end": [1, 10 * SECOND]}),
+        visits=pl.DataFrame(),
+        drops=pl.DataFrame(),
+        cpu={"db1": (times, np.ones(200)), "db2": (times, np.full(200, 0.3))},
+        workers={},
+        waiting={},
+        calls=frozenset(),
+        balanced=balanced,
+    )
+    assert seen.saturated == full
+
+
 def test_a_right_diagnosis_scores_full_and_each_falsehood_costs(tmp_path: Path) -> None:
     run = made(tmp_path, stalls=[FREEZE])
     told = as_dict(diagnose(run))
@@ -208,7 +235,17 @@ def doors_that_open() -> dict[str, Any]:
     return chain(workloads={"users": users}, ramp="0 s", kernel={"syn": "linux-6.5"})
 
 
-@pytest.mark.parametrize("system", [two_systems_on_a_machine, doors_that_open])
+def two_entries() -> dict[str, Any]:
+    """300 clients at once come to app, which web calls for others, and overflow it."""
+    both = chain()
+    both["tiers"]["app"]["backlog"] = 20
+    both["workloads"]["users"]["entry"] = "web"
+    batch = {"kind": "batch", "size": 300, "first": "6 s", "interaction": "servlet", "entry": "app"}
+    both["workloads"]["others"] = batch
+    return both
+
+
+@pytest.mark.parametrize("system", [two_systems_on_a_machine, doors_that_open, two_entries])
 def test_the_diagnosis_of_systems_that_nobody_drew_is_right(tmp_path: Path, system: Callable[[], Any]) -> None:
     sim.simulate(from_table(system()), tmp_path / "run")
     run = Dataset.open(tmp_path / "run")
@@ -216,6 +253,14 @@ def test_the_diagnosis_of_systems_that_nobody_drew_is_right(tmp_path: Path, syst
     assert found.vlrt > 50
     assert (found.right_with_kind, found.false_alarms) == (found.vlrt, 0)
     assert found.claims == found.episodes
+
+
+def test_a_batch_that_is_passed_on_is_a_burst_where_it_stays(tmp_path: Path) -> None:
+    """A drawn system: web waits for nobody and passes a batch on to app, which is full a window later."""
+    sim.simulate(from_table(draw(10_000_111)), tmp_path / "run")
+    run = Dataset.open(tmp_path / "run")
+    found = score(run, as_dict(diagnose(run)))
+    assert found.right == found.vlrt > 500
 
 
 def test_what_is_not_told_is_not_right(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tailrace.diagnosis.finding import Finding, Number
 from tailrace.diagnosis.overflow import Overflow
 from tailrace.diagnosis.queues import Rise, Times
-from tailrace.diagnosis.series import AT_WORK, Series
+from tailrace.diagnosis.series import AT_WORK, THROTTLED, Series
 from tailrace.diagnosis.spans import Spans, spans
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
@@ -216,16 +216,15 @@ def _resources(
 
 LIMITS: dict[str, float] = {
     "cpu_iowait": 0.5,
-    "cpu_steal": 0.1,
-    "cpu_throttled": 0.1,
+    "cpu_steal": THROTTLED,
+    "cpu_throttled": THROTTLED,
     "disk_busy": 0.9,
     "psi_io": 0.5,
     "psi_cpu": 0.5,
     "psi_memory": 0.5,
 }
 """Saturated from here on: waiting for I/O or pressure for most of the time (the papers' flushes read 100 %), a disk
-nearly always busy, and a tenth of the time taken away, which a server at 70 % of its CPU no longer has to spare with
-a burst on top. All must also be three times the usual."""
+nearly always busy, and a tenth of the time taken away. All must also be three times the usual."""
 
 
 def judge(series: Series, usual: float, begin: int, end: int, held_up: bool) -> Resource:

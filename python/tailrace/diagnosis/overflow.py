@@ -25,7 +25,7 @@ from tailrace.diagnosis.finding import Ctqo, Finding, LimitSource, Number, PushB
 from tailrace.diagnosis.queues import Rise, Times, held_from, is_more, plateau, rises
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
-from tailrace.diagnosis.waiting import STEP_NS, Level, Usual, onset, sent_to, waited_for
+from tailrace.diagnosis.waiting import ANSWERS_PER_STEP, COLLAPSED, STEP_NS, Level, Usual, onset, sent_to, waited_for
 from tailrace.diagnosis.words import clock, count, duration, listing
 from tailrace.units import MILLISECOND, SECOND
 
@@ -193,13 +193,20 @@ def _origin(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Foll
     where nothing was dropped, for as long as the first requests waited); and that rise."""
     place = lost.dropper or cluster.place
     chain = view.chain_of(place) if place in view.stays and place else set(view.stays)
+    risen = dict(part.risen)
     # What overflows at once (a batch of requests) has risen, and dropped, within one step.
     until = lost.first + LEVEL_NS if lost.first is not None else cluster.begin + cluster.shortest_ns
-    if lost.first is not None and lost.dropper in part.risen and _at_once(view, known, lost.dropper, lost.first):
-        # It overflowed at once: there was no time for anything to be pushed back from the servers behind it.
-        chain -= view.downstream_of(lost.dropper)
+    if lost.first is not None and lost.dropper in part.risen:
+        if _at_once(view, known, lost.dropper, lost.first):
+            # It overflowed at once: there was no time for anything to be pushed back from the servers behind it.
+            chain -= view.downstream_of(lost.dropper)
+        if (since := _held_up_since(view, known, lost.dropper, lost.first)) is not None:
+            # Who is released onto a server keeps it at work.
+            chain = {lost.dropper} | chain & view.downstream_of(lost.dropper)
+            own = risen[lost.dropper]
+            risen[lost.dropper] = replace(own, begin=max(own.begin, since))
     share = LASTING if lost.first is not None else WAITED
-    led = {s: _led_up_to(part, s, rise, until, share) for s, rise in part.risen.items() if s in chain}
+    led = {s: _led_up_to(part, s, rise, until, share) for s, rise in risen.items() if s in chain}
     lasting = {server: rise for server, rise in led.items() if rise is not None}
     told: tuple[str | None, Rise | None] = None, None
     while lasting:
@@ -262,6 +269,23 @@ def _at_once(view: View, known: Usual, server: str, time: int) -> bool:
     before, then, soon = view.stays[server].queue(times).tolist()
     came = sum(int(one.arrived(times[[0, 2]])[0]) for one in sent_to(view, server))
     return bool(before * 2 < max(then, soon)) and is_more(came, known.sent[server] * (LEVEL_NS + STEP_NS) / SECOND)
+
+
+def _held_up_since(view: View, known: Usual, server: str, time: int) -> int | None:
+    """Since when it answers less than usual, if it does so from this time on for long enough to tell."""
+    usual = known.sent[server]
+    least = int(min(ANSWERS_PER_STEP / max(usual, 1e-9), 1.0) * SECOND)
+
+    def less(begin: NDArray[np.int64]) -> NDArray[np.bool_]:
+        departures = view.stays[server].departures
+        answered = np.searchsorted(departures, begin + least) - np.searchsorted(departures, begin)
+        held: NDArray[np.bool_] = answered * SECOND < COLLAPSED * usual * least
+        return held
+
+    back: Times = np.arange(time, max(time - LOOKBACK_NS, view.begin) - 1, -STEP_NS, dtype=np.int64)
+    held = less(back)
+    first_not = len(back) if held.all() else int(np.argmin(held))
+    return int(back[first_not - 1]) if first_not else None
 
 
 def _stays_up(part: _Followed, server: str, rise: Rise, until: int) -> float:

@@ -106,6 +106,14 @@ class View:
     def _asked(self) -> dict[str, Stays]:
         return {}
 
+    @cached_property
+    def direct(self) -> dict[str, Stays]:
+        """Server → the requests that clients sent to it and to no other."""
+        groups = self.requests.partition_by("server", as_dict=True)
+        return {
+            str(name): Stays.of(rows["sent"].to_numpy(), rows["end"].to_numpy()) for (name,), rows in groups.items()
+        }
+
     def callers_of(self, server: str) -> tuple[str, ...]:
         return tuple(caller for caller, callees in self.calls.items() if server in callees and caller != server)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tailrace.diagnosis.queues import EARLIER_NS, LEAST_LIMIT, Rise, Stays, Times, grid, held_from, levels
+from tailrace.diagnosis.series import THROTTLED
 from tailrace.diagnosis.spans import length, spans
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Slow
@@ -65,8 +66,10 @@ def usual(view: View, slow: Slow) -> Usual:
 
 
 def sent_to(view: View, server: str) -> tuple[Stays, ...]:
-    """The calls of each server that calls it; else what the clients ask."""
-    return tuple(view.calls[caller][server] for caller in view.callers_of(server)) or (view.asked(server),)
+    """The calls of each server that calls it, and what clients ask of it themselves; else all that the clients ask."""
+    calls = tuple(view.calls[caller][server] for caller in view.callers_of(server))
+    direct = view.direct.get(server)
+    return calls + ((direct,) if direct is not None else ()) or (view.asked(server),)
 
 
 def _most(view: View, caller: str) -> int:
@@ -141,7 +144,10 @@ def _waits(view: View, known: Usual, caller: str, times: Times) -> list[str]:
 
 
 def _at_work(view: View, server: str, times: Times) -> bool:
-    return any(series.at_work(int(times[0]), int(times[-1])) for series in view.series(server, "cpu_busy"))
+    """Whether its CPU was full, or its quota used up."""
+    begin, end = int(times[0]), int(times[-1])
+    throttled = ((series.mean(begin, end) or 0.0) >= THROTTLED for series in view.series(server, "cpu_throttled"))
+    return any(throttled) or any(series.at_work(begin, end) for series in view.series(server, "cpu_busy"))
 
 
 def _calls(view: View, caller: str) -> dict[str, Stays]:

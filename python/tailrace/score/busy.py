@@ -21,6 +21,8 @@ COVERS = 0.1
 """At up to 90 % use a backlog is worked off in ten times the stall: what covers less of a busy time did not make it."""
 FULL = 0.9
 """A CPU that is used this much is full: sampling jitters."""
+SATURATED = 0.97
+"""… and this much for most of a run, it never rests."""
 
 Times = NDArray[np.int64]
 Interval = tuple[int, int]
@@ -60,7 +62,11 @@ class Record:
     def busy(self) -> dict[str, tuple[Interval, ...]]:
         # What is usual is usual while requests are sent: then lost packets come back for up to a minute and a half.
         sent = int(np.searchsorted(self.times, self.sending[1], "right"))
-        return {name: elevated(self.times, queue, sent) for name, queue in self.inside.items()}
+        lost = {
+            str(name): frame["begin"].to_numpy()
+            for (name,), frame in self.drops.partition_by("place", as_dict=True).items()
+        }
+        return {name: elevated(self.times, queue, sent, lost.get(name)) for name, queue in self.inside.items()}
 
     @cached_property
     def connected(self) -> dict[str, frozenset[str]]:
@@ -76,9 +82,15 @@ class Record:
 
     @cached_property
     def saturated(self) -> frozenset[str]:
-        """Servers whose CPUs are full for most of the time in which requests are sent."""
-        used = {place: self.cpu_between(place, *self.sending) for place in self.cpu}
-        return frozenset(place for place, share in used.items() if share is not None and share >= 0.97)
+        """Servers whose CPUs are full for most of the time in which requests are sent; of those over which calls are
+        spread, all of them together: one alone may be full by how they are spread."""
+        first, last = self.sending
+        found = set()
+        for place, (times, _) in self.cpu.items():
+            used = self._together(place, times[(times > first) & (times <= last + JOIN_NS)])
+            if len(used) and float(np.median(used)) >= SATURATED:
+                found.add(place)
+        return frozenset(found)
 
     @cached_property
     def exhausted(self) -> frozenset[str]:
@@ -112,8 +124,7 @@ class Record:
         """Whether it got what others should have: for a share of this time that matters (`COVERS`) its CPU was full and
         it answered more than usual, while all over which its callers spread their calls had CPU to spare together:
         evenly spread, none would have been full."""
-        candidates = {name for group in self.balanced if server in group for name in group if name in self.cpu}
-        if server not in candidates or len(candidates) < 2:
+        if not self._spread_with(server):
             return False
         times, used = self.cpu[server]
         inside = (times > begin) & (times <= end + JOIN_NS)
@@ -124,8 +135,18 @@ class Record:
         step = int(np.median(np.diff(times)))
         answered = np.searchsorted(departures, full) - np.searchsorted(departures, full - step)
         usual = np.diff(np.searchsorted(departures, self.sending))[0] / max(self.sending[1] - self.sending[0], 1)
-        together = np.mean([np.interp(full, *self.cpu[name]) for name in candidates])
-        return bool(answered.mean() / step > usual and together < FULL)
+        return bool(answered.mean() / step > usual and self._together(server, full).mean() < FULL)
+
+    def _spread_with(self, server: str) -> set[str]:
+        """The other servers over which its callers spread their calls, as far as their CPUs were sampled."""
+        groups = (group for group in self.balanced if server in group and server in self.cpu)
+        return {name for group in groups for name in group if name in self.cpu} - {server}
+
+    def _together(self, server: str, times: Times) -> NDArray[np.float64]:
+        """What it and those used of their CPUs at these times."""
+        used = [np.interp(times, *self.cpu[name]) for name in {server} | self._spread_with(server)]
+        together: NDArray[np.float64] = np.mean(used, axis=0)
+        return together
 
     def below(self, name: str) -> set[str]:
         return self._reach(name, {a: {b for x, b in self.calls if x == a} for a, _ in self.calls}) - {name}
@@ -164,11 +185,15 @@ def _sampled(run: Dataset, metric: str, limits: dict[str, int]) -> dict[str, tup
     }
 
 
-def elevated(times: Times, queue: Times, usual: int | None = None) -> tuple[Interval, ...]:
-    """Where a queue is above twice its median, or half of its highest where it is that long all the time. The median is
-    that of the first `usual` values."""
+def elevated(times: Times, queue: Times, usual: int | None = None, lost: Times | None = None) -> tuple[Interval, ...]:
+    """Where a queue is above twice its median, or half of its highest where it is that long all the time, or loses
+    packets: a server that stands still accepts nobody, and its backlog may be short. The median is that of the first
+    `usual` values."""
     limit = min(2 * float(np.median(queue[:usual])) + 2, float(queue.max(initial=0)) / 2)
-    edges = np.flatnonzero(np.diff(np.concatenate(([0], (queue > limit).astype(np.int8), [0]))))
+    above = queue > limit
+    if lost is not None:
+        above[np.clip(np.searchsorted(times, lost), 0, len(times) - 1)] = True
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], above.astype(np.int8), [0]))))
     found: list[Interval] = []
     for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
         begin, end = int(times[start]) - STEP_NS, int(times[stop - 1]) + STEP_NS

@@ -6,20 +6,22 @@ Evidence needed
     `cpu_throttled` of the origin or its node (cgroup `cpu.stat`, throttled time per interval).
 What it is confused with
     A neighbour, steal and a frozen process: they withhold CPU too, and nothing but this counter tells a quota.
-    Light throttling all the time, which is common and harmless: it is not more frequent in stalls. A burst that no CPU
-    could serve, with a quota or without.
+    Light throttling all the time, which is common and harmless: it is not more frequent in stalls, and what was asked
+    makes no long queue (`capacity.queue_of`) with what the quota left. Where it does, and would make none without a
+    quota, it explains the stall, however often it throttles when few come. A burst that no CPU could serve, with a
+    quota or without.
 Thresholds and where they come from
-    A tenth of the time (see `millibottleneck.LIMITS`). The kernel hands a quota out anew every 100 ms (its default,
+    A tenth of the time (see `series.THROTTLED`). The kernel hands a quota out anew every 100 ms (its default,
     `cpu.cfs_period_us`): a group that runs for the first half of each period and waits for the second is throttled all
     along, though every other sample of 50 ms shows nothing.
 """
 
 from __future__ import annotations
 
-from tailrace.diagnosis.causes.capacity import capacity, queue_lasts
+from tailrace.diagnosis.causes.capacity import at, capacity, queue_lasts, steps
 from tailrace.diagnosis.causes.case import COVERAGE, Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
-from tailrace.diagnosis.millibottleneck import LIMITS
+from tailrace.diagnosis.series import THROTTLED
 from tailrace.diagnosis.spans import spans
 from tailrace.diagnosis.words import rate, share
 from tailrace.units import MILLISECOND
@@ -34,11 +36,14 @@ def detect(case: Case) -> CauseEvidence:
         return case.unknown(CAUSE, f"cpu_throttled of {case.origin}")
     series = max(throttled, key=lambda s: s.mean(case.stall.begin, case.stall.end) or 0.0)
     inside, usual = series.mean(case.stall.begin, case.stall.end) or 0.0, case.usual(series)
-    evidence = spans(series.above(max((inside + usual) / 2, LIMITS["cpu_throttled"])), gap=PERIOD_NS)
+    evidence = spans(series.above(max((inside + usual) / 2, THROTTLED)), gap=PERIOD_NS)
     what = f"The kernel held {case.origin} back for {share(inside)} of the time (usually {share(usual)}): CPU quota"
     most = capacity(case)
-    but = None if inside >= LIMITS["cpu_throttled"] else "that is too little to stall it"
-    if but is None and queue_lasts(case, most) >= COVERAGE:
+    left = 1.0 - at(series, (steps(case)[:-1] + steps(case)[1:]) // 2)
+    as_it_was, without = queue_lasts(case, most * left), queue_lasts(case, most)
+    but = None if inside >= THROTTLED else "that is too little to stall it"
+    if but is None and without >= COVERAGE:
         but = f"what was asked of it is more than the {rate(most)} that it can do without a quota"
+    enough = as_it_was - without >= COVERAGE
     numbers = {"cpu_throttled": inside, "cpu_throttled_calm": usual}
-    return case.weigh(CAUSE, Sign(evidence, series.interval_ns, what, numbers=numbers, place=series.place, but=but))
+    return case.weigh(CAUSE, Sign(evidence, series.interval_ns, what, series.place, numbers, but, enough))

@@ -24,6 +24,7 @@ from tailrace.diagnosis.causes.capacity import STEP_NS, at_work, capacity, long_
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.queues import is_more
+from tailrace.diagnosis.spans import Spans
 from tailrace.diagnosis.words import rate
 from tailrace.units import SECOND
 
@@ -41,7 +42,7 @@ def detect(case: Case) -> CauseEvidence:
         f"and {stall.origin} answered {rate(stall.throughput)}"
     )
     what += "" if limit == case.origin else f", for {limit} behind it is full at {rate(most)}"
-    but = None if _more_came(case) else "that is no burst"
+    but = None if _more_came(case, evidence) else "that is no burst"
     numbers = {
         "arrivals_per_s": stall.arrivals,
         "arrivals_calm_per_s": stall.arrivals_calm,
@@ -61,10 +62,13 @@ def _narrowest(case: Case) -> tuple[str, float]:
     return limit, served[limit]
 
 
-def _more_came(case: Case) -> bool:
-    """Over the stall, or in the window around its begin: the queue of a batch rises at once."""
+def _more_came(case: Case, queued: Spans) -> bool:
+    """Over the stall, or in the window around its begin, for the queue of a batch rises at once; or when the queue that
+    explains it began, for a batch may come through servers that wait for nobody."""
     stall, window = case.stall, case.view.window_ns
-    for begin, end in ((stall.begin, stall.end), (stall.begin - window, stall.begin + window)):
+    rose = queued[(queued[:, 0] <= stall.begin) & (queued[:, 1] > stall.begin), 0].tolist()
+    around = [(begin - window, begin + window) for begin in (stall.begin, *rose)]
+    for begin, end in ((stall.begin, stall.end), *around):
         came = int(case.view.asked(case.origin).arrived(np.array([begin, end]))[0])
         if is_more(came, stall.arrivals_calm * (end - begin) / SECOND):
             return True
