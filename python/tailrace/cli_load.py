@@ -78,6 +78,10 @@ Paths = Annotated[
 ]
 Late = Annotated[str, typer.Option(metavar="TIME", help="A window in which a request left so late is marked invalid.")]
 Own = Annotated[bool, typer.Option("--i-own-this-target", help="Ask a server that is not on this machine.")]
+Epoch = Annotated[
+    int | None,
+    typer.Option(metavar="NS", help="By how much the run's times are more than CLOCK_MONOTONIC."),
+]
 Recover = Annotated[
     Path | None, typer.Option(metavar="FOLDER", help="Make the run of what a killed load left in RUN.tmp-….")
 ]
@@ -107,6 +111,7 @@ def load(
     paths: Paths = None,
     late: Late = "10ms",
     i_own_this_target: Own = False,
+    epoch: Epoch = None,
     recover: Recover = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="The run folder to write.")] = Path("run"),
     as_json: AsJson = False,
@@ -139,6 +144,7 @@ def load(
         _headers(header),
         _sizes(data),
         paths,
+        epoch,
     )
     with progress("Loading", quiet, of_bytes=False) as step:
         part = _part(share, workers, asked)

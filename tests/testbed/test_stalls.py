@@ -14,6 +14,7 @@ from tailrace.experiment import places, truth
 from tailrace.experiment.machines import Disk, Governor, Node, Writeback
 from tailrace.testbed import stalls
 from tailrace.testbed.clock import Clock, Look, sampled
+from tailrace.testbed.epoch import Epoch
 from tailrace.testbed.settings import settings
 from tailrace.testbed.stalls.contention import starved, system_of
 from tailrace.testbed.stalls.injection import joined
@@ -82,7 +83,7 @@ def test_a_clock_rate_follows_the_use_of_the_last_period() -> None:
 def test_a_cpu_at_half_its_clock_rate_is_busy_for_twice_as_long(tmp_path: Path) -> None:
     clock = Clock(cast(Any, Group()), dict, 1.0, Governor.model_validate({"frequencies": ["1 GHz", "2 GHz"]}))
     begin = Look(0, 0, {"app": 0, "other": 0})
-    with sampled({"node": clock}, tmp_path / "clocks.csv"):
+    with sampled({"node": clock}, Epoch(), tmp_path / "clocks.csv"):
         assert clock.slices is not None
         clock.slices.append(clock.between(begin, Look(100, 48, {"app": 40, "other": 8})))
         clock.step(0.96)
@@ -113,7 +114,7 @@ def test_a_cpu_is_taken_by_servers_of_another_system_and_only_while_it_is_full()
 
 def test_dirty_pages_are_written_back_when_they_are_old_or_many() -> None:
     settings = Writeback()  # Linux' defaults: 10 % and 20 % of the memory, 30 s
-    busy = Busy("db-node", Node(memory=1000), Disk(writeback=settings), cast(Any, None), Path(), ["db"])
+    busy = Busy("db-node", Node(memory=1000), Disk(writeback=settings), cast(Any, None), Path(), ["db"], Epoch(0))
     assert not busy.is_due(settings, 99, 29 * SECOND, wakes=True)
     assert busy.is_due(settings, 1, 30 * SECOND, wakes=True)
     assert busy.is_due(settings, 100, 0, wakes=True)

@@ -54,6 +54,8 @@ class Settings:
     sizes: Mapping[str, int] = field(default_factory=dict)
     """Rows of the board's data (`paths.SIZES`)."""
     paths: Path | None = None
+    epoch: int | None = None
+    """What the record's times are more than CLOCK_MONOTONIC. None: what the clock of the epoch says when it begins."""
 
 
 def plan(experiment: Experiment, targets: Sequence[Target], settings: Settings) -> Json:

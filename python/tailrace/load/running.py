@@ -58,7 +58,7 @@ def load(
     plans = [for_worker(whole, number, share, settings.requests, sockets) for number in share.numbers()]
     warnings = ports.warnings(experiment, share, len(targets), len(settings.sources))
     with dataset.create(out, overwrite) as writer:
-        reports, failure = _run(plans, writer.folder, progress)
+        reports, failure = _run(plans, settings.epoch, writer.folder, progress)
         if failure and not any(writer.folder.glob(LOGS)):
             raise failure
         if failure:
@@ -85,12 +85,12 @@ def recover(left: str | PathLike[str], out: str | PathLike[str], *, overwrite: b
 
 
 def _run(
-    plans: Sequence[dict[str, Any]], folder: Path, progress: Progress | None
+    plans: Sequence[dict[str, Any]], epoch: int | None, folder: Path, progress: Progress | None
 ) -> tuple[list[dict[str, Any]], OutputError | None]:
     with Crew([folder / f"worker-{number}.log" for number in range(len(plans))]) as crew:
         crew.wait_until_ready()
         begin = time.monotonic_ns() + HEAD_START
-        unix = time.time_ns() - time.monotonic_ns()
+        unix = time.time_ns() - time.monotonic_ns() if epoch is None else epoch
         reports = crew.work([json.dumps({**plan, "begin": begin, "unix": unix}) for plan in plans], progress)
         return reports, crew.failure
 

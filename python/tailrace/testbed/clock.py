@@ -20,6 +20,7 @@ from pathlib import Path
 
 from tailrace.experiment.machines import Governor
 from tailrace.testbed.cgroup import Group
+from tailrace.testbed.epoch import Epoch
 from tailrace.units import SECOND
 
 SLICES = 10
@@ -44,7 +45,7 @@ class Slice:
 
     begin: int
     end: int
-    """ns since the Unix epoch."""
+    """Monotonic, in ns."""
     hz: float
     use: float
     """Of the node: a share of what its CPUs can do at this clock rate."""
@@ -73,7 +74,7 @@ class Clock:
         return self.hz / self.governor.frequencies[-1]
 
     def saturated(self) -> list[tuple[int, int]]:
-        """When it was, below full speed; ns since the Unix epoch."""
+        """When it was, below full speed; monotonic, in ns."""
         slower = (each for each in self.slices or () if each.hz < self.governor.frequencies[-1])
         return [(each.begin, each.end) for each in slower if each.use >= SATURATED]
 
@@ -92,10 +93,9 @@ class Clock:
     def between(self, before: Look, now: Look) -> Slice:
         """At the clock rate of now, which was the same all along."""
         work = (now.at - before.at) * self.speed
-        unix = time.time_ns() - time.monotonic_ns()
         return Slice(
-            unix + before.at,
-            unix + now.at,
+            before.at,
+            now.at,
             self.hz,
             (now.used - before.used) / (work * self.cores),
             {place: (now.places[place] - used) / work for place, used in before.places.items()},
@@ -134,7 +134,7 @@ def governed(clocks: list[Clock]) -> Iterator[None]:
 
 
 @contextmanager
-def sampled(clocks: Mapping[str, Clock], file: Path) -> Iterator[None]:
+def sampled(clocks: Mapping[str, Clock], epoch: Epoch, file: Path) -> Iterator[None]:
     """By node. What they do while the block lasts becomes samples in a CSV file; without a clock there is none."""
     for clock in clocks.values():
         clock.slices = []
@@ -144,12 +144,12 @@ def sampled(clocks: Mapping[str, Clock], file: Path) -> Iterator[None]:
             rows = csv.writer(lines)
             rows.writerow(("time", "interval_ns", "place", "metric", "value"))
             for node, clock in clocks.items():
-                rows.writerows(_rows(node, clock.governor.frequencies[-1], clock.slices or []))
+                rows.writerows(_rows(node, clock.governor.frequencies[-1], clock.slices or [], epoch))
 
 
-def _rows(node: str, most: float, slices: list[Slice]) -> Iterator[tuple[object, ...]]:
+def _rows(node: str, most: float, slices: list[Slice], epoch: Epoch) -> Iterator[tuple[object, ...]]:
     for each in slices:
-        when = each.end, each.end - each.begin
+        when = epoch.unix(each.end), each.end - each.begin
         yield *when, node, "cpu_hz", each.hz
         yield *when, node, "cpu_hz_max", most
         for place, busy in each.busy.items():

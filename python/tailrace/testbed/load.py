@@ -31,6 +31,7 @@ def command(system: System, experiment: Experiment, out: Path) -> list[str]:
     return [
         *(sys.executable, "-m", "tailrace", "load", "--quiet", "--i-own-this-target"),
         *("--experiment", str(file), "--drain", f"{PATIENCE_NS // SECOND}s", "--out", str(out)),
+        *("--epoch", str(system.epoch.offset)),
         *(f"{name}=http://{system.settings[name].at}/" for name in servers),
     ]
 

@@ -79,6 +79,7 @@ def plan(system: System) -> dict[str, Any]:
     governed = {place for clock in system.clocks.values() for place in clock.places()}
     return {
         "interval_ns": system.experiment.sampling.interval,
+        "epoch_ns": system.epoch.offset,
         "nodes": [
             {
                 "name": name,

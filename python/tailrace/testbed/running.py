@@ -111,7 +111,7 @@ def measure(up: System, raw: Path, loading: load.Command, progress: Progress) ->
 
         until(experiment.ramp - SECOND)
         stack.enter_context(recording.recording(up, raw / SEGMENTS))
-        stack.enter_context(clock.sampled(up.clocks, raw / CLOCKS))
+        stack.enter_context(clock.sampled(up.clocks, up.epoch, raw / CLOCKS))
         until(experiment.ramp)
         with stalls.injecting(injector, begun + experiment.ramp):
             until(whole)
@@ -174,5 +174,8 @@ def _keep(up: System, raw: Path) -> list[str]:
         for file in setting.folder.iterdir():
             if file.is_file() and not file.is_socket():
                 shutil.copyfile(file, kept / file.name)
+        for log in up.kind(name).logs:
+            if (kept / log).exists():
+                up.epoch.restamp(kept / log)
         files += [f"{name}={kept / log}" for log in up.kind(name).logs if (kept / log).exists()]
     return files

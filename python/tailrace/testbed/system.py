@@ -20,6 +20,7 @@ from tailrace.errors import cannot_write
 from tailrace.experiment import Experiment, places
 from tailrace.testbed import clock, disk, nodes, program, syn
 from tailrace.testbed.clock import Clock
+from tailrace.testbed.epoch import Epoch
 from tailrace.testbed.ledger import Ledger
 from tailrace.testbed.nodes import Nodes
 from tailrace.testbed.program import Program
@@ -42,6 +43,7 @@ class System:
     """Of nodes with a governor."""
     disks: dict[str, Path] = field(default_factory=dict)
     """Where nodes with a disk of their own have it."""
+    epoch: Epoch = field(default_factory=Epoch)
 
     def servers(self, place: str) -> tuple[str, ...]:
         """The servers that a place means: all of a tier, or one."""

@@ -1,4 +1,5 @@
-//! The clock by which a recording goes: that of the epoch as it was when the recording began, whoever sets it later.
+//! The clock by which a recording goes: that of the epoch as it was when the recording began, or when whatever it is part
+//! of began, whoever sets it later.
 //!
 //! ```text
 //! clock of the epoch   10:00:00 … 10:00:07 │ set back │ 10:00:02 …
@@ -19,9 +20,9 @@ const READINGS: usize = 5;
 
 #[derive(Clone, Debug)]
 pub struct Clock {
-    /// Clock of the epoch − steady clock, when the recording began.
+    /// Clock of the epoch − steady clock, by which the record goes.
     begin: i64,
-    /// The same now, and before it was last set.
+    /// The same as it is now, and before it was last set.
     now: i64,
     before: i64,
     /// The last look, by the steady clock.
@@ -29,8 +30,9 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// By the quickest of a few readings: one that is interrupted between the two clocks is off by that long.
-    pub fn begin() -> Clock {
+    /// Goes by this difference between the two clocks, or by the present one: by the quickest of a few readings, for one
+    /// that is interrupted between the two clocks is off by that long.
+    pub fn begin(difference: Option<i64>) -> Clock {
         let mut readings = [(); READINGS].map(|()| {
             let earliest = sys::steady_ns();
             let epoch = sys::epoch_ns();
@@ -38,7 +40,11 @@ impl Clock {
             (latest - earliest, epoch - earliest, latest)
         });
         readings.sort_unstable();
-        Clock::new(readings[0].1, readings[0].2)
+        let now = Clock::new(readings[0].1, readings[0].2);
+        Clock {
+            begin: difference.unwrap_or(now.begin),
+            ..now
+        }
     }
 
     fn new(difference: i64, looked: i64) -> Clock {
@@ -100,6 +106,17 @@ mod tests {
         assert_eq!(clock.judge(2 * S, 90 * S, 2 * S), Some(-12 * S));
         assert_eq!(clock.judge(3 * S, 91 * S, 3 * S), None);
         assert_eq!(clock.time(3 * S), 103 * S);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_before_the_recording_began_goes_as_it_was_told_to() {
+        let now = Clock::begin(None);
+        let mut clock = Clock::begin(Some(now.begin - 5 * S));
+        assert_eq!(clock.look(), None);
+        assert_eq!(clock.time(S), now.time(S) - 5 * S);
+        let stamp = sys::epoch_ns();
+        let off = clock.stamped(stamp) - (stamp - 5 * S);
+        assert!(off.abs() < STEP_NS, "off by {off} ns");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! | field | meaning |
 //! |---|---|
 //! | `interval_ns` | between two samples, 5 ms to 10 s |
+//! | `epoch_ns` | what the record's times are more than CLOCK_MONOTONIC; null: what the clock of the epoch says when it begins |
 //! | `duration_ns` | stop by itself after so long; null: when told to |
 //! | `keep_ns` | keep only so much of the past (a ring); null: all |
 //! | `nodes` | list of `{"name", "netns", "cgroup"}`; paths, null where there is none |
@@ -33,6 +34,7 @@ pub const HOST: &str = "host";
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
     pub interval_ns: i64,
+    pub epoch_ns: Option<i64>,
     pub duration_ns: Option<i64>,
     pub keep_ns: Option<i64>,
     pub nodes: Vec<Node>,
@@ -46,6 +48,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             interval_ns: 50_000_000,
+            epoch_ns: None,
             duration_ns: None,
             keep_ns: None,
             nodes: Vec::new(),

@@ -39,7 +39,7 @@ pub fn record(
     go_on: &mut dyn FnMut(Said) -> Result<bool>,
 ) -> Result<State> {
     options.check()?;
-    let clock = Clock::begin();
+    let clock = Clock::begin(options.epoch_ns);
     let begin = clock.time(sys::steady_ns());
     let shared = Arc::new(Shared::new(State {
         format: 1,

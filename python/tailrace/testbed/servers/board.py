@@ -109,7 +109,7 @@ def _eden_bytes(heap: Heap) -> int:
 def _jvm(setting: Setting) -> list[str]:
     """The serial collector: what stops a server for long is what the papers are about, and one core gets it anyway."""
     young, old = _generations(setting)
-    log = f"-Xlog:gc*,safepoint:file={setting.folder}/{GC_LOG}:time,uptime,level,tags"
+    log = f"-Xlog:gc*,safepoint:file={setting.folder}/{GC_LOG}:time,timenanos,level,tags"
     waiting = 0 if setting.tier.kind == "sync" else CONNECTIONS * WAITING_BYTES
     whole = f"{(young + old + waiting) >> 20}m"
     sizes = [f"-Xms{whole}", f"-Xmx{whole}", f"-Xmn{young >> 20}m"]

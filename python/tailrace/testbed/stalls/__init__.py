@@ -22,6 +22,7 @@ import polars as pl
 
 from tailrace.dataset import REQUESTS
 from tailrace.experiment import truth
+from tailrace.testbed.epoch import Epoch
 from tailrace.testbed.stalls import burn, collection, contention, crowd, freeze, frequency, slow, writing
 from tailrace.testbed.stalls.injection import Injection, Mechanism
 from tailrace.testbed.system import System
@@ -55,6 +56,7 @@ class Due:
 class Injector:
     due: list[Due]
     mechanisms: list[Mechanism]
+    epoch: Epoch
     happened: list[truth.Stall] = field(default_factory=list)
 
 
@@ -67,7 +69,7 @@ def prepare(system: System) -> Injector:
             begins = range(stall.at, system.experiment.duration, every)
             found += [Due(begin, stall.length, injection) for begin in begins]
     mechanisms = [mechanism for make in MECHANISMS for mechanism in make(system)]
-    return Injector(sorted(found, key=lambda due: due.at), mechanisms)
+    return Injector(sorted(found, key=lambda due: due.at), mechanisms, system.epoch)
 
 
 def arose(system: System, run: Path) -> list[truth.Stall]:
@@ -93,21 +95,20 @@ def injecting(injector: Injector, origin: int) -> Iterator[None]:
             thread.join()
 
 
-def inject(injection: Injection, length: int, over: threading.Event) -> truth.Stall:
+def inject(injection: Injection, epoch: Epoch, length: int, over: threading.Event) -> truth.Stall:
     """Now, and for so long; returns when it really was."""
     begun = time.monotonic_ns()
-    unix = time.time_ns() - begun
     injection.begin()
     try:
         over.wait((begun + length - time.monotonic_ns()) / SECOND)
     finally:
         injection.end()
-    return truth.Stall(injection.kind, injection.place, unix + begun, unix + time.monotonic_ns())
+    return truth.Stall(injection.kind, injection.place, epoch.unix(begun), epoch.unix(time.monotonic_ns()))
 
 
 def _stall(injector: Injector, due: Due, origin: int, over: threading.Event) -> None:
     if not over.wait(max(0, origin + due.at - time.monotonic_ns()) / SECOND):
-        injector.happened.append(inject(due.injection, due.length, over))
+        injector.happened.append(inject(due.injection, injector.epoch, due.length, over))
 
 
 def _go_on(injector: Injector, mechanism: Mechanism, origin: int, over: threading.Event) -> None:

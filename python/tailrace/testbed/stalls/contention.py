@@ -60,22 +60,22 @@ def starved(shares: Mapping[str, float], strangers: Mapping[str, list[str]]) -> 
 
 class _Shared:
     def __init__(self, system: System, there: dict[str, frozenset[str]]) -> None:
+        self.epoch = system.epoch
         self.groups = {name: system.nodes.groups()[name] for name in there}
         self.strangers = {name: [other for other in there if there[other] != mine] for name, mine in there.items()}
 
     def watch(self, origin: int, over: threading.Event) -> list[truth.Stall]:
         taken: dict[str, list[tuple[int, int]]] = {name: [] for name in self.groups}
-        unix = time.time_ns() - time.monotonic_ns()
         before, used = time.monotonic_ns(), self._used()
         while not over.wait(LOOK_NS / SECOND):
             now, uses = time.monotonic_ns(), self._used()
             cpus = next(iter(self.groups.values()))[1] * (now - before)
             shares = {name: (uses[name] - used[name]) / cpus for name in uses}
             for name in starved(shares, self.strangers):
-                taken[name].append((unix + before, unix + now))
+                taken[name].append((before, now))
             before, used = now, uses
         return [
-            truth.Stall("neighbour", name, begin, end)
+            truth.Stall("neighbour", name, self.epoch.unix(begin), self.epoch.unix(end))
             for name, spans in taken.items()
             for begin, end in joined(spans, JOIN_NS)
             if end - begin >= SHORTEST_NS

@@ -14,4 +14,4 @@ from tailrace.units import MILLISECOND
 def arose(system: System, run: Path) -> Iterator[truth.Stall]:
     for node, clock in system.clocks.items():
         for begin, end in joined(clock.saturated(), MILLISECOND):
-            yield truth.Stall("frequency-step", node, begin, end)
+            yield truth.Stall("frequency-step", node, system.epoch.unix(begin), system.epoch.unix(end))

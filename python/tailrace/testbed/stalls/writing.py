@@ -20,6 +20,7 @@ from pathlib import Path
 
 from tailrace.experiment import places, truth
 from tailrace.experiment.machines import Disk, Node, Writeback
+from tailrace.testbed.epoch import Epoch
 from tailrace.testbed.program import Room, where
 from tailrace.testbed.stalls.injection import Mechanism, joined
 from tailrace.testbed.system import System
@@ -38,7 +39,7 @@ def mechanisms(system: System) -> Iterator[Mechanism]:
         if node.disk:
             room = system.nodes.beside(name, f"{name}-logger")
             servers = [s.name for s in places.servers(system.experiment) if s.node == name]
-            yield Busy(name, node, node.disk, room, system.disks[name], servers).run
+            yield Busy(name, node, node.disk, room, system.disks[name], servers, system.epoch).run
 
 
 @dataclass
@@ -49,6 +50,7 @@ class Busy:
     room: Room
     folder: Path
     servers: list[str]
+    epoch: Epoch
     jobs: list[tuple[str, int, int]] = field(default_factory=list)
     """What was written, from when to when, on the monotonic clock."""
 
@@ -56,11 +58,10 @@ class Busy:
         workers = [threading.Thread(target=work, args=(origin, over)) for work in (self._flush, self._write_back)]
         for worker in workers:
             worker.start()
-        unix = time.time_ns() - time.monotonic_ns()
         waits = joined(self._probe(over), JOIN_NS)
         for worker in workers:
             worker.join()
-        return [truth.Stall(self.kind(a, b), self.name, unix + a, unix + b) for a, b in waits]
+        return [truth.Stall(self.kind(a, b), self.name, self.epoch.unix(a), self.epoch.unix(b)) for a, b in waits]
 
     def kind(self, begin: int, end: int) -> str:
         """What the kernel wrote by itself is writeback."""
