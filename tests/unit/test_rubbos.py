@@ -81,19 +81,15 @@ def test_the_mean_page_has_the_mean_demand_whatever_its_queries(settings: dict[s
     assert {tier: demand / total for tier, demand in mean.items()} == pytest.approx(wanted, rel=1e-4)
 
 
-def test_who_arrives_by_himself_asks_for_any_page_of_a_walk() -> None:
-    def drawn(walk: str, authors: float) -> dict[str, float]:
-        load = {"kind": "poisson", "rate": 1, "walk": walk, "authors": authors}
-        found = experiment.from_table({**SYSTEM, "workloads": {"w": load}})
-        mix = arrivals.choice(found.workloads["w"], found.rubbos, numbers.index)["mix"]
-        return {numbers[number]: weight for number, weight in mix}
-
+@pytest.mark.parametrize("walk", rubbos.WALKS)
+def test_who_arrives_by_himself_asks_for_the_pages_of_a_walk_through_the_same_content(walk: str) -> None:
+    walks = [{"kind": "poisson", "rate": 1, "walk": walk}, {"kind": "closed", "clients": 1, "walk": walk}]
+    content = {"uncommented": 0.5, "unfound": 0.1}
     numbers = list(rubbos.states())
-    assert "StoreComment" not in drawn("browse-only", 0.5)
-    users, authors = drawn("read-write", 0), drawn("read-write", 1)
-    assert drawn("read-write", 0.25) == pytest.approx(
-        {page: 0.75 * users.get(page, 0) + 0.25 * authors.get(page, 0) for page in {**users, **authors}}
-    )
+    opened, closed = (experiment.from_table({**SYSTEM, "rubbos": content, "workloads": {"w": load}}) for load in walks)
+    lowered = [arrivals.choice(each.workloads["w"], each.rubbos, numbers.index) for each in (opened, closed)]
+    assert lowered[0] == lowered[1]
+    assert lowered[0]["walk"]["dead_ends"]
 
 
 def test_pages_may_lack_links() -> None:

@@ -17,7 +17,8 @@ Json = dict[str, Any]
 
 
 def choice(load: Workload, content: Rubbos, class_of: Callable[[str], int]) -> Json:
-    """Independent draws, or the walk through pages of such content. `class_of` numbers interactions."""
+    """Independent draws, or the walk through pages of such content; of it the engine draws pages for who does not stay.
+    `class_of` numbers interactions."""
     if isinstance(load, Trace) and (names := _trace(load)[1]):
         return {"mix": [[class_of(name), 1.0] for name in dict.fromkeys(names)]}  # never drawn: the file says which
     if load.interaction:
@@ -25,8 +26,6 @@ def choice(load: Workload, content: Rubbos, class_of: Callable[[str], int]) -> J
     if load.mix:
         return {"mix": [[class_of(name), weight] for name, weight in load.mix.items()]}
     walked = load.walk or "browse-only"
-    if not isinstance(load, Closed):
-        return {"mix": [[class_of(name), weight] for name, weight in rubbos.mix(walked, load.authors).items()]}
     users, authors = rubbos.walk(walked)
     walk = _walk(users, content, class_of)
     if authors:

@@ -72,7 +72,7 @@ impl Source {
             })
         });
         Source {
-            chooser: Chooser::new(&workload.choice),
+            chooser: Chooser::new(&workload.choice, &workload.arrivals),
             modes: modes.collect(),
             open: Arriving::new(shared(0, Purpose::Arrival)),
             came: 0,

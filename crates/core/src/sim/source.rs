@@ -55,7 +55,7 @@ impl Source {
             }
         };
         Source {
-            chooser: Chooser::new(&workload.choice),
+            chooser: Chooser::new(&workload.choice, &workload.arrivals),
             modes: (0..modes).map(mode).collect(),
             open: Arriving::new(stream(1 << 39, Purpose::Arrival)),
             came: 0,

@@ -44,16 +44,6 @@ def walk(name: str) -> tuple[Table, Table | None]:
     return _table(users), _table(authors) if authors else None
 
 
-def mix(name: str, authors: float) -> dict[str, float]:
-    """Page → weight among the requests of many who walk, a share of them as authors."""
-    users, theirs = WALKS[name]
-    tables = {users: 1.0} if theirs is None else {users: 1 - authors, theirs: authors}
-    weights = {
-        row["state"]: sum(share * float(row[table]) for table, share in tables.items()) for row in _rows("shares.csv")
-    }
-    return {page: weight for page, weight in weights.items() if weight > 0}
-
-
 @cache
 def states() -> dict[str, bool]:
     """The 24 interactions → whether the web tier serves it alone."""
