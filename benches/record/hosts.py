@@ -21,10 +21,14 @@ sys.path[:0] = [str(HERE.parents[1] / part) for part in ("tests", "python")]
 
 from recorders import TAILRACE, Hosts, hosts_of, two_hosts
 from tailrace.dataset import Dataset
-from tailrace.testbed.cgroup import Group, mounted
+from tailrace.recorder import Node
+from tailrace.testbed.cgroup import Group, entered, mounted
+from tailrace.testbed.nodes import SHIELD
 
 NAME = "tailrace-bench"
 HOSTS = hosts_of(NAME)
+RATE = 2000
+"""Requests a second; each has nine packets."""
 NODES = 4
 """Of a system of the papers: web, application, database, and a neighbour."""
 
@@ -55,23 +59,31 @@ def nginx(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def nodes() -> Iterator[list[str]]:
-    """Options of the recorder for nodes with a control group and a network namespace each."""
-    groups = [Group(mounted(), f"tailrace-bench/{number}") for number in range(NODES)]
-    parent = Group(mounted(), "tailrace-bench")
+def shielded() -> Iterator[list[Node]]:
+    """This process and all that it starts, before whatever else the machine does, as the testbed is; beside it in the
+    same shield nodes with a control group and a network namespace each."""
+    groups = [Group(mounted(), f"{NAME}/{name}") for name in ("all", *map(str, range(NODES)))]
+    shield = Group(mounted(), NAME)
     every = f"0-{(os.cpu_count() or 1) - 1}"
-    for group in (parent, *groups):
+    for group in (shield, *groups):
         group.make(every)
+    shield.weigh(SHIELD)
+    groups[0].be_prompt()
     hosts = (HOSTS.server, HOSTS.client)
     try:
-        yield [
-            word
-            for number, group in enumerate(groups)
-            for word in ("--node", f"n{number}=netns:/run/netns/{hosts[number % 2]},cgroup:{group.path}")
-        ]
+        with entered(groups[0]):
+            yield [
+                Node(f"n{number}", f"/run/netns/{hosts[number % 2]}", group.path)
+                for number, group in enumerate(groups[1:])
+            ]
     finally:
-        for group in (*groups, parent):
+        for group in (*groups, shield):
             group.remove()
+
+
+def words(nodes: list[Node]) -> list[str]:
+    """Options of the recorder."""
+    return [word for node in nodes for word in ("--node", f"{node.name}=netns:{node.netns},cgroup:{node.cgroup}")]
 
 
 def load(out: Path, seconds: int, *words: str) -> subprocess.Popen[str]:
@@ -112,6 +124,11 @@ def cpu_s(process: int) -> float:
 def machine_s() -> float:
     """CPU time that everything on this machine has used, in the kernel's exact account of the root control group."""
     return Group(mounted(), "").used_ns() / 1e9
+
+
+def stolen_s() -> float:
+    """CPU time that the host of this virtual machine gave to others, of all CPUs, in ticks of 10 ms."""
+    return int(Path("/proc/stat").read_text().split(maxsplit=9)[8]) / os.sysconf("SC_CLK_TCK")
 
 
 def packets() -> int:
