@@ -1,4 +1,4 @@
-"""The bulletin board's stories, users and comments: written once for each build of the board, then copied."""
+"""The bulletin board's stories, users and comments: written once for each generator of them, then copied."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import shutil
 import subprocess
 from pathlib import Path
+from zipfile import BadZipFile, ZipFile
 
 from tailrace.errors import TailraceError
 from tailrace.testbed import program
@@ -14,19 +15,31 @@ from tailrace.testbed.servers import board
 from tailrace.testbed.servers.setting import Setting
 
 FILL_S = 600.0
+MADE_BY = ("tailrace/board/data/", "tailrace/board/settings/Sizes")
+"""Schema, generator and how much of everything, in the board's jar. Pages may change, and the data stay."""
 
 
 def fill(setting: Setting, room: Room, data: Path) -> None:
     """Make `data` a database folder that is filled."""
-    kept = setting.folder.parent.parent / "databases" / hashlib.sha256(board.jar().read_bytes()).hexdigest()[:16]
+    kept = setting.folder.parent.parent / "databases" / contents(board.jar())
     if not kept.exists():
-        for older in kept.parent.glob("*"):  # of other builds, or half-written
+        for older in kept.parent.glob("*"):  # of another generator, or half-written
             shutil.rmtree(older)
         partial = kept.with_suffix(".partial")
         partial.parent.mkdir(parents=True, exist_ok=True)
         _write(setting, room, partial)
         partial.rename(kept)
     _run("cp", "-a", "--reflink=auto", str(kept), str(data))
+
+
+def contents(jar: Path) -> str:
+    """A name of what the board writes: jars that write the same have the same."""
+    try:
+        with ZipFile(jar) as packed:
+            made_by = [(part.filename, part.CRC) for part in packed.infolist() if part.filename.startswith(MADE_BY)]
+    except BadZipFile as error:
+        raise TailraceError("it is no whole jar", where=str(jar), advice="run `make testbed-setup`") from error
+    return hashlib.sha256(repr(sorted(made_by)).encode()).hexdigest()[:16]
 
 
 def _write(setting: Setting, room: Room, data: Path) -> None:
