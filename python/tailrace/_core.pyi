@@ -32,6 +32,9 @@ def export(
     few times a second with the interpreter lock held; an exception it raises stops the work.
     """
 
+SAMPLING_NS: tuple[int, int]
+"""The shortest and the longest time between two samples of the recorder."""
+
 def record(options: str, folder: str, say: Callable[[str, str], bool]) -> str:
     """Record this host (Linux) into the empty directory `folder` until `say` returns False; returns the recording's
     state as JSON.

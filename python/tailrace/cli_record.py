@@ -13,7 +13,7 @@ import typer
 
 from tailrace.cli_words import duration_ns, pairs, say
 from tailrace.errors import UsageError
-from tailrace.units import MILLISECOND, SECOND, exact_bytes, parse_bytes
+from tailrace.units import exact_bytes, parse_bytes
 
 if TYPE_CHECKING:
     from tailrace.dataset import Dataset
@@ -29,7 +29,6 @@ WATCH = (
     "noticed something"
 )
 
-INTERVAL_MIN_NS, INTERVAL_MAX_NS = 5 * MILLISECOND, 10 * SECOND
 RING_MIN, RING_MAX = 1 << 20, 1 << 30
 
 Nodes = Annotated[
@@ -155,11 +154,16 @@ def _plan(
     duration: str | None,
     keep: str | None,
 ) -> Plan:
+    from tailrace._core import SAMPLING_NS
     from tailrace.recorder import Plan, Process
+    from tailrace.units import format_duration
 
     interval_ns = duration_ns("--interval", interval)
-    if not INTERVAL_MIN_NS <= interval_ns <= INTERVAL_MAX_NS:
-        raise UsageError(f"--interval {interval}: samples are 5 ms to 10 s apart")
+    least, most = SAMPLING_NS
+    if not least <= interval_ns <= most:
+        raise UsageError(
+            f"--interval {interval}: samples are {format_duration(least)} to {format_duration(most)} apart"
+        )
     processes = pairs("--process", process, "NAME=PID, like tomcat=4711")
     for name, pid in processes.items():
         if not (pid.isascii() and pid.isdigit()):

@@ -18,6 +18,8 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(decode::decode, m)?)?;
     m.add_function(wrap_pyfunction!(export::export, m)?)?;
     #[cfg(target_os = "linux")]
+    m.add("SAMPLING_NS", record::SAMPLING_NS)?;
+    #[cfg(target_os = "linux")]
     m.add_function(wrap_pyfunction!(record::record, m)?)?;
     #[cfg(target_os = "linux")]
     m.add_function(wrap_pyfunction!(record::join, m)?)?;

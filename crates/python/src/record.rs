@@ -5,8 +5,11 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use tailrace_core::error::Error;
-use tailrace_core::host::options::Options;
+use tailrace_core::host::options::{Options, INTERVAL_MAX, INTERVAL_MIN};
 use tailrace_core::host::recorder::{self, Said};
+
+/// The shortest and the longest time between two samples.
+pub const SAMPLING_NS: (i64, i64) = (INTERVAL_MIN, INTERVAL_MAX);
 
 /// `say(kind, sentence)` is called five times a second; what it raises ends the recording and is raised again.
 #[pyfunction]

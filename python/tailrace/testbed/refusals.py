@@ -11,9 +11,8 @@ from tailrace.experiment.model import Iowait
 from tailrace.testbed import disk, syn
 from tailrace.testbed.servers import KINDS
 from tailrace.testbed.settings import settings
-from tailrace.units import MILLISECOND, SECOND
+from tailrace.units import MILLISECOND, format_duration
 
-INTERVAL_MIN_NS, INTERVAL_MAX_NS = 5 * MILLISECOND, 10 * SECOND
 Refusal = tuple[str, str]
 
 
@@ -36,13 +35,17 @@ def notes(experiment: Experiment) -> list[str]:
 
 
 def _refusals(experiment: Experiment) -> Iterator[Refusal]:
+    from tailrace._core import SAMPLING_NS
+
+    least, most = SAMPLING_NS
     for name, tier in experiment.tiers.items():
         if tier.software not in KINDS:
             yield f"tiers.{name}.software", f"it must be one of {', '.join(KINDS)}, got {tier.software}"
         if tier.spawn and tier.software != "apache":
             yield f"tiers.{name}.spawn", "Apache alone starts further processes"
-    if not INTERVAL_MIN_NS <= experiment.sampling.interval <= INTERVAL_MAX_NS:
-        yield "sampling.interval", "the recorder takes samples 5 ms to 10 s apart"
+    if not least <= experiment.sampling.interval <= most:
+        apart = f"{format_duration(least)} to {format_duration(most)} apart"
+        yield "sampling.interval", f"the recorder takes samples {apart}"
     yield from _of_machines(experiment)
     yield from _of_workloads(experiment)
     nowhere = dict.fromkeys(places.nodes(experiment), "")
