@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -15,6 +16,8 @@ import pytest
 from recorders import MISSING, TAILRACE, end, recording, served, started, two_hosts
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import diagnose
+from tailrace.testbed.cgroup import Group, mounted
+from tailrace.units import MILLISECOND
 
 pytestmark = pytest.mark.skipif(MISSING, reason="needs root and ip (iproute2)")
 
@@ -22,17 +25,41 @@ BURN = "import time; until = time.monotonic() + 4\nwhile time.monotonic() < unti
 
 
 def test_a_stopped_server_is_called_after_its_process_and_told_to_be_frozen(tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    with two_hosts() as hosts, served(hosts, tmp_path) as server:
+    def stop(server: subprocess.Popen[str]) -> None:
+        server.send_signal(signal.SIGSTOP)
+        time.sleep(0.6)
+        server.send_signal(signal.SIGCONT)
+
+    assert told_of(stop, tmp_path) == "freeze"
+
+
+def test_the_quota_of_a_server_whose_control_group_nobody_named_is_told(tmp_path: Path) -> None:
+    group = Group(mounted(), f"tailrace-test-{os.getpid()}").make("0")
+
+    def hold_back(server: subprocess.Popen[str]) -> None:
+        group.limit(2 * MILLISECOND)
+        time.sleep(0.8)
+        group.limit(None)
+
+    try:
+        assert told_of(hold_back, tmp_path, group) == "cpu-quota"
+    finally:
+        group.remove()
+
+
+def told_of(stall: Callable[[subprocess.Popen[str]], None], folder: Path, group: Group | None = None) -> str:
+    """The cause that is told of a server that nobody has described."""
+    out = folder / "run"
+    with two_hosts() as hosts, served(hosts, folder) as server:
+        for entry in group.entries() if group else ():
+            entry.write_text(str(server.pid))
         name = Path(f"/proc/{server.pid}/comm").read_text().strip()
         with recording(out, "--node", hosts.node, "--interface", "box:eth0") as process:
-            words = ("--i-own-this-target", "--rate=80", "--duration=9s", "-o", str(tmp_path / "load"))
+            words = ("--i-own-this-target", "--rate=80", "--duration=9s", "-o", str(folder / "load"))
             load = (*TAILRACE, "load", f"http://{hosts.address}/page1", *words)
             with started(*hosts.on(hosts.client, *load)) as asking:
                 time.sleep(5)
-                server.send_signal(signal.SIGSTOP)
-                time.sleep(0.6)
-                server.send_signal(signal.SIGCONT)
+                stall(server)
                 asking.communicate(timeout=60)
             end(process)
     run = Dataset.open(out)
@@ -40,7 +67,8 @@ def test_a_stopped_server_is_called_after_its_process_and_told_to_be_frozen(tmp_
     # The node and the port are told where another process of that name listens on this machine.
     assert server_name in (name, f"box/{name}:80")
     episode = max(diagnose(run).episodes, key=lambda episode: episode.vlrt)
-    assert (episode.dropper, episode.origin, episode.cause) == (server_name, server_name, "freeze")
+    assert (episode.dropper, episode.origin) == (server_name, server_name)
+    return episode.cause
 
 
 def test_a_process_that_takes_the_cpu_is_named(tmp_path: Path) -> None:

@@ -35,6 +35,12 @@ impl Cgroup {
         Ok(Cgroup { directories })
     }
 
+    /// The one that a process gets its CPU time in; None: all processes of the host are in it, or it is not mounted.
+    pub fn of_process(pid: i32, mountinfo: &str) -> Option<Cgroup> {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+        Cgroup::find(Path::new(cpu_group(&text)?), mountinfo).ok()
+    }
+
     fn file(&self, name: &str) -> Option<PathBuf> {
         let mut all = self
             .directories
@@ -49,13 +55,8 @@ impl Cgroup {
         if let Some(probe) = self.cpu(place)? {
             probes.push(Box::new(probe));
         }
-        let throttled = self.directories.iter().map(|d| d.join("cpu.stat"));
-        for file in throttled.filter(|file| file.is_file()) {
-            let text = std::fs::read(&file)?;
-            if cgroup::throttled_ns(&text).is_some() {
-                probes.push(Box::new(Reader::open(place, &file, Kind::Throttled)?));
-                break;
-            }
+        if let Some(probe) = self.throttled(place)? {
+            probes.push(Box::new(probe));
         }
         for (resource, some, full) in RESOURCES {
             if let Some(file) = self.file(&format!("{resource}.pressure")) {
@@ -89,16 +90,49 @@ impl Cgroup {
 
     /// Its CPU time: nanoseconds of version 1 rather than microseconds of version 2.
     pub fn cpu(&self, place: u32) -> io::Result<Option<Reader>> {
-        if let Some(file) = self.file("cpuacct.usage") {
-            return Reader::open(place, &file, Kind::Usage).map(Some);
+        match self.file("cpuacct.usage") {
+            Some(file) => Reader::open(place, &file, Kind::Usage).map(Some),
+            None => self.in_stat(place, Kind::UsageInStat, cgroup::used_ns),
         }
-        for file in self.directories.iter().map(|d| d.join("cpu.stat")) {
-            if file.is_file() && cgroup::used_ns(&std::fs::read(&file)?).is_some() {
-                return Reader::open(place, &file, Kind::UsageInStat).map(Some);
+    }
+
+    /// How long its quota held it back.
+    pub fn throttled(&self, place: u32) -> io::Result<Option<Reader>> {
+        self.in_stat(place, Kind::Throttled, cgroup::throttled_ns)
+    }
+
+    /// Of the hierarchy whose `cpu.stat` has it.
+    fn in_stat(
+        &self,
+        place: u32,
+        kind: Kind,
+        read: fn(&[u8]) -> Option<u64>,
+    ) -> io::Result<Option<Reader>> {
+        let files = self.directories.iter().map(|d| d.join("cpu.stat"));
+        for file in files.filter(|file| file.is_file()) {
+            if read(&std::fs::read(&file)?).is_some() {
+                return Reader::open(place, &file, kind).map(Some);
             }
         }
         Ok(None)
     }
+}
+
+/// The name, below the hierarchies, of the cgroup of a `/proc/PID/cgroup` that CPU time is given to. Format: cgroups(7).
+fn cpu_group(text: &str) -> Option<&str> {
+    let lines = text
+        .lines()
+        .filter_map(|line| line.split_once(':')?.1.split_once(':'));
+    let mut lines: Vec<(&str, &str)> = lines.collect();
+    // Of version 1 the one with that controller, else version 2's, which has no list.
+    lines.sort_by_key(|(controllers, _)| controllers.is_empty());
+    let mut named = lines.into_iter().filter(|(controllers, _)| {
+        controllers.is_empty() || controllers.split(',').any(|each| each == "cpu")
+    });
+    named
+        .next()
+        .map(|(_, name)| name)
+        .filter(|name| *name != "/")
 }
 
 /// The mount point of a line of `mountinfo` that mounts cgroups. Format: proc(5).
@@ -223,6 +257,18 @@ mod tests {
             );
         }
         std::fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn the_cpu_time_of_a_process_is_given_to_one_of_its_cgroups() {
+        let mixed = "4:memory:/m\n3:cpu,cpuacct:/web\n0::/user.slice\n";
+        assert_eq!(cpu_group(mixed), Some("/web"));
+        assert_eq!(
+            cpu_group("0::/system.slice/a:b.service\n"),
+            Some("/system.slice/a:b.service")
+        );
+        assert_eq!(cpu_group("3:cpu:/\n0::/user.slice\n"), None);
+        assert_eq!(cpu_group("1:name=systemd:/init.scope\nodd\n"), None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! CPU time of all processes: of those that listen as their listeners' (`NODE:PORT`), of the others by name, once they
-//! have used so much that somebody beside them could be short of it.
+//! CPU time of all processes: of those that listen as their listeners' (`NODE:PORT`), with how long the quota of their
+//! cgroup held them back; of the others by name, once they have used so much that somebody beside them could be short of
+//! it.
 
 use std::io;
 use std::sync::mpsc::Receiver;
@@ -7,6 +8,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::cgroup::{Cgroup, Reader};
 use super::{Probe, Span, Tick};
 use crate::host::places::Places;
 use crate::host::processes::Found;
@@ -45,6 +47,7 @@ struct Group {
     told: i64,
     /// Of `used`, what there was in the round before.
     seen: i64,
+    quota: Option<Reader>,
 }
 
 pub struct ProcessesProbe {
@@ -54,6 +57,7 @@ pub struct ProcessesProbe {
     by_place: FxHashMap<String, usize>,
     places: Places,
     shared: Arc<Shared>,
+    mountinfo: String,
     named: usize,
     round: u64,
     begun: i64,
@@ -69,6 +73,7 @@ impl ProcessesProbe {
             by_place: FxHashMap::default(),
             places,
             shared,
+            mountinfo: std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(),
             named: 0,
             round: 0,
             begun: 0,
@@ -96,6 +101,9 @@ impl ProcessesProbe {
                 self.shared.may_use(&group.place, cpus);
             }
         }
+        if listens {
+            self.find_quota(found.pid, &groups);
+        }
         let member = Member {
             used,
             listens,
@@ -103,6 +111,21 @@ impl ProcessesProbe {
             groups,
         };
         self.members.insert(found.pid, member);
+    }
+
+    fn find_quota(&mut self, pid: i32, groups: &[usize]) {
+        let Some(cgroup) = Cgroup::of_process(pid, &self.mountinfo) else {
+            return;
+        };
+        for &group in groups {
+            let group = self.groups.get_mut(group);
+            if let Some((group, place)) = group.and_then(|group| group.number.map(|at| (group, at)))
+            {
+                // One that cannot be read is as one without a quota.
+                let found = || cgroup.throttled(place).ok().flatten();
+                group.quota = group.quota.take().or_else(found);
+            }
+        }
     }
 
     fn group(&mut self, place: String, listens: bool) -> usize {
@@ -116,6 +139,7 @@ impl ProcessesProbe {
                 used: 0,
                 told: self.begun,
                 seen: 0,
+                quota: None,
             });
         }
         at
@@ -192,6 +216,16 @@ impl Probe for ProcessesProbe {
         let before = self.before.replace(at);
         let round_ns = before.map_or(0, |before| at - before);
         self.count(round_ns);
+        for group in &mut self.groups {
+            // Its cgroup is gone, or can no longer be read.
+            if group
+                .quota
+                .as_mut()
+                .is_some_and(|quota| quota.sample(into).is_err())
+            {
+                group.quota = None;
+            }
+        }
         match before {
             Some(_) => self.say(at, round_ns, into),
             None => {
@@ -212,7 +246,7 @@ impl Probe for ProcessesProbe {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::super::testing::said;
+    use super::super::testing;
     use super::*;
     use crate::host::processes::Owner;
     use std::sync::mpsc::channel;
@@ -224,6 +258,13 @@ mod tests {
             owner: Owner { places, listens },
             young: false,
         }
+    }
+
+    /// The tests themselves may run in a cgroup, whose quota is told as well.
+    fn said(probe: &mut ProcessesProbe) -> Vec<(&'static str, f64)> {
+        let mut told = testing::said(probe);
+        told.retain(|(metric, _)| *metric == "cpu_busy");
+        told
     }
 
     fn busy() {
@@ -246,10 +287,7 @@ mod tests {
             assert!(quiet.len() >= at_rest);
             busy();
             let told = said(&mut probe);
-            assert_eq!(
-                (told.len(), told[0].0),
-                (1 + usize::from(!listens), "cpu_busy")
-            );
+            assert_eq!(told.len(), 1 + usize::from(!listens));
             // Of one that was never told before, what it used until this round is told as well.
             assert!(told[told.len() - 1].1 > 0.0);
             assert_eq!(places.all(), ["web:80"]);
