@@ -11,6 +11,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -31,6 +32,8 @@ from plans import (
     server,
     station,
     system,
+    trace,
+    workload,
 )
 
 
@@ -101,6 +104,38 @@ def test_processor_sharing_does_not_feel_how_work_is_spread(work: Plan, scv: flo
     shared = station(work, poisson(600), duration=400 * S, ramp=5 * S)
     assert 0 <= scv < 11
     assert_is(replicate(shared), 1e-3 / (1 - 0.6), within=0.05)
+
+
+def mmpp_m_1(rates: tuple[float, float], stays: tuple[float, float], served: float) -> float:
+    """Mean response, s, from the rate matrix R of the quasi-birth-death process: A0 + R A1 + R² A2 = 0, pi_n = pi_0 R^n
+    (Neuts, Matrix-Geometric Solutions, 3.1)."""
+    arrive, leave = np.diag(rates), served * np.eye(2)
+    switch = np.array([[-1 / stays[0], 1 / stays[0]], [1 / stays[1], -1 / stays[1]]])
+    r = np.zeros((2, 2))
+    for _ in range(20_000):
+        r = -(arrive + r @ r @ leave) @ np.linalg.inv(switch - arrive - leave)
+    grown = np.linalg.inv(np.eye(2) - r)
+    balance = np.vstack([(switch - arrive + r @ leave).T, grown.sum(1)])
+    empty = np.linalg.lstsq(balance, np.array([0.0, 0.0, 1.0]))[0]
+    inside = float((empty @ r @ grown @ grown).sum())
+    return inside * sum(stays) / float(np.dot(rates, stays))
+
+
+def test_a_rate_that_switches_fills_the_queue_as_of_mmpp_m_1() -> None:
+    rates, stays = (1400.0, 200.0), (10e-3, 10e-3)
+    switching = workload({"modulated": {"rates": list(rates), "stays": [round(stay * 1e9) for stay in stays]}})
+    shared = station(exponential(1 * MS), switching, duration=1200 * S, ramp=5 * S)
+    assert_is(replicate(shared), mmpp_m_1(rates, stays, 1000.0), within=0.05)
+
+
+def test_arrivals_at_even_distances_wait_as_of_d_m_1() -> None:
+    """The root of s = exp(-(1 - s) / load) (Kleinrock I, 6.4)."""
+    load, s = 0.8, 0.5
+    for _ in range(200):
+        s = math.exp(-(1 - s) / load)
+    gap = round(1 * MS / load)
+    even = station(exponential(1 * MS), trace(range(gap, 200 * S, gap)), duration=200 * S, ramp=5 * S)
+    assert_is(replicate(even), 1e-3 / (1 - s), within=0.03)
 
 
 @pytest.mark.parametrize(("workers", "places"), [(1, 4), (2, 6)])
