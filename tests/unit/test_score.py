@@ -245,7 +245,20 @@ def two_entries() -> dict[str, Any]:
     return both
 
 
-@pytest.mark.parametrize("system", [two_systems_on_a_machine, doors_that_open, two_entries])
+def released_at_once() -> dict[str, Any]:
+    """What app held while it stood still comes to db at once and shares its CPU: the first of it is answered late."""
+    freed = chain(stalls=[{"kind": "freeze", "place": "app", "at": "6 s", "for": "600 ms"}])
+    freed["tiers"] = {
+        "web": {"kind": "async", "calls": ["app"]},
+        "app": {"kind": "async", "calls": ["db"]},
+        "db": {"workers": 100, "backlog": 20},
+    }
+    freed["interactions"]["servlet"]["at"]["app"] = {"compute": "0.1 ms", "scv": 0, "calls": {"query": 1}}
+    freed["interactions"]["query"]["at"]["db"] = {"compute": "2.4 ms", "scv": 0}
+    return freed
+
+
+@pytest.mark.parametrize("system", [two_systems_on_a_machine, doors_that_open, two_entries, released_at_once])
 def test_the_diagnosis_of_systems_that_nobody_drew_is_right(tmp_path: Path, system: Callable[[], Any]) -> None:
     sim.simulate(from_table(system()), tmp_path / "run")
     run = Dataset.open(tmp_path / "run")

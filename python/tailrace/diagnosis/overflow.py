@@ -272,13 +272,18 @@ def _at_once(view: View, known: Usual, server: str, time: int) -> bool:
 
 
 def _held_up_since(view: View, known: Usual, server: str, time: int) -> int | None:
-    """Since when it answers less than usual, if it does so from this time on for long enough to tell."""
-    usual = known.sent[server]
-    least = int(min(ANSWERS_PER_STEP / max(usual, 1e-9), 1.0) * SECOND)
+    """Since when it answers less than usual, if it does so from this time on until all who are inside a window later
+    should have been answered (those who share a CPU are answered late, all at once), and not for want of requests."""
+    usual, stays = known.sent[server], view.stays[server]
+    if usual <= 0:
+        return None
+    inside = int(stays.queue(np.array([time + view.window_ns]))[0])
+    least = max(int(max(inside, ANSWERS_PER_STEP) / usual * SECOND), view.window_ns)
+    if (stays.queue(np.arange(time, time + least, STEP_NS)) <= known.queues[server].high).any():
+        return None
 
     def less(begin: NDArray[np.int64]) -> NDArray[np.bool_]:
-        departures = view.stays[server].departures
-        answered = np.searchsorted(departures, begin + least) - np.searchsorted(departures, begin)
+        answered = np.searchsorted(stays.departures, begin + least) - np.searchsorted(stays.departures, begin)
         held: NDArray[np.bool_] = answered * SECOND < COLLAPSED * usual * least
         return held
 
