@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tailrace.cli_words import duration_ns, pairs, say
-from tailrace.errors import UsageError
+from tailrace.errors import OutputError, UsageError
 from tailrace.units import exact_bytes, parse_bytes
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def record(
 ) -> None:
     """Record this host at 50 ms and finer, into a run folder; says `recording` once it does."""
     from tailrace.readers import read
-    from tailrace.recorder import discard, recording_of
+    from tailrace.recorder import discard, kept, recording_of
     from tailrace.recorder import record as record_host
 
     servers = _servers(server)
@@ -113,7 +113,11 @@ def record(
         raise UsageError("it exists already", where=str(out), advice="choose another name or overwrite it")
     folder = recording_of(out)
     record_host(folder, plan, _heard)
-    run = read(folder, out=out, servers=servers, overwrite=overwrite, interactions=interactions if capture else None)
+    rules = interactions if capture else None
+    try:
+        run = read(folder, out=out, servers=servers, overwrite=overwrite, interactions=rules)
+    except OutputError as error:
+        raise kept(folder, error) from error
     discard(folder)
     _show(run)
 

@@ -22,7 +22,7 @@ from types import FrameType
 from typing import Any
 
 from tailrace.dataset import locks
-from tailrace.errors import TailraceError, UsageError, cannot_write
+from tailrace.errors import OutputError, TailraceError, UsageError, cannot_write
 from tailrace.units import MILLISECOND
 
 STATE = "recording.json"
@@ -130,8 +130,19 @@ def record(
         except ValueError as error:
             raise UsageError(str(error)) from error
         except OSError as error:
-            raise cannot_write(folder, error) from error
+            refused = cannot_write(folder, error)
+            raise (kept(folder, refused) if _rows(folder) else refused) from error
     return state
+
+
+def kept(folder: Path, refused: OutputError) -> OutputError:
+    """Of a recording that could not be ended or read where it lies: how to go on."""
+    advice = f"what was recorded is kept: make room, then `tailrace read {folder} -o NAME` makes a run of it"
+    return OutputError(folder, refused.found, advice)
+
+
+def _rows(folder: Path) -> bool:
+    return any(folder.glob("*.parquet"))
 
 
 def discard(folder: Path) -> None:
@@ -152,7 +163,7 @@ def _made(folder: Path) -> Iterator[None]:
     try:
         yield
     except TailraceError:
-        if not any(folder.glob("*.parquet")):
+        if not _rows(folder):
             discard(folder)
         raise
     finally:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
 import time
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from recorders import MISSING, SECOND, end, recording, refused
+from recorders import MISSING, SECOND, TAILRACE, end, recording, refused
 from tailrace import read
 from tailrace.dataset import Dataset
 from tailrace.testbed.cgroup import Group, mounted
@@ -112,6 +113,26 @@ def test_a_damaged_segment_is_left_out_and_told(tmp_path: Path) -> None:
     run = read(left)
     assert run.manifest.lost["segments that could not be read"] == 1
     assert run.samples().collect().height > 0
+
+
+def test_a_full_disk_keeps_what_was_recorded_and_says_how_to_go_on(tmp_path: Path) -> None:
+    small = ("mount", "-t", "tmpfs", "-o", "size=32k", "tailrace-test", str(tmp_path))
+    if MISSING or subprocess.run(small, capture_output=True).returncode != 0:
+        pytest.skip("mounts nothing")
+    try:
+        words = ("record", "-o", str(tmp_path / "run"), "--interval", "10ms", "--duration", "3s")
+        done = subprocess.run([*TAILRACE, *words], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 2
+        kept = f"{tmp_path}/run.recording"
+        assert (
+            f"{kept}: the disk is full; what was recorded is kept: make room, then `tailrace read {kept}" in done.stderr
+        )
+        subprocess.run(["mount", "-o", "remount,size=4m", str(tmp_path)], check=True)
+        run = read(tmp_path / "run.recording", out=tmp_path / "run")
+        assert run.manifest.lost or run.manifest.notes
+        assert run.samples().collect().height > 0
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
 
 
 def test_a_ring_keeps_only_the_last(tmp_path: Path) -> None:
