@@ -37,6 +37,9 @@ QUEUED_NS = 1_000_000
 """Within which a server that answers 20,000 requests a second is through with what came in some milliseconds."""
 TAIL = 0.02
 """Of the slowest of a window each is kept, so that percentiles of many windows together can be told."""
+OTHER_CORES = 0.5
+"""Two fifths of it is usual, with the recorder or without. What is called like the load's own processes is not known as
+somebody else's otherwise."""
 DRAWN = 4000
 """Samples of the bootstrap."""
 
@@ -207,7 +210,9 @@ def _threes(windows: list[Window]) -> list[Three]:
     found: dict[tuple[int, int], list[Window]] = {}
     for window in windows:
         found.setdefault((window.turn, window.three), []).append(window)
-    return [tuple(sorted(three, key=lambda window: not window.recorded)) for three in found.values()]  # type: ignore[misc]
+    alone = [three for three in found.values() if all(window.machine_cores < OTHER_CORES for window in three)]
+    print(f"{len(found) - len(alone)} of {len(found)} threes are left out, for the machine did other work, too")
+    return [tuple(sorted(three, key=lambda window: not window.recorded)) for three in alone]  # type: ignore[misc]
 
 
 def _with(threes: Sequence[Three]) -> list[Window]:
