@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean, median
 from typing import TypeVar
@@ -182,12 +183,14 @@ def tell(windows: list[Window]) -> None:
         f"{len(threes)} threes; p99.9 of all requests without {quantile(without, 0.999):.3f} ms, "
         f"with {quantile(with_, 0.999):.3f} ms (told from the slowest {TAIL:.0%} of each window, at least {most:.3f})"
     )
-    _tell("all requests together, with less without", threes, lambda some: _pooled(_with(some), _without(some)))
-    _tell("  nothing: the two without", threes, lambda some: _pooled(*_alike(some)))
+    for name, share in (("p99", 0.99), ("p99.9", 0.999)):
+        more, nothing_more = partial(_more, share), partial(_nothing_more, share)
+        _tell(f"{name} of all requests together, with less without", threes, more)
+        _tell("  nothing: the two without", threes, nothing_more)
     each = [three[0].p999_ms() - fmean(window.p999_ms() for window in three[1:]) for three in threes]
     nothing = [three[1].p999_ms() - three[2].p999_ms() for three in threes]
     for name, middle in (("mean", fmean), ("median", median)):
-        _tell(f"{name} of threes, with less without", each, middle)
+        _tell(f"p99.9, {name} of threes, with less without", each, middle)
         _tell("  nothing: the two without", nothing, middle)
     for what, of in (("busy", lambda w: w.machine_cores), ("stolen", lambda w: w.stolen)):
         print(f"CPUs {what}: with {fmean(map(of, with_)):.3f}, without {fmean(map(of, without)):.3f}")
@@ -223,12 +226,12 @@ def _without(threes: Sequence[Three]) -> list[Window]:
     return [window for three in threes for window in three[1:]]
 
 
-def _alike(threes: Sequence[Three]) -> tuple[list[Window], list[Window]]:
-    return [three[1] for three in threes], [three[2] for three in threes]
+def _more(share: float, threes: Sequence[Three]) -> float:
+    return quantile(_with(threes), share) - quantile(_without(threes), share)
 
 
-def _pooled(some: list[Window], others: list[Window]) -> float:
-    return quantile(some, 0.999) - quantile(others, 0.999)
+def _nothing_more(share: float, threes: Sequence[Three]) -> float:
+    return quantile([three[1] for three in threes], share) - quantile([three[2] for three in threes], share)
 
 
 def _tell(what: str, sample: Sequence[T], statistic: Callable[[Sequence[T]], float]) -> None:
