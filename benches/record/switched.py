@@ -10,43 +10,19 @@ FOLDER, for removing it would be work, too.
 from __future__ import annotations
 
 import sys
-import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-from tailrace._core import record
-
-
-@contextmanager
-def recording(plan: str, folder: Path) -> Iterator[None]:
-    begun, over = threading.Event(), threading.Event()
-
-    def go_on(kind: str, sentence: str) -> bool:
-        if kind == "recording":
-            begun.set()
-        return not over.is_set()
-
-    folder.mkdir(parents=True)
-    with ThreadPoolExecutor(1) as thread:
-        done = thread.submit(record, plan, str(folder), go_on)
-        done.add_done_callback(lambda _: begun.set())
-        begun.wait()
-        try:
-            yield
-        finally:
-            over.set()
-    done.result()
+from tailrace.testbed.recording import recorded
 
 
 def main() -> None:
     folder, plan = Path(sys.argv[1]), sys.argv[2]
+    folder.mkdir(parents=True)
     for number, wanted in zip(count(), sys.stdin, strict=False):
         if wanted != "on\n":
             continue
-        with recording(plan, folder / str(number)):
+        with recorded(plan, folder / str(number)):
             print("on", flush=True)
             sys.stdin.readline()
         print("off", flush=True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tailrace.diagnosis.finding import Finding, Number
 from tailrace.diagnosis.overflow import Overflow
 from tailrace.diagnosis.queues import Rise, Times
-from tailrace.diagnosis.series import AT_WORK, THROTTLED, Series
+from tailrace.diagnosis.series import AT_WORK, TAKEN, Series
 from tailrace.diagnosis.spans import Spans, spans
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
@@ -216,8 +216,8 @@ def _resources(
 
 LIMITS: dict[str, float] = {
     "cpu_iowait": 0.5,
-    "cpu_steal": THROTTLED,
-    "cpu_throttled": THROTTLED,
+    "cpu_steal": TAKEN,
+    "cpu_throttled": TAKEN,
     "disk_busy": 0.9,
     "psi_io": 0.5,
     "psi_cpu": 0.5,

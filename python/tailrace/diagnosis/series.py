@@ -13,7 +13,7 @@ from tailrace.diagnosis.spans import Spans, overlap, where
 AT_WORK = 0.9
 """A CPU from this use on is at work as fast as it can: sampling jitters by up to a tenth."""
 
-THROTTLED = 0.1
+TAKEN = 0.1
 """A tenth of the time taken away, which a server at 70 % of its CPU no longer has to spare with a burst on top."""
 
 

@@ -108,7 +108,7 @@ class View:
 
     @cached_property
     def direct(self) -> dict[str, Stays]:
-        """Server → the requests that clients sent to it and to no other."""
+        """Server → the requests that clients sent to it."""
         groups = self.requests.partition_by("server", as_dict=True)
         return {
             str(name): Stays.of(rows["sent"].to_numpy(), rows["end"].to_numpy()) for (name,), rows in groups.items()
@@ -182,10 +182,14 @@ class View:
         """Series of places that mean nothing in the topology: cores, disks, the host as a whole, other tenants."""
         return tuple(s for (place, name), s in self.samples.items() if name == metric and not self.is_known(place))
 
+    def of_host(self, server: str, metric: str) -> Series | None:
+        """Of the host that the server's node is on."""
+        node = self.topology.node_of(server)
+        return self.samples.get((node.host, metric)) if node is not None and node.host else None
+
     def around(self, server: str, metric: str) -> tuple[Series, ...]:
         """Of the host that the server's node is on; where that was not sampled, of all `elsewhere` but other hosts."""
-        node = self.topology.node_of(server)
-        host = self.samples.get((node.host, metric)) if node is not None and node.host else None
+        host = self.of_host(server, metric)
         hosts = {node.host for node in self.topology.nodes}
         return (host,) if host is not None else tuple(s for s in self.elsewhere(metric) if s.place not in hosts)
 

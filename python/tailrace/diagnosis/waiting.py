@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tailrace.diagnosis.queues import EARLIER_NS, LEAST_LIMIT, Rise, Stays, Times, grid, held_from, levels
-from tailrace.diagnosis.series import THROTTLED
+from tailrace.diagnosis.series import TAKEN
 from tailrace.diagnosis.spans import length, spans
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Slow
@@ -146,7 +146,7 @@ def _waits(view: View, known: Usual, caller: str, times: Times) -> list[str]:
 def _at_work(view: View, server: str, times: Times) -> bool:
     """Whether its CPU was full, or its quota used up."""
     begin, end = int(times[0]), int(times[-1])
-    throttled = ((series.mean(begin, end) or 0.0) >= THROTTLED for series in view.series(server, "cpu_throttled"))
+    throttled = ((series.mean(begin, end) or 0.0) >= TAKEN for series in view.series(server, "cpu_throttled"))
     return any(throttled) or any(series.at_work(begin, end) for series in view.series(server, "cpu_busy"))
 
 

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +32,14 @@ RING_BYTES = 4 << 20
 on that CPU: 30 ms for 4 MiB, 100 ms for 16, 500 ms for 64, a millibottleneck in the middle of the load."""
 
 
+def recording(system: System, folder: Path) -> AbstractContextManager[None]:
+    return recorded(json.dumps(plan(system)), folder)
+
+
 @contextmanager
-def recording(system: System, folder: Path) -> Iterator[None]:
-    """Records into segments in `folder`, from when everything is open until the block ends.
+def recorded(options: str, folder: Path) -> Iterator[None]:
+    """Records into segments in `folder`, from when everything is open until the block ends. `options`: the
+    recorder's, as JSON (crates/core/src/host/options.rs).
 
     Rows that could not be written, as on a full disk, are an OutputError: the run would miss them.
     """
@@ -49,7 +54,7 @@ def recording(system: System, folder: Path) -> Iterator[None]:
 
     folder.mkdir()
     with ThreadPoolExecutor(1) as thread:
-        done = thread.submit(record, json.dumps(plan(system)), str(folder), go_on)
+        done = thread.submit(record, options, str(folder), go_on)
         done.add_done_callback(lambda _: begun.set())
         try:
             begun.wait()

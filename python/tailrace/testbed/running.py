@@ -174,8 +174,8 @@ def _keep(up: System, raw: Path) -> list[str]:
         for file in setting.folder.iterdir():
             if file.is_file() and not file.is_socket():
                 shutil.copyfile(file, kept / file.name)
-        for log in up.kind(name).logs:
-            if (kept / log).exists():
-                up.epoch.restamp(kept / log)
-        files += [f"{name}={kept / log}" for log in up.kind(name).logs if (kept / log).exists()]
+        logs = [kept / log for log in up.kind(name).logs if (kept / log).exists()]
+        for log in logs:
+            up.epoch.restamp(log)
+        files += [f"{name}={log}" for log in logs]
     return files

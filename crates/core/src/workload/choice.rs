@@ -85,13 +85,8 @@ fn pages(walk: &plan::Walk) -> Vec<(u32, f64)> {
         };
         let (steps, mut at) = (Walk::new(walk), Position::default());
         let mut stream = Stream::of(0, 0, 0, Purpose::Choice);
-        let mut counts = vec![
-            0.0;
-            walk.classes
-                .iter()
-                .max()
-                .map_or(0, |&most| most as usize + 1)
-        ];
+        let most = walk.classes.iter().copied().max().unwrap_or(0);
+        let mut counts = vec![0.0; most as usize + 1];
         for _ in 0..STEPS {
             counts[steps.next(&mut at, &mut stream) as usize] += share;
         }

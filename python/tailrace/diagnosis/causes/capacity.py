@@ -83,6 +83,12 @@ def steps(case: Case) -> NDArray[np.int64]:
     return np.arange(case.view.begin, case.view.end + STEP_NS, STEP_NS, dtype=np.int64)
 
 
+def in_steps(case: Case, series: Series) -> NDArray[np.float64]:
+    """What the samples say in the middle of each step."""
+    edges = steps(case)
+    return at(series, (edges[:-1] + edges[1:]) // 2)
+
+
 def long_queues(case: Case, served: float | NDArray[np.float64]) -> Spans:
     """When that queue would have been long, be it on top of one that was already a little longer than usual."""
     edges, least = steps(case), max(LONG * case.stall.rise.peak, 2.0)

@@ -104,11 +104,6 @@ class Case:
         """A place of samples as a reader knows it: the origin, or another server, by name."""
         return self.origin if self.view.is_own(place, self.origin) else self.view.topology.called(place)
 
-    def host_cpu(self) -> Series | None:
-        """CPU use of the host that the origin's node is on: a share of all its CPUs."""
-        node = self.view.topology.node_of(self.origin)
-        return self.view.samples.get((node.host, "cpu_busy")) if node is not None and node.host else None
-
     def when(self, begin: int, end: int) -> str:
         return f"from {clock(self.view, begin)} for {duration(end - begin)}"
 

@@ -11,17 +11,17 @@ What it is confused with
     quota, it explains the stall, however often it throttles when few come. A burst that no CPU could serve, with a
     quota or without.
 Thresholds and where they come from
-    A tenth of the time (see `series.THROTTLED`). The kernel hands a quota out anew every 100 ms (its default,
+    A tenth of the time (see `series.TAKEN`). The kernel hands a quota out anew every 100 ms (its default,
     `cpu.cfs_period_us`): a group that runs for the first half of each period and waits for the second is throttled all
     along, though every other sample of 50 ms shows nothing.
 """
 
 from __future__ import annotations
 
-from tailrace.diagnosis.causes.capacity import at, capacity, queue_lasts, steps
+from tailrace.diagnosis.causes.capacity import capacity, in_steps, queue_lasts
 from tailrace.diagnosis.causes.case import COVERAGE, Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
-from tailrace.diagnosis.series import THROTTLED
+from tailrace.diagnosis.series import TAKEN
 from tailrace.diagnosis.spans import spans
 from tailrace.diagnosis.words import rate, share
 from tailrace.units import MILLISECOND
@@ -36,12 +36,11 @@ def detect(case: Case) -> CauseEvidence:
         return case.unknown(CAUSE, f"cpu_throttled of {case.origin}")
     series = max(throttled, key=lambda s: s.mean(case.stall.begin, case.stall.end) or 0.0)
     inside, usual = series.mean(case.stall.begin, case.stall.end) or 0.0, case.usual(series)
-    evidence = spans(series.above(max((inside + usual) / 2, THROTTLED)), gap=PERIOD_NS)
+    evidence = spans(series.above(max((inside + usual) / 2, TAKEN)), gap=PERIOD_NS)
     what = f"The kernel held {case.origin} back for {share(inside)} of the time (usually {share(usual)}): CPU quota"
     most = capacity(case)
-    left = 1.0 - at(series, (steps(case)[:-1] + steps(case)[1:]) // 2)
-    as_it_was, without = queue_lasts(case, most * left), queue_lasts(case, most)
-    but = None if inside >= THROTTLED else "that is too little to stall it"
+    as_it_was, without = queue_lasts(case, most * (1.0 - in_steps(case, series))), queue_lasts(case, most)
+    but = None if inside >= TAKEN else "that is too little to stall it"
     if but is None and without >= COVERAGE:
         but = f"what was asked of it is more than the {rate(most)} that it can do without a quota"
     enough = as_it_was - without >= COVERAGE

@@ -60,11 +60,13 @@ def _explained(case: Case) -> str | None:
     for resource in case.stall.resources:
         if resource.saturated and resource.metric in EXPLAINED_BY:
             return f"{resource.why[0].lower()}{resource.why[1:]}"
-    whole = case.host_cpu()
-    if whole is None or (used := whole.median(begin, end) or 0.0) < AT_WORK or case.usual(whole) >= AT_WORK:
+    host = case.view.of_host(case.origin, "cpu_busy")
+    if host is None:
         return None
-    said = f"all CPUs of {whole.place} were in use ({share(used)}, usually {share(case.usual(whole))})"
-    return f"{said}: it may have waited for one"
+    used, usual = host.median(begin, end) or 0.0, case.usual(host)
+    if used < AT_WORK or usual >= AT_WORK:
+        return None
+    return f"all CPUs of {host.place} were in use ({share(used)}, usually {share(usual)}): it may have waited for one"
 
 
 def _answered(case: Case, without_cpu: Spans) -> float:

@@ -19,7 +19,7 @@ Thresholds and where they come from
 
 from __future__ import annotations
 
-from tailrace.diagnosis.causes.capacity import at, capacity, clock_rate, full_rate, queue_lasts, steps
+from tailrace.diagnosis.causes.capacity import capacity, clock_rate, full_rate, in_steps, queue_lasts
 from tailrace.diagnosis.causes.case import COVERAGE, Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.series import AT_WORK, Series
@@ -44,9 +44,9 @@ def detect(case: Case) -> CauseEvidence:
     evidence = case.while_queued(where(hz.begin, hz.end, slow, gap=hz.interval_ns // 2))
     what = f"The CPU of {case.origin} ran at {inside / 1e9:.2f} GHz, {share(inside / highest)} of its highest rate"
     numbers = {"cpu_hz_median": inside, "cpu_hz_max": highest}
-    edges, most = steps(case), capacity(case)
-    rates = at(hz, (edges[:-1] + edges[1:]) // 2) / highest
-    as_it_was, at_full_speed = queue_lasts(case, most * rates), queue_lasts(case, most)
+    most = capacity(case)
+    as_it_was = queue_lasts(case, most * in_steps(case, hz) / highest)
+    at_full_speed = queue_lasts(case, most)
     but = None
     if inside >= SLOW * highest:
         but = "that is its full speed"

@@ -60,7 +60,7 @@ def _candidates(case: Case) -> list[Series]:
     """CPU use of places that are neither the origin nor a server on the requests' way nor what contains the origin."""
     way = case.view.chain_of(case.origin) & set(case.view.stays)
     own = case.view.series(case.origin, "cpu_busy")
-    host = case.host_cpu()
+    host = case.view.of_host(case.origin, "cpu_busy")
     return [
         series
         for (place, metric), series in case.view.samples.items()
@@ -114,7 +114,7 @@ def _shares_cpus(case: Case, place: str, used: float) -> bool | None:
         return True
     for series in view.series(case.origin, "psi_cpu")[:1]:
         return (series.median(stall.begin, stall.end) or 0.0) >= LIMITS["psi_cpu"]
-    whole = case.host_cpu()
+    whole = view.of_host(case.origin, "cpu_busy")
     most = whole.median(stall.begin, stall.end) if whole is not None else None
     return True if most is not None and most >= AT_WORK else None
 

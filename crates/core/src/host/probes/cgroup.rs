@@ -120,19 +120,13 @@ impl Cgroup {
 
 /// The name, below the hierarchies, of the cgroup of a `/proc/PID/cgroup` that CPU time is given to. Format: cgroups(7).
 fn cpu_group(text: &str) -> Option<&str> {
-    let lines = text
-        .lines()
-        .filter_map(|line| line.split_once(':')?.1.split_once(':'));
-    let mut lines: Vec<(&str, &str)> = lines.collect();
-    // Of version 1 the one with that controller, else version 2's, which has no list.
-    lines.sort_by_key(|(controllers, _)| controllers.is_empty());
-    let mut named = lines.into_iter().filter(|(controllers, _)| {
-        controllers.is_empty() || controllers.split(',').any(|each| each == "cpu")
-    });
-    named
-        .next()
-        .map(|(_, name)| name)
-        .filter(|name| *name != "/")
+    let lines = text.lines();
+    let mut named = lines.filter_map(|line| line.split_once(':')?.1.split_once(':'));
+    // Version 1's, which has that controller; else version 2's, which has no list of them.
+    let has_cpu = |(list, _): &(&str, &str)| list.split(',').any(|each| each == "cpu");
+    let cpu = named.clone().find(has_cpu);
+    let (_, name) = cpu.or_else(|| named.find(|(list, _)| list.is_empty()))?;
+    (name != "/").then_some(name)
 }
 
 /// The mount point of a line of `mountinfo` that mounts cgroups. Format: proc(5).

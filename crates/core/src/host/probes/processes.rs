@@ -118,12 +118,12 @@ impl ProcessesProbe {
             return;
         };
         for &group in groups {
-            let group = self.groups.get_mut(group);
-            if let Some((group, place)) = group.and_then(|group| group.number.map(|at| (group, at)))
-            {
+            let Some(group) = self.groups.get_mut(group) else {
+                continue;
+            };
+            if let (Some(place), None) = (group.number, &group.quota) {
                 // One that cannot be read is as one without a quota.
-                let found = || cgroup.throttled(place).ok().flatten();
-                group.quota = group.quota.take().or_else(found);
+                group.quota = cgroup.throttled(place).ok().flatten();
             }
         }
     }
