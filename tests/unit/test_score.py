@@ -18,7 +18,7 @@ from tailrace.diagnosis import diagnose
 from tailrace.diagnosis.serialise import as_dict
 from tailrace.errors import InputError
 from tailrace.experiment import from_table
-from tailrace.score import blame, read, read_diagnosis, record, score, sweep
+from tailrace.score import Score, blame, read, read_diagnosis, record, score, sweep
 from tailrace.score.blame import Blame
 from tailrace.score.busy import STEP_NS, Record, elevated
 from tailrace.score.comparing import compare
@@ -268,12 +268,37 @@ def test_the_diagnosis_of_systems_that_nobody_drew_is_right(tmp_path: Path, syst
     assert found.claims == found.episodes
 
 
+def drawn(seed: int, folder: Path) -> Score:
+    sim.simulate(from_table(draw(seed)), folder / "run")
+    run = Dataset.open(folder / "run")
+    return score(run, as_dict(diagnose(run)))
+
+
 def test_a_batch_that_is_passed_on_is_a_burst_where_it_stays(tmp_path: Path) -> None:
     """A drawn system: web waits for nobody and passes a batch on to app, which is full a window later."""
-    sim.simulate(from_table(draw(10_000_111)), tmp_path / "run")
-    run = Dataset.open(tmp_path / "run")
-    found = score(run, as_dict(diagnose(run)))
+    found = drawn(10_000_111, tmp_path)
     assert found.right == found.vlrt > 500
+
+
+def test_a_request_leaves_the_chains_that_last_longer_to_others(tmp_path: Path) -> None:
+    """One episode is told of each of two requests, and the first lies in both."""
+    run = made(tmp_path, stalls=[FREEZE])
+    (freeze,) = read(run.path, run.topology)
+    asked = tuple(Blame(freeze.begin + n * SECOND, frozenset({None}), (freeze,)) for n in (0, 2))
+    chain = {"dropper": None, "origin": min(freeze.origins), "cause": "freeze", "ctqo": "none", "vlrt": 1}
+    unseen = {"begin": None, "end": None}
+    episodes = [
+        {
+            "begin": freeze.begin,
+            "end": freeze.begin + n * SECOND,
+            "cause": "freeze",
+            "chains": [chain],
+            "findings": [unseen],
+        }
+        for n in (3, 1)
+    ]
+    found = compare(record(run), run.topology, asked, (freeze,), {"episodes": episodes})
+    assert found.right == 2
 
 
 def test_what_is_not_told_is_not_right(tmp_path: Path) -> None:
