@@ -245,6 +245,39 @@ def test_two_stalls_are_two_episodes() -> None:
     assert [e.origin for e in diagnosis.episodes] == ["app", "app"]
 
 
+def test_stalls_of_two_servers_in_turn_are_as_many_episodes() -> None:
+    """The requests of one come before those of the other are over; those of each lie well apart."""
+    tiers = (Tier("web", 0.1, ("app1", "app2")), Tier("app1", 1.2, (), 40, 20), Tier("app2", 1.2, (), 40, 20))
+    stalls = [Slow(f"app{n % 2 + 1}", 3.0 + n * 0.7, 3.5 + n * 0.7) for n in range(4)]
+    found = diagnose(system(*stalls, tiers=tiers, rate=500, seconds=14.0, schedule=(3 * S, 9 * S, 21 * S)))
+    assert [e.origin for e in found.episodes] == ["app1", "app2", "app1", "app2"]
+
+
+def test_where_stalls_are_as_frequent_as_pauses_the_origin_is_told_all_the_same() -> None:
+    """Four servers run at a tenth of their clock rate for 1.1 s in every 2.8 s, one after the other: there is no calm
+    time, and no queue rises above what it is like for a third of the time."""
+    names = ("app1", "app2", "app3", "app4")
+    steps = {
+        name: [(0.5 + (k + j * 4) * 0.7, 1.6 + (k + j * 4) * 0.7) for j in range(7)] for k, name in enumerate(names)
+    }
+    slow = (Slow(name, *step, speed=0.1, cpu=1.0) for name in names for step in steps[name])
+    tiers = (Tier("web", 0.05, names), *(Tier(name, 3.0) for name in names))
+    memory = system(*slow, tiers=tiers, rate=600, seconds=20.0)
+    for name in names:
+        memory = memory.sample(name, "cpu_hz", 2.0e9, *((*step, 0.2e9) for step in steps[name]))
+    found = diagnose(memory)
+    assert all(e.origin in names for e in found.episodes)
+    assert sum(e.vlrt for e in found.episodes if e.cause == "frequency-step") > 0.9 * found.vlrt > 500
+
+
+def test_a_batch_that_comes_when_those_lost_before_come_back_is_a_burst() -> None:
+    """What comes back fills the queue first; most of the requests are of the batch 120 ms later."""
+    batches = ((4.0, 4.01, 40_000), (7.12, 7.14, 15_000))
+    tiers = (Tier("app", 1.2, (), 60, 40),)
+    found = diagnose(system(tiers=tiers, rate=400, bursts=batches, seconds=14.0, schedule=(3 * S, 9 * S, 21 * S)))
+    assert [(e.origin, e.cause) for e in found.episodes] == [("app", "workload-burst")] * 2
+
+
 # Drops that nobody recorded
 
 

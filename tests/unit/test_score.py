@@ -280,6 +280,26 @@ def test_a_batch_that_is_passed_on_is_a_burst_where_it_stays(tmp_path: Path) -> 
     assert found.right == found.vlrt > 500
 
 
+def test_a_batch_that_a_busy_server_works_off_for_seconds_is_no_chance(tmp_path: Path) -> None:
+    """A drawn system: a server at 80 % of its CPU needs half of the time between two batches for each."""
+    found = drawn(8_000_378, tmp_path)
+    assert found.right == found.vlrt > 500
+
+
+def test_who_answers_nobody_is_waited_for_though_no_more_calls_than_usual_are_open(tmp_path: Path) -> None:
+    """A drawn system: pools are used up all the time, and a database that stops makes those who wait for it seem to
+    lack the CPU that a harmless neighbour of the database uses."""
+    found = drawn(12_000_397, tmp_path)
+    assert found.confusion["soft-resource"].get("neighbour", 0) == 0
+    assert found.right > 0.8 * found.vlrt > 500
+
+
+def test_what_is_answered_when_nobody_sends_any_more_is_not_usual(tmp_path: Path) -> None:
+    """A drawn system without calm time: with 15 s in which nobody sends, what usually comes seems to be a burst."""
+    found = drawn(9_500_024, tmp_path)
+    assert (found.claims, found.false_alarms) == (0, 0)
+
+
 def test_a_request_leaves_the_chains_that_last_longer_to_others(tmp_path: Path) -> None:
     """One episode is told of each of two requests, and the first lies in both."""
     run = made(tmp_path, stalls=[FREEZE])

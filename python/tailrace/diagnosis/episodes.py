@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tailrace.diagnosis import drops, overflow
 from tailrace.diagnosis.drops import QUEUED
 from tailrace.diagnosis.view import View
-from tailrace.diagnosis.vlrt import Cluster, Slow, cluster_of
+from tailrace.diagnosis.vlrt import GAP_NS, Cluster, Slow, cluster_of, clusters_of
 from tailrace.diagnosis.waiting import Usual
 
 
@@ -31,8 +31,10 @@ def separate(view: View, slow: Slow, known: Usual) -> Slow:
 
     found: list[Cluster] = []
     for cluster in slow.clusters:
-        parts = [_part(slow, cluster.rows[held[cluster.rows] == place], place) for place in _places(held, cluster)]
-        found += parts if len(parts) == 1 else _joined(slow, parts, [origin(part) for part in parts])
+        places = _places(held, cluster)
+        at = (replace(cluster, rows=cluster.rows[held[cluster.rows] == place], place=place) for place in places)
+        parts = [part for one in at for part in _apart(view, slow, one)]
+        found += parts if len(places) == 1 else _joined(view, slow, parts, [origin(part) for part in parts])
     return replace(slow, clusters=tuple(sorted(found, key=lambda c: (c.begin, c.end))))
 
 
@@ -49,19 +51,35 @@ def _places(held: NDArray[np.str_], cluster: Cluster) -> list[str]:
     return list(dict.fromkeys(held[cluster.rows].tolist()))
 
 
-def _part(slow: Slow, rows: NDArray[np.int64], place: str) -> Cluster:
-    return replace(cluster_of(slow.requests, np.sort(rows)), place=place)
+def _apart(view: View, slow: Slow, part: Cluster) -> list[Cluster]:
+    """What was held up at one place in stalls that followed each other may have been one cluster only because another
+    place stalled in between."""
+    return [replace(one, place=part.place) for one in clusters_of(view, slow.requests, part.rows)]
 
 
-def _joined(slow: Slow, parts: list[Cluster], origins: list[str | None]) -> list[Cluster]:
-    """One for each origin; those without one go with most of the others."""
-    told: dict[str | None, list[Cluster]] = {}
+def _joined(view: View, slow: Slow, parts: list[Cluster], origins: list[str | None]) -> list[Cluster]:
+    """One for each origin and time; those without one go with most of those that were sent with them."""
+    told: dict[str, list[Cluster]] = {}
     for part, origin in zip(parts, origins, strict=True):
-        told.setdefault(origin, []).append(part)
-    stray = told.pop(None, []) if len(told) > 1 else []
-    groups = sorted(told.values(), key=lambda group: -sum(part.vlrt for part in group))
-    groups[0] = groups[0] + stray
-    return [
-        _part(slow, np.concatenate([part.rows for part in group]), max(group, key=lambda p: p.vlrt).place or "")
-        for group in groups
-    ]
+        if origin is not None:
+            told.setdefault(origin, []).append(part)
+    groups = [_together(view, slow, group) for group in told.values()]
+    known = sorted((one for group in groups for one in group), key=lambda one: -one.vlrt)
+    alone = []
+    for stray in (part for part, origin in zip(parts, origins, strict=True) if origin is None):
+        begin, end = stray.begin - GAP_NS, stray.end + GAP_NS
+        near = next((i for i, one in enumerate(known) if one.begin <= end and begin <= one.end), None)
+        if near is None:
+            alone.append(stray)
+        else:
+            known[near] = _part(slow, [known[near], stray])
+    return known + _together(view, slow, alone)
+
+
+def _together(view: View, slow: Slow, group: list[Cluster]) -> list[Cluster]:
+    return _apart(view, slow, _part(slow, group)) if group else []
+
+
+def _part(slow: Slow, group: list[Cluster]) -> Cluster:
+    rows = np.sort(np.concatenate([part.rows for part in group]))
+    return replace(cluster_of(slow.requests, rows), place=max(group, key=lambda part: part.vlrt).place)

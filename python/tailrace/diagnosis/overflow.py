@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import Ctqo, Finding, LimitSource, Number, PushBack, Verdict
-from tailrace.diagnosis.queues import Rise, Times, held_from, is_more, plateau, rises
+from tailrace.diagnosis.queues import Rise, Stays, Times, held_from, is_more, plateau, rises
 from tailrace.diagnosis.view import View
-from tailrace.diagnosis.vlrt import Cluster, Slow
+from tailrace.diagnosis.vlrt import THRESHOLD_NS, Cluster, Slow
 from tailrace.diagnosis.waiting import ANSWERS_PER_STEP, COLLAPSED, STEP_NS, Level, Usual, onset, sent_to, waited_for
 from tailrace.diagnosis.words import clock, count, duration, listing
 from tailrace.units import MILLISECOND, SECOND
@@ -44,6 +44,8 @@ WAITED = 0.5
 LEVEL_NS = 20 * MILLISECOND
 """Queues that rise within this of each other rise together: a server that is busy half of the time has a queue of one
 or two, which passes its usual length some milliseconds earlier or later by chance."""
+MOSTLY = 0.5
+"""Who is as full for more than half of the time is overloaded rather than stalled again and again."""
 SHORTEST_NS = 20 * MILLISECOND
 """A rise shorter than this filled nothing."""
 
@@ -167,10 +169,43 @@ def _follow(view: View, cluster: Cluster, lost: Drops, known: Usual) -> _Followe
             break
         back *= 2
     span = cluster.begin - JOIN_NS, until
-    found = {s: main_rise(times, q, known.queues[s], span, lost.first) for s, q in queues.items()}
+    part = _risen(times, queues, known.queues, span, lost.first)
+    place = lost.dropper or cluster.place
+    if place not in queues or _led_up_to(part, place, *_lasts(cluster, lost)) is not None:
+        return part
+    long = min(cluster.shortest_ns, THRESHOLD_NS) // 2
+    lower = {s: _where_waits_are_long(view.stays[s], queue, times, span, long) for s, queue in queues.items()}
+    level = lower[place]
+    if level is None or _is_mostly_above(view, place, level.high):
+        return part
+    levels = {server: level or known.queues[server] for server, level in lower.items()}
+    return _risen(times, queues, levels, span, lost.first)
+
+
+def _is_mostly_above(view: View, server: str, high: float) -> bool:
+    """Whether its own queue is longer for most of the time in which requests are sent: that is no stall any more."""
+    times = np.linspace(view.begin, int(view.sent[-1]), 2000).astype(np.int64)
+    return float(np.mean(view.own_queue(server, times) > high)) > MOSTLY
+
+
+def _risen(
+    times: Times, queues: dict[str, Times], levels: dict[str, Level], span: tuple[int, int], lost: int | None
+) -> _Followed:
+    found = {s: main_rise(times, q, levels[s], span, lost) for s, q in queues.items()}
     highest = max((rise.peak for rise in found.values() if rise is not None), default=0)
     significant = {s: r for s, r in found.items() if r is not None and r.peak >= SMALLEST * highest}
-    return _Followed(times, significant, {s: queues[s] > known.queues[s].high for s in significant})
+    return _Followed(times, significant, {s: queues[s] > levels[s].high for s in significant})
+
+
+def _where_waits_are_long(stays: Stays, queue: Times, times: Times, span: tuple[int, int], long: int) -> Level | None:
+    """Half of what a queue is like while one waits for so long in it; None where nobody does. Where stalls fill as much
+    of the recording as pauses do, calm time holds stalls, too, and nothing rises above what is usual."""
+    left = np.searchsorted(stays.departures, times, "right")
+    ends = np.append(stays.departures, times[-1])
+    waits = ends[np.minimum(left + queue, len(ends)) - 1] - times
+    held = queue[(queue > 0) & (waits >= long) & (times >= span[0]) & (times <= span[1])]
+    high = float(np.median(held)) / 2 if len(held) else 0.0
+    return Level(high / 2, high) if len(held) else None
 
 
 def main_rise(times: Times, queue: Times, level: Level, span: tuple[int, int], lost: int | None) -> Rise | None:
@@ -194,8 +229,7 @@ def _origin(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Foll
     place = lost.dropper or cluster.place
     chain = view.chain_of(place) if place in view.stays and place else set(view.stays)
     risen = dict(part.risen)
-    # What overflows at once (a batch of requests) has risen, and dropped, within one step.
-    until = lost.first + LEVEL_NS if lost.first is not None else cluster.begin + cluster.shortest_ns
+    until, share = _lasts(cluster, lost)
     if lost.first is not None and lost.dropper in part.risen:
         if _at_once(view, known, lost.dropper, lost.first):
             # It overflowed at once: there was no time for anything to be pushed back from the servers behind it.
@@ -205,8 +239,7 @@ def _origin(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Foll
             chain = {lost.dropper} | chain & view.downstream_of(lost.dropper)
             own = risen[lost.dropper]
             risen[lost.dropper] = replace(own, begin=max(own.begin, since))
-    share = LASTING if lost.first is not None else WAITED
-    led = {s: _led_up_to(part, s, rise, until, share) for s, rise in risen.items() if s in chain}
+    led = {s: _led_up_to(replace(part, risen=risen), s, until, share) for s in risen if s in chain}
     lasting = {server: rise for server, rise in led.items() if rise is not None}
     told: tuple[str | None, Rise | None] = None, None
     while lasting:
@@ -249,10 +282,19 @@ def _behind(
     return origin, replace(rise, peak=int(view.own_queue(origin, waited).max()))
 
 
-def _led_up_to(part: _Followed, server: str, rise: Rise, until: int, share: float) -> Rise | None:
-    """The rise, if it stayed up until then; else its last part, after the queue was down for longer than `LEVEL_NS`: a
+def _lasts(cluster: Cluster, lost: Drops) -> tuple[int, float]:
+    """Until when, and for what share of the time until then, the queue of an origin is up."""
+    if lost.first is not None:
+        # What overflows at once (a batch of requests) has risen, and dropped, within one step.
+        return lost.first + LEVEL_NS, LASTING
+    return cluster.begin + cluster.shortest_ns, WAITED
+
+
+def _led_up_to(part: _Followed, server: str, until: int, share: float) -> Rise | None:
+    """Its rise, if it stayed up until then; else its last part, after the queue was down for longer than `LEVEL_NS`: a
     smaller rise shortly before may have been taken for the beginning of the one that mattered."""
-    if _stays_up(part, server, rise, until) >= share:
+    rise = part.risen.get(server)
+    if rise is None or _stays_up(part, server, rise, until) >= share:
         return rise
     up = part.times[part.risen_at[server] & (part.times >= rise.begin) & (part.times <= until)]
     if len(up) == 0 or until - up[-1] > LEVEL_NS:

@@ -39,6 +39,14 @@ def complement(taken: Spans, begin: int, end: int) -> Spans:
     return spans(edges.reshape(-1, 2))
 
 
+def without(table: Spans, taken: Spans) -> Spans:
+    """What `taken` leaves of a table."""
+    if len(table) == 0 or len(taken) == 0:
+        return table
+    begin, end = int(table[0, 0]), int(table[-1, 1])
+    return complement(union([complement(table, begin, end), taken]), begin, end)
+
+
 def clip(table: Spans, begin: int, end: int) -> Spans:
     return spans(np.clip(table, begin, end))
 

@@ -95,8 +95,8 @@ def find(view: View, threshold_ns: int | None) -> Slow:
     threshold, reason = (threshold_ns, "as asked") if threshold_ns is not None else _threshold(response)
     slow = view.requests.filter(pl.col("response_ns") >= threshold)
     always = _always_slow(view, slow, threshold)
-    clusters = _clusters(view, slow, np.flatnonzero(~always))
-    by_themselves = _clusters(view, slow, np.flatnonzero(always))
+    clusters = clusters_of(view, slow, np.flatnonzero(~always))
+    by_themselves = clusters_of(view, slow, np.flatnonzero(always))
     modes = find_modes(edges, counts)
     waits = direct_waits(slow)
     schedule = infer_schedule(waits, tuple(mode.centre_ns for mode in modes if mode.centre_ns >= threshold))
@@ -180,7 +180,8 @@ def _always_slow(view: View, slow: pl.DataFrame, threshold: int) -> NDArray[np.b
     return slow["interaction"].is_in(always["interaction"].implode()).fill_null(value=False).to_numpy()
 
 
-def _clusters(view: View, slow: pl.DataFrame, rows: NDArray[np.int64]) -> tuple[Cluster, ...]:
+def clusters_of(view: View, slow: pl.DataFrame, rows: NDArray[np.int64]) -> tuple[Cluster, ...]:
+    """Those of these rows, in their order, that were sent close together."""
     sent = slow["sent"].to_numpy()[rows]
     if len(sent) == 0:
         return ()
@@ -227,7 +228,7 @@ def _calm(view: View, slow: pl.DataFrame, clusters: tuple[Cluster, ...]) -> Span
         calm = complement(spans([(a - margin, b + margin) for a, b in lives]), view.begin, until)
         if int((calm[:, 1] - calm[:, 0]).sum()) * 10 >= whole:
             return calm
-    return spans([(view.begin, view.end)])
+    return spans([(view.begin, until)])
 
 
 def histogram(response: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -22,6 +22,8 @@ COLLAPSED = 0.7
 """A server with a queue answers at its full speed, faster than usual; under 70 % of the usual, it was held up. At 20
 answers a step, chance alone goes this low in one step of eleven, so it takes several."""
 ANSWERS_PER_STEP = 20
+SILENT = 0.1
+"""Answers, of those usual, of who answers nobody: of 10 that are expected one at most (1 in 2,000 by chance)."""
 STEP_NS = 5 * MILLISECOND
 """Step at which queues are followed: the waves of `lightning` figure 6 take tens of milliseconds per server."""
 
@@ -111,20 +113,27 @@ def waited_for(view: View, known: Usual, server: str, times: Times) -> list[str]
 
 
 def since_it_waits(view: View, known: Usual, server: str, begin: int, end: int, window_ns: int) -> int | None:
-    """From when on until the end it did nothing but wait for servers behind it; None where it did not."""
-    step = max(window_ns, int(ANSWERS_PER_STEP / max(known.answered.get(server, 0.0), 1e-9) * SECOND))
-    since = None
-    for first in range(end - step, begin, -step):
-        if not _waits(view, known, server, np.arange(first, first + step, STEP_NS, dtype=np.int64)):
-            break
-        since = first
-    return since
+    """From when on until the end it did nothing but wait for servers behind it; None where it did not. Where it waited
+    for most of the time, the first answers may have come in the last window: the end is good to that."""
+    if not view.callees_of(server):
+        return None
+    step = max(window_ns, int(ANSWERS_PER_STEP / max(known.answered[server], 1e-9) * SECOND))
+    for until in (end, end - window_ns):
+        since = None
+        for first in range(until - step, begin, -step):
+            if not _waits(view, known, server, np.arange(first, first + step, STEP_NS, dtype=np.int64)):
+                break
+            since = first
+        if since is not None:
+            return since if until == end or (since - begin) * 2 <= end - begin else None
+    return None
 
 
 def _waits(view: View, known: Usual, caller: str, times: Times) -> list[str]:
     """The servers behind that hold most, where they answer fewer calls than usual though as many are inside as in the
-    fullest hundredth of calm time: by Little's law each takes longer. And all of them, however many they answer, where
-    all of its connections are in use, the CPUs behind are full, and its own is not."""
+    fullest hundredth of calm time: by Little's law each takes longer. Or where all connections are used and they answer
+    hardly any call: those of a server that is stopped itself are answered. And all of them, however many they answer,
+    where all of its connections are in use, the CPUs behind are full, and its own is not."""
     calls = _calls(view, caller)
     inside = float(np.median(_behind(view, caller, times))) if calls else 0.0
     if not calls:
@@ -134,13 +143,30 @@ def _waits(view: View, known: Usual, caller: str, times: Times) -> list[str]:
     has_cpu_left = bool(view.series(caller, "cpu_busy")) and not _at_work(view, caller, times)
     if all_in_use and has_cpu_left and all(_at_work(view, callee, times) for callee in calls):
         return list(calls)
-    if inside < known.behind[caller].high:
+    if _answers(view, caller, times) >= COLLAPSED * _usually(known, caller, times):
         return []
-    answered = sum(int(one.departed(times[[0, -1]])[0]) for one in calls.values())
-    if answered * SECOND >= COLLAPSED * known.answered[caller] * int(times[-1] - times[0]):
+    if inside < known.behind[caller].high and not _is_silent(view, known, caller, times):
         return []
     held = {callee: int(view.stays[callee].queue(times).sum()) for callee in calls}
     return [callee for callee, inside in held.items() if inside * 2 >= max(held.values())]
+
+
+def _is_silent(view: View, known: Usual, caller: str, times: Times) -> bool:
+    """Whether its connections are used up, though no more of them than usual may be, for some waited for one all the
+    while (a pool may be shared by calls to several servers), and hardly any call is answered."""
+    usual = _usually(known, caller, times)
+    if usual < ANSWERS_PER_STEP / 2 or _answers(view, caller, times) > SILENT * usual:
+        return False
+    waiting = (series.during(int(times[0]), int(times[-1])) for series in view.series(caller, "pool_waiting"))
+    return any(len(values) and values.min() >= 1.0 for values in waiting)
+
+
+def _answers(view: View, caller: str, times: Times) -> int:
+    return sum(int(one.departed(times[[0, -1]])[0]) for one in _calls(view, caller).values())
+
+
+def _usually(known: Usual, caller: str, times: Times) -> float:
+    return known.answered[caller] * int(times[-1] - times[0]) / SECOND
 
 
 def _at_work(view: View, server: str, times: Times) -> bool:

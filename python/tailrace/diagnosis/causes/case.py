@@ -11,7 +11,7 @@ from tailrace.diagnosis.evidence import Fit, fit
 from tailrace.diagnosis.finding import CauseEvidence, Number, Verdict
 from tailrace.diagnosis.millibottleneck import Stall
 from tailrace.diagnosis.series import Series
-from tailrace.diagnosis.spans import Spans, overlap, spans, union
+from tailrace.diagnosis.spans import Spans, overlap, spans, union, without
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
 from tailrace.diagnosis.words import clock, duration
@@ -46,6 +46,8 @@ class Sign:
     enough: bool = False
     """Whether it explains the stall by what was asked and what could be done: then chance is no explanation, be it as
     frequent outside (in stalls that made no request very slow)."""
+    after: Spans = field(default_factory=lambda: spans([]))
+    """What of it is there because of a stall, and no chance either."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class Case:
         """The verdict on a sign."""
         stall = self._since(sign.when), self.until
         least = COVERAGE if sign.but is None else 1.1
-        measured = fit(sign.when, stall, self.stalls, self.counted, sign.step_ns, least)
+        measured = fit(sign.when, stall, self.stalls, without(self.counted, sign.after), sign.step_ns, least)
         against = sign.but or _against(measured, self._slack(), sign.enough) or self._out_of_reach(sign.when)
         verdict: Verdict = "absent" if against else "found"
         covers = f"it covers {measured.coverage:.0%} of the stall of {self.origin}"

@@ -8,6 +8,8 @@ Evidence needed
     Requests with the time they were sent; nothing else. CPU samples make it firmer.
 What it is confused with
     Repeated packets that come back together after a stall: requests are counted once, when first sent.
+    What lost packets that come back have filled already when a batch comes: most of the requests were sent with the
+    batch, so the stall is looked at from then on.
     A stall: it fills the real queue, not that of a server at full speed. A slow clock (`frequency_step`): a burst that
     full speed would have served is not the cause. A load that is too high all the time: then more came than usual at
     no time.
@@ -18,13 +20,15 @@ Thresholds and where they come from
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tailrace.diagnosis.causes.capacity import STEP_NS, at_work, capacity, long_queues, usual_use
-from tailrace.diagnosis.causes.case import Case, Sign
+from tailrace.diagnosis.causes.case import COVERAGE, Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.queues import is_more
-from tailrace.diagnosis.spans import Spans
+from tailrace.diagnosis.spans import Spans, contains, spans, union
 from tailrace.diagnosis.words import rate
 from tailrace.units import SECOND
 
@@ -32,9 +36,10 @@ CAUSE = "workload-burst"
 
 
 def detect(case: Case) -> CauseEvidence:
-    stall = case.stall
     if len(case.view.sent) == 0:
         return case.unknown(CAUSE, "when the clients sent their requests")
+    case = _since_it_came(case)
+    stall = case.stall
     limit, most = _narrowest(case)
     evidence = long_queues(case, most)
     what = (
@@ -49,7 +54,34 @@ def detect(case: Case) -> CauseEvidence:
         "throughput_per_s": stall.throughput,
         "capacity_per_s": most,
     }
-    return case.weigh(CAUSE, Sign(evidence, STEP_NS, what, limit, numbers, but=but))
+    after = _worked_off(case, evidence)
+    return case.weigh(CAUSE, Sign(evidence, STEP_NS, what, limit, numbers, but=but, after=after))
+
+
+def _worked_off(case: Case, queued: Spans) -> Spans:
+    """What lasts after the stall that it began in: a server with little to spare works long on what came at once."""
+    stalls = union([case.stalls, spans([(case.stall.begin, case.stall.end)])])
+    begin = np.minimum(queued[:, 0] + case.view.window_ns, queued[:, 1] - 1)
+    rows = contains(stalls, begin)
+    ends = stalls[np.searchsorted(stalls[:, 0], begin[rows], "right") - 1, 1]
+    return spans(np.column_stack((ends, queued[rows, 1])))
+
+
+def _since_it_came(case: Case) -> Case:
+    """The stall from when on more came than usual, if most of the requests were sent in that window: others, that were
+    lost before and came back, may have been there already."""
+    sent = case.slow.requests["sent"].to_numpy()[case.cluster.rows]
+    window, stall = case.view.window_ns, case.stall
+    first = np.searchsorted(sent, sent - window, "right")
+    together = np.arange(len(sent)) - first + 1
+    last = int(np.argmax(together))
+    begin, until = int(sent[first[last]]), int(sent[last]) + window
+    came = int(case.view.asked(case.origin).arrived(np.array([begin - 1, until]))[0])
+    if begin <= stall.begin or together[last] < COVERAGE * len(sent):
+        return case
+    if not is_more(came, stall.arrivals_calm * (until - begin) / SECOND):
+        return case
+    return replace(case, stall=replace(stall, begin=begin, end=max(stall.end, until)))
 
 
 def _narrowest(case: Case) -> tuple[str, float]:
