@@ -258,7 +258,33 @@ def released_at_once() -> dict[str, Any]:
     return freed
 
 
-@pytest.mark.parametrize("system", [two_systems_on_a_machine, doors_that_open, two_entries, released_at_once])
+def waves_in_front_of_a_quota() -> dict[str, Any]:
+    """120 at once every 5 s wait in web for connections to db, whose quota is used up in period after period."""
+    return {
+        "seed": 1,
+        "duration": "30 s",
+        "ramp": "3 s",
+        "sampling": {"interval": "50 ms"},
+        "kernel": {"syn": "linux-6.5"},
+        "tiers": {
+            "web": {"workers": 60, "backlog": 32, "calls": {"db": {"kept": True, "pool": 30}}},
+            "db": {"workers": 100, "backlog": 64, "quota": {"time": "60 ms"}},
+        },
+        "interactions": {
+            "page": {"at": {"web": {"compute": "0.8 ms", "calls": {"query": 2}}}},
+            "query": {"at": {"db": {"compute": "0.8 ms"}}},
+        },
+        "workloads": {
+            "users": {"kind": "poisson", "rate": 300, "interaction": "page"},
+            "waves": {"kind": "batch", "size": 120, "first": "5 s", "every": "5 s", "interaction": "page"},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    "system",
+    [two_systems_on_a_machine, doors_that_open, two_entries, released_at_once, waves_in_front_of_a_quota],
+)
 def test_the_diagnosis_of_systems_that_nobody_drew_is_right(tmp_path: Path, system: Callable[[], Any]) -> None:
     sim.simulate(from_table(system()), tmp_path / "run")
     run = Dataset.open(tmp_path / "run")

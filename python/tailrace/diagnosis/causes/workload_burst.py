@@ -23,11 +23,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tailrace.diagnosis.causes.capacity import STEP_NS, at_work, capacity, long_queues, usual_use
+from tailrace.diagnosis.causes.capacity import (
+    STEP_NS,
+    at_work,
+    capacity,
+    in_steps,
+    long_queues,
+    throttled,
+    usual_use,
+)
 from tailrace.diagnosis.causes.case import COVERAGE, Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.queues import is_more
+from tailrace.diagnosis.series import TAKEN
 from tailrace.diagnosis.spans import Spans, contains, spans, union
 from tailrace.diagnosis.words import rate
 from tailrace.units import SECOND
@@ -40,8 +50,8 @@ def detect(case: Case) -> CauseEvidence:
         return case.unknown(CAUSE, "when the clients sent their requests")
     case = _since_it_came(case)
     stall = case.stall
-    limit, most = _narrowest(case)
-    evidence = long_queues(case, most)
+    limit, most, in_each = _narrowest(case)
+    evidence = long_queues(case, in_each)
     what = (
         f"{rate(stall.arrivals)} were sent {case.when(stall.begin, stall.end)} (usually {rate(stall.arrivals_calm)}), "
         f"and {stall.origin} answered {rate(stall.throughput)}"
@@ -84,14 +94,20 @@ def _since_it_came(case: Case) -> Case:
     return replace(case, stall=replace(stall, begin=begin, end=max(stall.end, until)))
 
 
-def _narrowest(case: Case) -> tuple[str, float]:
-    """Who had a full CPU in the stall, the origin or else servers behind it, and how many visits per second the origin
-    can answer then: what it holds back with a limit of its own waits for them all the same."""
-    full = [] if case.stall.has("cpu_busy") else [s for s in case.view.downstream_of(case.origin) if at_work(case, s)]
-    served = {s: case.stall.throughput_calm / used for s in full if (used := usual_use(case, s))}
+def _narrowest(case: Case) -> tuple[str, float, float | NDArray[np.float64]]:
+    """Who had a full CPU or a used up quota in the stall, the origin or else servers behind it, and how many visits per
+    second the origin can answer then, on average and in each step: what it holds back with a limit of its own waits for
+    them all the same. A quota takes nothing when nobody waits."""
+    behind = [] if case.stall.has("cpu_busy") else sorted(case.view.downstream_of(case.origin))
+    left = {server: 1.0 - throttled(case, server) for server in behind}
+    full = [s for s in behind if at_work(case, s) or left[s] <= 1.0 - TAKEN]
+    most = {s: case.stall.throughput_calm / used for s in full if (used := usual_use(case, s))}
+    served = {server: left[server] * full_speed for server, full_speed in most.items()}
     served[case.origin] = capacity(case)
     limit = min(served, key=lambda server: served[server])
-    return limit, served[limit]
+    quota = case.view.series(limit, "cpu_throttled") if limit in most else ()
+    in_each = most[limit] * (1.0 - in_steps(case, quota[0])) if quota else served[limit]
+    return limit, served[limit], in_each
 
 
 def _more_came(case: Case, queued: Spans) -> bool:
