@@ -312,6 +312,18 @@ def test_a_batch_that_a_busy_server_works_off_for_seconds_is_no_chance(tmp_path:
     assert found.right == found.vlrt > 500
 
 
+def test_a_batch_did_not_stall_a_server_that_a_flush_held_up_before_it_came(tmp_path: Path) -> None:
+    """A drawn system: most of the requests that a log flush made slow were sent at once, while it went on."""
+    found = drawn(11_000_063, tmp_path)
+    assert found.right == found.vlrt > 500
+
+
+def test_what_a_kernel_counts_as_dropped_are_those_whose_losses_are_recorded(tmp_path: Path) -> None:
+    """A drawn system that is always full: while it drops packets of some, others only wait elsewhere."""
+    found = drawn(11_000_128, tmp_path)
+    assert found.right_dropper > 0.99 * found.vlrt > 500
+
+
 def test_who_answers_nobody_is_waited_for_though_no_more_calls_than_usual_are_open(tmp_path: Path) -> None:
     """A drawn system: pools are used up all the time, and a database that stops makes those who wait for it seem to
     lack the CPU that a harmless neighbour of the database uses."""

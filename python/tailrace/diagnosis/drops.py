@@ -122,7 +122,10 @@ def of_cluster(
         if not by_server:
             return _strayed(view, cluster, strayed, queued, span)
         return _direct(view, slow, cluster, by_server, queued, strayed, span)
-    counted = _counted(view, cluster)
+    # A counter tells of losses that are not recorded, and not of those of other requests that are.
+    near = (lost_at >= cluster.begin - MARGIN_NS) & (lost_at <= cluster.end + MARGIN_NS)
+    recorded = set(droppers[near].tolist())
+    counted = {server: dropped for server, dropped in _counted(view, cluster).items() if server not in recorded}
     if counted and max(counted.values()) * 20 >= cluster.vlrt:
         place, dropped = max(counted.items(), key=lambda item: item[1])
         return _by_counter(view, cluster, place, dropped)

@@ -79,7 +79,7 @@ def _worked_off(case: Case, queued: Spans) -> Spans:
 
 def _since_it_came(case: Case) -> Case:
     """The stall from when on more came than usual, if most of the requests were sent in that window: others, that were
-    lost before and came back, may have been there already."""
+    lost before and came back, may have been there already. Not of a server that something else held up by then."""
     sent = case.slow.requests["sent"].to_numpy()[case.cluster.rows]
     window, stall = case.view.window_ns, case.stall
     first = np.searchsorted(sent, sent - window, "right")
@@ -88,6 +88,8 @@ def _since_it_came(case: Case) -> Case:
     begin, until = int(sent[first[last]]), int(sent[last]) + window
     came = int(case.view.asked(case.origin).arrived(np.array([begin - 1, until]))[0])
     if begin <= stall.begin or together[last] < COVERAGE * len(sent):
+        return case
+    if throttled(case, case.origin) >= TAKEN or any(r.saturated and r.metric != "cpu_busy" for r in stall.resources):
         return case
     if not is_more(came, stall.arrivals_calm * (until - begin) / SECOND):
         return case
