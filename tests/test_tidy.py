@@ -104,7 +104,11 @@ def name_of(path: Path) -> str:
 
 
 PYTHON = sorted(path for path in PACKAGE.rglob("*.py"))
-ALL_PYTHON = sorted([*PYTHON, *(ROOT / "tests").rglob("*.py"), *(ROOT / "benches").rglob("*.py")])
+# A bench may have a virtual environment of its own, which is not ours to keep tidy.
+BESIDE = [
+    path for folder in ("tests", "benches") for path in (ROOT / folder).rglob("*.py") if ".venv" not in path.parts
+]
+ALL_PYTHON = sorted([*PYTHON, *BESIDE])
 RUST = sorted((ROOT / "crates").glob("*/src/**/*.rs"))
 # Files that are tests as a whole: tests.rs, flow_tests.rs, and what lies in folders of such names.
 RUST_TEST = re.compile(r"(?:^|/)(?:\w+_)?tests(?:\.rs|/)")
