@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
@@ -131,6 +132,28 @@ def test_a_full_disk_keeps_what_was_recorded_and_says_how_to_go_on(tmp_path: Pat
         run = read(tmp_path / "run.recording", out=tmp_path / "run")
         assert run.manifest.lost or run.manifest.notes
         assert run.samples().collect().height > 0
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def test_what_a_disk_loses_that_is_full_to_the_end_is_counted(tmp_path: Path) -> None:
+    small = ("mount", "-t", "tmpfs", "-o", "size=1m", "tailrace-test", str(tmp_path))
+    if MISSING or subprocess.run(small, capture_output=True).returncode != 0:
+        pytest.skip("mounts nothing")
+    try:
+        filler = tmp_path / "filler"
+        with recording(tmp_path / "run") as process:
+            time.sleep(1.5)
+            with suppress(OSError), filler.open("wb", buffering=0) as full:
+                while True:
+                    full.write(bytes(4096))
+            time.sleep(1.5)
+            process.terminate()
+            assert "the disk is full" in process.communicate(timeout=60)[1]
+        filler.unlink()
+        run = read(tmp_path / "run.recording", out=tmp_path / "run")
+        lost = [count for what, count in run.manifest.lost.items() if what.startswith("rows of samples.parquet")]
+        assert sum(lost) > run.samples().collect().height / 3, run.manifest.lost
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)
 

@@ -3,8 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{fs, io};
 
 use serde::Serialize;
 
@@ -48,7 +50,7 @@ pub struct Sampling {
     pub rounds: u64,
     /// Rounds left out because the one before was not done or the host did not let the recorder run.
     pub missed: u64,
-    /// How long after its time a round began.
+    /// How long after its time a part of a round began.
     pub late_ns_p99: i64,
     pub late_ns_max: i64,
     /// CPU time of the whole recorder.
@@ -86,17 +88,52 @@ impl Shared {
         self.lock().notes.push(sentence);
     }
 
-    /// Writes the state into `folder`; the old one stays until the new one is whole.
+    /// Writes the state into `folder`; the old one stays until the new one is whole, unless the disk is full: then it is
+    /// written over, for it says what was lost.
     pub fn write(&self, folder: &Path) -> Result<()> {
         let text = serde_json::to_vec_pretty(&*self.lock());
         let path = folder.join(FILE);
-        let failed = |source: std::io::Error| Error::Io {
-            path: path.clone(),
-            source,
-        };
-        let text = text.map_err(|error| failed(error.into()))?;
         let partial = folder.join(format!("{FILE}.tmp"));
-        std::fs::write(&partial, text).map_err(failed)?;
-        std::fs::rename(&partial, &path).map_err(failed)
+        let written = text.map_err(io::Error::from).and_then(|text| {
+            let whole = fs::write(&partial, &text).and_then(|()| fs::rename(&partial, &path));
+            whole.or_else(|error| {
+                // What is half-written goes; the error is told.
+                let _ = fs::remove_file(&partial);
+                match error.kind() {
+                    io::ErrorKind::StorageFull => over(&path, &text).map_err(|_| error),
+                    _ => Err(error),
+                }
+            })
+        });
+        written.map_err(|source| Error::Io { path, source })
+    }
+}
+
+/// Writes into the room that a file has already.
+fn over(path: &Path, text: &[u8]) -> io::Result<()> {
+    const BLOCK: u64 = 512;
+    let file = fs::OpenOptions::new().write(true).open(path)?;
+    let length = text.len() as u64;
+    if file.metadata()?.blocks() * BLOCK < length {
+        return Err(io::ErrorKind::StorageFull.into());
+    }
+    file.write_all_at(text, 0)?;
+    file.set_len(length)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_written_over_within_its_room() {
+        let path = std::env::temp_dir().join(format!("tailrace-over-{}", std::process::id()));
+        fs::write(&path, "what was there before").unwrap();
+        over(&path, b"what is now").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"what is now");
+        assert!(over(&path, &vec![0; 1 << 20]).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"what is now");
+        fs::remove_file(&path).unwrap();
     }
 }
