@@ -6,6 +6,7 @@
 `samplers`: CPU time of the whole recorder at 50 ms, of this host alone and with four nodes, nothing else going on.
 `packets`: the same with 18,000 packets a second, decoded as they come, and kept as a capture.
 `saturated`: the beat while both cores are busy with as many requests as they can carry.
+`behind`: how long requests waited behind a thread of the recorder, by the kernel's trace of switches.
 `effect`: response times of one long load, with and without the recorder in turns; `effect_kept`: as the testbed has it.
 `writes`: the system calls of the recorder that write, by strace.
 
@@ -30,7 +31,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import behind as trace
 import hosts
+import polars as pl
 import windows
 
 from tailrace.recorder import Node, Plan
@@ -106,6 +109,32 @@ def saturated(folder: Path, nodes: list[Node], options: argparse.Namespace) -> l
         return [asdict(cost(folder, "saturated", options.seconds, [*hosts.words(nodes), *WATCHED]))]
 
 
+def behind(folder: Path, nodes: list[Node], options: argparse.Namespace) -> list[dict[str, Any]]:
+    found = []
+    for what, words in (
+        ("samplers, this host", []),
+        ("samplers, four nodes", hosts.words(nodes)),
+        ("packets decoded", [*hosts.words(nodes), *WATCHED]),
+        ("packets kept", [*hosts.words(nodes), *WATCHED, "--capture"]),
+    ):
+        with (
+            loaded(folder, options.seconds + 3, "--rate", str(hosts.RATE), "--epoch", "0"),
+            hosts.recorder(folder / "recorded", *words) as process,
+        ):
+            time.sleep(WARM_S)
+            recorder, measured = hosts.threads(process), hosts.beside(process)
+            with trace.traced() as seen:
+                begin = time.monotonic_ns()
+                time.sleep(options.seconds)
+                end, lines = time.monotonic_ns(), seen()
+        requests = pl.read_parquet(folder / "load" / "requests.parquet", columns=["sent", "end"])
+        inside = requests.filter((pl.col("sent") >= begin) & (pl.col("end") <= end))
+        told = trace.delays(what, trace.waits(lines), recorder, measured, inside)
+        told.tell()
+        found.append(asdict(told))
+    return found
+
+
 def effect(folder: Path, nodes: list[Node], options: argparse.Namespace) -> list[dict[str, Any]]:
     return _effect("effect", folder, windows.decoding(nodes), options)
 
@@ -145,7 +174,9 @@ def writes(folder: Path, nodes: list[Node], options: argparse.Namespace) -> list
 
 
 Part = Callable[[Path, list[Node], argparse.Namespace], list[dict[str, Any]]]
-PARTS: dict[str, Part] = {part.__name__: part for part in (samplers, packets, saturated, effect, effect_kept, writes)}
+PARTS: dict[str, Part] = {
+    part.__name__: part for part in (samplers, packets, saturated, behind, effect, effect_kept, writes)
+}
 
 
 def main() -> None:

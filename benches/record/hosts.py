@@ -121,6 +121,17 @@ def cpu_s(process: int) -> float:
     return time.clock_gettime((~process) << 3 | 2)
 
 
+def threads(process: int) -> dict[int, str]:
+    """Of a process, with their names."""
+    return {int(task.name): (task / "comm").read_text().strip() for task in Path(f"/proc/{process}/task").iterdir()}
+
+
+def beside(process: int) -> set[int]:
+    """Threads of the server and of the load: all in the shield but this process and another."""
+    others = set(Group(mounted(), f"{NAME}/all").pids()) - {process, os.getpid()}
+    return {thread for other in others for thread in threads(other)}
+
+
 def machine_s() -> float:
     """CPU time that everything on this machine has used, in the kernel's exact account of the root control group."""
     return Group(mounted(), "").used_ns() / 1e9

@@ -9,6 +9,7 @@ import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
+from statistics import median
 
 import polars as pl
 import pytest
@@ -41,6 +42,18 @@ def test_the_host_is_sampled_until_told_to_stop(tmp_path: Path) -> None:
     assert values(run, "host", "cpu_busy")["value"].is_between(0, 1).all()
     # The intervals of one metric leave no hole: each begins where the one before ended.
     assert mine["interval_ns"][1:].to_list() == pytest.approx(mine["time"].diff()[1:].to_list(), abs=1_000_000)
+
+
+def test_a_round_is_read_in_parts_that_let_others_run_between_them(tmp_path: Path) -> None:
+    with recording(tmp_path / "run") as process:
+        time.sleep(1.5)
+        end(process)
+    run = Dataset.open(tmp_path / "run")
+    cpu, pages = (values(run, "host", metric)["time"].to_list() for metric in ("cpu_iowait", "dirty_bytes"))
+    assert len(cpu) > 20
+    apart = [min(abs(one - other) for other in pages) for one in cpu]
+    # Two files of the kernel that stand side by side in a round; read at once they would be some 0.1 ms apart.
+    assert median(apart) > 1_000_000
 
 
 def test_a_full_accept_queue_and_its_drops_are_seen(tmp_path: Path) -> None:

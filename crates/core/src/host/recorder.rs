@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{channel, Sender};
+use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use super::options::{Options, HOST};
 use super::packets::Packets;
 use super::processes::{Found, Namespace, Processes};
 use super::sampler::Sampler;
-use super::segments::{Shelf, Tell};
+use super::segments::{Outbox, Shelf, Tell};
 use super::state::{Shared, State};
 use super::sys;
 use crate::error::{Error, Result};
@@ -52,24 +52,8 @@ pub fn record(
     let (shelf, outbox, inbox) =
         Shelf::new(folder, options.keep_ns, shared.clone(), teller(&warnings));
     let (tell, found) = channel();
-    let mut wanted = options.packets.clone();
-    let processes = options
-        .every_process
-        .then(|| first_look(options, wanted.as_mut(), &shared, &tell));
-    let packets = match &wanted {
-        Some(wanted) => Some(Packets::open(
-            wanted,
-            clock.clone(),
-            shared.clone(),
-            outbox.clone(),
-            teller(&warnings),
-        )?),
-        None => None,
-    };
-    let mut sampler = Sampler::open(options, clock, shared.clone(), outbox, teller(&warnings))?;
-    if processes.is_some() {
-        sampler.sample_processes(found);
-    }
+    let opening = || open(options, &clock, &shared, outbox, &warnings, (&tell, found));
+    let (processes, packets, sampler) = stood_back(opening)?;
     shared.write(folder)?;
     let stop = Arc::new(AtomicBool::new(false));
     let writing = spawn("tailrace-write", move || shelf.run(&inbox))?;
@@ -103,6 +87,53 @@ pub fn record(
     asked.and(written).map(|()| state)
 }
 
+/// Opening takes longest: it looks at all processes, and the kernel makes a ring. Meanwhile others go before.
+fn stood_back<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let died = |_| {
+        Err(Error::Io {
+            path: "tailrace-open".into(),
+            source: std::io::Error::other("the thread that opens died"),
+        })
+    };
+    thread::scope(|scope| {
+        let working = scope.spawn(|| {
+            sys::stand_back();
+            work()
+        });
+        working.join().unwrap_or_else(died)
+    })
+}
+
+fn open(
+    options: &Options,
+    clock: &Clock,
+    shared: &Arc<Shared>,
+    outbox: Outbox,
+    warnings: &Sender<String>,
+    (tell, found): (&Sender<Found>, Receiver<Found>),
+) -> Result<(Option<Processes>, Option<Packets>, Sampler)> {
+    let mut wanted = options.packets.clone();
+    let processes = options
+        .every_process
+        .then(|| first_look(options, wanted.as_mut(), shared, tell));
+    let packets = match &wanted {
+        Some(wanted) => Some(Packets::open(
+            wanted,
+            clock.clone(),
+            shared.clone(),
+            outbox.clone(),
+            teller(warnings),
+        )?),
+        None => None,
+    };
+    let (shared, warnings) = (shared.clone(), teller(warnings));
+    let mut sampler = Sampler::open(options, clock.clone(), shared, outbox, warnings)?;
+    if processes.is_some() {
+        sampler.sample_processes(found);
+    }
+    Ok((processes, packets, sampler))
+}
+
 /// Who is there when the recording begins; servers are called after their processes. Of a namespace that cannot be opened
 /// the sampler tells.
 fn first_look(
@@ -132,7 +163,7 @@ fn first_look(
 
 fn wait(
     options: &Options,
-    warned: &std::sync::mpsc::Receiver<String>,
+    warned: &Receiver<String>,
     go_on: &mut dyn FnMut(Said) -> Result<bool>,
 ) -> Result<()> {
     let begun = Instant::now();
@@ -167,4 +198,29 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<thread::Joi
             path: name.into(),
             source,
         })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// Of this thread, of `/proc/PID/stat`.
+    fn nice() -> i32 {
+        let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+        let (_, from_state) = stat.rsplit_once(')').unwrap();
+        from_state
+            .split_whitespace()
+            .nth(16)
+            .unwrap()
+            .parse()
+            .unwrap()
+    }
+
+    #[test]
+    fn what_opens_stands_back_and_who_asked_for_it_does_not() {
+        let before = nice();
+        assert_eq!(stood_back(|| Ok(nice())).unwrap(), 10);
+        assert_eq!(nice(), before);
+    }
 }

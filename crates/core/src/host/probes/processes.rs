@@ -23,8 +23,8 @@ const NAMES: usize = 64;
 /// one millisecond.
 pub const PROCESSES: usize = 1000;
 
-/// Rounds with so little CPU time, of a core, after which a process rests: it is then asked only now and then, all that
-/// rest at once. One that listens rests only after rounds without any.
+/// Rounds with so little CPU time, of a core, after which a process rests: it is then asked only now and then, of all that
+/// rest as many in each round. One that listens rests only after rounds without any.
 const LITTLE: f64 = 0.01;
 const REST: u8 = 20;
 const NOW_AND_THEN: u64 = 4;
@@ -149,10 +149,11 @@ impl ProcessesProbe {
     fn count(&mut self, round_ns: i64) {
         self.round += 1;
         let little = (LITTLE * round_ns as f64) as i64;
-        let all = self.round % NOW_AND_THEN == 0;
+        let round = self.round;
         let groups = &mut self.groups;
         self.members.retain(|pid, member| {
-            if member.idle == REST && !all {
+            let turn = (round + u64::from(pid.unsigned_abs())) % NOW_AND_THEN == 0;
+            if member.idle == REST && !turn {
                 return true;
             }
             let Some(now) = sys::process_cpu_ns(*pid) else {
@@ -295,6 +296,26 @@ mod tests {
             assert_eq!(shared.lock().cpus.get("web:80").cloned(), own);
             busy();
             assert!(said(&mut probe)[0].1 >= LEAST);
+        }
+    }
+
+    #[test]
+    fn of_those_at_rest_as_many_are_asked_in_each_round() {
+        let (_tell, found) = channel();
+        let mut probe = ProcessesProbe::new(found, Places::default(), Arc::default());
+        // Whoever is asked turns out to be gone.
+        for pid in 0..8 {
+            let resting = Member {
+                used: 0,
+                listens: false,
+                idle: REST,
+                groups: Vec::new(),
+            };
+            probe.members.insert((i32::MAX >> 3) - pid, resting);
+        }
+        for left in [6, 4, 2, 0] {
+            said(&mut probe);
+            assert_eq!(probe.members.len(), left);
         }
     }
 
