@@ -458,6 +458,44 @@ def test_a_server_that_may_have_waited_for_a_cpu_of_a_full_host_is_not_told_to_b
     assert ("all CPUs of box were in use" in evidence(diagnosis, "freeze").sentence) == (expected == "unknown")
 
 
+@pytest.mark.parametrize(("waited", "expected"), [(0.0, "freeze"), (0.9, "neighbour"), (None, "neighbour")])
+def test_a_servers_own_pressure_tells_whether_it_stood_still_or_waited_for_a_cpu(
+    waited: float | None, expected: str
+) -> None:
+    memory = stopped().sample("tenant", "cpu_busy", 0.1, (4.0, 4.6, 0.98))
+    if waited is not None:
+        memory = memory.sample("app", "psi_cpu", 0.02, (4.0, 4.6, waited))
+    assert cause(diagnose(memory)) == expected
+
+
+@pytest.mark.parametrize(("busier", "verdict"), [(0.98, "found"), (0.35, "unknown")])
+def test_a_neighbour_that_is_always_busier_than_a_small_server_does_not_contain_it(busier: float, verdict: str) -> None:
+    memory = system(Slow("app", 4.0, 4.8, speed=0.01, cpu=0.0)).without("samples")
+    memory = memory.sample("app", "cpu_busy", 0.05, (4.0, 4.8, 0.0))
+    memory = memory.sample("tenant", "cpu_busy", 0.35, (4.0, 4.8, busier))
+    assert evidence(diagnose(memory), "neighbour").verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("cpus", "usual", "verdict"),
+    [
+        ({"app": (0,), "tenant": (0,)}, 0.3, "absent"),
+        ({"app": (0,), "tenant": (1,)}, 0.3, "found"),
+        ({"app": (0, 1), "tenant": (0,)}, 0.3, "found"),
+        ({"app": (0,), "tenant": (0,)}, 0.95, "found"),
+        ({}, 0.3, "found"),
+    ],
+)
+def test_a_server_whose_only_cpu_another_used_whole_is_not_told_to_be_stopped(
+    cpus: dict[str, tuple[int, ...]], usual: float, verdict: str
+) -> None:
+    memory = stopped().sample("tenant", "cpu_busy", usual, (4.0, 4.6, 0.98))
+    topology = memory.topology.model_copy(update={"cpus": cpus})
+    told = evidence(diagnose(Memory(topology, memory.tables)), "freeze")
+    assert told.verdict == verdict
+    assert ("tenant used all CPUs that app may use" in told.sentence) == (verdict == "absent")
+
+
 def test_a_hypervisor_that_took_the_cpu_leaves_no_question_of_quota() -> None:
     assert cause(diagnose(starved().sample("app", "cpu_steal", 0.0, (4.0, 4.8, 0.8)))) == "neighbour"
 

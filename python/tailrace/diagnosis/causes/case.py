@@ -102,6 +102,21 @@ class Case:
         filled = self.view.own_queue(self.origin, middle) > 2
         return spans([piece for piece, full in zip(pieces, filled.tolist(), strict=True) if full], gap=1)
 
+    @property
+    def waited_for_cpu(self) -> float | None:
+        """The share of the stall in which the origin itself waited for a CPU, by its pressure; None: not sampled."""
+        begin, end = self.stall.begin, self.stall.end
+        for series in self.view.series(self.origin, "psi_cpu"):
+            if self.view.is_own(series.place, self.origin) and series.resolves(begin, end):
+                return series.median(begin, end)
+        return None
+
+    def cpus_of(self, place: str) -> frozenset[int]:
+        """CPUs that the origin, or a place of samples, may use; empty where that is not known."""
+        own = self.view.series(self.origin, "cpu_busy")
+        sampled = own[0].place if own and place == self.origin else place
+        return frozenset(self.view.topology.cpus.get(sampled, ()))
+
     def called(self, place: str) -> str:
         """A place of samples as a reader knows it: the origin, or another server, by name."""
         return self.origin if self.view.is_own(place, self.origin) else self.view.topology.called(place)

@@ -4,13 +4,13 @@ What it looks for
     A full queue, no answer, and no CPU used, while nothing else that was sampled explains it. Or events of kind
     `freeze`.
 Evidence needed
-    `cpu_busy` of the origin. The other ways to lose the CPU (`cpu_throttled`, `cpu_steal`, I/O) make it firmer where
-    they were sampled.
+    `cpu_busy` of the origin. Its own `psi_cpu` tells that it waited for no CPU. The other ways to lose the CPU
+    (`cpu_throttled`, `cpu_steal`, I/O) make it firmer where they were sampled.
 What it is confused with
     Each other: a stopped process and one whose workers all wait for a lock use no CPU and answer nothing alike.
-    A neighbour or a quota: both leave *some* CPU and some answers. Work of higher priority on all CPUs of the host
-    leaves none: then the host's are full, and usually not. Waiting for I/O: `psi_io` or iowait tells. Idle time without
-    load: the queue is empty.
+    A neighbour or a quota: both leave *some* CPU and some answers. Work of higher priority on all CPUs that it may use
+    leaves none: its own `psi_cpu` tells; without, the host's are full, or somebody fills those it is pinned to, and
+    usually not. Waiting for I/O: `psi_io` or iowait tells. Idle time without load: the queue is empty.
 Thresholds and where they come from
     CPU under 5 % of the usual, and meanwhile answers under 10 %: what the edges of sampling intervals leave of none.
 """
@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
-from tailrace.diagnosis.millibottleneck import FROZEN
-from tailrace.diagnosis.series import AT_WORK
+from tailrace.diagnosis.millibottleneck import FROZEN, LIMITS
+from tailrace.diagnosis.series import AT_WORK, Series
 from tailrace.diagnosis.spans import Spans, clip, length, spans, union
 from tailrace.diagnosis.words import rate, share
 from tailrace.units import MILLISECOND, SECOND
@@ -60,13 +60,26 @@ def _explained(case: Case) -> str | None:
     for resource in case.stall.resources:
         if resource.saturated and resource.metric in EXPLAINED_BY:
             return f"{resource.why[0].lower()}{resource.why[1:]}"
-    host = case.view.of_host(case.origin, "cpu_busy")
-    if host is None:
-        return None
-    used, usual = host.median(begin, end) or 0.0, case.usual(host)
-    if used < AT_WORK or usual >= AT_WORK:
-        return None
-    return f"all CPUs of {host.place} were in use ({share(used)}, usually {share(usual)}): it may have waited for one"
+    waited = case.waited_for_cpu
+    if waited is not None:
+        return f"it waited for a CPU {share(waited)} of the time" if waited >= LIMITS["psi_cpu"] else None
+    for series, cpus, said in _around(case):
+        used, usual = series.median(begin, end) or 0.0, case.usual(series)
+        if usual < AT_WORK * cpus <= used:
+            return f"{said} ({share(used)}, usually {share(usual)}): it may have waited for one"
+    return None
+
+
+def _around(case: Case) -> list[tuple[Series, int, str]]:
+    """Who may have had all CPUs that the origin may use: with how many they are, and the words for it."""
+    host, own = case.view.of_host(case.origin, "cpu_busy"), case.cpus_of(case.origin)
+    whole = [(host, 1, f"all CPUs of {host.place} were in use")] if host is not None else []
+    pinned = [
+        (series, len(own), f"{case.called(place)} used all CPUs that {case.origin} may use")
+        for (place, metric), series in case.view.samples.items()
+        if metric == "cpu_busy" and (cpus := case.cpus_of(place)) and cpus <= own
+    ]
+    return whole + pinned
 
 
 def _answered(case: Case, without_cpu: Spans) -> float:

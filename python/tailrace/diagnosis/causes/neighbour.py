@@ -15,7 +15,8 @@ What it is confused with
     none to spare; else it is unknown. A core or a host whose use contains the origin's own: it is at least as busy as
     the origin at nearly all times, a neighbour is not.
     A quota or a frozen process, which also withhold CPU: without a neighbour that is busy they do not match, nor where
-    the origin and all that may be its neighbours did not fill a single core together.
+    the origin and all that may be its neighbours did not fill a single core together, nor where the origin's own
+    `psi_cpu` says that it did not wait for a CPU.
 Thresholds and where they come from
     A tenth of a core more than usual at least: less does not starve a server at moderate use. Contained: in 95 % of
     the samples, within the 0.15 by which coarse ticks jitter.
@@ -68,7 +69,7 @@ def _candidates(case: Case) -> list[Series]:
         and series is not host
         and not any(case.view.means(place, server) for server in way)
         and not _is_elsewhere(case, place)
-        and not (own and contains(case, series, own[0]))
+        and not (own and _is_its_own(case, series, own[0]))
         and series.resolves(case.stall.begin, case.stall.end)
     ]
 
@@ -91,16 +92,9 @@ def _node(case: Case, place: str) -> Node | None:
     return topology.node(server.node) if server and server.node else topology.place_to_node(place)
 
 
-def _cpus(case: Case, place: str) -> tuple[set[int], set[int]]:
-    """CPUs that the origin and the place may use; empty where that is not known."""
-    known = case.view.topology.cpus
-    own = next((series.place for series in case.view.series(case.origin, "cpu_busy")), case.origin)
-    return set(known.get(own, ())), set(known.get(place, ()))
-
-
 def _is_apart(case: Case, place: str) -> bool:
     """Whether it may use none of the origin's CPUs."""
-    here, there = _cpus(case, place)
+    here, there = case.cpus_of(case.origin), case.cpus_of(place)
     return bool(here and there) and not here & there
 
 
@@ -109,7 +103,7 @@ def _shares_cpus(case: Case, place: str, used: float) -> bool | None:
     `used` by both, its pressure tells, or else that the host had none to spare. A host with CPUs to spare tells
     nothing: both may be pinned to the same ones."""
     stall, view = case.stall, case.view
-    here, there = _cpus(case, place)
+    here, there = case.cpus_of(case.origin), case.cpus_of(place)
     if here and there and used >= AT_WORK * len(here | there):
         return True
     for series in view.series(case.origin, "psi_cpu")[:1]:
@@ -117,6 +111,19 @@ def _shares_cpus(case: Case, place: str, used: float) -> bool | None:
     whole = view.of_host(case.origin, "cpu_busy")
     most = whole.median(stall.begin, stall.end) if whole is not None else None
     return True if most is not None and most >= AT_WORK else None
+
+
+def _is_its_own(case: Case, whole: Series, own: Series) -> bool:
+    """Whether a place contains the origin, and what else is in it was no busier than usual. A place that is always
+    busier than a small origin seems to contain it, too."""
+    others, usual = (
+        (inside or 0.0) - (part or 0.0)
+        for inside, part in (
+            (whole.median(case.stall.begin, case.stall.end), own.median(case.stall.begin, case.stall.end)),
+            (case.usual(whole), case.usual(own)),
+        )
+    )
+    return others < usual + LEAST and contains(case, whole, own)
 
 
 def contains(case: Case, whole: Series, part: Series) -> bool:
@@ -150,6 +157,9 @@ def _busy(case: Case, series: Series, others: float) -> CauseEvidence:
             but = f"{case.origin} was not short of CPU"
         if got + others < AT_WORK and but is None:
             but = f"together they did not fill a core ({share(got + others)})"
+    waited = case.waited_for_cpu
+    if but is None and waited is not None and waited < LIMITS["psi_cpu"]:
+        but = f"{case.origin} waited for a CPU only {share(waited)} of the time"
     if but is None and _is_beside(case, series.place):
         shares = _shares_cpus(case, series.place, inside + numbers.get("cpu_busy", 0.0))
         if shares is None:

@@ -58,21 +58,44 @@ impl Cgroup {
         if let Some(probe) = self.throttled(place)? {
             probes.push(Box::new(probe));
         }
-        for (resource, some, full) in RESOURCES {
-            if let Some(file) = self.file(&format!("{resource}.pressure")) {
-                // Pressure may be switched off at boot: the file is there and cannot be read.
-                probes.extend(
-                    PressureProbe::open(place, &file, (some, full))
-                        .ok()
-                        .map(|probe| Box::new(probe) as Box<dyn Probe>),
-                );
-            }
-        }
+        probes.extend(self.pressure(place));
         let io = self.file("io.stat");
         if let Some(file) = io.or_else(|| self.file("blkio.throttle.io_service_bytes")) {
             probes.push(Box::new(Reader::open(place, &file, Kind::Bytes)?));
         }
         Ok(probes)
+    }
+
+    /// What kept a server that is in it from running: a quota, and, where nobody else is in it, its pressure.
+    pub fn held_back(&self, place: u32, server: i32) -> Vec<Box<dyn Probe>> {
+        // One that cannot be read is as one without a quota.
+        let quota = self.throttled(place).ok().flatten();
+        let quota = quota.map(|probe| Box::new(probe) as Box<dyn Probe>);
+        let alone = self.is_alone(server);
+        let pressure = alone.then(|| self.pressure(place)).into_iter().flatten();
+        quota.into_iter().chain(pressure).collect()
+    }
+
+    /// Whether all processes that its pressure is of have the server's name.
+    fn is_alone(&self, server: i32) -> bool {
+        let name = |pid: &str| std::fs::read(format!("/proc/{pid}/comm")).ok();
+        let own = name(&server.to_string());
+        let group = self.file("cpu.pressure");
+        let members = group
+            .and_then(|file| std::fs::read_to_string(file.with_file_name("cgroup.procs")).ok());
+        let members = members.unwrap_or_default();
+        let is_in = members.lines().any(|pid| pid == server.to_string());
+        is_in && members.lines().all(|pid| name(pid) == own)
+    }
+
+    fn pressure(&self, place: u32) -> Vec<Box<dyn Probe>> {
+        let files = RESOURCES.into_iter().filter_map(|(resource, some, full)| {
+            let file = self.file(&format!("{resource}.pressure"))?;
+            // Pressure may be switched off at boot: the file is there and cannot be read.
+            let probe = PressureProbe::open(place, &file, (some, full)).ok()?;
+            Some(Box::new(probe) as Box<dyn Probe>)
+        });
+        files.collect()
     }
 
     /// CPUs that it may use.
@@ -263,6 +286,30 @@ mod tests {
         );
         assert_eq!(cpu_group("3:cpu:/\n0::/user.slice\n"), None);
         assert_eq!(cpu_group("1:name=systemd:/init.scope\nodd\n"), None);
+    }
+
+    #[test]
+    fn pressure_is_a_servers_where_nobody_else_is_in_its_cgroup() {
+        let root = std::env::temp_dir().join(format!("tailrace-{}-alone", std::process::id()));
+        std::fs::create_dir_all(&root).unwrap();
+        std::fs::write(root.join("cpu.pressure"), "some total=0\n").unwrap();
+        let cgroup = Cgroup {
+            directories: vec![root.clone()],
+        };
+        let own = std::process::id();
+        // Of what is told, 1 is another process, and 0 one of another namespace.
+        for (members, probes) in [
+            (format!("{own}\n"), 1),
+            (format!("{own}\n1\n"), 0),
+            (format!("0\n{own}\n"), 0),
+            ("1\n".to_owned(), 0),
+            (String::new(), 0),
+        ] {
+            std::fs::write(root.join("cgroup.procs"), &members).unwrap();
+            let told = cgroup.held_back(0, i32::try_from(own).unwrap());
+            assert_eq!(told.len(), probes, "{members}");
+        }
+        std::fs::remove_dir_all(root).unwrap();
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::cgroup::{Cgroup, Reader};
+use super::cgroup::Cgroup;
 use super::{Probe, Span, Tick};
 use crate::host::places::Places;
 use crate::host::processes::Found;
@@ -47,7 +47,8 @@ struct Group {
     told: i64,
     /// Of `used`, what there was in the round before.
     seen: i64,
-    quota: Option<Reader>,
+    /// What its control group tells of it.
+    held_back: Vec<Box<dyn Probe>>,
 }
 
 pub struct ProcessesProbe {
@@ -102,7 +103,7 @@ impl ProcessesProbe {
             }
         }
         if listens {
-            self.find_quota(found.pid, &groups);
+            self.find_cgroup(found.pid, &groups);
         }
         let member = Member {
             used,
@@ -113,7 +114,7 @@ impl ProcessesProbe {
         self.members.insert(found.pid, member);
     }
 
-    fn find_quota(&mut self, pid: i32, groups: &[usize]) {
+    fn find_cgroup(&mut self, pid: i32, groups: &[usize]) {
         let Some(cgroup) = Cgroup::of_process(pid, &self.mountinfo) else {
             return;
         };
@@ -121,9 +122,8 @@ impl ProcessesProbe {
             let Some(group) = self.groups.get_mut(group) else {
                 continue;
             };
-            if let (Some(place), None) = (group.number, &group.quota) {
-                // One that cannot be read is as one without a quota.
-                group.quota = cgroup.throttled(place).ok().flatten();
+            if let (Some(place), true) = (group.number, group.held_back.is_empty()) {
+                group.held_back = cgroup.held_back(place, pid);
             }
         }
     }
@@ -139,7 +139,7 @@ impl ProcessesProbe {
                 used: 0,
                 told: self.begun,
                 seen: 0,
-                quota: None,
+                held_back: Vec::new(),
             });
         }
         at
@@ -218,14 +218,10 @@ impl Probe for ProcessesProbe {
         let round_ns = before.map_or(0, |before| at - before);
         self.count(round_ns);
         for group in &mut self.groups {
-            // Its cgroup is gone, or can no longer be read.
-            if group
-                .quota
-                .as_mut()
-                .is_some_and(|quota| quota.sample(into).is_err())
-            {
-                group.quota = None;
-            }
+            // What fails can no longer be read: its cgroup is gone.
+            group
+                .held_back
+                .retain_mut(|probe| probe.sample(into).is_ok());
         }
         match before {
             Some(_) => self.say(at, round_ns, into),
