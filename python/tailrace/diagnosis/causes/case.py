@@ -84,10 +84,13 @@ class Case:
     def usual(self, series: Series) -> float:
         return self.slow.usual(series)
 
+    def inside(self, series: Series) -> float:
+        """Its median in this stall; 0 where it has no sample there."""
+        return series.median(self.stall.begin, self.stall.end) or 0.0
+
     def standing_out(self, series: Series, least: float) -> Spans:
         """When the series was nearer to its value in this stall than to its usual one, and at `least`."""
-        inside = series.median(self.stall.begin, self.stall.end) or 0.0
-        return series.above(max((inside + self.usual(series)) / 2, least))
+        return series.above(max((self.inside(series) + self.usual(series)) / 2, least))
 
     def while_queued(self, table: Spans) -> Spans:
         """The parts in whose middle the origin's own queue was filled: idle time is no stall."""
@@ -105,10 +108,9 @@ class Case:
     @property
     def waited_for_cpu(self) -> float | None:
         """The share of the stall in which the origin itself waited for a CPU, by its pressure; None: not sampled."""
-        begin, end = self.stall.begin, self.stall.end
         for series in self.view.series(self.origin, "psi_cpu"):
-            if self.view.is_own(series.place, self.origin) and series.resolves(begin, end):
-                return series.median(begin, end)
+            if self.view.is_own(series.place, self.origin) and series.resolves(self.stall.begin, self.stall.end):
+                return self.inside(series)
         return None
 
     def cpus_of(self, place: str) -> frozenset[int]:

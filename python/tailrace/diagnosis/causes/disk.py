@@ -61,9 +61,9 @@ def wait(case: Case) -> Wait | None:
     dirty = _series(case, "dirty_bytes")
     came, written = _came(case, dirty, writing)
     stall = case.stall
-    best = max(signs, key=lambda s: (s.median(stall.begin, stall.end) or 0.0) / LIMITS[s.metric], default=None)
-    if best is not None and (best.median(stall.begin, stall.end) or 0.0) >= LIMITS[best.metric]:
-        inside, usual = best.median(stall.begin, stall.end) or 0.0, case.usual(best)
+    best = max(signs, key=lambda s: case.inside(s) / LIMITS[s.metric], default=None)
+    if best is not None and case.inside(best) >= LIMITS[best.metric]:
+        inside, usual = case.inside(best), case.usual(best)
         what = f"{best.place} {_SAYS[best.metric]} {share(inside)} of the time (usually {share(usual)})"
         return Wait(case.standing_out(best, LIMITS[best.metric] / 2), best.interval_ns, best.place, what, came, written)
     if writing is not None and came != "none":

@@ -38,7 +38,7 @@ def detect(case: Case) -> CauseEvidence:
     if not own:
         return case.unknown(CAUSE, f"cpu_busy of {case.origin}")
     series = own[0]
-    inside, usual = series.median(stall.begin, stall.end) or 0.0, case.usual(series)
+    inside, usual = case.inside(series), case.usual(series)
     what = (
         f"{case.origin} used {share(inside)} of a core (usually {share(usual)}) and answered {rate(stall.throughput)}"
     )
@@ -56,7 +56,6 @@ def detect(case: Case) -> CauseEvidence:
 
 def _explained(case: Case) -> str | None:
     """What else kept it from running."""
-    begin, end = case.stall.begin, case.stall.end
     for resource in case.stall.resources:
         if resource.saturated and resource.metric in EXPLAINED_BY:
             return f"{resource.why[0].lower()}{resource.why[1:]}"
@@ -64,7 +63,7 @@ def _explained(case: Case) -> str | None:
     if waited is not None:
         return f"it waited for a CPU {share(waited)} of the time" if waited >= LIMITS["psi_cpu"] else None
     for series, cpus, said in _around(case):
-        used, usual = series.median(begin, end) or 0.0, case.usual(series)
+        used, usual = case.inside(series), case.usual(series)
         if usual < AT_WORK * cpus <= used:
             return f"{said} ({share(used)}, usually {share(usual)}): it may have waited for one"
     return None

@@ -46,7 +46,7 @@ def detect(case: Case) -> CauseEvidence:
     sampled = bool(case.view.series(case.origin, "cpu_busy"))
     candidates = _candidates(case) if sampled else []
     near = (series for series in candidates if not _is_apart(case, series.place))
-    others = sum(series.median(case.stall.begin, case.stall.end) or 0.0 for series in near)
+    others = sum(case.inside(series) for series in near)
     busy = [_busy(case, series, others) for series in candidates]
     found = busy + _stolen(case) + _told(case)
     if found:
@@ -107,7 +107,7 @@ def _shares_cpus(case: Case, place: str, used: float) -> bool | None:
     if here and there and used >= AT_WORK * len(here | there):
         return True
     for series in view.series(case.origin, "psi_cpu")[:1]:
-        return (series.median(stall.begin, stall.end) or 0.0) >= LIMITS["psi_cpu"]
+        return case.inside(series) >= LIMITS["psi_cpu"]
     whole = view.of_host(case.origin, "cpu_busy")
     most = whole.median(stall.begin, stall.end) if whole is not None else None
     return True if most is not None and most >= AT_WORK else None
@@ -116,13 +116,8 @@ def _shares_cpus(case: Case, place: str, used: float) -> bool | None:
 def _is_its_own(case: Case, whole: Series, own: Series) -> bool:
     """Whether a place contains the origin, and what else is in it was no busier than usual. A place that is always
     busier than a small origin seems to contain it, too."""
-    others, usual = (
-        (inside or 0.0) - (part or 0.0)
-        for inside, part in (
-            (whole.median(case.stall.begin, case.stall.end), own.median(case.stall.begin, case.stall.end)),
-            (case.usual(whole), case.usual(own)),
-        )
-    )
+    others = case.inside(whole) - case.inside(own)
+    usual = case.usual(whole) - case.usual(own)
     return others < usual + LEAST and contains(case, whole, own)
 
 
@@ -141,7 +136,7 @@ def _contains(whole: Series, part: Series) -> bool:
 def _busy(case: Case, series: Series, others: float) -> CauseEvidence:
     """`others`: what all candidates together used in the stall."""
     stall = case.stall
-    inside, usual = series.median(stall.begin, stall.end) or 0.0, case.usual(series)
+    inside, usual = case.inside(series), case.usual(series)
     evidence = case.standing_out(series, usual + LEAST) if inside >= usual + LEAST else spans([])
     name = case.called(series.place)
     what = f"{name} used {share(inside)} of a core (usually {share(usual)})"
@@ -150,7 +145,7 @@ def _busy(case: Case, series: Series, others: float) -> CauseEvidence:
     if but is None and _is_apart(case, series.place):
         but = f"{name} may use none of the CPUs of {case.origin}"
     for own in case.view.series(case.origin, "cpu_busy"):
-        got, before = own.median(stall.begin, stall.end) or 0.0, case.usual(own)
+        got, before = case.inside(own), case.usual(own)
         numbers |= {"cpu_busy": got, "cpu_busy_calm": before}
         what += f" while {case.origin} got {share(got)} (usually {share(before)})"
         if got >= 0.9 * own.capacity and but is None:
@@ -176,7 +171,7 @@ def _busy(case: Case, series: Series, others: float) -> CauseEvidence:
 def _stolen(case: Case) -> list[CauseEvidence]:
     found = []
     for series in case.view.series(case.origin, "cpu_steal") + case.view.elsewhere("cpu_steal"):
-        inside = series.median(case.stall.begin, case.stall.end) or 0.0
+        inside = case.inside(series)
         if inside < LIMITS["cpu_steal"]:
             # Steal that was sampled and stayed low speaks against guests of the hypervisor, not against other cgroups.
             continue

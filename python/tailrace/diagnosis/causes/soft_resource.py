@@ -83,7 +83,7 @@ def _shared_cpu(case: Case) -> str | None:
 def _sampled(case: Case, slow: str | None) -> list[CauseEvidence]:
     found = []
     for series in case.view.series(case.origin, "pool_waiting"):
-        inside = series.median(case.stall.begin, case.stall.end) or 0.0
+        inside = case.inside(series)
         what = f"{inside:.0f} threads of {case.origin} waited for a connection of its pool"
         evidence = case.standing_out(series, 1.0)
         numbers = {"pool_waiting": inside}
@@ -92,7 +92,7 @@ def _sampled(case: Case, slow: str | None) -> list[CauseEvidence]:
         for series in case.view.series(case.origin, metric):
             known = _limit(case, metric)
             most = float(known or series.value.max())
-            inside = series.median(case.stall.begin, case.stall.end) or 0.0
+            inside = case.inside(series)
             all_of_them = f"All {most:.0f} {noun}" if known else f"{most:.0f} {noun}, the most ever seen,"
             what = f"{all_of_them} of {case.origin} were in use"
             sign = Sign(series.above(most), series.interval_ns, what, numbers={metric: inside}, but=slow)
