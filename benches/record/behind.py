@@ -26,7 +26,7 @@ _BUFFER_KB = 65_536
 _EVENTS = ("sched_switch", "sched_wakeup", "sched_wakeup_new", "sched_migrate_task")
 _EVENT = re.compile(
     r"-(?P<now>\d+) +\[(?P<cpu>\d+)\] \S+ +(?P<s>\d+)\.(?P<us>\d{6}): (?:"
-    r"sched_switch: prev_comm=.* prev_pid=(?P<before>\d+) prev_prio=\d+ prev_state=(?P<state>\S+) ==> "
+    r"sched_switch: prev_comm=.* prev_pid=\d+ prev_prio=\d+ prev_state=(?P<state>\S+) ==> "
     r"next_comm=.* next_pid=(?P<after>\d+) |"
     r"sched_wakeup(?:_new)?: comm=.* pid=(?P<woken>\d+) prio=\d+ target_cpu=(?P<at>\d+)|"
     r"sched_migrate_task: comm=.* pid=(?P<moved>\d+) prio=\d+ orig_cpu=\d+ dest_cpu=(?P<to>\d+))"
@@ -141,10 +141,10 @@ def waits(lines: Iterable[str]) -> Iterator[Wait]:
 
     def run(cpu: int, thread: int, now: int) -> Iterator[Wait]:
         if runs[cpu] != thread:
-            for waits, since in queues[cpu].items():
+            for waiting, since in queues[cpu].items():
                 if runs[cpu] and since < now:
-                    yield Wait(waits, runs[cpu], since, now)
-                queues[cpu][waits] = now
+                    yield Wait(waiting, runs[cpu], since, now)
+                queues[cpu][waiting] = now
             queues[cpu].pop(thread, None)
             runs[cpu] = thread
 

@@ -239,7 +239,8 @@ def _origin(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Foll
             chain = {lost.dropper} | chain & view.downstream_of(lost.dropper)
             own = risen[lost.dropper]
             risen[lost.dropper] = replace(own, begin=max(own.begin, since))
-    led = {s: _led_up_to(replace(part, risen=risen), s, until, share) for s in risen if s in chain}
+    part = replace(part, risen=risen)
+    led = {s: _led_up_to(part, s, until, share) for s in risen if s in chain}
     lasting = {server: rise for server, rise in led.items() if rise is not None}
     told: tuple[str | None, Rise | None] = None, None
     while lasting:

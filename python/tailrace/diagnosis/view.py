@@ -182,6 +182,10 @@ class View:
         """Series of places that mean nothing in the topology: cores, disks, the host as a whole, other tenants."""
         return tuple(s for (place, name), s in self.samples.items() if name == metric and not self.is_known(place))
 
+    def throttled(self, server: str, begin: int, end: int) -> float:
+        """Share of that time in which a server's quota held it back; 0 where that was not sampled."""
+        return max((series.mean(begin, end) or 0.0 for series in self.series(server, "cpu_throttled")), default=0.0)
+
     def of_host(self, server: str, metric: str) -> Series | None:
         """Of the host that the server's node is on."""
         node = self.topology.node_of(server)

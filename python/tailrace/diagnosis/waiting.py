@@ -172,8 +172,8 @@ def _usually(known: Usual, caller: str, times: Times) -> float:
 def _at_work(view: View, server: str, times: Times) -> bool:
     """Whether its CPU was full, or its quota used up."""
     begin, end = int(times[0]), int(times[-1])
-    throttled = ((series.mean(begin, end) or 0.0) >= TAKEN for series in view.series(server, "cpu_throttled"))
-    return any(throttled) or any(series.at_work(begin, end) for series in view.series(server, "cpu_busy"))
+    at_work = any(series.at_work(begin, end) for series in view.series(server, "cpu_busy"))
+    return at_work or view.throttled(server, begin, end) >= TAKEN
 
 
 def _calls(view: View, caller: str) -> dict[str, Stays]:

@@ -110,12 +110,12 @@ def _given(blames: tuple[Blame, ...], episodes: list[Mapping[str, Any]]) -> list
             for (number, chain), rest in left.items()
             if rest > 0 and episodes[number]["begin"] <= request.sent <= episodes[number]["end"]
         ]
-
-        def fit(one: tuple[int, Chain], request: Blame = request) -> tuple[bool, bool, int]:
-            # Of chains that are as right, the one that is over first: the others are there for later requests, too.
-            return one[1].dropper in request.droppers, _matching(request, one[1]), -int(episodes[one[0]]["end"])
-
-        best = max(free, key=fit, default=None)
+        # Of chains that are as right, the one that is over first: the others are there for later requests, too.
+        best = max(
+            free,
+            key=lambda f: (f[1].dropper in request.droppers, _matching(request, f[1]), -int(episodes[f[0]]["end"])),
+            default=None,
+        )
         if best is not None:
             left[best] -= 1
         given.append((request, MISSED if best is None else best[1]))

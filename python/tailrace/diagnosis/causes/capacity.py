@@ -42,12 +42,6 @@ def at_work(case: Case, server: str) -> bool:
     return any(busy.at_work(case.stall.begin, case.stall.end) for busy in case.view.series(server, "cpu_busy"))
 
 
-def throttled(case: Case, server: str) -> float:
-    """Share of the stall in which a server's quota held it back; 0 where that was not sampled."""
-    begin, end = case.stall.begin, case.stall.end
-    return max((series.mean(begin, end) or 0.0 for series in case.view.series(server, "cpu_throttled")), default=0.0)
-
-
 def clock_rate(case: Case, server: str) -> Series | None:
     """Of a server, its node or its host; of cores that nobody assigned to a server the fastest: others may idle."""
     known = case.view.series(server, "cpu_hz") or case.view.around(server, "cpu_hz")

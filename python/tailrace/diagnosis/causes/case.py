@@ -88,6 +88,10 @@ class Case:
         """Its median in this stall; 0 where it has no sample there."""
         return series.median(self.stall.begin, self.stall.end) or 0.0
 
+    def throttled(self, server: str) -> float:
+        """Share of the stall in which a server's quota held it back; 0 where that was not sampled."""
+        return self.view.throttled(server, self.stall.begin, self.stall.end)
+
     def standing_out(self, series: Series, least: float) -> Spans:
         """When the series was nearer to its value in this stall than to its usual one, and at `least`."""
         return series.above(max((self.inside(series) + self.usual(series)) / 2, least))

@@ -13,7 +13,8 @@ What it is confused with
     Another node of the same host, which may be pinned to CPUs of its own: it is one only where both filled
     the only CPUs that they may use, where the origin waited for a CPU (`psi_cpu`) or, without that, where the host had
     none to spare; else it is unknown. A core or a host whose use contains the origin's own: it is at least as busy as
-    the origin at nearly all times, a neighbour is not.
+    the origin at nearly all times. So is a busy neighbour of a small origin: it is one where what it used besides the
+    origin rose.
     A quota or a frozen process, which also withhold CPU: without a neighbour that is busy they do not match, nor where
     the origin and all that may be its neighbours did not fill a single core together, nor where the origin's own
     `psi_cpu` says that it did not wait for a CPU.

@@ -25,15 +25,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.causes.capacity import (
-    STEP_NS,
-    at_work,
-    capacity,
-    in_steps,
-    long_queues,
-    throttled,
-    usual_use,
-)
+from tailrace.diagnosis.causes.capacity import STEP_NS, at_work, capacity, in_steps, long_queues, usual_use
 from tailrace.diagnosis.causes.case import COVERAGE, Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.queues import is_more
@@ -89,7 +81,7 @@ def _since_it_came(case: Case) -> Case:
     came = int(case.view.asked(case.origin).arrived(np.array([begin - 1, until]))[0])
     if begin <= stall.begin or together[last] < COVERAGE * len(sent):
         return case
-    if throttled(case, case.origin) >= TAKEN or any(r.saturated and r.metric != "cpu_busy" for r in stall.resources):
+    if case.throttled(case.origin) >= TAKEN or any(r.saturated and r.metric != "cpu_busy" for r in stall.resources):
         return case
     if not is_more(came, stall.arrivals_calm * (until - begin) / SECOND):
         return case
@@ -101,7 +93,7 @@ def _narrowest(case: Case) -> tuple[str, float, float | NDArray[np.float64]]:
     second the origin can answer then, on average and in each step: what it holds back with a limit of its own waits for
     them all the same. A quota takes nothing when nobody waits."""
     behind = [] if case.stall.has("cpu_busy") else sorted(case.view.downstream_of(case.origin))
-    left = {server: 1.0 - throttled(case, server) for server in behind}
+    left = {server: 1.0 - case.throttled(server) for server in behind}
     full = [s for s in behind if at_work(case, s) or left[s] <= 1.0 - TAKEN]
     most = {s: case.stall.throughput_calm / used for s in full if (used := usual_use(case, s))}
     served = {server: left[server] * full_speed for server, full_speed in most.items()}

@@ -1,6 +1,6 @@
-//! CPU time of all processes: of those that listen as their listeners' (`NODE:PORT`), with how long the quota of their
-//! cgroup held them back; of the others by name, once they have used so much that somebody beside them could be short of
-//! it.
+//! CPU time of all processes: of those that listen as their listeners' (`NODE:PORT`), with what their cgroup tells of what
+//! held them back (its quota, and its pressure where nobody else is in it); of the others by name, once they have used so
+//! much that somebody beside them could be short of it.
 
 use std::io;
 use std::sync::mpsc::Receiver;
