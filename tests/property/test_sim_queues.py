@@ -177,18 +177,22 @@ def test_a_pool_of_few_sources_loses_what_engset_lost() -> None:
     assert_is(replicate(blocked, loss), weights[-1] / sum(weights), within=0.03)
 
 
-def test_light_requests_wait_as_the_first_of_two_classes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["connector", "server"])
+def test_light_requests_wait_as_the_first_of_two_classes(where: str, tmp_path: Path) -> None:
     """Cobham's formula for two classes that do not interrupt each other (Kleinrock II, 3.6).
 
-    With R = Σ rate·E[S²]/2 the first waits R/(1 - its load), and the second that/(1 - all load). The one connection is
-    the server: the back end behind it has nobody else.
+    With R = Σ rate·E[S²]/2 the first waits R/(1 - its load), and the second that/(1 - all load). The server is either
+    the caller's one connection, for the back end behind it has nobody else, or the back end's one worker.
     """
     (rate1, rate2), (mean1, mean2) = (300.0, 150.0), (0.5e-3, 3e-3)
-    front = server("front", [0, 1], connectors=[connector(1, pool={"size": 1, "priority": 0})])
+    pool = {"pool": {"size": 1, "priority": 0}} if where == "connector" else {}
+    front = server("front", [0, 1], connectors=[connector(1, **pool)])
+    back = server("back", [2, 3]) | ({"workers": 1, "lightest_first": True} if where == "server" else {})
     programs = [[call(of=0)], [call(of=1)], *([{"compute": exponential(mean * 1e9)}] for mean in (mean1, mean2))]
     load = poisson(rate1 + rate2, [(0, rate1), (1, rate2)])
-    plan = system([front, server("back", [2, 3])], programs, load, duration=120 * S, record_from=2 * S)
+    plan = system([front, back], programs, load, duration=120 * S, record_from=2 * S)
     plan["classes"][0]["light"] = True
+    plan["classes"][1]["rank"] = 1
 
     took: dict[str, list[float]] = {"class 0": [], "class 1": []}
     for i in range(REPLICATIONS):

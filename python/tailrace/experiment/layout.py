@@ -68,7 +68,7 @@ def _server(experiment: Experiment, server: places.Server) -> Server:
 
 
 def _pools(experiment: Experiment, name: str, tier: Tier, callee: str) -> list[Pool]:
-    """One for each caller, and for each candidate and interaction if it is per these."""
+    """One for each caller, and for each candidate and servlet if it is per these."""
     call = tier.calls[callee]
     if not call.pool:
         return []
@@ -76,11 +76,11 @@ def _pools(experiment: Experiment, name: str, tier: Tier, callee: str) -> list[P
     size = call.pool * (tier.processes if "process" in scopes else 1)
     asked = [""]
     if "interaction" in scopes:
-        at = {
-            one: found.at.get(name) or found.at.get(tier.role or name)
+        at = [
+            (found.servlet or one, found.at.get(name) or found.at.get(tier.role or name))
             for one, found in interactions(experiment).items()
-        }
-        asked = [f", {one}" for one, work in at.items() if work and work.calls]
+        ]
+        asked = [f", {servlet}" for servlet in dict.fromkeys(servlet for servlet, work in at if work and work.calls)]
     pairs = product(places.server_names(name, tier), places.server_names(callee, experiment.tiers[callee]), asked)
     return [
         Pool(name=f"{caller} to {candidate}{what}", caller=caller, callee=candidate, size=size)

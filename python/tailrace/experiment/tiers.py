@@ -97,7 +97,8 @@ class Call(Table):
     pool: Whole | None = None
     """Connections to have at most, 0: any number. AJP 50 (`lightning` 3.1), database 50 (`rpc-vs-async` V-B)."""
     pool_per: tuple[Literal["process", "interaction", "candidate"], ...] | None = None
-    """There is one pool for each of these. mod_jk: process and candidate; servlets' own pools: interaction."""
+    """There is one pool for each of these. mod_jk: process and candidate; servlets' own pools: interaction
+    (those of one servlet share one)."""
     for_visit: bool | None = None
     """A connection is kept from a visit's first call to its end, as servlets of RUBBoS do; calls at once share it."""
     priority: Whole | None = None
@@ -151,6 +152,9 @@ class Tier(Table):
     """A further process under load. Without it there is none."""
     backlog: Whole = 128
     """Of listen(): 128 (`rpc-vs-async` III); one more fits."""
+    order: Literal["arrival", "lightest"] = "arrival"
+    """Who waits inside gets a worker in this order. lightest: first what belongs to interactions of few calls, counted
+    in powers of two; cross-tier priority in a server that is told what it works for (`average` 5)."""
     light_queue: Whole | None = None
     """Accepted, waiting inside for a worker: 65535 asynchronous, 2000 bounded (`rpc-vs-async` V), 0 synchronous."""
     node: Annotated[tuple[Name, ...], BeforeValidator(lambda node: (node,) if isinstance(node, str) else node)] = ()

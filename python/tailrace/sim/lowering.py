@@ -144,6 +144,7 @@ def _server(
         "workers": loops if tier.workers is None else tier.workers,
         "processes": tier.processes,
         "light_queue": tier.light_queue or 0,
+        "lightest_first": tier.order == "lightest",
         "backlog": tier.backlog,
         "programs": programs,
         "connectors": [

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import log2
 from typing import Any
 
 from tailrace.errors import UsageError
 from tailrace.experiment import Experiment
 from tailrace.experiment.arrivals import law
 from tailrace.experiment.catalogue import interactions
-from tailrace.experiment.interactions import Visits, Work
+from tailrace.experiment.interactions import Interaction, Visits, Work
 
 Json = dict[str, Any]
 
@@ -48,9 +49,17 @@ class Programs:
 
     def classes(self) -> list[Json]:
         found = [(name, self.interactions[name]) for name in self._classes]
+        servlets: dict[str, int] = {}
         return [
-            {"name": name, "bytes_in": one.request, "bytes_out": one.response, "light": one.light}
-            for name, one in found
+            {
+                "name": name,
+                "bytes_in": one.request,
+                "bytes_out": one.response,
+                "light": one.light,
+                "rank": _rank(one),
+                "servlet": servlets.setdefault(one.servlet or name, number),
+            }
+            for number, (name, one) in enumerate(found)
         ]
 
     def _work(self, tier: str, interaction: str) -> Work | None:
@@ -89,6 +98,12 @@ class Programs:
             "parallel": visits.parallel,
             "all": visits.all,
         }
+
+
+def _rank(interaction: Interaction) -> int:
+    """The power of two up to the calls of the tier that makes most for it; 0 with fewer than two."""
+    most = max((sum(visits.count for visits in work.calls.values()) for work in interaction.at.values()), default=0)
+    return int(log2(max(most, 1)))
 
 
 def _one_by_one(call: Json) -> list[Json]:

@@ -43,6 +43,11 @@ def _refusals(experiment: Experiment) -> Iterator[Refusal]:
             yield f"tiers.{name}.software", f"it must be one of {', '.join(KINDS)}, got {tier.software}"
         if tier.spawn and tier.software != "apache":
             yield f"tiers.{name}.spawn", "Apache alone starts further processes"
+        if tier.order != "arrival":
+            yield (
+                f"tiers.{name}.order",
+                "none of its servers is told what a request belongs to; try calls.NAME.priority",
+            )
     if not least <= experiment.sampling.interval <= most:
         apart = f"{format_duration(least)} to {format_duration(most)} apart"
         yield "sampling.interval", f"the recorder takes samples {apart}"

@@ -9,6 +9,8 @@ use crate::workload::check::{
 
 /// Candidates of a call that were tried are bits of a word.
 const CANDIDATES_MAX: usize = 32;
+/// A server has a line for each.
+const RANK_MAX: u32 = 63;
 
 pub fn check(plan: &Plan) -> Result<()> {
     if !(1..LENGTH_MAX).contains(&plan.duration) {
@@ -45,6 +47,7 @@ pub fn check(plan: &Plan) -> Result<()> {
             ));
         }
     }
+    classes(plan)?;
     servers(plan)?;
     circles(plan)?;
     workloads(plan)?;
@@ -84,6 +87,22 @@ fn nodes(plan: &Plan) -> Result<()> {
             if periods.into_iter().any(|period| period <= 0) {
                 return refuse(format!("nodes[{i}].disk: a period must be above 0"));
             }
+        }
+    }
+    Ok(())
+}
+
+fn classes(plan: &Plan) -> Result<()> {
+    for (i, class) in plan.classes.iter().enumerate() {
+        if class.rank > RANK_MAX {
+            return refuse(format!(
+                "classes[{i}].rank: at most {RANK_MAX}, got {}",
+                class.rank
+            ));
+        }
+        if let Some(servlet) = class.servlet {
+            let what = format!("classes[{i}].servlet");
+            index(&what, servlet, plan.classes.len())?;
         }
     }
     Ok(())

@@ -16,7 +16,7 @@ pub struct Connector<'a> {
     direct: bool,
     first_pool: u32,
     pools: u32,
-    classes: u32,
+    classes: &'a [plan::Class],
     pub balancer: Balancer,
     /// Light ones that hold or want a connection (cross-tier priority).
     light: u32,
@@ -46,14 +46,13 @@ impl Pool {
 }
 
 pub fn build<'a>(
-    plan: &Plan,
+    plan: &'a Plan,
     caller: &plan::Server,
     c: &'a plan::Connector,
     pools: &mut Vec<Pool>,
 ) -> Connector<'a> {
     let connector = pools.last().map_or(0, |pool| pool.connector + 1);
     let first_pool = pools.len() as u32;
-    let classes = plan.classes.len() as u32;
     let count = c.pool.as_ref().map_or(1, |pool| {
         let processes = caller
             .spawn
@@ -62,7 +61,7 @@ pub fn build<'a>(
             .max(caller.processes);
         let dimension = |split: bool, n: u32| if split { n } else { 1 };
         dimension(pool.per_process, processes)
-            * dimension(pool.per_class, classes)
+            * dimension(pool.per_class, plan.classes.len() as u32)
             * dimension(pool.per_candidate, c.candidates.len() as u32)
     });
     for _ in 0..count {
@@ -77,7 +76,7 @@ pub fn build<'a>(
         direct: c.candidates.len() == 1 && c.pool.is_none(),
         first_pool,
         pools: count,
-        classes,
+        classes: &plan.classes,
         balancer: Balancer::new(&c.policy, c.candidates.len()),
         light: 0,
     }
@@ -93,7 +92,8 @@ impl Connector<'_> {
             at = caller.process;
         }
         if pool.per_class {
-            at = at * self.classes + caller.class;
+            let class = &self.classes[caller.class as usize];
+            at = at * self.classes.len() as u32 + class.servlet.unwrap_or(caller.class);
         }
         if pool.per_candidate {
             at = at * self.settings.candidates.len() as u32 + candidate;

@@ -171,6 +171,9 @@ pub struct Server {
     /// Accepted, and waiting for a worker inside the server.
     #[serde(default)]
     pub light_queue: u32,
+    /// Who waits inside for a worker goes by the rank of the request at the root, instead of in the order of arrival.
+    #[serde(default)]
+    pub lightest_first: bool,
     /// Of listen(): one more fits into the accept queue.
     pub backlog: u32,
     /// By class; none: that class never comes here.
@@ -232,6 +235,12 @@ pub struct Class {
     /// For cross-tier priority: light goes before heavy.
     #[serde(default)]
     pub light: bool,
+    /// For servers that take the lightest first: a lower rank goes before a higher one.
+    #[serde(default)]
+    pub rank: u32,
+    /// The first class of its servlet, which share their pools; none: it is alone.
+    #[serde(default)]
+    pub servlet: Option<u32>,
 }
 
 /// One step of what a server does for a class.
@@ -281,7 +290,7 @@ pub struct Connector {
 #[serde(deny_unknown_fields)]
 pub struct Pool {
     pub size: u32,
-    /// One pool for each process of the caller, each class of the caller's visits, each candidate.
+    /// One pool for each process of the caller, each servlet of the caller's visits, each candidate.
     #[serde(default)]
     pub per_process: bool,
     #[serde(default)]

@@ -12,7 +12,7 @@ use super::connector::{self, Connector, Pool};
 use super::plan::{self, Plan};
 use super::program::{self, Step};
 use super::queue::Kind;
-use super::stay::{Line, Status, Stays, NONE};
+use super::stay::{Line, Ranked, Status, Stays, NONE};
 use super::tables::Sink;
 use super::Sim;
 
@@ -43,7 +43,7 @@ pub struct Server<'a> {
     /// Stays that came and have not left, those in the accept queue included.
     pub inside: u32,
     pub accepting: Line,
-    pub light: Line,
+    pub light: Ranked,
     /// Of an asynchronous server: answers are there, a worker is not.
     ready: Line,
     pub first_connector: u32,
@@ -70,6 +70,8 @@ pub struct System<'a> {
 pub fn build(plan: &Plan) -> System<'_> {
     let (mut servers, mut connectors, mut pools) = (Vec::new(), Vec::new(), Vec::new());
     let mut steps = vec![Step::End];
+    let ranks = plan.classes.iter().map(|class| class.rank + 1).max();
+    let ranks = ranks.unwrap_or(1);
     for server in &plan.servers {
         let workers = match (server.workers, server.light_queue) {
             // No limit on workers: the light queue bounds what is inside.
@@ -96,7 +98,7 @@ pub fn build(plan: &Plan) -> System<'_> {
             room: workers.saturating_mul(server.processes),
             inside: 0,
             accepting: Line::default(),
-            light: Line::default(),
+            light: Ranked::new(if server.lightest_first { ranks } else { 1 }),
             ready: Line::default(),
             first_connector,
             lost: 0,
@@ -141,7 +143,7 @@ impl Server<'_> {
         self.accepting.len() < places
     }
 
-    /// Who waits longest for a worker: inside, then outside.
+    /// Who gets a worker next: who waits inside, then outside.
     fn next(&mut self, stays: &Stays) -> Option<u32> {
         let inside = self.light.pop(stays);
         if inside.is_none() && self.holds && !self.stopped {
@@ -213,10 +215,11 @@ impl<S: Sink> Sim<'_, S> {
 
     /// Inside the server, or outside in its accept queue.
     fn waits(&mut self, server: u32, stay: u32, inside: bool) {
-        let s = &mut self.servers[server as usize];
         if inside {
-            s.light.push(&mut self.stays, stay);
-        } else {
+            self.waits_inside(server, stay);
+        }
+        let s = &mut self.servers[server as usize];
+        if !inside {
             s.accepting.push(&mut self.stays, stay);
         }
         if s.busy >= s.room && s.full_since < 0 {
@@ -224,6 +227,17 @@ impl<S: Sink> Sim<'_, S> {
         } else {
             self.hand_out(server);
         }
+    }
+
+    fn waits_inside(&mut self, server: u32, stay: u32) {
+        let light = &mut self.servers[server as usize].light;
+        let rank = if light.ranks() {
+            let root = self.stays.root(stay);
+            self.plan.classes[self.stays[root].class as usize].rank
+        } else {
+            0
+        };
+        light.push(&mut self.stays, stay, rank);
     }
 
     /// A worker takes the stay.
@@ -263,13 +277,14 @@ impl<S: Sink> Sim<'_, S> {
     fn hand_out_in_order(&mut self, server: u32) {
         self.servers[server as usize].handing_out = true;
         loop {
-            let s = &mut self.servers[server as usize];
-            while s.has_place() {
-                let Some(next) = s.accepting.pop(&self.stays) else {
+            while self.servers[server as usize].has_place() {
+                let accepting = &mut self.servers[server as usize].accepting;
+                let Some(next) = accepting.pop(&self.stays) else {
                     break;
                 };
-                s.light.push(&mut self.stays, next);
+                self.waits_inside(server, next);
             }
+            let s = &mut self.servers[server as usize];
             if s.busy >= s.room {
                 break;
             }

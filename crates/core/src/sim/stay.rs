@@ -175,6 +175,14 @@ impl Stays {
         (number, place)
     }
 
+    /// The stay of the request that this one is made for.
+    pub fn root(&self, mut number: u32) -> u32 {
+        while !self[number].is_root() {
+            number = self[number].parent;
+        }
+        number
+    }
+
     #[inline]
     pub fn remove(&mut self, number: u32) {
         self.open -= 1;
@@ -195,6 +203,46 @@ impl std::ops::IndexMut<u32> for Stays {
     #[inline]
     fn index_mut(&mut self, number: u32) -> &mut Stay {
         &mut self.all[number as usize]
+    }
+}
+
+/// Lines of stays: the first of the lowest rank is next. Ranks above the last share its line.
+pub struct Ranked {
+    lines: Vec<Line>,
+    len: u32,
+}
+
+impl Ranked {
+    pub fn new(ranks: u32) -> Self {
+        Ranked {
+            lines: vec![Line::default(); ranks.max(1) as usize],
+            len: 0,
+        }
+    }
+
+    #[inline]
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether ranks matter.
+    #[inline]
+    pub fn ranks(&self) -> bool {
+        self.lines.len() > 1
+    }
+
+    #[inline]
+    pub fn push(&mut self, stays: &mut Stays, number: u32, rank: u32) {
+        let last = self.lines.len() - 1;
+        self.lines[last.min(rank as usize)].push(stays, number);
+        self.len += 1;
+    }
+
+    #[inline]
+    pub fn pop(&mut self, stays: &Stays) -> Option<u32> {
+        let next = self.lines.iter_mut().find_map(|line| line.pop(stays))?;
+        self.len -= 1;
+        Some(next)
     }
 }
 

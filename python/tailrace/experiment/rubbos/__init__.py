@@ -17,6 +17,8 @@ LOGO_BYTES = 9_724
 """The image that every page carries."""
 SESSION_MAX = 1000
 HOME = "StoriesOfTheDay"
+SEARCHES = ("SearchInStories", "SearchInComments", "SearchInUsers")
+"""Pages that one servlet makes, Search, with one pool of connections; every other page has its own."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,7 @@ def asking() -> tuple[str, ...]:
 def dead_ends(content: Rubbos) -> dict[str, tuple[float, tuple[str, ...]]]:
     """Page → share of it without links to these pages (none: to any), whose client goes back (`UserSession`)."""
     story = (content.uncommented, ("ViewComment", "ModerateComment"))
-    searches = ("SearchInStories", "SearchInComments", "SearchInUsers")
-    return {"ViewStory": story} | dict.fromkeys(searches, (content.unfound, ()))
+    return {"ViewStory": story} | dict.fromkeys(SEARCHES, (content.unfound, ()))
 
 
 def queries(rubbos: Rubbos) -> dict[str, dict[str, float]]:
@@ -107,6 +108,7 @@ def interactions(rubbos: Rubbos) -> dict[str, dict[str, Any]]:
                 "calls": {query: {"count": count} for query, count in asked.get(state, {}).items()},
             }
             tables[state]["light"] = totals[state] <= mean
+            tables[state]["servlet"] = "Search" if state in SEARCHES else state
     for query in dict.fromkeys(row["query"] for row in _rows("queries.csv")):
         write = not query.startswith("SELECT")
         tables[query] = {

@@ -248,6 +248,52 @@ fn a_further_process_makes_room_for_as_many_again() {
 }
 
 #[test]
+fn classes_of_one_servlet_share_a_pool() {
+    for (servlet, ended) in [(Value::Null, [20 * MS; 2]), (json!(0), [10 * MS, 20 * MS])] {
+        let pool = json!({"size": 1, "per_class": true});
+        let mut load = trace(&[0, 0]);
+        load["arrivals"]["trace"]["classes"] = json!([0, 1]);
+        let connector = json!({"candidates": [1], "kept": true, "pool": pool});
+        let call = json!({"connector": 0, "class": 0});
+        let mut plan = behind(1, connector, call, 10e6, load);
+        push(
+            &mut plan["classes"],
+            json!({"name": "other", "servlet": servlet}),
+        );
+        push(&mut plan["servers"][0]["programs"], json!(0));
+        push(&mut plan["servers"][1]["programs"], Value::Null);
+        let (_, rows) = run(&plan);
+        let mut ends: Vec<_> = rows.requests.iter().map(|r| r.end).collect();
+        ends.sort_unstable();
+        assert_eq!(ends, ended, "{servlet}");
+    }
+}
+
+#[test]
+fn a_server_takes_the_lightest_first_by_the_request_at_the_root() {
+    for (lightest_first, order) in [(false, [0, 1, 2]), (true, [0, 2, 1])] {
+        let mut load = trace(&[0, MS, 2 * MS]);
+        load["arrivals"]["trace"]["classes"] = json!([0, 0, 1]);
+        let connector = json!({"candidates": [1], "kept": true});
+        let call = json!({"connector": 0, "class": 2});
+        let mut plan = behind(1, connector, call, 10e6, load);
+        plan["classes"][0]["rank"] = json!(3);
+        push(&mut plan["classes"], json!({"name": "light"}));
+        // what is asked behind is of one class for both
+        push(&mut plan["classes"], json!({"name": "query", "rank": 5}));
+        plan["servers"][0]["programs"] = json!([0, 0, null]);
+        plan["servers"][1]["programs"] = json!([null, null, 1]);
+        plan["servers"][1]["workers"] = json!(1);
+        plan["servers"][1]["lightest_first"] = json!(lightest_first);
+        let (_, rows) = run(&plan);
+        let mut ends: Vec<_> = rows.requests.iter().map(|r| (r.end, r.sent / MS)).collect();
+        ends.sort_unstable();
+        let sent: Vec<_> = ends.iter().map(|end| end.1).collect();
+        assert_eq!(sent, order);
+    }
+}
+
+#[test]
 fn light_ones_go_first_and_all_marks_are_taken_back() {
     // Both pools prefer light ones: the visit that is a light call itself holds a connection to its end.
     let mut plan = chain(800, 5 * S);

@@ -146,16 +146,16 @@ final class Serve implements AutoCloseable {
         return new Served(servlet, connections);
     }
 
-    /** Where each interaction waits for its connection: one line for all, or each its own. */
+    /** Where each interaction waits for its connection: one line for all, or one for each servlet. */
     private static Map<String, Gate.Line> lines(Pool pool) {
         Gate gate = pool.order() == Order.PRIORITY
                 ? Gate.lightFirst(pool.limit(), pool.lightMax())
                 : Gate.inOrder(pool.limit());
+        Map<String, Gate.Line> shared = new HashMap<>();
         Map<String, Gate.Line> lines = new HashMap<>();
-        Gate.Line line = gate.line(pool.size());
         for (Interaction interaction : Interactions.ALL) {
-            lines.put(interaction.name(), line);
-            line = pool.per() == Per.INTERACTION ? gate.line(pool.size()) : line;
+            String sharer = pool.per() == Per.INTERACTION ? interaction.servlet() : "all";
+            lines.put(interaction.name(), shared.computeIfAbsent(sharer, name -> gate.line(pool.size())));
         }
         return lines;
     }

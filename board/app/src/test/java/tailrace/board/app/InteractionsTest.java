@@ -45,9 +45,11 @@ final class InteractionsTest {
     }
 
     @Test
-    void soManyPagesAsk() {
+    void soManyServletsAsk() {
         long asking = Interactions.ALL.stream()
                 .filter(page -> tables.total(page.name(), Form.PLAIN, WORDS) > 0)
+                .map(Interaction::servlet)
+                .distinct()
                 .count();
         assertEquals(asking, Interactions.ASKING);
     }

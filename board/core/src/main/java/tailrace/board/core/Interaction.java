@@ -14,6 +14,11 @@ public record Interaction(String name, boolean lightPlain, boolean lightJoined, 
         return form == Form.PLAIN ? lightPlain : lightJoined;
     }
 
+    /** What makes the page in the published servlets, each with a pool of its own: Search makes all that search. */
+    public String servlet() {
+        return name.startsWith("SearchIn") ? "Search" : name;
+    }
+
     @Override
     public String toString() {
         return name;
