@@ -111,6 +111,16 @@ def test_only_what_a_workload_reaches_is_in_the_plan() -> None:
     assert not {"StoreStory", "INSERT submissions", "logo"} & set(names)
 
 
+def test_pages_rank_by_their_queries_and_searches_are_of_one_servlet() -> None:
+    rubbos = {"form": "plain", "forms": {"StoriesOfTheDay": "joined"}}
+    classes = sim.lower(experiment.from_table(THREE | {"rubbos": rubbos}))["classes"]
+    ranks = {one["name"]: one["rank"] for one in classes}
+    assert [ranks[page] for page in ("StoriesOfTheDay", "ViewStory", "SearchInStories", "SELECT users")] == [0, 3, 4, 0]
+    servlets = {one["name"]: classes[one["servlet"]]["name"] for one in classes}
+    assert len({servlet for page, servlet in servlets.items() if page.startswith("Search")}) == 1
+    assert all(servlet == name for name, servlet in servlets.items() if not name.startswith("Search"))
+
+
 def test_a_router_reads_from_one_and_writes_to_all() -> None:
     tiers = {
         "app": {"software": "tomcat", "calls": ["router"]},

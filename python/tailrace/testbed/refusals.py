@@ -44,10 +44,7 @@ def _refusals(experiment: Experiment) -> Iterator[Refusal]:
         if tier.spawn and tier.software != "apache":
             yield f"tiers.{name}.spawn", "Apache alone starts further processes"
         if tier.order != "arrival":
-            yield (
-                f"tiers.{name}.order",
-                "none of its servers is told what a request belongs to; try calls.NAME.priority",
-            )
+            yield f"tiers.{name}.order", "its servers are not told what a request belongs to; try calls.NAME.priority"
     if not least <= experiment.sampling.interval <= most:
         apart = f"{format_duration(least)} to {format_duration(most)} apart"
         yield "sampling.interval", f"the recorder takes samples {apart}"

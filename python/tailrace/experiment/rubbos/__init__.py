@@ -108,7 +108,8 @@ def interactions(rubbos: Rubbos) -> dict[str, dict[str, Any]]:
                 "calls": {query: {"count": count} for query, count in asked.get(state, {}).items()},
             }
             tables[state]["light"] = totals[state] <= mean
-            tables[state]["servlet"] = "Search" if state in SEARCHES else state
+    for state in SEARCHES:
+        tables[state]["servlet"] = "Search"
     for query in dict.fromkeys(row["query"] for row in _rows("queries.csv")):
         write = not query.startswith("SELECT")
         tables[query] = {
