@@ -35,6 +35,7 @@ TODAY = "kernel.syn=linux-6.5"
         (["tiers.db.count=2"], "tiers.app.calls: the bulletin board asks one database; put a tier of haproxy before"),
         (["tiers.db.kind=async"], "tiers.db.kind: MariaDB is synchronous"),
         (["tiers.app.spawn={}"], "tiers.app.spawn: Apache alone starts further processes"),
+        (["interactions.ViewStory.servlet=Search"], "interactions.ViewStory.servlet: the bulletin board has servlets"),
         (["tiers.db.order=lightest"], "tiers.db.order: its servers are not told what a request belongs to"),
         (
             ["stalls=[{kind='iowait', place='db', at='1 s'}]"],

@@ -242,6 +242,17 @@ def test_servers_and_nodes_have_different_names() -> None:
     assert [(pool.name, pool.size) for pool in shown.pools][:2] == [("web to app1", 50), ("web to app2", 50)]
 
 
+def test_pages_of_one_servlet_share_a_pool() -> None:
+    call = {"pool": 2, "pool_per": ["interaction"]}
+    tiers = SMALL["tiers"] | {"app": {**SMALL["tiers"]["app"], "calls": {"db": call}}}
+    shown = layout.topology(experiment.from_table({**SMALL, "tiers": tiers}))
+    pools = [pool.name for pool in shown.pools if pool.caller in ("app", "app1")]
+    searches = [name for name in pools if ", Search" in name]
+    assert len(searches) == 1
+    assert searches[0].endswith(", Search")
+    assert sum(name.endswith(", ViewStory") for name in pools) == 1
+
+
 def test_a_node_with_the_name_of_a_server_is_refused() -> None:
     tiers = SMALL["tiers"] | {
         "db": {"software": "mysql", "node": "app"},

@@ -64,7 +64,8 @@ class Interaction(Table):
     light: bool = True
     """For cross-tier priority: few queries (`average` 4.3)."""
     servlet: Name | None = None
-    """What makes the page, when that makes others, too: RUBBoS's Search. They share a pool for each interaction."""
+    """What makes the page, when that makes others, too: RUBBoS's Search. They share one pool where `pool_per` has
+    interaction. Default: its own name."""
     request: Size = 300
     """Bytes sent to ask for it."""
     response: Size = 8_000

@@ -153,8 +153,10 @@ class Tier(Table):
     backlog: Whole = 128
     """Of listen(): 128 (`rpc-vs-async` III); one more fits."""
     order: Literal["arrival", "lightest"] = "arrival"
-    """Who waits inside gets a worker in this order. lightest: first what belongs to interactions of few calls, counted
-    in powers of two; cross-tier priority in a server that is told what it works for (`average` 5)."""
+    """Who waits inside gets a worker in this order. lightest: first what belongs to interactions of few calls, by the
+    tier that makes most and by powers of two: cross-tier priority in a server told what it works for (`average` 5).
+    It shows where workers are few and requests come on kept connections or wait in a light queue; answers to an
+    asynchronous server come before either."""
     light_queue: Whole | None = None
     """Accepted, waiting inside for a worker: 65535 asynchronous, 2000 bounded (`rpc-vs-async` V), 0 synchronous."""
     node: Annotated[tuple[Name, ...], BeforeValidator(lambda node: (node,) if isinstance(node, str) else node)] = ()

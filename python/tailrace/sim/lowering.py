@@ -194,7 +194,7 @@ def _connector(experiment: Experiment, caller: str, callee: str, call: Call, ind
         lowered["pool"] = {
             "size": call.pool or NO_LIMIT,
             "per_process": "process" in scopes,
-            "per_class": "interaction" in scopes,
+            "per_servlet": "interaction" in scopes,
             "per_candidate": "candidate" in scopes,
             "for_visit": bool(call.for_visit),
             "priority": call.priority,

@@ -73,6 +73,9 @@ def _of_machines(experiment: Experiment) -> Iterator[Refusal]:
 
 def _of_workloads(experiment: Experiment) -> Iterator[Refusal]:
     pages = {*rubbos.states(), rubbos.LOGO}
+    for name in pages & experiment.interactions.keys():
+        if experiment.interactions[name].servlet:
+            yield f"interactions.{name}.servlet", "the bulletin board has servlets of its own, RUBBoS's"
     for name, load in experiment.workloads.items():
         if load.kernel and load.kernel != experiment.kernel.syn:
             yield f"workloads.{name}.kernel", "all of its nodes run on one kernel"

@@ -61,7 +61,7 @@ pub fn build<'a>(
             .max(caller.processes);
         let dimension = |split: bool, n: u32| if split { n } else { 1 };
         dimension(pool.per_process, processes)
-            * dimension(pool.per_class, plan.classes.len() as u32)
+            * dimension(pool.per_servlet, plan.classes.len() as u32)
             * dimension(pool.per_candidate, c.candidates.len() as u32)
     });
     for _ in 0..count {
@@ -91,7 +91,7 @@ impl Connector<'_> {
         if pool.per_process {
             at = caller.process;
         }
-        if pool.per_class {
+        if pool.per_servlet {
             let class = &self.classes[caller.class as usize];
             at = at * self.classes.len() as u32 + class.servlet.unwrap_or(caller.class);
         }

@@ -85,7 +85,7 @@ fn stalling() -> Value {
     };
     let web = |name: &str, group: u32| {
         let pool =
-            json!({"size": 12, "per_process": true, "per_class": true, "per_candidate": true});
+            json!({"size": 12, "per_process": true, "per_servlet": true, "per_candidate": true});
         let mut web = server(
             name,
             group,

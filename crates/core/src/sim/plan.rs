@@ -238,7 +238,7 @@ pub struct Class {
     /// For servers that take the lightest first: a lower rank goes before a higher one.
     #[serde(default)]
     pub rank: u32,
-    /// The first class of its servlet, which share their pools; none: it is alone.
+    /// The first class of its servlet, which share their pools. Default: itself.
     #[serde(default)]
     pub servlet: Option<u32>,
 }
@@ -294,7 +294,7 @@ pub struct Pool {
     #[serde(default)]
     pub per_process: bool,
     #[serde(default)]
-    pub per_class: bool,
+    pub per_servlet: bool,
     #[serde(default)]
     pub per_candidate: bool,
     /// Taken at the first call of a visit and kept to its end, instead of for each call.

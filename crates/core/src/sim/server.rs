@@ -217,11 +217,11 @@ impl<S: Sink> Sim<'_, S> {
     fn waits(&mut self, server: u32, stay: u32, inside: bool) {
         if inside {
             self.waits_inside(server, stay);
+        } else {
+            let accepting = &mut self.servers[server as usize].accepting;
+            accepting.push(&mut self.stays, stay);
         }
         let s = &mut self.servers[server as usize];
-        if !inside {
-            s.accepting.push(&mut self.stays, stay);
-        }
         if s.busy >= s.room && s.full_since < 0 {
             self.becomes_full(server);
         } else {

@@ -206,7 +206,7 @@ impl std::ops::IndexMut<u32> for Stays {
     }
 }
 
-/// Lines of stays: the first of the lowest rank is next. Ranks above the last share its line.
+/// Lines of stays, one for each rank: the first of the lowest is next.
 pub struct Ranked {
     lines: Vec<Line>,
     len: u32,
@@ -233,8 +233,7 @@ impl Ranked {
 
     #[inline]
     pub fn push(&mut self, stays: &mut Stays, number: u32, rank: u32) {
-        let last = self.lines.len() - 1;
-        self.lines[last.min(rank as usize)].push(stays, number);
+        self.lines[rank as usize].push(stays, number);
         self.len += 1;
     }
 

@@ -333,6 +333,8 @@ fn a_plan_that_cannot_be_run_is_refused_by_name() {
         );
     }
     assert!(refused(&|p| p["workloads"][0]["retry_pause"] = json!(-1)).is_some());
+    assert!(refused(&|p| p["classes"][0]["rank"] = json!(64)).is_some());
+    assert!(refused(&|p| p["classes"][0]["servlet"] = json!(2)).is_some());
     assert!(refused(&|p| p["groups"][1]["cores"] = json!(-1.0)).is_some());
     assert!(
         refused(&|p| p["programs"][0][0] = json!({"compute": {"exponential": f64::MAX}})).is_some()

@@ -250,7 +250,7 @@ fn a_further_process_makes_room_for_as_many_again() {
 #[test]
 fn classes_of_one_servlet_share_a_pool() {
     for (servlet, ended) in [(Value::Null, [20 * MS; 2]), (json!(0), [10 * MS, 20 * MS])] {
-        let pool = json!({"size": 1, "per_class": true});
+        let pool = json!({"size": 1, "per_servlet": true});
         let mut load = trace(&[0, 0]);
         load["arrivals"]["trace"]["classes"] = json!([0, 1]);
         let connector = json!({"candidates": [1], "kept": true, "pool": pool});
