@@ -246,7 +246,7 @@ def test_pages_of_one_servlet_share_a_pool() -> None:
     call = {"pool": 2, "pool_per": ["interaction"]}
     tiers = SMALL["tiers"] | {"app": {**SMALL["tiers"]["app"], "calls": {"db": call}}}
     shown = layout.topology(experiment.from_table({**SMALL, "tiers": tiers}))
-    pools = [pool.name for pool in shown.pools if pool.caller in ("app", "app1")]
+    pools = [pool.name for pool in shown.pools if pool.callee == "db"]
     searches = [name for name in pools if ", Search" in name]
     assert len(searches) == 1
     assert searches[0].endswith(", Search")

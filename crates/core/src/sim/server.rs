@@ -70,8 +70,8 @@ pub struct System<'a> {
 pub fn build(plan: &Plan) -> System<'_> {
     let (mut servers, mut connectors, mut pools) = (Vec::new(), Vec::new(), Vec::new());
     let mut steps = vec![Step::End];
-    let ranks = plan.classes.iter().map(|class| class.rank + 1).max();
-    let ranks = ranks.unwrap_or(1);
+    let heaviest = plan.classes.iter().map(|class| class.rank).max();
+    let ranks = heaviest.map_or(1, |rank| rank + 1);
     for server in &plan.servers {
         let workers = match (server.workers, server.light_queue) {
             // No limit on workers: the light queue bounds what is inside.

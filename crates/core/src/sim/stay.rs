@@ -215,7 +215,7 @@ pub struct Ranked {
 impl Ranked {
     pub fn new(ranks: u32) -> Self {
         Ranked {
-            lines: vec![Line::default(); ranks.max(1) as usize],
+            lines: vec![Line::default(); ranks as usize],
             len: 0,
         }
     }
