@@ -163,6 +163,10 @@ def test_extends_in_a_circle_is_refused(tmp_path: Path) -> None:
         ("tiers.db.node='ap'", "tiers.db.node must be the name of a node"),
         ("tiers.app.heap='jvm14'", "tiers.app.heap must be a table or one of jvm15, jvm16, got 'jvm14'"),
         ("tiers.app.heap={young='1 MiB'}", "tiers.app.heap.per_visit is missing"),
+        (
+            "tiers.app.heap={young='1 MiB', per_visit='1 kB', young_collection={base='1 ms'}, old_above=9}",
+            "tiers.app.heap.old_collection is missing: say what an old collection costs",
+        ),
         ("tiers.web1={}", "workloads.steady.entry is missing: several tiers are called by none (web, web1)"),
         ("tiers=3", "tiers must be a table, got 3"),
         ("nodes.ap.cores=2", "nodes.ap must be the name of a node that a tier is on"),

@@ -88,6 +88,8 @@ def _contradictions(experiment: Experiment) -> Iterator[str]:
             yield f"tiers.{name}.calls must not lead back to it"
         if tier.spawn and tier.spawn.processes_max < tier.processes:
             yield f"tiers.{name}.spawn.processes_max must be at least processes, {tier.processes}"
+        if tier.heap and (tier.heap.old_every or tier.heap.old_above) and not tier.heap.old_collection:
+            yield f"tiers.{name}.heap.old_collection is missing: say what an old collection costs"
     for name, interaction in experiment.interactions.items():
         if not interaction.at and name not in rubbos.names():
             near = nearest(name, rubbos.names())

@@ -83,6 +83,9 @@ class Heap(Table):
     """What collecting it costs."""
     old_every: Whole = 0
     """After so many young collections an old one; 0: never."""
+    old_above: Whole = 0
+    """An old one instead of a young one whenever more requests than this are inside, whose objects find no room among
+    the survivors; 0: never."""
     old_collection: Collection | None = None
     """What that costs."""
     threads: Above0 = 1.0

@@ -174,6 +174,7 @@ def _heap(tier: Tier) -> Json:
         "bytes_per_visit": float(heap.per_visit),
         "young": {"base": heap.young_collection.base, "per_live": heap.young_collection.per_live},
         "old_every": heap.old_every,
+        "old_above": heap.old_above,
         "threads": heap.threads,
     }
     if heap.old_collection:

@@ -212,6 +212,9 @@ pub struct Heap {
     /// After so many young collections an old one (0: never).
     #[serde(default)]
     pub old_every: u32,
+    /// And instead of a young one whenever more visits than this are inside (0: never).
+    #[serde(default)]
+    pub old_above: u32,
     #[serde(default)]
     pub old: Option<Collection>,
     pub threads: f64,

@@ -49,14 +49,15 @@ impl<S: Sink> Sim<'_, S> {
         heap.filled = 0.0;
         heap.collections += 1;
         heap.since = Some(self.now);
-        let old = settings.old_every > 0 && heap.collections % settings.old_every == 0;
+        let state = &self.servers[server as usize];
+        let live = state.inside - state.accepting.len();
+        let old = settings.old_every > 0 && heap.collections % settings.old_every == 0
+            || settings.old_above > 0 && live > settings.old_above;
         let kind = settings
             .old
             .as_ref()
             .filter(|_| old)
             .unwrap_or(&settings.young);
-        let state = &self.servers[server as usize];
-        let live = state.inside - state.accepting.len();
         let work = kind.base as f64 + kind.per_live as f64 * f64::from(live);
         let group = heap.group;
         let stops = state.group;

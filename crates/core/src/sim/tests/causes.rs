@@ -210,6 +210,25 @@ fn a_full_heap_stops_the_server_and_every_second_collection_is_an_old_one() {
 }
 
 #[test]
+fn a_collection_is_an_old_one_when_more_are_inside_than_survivors_have_room() {
+    // One request inside at 90 ms, six at 1000 ms, seven at 2000 ms.
+    let mut times: Vec<i64> = (0..10).map(|i| i * 10 * MS).collect();
+    times.extend((0..4).map(|i| S / 2 + i * 10 * MS).chain([S; 6]));
+    times.extend((0..3).map(|i| S * 3 / 2 + i * 10 * MS).chain([2 * S; 7]));
+    let mut plan = one(json!({"constant": 1e6}), 10, 10, trace(&times), 4 * S);
+    plan["servers"][0]["heap"] = json!({"young_bytes": 10.0, "bytes_per_visit": 1.0, "threads": 1.0, "old_above": 6,
+        "young": {"base": 50 * MS, "per_live": 0}, "old": {"base": 100 * MS, "per_live": 0}});
+    assert_eq!(
+        stalls(&run(&plan).0),
+        [
+            ("garbage-collection", "s", 90, 140),
+            ("garbage-collection", "s", 1000, 1050),
+            ("garbage-collection", "s", 2000, 2100)
+        ]
+    );
+}
+
+#[test]
 fn a_governor_is_one_period_late() {
     // Half speed until its first look at 500 ms, three quarters until 1 s, then full: 250 + 375 + 375 ms of work.
     let mut plan = one(json!({"constant": 1e9}), 10, 10, trace(&[0]), 4 * S);
