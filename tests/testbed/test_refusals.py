@@ -36,7 +36,10 @@ TODAY = "kernel.syn=linux-6.5"
         (["tiers.db.kind=async"], "tiers.db.kind: MariaDB is synchronous"),
         (["tiers.app.spawn={}"], "tiers.app.spawn: Apache alone starts further processes"),
         (["interactions.ViewStory.servlet=Search"], "interactions.ViewStory.servlet: the bulletin board has servlets"),
-        (["tiers.app.heap=jvm16", "tiers.app.heap.old_above=9"], "tiers.app.heap.old_above: when an old collection foll"),
+        (
+            ["tiers.app.heap=jvm16", "tiers.app.heap.old_above=9"],
+            "tiers.app.heap.old_above: when an old collection foll",
+        ),
         (["tiers.db.order=lightest"], "tiers.db.order: its servers are not told what a request belongs to"),
         (
             ["stalls=[{kind='iowait', place='db', at='1 s'}]"],

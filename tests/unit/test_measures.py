@@ -122,7 +122,7 @@ CASES: list[tuple[str, dict[str, Any], float]] = [
     ("visit_share", {"server": "web1", "place": "web", "begin": 9 * S, "end": 9 * S}, 0.0),
     ("assigned_share", {"server": "web2", "place": "web", "begin": 0, "end": 1 * S}, 1 / 2),
     ("assigned_share", {"server": "web2", "place": "web", "begin": 1 * S, "end": 9 * S}, 0.0),
-    ("collection_time", {"place": "app"}, 400 * MS),
+    ("collection_per_minute", {"place": "app"}, 2400 * MS),
     ("collection_longest", {"place": "app"}, 300 * MS),
     ("collections", {"place": "app"}, 2),
 ]

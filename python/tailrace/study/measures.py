@@ -191,10 +191,10 @@ def assigned_share(run: Measured, server: str, place: str, begin: int, end: int)
     return _number(share)
 
 
-def collection_time(run: Measured, place: str) -> float:
-    """Time in garbage collections, all servers of a place together."""
+def collection_per_minute(run: Measured, place: str) -> float:
+    """Time in garbage collections in a minute, all servers of a place together."""
     found = run.events(place, "gc")
-    return float((found["end"] - found["begin"]).sum())
+    return float((found["end"] - found["begin"]).sum()) / run.length * 60 * SECOND
 
 
 def collection_longest(run: Measured, place: str) -> float:
@@ -235,7 +235,7 @@ MEASURES: dict[str, Measure] = {
     "visit_mean": Measure(visit_mean, "ns"),
     "visit_share": Measure(visit_share, "share"),
     "assigned_share": Measure(assigned_share, "share"),
-    "collection_time": Measure(collection_time, "ns"),
+    "collection_per_minute": Measure(collection_per_minute, "ns"),
     "collection_longest": Measure(collection_longest, "ns"),
     "collections": Measure(collections, "count"),
 }
