@@ -162,6 +162,7 @@ def test_a_histogram_counts_what_is_above_its_last_edge_too(run: Measured) -> No
     [
         ("cpu_busy", "app", [(0.2 + 0.97) / 2, (1.0 + 0.4) / 2, (1.0 + 0.6) / 2, None]),
         ("queue", "app", [1, 1, 0, 0]),
+        ("queue_mean", "app", [0.98, 0.02, 0, 0]),
         ("arrivals", "web1", [2, 0, 0, 0]),
         ("response", "web", [0.004, None, None, None]),
         ("vlrt", "web", []),

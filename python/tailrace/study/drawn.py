@@ -71,6 +71,11 @@ def queue(run: Measured, place: str, window: int) -> pl.DataFrame:
     return _windows(run, place, window, pl.col("queue_max").cast(pl.Float64))
 
 
+def queue_mean(run: Measured, place: str, window: int) -> pl.DataFrame:
+    """Requests at once in each server, on average over the window."""
+    return _windows(run, place, window, pl.col("queue_area_ns") / window)
+
+
 def arrivals(run: Measured, place: str, window: int) -> pl.DataFrame:
     """Requests that came to each server."""
     return _windows(run, place, window, pl.col("arrivals").cast(pl.Float64))
@@ -108,6 +113,7 @@ def response(run: Measured, place: str, window: int) -> pl.DataFrame:
 
 SERIES: dict[str, Callable[[Measured, str, int], pl.DataFrame]] = {
     "queue": queue,
+    "queue_mean": queue_mean,
     "arrivals": arrivals,
     "drops": drops,
     "vlrt": vlrt,
