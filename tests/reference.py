@@ -119,7 +119,7 @@ def _default(key: str, value: Json, table: Json) -> str:
     if default is None or default in ([], {}, "") or "$ref" in value:
         return ""
     if isinstance(default, list):
-        return f"{default[0]} … {default[-1]}"
+        return f"{default[0]} … {default[-1]}" if len(default) > 1 else f"{default[0]}"
     return str(default).lower() if isinstance(default, bool) else str(default)
 
 

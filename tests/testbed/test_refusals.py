@@ -40,6 +40,10 @@ TODAY = "kernel.syn=linux-6.5"
             ["tiers.app.heap=jvm16", "tiers.app.heap.old_above=9"],
             "tiers.app.heap.old_above: when an old collection foll",
         ),
+        (
+            ["tiers.app.heap=jvm16", "tiers.app.heap.filled=[0.5]"],
+            "tiers.app.heap.filled: a JVM begins with",
+        ),
         (["tiers.db.order=lightest"], "tiers.db.order: its servers are not told what a request belongs to"),
         (
             ["stalls=[{kind='iowait', place='db', at='1 s'}]"],

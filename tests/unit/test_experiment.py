@@ -167,6 +167,14 @@ def test_extends_in_a_circle_is_refused(tmp_path: Path) -> None:
             "tiers.app.heap={young='1 MiB', per_visit='1 kB', young_collection={base='1 ms'}, old_above=9}",
             "tiers.app.heap.old_collection is missing: say what an old collection costs",
         ),
+        (
+            "tiers.app.heap={young='1 MiB', per_visit='1 kB', young_collection={base='1 ms'}, filled=[2]}",
+            "tiers.app.heap.filled[0] must be a share",
+        ),
+        (
+            "tiers.app.heap={young='1 MiB', per_visit='1 kB', young_collection={base='1 ms'}, filled=[]}",
+            "tiers.app.heap.filled",
+        ),
         ("tiers.web1={}", "workloads.steady.entry is missing: several tiers are called by none (web, web1)"),
         ("tiers=3", "tiers must be a table, got 3"),
         ("nodes.ap.cores=2", "nodes.ap must be the name of a node that a tier is on"),

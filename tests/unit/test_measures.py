@@ -165,6 +165,7 @@ def test_a_histogram_counts_what_is_above_its_last_edge_too(run: Measured) -> No
         ("queue_mean", "app", [0.98, 0.02, 0, 0]),
         ("arrivals", "web1", [2, 0, 0, 0]),
         ("response", "web", [0.004, None, None, None]),
+        ("response", "app", [0.1, None, None, None]),
         ("vlrt", "web", []),
     ],
 )

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from tailrace.experiment.quantities import Above0, Duration, Number, Positive, Size, Whole
+from tailrace.experiment.quantities import Above0, Duration, Number, Positive, Share, Size, Whole
 from tailrace.toml import Count, Name, Table
 
 Software = Literal["apache", "nginx", "tomcat", "xtomcat", "cjdbc", "haproxy", "mysql", "xmysql"]
@@ -79,6 +79,9 @@ class Heap(Table):
     """Fills by allocation and is then collected."""
     per_visit: Size
     """A visit allocates this much."""
+    filled: tuple[Share, ...] = Field((0.0,), min_length=1)
+    """Share of the young generation that is allocated at the begin, of the tier's servers in turn. Servers as full that
+    a balancer gives equally many requests collect together."""
     young_collection: Collection
     """What collecting it costs."""
     old_every: Whole = 0

@@ -162,16 +162,17 @@ def _server(
             "retire_after": spawn.retire_after,
         }
     if tier.heap:
-        lowered["heap"] = _heap(tier)
+        lowered["heap"] = _heap(tier, places.server_names(server.tier, tier).index(server.name))
     return lowered
 
 
-def _heap(tier: Tier) -> Json:
+def _heap(tier: Tier, nth: int) -> Json:
     heap = tier.heap
     assert heap is not None
     lowered: Json = {
         "young_bytes": float(heap.young),
         "bytes_per_visit": float(heap.per_visit),
+        "filled": heap.filled[nth % len(heap.filled)],
         "young": {"base": heap.young_collection.base, "per_live": heap.young_collection.per_live},
         "old_every": heap.old_every,
         "old_above": heap.old_above,

@@ -100,14 +100,16 @@ def throughput(run: Measured, place: str, window: int) -> pl.DataFrame:
 
 
 def response(run: Measured, place: str, window: int) -> pl.DataFrame:
-    """Mean response time, in s, of the requests sent in the window: the point-in-time response time."""
+    """Mean response time, in s, of the requests sent in the window: the point-in-time response time. Where no client
+    asks, that of the visits that arrived in it."""
+    found, label = run.requests(place).filter(pl.col("ok")), "mean response time"
+    if found.is_empty():
+        took = pl.col("departure") - pl.col("arrival")
+        ok = run.visits(place).filter(pl.col("status").cast(pl.String) == "ok")
+        found, label = ok.select(sent="arrival", response=took).collect(), f"mean time in {place}"
     started = (pl.col("sent") - run.begin) // window * window
     return (
-        run.requests(place)
-        .filter(pl.col("ok"))
-        .group_by(window=started)
-        .agg(value=pl.col("response").mean() / SECOND)
-        .with_columns(label=pl.lit("mean response time"))
+        found.group_by(window=started).agg(value=pl.col("response").mean() / SECOND).with_columns(label=pl.lit(label))
     )
 
 

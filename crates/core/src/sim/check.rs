@@ -137,6 +137,12 @@ fn servers(plan: &Plan) -> Result<()> {
         if let Some(heap) = &server.heap {
             above(&format!("servers[{i}].heap.threads"), heap.threads)?;
             above(&format!("servers[{i}].heap.young_bytes"), heap.young_bytes)?;
+            if !(0.0..=1.0).contains(&heap.filled) {
+                return refuse(format!(
+                    "servers[{i}].heap.filled: from 0 to 1, got {}",
+                    heap.filled
+                ));
+            }
             for kind in std::iter::once(&heap.young).chain(&heap.old) {
                 lasts(&format!("servers[{i}].heap: base"), kind.base)?;
                 lasts(&format!("servers[{i}].heap: per_live"), kind.per_live)?;

@@ -208,6 +208,9 @@ pub struct Spawn {
 pub struct Heap {
     pub young_bytes: f64,
     pub bytes_per_visit: f64,
+    /// Share of the young generation that is allocated at the begin.
+    #[serde(default)]
+    pub filled: f64,
     pub young: Collection,
     /// After so many young collections an old one (0: never).
     #[serde(default)]

@@ -132,6 +132,8 @@ def _refuses(setting: Setting) -> Iterator[Refusal]:
         yield "calls", "the bulletin board asks one tier"
     if tier.heap and tier.heap.old_above:
         yield "heap.old_above", "when an old collection follows is decided by the JVM"
+    if tier.heap and any(tier.heap.filled):
+        yield "heap.filled", "a JVM begins with an empty heap"
     if tier.kind == "bounded":
         yield "kind", "the bulletin board is sync or async"
     if {connector(setting)} == {"ajp"} and any(caller.software != "apache" for caller in setting.callers):

@@ -24,7 +24,7 @@ impl Heap {
         let heap = server.heap.as_ref()?;
         let node = plan.groups[server.group as usize].node;
         Some(Heap {
-            filled: 0.0,
+            filled: heap.filled * heap.young_bytes,
             collections: 0,
             group: cpus.add_group(node, PRIORITY, heap.threads, None, None),
             since: None,

@@ -229,6 +229,20 @@ fn a_collection_is_an_old_one_when_more_are_inside_than_survivors_have_room() {
 }
 
 #[test]
+fn a_heap_that_is_half_full_at_the_begin_is_collected_earlier() {
+    let times: Vec<i64> = (0..10).map(|i| i * 10 * MS).collect();
+    for (filled, at) in [(0.0, 90), (0.5, 40)] {
+        let mut plan = one(json!({"constant": 1e6}), 10, 10, trace(&times), S);
+        plan["servers"][0]["heap"] = json!({"young_bytes": 10.0, "bytes_per_visit": 1.0, "threads": 1.0, "filled": filled,
+            "young": {"base": 50 * MS, "per_live": 0}});
+        assert_eq!(
+            stalls(&run(&plan).0)[0],
+            ("garbage-collection", "s", at, at + 50)
+        );
+    }
+}
+
+#[test]
 fn a_governor_is_one_period_late() {
     // Half speed until its first look at 500 ms, three quarters until 1 s, then full: 250 + 375 + 375 ms of work.
     let mut plan = one(json!({"constant": 1e9}), 10, 10, trace(&[0]), 4 * S);
