@@ -38,4 +38,14 @@ def diagnose(dataset: view.Tables, *, threshold_ns: int | None = None, window_ns
     overflows = overflow.find(seen, slow, lost, known)
     stalls = millibottleneck.find(seen, slow, overflows, known)
     found = causes.find(seen, slow, lost, overflows, stalls)
+    others = millibottleneck.elsewhere(seen, slow, overflows, stalls, known)
+    if others != overflows:
+        # An origin without a saturated resource and without a cause yields to one that has both.
+        there = millibottleneck.find(seen, slow, others, known)
+        why = causes.find(seen, slow, lost, others, there)
+        better = [old.name == causes.UNKNOWN and new.starts_it for old, new in zip(found, why, strict=True)]
+        overflows, stalls, found = (
+            tuple(new if take else old for old, new, take in zip(*both, better, strict=True))
+            for both in ((overflows, others), (stalls, there), (found, why))
+        )
     return chain.link(seen, slow, lost, overflows, stalls, found)

@@ -82,6 +82,32 @@ def find(view: View, slow: Slow, overflows: tuple[Overflow, ...], known: Usual) 
     return tuple(_of_cluster(view, slow, overflow, known) for overflow in overflows)
 
 
+def elsewhere(
+    view: View, slow: Slow, overflows: tuple[Overflow, ...], stalls: tuple[Stall | None, ...], known: Usual
+) -> tuple[Overflow, ...]:
+    """Each with the next origin of which a resource is saturated, if none of its own is: which of two queues rose first
+    is a matter of chance where both rise slowly."""
+    return tuple(
+        _of_saturated(view, slow, overflow, known) if stall is not None and _idled(stall) else overflow
+        for overflow, stall in zip(overflows, stalls, strict=True)
+    )
+
+
+def _of_saturated(view: View, slow: Slow, overflow: Overflow, known: Usual) -> Overflow:
+    for other in overflow.others:
+        stall = _of_cluster(view, slow, other, known)
+        if stall is not None and any(r.saturated for r in stall.resources):
+            return other
+    return overflow
+
+
+def _idled(stall: Stall) -> bool:
+    """Whether none of its resources was saturated, as far as samples can tell: its own answers may have failed for too
+    short a time before it was felt."""
+    seen = stall.sampled == "yes" or (stall.kind == "collapse" and stall.end <= stall.felt)
+    return seen and not any(r.saturated for r in stall.resources)
+
+
 def nothing_found(view: View, cluster: Cluster) -> Finding:
     """The step's finding where there is no origin to look into."""
     sentence = "There is no origin in which to look for a saturated resource."
@@ -211,6 +237,9 @@ def _resources(
                 continue
             found.append(judge(series, slow.usual(series), begin, end, held_up))
     own = any(r.metric == "cpu_busy" for r in found)
+    if not any(r.metric == "cpu_busy" and r.saturated for r in found):
+        full = (series for series in view.shared_cpu(origin) if series.at_work(begin, end))
+        found += [judge(series, series.calm(slow.calm), begin, end, held_up) for series in full]
     return tuple(found), "yes" if own or len(found) > 1 else "coarse" if coarse else "yes" if found else "no"
 
 

@@ -62,6 +62,8 @@ class Overflow:
     """When it was first felt: the first packet was lost, or half of the shortest wait had passed."""
     over: int | None = None
     """When the last packet was lost, if all requests lost one: what happened later did nothing to them."""
+    others: tuple[Overflow, ...] = ()
+    """What it is with another origin, whose queue led up to it, too; the earliest first."""
 
 
 @dataclass(frozen=True)
@@ -75,14 +77,30 @@ class _Followed:
 
 
 def find(view: View, slow: Slow, drops: tuple[Drops, ...], known: Usual) -> tuple[Overflow, ...]:
-    followed = tuple(_follow(view, cluster, lost, known) for cluster, lost in zip(slow.clusters, drops, strict=True))
+    own = tuple(_of_dropper(view, lost) for lost in drops)
+    followed = tuple(_follow(view, cluster, lost, known) for cluster, lost in zip(slow.clusters, own, strict=True))
     held = _plateaus(view, followed)
-    parts = zip(slow.clusters, drops, followed, strict=True)
-    return tuple(_of_cluster(view, slow, known, cluster, lost, part, held) for cluster, lost, part in parts)
+    parts = zip(slow.clusters, own, followed, strict=True)
+    found = [_of_cluster(view, slow, known, cluster, lost, part, held) for cluster, lost, part in parts]
+    return tuple(one if lost.first is None else _felt(one, lost.first) for one, lost in zip(found, drops, strict=True))
+
+
+def _felt(overflow: Overflow, felt: int) -> Overflow:
+    return replace(overflow, felt=felt, others=tuple(replace(other, felt=felt) for other in overflow.others))
 
 
 def origin_of(view: View, cluster: Cluster, lost: Drops, known: Usual) -> str | None:
-    return _origin(view, known, cluster, lost, _follow(view, cluster, lost, known))[0]
+    own = _of_dropper(view, lost)
+    return _origin(view, known, cluster, own, _follow(view, cluster, own, known))[0]
+
+
+def _of_dropper(view: View, lost: Drops) -> Drops:
+    """From the first packet on that the dropper lost: those of another server may be older, when the queue in question
+    had not risen."""
+    if lost.first is None or lost.last is None or lost.dropper not in view.stays:
+        return lost
+    own = view.lost_between(lost.first, lost.last).filter(pl.col("server") == lost.dropper)
+    return replace(lost, first=int(own["sent"][0])) if len(own) else lost
 
 
 def _plateaus(view: View, followed: tuple[_Followed, ...]) -> dict[str, int]:
@@ -113,45 +131,56 @@ def _of_cluster(
             None, None, "none", (), Finding("overflow", "absent", sentence, None, cluster.begin, cluster.end)
         )
     unseen = _older_than_recording(view, cluster, lost, part)
-    origin, rise = (None, None) if unseen else _origin(view, known, cluster, lost, part)
-    ctqo = judge(view, lost.dropper, origin, part.times)
     pushed = (_push_back(view, server, rise, part.times, held) for server, rise in part.risen.items())
     wave = tuple(sorted(pushed, key=lambda p: p.rise))
     over = lost.last if lost.queued == 0 else None
     felt = lost.first if lost.first is not None else cluster.begin + cluster.shortest_ns // 2
-    finding = unseen or _finding(view, cluster, lost, origin, rise, ctqo, wave)
-    return Overflow(origin, rise, ctqo, wave, finding, felt, over)
+
+    def told(origin: str | None, rise: Rise | None) -> Overflow:
+        ctqo = judge(view, lost.dropper, origin, part.times)
+        finding = unseen or _finding(view, cluster, lost, origin, rise, ctqo, wave)
+        return Overflow(origin, rise, ctqo, wave, finding, felt, over)
+
+    if unseen:
+        return told(None, None)
+    origin, rise = _origin(view, known, cluster, lost, part)
+    others = _others(view, known, cluster, lost, part) if origin else {}
+    return replace(told(origin, rise), others=tuple(told(*other) for other in others.items() if other[0] != origin))
+
+
+def _others(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Followed) -> dict[str, Rise]:
+    """All servers, connected with the dropper by calls, that led up to the overflow and did not wait for another, in
+    the order in which their queues rose."""
+    place = lost.dropper or cluster.place
+    chain = view.chain_of(place) if place in view.stays and place else set(view.stays)
+    led = {server: _led_up_to(part, server, *_lasts(cluster, lost)) for server in chain.intersection(part.risen)}
+    risen = sorted(
+        ((server, rise) for server, rise in led.items() if rise), key=lambda o: (o[1].begin, -view.depth[o[0]])
+    )
+    return {s: rise for s, rise in risen if not waited_for(view, known, s, onset(known, s, rise))}
 
 
 def _older_than_recording(view: View, cluster: Cluster, lost: Drops, part: _Followed) -> Finding | None:
     """That nobody can see where it began, if those who had been seen to come to the dropper when it lost the first
     packet cannot have filled it: then its queue was full before the recording began. Not of what lasts for most of the
     recording, which has no beginning that matters: there the server is told whose queue stays."""
-    if lost.dropper not in view.stays or (first := _first_lost(view, lost)) is None:
+    if lost.dropper not in view.stays or lost.first is None:
         return None
     if (cluster.end - view.begin) * 2 > view.end - view.begin:
         return None
     stays = view.stays[lost.dropper]
     # What was sent with the lost packet takes up to a step to arrive.
-    came = int(np.searchsorted(stays.arrivals, first + STEP_NS, "right"))
+    came = int(np.searchsorted(stays.arrivals, lost.first + STEP_NS, "right"))
     if came * 2 >= int(stays.queue(part.times).max(initial=0)):
         return None
     before = count(came, "request") if came else "no request"
     sentence = (
-        f"The overload was there when the recording began: {lost.dropper} dropped packets from {clock(view, first)} "
-        f"on, when {before} had been seen to come to it. Where it began cannot be seen."
+        f"The overload was there when the recording began: {lost.dropper} dropped packets from "
+        f"{clock(view, lost.first)} on, when {before} had been seen to come to it. Where it began cannot be seen."
     )
     numbers: dict[str, Number] = {"older_than_recording": True, "requests_come": came}
     missing = "a recording that begins before the overload"
     return Finding("overflow", "unknown", sentence, lost.dropper, cluster.begin, cluster.end, numbers, missing)
-
-
-def _first_lost(view: View, lost: Drops) -> int | None:
-    """When the first packet that the dropper lost was sent; of other servers' losses, `lost.first` may be earlier."""
-    if lost.first is None or lost.last is None:
-        return None
-    own = view.lost_between(lost.first, lost.last).filter(pl.col("server") == lost.dropper)
-    return int(own["sent"][0]) if len(own) else lost.first
 
 
 def _follow(view: View, cluster: Cluster, lost: Drops, known: Usual) -> _Followed:

@@ -71,6 +71,10 @@ class Series:
         lasted = (self.end - self.begin)[rows]
         return float(np.average(self.value[rows], weights=lasted)) if lasted.sum() > 0 else 0.0
 
+    def at(self, times: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The values of the samples that these times lie in; of the next, where there is none."""
+        return self.value[np.clip(np.searchsorted(self.end, times), 0, len(self.end) - 1)]
+
     def above(self, limit: float) -> Spans:
         return where(self.begin, self.end, self.value >= limit, gap=self.interval_ns // 2)
 

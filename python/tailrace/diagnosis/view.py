@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -173,6 +173,26 @@ class View:
         found = [(p, self.samples[p, metric]) for p in self.places_of(server) if (p, metric) in self.samples]
         own = tuple(series for place, series in found if self.is_own(place, server))
         return own or tuple(series for _, series in found)
+
+    def beside(self, server: str) -> tuple[Series, ...]:
+        """The CPU use of all servers of its node, its own among them."""
+        node = self.topology.node_of(server)
+        return tuple(
+            series
+            for other in (self.topology.servers_on(node.name) if node is not None else ())
+            for series in self.series(other.name, "cpu_busy")
+            if self.is_own(series.place, other.name)
+        )
+
+    def shared_cpu(self, server: str) -> tuple[Series, ...]:
+        """What the servers of its node use of the CPU together, as one series; none where it is alone there."""
+        used = self.beside(server)
+        if len(used) < 2:
+            return ()
+        first, node = used[0], self.topology.node_of(server)
+        middle = (first.begin + first.end) // 2
+        together = np.sum([series.at(middle) for series in used], axis=0)
+        return (replace(first, place=node.name if node else first.place, value=together),)
 
     def is_own(self, place: str, server: str) -> bool:
         """Whether a place is the server itself, and not the node that it shares."""

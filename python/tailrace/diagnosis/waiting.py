@@ -49,6 +49,8 @@ class Usual:
     most: dict[str, int]
     """How many calls it can have open at once: its pools together, or its workers where these are fewer and held by
     calls; or else the most seen at any time."""
+    opened: dict[str, Level]
+    """By caller, how many of its calls are open: sent, whether accepted or not."""
     sent: dict[str, float]
     """How many requests are sent to a server per second, lost ones once."""
 
@@ -63,6 +65,7 @@ def usual(view: View, slow: Slow) -> Usual:
             for caller in view.calls
         },
         {caller: _most(view, caller) for caller in view.calls},
+        {caller: Level(*levels(_opened(view, caller, calm))) for caller in view.calls},
         {server: sum(per_second(one.arrivals, slow) for one in sent_to(view, server)) for server in view.servers},
     )
 
@@ -145,18 +148,21 @@ def _waits(view: View, known: Usual, caller: str, times: Times) -> list[str]:
         return list(calls)
     if _answers(view, caller, times) >= COLLAPSED * _usually(known, caller, times):
         return []
-    if inside < known.behind[caller].high and not _is_silent(view, known, caller, times):
+    if inside < known.behind[caller].high and not _is_silent(view, known, caller, times, has_cpu_left):
         return []
     held = {callee: int(view.stays[callee].queue(times).sum()) for callee in calls}
     return [callee for callee, inside in held.items() if inside * 2 >= max(held.values())]
 
 
-def _is_silent(view: View, known: Usual, caller: str, times: Times) -> bool:
+def _is_silent(view: View, known: Usual, caller: str, times: Times, has_cpu_left: bool) -> bool:
     """Whether its connections are used up, though no more of them than usual may be, for some waited for one all the
-    while (a pool may be shared by calls to several servers), and hardly any call is answered."""
+    while (a pool may be shared by calls to several servers), and hardly any call is answered. Or more calls are open
+    than usual, which who stands still has not accepted, though the caller's own CPU could open connections."""
     usual = _usually(known, caller, times)
     if usual < ANSWERS_PER_STEP / 2 or _answers(view, caller, times) > SILENT * usual:
         return False
+    if has_cpu_left and float(np.median(_opened(view, caller, times))) >= known.opened[caller].high:
+        return True
     waiting = (series.during(int(times[0]), int(times[-1])) for series in view.series(caller, "pool_waiting"))
     return any(len(values) and values.min() >= 1.0 for values in waiting)
 
@@ -178,6 +184,11 @@ def _at_work(view: View, server: str, times: Times) -> bool:
 
 def _calls(view: View, caller: str) -> dict[str, Stays]:
     return {callee: view.calls[caller][callee] for callee in view.callees_of(caller)}
+
+
+def _opened(view: View, caller: str, times: Times) -> Times:
+    """How many of its calls are open."""
+    return sum((one.queue(times) for one in _calls(view, caller).values()), np.zeros_like(times))
 
 
 def _behind(view: View, caller: str, times: Times) -> Times:

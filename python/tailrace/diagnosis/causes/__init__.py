@@ -71,6 +71,11 @@ class Cause:
     evidence: tuple[CauseEvidence, ...]
     finding: Finding
 
+    @property
+    def starts_it(self) -> bool:
+        """Whether it is known, and more than what makes a stall worse."""
+        return self.name != UNKNOWN and not set(self.name.split(" or ")) & set(AMPLIFIERS)
+
 
 def find(
     view: View, slow: Slow, lost: tuple[Drops, ...], overflows: tuple[Overflow, ...], stalls: tuple[Stall | None, ...]

@@ -30,7 +30,7 @@ def capacity(case: Case) -> float:
 
 def usual_use(case: Case, server: str) -> float | None:
     """Share of what a server's CPU can do that it does in calm time; None where samples cannot tell."""
-    for busy in case.view.series(server, "cpu_busy"):
+    for busy in case.view.shared_cpu(server) or case.view.series(server, "cpu_busy"):
         used = case.usual(_in_cycles(case, server, busy)) / busy.capacity
         if used >= BUSY_LEAST:
             return min(used, 1.0)
@@ -38,8 +38,9 @@ def usual_use(case: Case, server: str) -> float | None:
 
 
 def at_work(case: Case, server: str) -> bool:
-    """Whether a server's CPU was full in the stall."""
-    return any(busy.at_work(case.stall.begin, case.stall.end) for busy in case.view.series(server, "cpu_busy"))
+    """Whether a server's CPU was full in the stall, by its own work or by that of all who share it."""
+    used = case.view.series(server, "cpu_busy") + case.view.shared_cpu(server)
+    return any(busy.at_work(case.stall.begin, case.stall.end) for busy in used)
 
 
 def clock_rate(case: Case, server: str) -> Series | None:
@@ -62,12 +63,7 @@ def _in_cycles(case: Case, server: str, busy: Series) -> Series:
     if hz is None:
         return busy
     full = full_rate(case, server, hz)
-    return replace(busy, metric="cpu_cycles", value=busy.value * at(hz, (busy.begin + busy.end) // 2) / full)
-
-
-def at(series: Series, times: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The values of the samples that these times lie in; of the next, where there is none."""
-    return series.value[np.clip(np.searchsorted(series.end, times), 0, len(series.end) - 1)]
+    return replace(busy, metric="cpu_cycles", value=busy.value * hz.at((busy.begin + busy.end) // 2) / full)
 
 
 def queue_of(case: Case, served: float | NDArray[np.float64]) -> NDArray[np.float64]:
@@ -86,7 +82,7 @@ def steps(case: Case) -> NDArray[np.int64]:
 def in_steps(case: Case, series: Series) -> NDArray[np.float64]:
     """What the samples say in the middle of each step."""
     edges = steps(case)
-    return at(series, (edges[:-1] + edges[1:]) // 2)
+    return series.at((edges[:-1] + edges[1:]) // 2)
 
 
 def long_queues(case: Case, served: float | NDArray[np.float64]) -> Spans:

@@ -42,14 +42,17 @@ def detect(case: Case) -> CauseEvidence:
     what = (
         f"{case.origin} used {share(inside)} of a core (usually {share(usual)}) and answered {rate(stall.throughput)}"
     )
+    # Who waits for something else uses no CPU for a while, too, and answers.
+    without_cpu = series.below(FROZEN * usual).tolist()
+    silent = spans([part for part in without_cpu if _answered(case, spans([part])) <= FROZEN * 2])
     but = None
     if not stall.has("frozen"):
         but = "it did run"
-    elif _answered(case, series.below(FROZEN * usual)) > FROZEN * 2:
+    elif not length(clip(silent, stall.begin, stall.end)):
         but = "it did answer"
     else:
         but = _explained(case)
-    evidence = case.while_queued(series.below(FROZEN * usual)) if but is None else spans([])
+    evidence = case.while_queued(silent) if but is None else spans([])
     numbers = {"cpu_busy": inside, "cpu_busy_calm": usual, "throughput_per_s": stall.throughput}
     return case.weigh(CAUSE, Sign(evidence, series.interval_ns, what, numbers=numbers, place=series.place, but=but))
 
@@ -87,4 +90,4 @@ def _answered(case: Case, without_cpu: Spans) -> float:
     departures = case.view.stays[case.origin].departures
     answered = int((departures.searchsorted(inside[:, 1]) - departures.searchsorted(inside[:, 0])).sum())
     usual = case.stall.throughput_calm * length(inside) / SECOND
-    return answered / usual if usual > 0 else 1.0
+    return answered / usual if usual > 0 else 0.0

@@ -37,7 +37,8 @@ def detect(case: Case) -> CauseEvidence:
     highest = full_rate(case, case.origin, hz)
     inside = _inside(case, hz) or highest
     slow = hz.value < SLOW * highest
-    busy, waited = (case.view.series(case.origin, metric)[:1] for metric in ("cpu_busy", "psi_cpu"))
+    busy = case.view.shared_cpu(case.origin) or case.view.series(case.origin, "cpu_busy")[:1]
+    waited = case.view.series(case.origin, "psi_cpu")[:1]
     if busy:
         full = union([each.above(AT_WORK * each.capacity) for each in (*busy, *waited)])
         slow &= contains(full, (hz.begin + hz.end) // 2)

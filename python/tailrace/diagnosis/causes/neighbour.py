@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailrace.diagnosis.causes.capacity import at
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.millibottleneck import LIMITS
@@ -131,7 +130,7 @@ def contains(case: Case, whole: Series, part: Series) -> bool:
 
 
 def _contains(whole: Series, part: Series) -> bool:
-    return bool(np.mean(at(whole, part.end) >= part.value - JITTER) >= 0.95)
+    return bool(np.mean(whole.at(part.end) >= part.value - JITTER) >= 0.95)
 
 
 def _busy(case: Case, series: Series, others: float) -> CauseEvidence:

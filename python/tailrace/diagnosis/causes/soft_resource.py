@@ -22,7 +22,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tailrace.diagnosis.causes.capacity import at, at_work
+from tailrace.diagnosis.causes.capacity import at_work
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.queues import Stays, held_from
@@ -64,19 +64,8 @@ def _slow_behind(case: Case) -> str | None:
 
 def _shared_cpu(case: Case) -> str | None:
     """That the servers of its node filled its CPU together."""
-    node = case.view.topology.node_of(case.origin)
-    beside = case.view.topology.servers_on(node.name) if node is not None else ()
-    used = [
-        series
-        for server in beside
-        for series in case.view.series(server.name, "cpu_busy")
-        if case.view.is_own(series.place, server.name)
-    ]
-    if len(used) < 2:
-        return None
-    middle = (used[0].begin + used[0].end) // 2
-    together = replace(used[0], value=np.sum([at(series, middle) for series in used], axis=0))
-    full = together.at_work(case.stall.begin, case.stall.end)
+    used = case.view.beside(case.origin)
+    full = any(cpu.at_work(case.stall.begin, case.stall.end) for cpu in case.view.shared_cpu(case.origin))
     return f"{listing([case.called(series.place) for series in used])} filled their CPU together" if full else None
 
 
