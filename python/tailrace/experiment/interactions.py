@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field
 
-from tailrace.experiment.quantities import Above0, Duration, Number, Share, Size
+from tailrace.experiment.quantities import Above0, Duration, Number, Scv, Share, Size
 from tailrace.toml import Name, Table
 
 
@@ -38,7 +38,7 @@ class Work(Table):
 
     compute: Duration = 0
     """Mean CPU time of a visit at full speed, all its parts together."""
-    scv: Number = 1.0
+    scv: Scv = 1.0
     """How much each of its parts varies, variance ÷ mean²: 0 constant, 1/k Erlang, 1 exponential, above that
     hyperexponential."""
     wait: Duration = 0
@@ -48,14 +48,8 @@ class Work(Table):
     interleaved: bool = True
     """Computes before, between and after its calls, otherwise before and after."""
     before: Share | None = None
-    """Share of the computing before the first call. Default: as much as every other part."""
-
-    @field_validator("scv")
-    @classmethod
-    def _has_a_law(cls, scv: float) -> float:
-        if 0 < scv < 1 and abs(1 / scv - round(1 / scv)) > 0.05:
-            raise ValueError(f"must be 0, 1 divided by a whole number, or 1 and more, got {scv!r}")
-        return scv
+    """Share of the computing before the first call. Default: as much as every other part; a call that is only sometimes
+    made has none after it."""
 
 
 class Interaction(Table):
@@ -97,7 +91,7 @@ class Rubbos(Table):
     """In C-JDBC: 49.6 % at 428 pages/s (`average` table 3)."""
     db: Duration = 600_000
     """In the database. No paper gives it for `rpc-vs-async`; less than the application's, whose CPU was the busiest."""
-    scv: Number = 1.0
+    scv: Scv = 1.0
     """Variability of all of them; the papers do not say, exponential."""
     before: Share = 0.1
     """Of the application's computing, what comes before the first query: a servlet asks, then writes the page. The

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from tailrace import units
 
@@ -28,6 +28,12 @@ def _parsed(parse: Callable[[str], float], example: str, unit: bool = True) -> B
 
 def _schema(example: str) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "examples": [example]})
+
+
+def _has_a_law(scv: float) -> float:
+    if 0 < scv < 1 and (scv < 0.001 or abs(1 / scv - round(1 / scv)) > 0.05):
+        raise ValueError(f"must be 0, 1 divided by a whole number up to 1000, or 1 and more, got {scv!r}")
+    return scv
 
 
 def _share(written: Any) -> float:
@@ -88,5 +94,7 @@ Share = Annotated[
     WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string"}], "examples": ["25%"]}),
 ]
 Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Scv = Annotated[Number, AfterValidator(_has_a_law)]
+"""Variance ÷ mean²."""
 Above0 = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=0, strict=True)]

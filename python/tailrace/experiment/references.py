@@ -116,6 +116,8 @@ def _contradictions_of_arrivals(key: str, workload: Workload) -> Iterator[str]:
         yield f"{key}.interaction is missing: name what the batch asks for"
     if isinstance(workload, Batch) and (workload.begin or 0) > workload.first_at:
         yield f"{key}.first must not be before its begin"
+    if isinstance(workload, Closed) and workload.aggregate and 0 < workload.think_max < 7 * workload.think:
+        yield f"{key}.think_max must be 0 or seven times think for aggregate thinkers, who think as long as they draw"
     if isinstance(workload, Closed) and workload.think_scv != 1:
         if workload.index_of_dispersion != 1:
             yield f"{key}.think_scv must be 1 where index_of_dispersion is given, got {workload.think_scv!r}"

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from tailrace.experiment.quantities import Above0, Duration, Number, Positive, Share, Whole
+from tailrace.experiment.quantities import Above0, Duration, Number, Positive, Scv, Share, Whole
 from tailrace.toml import Count, Name, Table
 
 Walk = Literal["browse-only", "browse-only-no-search", "read-write", "read-write-no-search"]
@@ -55,7 +55,7 @@ class Closed(Workload):
     """Emulated users (the papers' WL)."""
     think: Duration = 7_000_000_000
     """Mean think time: 7 s (RUBBoS)."""
-    think_scv: Number = 1.0
+    think_scv: Scv = 1.0
     """Variance ÷ mean² of the think time; 1: exponential (RUBBoS)."""
     think_max: Duration = 70_000_000_000
     """A longer draw becomes no pause at all, as in RUBBoS's client; 0: no such rule."""
@@ -70,8 +70,9 @@ class Closed(Workload):
     burst_knob: Above0 = 4.0
     """How much faster than that demand the fast mode is: 4 in the published generator."""
     start: Literal["thinking", "staggered", "at once"] = "thinking"
-    """Each thinks first, so that the load is what it will be from the begin; or first requests are spread evenly over
-    one think time; or all come at once, as in RUBBoS's client."""
+    """Each thinks first, so that the load is what it will be from the begin, with exponential think times (in bursts
+    most begin in the fast mode: give the ramp some slow think times); or first requests are spread evenly over one
+    think time; or all come at once, as in RUBBoS's client."""
     aggregate: bool = False
     """All thinkers are one source: faster, the same in law, but no common random numbers for each client."""
 

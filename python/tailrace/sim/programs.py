@@ -73,9 +73,9 @@ class Programs:
         rows = [row for call in calls for row in _one_by_one(call)] if work.interleaved else calls
         # what is called only sometimes has no part of its own
         after = [call for call in rows if call["count"] >= 1] if work.interleaved else rows[-1:]
-        before = 1 / (1 + len(after)) if work.before is None else work.before
-        if not after:
-            before = 1.0
+        if not after and work.before is not None:
+            after = rows[-1:]
+        before = 1 / (1 + len(after)) if work.before is None or not after else work.before
         steps = [*_compute(compute * before, work.scv), *wait]
         for call in rows:
             steps.append({"call": call})
