@@ -70,6 +70,8 @@ def test_a_call_that_is_made_only_sometimes_has_no_part_of_its_own() -> None:
 def test_the_part_before_the_first_call_can_be_smaller() -> None:
     found = steps(sim.lower(page(compute="4 ms", calls={"q": 2}, before=0.1)), "app", "page")
     assert [step["compute"]["exponential"] for step in found[::2]] == pytest.approx([0.4e6, 1.8e6, 1.8e6])
+    found = steps(sim.lower(page(compute="4 ms", calls={"q": 0.3}, before=0.5)), "app", "page")
+    assert [step["compute"]["exponential"] for step in found[::2]] == pytest.approx([2e6, 2e6])
 
 
 def test_without_interleaving_half_is_done_before_and_half_after() -> None:
