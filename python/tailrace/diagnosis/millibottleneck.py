@@ -102,8 +102,8 @@ def _of_saturated(view: View, slow: Slow, overflow: Overflow, known: Usual) -> O
 
 
 def _idled(stall: Stall) -> bool:
-    """Whether none of its resources was saturated, as far as samples can tell: its own answers may have failed for too
-    short a time before it was felt."""
+    """Whether none of its resources was saturated, as far as samples can tell, or it was over before anybody felt it,
+    too early for samples to tell."""
     seen = stall.sampled == "yes" or (stall.kind == "collapse" and stall.end <= stall.felt)
     return seen and not any(r.saturated for r in stall.resources)
 

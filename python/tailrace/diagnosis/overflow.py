@@ -151,8 +151,7 @@ def _of_cluster(
 def _others(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Followed) -> dict[str, Rise]:
     """All servers, connected with the dropper by calls, that led up to the overflow and did not wait for another, in
     the order in which their queues rose."""
-    place = lost.dropper or cluster.place
-    chain = view.chain_of(place) if place in view.stays and place else set(view.stays)
+    chain = _chain(view, cluster, lost)
     led = {server: _led_up_to(part, server, *_lasts(cluster, lost)) for server in chain.intersection(part.risen)}
     risen = sorted(
         ((server, rise) for server, rise in led.items() if rise), key=lambda o: (o[1].begin, -view.depth[o[0]])
@@ -255,8 +254,7 @@ def main_rise(times: Times, queue: Times, level: Level, span: tuple[int, int], l
 def _origin(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Followed) -> tuple[str | None, Rise | None]:
     """The server, connected with the dropper by calls, whose own queue rose first and stayed up until the overflow (or,
     where nothing was dropped, for as long as the first requests waited); and that rise."""
-    place = lost.dropper or cluster.place
-    chain = view.chain_of(place) if place in view.stays and place else set(view.stays)
+    chain = _chain(view, cluster, lost)
     risen = dict(part.risen)
     until, share = _lasts(cluster, lost)
     if lost.first is not None and lost.dropper in part.risen:
@@ -284,6 +282,12 @@ def _origin(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Foll
         # It only waited, but for none that these requests have to do with.
         told = told if told[0] else (origin, rise)
     return told
+
+
+def _chain(view: View, cluster: Cluster, lost: Drops) -> set[str]:
+    """The servers that are connected by calls with the dropper, or with the server whose requests waited."""
+    place = lost.dropper or cluster.place
+    return view.chain_of(place) if place in view.stays and place else set(view.stays)
 
 
 def _first(view: View, part: _Followed, lasting: dict[str, Rise], until: int) -> str:
