@@ -74,7 +74,8 @@ class Closed(Workload):
     most begin in the fast mode: give the ramp some slow think times); or first requests are spread evenly over one
     think time; or all come at once, as in RUBBoS's client."""
     aggregate: bool = False
-    """All thinkers are one source: faster, the same in law, but no common random numbers for each client."""
+    """All thinkers are one source: faster, the same in law, but no common random numbers for each client. It knows no
+    `think_max`, which must be 0 or so long that it hardly matters: seven times `think`."""
 
 
 class Poisson(Workload):
