@@ -70,9 +70,8 @@ class Closed(Workload):
     burst_knob: Above0 = 4.0
     """How much faster than that demand the fast mode is: 4 in the published generator."""
     start: Literal["thinking", "staggered", "at once"] = "thinking"
-    """Each thinks first, so that the load is what it will be from the begin, with exponential think times (in bursts
-    most begin in the fast mode: give the ramp some slow think times); or first requests are spread evenly over one
-    think time; or all come at once, as in RUBBoS's client."""
+    """Each thinks first, as one who has long been doing so: the load, and its bursts, are from the begin what they will
+    be; or first requests are spread evenly over one think time; or all come at once, as in RUBBoS's client."""
     aggregate: bool = False
     """All thinkers are one source: faster, the same in law, but no common random numbers for each client. It knows no
     `think_max`, which must be 0 or so long that it hardly matters: seven times `think`."""

@@ -4,7 +4,7 @@ use super::plan::{Piece, Plan, Workload};
 use crate::record::NO_TIME;
 use crate::rng::{Purpose, Stream};
 use crate::workload::plan::{Arrivals, Chain};
-use crate::workload::{self, starts_fast, Arriving, Chooser, Mode, Position};
+use crate::workload::{self, begins_fast, Arriving, Chooser, Mode, Position};
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 
@@ -66,9 +66,8 @@ impl Source {
         let shared = |i: u64, purpose| stream(plan, number, 1 << 39 | i, purpose);
         let modes = chain_of(workload).into_iter().flat_map(|chain| {
             (0..u64::from(chain.chains)).map(move |i| {
-                let mut stream = shared(i, Purpose::Mode);
-                let fast = starts_fast(chain, &mut stream);
-                Mode { fast, stream }
+                let stream = shared(i, Purpose::Mode);
+                Mode::new(&workload.arrivals, i as u32, stream)
             })
         });
         Source {
@@ -84,12 +83,11 @@ impl Client {
     pub fn new(plan: &Plan, workload: usize, number: u64, source: &Source) -> Self {
         let mut mode = stream(plan, workload, number, Purpose::Mode);
         let author = source.chooser.draw_author(&mut mode);
-        let chain = chain_of(&plan.workloads[workload]);
         Client {
             workload: workload as u32,
             number,
             author,
-            fast: chain.is_some_and(|chain| starts_fast(chain, &mut mode)),
+            fast: begins_fast(&plan.workloads[workload].arrivals, &mut mode),
             think: stream(plan, workload, number, Purpose::Think),
             choice: stream(plan, workload, number, Purpose::Choice),
             requests: stream(plan, workload, number, Purpose::Request),
@@ -122,6 +120,19 @@ impl Client {
                 let mut start = stream(plan, workload, self.number, Purpose::Start);
                 (start.uniform() * *spread as f64) as i64
             }
+            Arrivals::Closed {
+                chain: Some(chain), ..
+            } if chain.chains > 0 => {
+                let modes = source.modes.len() as u64;
+                let fast = source.modes[(self.number % modes) as usize].first();
+                (self.think.exponential() * chain.mean(fast)) as i64
+            }
+            Arrivals::Closed {
+                chain: None,
+                think,
+                think_max,
+                ..
+            } => workload::rest(think, *think_max, &mut self.think),
             _ => self.pause(plan, source),
         }
     }

@@ -3,12 +3,12 @@
 use super::plan::{Arrivals, Plan};
 use super::queue::Kind;
 use super::server::GoesOn;
-use super::source::{chain_of, Source};
+use super::source::Source;
 use super::stay::{Status, NONE};
 use super::tables::Sink;
 use super::Sim;
 use crate::rng::{Purpose, Stream};
-use crate::workload::{starts_fast, Position};
+use crate::workload::{begins_fast, Position};
 
 /// Somebody who asks: a client of a closed workload, or one that came, asks and goes.
 ///
@@ -84,7 +84,7 @@ impl Clients {
             server: entries[(number % entries.len() as u64) as usize],
             position: Position::default(),
             author: source.chooser.draw_author(&mut mode),
-            fast: chain_of(&plan.workloads[workload]).is_some_and(|c| starts_fast(c, &mut mode)),
+            fast: begins_fast(&plan.workloads[workload].arrivals, &mut mode),
             think: stream(Purpose::Think),
             choice: stream(Purpose::Choice),
             requests: stream(Purpose::Request),

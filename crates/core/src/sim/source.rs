@@ -5,7 +5,7 @@ use super::queue::Kind;
 use super::tables::Sink;
 use super::Sim;
 use crate::rng::{Purpose, Stream};
-use crate::workload::{self, starts_fast, Arriving, Chooser};
+use crate::workload::{self, Arriving, Chooser};
 
 /// A think-time mode and since when it lasts.
 struct Mode {
@@ -47,11 +47,10 @@ impl Source {
         let modes = chain_of(workload).map_or(0, |chain| chain.chains);
         let mode = |i: u32| {
             // Entities beyond any client's number.
-            let mut stream = stream(1 << 39 | u64::from(i), Purpose::Mode);
-            let fast = chain_of(workload).is_some_and(|c| starts_fast(c, &mut stream));
+            let stream = stream(1 << 39 | u64::from(i), Purpose::Mode);
             Mode {
-                mode: workload::Mode { fast, stream },
-                since: 0,
+                mode: workload::Mode::new(&workload.arrivals, i, stream),
+                since: workload.begin,
             }
         };
         Source {
@@ -105,7 +104,7 @@ impl<S: Sink> Sim<'_, S> {
                                     Stream::of(plan.seed, plan.replication, entity, Purpose::Start);
                                 (start.uniform() * *spread as f64) as i64
                             }
-                            None => self.thinks(client, think, *think_max, chain.as_ref()),
+                            None => self.thinks_first(client, think, *think_max, chain.as_ref()),
                         };
                         self.queue.push(begin + after, Kind::Client, client);
                     }
@@ -127,6 +126,21 @@ impl<S: Sink> Sim<'_, S> {
                     let first = self.next_arrival(number, begin);
                     self.queue.push(first, Kind::Source, number as u32);
                 }
+            }
+        }
+    }
+
+    /// How long a client that has long been thinking goes on.
+    fn thinks_first(&mut self, client: u32, think: &Time, most: i64, chain: Option<&Chain>) -> i64 {
+        let c = &mut self.clients.all[client as usize];
+        match chain {
+            None => workload::rest(think, most, &mut c.think),
+            Some(chain) if chain.chains == 0 => self.thinks(client, think, most, Some(chain)),
+            Some(chain) => {
+                let modes = &mut self.clients.sources[c.workload as usize].modes;
+                let mode = c.number as usize % modes.len();
+                let fast = modes[mode].mode.first();
+                (c.think.exponential() * chain.mean(fast)) as i64
             }
         }
     }

@@ -11,5 +11,5 @@ mod walk;
 
 pub use arrivals::Arriving;
 pub use choice::Chooser;
-pub use think::{starts_fast, think, Mode};
+pub use think::{begins_fast, rest, think, Mode};
 pub use walk::{Position, Walk};

@@ -153,4 +153,27 @@ impl Time {
             }
         }
     }
+    /// A value drawn in proportion to itself, ns: the length of what goes on at any moment.
+    pub fn draw_by_length(&self, stream: &mut Stream) -> f64 {
+        match *self {
+            Time::Constant(value) => value,
+            Time::Exponential(mean) => mean * (stream.exponential() + stream.exponential()),
+            Time::Uniform { low, high } => {
+                (low * low + (high * high - low * low) * stream.uniform()).sqrt()
+            }
+            Time::Erlang { mean, shape } => {
+                let sum: f64 = (0..=shape).map(|_| stream.exponential()).sum();
+                mean * sum / f64::from(shape)
+            }
+            Time::Hyperexponential {
+                share,
+                first,
+                second,
+            } => {
+                let of_first = share * first;
+                let is_first = stream.uniform() * (of_first + (1.0 - share) * second) < of_first;
+                Time::Exponential(if is_first { first } else { second }).draw_by_length(stream)
+            }
+        }
+    }
 }

@@ -1,15 +1,40 @@
 //! How long a client thinks.
 
-use super::plan::{Chain, Time};
+use super::plan::{Arrivals, Chain, Time};
 use crate::rng::Stream;
+
+/// Draws after which modes that change hardly ever are let be.
+const SETTLES: u32 = 10_000_000;
 
 /// The think-time mode that the clients of a process share.
 pub struct Mode {
     pub fast: bool,
-    pub stream: Stream,
+    stream: Stream,
+    /// Who thinks in which mode at the begin.
+    thinkers: Thinkers,
 }
 
 impl Mode {
+    /// The mode of process `number`.
+    pub fn new(arrivals: &Arrivals, number: u32, mut stream: Stream) -> Self {
+        let mut mode = Mode {
+            fast: begins_fast(arrivals, &mut stream),
+            stream,
+            thinkers: Thinkers::default(),
+        };
+        if let Arrivals::Closed {
+            clients,
+            chain: Some(chain),
+            spread: None,
+            ..
+        } = arrivals
+        {
+            let rest = clients.saturating_sub(number);
+            mode.settle(chain, rest.div_ceil(chain.chains.max(1)));
+        }
+        mode
+    }
+
     /// Changes the mode as after a draw; whether it did.
     #[inline]
     pub fn leave(&mut self, chain: &Chain) -> bool {
@@ -17,6 +42,46 @@ impl Mode {
         self.fast ^= leaves;
         leaves
     }
+
+    /// Lets the clients think, and do nothing else, for ten cycles of the modes and ten mean think times.
+    ///
+    /// Thinks are exponential, so the numbers of those who think fast and slowly are a Markov chain.
+    fn settle(&mut self, chain: &Chain, clients: u32) {
+        let all = f64::from(clients.max(1));
+        let cycle = 1.0 / chain.to_fast + 1.0 / chain.to_slow;
+        let end = 10.0 * chain.mean_think() * (1.0 + cycle / all);
+        let mut fast = (all * chain.time_fast()).round();
+        let mut now = 0.0;
+        for _ in 0..SETTLES {
+            let of_fast = fast / chain.fast;
+            let rate = of_fast + (all - fast) / chain.slow;
+            now += self.stream.exponential() / rate;
+            if now >= end {
+                break;
+            }
+            fast += f64::from(self.fast) - f64::from(self.stream.uniform() * rate < of_fast);
+            self.leave(chain);
+        }
+        self.thinkers = Thinkers {
+            fast: fast as u32,
+            all: clients,
+        };
+    }
+
+    /// The mode in which the next of its clients thinks at the begin: which of them think fast is chance.
+    pub fn first(&mut self) -> bool {
+        let Thinkers { fast, all } = &mut self.thinkers;
+        let is_fast = self.stream.below((*all).max(1)) < *fast;
+        *fast -= u32::from(is_fast);
+        *all = all.saturating_sub(1);
+        is_fast
+    }
+}
+
+#[derive(Default)]
+struct Thinkers {
+    fast: u32,
+    all: u32,
 }
 
 impl Chain {
@@ -30,6 +95,21 @@ impl Chain {
         }
     }
 
+    /// Share of draws in the fast mode.
+    fn share_fast(&self) -> f64 {
+        self.to_fast / (self.to_fast + self.to_slow)
+    }
+
+    fn mean_think(&self) -> f64 {
+        let fast = self.share_fast();
+        fast * self.fast + (1.0 - fast) * self.slow
+    }
+
+    /// Share of its thinking that a client thinks fast.
+    fn time_fast(&self) -> f64 {
+        self.share_fast() * self.fast / self.mean_think()
+    }
+
     /// Chance of leaving a mode after a draw.
     #[inline]
     pub fn leaves(&self, fast: bool) -> f64 {
@@ -41,9 +121,22 @@ impl Chain {
     }
 }
 
-/// Whether a new chain begins in the fast mode: as often as draws are made there.
-pub fn starts_fast(chain: &Chain, stream: &mut Stream) -> bool {
-    stream.uniform() < chain.to_fast / (chain.to_fast + chain.to_slow)
+/// Whether a new chain begins in the fast mode: by the time spent there if its clients think at the begin, by the
+/// draws made there if they ask.
+pub fn begins_fast(arrivals: &Arrivals, stream: &mut Stream) -> bool {
+    let Arrivals::Closed {
+        chain: Some(chain),
+        spread,
+        ..
+    } = arrivals
+    else {
+        return false;
+    };
+    let share = match spread {
+        None => chain.time_fast(),
+        Some(_) => chain.share_fast(),
+    };
+    stream.uniform() < share
 }
 
 /// A think time without modes; one longer than `most` is none at all (0: no such rule).
@@ -54,5 +147,23 @@ pub fn think(time: &Time, most: i64, stream: &mut Stream) -> i64 {
         0
     } else {
         pause
+    }
+}
+
+/// What is left of a think time at any moment (the equilibrium law of renewal theory): a uniform share of a think
+/// drawn in proportion to its length.
+pub fn rest(time: &Time, most: i64, stream: &mut Stream) -> i64 {
+    match *time {
+        // It has no memory, and the rule makes no difference.
+        Time::Exponential(mean) if most == 0 || most as f64 >= 7.0 * mean => {
+            think(time, most, stream)
+        }
+        _ => {
+            // Where nearly all thinks are too long there are none.
+            let fits = |&length: &f64| most == 0 || length <= most as f64;
+            let mut lengths = (0..1000).map(|_| time.draw_by_length(stream));
+            let length = lengths.find(fits).unwrap_or(0.0);
+            (length * stream.uniform()) as i64
+        }
     }
 }
