@@ -67,13 +67,15 @@ class Collection(Table):
     """What a collection costs."""
 
     base: Duration
-    """CPU time of a collection of an empty heap."""
+    """CPU time of a collection of an empty heap, all collecting threads together."""
     per_live: Duration = 0
     """As much again for each request inside, whose objects live."""
 
 
 class Heap(Table):
-    """A collected heap; a collection freezes the server. `heap = "jvm15"` or `"jvm16"` means a preset of heaps.toml."""
+    """A collected heap. A collection stops the server's other threads and is work of the server's own: it stands still
+    while the server is frozen, and shares its `cores`, its quota and its weight. `heap = "jvm15"` or `"jvm16"` means a
+    preset of heaps.toml."""
 
     young: Size
     """Fills by allocation and is then collected."""
@@ -92,7 +94,7 @@ class Heap(Table):
     old_collection: Collection | None = None
     """What that costs."""
     threads: Above0 = 1.0
-    """Threads that collect."""
+    """Threads that collect: as many of the server's cores work on a collection, so many being there."""
 
 
 class Call(Table):

@@ -9,7 +9,6 @@
 
 mod group;
 
-use super::heap::Heap;
 use super::plan;
 use group::Group;
 pub use group::Used;
@@ -60,38 +59,16 @@ impl Cpus {
             next: Vec::new(),
         };
         for group in groups {
-            let quota = group.quota.as_ref().map(|q| q.quota as f64);
-            cpus.add_group(
-                group.node,
-                group.weight,
-                group.cores,
-                quota,
-                group.inflation.clone(),
-            );
+            let on = &mut cpus.nodes[group.node as usize].groups;
+            on.push(cpus.groups.len() as u32);
+            cpus.groups.push(Group::new(group, on[0]));
+            cpus.next.push(NEVER);
         }
         cpus
     }
 
-    /// A further group; returns its number.
-    pub fn add_group(
-        &mut self,
-        node: u32,
-        weight: f64,
-        cores: f64,
-        quota: Option<f64>,
-        inflation: Option<plan::Inflation>,
-    ) -> u32 {
-        let number = self.groups.len() as u32;
-        let on = &mut self.nodes[node as usize].groups;
-        on.push(number);
-        self.groups
-            .push(Group::new(node, on[0], weight, cores, quota, inflation));
-        self.next.push(NEVER);
-        number
-    }
-
     pub fn runnable(&self, group: u32) -> usize {
-        self.groups[group as usize].jobs.len()
+        self.groups[group as usize].runnable()
     }
 
     /// The group that does something next, and when; works out the rates where something has changed.
@@ -131,14 +108,7 @@ impl Cpus {
     /// Removes all jobs that satisfy `which` (a neighbour's threads at the end of its burst).
     pub fn remove(&mut self, now: i64, group: u32, which: impl Fn(u32) -> bool) {
         let g = &mut self.groups[group as usize];
-        g.advance(now);
-        let mut kept = Heap::default();
-        while let Some(key) = g.jobs.pop() {
-            if !which(key as u32) {
-                kept.push(key);
-            }
-        }
-        g.jobs = kept;
+        g.remove(now, which);
         self.next[g.first as usize] = STALE;
     }
 
@@ -163,6 +133,28 @@ impl Cpus {
         };
         let node = g.node;
         self.changes(node);
+    }
+
+    /// A collector of so many threads has the group's CPUs for `work` ns of a core at full speed: all other jobs stand
+    /// still until [`Cpus::let_the_world_go_on`].
+    pub fn stop_the_world(&mut self, now: i64, group: u32, work: f64, threads: f64, job: u32) {
+        let g = &mut self.groups[group as usize];
+        g.stop_the_world(now, work, threads, job);
+        let node = g.node;
+        self.changes(node);
+    }
+
+    pub fn let_the_world_go_on(&mut self, group: u32, threads: f64) {
+        let g = &mut self.groups[group as usize];
+        g.let_the_world_go_on(threads);
+        let node = g.node;
+        self.changes(node);
+    }
+
+    /// Whether nobody but a collector runs in the group, if anybody does.
+    pub fn is_stopped(&self, group: u32) -> bool {
+        let g = &self.groups[group as usize];
+        g.is_stopped() || g.stands_still()
     }
 
     /// Whether the group gets nothing, whatever it wants: it is stopped, or its quota is used up.

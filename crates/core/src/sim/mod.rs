@@ -90,8 +90,8 @@ pub fn run<S: Sink>(
 
 impl<'a, S: Sink> Sim<'a, S> {
     fn new(plan: &'a Plan, sink: S) -> Self {
-        let mut cpus = Cpus::new(&plan.nodes, &plan.groups);
-        let causes = causes::Causes::new(plan, &mut cpus);
+        let cpus = Cpus::new(&plan.nodes, &plan.groups);
+        let causes = causes::Causes::new(plan);
         let system = server::build(plan);
         Sim {
             plan,

@@ -35,7 +35,7 @@ struct NodeSeen {
 #[derive(Clone, Default)]
 struct ServerSeen {
     lost: u64,
-    collected: f64,
+    collected: i64,
 }
 
 impl Monitor {
@@ -96,15 +96,7 @@ impl<S: Sink> Sim<'_, S> {
     fn sample_groups(&mut self, dt: f64) {
         let plan = self.plan;
         for (i, group) in plan.groups.iter().enumerate() {
-            let mut used = self.cpus.used(self.now, i as u32);
-            for server in 0..plan.servers.len() {
-                if let Some(collector) = self
-                    .collector(server)
-                    .filter(|_| plan.servers[server].group as usize == i)
-                {
-                    used.busy += self.cpus.used(self.now, collector).busy;
-                }
-            }
+            let used = self.cpus.used(self.now, i as u32);
             let node = &plan.nodes[group.node as usize];
             let cores = group.cores.min(node.cores);
             let seen = &mut self.monitor.groups[i];
@@ -159,9 +151,7 @@ impl<S: Sink> Sim<'_, S> {
 
     fn sample_servers(&mut self, dt: f64) {
         for i in 0..self.servers.len() {
-            let collected = self
-                .collector(i)
-                .map(|group| self.cpus.used(self.now, group).busy);
+            let collected = self.in_collections(i);
             let s = &self.servers[i];
             let (accepting, busy, lost, first) = (
                 s.accepting.len(),
@@ -171,17 +161,14 @@ impl<S: Sink> Sim<'_, S> {
             );
             let seen = &mut self.monitor.servers[i];
             let drops = lost - std::mem::replace(&mut seen.lost, lost);
-            let share = collected.map(|c| {
-                let share = (c - seen.collected) / dt;
-                seen.collected = c;
-                share
-            });
+            let share =
+                collected.map(|c| (c - std::mem::replace(&mut seen.collected, c)) as f64 / dt);
             let place = i as u32;
             self.put(place, "accept_queue", f64::from(accepting));
             self.put(place, "workers_busy", f64::from(busy));
             self.put(place, "listen_drops", drops as f64);
             if let Some(share) = share {
-                self.put(place, "gc_share", share.min(1.0));
+                self.put(place, "gc_share", share);
             }
             self.sample_balancers(i, first);
             let connectors = &self.plan.servers[i].connectors;

@@ -202,7 +202,8 @@ pub struct Spawn {
     pub retire_after: i64,
 }
 
-/// A collected heap. A collection stops the server's threads and works `base` + `per_live`·(visits inside) on `threads`.
+/// A collected heap. A collection stops the server's threads and works `base` + `per_live`·(visits inside), on as many of
+/// the group's cores as it has threads.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Heap {

@@ -1,33 +1,35 @@
 //! Garbage collection: a heap that fills by what requests allocate, and stops the server while it is collected
 //! (`lightning` 3.1), the thread that accepts connections, too: it is one of the JVM's. The longer the requests inside,
 //! the more lives: the cost grows with them (`average` 4.1.2).
+//!
+//! The collector's threads are the server's as well: what stops or slows the server, a quota, or other groups that share
+//! its cores hold a collection up.
 
-use super::super::cpu::Cpus;
-use super::super::plan::{Plan, Server};
+use super::super::plan::Server;
 use super::super::tables::Sink;
 use super::super::Sim;
 use super::COLLECTION;
-
-/// The collector's threads go before the others.
-const PRIORITY: f64 = 1e6;
 
 pub struct Heap {
     /// Bytes allocated since the last collection.
     filled: f64,
     collections: u32,
-    group: u32,
+    under_way: bool,
+    /// Later than it was asked for where the server stood still then.
     since: Option<i64>,
+    /// Time in collections that are over, ns.
+    collected: i64,
 }
 
 impl Heap {
-    pub fn new(plan: &Plan, server: &Server, cpus: &mut Cpus) -> Option<Self> {
+    pub fn new(server: &Server) -> Option<Self> {
         let heap = server.heap.as_ref()?;
-        let node = plan.groups[server.group as usize].node;
         Some(Heap {
             filled: heap.filled * heap.young_bytes,
             collections: 0,
-            group: cpus.add_group(node, PRIORITY, heap.threads, None, None),
+            under_way: false,
             since: None,
+            collected: 0,
         })
     }
 }
@@ -43,12 +45,12 @@ impl<S: Sink> Sim<'_, S> {
             return;
         };
         heap.filled += settings.bytes_per_visit;
-        if heap.filled < settings.young_bytes || heap.since.is_some() {
+        if heap.filled < settings.young_bytes || heap.under_way {
             return;
         }
         heap.filled = 0.0;
         heap.collections += 1;
-        heap.since = Some(self.now);
+        heap.under_way = true;
         let state = &self.servers[server as usize];
         let live = state.inside - state.accepting.len();
         let old = settings.old_every > 0 && heap.collections % settings.old_every == 0
@@ -59,27 +61,46 @@ impl<S: Sink> Sim<'_, S> {
             .filter(|_| old)
             .unwrap_or(&settings.young);
         let work = kind.base as f64 + kind.per_live as f64 * f64::from(live);
-        let group = heap.group;
-        let stops = state.group;
-        self.stop(stops, true);
-        self.cpus.add(self.now, group, work, COLLECTION + server);
+        let (group, threads) = (state.group, settings.threads);
+        self.cpus
+            .stop_the_world(self.now, group, work, threads, COLLECTION + server);
+        self.accepts_or_not(group);
     }
 
     pub(super) fn collected(&mut self, server: u32) {
         self.collection_is_over(server);
-        self.stop(self.servers[server as usize].group, false);
+        let state = &self.servers[server as usize];
+        let threads = state.settings.heap.as_ref().map_or(0.0, |h| h.threads);
+        let group = state.group;
+        self.cpus.let_the_world_go_on(group, threads);
+        self.accepts_or_not(group);
+    }
+
+    /// One that was asked for while the server stood still begins now, if the server goes on.
+    pub(super) fn may_collect(&mut self, server: u32) {
+        let group = self.servers[server as usize].group;
+        if let Some(heap) = &mut self.causes.heaps[server as usize] {
+            if heap.under_way && heap.since.is_none() && !self.cpus.stands_still(group) {
+                heap.since = Some(self.now);
+            }
+        }
     }
 
     /// It goes into the truth, if one was under way.
     pub(super) fn collection_is_over(&mut self, server: u32) {
-        let heap = self.causes.heaps[server as usize].as_mut();
-        if let Some(begin) = heap.and_then(|heap| heap.since.take()) {
+        let Some(heap) = self.causes.heaps[server as usize].as_mut() else {
+            return;
+        };
+        heap.under_way = false;
+        if let Some(begin) = heap.since.take() {
+            heap.collected += self.now - begin;
             self.happened(server as usize, "gc", "garbage-collection", begin, None);
         }
     }
 
-    /// The group in which a server's collector works, where it has one.
-    pub(in super::super) fn collector(&self, server: usize) -> Option<u32> {
-        self.causes.heaps[server].as_ref().map(|heap| heap.group)
+    /// Time in collections up to now, ns, of a server that has a heap.
+    pub(in super::super) fn in_collections(&self, server: usize) -> Option<i64> {
+        let heap = self.causes.heaps[server].as_ref()?;
+        Some(heap.collected + heap.since.map_or(0, |begin| self.now - begin))
     }
 }

@@ -9,7 +9,6 @@ mod frequency;
 mod injected;
 mod process;
 
-use super::cpu::Cpus;
 use super::plan::Plan;
 use super::queue::Kind;
 use super::tables::Sink;
@@ -49,7 +48,7 @@ pub struct Causes {
 }
 
 impl Causes {
-    pub fn new(plan: &Plan, cpus: &mut Cpus) -> Self {
+    pub fn new(plan: &Plan) -> Self {
         let mut timers = vec![Timer::Sample];
         let number = |n: usize| n as u32;
         let first_spawn = number(timers.len());
@@ -60,11 +59,7 @@ impl Causes {
         timers.extend((0..plan.nodes.len()).map(|i| Timer::DiskIdle(number(i))));
         Causes {
             timers,
-            heaps: plan
-                .servers
-                .iter()
-                .map(|s| collection::Heap::new(plan, s, cpus))
-                .collect(),
+            heaps: plan.servers.iter().map(collection::Heap::new).collect(),
             governors: plan.nodes.iter().map(frequency::State::new).collect(),
             disks: (0..number(plan.nodes.len()))
                 .map(|node| disk::State::new(plan, node))
@@ -168,12 +163,17 @@ impl<S: Sink> Sim<'_, S> {
         self.accepts_or_not(group);
     }
 
-    /// Threads that accept connections are among those that a stop, or a quota that is used up, keeps from running.
+    /// Threads that accept connections are among those that a stop, a collection, or a quota that is used up keeps from
+    /// running.
     pub(super) fn accepts_or_not(&mut self, group: u32) {
-        let stopped = self.cpus.stands_still(group);
+        let stopped = self.cpus.is_stopped(group);
         for server in 0..self.servers.len() as u32 {
+            if self.servers[server as usize].group != group {
+                continue;
+            }
+            self.may_collect(server);
             let s = &mut self.servers[server as usize];
-            if s.group == group && s.stopped != stopped {
+            if s.stopped != stopped {
                 s.stopped = stopped;
                 if !stopped {
                     self.hand_out(server);

@@ -1,4 +1,5 @@
-//! A group: its jobs progress at one rate, and what it used and missed adds up.
+//! A group: its jobs progress at one rate, and what it used and missed adds up. While a collector works, it has the
+//! group's CPUs, and the jobs of everybody else lie aside as they are.
 
 use super::super::heap::Heap;
 use super::super::plan;
@@ -45,6 +46,20 @@ struct Quota {
     told: bool,
 }
 
+/// Jobs that lie aside while a collector works.
+struct World {
+    jobs: Heap,
+    attained: f64,
+    /// Of the collectors.
+    threads: f64,
+}
+
+/// Non-negative floating-point numbers order as their bits do.
+#[inline(always)]
+fn key(done: f64, order: u32, job: u32) -> u128 {
+    u128::from(done.to_bits()) << 64 | u128::from(order) << 32 | u128::from(job)
+}
+
 pub struct Group {
     pub node: u32,
     /// The first group of its node.
@@ -54,9 +69,10 @@ pub struct Group {
     quota: Option<Quota>,
     inflation: Option<plan::Inflation>,
     /// Keys: service at which the job is done, then order, then the job.
-    pub jobs: Heap,
+    jobs: Heap,
     order: u32,
     attained: f64,
+    stopped: Option<Box<World>>,
     pub share: Share,
     /// By the number of jobs: what it gets, until anything else changes.
     known: [Share; KNOWN],
@@ -69,29 +85,24 @@ pub struct Group {
 }
 
 impl Group {
-    pub fn new(
-        node: u32,
-        first: u32,
-        weight: f64,
-        cores: f64,
-        quota: Option<f64>,
-        inflation: Option<plan::Inflation>,
-    ) -> Self {
+    pub fn new(group: &plan::Group, first: u32) -> Self {
+        let quota = group.quota.as_ref().map(|q| q.quota as f64);
         Group {
-            node,
+            node: group.node,
             first,
-            weight,
-            cores,
+            weight: group.weight,
+            cores: group.cores,
             quota: quota.map(|full| Quota {
                 full,
                 left: full,
                 used_up: None,
                 told: false,
             }),
-            inflation,
+            inflation: group.inflation.clone(),
             jobs: Heap::default(),
             order: 0,
             attained: 0.0,
+            stopped: None,
             share: Share::default(),
             known: [UNKNOWN; KNOWN],
             starving: None,
@@ -134,14 +145,74 @@ impl Group {
     #[inline(always)]
     pub fn add(&mut self, now: i64, work: f64, job: u32) {
         self.advance(now);
-        if self.jobs.len() == 0 {
-            self.attained = 0.0;
-        }
         self.order = self.order.wrapping_add(1);
-        // Non-negative floating-point numbers order as their bits do.
-        let done = (self.attained + work.max(0.0)).to_bits();
+        let (jobs, attained) = match &mut self.stopped {
+            None => (&mut self.jobs, &mut self.attained),
+            Some(world) => (&mut world.jobs, &mut world.attained),
+        };
+        if jobs.len() == 0 {
+            *attained = 0.0;
+        }
+        jobs.push(key(*attained + work.max(0.0), self.order, job));
+    }
+
+    /// A collector of so many threads stops the others.
+    pub fn stop_the_world(&mut self, now: i64, work: f64, threads: f64, job: u32) {
+        self.advance(now);
+        self.order = self.order.wrapping_add(1);
+        let mut world = self.stopped.take().unwrap_or_else(|| {
+            Box::new(World {
+                jobs: std::mem::take(&mut self.jobs),
+                attained: std::mem::take(&mut self.attained),
+                threads: 0.0,
+            })
+        });
+        world.threads += threads;
         self.jobs
-            .push(u128::from(done) << 64 | u128::from(self.order) << 32 | u128::from(job));
+            .push(key(self.attained + work.max(0.0), self.order, job));
+        self.stopped = Some(world);
+    }
+
+    /// A collector is done. The others go on with the last one.
+    pub fn let_the_world_go_on(&mut self, threads: f64) {
+        let Some(mut world) = self.stopped.take() else {
+            return;
+        };
+        if self.jobs.len() == 0 {
+            (self.jobs, self.attained) = (world.jobs, world.attained);
+        } else {
+            world.threads -= threads;
+            self.stopped = Some(world);
+        }
+    }
+
+    /// Removes all jobs but collectors that satisfy `which`.
+    pub fn remove(&mut self, now: i64, which: impl Fn(u32) -> bool) {
+        self.advance(now);
+        let jobs = match &mut self.stopped {
+            None => &mut self.jobs,
+            Some(world) => &mut world.jobs,
+        };
+        let mut kept = Heap::default();
+        while let Some(key) = jobs.pop() {
+            if !which(key as u32) {
+                kept.push(key);
+            }
+        }
+        *jobs = kept;
+    }
+
+    /// Jobs, collectors aside.
+    pub fn runnable(&self) -> usize {
+        match &self.stopped {
+            None => self.jobs.len(),
+            Some(world) => world.jobs.len(),
+        }
+    }
+
+    /// Whether a collector works, or would if the group did not stand still.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.is_some()
     }
 
     /// The job that is done now, if one is.
@@ -202,7 +273,10 @@ impl Group {
         if self.stands_still() {
             return 0.0;
         }
-        (self.jobs.len() as f64).min(self.cores)
+        match &self.stopped {
+            None => (self.jobs.len() as f64).min(self.cores),
+            Some(world) => world.threads.min(self.cores),
+        }
     }
 
     /// Takes what it gets from what it learned, and says when something happens by itself; none: it has not been so
@@ -216,8 +290,8 @@ impl Group {
 
     /// What it gets holds with as many jobs until [`Group::forget`].
     pub fn learn(&mut self) {
-        // What is left of a quota changes all the time.
-        if self.quota.is_none() {
+        // What is left of a quota changes all the time; one job means something else when it is a collector.
+        if self.quota.is_none() && self.stopped.is_none() {
             if let Some(known) = self.known.get_mut(self.jobs.len()) {
                 *known = self.share;
             }
@@ -237,7 +311,7 @@ impl Group {
             0.0
         };
         if let Some(i) = &self.inflation {
-            if n > i.free {
+            if n > i.free && self.stopped.is_none() {
                 rate /= 1.0 + i.slope * libm::pow(n - i.free, i.power);
             }
         }
