@@ -53,6 +53,12 @@ def made(folder: Path, **more: Any) -> Dataset:
     return Dataset.open(folder / "run")
 
 
+def slow_of(table: dict[str, Any], folder: Path) -> int:
+    """How many requests take a second."""
+    sim.simulate(from_table(table), folder)
+    return Dataset.open(folder).requests().filter(pl.col("end") - pl.col("sent") >= SECOND).collect().height
+
+
 FREEZE = {"kind": "freeze", "place": "db", "at": "6 s", "for": "500 ms"}
 LATER = {"kind": "freeze", "place": "app", "at": "13 s", "for": "500 ms"}
 
@@ -122,6 +128,50 @@ def test_a_burst_begins_in_any_server_that_it_overflows(tmp_path: Path) -> None:
     for request in found:
         assert request.droppers == {"app"}
         assert {"web", "app"} <= {origin for stall in request.stalls for origin in stall.origins}
+
+
+def test_a_long_burst_is_no_measure_for_the_quota_that_it_uses_up(tmp_path: Path) -> None:
+    """Less than half a second of a quota in four seconds of a burst, which is served without the quota."""
+    door = {"kind": "poisson", "rate": 250, "interaction": "page", "begin": "6 s", "end": "10 s"}
+    limited = chain(duration="12 s")
+    limited["workloads"]["door"] = door
+    limited["interactions"]["servlet"]["at"]["app"]["compute"] = "1.3 ms"
+    assert slow_of(limited, tmp_path / "without") == 0
+    limited["tiers"]["app"]["quota"] = {"time": "550 ms", "period": "1 s"}
+    sim.simulate(from_table(limited), tmp_path / "run")
+    run = Dataset.open(tmp_path / "run")
+    stalls = read(run.path, run.topology)
+    assert max(s.stalled_ns for s in stalls if s.kind == "cpu-quota") * 4 < 4 * SECOND
+    found = blame(record(run), stalls, SECOND)
+    assert len(found) > 50
+    quota = [any("cpu-quota" in stall.causes for stall in request.stalls) for request in found]
+    assert sum(quota) > 0.9 * len(found)
+
+
+def test_a_short_stall_within_a_long_burst_is_not_to_blame(tmp_path: Path) -> None:
+    door = {"kind": "poisson", "rate": 600, "interaction": "page", "begin": "6 s", "end": "10 s"}
+    flooded = chain(duration="12 s", stalls=[{"kind": "freeze", "place": "app", "at": "7.5 s", "for": "20 ms"}])
+    flooded["workloads"]["door"] = door
+    flooded["interactions"]["servlet"]["at"]["app"]["compute"] = "1.5 ms"
+    sim.simulate(from_table(flooded), tmp_path / "run")
+    run = Dataset.open(tmp_path / "run")
+    found = blame(record(run), read(run.path, run.topology), SECOND)
+    assert len(found) > 100
+    assert {stall.kind for request in found for stall in request.stalls} == {"workload-burst"}
+
+
+def test_bursts_that_fill_most_of_a_run_are_not_what_is_usual(tmp_path: Path) -> None:
+    waves = {"kind": "modulated", "rates": [50, 600], "stays": ["1 s", "4 s"], "interaction": "page"}
+    busy = chain(workloads={"users": waves}, duration="40 s")
+    busy["interactions"]["servlet"]["at"]["app"]["compute"] = "2 ms"
+    sim.simulate(from_table(busy), tmp_path / "run")
+    run = Dataset.open(tmp_path / "run")
+    stalls = read(run.path, run.topology)
+    assert sum(s.end - s.begin for s in stalls) > 20 * SECOND
+    found = blame(record(run), stalls, SECOND)
+    assert len(found) > 100
+    told = [any("workload-burst" in stall.causes for stall in request.stalls) for request in found]
+    assert sum(told) > 0.9 * len(found)
 
 
 def test_a_clock_rate_is_too_low_from_when_the_cpu_is_full_on(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ nothing, there it spent most of its time (its longest stay, less the calls it wa
 
 "Busy" is `busy.elevated`. A request with several losses belongs to the stalls of any of them. Of the stalls that reach
 it, those shorter than a quarter of the longest did not matter; and where all together cover less than a tenth of D's
-busy time up to t, none did: at up to 90 % use a backlog is worked off in ten times the stall. Nothing left means
-"overload" (or a request slow by itself), and the right answer is that the cause is unknown. Limits that never rest and
-balancers that prefer one server are nobody's injected stall; they are read from the record and are as right.
+busy time up to t, none did: at up to 90 % use a backlog is worked off in ten times the stall. A burst always matters,
+and is no measure for stalls: it takes no time away, however long it lasts. Nothing left means "overload" (or a request
+slow by itself), and the right answer is that the cause is unknown. Limits that never rest and balancers that prefer one
+server are nobody's injected stall; they are read from the record and are as right.
 """
 
 from __future__ import annotations
@@ -128,7 +129,8 @@ class _Reach:
 
     def __init__(self, record: Record, stalls: tuple[Stall, ...]) -> None:
         self.record = record
-        known = (s for s in stalls if s.kind != BURST or _is_burst(record, s))
+        between = _between_bursts(record, stalls)
+        known = (s for s in stalls if s.kind != BURST or _is_burst(record, s, between))
         self.stalls = tuple(_since_full(record, one) for stall in known for one in _of_burst(record, stall))
         self.of_stall = {s: self._reach(s) for s in self.stalls}
         self.preferred = tuple(self._preferred())
@@ -142,11 +144,13 @@ class _Reach:
         for (first, last), stalls in self.of_busy.get(server, ()):
             if first - JOIN_NS > end or last + JOIN_NS < begin:
                 continue
-            before = {s for s in stalls if s.begin <= end}
+            bursts = {s for s in stalls if s.begin <= end and s.kind == BURST}
+            before = {s for s in stalls if s.begin <= end} - bursts
             longest = max((s.stalled_ns for s in before), default=0)
-            significant = {s for s in before if s.kind == BURST or s.stalled_ns >= MATTERS * longest}
+            significant = {s for s in before if s.stalled_ns >= MATTERS * longest}
             covered = sum(min(s.stalled_ns, end - s.begin) for s in significant)
-            if covered >= COVERS * (end - first) or any(s.kind == BURST for s in significant):
+            found |= bursts
+            if covered >= COVERS * (end - first):
                 found |= significant
         return frozenset(found)
 
@@ -231,12 +235,26 @@ def _touching(record: Record, server: str, begin: int, end: int) -> list[Interva
     return [(a, b) for a, b in record.busy.get(server, ()) if a <= end + JOIN_NS and b >= begin]
 
 
-def _is_burst(record: Record, stall: Stall) -> bool:
-    """Whether a burst is worth the name: over it, twice as many and twenty more came than usual."""
+def _between_bursts(record: Record, stalls: tuple[Stall, ...]) -> tuple[int, int]:
+    """How many requests were sent while no burst was on, and how long that was."""
     sent = record.requests["sent"].to_numpy()
     first, last = record.sending
-    begin = max(stall.begin, first)
+    edges = [first]
+    for begin, end in sorted((s.begin, s.end) for s in stalls if s.kind == BURST):
+        if end > edges[-1] and begin < last:
+            edges += [max(begin, edges[-1]), end]
+    edges.append(max(last, edges[-1]))
+    begins, ends = np.array(edges[::2]), np.array(edges[1::2])
+    came = np.searchsorted(sent, ends) - np.searchsorted(sent, begins)
+    return int(came.sum()), int((ends - begins).sum())
+
+
+def _is_burst(record: Record, stall: Stall, between: tuple[int, int]) -> bool:
+    """Whether a burst is worth the name: over it, twice as many and twenty more came than between bursts. (Those of the
+    other bursts are not usual, however much of the run they fill.)"""
+    sent = record.requests["sent"].to_numpy()
+    begin = max(stall.begin, record.sending[0])
     length = max(stall.end - begin, JOIN_NS)
     came = int(((sent >= begin) & (sent < begin + length)).sum())
-    usual = (len(sent) - came) * length / max(last - first - length, length)
+    usual = between[0] * length / max(between[1], length)
     return came >= max(2 * usual, usual + 20)
