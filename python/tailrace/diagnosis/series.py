@@ -82,5 +82,8 @@ class Series:
         return where(self.begin, self.end, self.value <= limit, gap=self.interval_ns // 2)
 
     def resolves(self, begin: int, end: int) -> bool:
-        """Whether the sampling is fine enough to see an interval of this length: two samples must fit."""
-        return len(self.during(begin, end)) > 0 and self.interval_ns * 2 <= end - begin
+        """Whether a sample tells of this interval alone: two fit into it, so that one lies within it wherever it begins,
+        or one happens to lie within it."""
+        if self.interval_ns * 2 <= end - begin:
+            return len(self.during(begin, end)) > 0
+        return bool(((self.begin >= begin) & (self.end <= end)).any())

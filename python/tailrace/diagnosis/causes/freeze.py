@@ -13,9 +13,12 @@ What it is confused with
     usually not. Waiting for I/O: `psi_io` or iowait tells. Idle time without load: the queue is empty.
 Thresholds and where they come from
     CPU under 5 % of the usual, and meanwhile answers under 10 %: what the edges of sampling intervals leave of none.
+    It lasts while nobody is answered, for those edges hide when it began, and when it was over.
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
@@ -52,9 +55,19 @@ def detect(case: Case) -> CauseEvidence:
         but = "it did answer"
     else:
         but = _explained(case)
-    evidence = case.while_queued(silent) if but is None else spans([])
+    evidence = case.while_queued(_while_nobody_left(case, silent, series.interval_ns)) if but is None else spans([])
     numbers = {"cpu_busy": inside, "cpu_busy_calm": usual, "throughput_per_s": stall.throughput}
     return case.weigh(CAUSE, Sign(evidence, series.interval_ns, what, numbers=numbers, place=series.place, but=but))
+
+
+def _while_nobody_left(case: Case, silent: Spans, interval: int) -> Spans:
+    """From the last answer before to the first after, for a sampling interval at most: samples at the edges hold what
+    the server used when it still ran, or ran again."""
+    left = case.view.stays[case.origin].departures
+    last = np.append(-interval, left)[np.searchsorted(left, silent[:, 0], "right")]
+    first = np.append(left, np.iinfo(np.int64).max)[np.searchsorted(left, silent[:, 1])]
+    begins, ends = np.maximum(last, silent[:, 0] - interval), np.minimum(first, silent[:, 1] + interval)
+    return spans(np.column_stack((begins, ends)))
 
 
 def _explained(case: Case) -> str | None:
