@@ -82,8 +82,8 @@ class Series:
         return where(self.begin, self.end, self.value <= limit, gap=self.interval_ns // 2)
 
     def resolves(self, begin: int, end: int) -> bool:
-        """Whether a sample tells of this interval alone: two fit into it, so that one lies within it wherever it begins,
-        or one happens to lie within it."""
+        """Whether a sample tells of this interval alone: two fit into it, so that one lies within wherever it begins,
+        or one happens to lie within."""
         if self.interval_ns * 2 <= end - begin:
             return len(self.during(begin, end)) > 0
         return bool(((self.begin >= begin) & (self.end <= end)).any())
