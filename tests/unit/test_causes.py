@@ -374,6 +374,11 @@ def test_io_without_dirty_pages_is_a_flush_or_writeback() -> None:
     assert set(cause(diagnosis).split(" or ")) == {"log-flush", "writeback"}
 
 
+@pytest.mark.parametrize(("kind", "told"), [("log_flush", "log-flush"), ("writeback", "writeback")])
+def test_a_recorded_event_tells_what_io_was_waited_for(kind: str, told: str) -> None:
+    assert cause(diagnose(db_waits().event("db", kind, 4.0, 4.6))) == told
+
+
 def test_a_neighbour_without_samples_is_not_invented() -> None:
     diagnosis = diagnose(starved())
     assert cause(diagnosis) == "unknown"

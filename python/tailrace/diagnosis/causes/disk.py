@@ -13,7 +13,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.causes.case import Case, Sign
+from tailrace.diagnosis.causes.case import COVERAGE, Case, Sign
+from tailrace.diagnosis.evidence import coverage
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.millibottleneck import LIMITS
 from tailrace.diagnosis.series import Series
@@ -52,6 +53,13 @@ def told(case: Case, cause: str, kind: str) -> CauseEvidence | None:
     place = events[0][0]
     what = f"Recorded events say {kind.replace('_', ' ')} at {place}"
     return case.weigh(cause, Sign(union([table for _, table in events]), MILLISECOND, what, place=place))
+
+
+def said_otherwise(case: Case, kind: str) -> bool:
+    """Whether recorded events of another `kind` say what was written in most of the stall: then waiting for I/O, which
+    looks alike, is no evidence of this one."""
+    tables = [table for place, table in case.view.events_of(kind) if case.view.means(place, case.origin)]
+    return bool(tables) and coverage(union(tables), case.stall.begin, case.until) >= COVERAGE
 
 
 def wait(case: Case) -> Wait | None:

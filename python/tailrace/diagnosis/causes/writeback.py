@@ -6,8 +6,8 @@ What it looks for
 Evidence needed
     `dirty_bytes` or `writeback_bytes` of the origin or its host; `psi_io`, `cpu_iowait` or `disk_busy` make it firmer.
 What it is confused with
-    A log flush, which hands its bytes over at once (`log_flush`). A slow trickle of writeback that goes on all the
-    time: it is not more frequent in stalls.
+    A log flush, which hands its bytes over at once (`log_flush`), or is recorded where the bytes tell nothing. A slow
+    trickle of writeback that goes on all the time: it is not more frequent in stalls.
 Thresholds and where they come from
     I/O waits from `millibottleneck.LIMITS`; 1 MB and 0.3 s from `disk`.
 """
@@ -37,6 +37,8 @@ def detect(case: Case) -> CauseEvidence:
         "none": "no dirty pages were written back",
         "sudden": "the bytes written had appeared at once (a flush)",
     }.get(wait.came)
+    if wait.came == "unknown" and disk.said_otherwise(case, "log_flush"):
+        but = "a log flush is recorded meanwhile"
     if case.stall.has("cpu_busy"):
         but = f"the CPU of {case.origin} was saturated"
     if wait.came == "gathered":
