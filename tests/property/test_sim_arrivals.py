@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from plans import MS, Plan, S, changed, closed, exponential, poisson, run, server, system
+from plans import MS, Plan, S, changed, closed, exponential, poisson, run, server, system, workload
 
 CLIENTS = 400
 THINK = 7.0
@@ -154,6 +154,17 @@ def test_poisson_arrivals_are_poisson(tmp_path: Path) -> None:
     assert times.size == pytest.approx(1e6, abs=4 * 1e3)
     for window in (10 * MS, 100 * MS):
         assert dispersion_of(per_window(times, window, 2000 * S)) == pytest.approx(1.0, abs=0.04)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_modulated_arrivals_begin_in_each_state_by_its_share_of_the_time(first: int, tmp_path: Path) -> None:
+    """400 workloads of 0 or 20,000 requests a second, the latter for three quarters of the time, in which hardly one
+    changes within 2 ms: 300 of them send 40. A state drawn 400 times has a standard deviation of √(400·3/16) = 8.7."""
+    states = [(0.0, 100 * S), (20_000.0, 300 * S)]
+    rates, stays = zip(*(states[first:] + states[:first]), strict=True)
+    waves = {"modulated": {"rates": list(rates), "stays": list(stays)}}
+    plan = system([server("s")], [[]], *([workload(waves, end=2 * MS)] * 400), duration=10 * MS)
+    assert run(plan, tmp_path).requests.height == pytest.approx(300 * 40, abs=4 * (8.7**2 * 40**2 + 300 * 40) ** 0.5)
 
 
 # Percent of requests, and requests a session: a walk of 400,000 requests by the benchmark's rules, written down beside

@@ -368,6 +368,7 @@ def surges() -> dict[str, Any]:
 def one_clock_for_two() -> dict[str, Any]:
     """app and db share a core whose governor is late: neither fills it alone."""
     system = surges()
+    system["seed"] = 1
     governor = {"period": "1 s", "frequencies": ["1 GHz", "3.5 GHz"], "up": 0.95, "down": 0.5}
     system["nodes"] = {"box": {"cores": 1, "governor": governor}}
     system["tiers"]["app"]["node"] = system["tiers"]["db"]["node"] = "box"

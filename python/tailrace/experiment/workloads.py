@@ -16,7 +16,9 @@ class Workload(Table):
     """What all workloads have."""
 
     entry: Name | None = None
-    """The tier that is asked. Default: the only one that no other calls."""
+    """The tier that is asked. Default: the only one that no other calls. Its servers are given to clients in turn, and
+    each arrival is a client: of open arrivals too, each server gets every n-th (of Poisson arrivals no Poisson stream,
+    but one of gaps that vary less)."""
     walk: Walk | None = None
     """RUBBoS's walk from page to page. Default: browse-only, unless a mix or an interaction is given. Clients that
     stay (closed) walk; each other arrival asks for any page, drawn independently, as often as such walks lead to it."""
@@ -40,7 +42,7 @@ class Workload(Table):
     retry_pause: Duration = 1_000_000_000
     """so much later (1 s in RUBBoS's client)."""
     hedge: Duration = 0
-    """A second request is sent when the first has not been answered by then; 0: never."""
+    """A second request is sent when the first has not been answered by then; 0: never. Both count as one request."""
     begin: Duration | None = None
     """After the ramp. Default: with the ramp."""
     end: Duration | None = None
@@ -86,7 +88,7 @@ class Poisson(Workload):
 
 
 class Modulated(Workload):
-    """Open arrivals whose rate switches (MMPP)."""
+    """Open arrivals whose rate switches (MMPP). They begin in a state drawn by its share of the time."""
 
     kind: Literal["modulated"]
     rates: tuple[Number, ...] = Field(min_length=1)

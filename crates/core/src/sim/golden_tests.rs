@@ -224,40 +224,40 @@ fn every_policy_gives_the_same_rows_as_ever() {
         (
             json!("total_request"),
             &poll,
-            "5396 0 40914 6ebe36a4a41a7c67",
+            "5769 0 45304 35cb3e999bdb0456",
         ),
         (
             json!("total_traffic"),
             &poll,
-            "5415 0 41445 363b4108023718a8",
+            "5760 0 45321 f9319714af22d160",
         ),
         (
             json!("current_load"),
             &skip,
-            "5319 114 37121 87f1aa5e723ad3ea",
+            "5722 163 40369 3c338cb4fe8b74b9",
         ),
-        (json!("sessions"), &wait, "5363 0 40104 4b2bdce890df6521"),
-        (json!("round_robin"), &wait, "5362 0 40372 c2849b9cae92302e"),
-        (json!("random"), &skip, "5315 142 37323 22db206af1792795"),
+        (json!("sessions"), &wait, "5754 0 44256 376d47953a3acec6"),
+        (json!("round_robin"), &wait, "5783 0 44759 eb1eeda599ab18dc"),
+        (json!("random"), &skip, "5731 166 40715 ce7732cb297c2eaf"),
         (
             json!("least_connections"),
             &wait,
-            "5382 0 40209 8b74010aa261f32a",
+            "5807 0 44403 a995d2e204fc1a7a",
         ),
         (
             json!("power_of_two"),
             &wait,
-            "5372 0 40409 50910bd0c704d97c",
+            "5835 0 44708 4831446caf3e8265",
         ),
         (
             json!({"peak_ewma": {"decay": S}}),
             &wait,
-            "5360 0 39462 49aa2620241b063b",
+            "5820 0 43927 2ab93449588448ff",
         ),
         (
             json!({"shortest_queue": {"every": 10 * MS}}),
             &wait,
-            "5390 0 40894 077baeb54ca15f26",
+            "5813 0 44912 87eeeceee9f6d8a6",
         ),
     ] {
         assert_eq!(seen(&balanced(&policy, endpoint)), expected, "{policy}");

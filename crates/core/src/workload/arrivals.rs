@@ -38,6 +38,21 @@ impl Arriving {
         more.then_some((self.since, self.until))
     }
 
+    /// The state in which somebody finds them who comes at any time: each by its share of the time.
+    fn state_by_time(&self, stays: &[i64]) -> usize {
+        let all: f64 = stays.iter().map(|&stay| stay as f64).sum();
+        // By a copy, whose fork draws nothing from what draws the arrivals.
+        let mut copy = self.stream;
+        let mut left = copy.fork().uniform() * all;
+        for (state, &stay) in stays.iter().enumerate() {
+            left -= stay as f64;
+            if left < 0.0 {
+                return state;
+            }
+        }
+        stays.len() - 1
+    }
+
     /// The arrival after one at `now`; never, of other than Poisson and modulated arrivals.
     pub fn next(&mut self, arrivals: &Arrivals, now: i64) -> i64 {
         match arrivals {
@@ -45,8 +60,10 @@ impl Arriving {
             Arrivals::Modulated { rates, stays } => {
                 let mut at = now;
                 if self.until == i64::MIN {
+                    self.state = self.state_by_time(stays);
                     self.since = now;
-                    self.until = now + (self.stream.exponential() * stays[0] as f64) as i64;
+                    self.until =
+                        now + (self.stream.exponential() * stays[self.state] as f64) as i64;
                 }
                 loop {
                     let rate = rates[self.state];
