@@ -428,10 +428,10 @@ def _show_outcome(experiment: Experiment, outcome: Simulated | Measured, out: Pa
     if as_json:
         print_json({**asdict(outcome), "run": str(out)})
         return
-    rate = outcome.requests / experiment.duration * 10**9
+    rate = outcome.answered / experiment.duration * 10**9
     share = outcome.over_1s / outcome.requests if outcome.requests else 0.0
     lines = [
-        f"{format_count(outcome.requests)} requests, {rate:,.4g} a second; "
+        f"{format_count(outcome.requests)} requests, {rate:,.4g} answered a second; "
         f"mean response {format_duration(round(outcome.response_ns_mean))}",
         f"{format_count(outcome.over_1s)} took over 1 s ({format_share(share)}), {format_count(outcome.failed)} failed",
         "dropped: " + (", ".join(f"{name} {format_count(n)}" for name, n in outcome.drops.items()) or "nothing"),

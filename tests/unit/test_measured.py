@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
+import pytest
 
 from tailrace import experiment, sim
 from tailrace.dataset import Dataset
 from tailrace.study.measured import Measured
+from tailrace.units import SECOND
 
 
 def test_a_page_and_what_it_embeds_are_one_request(tmp_path: Path) -> None:
@@ -30,6 +33,56 @@ def test_a_page_and_what_it_embeds_are_one_request(tmp_path: Path) -> None:
     assert pages.height == rows.filter(pl.col("interaction") == "page").height < rows.height
     assert pages["response"].sum() == (rows["end"] - rows["sent"]).sum()
     assert pages["drops"].sum() == rows["drops"].sum() > 0
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"embedded": ["image"] * 2}, {"hedge": "20 ms"}], ids=["plain", "pages", "hedges"]
+)
+def test_a_run_counts_as_its_measures_do(more: dict[str, Any], tmp_path: Path) -> None:
+    """Pages whose objects fail, hedges that win, and clients that give up and ask again."""
+    found = experiment.from_table(
+        {
+            "duration": "20 s",
+            "ramp": "2 s",
+            "tiers": {"web": {"workers": 2, "backlog": 3}},
+            "kernel": {"syn": ["0.3 s"], "give_up": "0.5 s"},
+            "interactions": {name: {"at": {"web": {"compute": "8 ms"}}} for name in ("page", "image")},
+            "workloads": {
+                "w": {"clients": 20, "think": "0.1 s", "interaction": "page", "timeout": "0.7 s", "retries": 1, **more}
+            },
+        }
+    )
+    outcome = sim.simulate(found, tmp_path / "run")
+    begin = sim.EPOCH + found.ramp
+    run = Measured(Dataset.open(tmp_path / "run"), found, begin, begin + found.duration, outcome.early)
+    ok = run.requests().filter("ok")
+    assert outcome.failed > 0
+    assert run.requests().height == outcome.requests
+    assert outcome.failed == outcome.requests - ok.height
+    assert ok["response"].mean() == pytest.approx(outcome.response_ns_mean)
+    assert ok.filter(ok["response"] >= SECOND).height == outcome.over_1s
+    assert run.answered() == outcome.answered
+    if "hedge" in more:
+        assert run.dataset.requests().collect().height > 1.1 * outcome.requests
+
+
+def test_what_is_answered_counts_within_the_interval_whenever_it_was_sent(tmp_path: Path) -> None:
+    """Half as much again as a server of 100/s can do: it answers 100/s, whatever waits at the begin and the end."""
+    found = experiment.from_table(
+        {
+            "duration": "20 s",
+            "ramp": "10 s",
+            "tiers": {"web": {"workers": 1, "backlog": 100_000}},
+            "interactions": {"page": {"at": {"web": {"compute": "10 ms", "scv": 0}}}},
+            "workloads": {"w": {"kind": "poisson", "rate": 150, "interaction": "page"}},
+        }
+    )
+    outcome = sim.simulate(found, tmp_path / "run")
+    begin = sim.EPOCH + found.ramp
+    run = Measured(Dataset.open(tmp_path / "run"), found, begin, begin + found.duration, outcome.early)
+    assert outcome.early["web"] > 200
+    assert run.answered() / 20 == pytest.approx(100, abs=0.1)
+    assert outcome.requests / 20 > 140
 
 
 def test_what_was_sampled_of_a_node_alone_is_told_of_its_servers(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,12 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What happened, in numbers; requests are those sent after the ramp."""
+    """What happened, in numbers; requests are those sent after the ramp. A request and its hedge are one, and so are a
+    page and what it embeds; whoever asks again asks anew."""
 
     requests: int
+    answered: int
+    """From the end of the ramp to the end of the run, whenever they were sent."""
     failed: int
     over_1s: int
     response_ns_mean: float
@@ -29,6 +32,8 @@ class Outcome:
     """Lost connection attempts of each server that had any, ramp included."""
     events: int
     stalls: tuple[truth.Stall, ...]
+    early: dict[str, int] = field(default_factory=dict)
+    """Requests to each server that were sent in the ramp and answered after it, before the end; no table has them."""
 
 
 def simulate(
@@ -74,10 +79,12 @@ def _outcome(plan: dict[str, Any], report: dict[str, Any]) -> Outcome:
     stalls = ({**stall, "place": nodes.get(stall["place"], stall["place"])} for stall in report["stalls"])
     return Outcome(
         requests=answered + counts["failed"],
+        answered=counts["in_time"] + sum(counts["early"]),
         failed=counts["failed"],
         over_1s=counts["over_1s"],
         response_ns_mean=counts["response_ns"] / answered if answered else 0.0,
         drops={name: lost for name, lost in zip(names, counts["drops"], strict=True) if lost},
         events=counts["events"],
         stalls=truth.stalls_of(stalls),
+        early={name: answered for name, answered in zip(names, counts["early"], strict=True) if answered},
     )

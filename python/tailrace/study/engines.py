@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ class Engine:
     """Writes the run folder, whole or not at all. Its `progress` may raise to stop it."""
     begin: Callable[[Dataset, Experiment], int]
     """When the ramp ended, ns since the Unix epoch."""
+    early: Callable[[Any], Mapping[str, int]] = lambda made: {}
+    """Of what `make` gave: requests to each server that were answered after the ramp and are not recorded."""
     at_once: int | None = None
     """So many runs at a time. None: as many as there are cores."""
     measures: bool = False
@@ -44,6 +46,7 @@ SIMULATOR = Engine(
     plan=sim.lower,
     make=lambda experiment, folder, progress: sim.simulate(experiment, folder, progress=progress),
     begin=lambda dataset, experiment: sim.EPOCH + experiment.ramp,
+    early=lambda made: made.early,
 )
 TESTBED = Engine(
     plan=lambda experiment: {"testbed": to_table(experiment)},

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import polars as pl
@@ -25,6 +25,9 @@ class Measured:
     begin: int
     """The end of the ramp, ns since the Unix epoch."""
     end: int
+    early: Mapping[str, int] = field(default_factory=dict)
+    """Requests to each server that were answered within the interval and are in no table, since they were sent before
+    there was a record: of a simulated run."""
 
     @property
     def length(self) -> int:
@@ -40,13 +43,24 @@ class Measured:
     def requests(self, place: str | None = None) -> pl.DataFrame:
         """Requests sent to a place within the interval: `sent`, `response` (ns), `ok`, `drops`, `interaction`.
 
-        As clients count them: a page and the objects that it embeds, which are fetched after it, are one.
+        As clients count them: a request and its hedge are one, and so are a page and the objects that it embeds, which
+        are fetched after it. Whoever asks again asks anew.
         """
+        return self._asked(place).filter(self._within("sent"))
+
+    def answered(self, place: str | None = None) -> int:
+        """Requests to a place that were answered within the interval, whenever they were sent."""
+        came = pl.col("sent") + pl.col("response")
+        within = self._asked(place).filter("ok", came.is_between(self.begin, self.end, closed="left")).height
+        return within + sum(self.early.get(server, 0) for server in self.servers(place))
+
+    def _asked(self, place: str | None) -> pl.DataFrame:
+        """All requests to a place that are recorded."""
         servers = self.servers(place)
         if servers not in self._requests:
             rows = (
                 self.dataset.requests()
-                .filter(pl.col("server").cast(pl.String).is_in(servers), self._within("sent"))
+                .filter(pl.col("server").cast(pl.String).is_in(servers))
                 .select(
                     "sent",
                     "end",
@@ -56,6 +70,8 @@ class Measured:
                     interaction=pl.col("interaction").cast(pl.String),
                 )
             )
+            if any(workload.hedge for workload in self.experiment.workloads.values()):
+                rows = _with_hedges(rows)
             embedded = {name for workload in self.experiment.workloads.values() for name in workload.embedded}
             if embedded:
                 rows = _pages(rows, pl.col("interaction").is_in(embedded))
@@ -136,8 +152,27 @@ class Measured:
         return {}
 
 
+def _with_hedges(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """A client's hedge is sent while its first request is under way, and nothing else of it ever is: the first answer
+    counts, and what is under way then is abandoned."""
+    ended = pl.col("end").cum_max().shift(1).over("client")
+    return (
+        rows.sort("client", "sent", "end", maintain_order=True)
+        .with_columns(first=(pl.col("sent") >= ended).fill_null(value=True))
+        .with_columns(number=pl.col("first").cum_sum().over("client"))
+        .group_by("client", "number", maintain_order=True)
+        .agg(
+            pl.col("sent", "interaction").first(),
+            pl.col("end").filter("ok").min().fill_null(pl.col("end").max()),
+            pl.col("ok").any(),
+            pl.col("drops").sum(),
+        )
+        .drop("number")
+    )
+
+
 def _pages(rows: pl.LazyFrame, embedded: pl.Expr) -> pl.LazyFrame:
-    """Pages with what they embed; objects whose page was sent before the interval count to none."""
+    """Pages with what they embed; objects whose page is not recorded count to none."""
     return (
         rows.sort("client", "sent", maintain_order=True)
         .with_columns(page=(~embedded).cum_sum().over("client"))

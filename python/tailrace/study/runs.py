@@ -125,11 +125,12 @@ class Runs:
     def _answer(self, key: str, job: Job, tell: Callable[[float], None]) -> None:
         folder = self.folder / job.run
         try:
+            early: Mapping[str, int] = {}
             if not is_run(folder):
-                self.engine.make(job.experiment, folder, partial(self._go_on, tell))
+                early = self.engine.early(self.engine.make(job.experiment, folder, partial(self._go_on, tell)))
             dataset = Dataset.open(folder)
             begin = self.engine.begin(dataset, job.experiment)
-            run = Measured(dataset, job.experiment, begin, begin + job.experiment.duration)
+            run = Measured(dataset, job.experiment, begin, begin + job.experiment.duration, early)
             for question in sorted(job.missing, key=lambda question: question.key):
                 job.answers[question.key] = _ask(run, question)
         finally:

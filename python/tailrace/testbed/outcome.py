@@ -15,6 +15,7 @@ from tailrace.units import SECOND
 @dataclass(frozen=True)
 class Outcome:
     requests: int
+    answered: int
     failed: int
     over_1s: int
     response_ns_mean: float
@@ -26,13 +27,14 @@ class Outcome:
 def outcome(folder: Path, stalls: tuple[truth.Stall, ...]) -> Outcome:
     """Of the tables in a run folder, finished or in the making."""
     if not (folder / REQUESTS.file).exists():
-        return Outcome(0, 0, 0, 0.0, {}, stalls)
+        return Outcome(0, 0, 0, 0, 0.0, {}, stalls)
     response = pl.col("end") - pl.col("sent")
     answered = pl.col("status").cast(pl.String) == "ok"
     [counts] = (
         pl.scan_parquet(folder / REQUESTS.file)
         .select(
             requests=pl.len(),
+            answered=answered.sum(),
             failed=(~answered).sum(),
             over_1s=(answered & (response > SECOND)).sum(),
             response_ns_mean=response.filter(answered).mean().fill_null(0.0),

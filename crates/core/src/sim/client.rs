@@ -37,6 +37,12 @@ pub struct Client {
     position: Position,
     /// Among all of its workload that ever came.
     pub number: u32,
+    /// The page was asked for in the ramp.
+    early: bool,
+    /// It and all objects of it so far have come.
+    whole: bool,
+    /// When it was asked for, of a page that embeds objects.
+    page: i64,
 }
 
 pub struct Clients {
@@ -81,6 +87,9 @@ impl Clients {
             workload: workload as u16,
             id: self.came,
             number: number as u32,
+            early: false,
+            whole: true,
+            page: 0,
             server: entries[(number % entries.len() as u64) as usize],
             position: Position::default(),
             author: source.chooser.draw_author(&mut mode),
@@ -132,6 +141,9 @@ impl<S: Sink> Sim<'_, S> {
     pub(super) fn ask(&mut self, client: u32) -> GoesOn {
         let c = &mut self.clients.all[client as usize];
         c.asked = self.now;
+        if c.fetched == 0 {
+            c.early = self.now < self.plan.record_from;
+        }
         let settings = &self.plan.workloads[c.workload as usize];
         if settings.timeout > 0 {
             c.times_out = self.now + settings.timeout;
@@ -158,7 +170,8 @@ impl<S: Sink> Sim<'_, S> {
         stay.visit = self.visits;
         stay.client = client;
         stay.asker = c.id;
-        stay.recorded = self.now >= self.plan.record_from;
+        // A hedge as the request that it is for.
+        stay.recorded = c.asked >= self.plan.record_from;
         stay.kept = settings.kept;
         stay.server = c.server;
         c.out[slot] = number;
@@ -182,13 +195,73 @@ impl<S: Sink> Sim<'_, S> {
         if status != Status::Ok && c.out != [NONE; 2] {
             return;
         }
-        if recorded {
-            self.report.count(self.now - c.asked, status);
-        }
+        let asked = c.asked;
+        self.counts(client, asked, status, recorded);
+        let c = &self.clients.all[client as usize];
         if c.out != [NONE; 2] {
             self.abandon(client);
         }
+        if status == Status::Ok && self.clients.all[client as usize].early {
+            self.counts_early(client);
+        }
         self.operation_ends(client, status == Status::Ok);
+    }
+
+    /// A request and its hedge count as one, and so do a page and what it embeds; whoever asks again asks anew.
+    #[inline(always)]
+    fn counts(&mut self, client: u32, asked: i64, status: Status, recorded: bool) {
+        let workload = self.clients.all[client as usize].workload;
+        if !self.plan.workloads[workload as usize].embedded.is_empty() {
+            self.counts_of_page(client, status == Status::Ok);
+        } else if recorded {
+            let in_time = self.now < self.plan.duration;
+            self.report.count(self.now - asked, status, in_time);
+        }
+    }
+
+    fn counts_of_page(&mut self, client: u32, well: bool) {
+        let c = &mut self.clients.all[client as usize];
+        let settings = &self.plan.workloads[c.workload as usize];
+        let again = !well && c.tries < settings.retries;
+        if c.fetched == 0 {
+            (c.page, c.whole) = (c.asked, true);
+        }
+        c.whole &= well;
+        let last = c.fetched as usize == settings.embedded.len();
+        if c.early || again && c.fetched > 0 || !again && !last {
+            return;
+        }
+        let (took, whole) = (self.now - c.page, c.whole);
+        self.counts_page(took, whole);
+    }
+
+    fn counts_page(&mut self, took: i64, whole: bool) {
+        let status = if whole { Status::Ok } else { Status::Failed };
+        let in_time = self.now < self.plan.duration;
+        self.report.count(took, status, in_time);
+    }
+
+    /// Whoever asks no more from then on has of a page what has come of it.
+    #[inline]
+    fn may_stay_incomplete(&mut self, client: u32, from: i64) {
+        let c = &self.clients.all[client as usize];
+        if c.fetched > 0 && !c.early && from >= self.clients.sources[c.workload as usize].end {
+            let (took, whole) = (self.now - c.page, c.whole);
+            self.counts_page(took, whole);
+        }
+    }
+
+    /// A page that was asked for in the ramp, and is there within the interval: no table has it.
+    #[cold]
+    fn counts_early(&mut self, client: u32) {
+        let c = &self.clients.all[client as usize];
+        let objects = self.plan.workloads[c.workload as usize].embedded.len();
+        if self.now >= self.plan.record_from
+            && self.now < self.plan.duration
+            && c.fetched as usize == objects
+        {
+            self.report.counts.early[c.server as usize] += 1;
+        }
     }
 
     /// What is still out is waited for no longer, and goes on without its client. Returns whether anything was, and
@@ -214,8 +287,9 @@ impl<S: Sink> Sim<'_, S> {
             return self.has_page(client);
         }
         c.tries += 1;
-        self.queue
-            .push(self.now + settings.retry_pause, Kind::Client, client);
+        let again = self.now + settings.retry_pause;
+        self.may_stay_incomplete(client, again);
+        self.queue.push(again, Kind::Client, client);
     }
 
     /// The operation is over: the next embedded object, or a pause.
@@ -227,6 +301,7 @@ impl<S: Sink> Sim<'_, S> {
         let settings = &self.plan.workloads[number];
         if (c.fetched as usize) < settings.embedded.len() {
             c.fetched += 1;
+            self.may_stay_incomplete(client, self.now);
             return self.queue.push(self.now, Kind::Client, client);
         }
         c.fetched = 0;
@@ -255,13 +330,9 @@ impl<S: Sink> Sim<'_, S> {
             return;
         }
         let (waited, recorded) = self.abandon(client);
-        if recorded {
-            self.report.count(
-                self.now - self.clients.all[client as usize].asked,
-                Status::Abandoned,
-            );
-        }
         if waited {
+            let asked = self.clients.all[client as usize].asked;
+            self.counts(client, asked, Status::Abandoned, recorded);
             self.operation_ends(client, false);
         }
     }

@@ -124,13 +124,16 @@ pub fn places(plan: &Plan) -> Vec<String> {
 
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Counts {
-    /// Operations of clients (a request, and its hedge where it has one) that were answered, those over 1 s and 3 s among
-    /// them, and the sum of their response times, ns; of what was sent after the ramp.
+    /// Requests of clients (with hedges, and with what pages embed) that were answered, those before the end and those
+    /// over 1 s and 3 s among them, and the sum of their response times, ns; of what was sent after the ramp.
     pub answered: u64,
+    pub in_time: u64,
     pub over_1s: u64,
     pub over_3s: u64,
     pub response_ns: f64,
     pub failed: u64,
+    /// Requests sent to each server in the ramp and answered after it, before the end.
+    pub early: Vec<u64>,
     pub visits: u64,
     /// Lost SYNs of each server, ramp included.
     pub drops: Vec<u64>,
@@ -163,6 +166,7 @@ impl Report {
         Report {
             counts: Counts {
                 drops: vec![0; plan.servers.len()],
+                early: vec![0; plan.servers.len()],
                 ..Counts::default()
             },
             stalls: Vec::new(),
@@ -172,13 +176,14 @@ impl Report {
     }
 
     /// An operation of a client is over.
-    pub fn count(&mut self, took: i64, status: Status) {
+    pub fn count(&mut self, took: i64, status: Status, in_time: bool) {
         let counts = &mut self.counts;
         if status != Status::Ok {
             counts.failed += 1;
             return;
         }
         counts.answered += 1;
+        counts.in_time += u64::from(in_time);
         counts.response_ns += took as f64;
         counts.over_1s += u64::from(took >= 1_000_000_000);
         counts.over_3s += u64::from(took >= 3_000_000_000);
