@@ -43,6 +43,12 @@ TABLES = {
 QUANTITIES = {"50 ms": "duration", "64 MiB": "size", "60 MB/s": "rate", "2.26 GHz": "frequency", "25%": "share"}
 
 
+BY_SOFTWARE = {
+    "Tier": ("kind", "workers", "light_queue"),
+    "Call": ("kept", "pool", "pool_per", "for_visit", "policy"),
+}
+"""Keys whose default the table of software shows."""
+
 KINDS_OF_WORKLOAD = ("Closed", "Poisson", "Modulated", "Trace", "Batch")
 
 
@@ -63,10 +69,13 @@ def tables() -> str:
 
 
 def software() -> str:
-    """What each program brings along."""
+    """What each program brings along, and what a tier has that names none."""
     rows = ["| software | role | kind | threads | light queue | its calls |", "|---|---|---|---|---|---|"]
-    for name in experiment.json_schema()["$defs"]["Tier"]["properties"]["software"]["anyOf"][0]["enum"]:
-        tiers = {"one": {"software": name, "calls": ["two"]}, "two": {}}
+    schema = experiment.json_schema()["$defs"]["Tier"]["properties"]
+    named = [(name, {"software": name}) for name in schema["software"]["anyOf"][0]["enum"]]
+    bare = [("none", {"kind": kind}) for kind in schema["kind"]["anyOf"][0]["enum"]]
+    for name, one in [*named, *bare]:
+        tiers = {"one": {**one, "calls": ["two"]}, "two": {}}
         tier = experiment.from_table({"tiers": tiers, "workloads": {"w": {"clients": 1}}}).tiers["one"]
         threads = "one a core" if tier.workers is None else "any number" if tier.workers == 0 else tier.workers
         call = tier.calls["two"]
@@ -74,7 +83,8 @@ def software() -> str:
         pooled = f", pool of {call.pool}{per}" if call.pool else ""
         held = ", one for a visit" if call.for_visit else ""
         calls = f"{'kept' if call.kept else 'a connection each'}{pooled}{held}, {call.policy}"
-        rows.append(f"| {name} | {tier.role} | {tier.kind} | {threads} | {tier.light_queue} | {calls} |")
+        role = tier.role if one.get("software") else "its name"
+        rows.append(f"| {name} | {role} | {tier.kind} | {threads} | {tier.light_queue} | {calls} |")
     return "\n".join([*rows, ""])
 
 
@@ -115,6 +125,8 @@ def _takes(value: Json) -> str:
 def _default(key: str, value: Json, table: Json) -> str:
     if key in table.get("required", ()):
         return "required"
+    if key in BY_SOFTWARE.get(table.get("title", ""), ()):
+        return "[by its software](#software)"
     default = value.get("default")
     if default is None or default in ([], {}, "") or "$ref" in value:
         return ""

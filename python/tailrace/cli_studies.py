@@ -23,7 +23,8 @@ REPRODUCE = (
 
 SWEEP = (
     "Examples:\n\n`tailrace sweep experiments/rpc-vs-async/base --vary workloads.steady.clients=1000:9000:1000`\n\n"
-    "`tailrace sweep web.toml --vary tiers.web.workers=150,300,2000 --vary workloads.steady.think=5s,7s --seeds 10`"
+    "`tailrace sweep web.toml --vary tiers.web.workers=150,300,2000 --vary workloads.steady.think=5s,7s --seeds 10`\n\n"
+    "`tailrace sweep web.toml --seeds 20`"
 )
 
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, metavar="N", help="Runs at once. Default: all cores.")]
@@ -134,9 +135,12 @@ def sweep(
         Path, typer.Argument(metavar="EXPERIMENT", help="An experiment.toml, or a folder with one in it.")
     ],
     vary: Annotated[
-        list[str],
-        typer.Option(metavar="KEY=VALUES", help="a,b,c or FROM:TO:STEP, with units where due; repeat it for a grid."),
-    ],
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUES",
+            help="a,b,c or FROM:TO:STEP, with units where due; repeat it for a grid. Default: the experiment as it is.",
+        ),
+    ] = None,
     seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Replications of each.")] = 5,
     change: Annotated[
         list[str] | None,
@@ -153,13 +157,16 @@ def sweep(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run an experiment under many conditions: one table of all runs, and plots against what was varied."""
+    """Run an experiment under many conditions: one table of all runs, and plots against what was varied.
+
+    Without --vary it is run as it is, with every seed: means and their 95 % intervals.
+    """
     from tailrace.report import whole
     from tailrace.sweep import page, parse
     from tailrace.sweep import sweep as sweep_all
     from tailrace.sweep.table import TABLE, column
 
-    varied = [parse(text) for text in vary]
+    varied = [parse(text) for text in vary or ()]
     extra = [column(text) for text in measure or ()]
     with progress("Simulating", quiet, of_bytes=False) as step:
         found = sweep_all(experiment, varied, out, seeds, change or (), extra, jobs, step)

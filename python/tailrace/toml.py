@@ -94,7 +94,7 @@ def wrong_name(key: str, name: str, known: Iterable[str], what: str) -> str:
     """The sentence for a name that is used and not declared."""
     names = sorted(known)
     more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
-    listed = ", ".join(names[:NAMES_MAX]) + more or "none"
+    listed = ", ".join(names[:NAMES_MAX]) + more or "there is none"
     article = "an" if what[0] in "aeiou" else "a"
     return f"{key} must be the name of {article} {what} ({listed}), got {name!r}{nearest(name, names)}"
 

@@ -161,6 +161,7 @@ def test_extends_in_a_circle_is_refused(tmp_path: Path) -> None:
         ("tiers.web.calls=['ap']", "tiers.web.calls.ap must be the name of a tier (app, db), got 'ap'"),
         ("tiers.db.calls=['web']", "must not lead back to it"),
         ("tiers.db.node='ap'", "tiers.db.node must be the name of a node"),
+        ("tiers.db.node='big'", "got 'big'; to have such a node, add [nodes.big]"),
         ("tiers.app.heap='jvm14'", "tiers.app.heap must be a table or one of jvm15, jvm16, got 'jvm14'"),
         ("tiers.app.heap={young='1 MiB'}", "tiers.app.heap.per_visit is missing"),
         (
@@ -183,6 +184,9 @@ def test_extends_in_a_circle_is_refused(tmp_path: Path) -> None:
         ("nodes.app.disk.bandwidth='60 MB'", "must be a rate such as \"60 MB/s\", got '60 MB'"),
         ("nodes.app.governor.frequencies=['1 GHz','2']", "nodes.app.governor.frequencies[1] must be a frequency"),
         ("kernel.syn='linux-2.6'", "must be the name of a kernel"),
+        ("kernel.give_up='0s'", 'kernel.give_up must be a duration above 0, such as "50 ms", got 0 ns'),
+        ("kernel.give_up=0", 'kernel.give_up must be a duration above 0, such as "50 ms", got 0 ns'),
+        ("nodes.app.disk.bandwidth='0 MB/s'", 'must be a rate above 0, such as "60 MB/s"'),
         ("kernel.syn=[1]", "kernel.syn must be the name of a kernel or a list of moments"),
         ("interactions.ViewStori.light=true", "did you mean 'ViewStory'?"),
         (

@@ -84,6 +84,18 @@ def test_the_page_shows_each_measure_with_its_interval(small: Path, tmp_path: Pa
     assert text == page.html(found)
 
 
+def test_a_sweep_of_nothing_is_one_configuration_with_all_its_seeds(small: Path, tmp_path: Path) -> None:
+    found = sweep(small, [], tmp_path / "out", seeds=3)
+    assert found.frame.columns[:2] == ["seed", "throughput"]
+    assert found.frame["seed"].n_unique() == found.frame.height == 3
+    mean = found.interval("throughput", [])
+    assert mean.mean == pytest.approx(found.frame["throughput"].mean())
+    text = page.html(found)
+    assert "3 runs of one configuration" in text
+    assert f"{mean.mean:.4g} ±" in text
+    assert 'id="plots"' not in text
+
+
 def test_a_sweep_that_cannot_be_is_refused_before_anything_runs(small: Path, tmp_path: Path) -> None:
     with pytest.raises(TailraceError, match=r"workloads\.w\.client is not a known key; did you mean 'clients'"):
         sweep(small, [parse("workloads.w.client=1,2")], tmp_path / "out")

@@ -81,12 +81,15 @@ def test_places_mean_servers_and_nodes_by_mapping_name_or_address(
         ({"servers": "web"}, "servers must be a list of tables, got 'web'"),
         ({"nodes": [{"name": "a", "address": "host"}]}, "nodes[0].address must be an IP address, got 'host'"),
         ({"servers": [{"name": "a"}, {"name": "a"}]}, "servers must have different names, got 'a' twice"),
-        ({"servers": [{"name": "a", "node": "x"}]}, "servers[0].node must be the name of a node (none), got 'x'"),
+        (
+            {"servers": [{"name": "a", "node": "x"}]},
+            "servers[0].node must be the name of a node (there is none), got 'x'",
+        ),
         (
             {"servers": [{"name": "a"}], "calls": [{"caller": "a", "callee": "b"}]},
             "calls[0].callee must be the name of a server (a), got 'b'",
         ),
-        ({"places": {"x": "y"}}, "places.x must be the name of a server or node (none), got 'y'"),
+        ({"places": {"x": "y"}}, "places.x must be the name of a server or node (there is none), got 'y'"),
         ({"clocks": [{"capture": "a", "offset_ns": "1"}]}, "clocks[0].offset_ns must be a whole number of nanoseconds"),
         ({"clocks": [{"capture": "a", "offset_ns": 1, "bound_ns": -1}]}, "bound_ns must be a whole number of nanosec"),
         ({"sevrers": []}, "sevrers is not a known key"),

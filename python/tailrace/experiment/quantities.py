@@ -30,6 +30,15 @@ def _schema(example: str) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "examples": [example]})
 
 
+def _above_0(what: str, write: Callable[[Any], str]) -> AfterValidator:
+    def value(parsed: Any) -> Any:
+        if parsed <= 0:
+            raise ValueError(f"must be {what}, got {write(parsed)}")
+        return parsed
+
+    return AfterValidator(value)
+
+
 def _has_a_law(scv: float) -> float:
     if 0 < scv < 1 and (scv < 0.001 or abs(1 / scv - round(1 / scv)) > 0.05):
         raise ValueError(f"must be 0, 1 divided by a whole number up to 1000, or 1 and more, got {scv!r}")
@@ -65,7 +74,9 @@ WRITTEN: dict[str, Callable[[Any], str]] = {
 """How a quantity is written, by the example in its JSON Schema."""
 
 Duration = Annotated[int, _DURATION, Field(ge=0), *_AS_DURATION]
-Positive = Annotated[int, _DURATION, Field(gt=0), *_AS_DURATION]
+Positive = Annotated[
+    int, _DURATION, _above_0('a duration above 0, such as "50 ms"', units.exact_duration), *_AS_DURATION
+]
 """A duration above 0."""
 Size = Annotated[
     int,
@@ -77,14 +88,14 @@ Size = Annotated[
 Rate = Annotated[
     int,
     _parsed(units.parse_rate, 'a rate such as "60 MB/s"'),
-    Field(gt=0),
+    _above_0('a rate above 0, such as "60 MB/s"', _rate),
     PlainSerializer(_rate, when_used="json"),
     _schema("60 MB/s"),
 ]
 Frequency = Annotated[
     float,
     _parsed(units.parse_frequency, 'a frequency such as "2.26 GHz"'),
-    Field(gt=0),
+    _above_0('a frequency above 0, such as "2.26 GHz"', _frequency),
     PlainSerializer(_frequency, when_used="json"),
     _schema("2.26 GHz"),
 ]

@@ -19,7 +19,8 @@ _ROLES = ("web", "app", "middleware", "db")
 def wrong(experiment: Experiment) -> str | None:
     for key, name, known, what in _uses(experiment):
         if name not in known:
-            return wrong_name(key, name, known, what)
+            add = f"; to have such a node, add [nodes.{name}]" if what == "node" and name.isidentifier() else ""
+            return wrong_name(key, name, known, what) + add
     return next(_contradictions(experiment), None)
 
 

@@ -38,16 +38,17 @@ SERIES_MAX = SLOTS
 
 def html(found: Sweep) -> str:
     """The whole page; equal tables give equal text."""
-    plots = _plots(found)
-    first = found.varied[0]
+    plots = _plots(found) if found.varied else []
+    over = f"over {' and '.join(one.name for one in found.varied)}" if found.varied else "of one configuration"
+    sections = [("answer", "Sweep"), *([("plots", "Plots")] if plots else []), ("table", "Table")]
     return page.render(
         resources.files("tailrace.sweep").joinpath("page/sweep.html.j2").read_text(encoding="utf-8"),
-        title=f"Tailrace sweep of {first.key}",
+        title=f"Tailrace sweep of {found.varied[0].key if found.varied else found.experiment}",
         numbers={"begin_ms": 0, "length": 1, "window": 1, "axes": [], "lines": [], "groups": {}},
         css=page.asset("page/plots.css"),
-        sections=[("answer", "Sweep"), ("plots", "Plots"), ("table", "Table")],
+        sections=sections,
         experiment=found.experiment,
-        headline=f"{found.frame.height} runs over {' and '.join(one.name for one in found.varied)}",
+        headline=f"{found.frame.height} runs {over}",
         varied=[(one.key, ", ".join(one.values)) for one in found.varied],
         seeds=found.seeds,
         plots=plots,
