@@ -57,7 +57,16 @@ def detect(case: Case) -> CauseEvidence:
         "capacity_per_s": most,
     }
     after = _worked_off(case, evidence)
-    return case.weigh(CAUSE, Sign(evidence, STEP_NS, what, limit, numbers, but=but, after=after))
+    return _while_packets_were_lost(case).weigh(CAUSE, Sign(evidence, STEP_NS, what, limit, numbers, but=but, after=after))
+
+
+def _while_packets_were_lost(case: Case) -> Case:
+    """Until the last loss, if all requests lost packets: who came is known by the nanosecond, and what a server behind
+    this one did with them later had nobody refused."""
+    stall = case.stall
+    if stall.over is None or stall.over <= stall.begin:
+        return case
+    return replace(case, stall=replace(stall, end=min(stall.end, max(stall.over, stall.begin + 2 * STEP_NS))))
 
 
 def _worked_off(case: Case, queued: Spans) -> Spans:
