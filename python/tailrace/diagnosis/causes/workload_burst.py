@@ -57,7 +57,8 @@ def detect(case: Case) -> CauseEvidence:
         "capacity_per_s": most,
     }
     after = _worked_off(case, evidence)
-    return _while_packets_were_lost(case).weigh(CAUSE, Sign(evidence, STEP_NS, what, limit, numbers, but=but, after=after))
+    sign = Sign(evidence, STEP_NS, what, limit, numbers, but=but, after=after)
+    return _while_packets_were_lost(case).weigh(CAUSE, sign)
 
 
 def _while_packets_were_lost(case: Case) -> Case:
