@@ -315,6 +315,17 @@ def released_at_once() -> dict[str, Any]:
     return freed
 
 
+def threads_that_wait_outside() -> dict[str, Any]:
+    """Surges ask app for more than its 30 threads can do, which mostly wait for nobody of the system: web's connections
+    to it, and then web's threads, run out, with hardware to spare."""
+    surges = {"kind": "modulated", "rates": [200, 600], "stays": ["6 s", "1.5 s"], "interaction": "page"}
+    waiting = chain(workloads={"users": surges}, duration="30 s")
+    waiting["tiers"]["web"]["workers"] = 100
+    waiting["tiers"]["app"]["workers"] = 30
+    waiting["interactions"]["servlet"]["at"]["app"]["wait"] = "70 ms"
+    return waiting
+
+
 def waves_in_front_of_a_quota() -> dict[str, Any]:
     """120 at once every 5 s wait in web for connections to db, whose quota is used up in period after period."""
     return {
@@ -407,6 +418,7 @@ def a_quota_before_busy_servers() -> dict[str, Any]:
         far_apart,
         one_clock_for_two,
         a_quota_before_busy_servers,
+        threads_that_wait_outside,
     ],
 )
 def test_the_diagnosis_of_systems_that_nobody_drew_is_right(tmp_path: Path, system: Callable[[], Any]) -> None:

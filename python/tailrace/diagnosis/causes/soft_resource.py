@@ -8,7 +8,8 @@ Evidence needed
     Pool or worker samples, or visits to the server behind; and `cpu_busy` of the origin, to say that no hardware was
     saturated.
 What it is confused with
-    A slow or saturated server behind: workers and pool are all in use as well, but because the answers are slow.
+    A slow or saturated server behind: workers and pool are all in use as well, but because the answers are slow. One
+    that is slow because all its own workers are in use is a limit itself, on the same requests.
     Saturated CPU, be it by all servers of its node together: then more threads would only wait for it.
 Thresholds and where they come from
     Slow: the server behind takes half longer than usual. The mean of 20 stays, the fewest that tell, is off by 22 % by
@@ -23,11 +24,15 @@ from dataclasses import replace
 import numpy as np
 
 from tailrace.diagnosis.causes.capacity import at_work
-from tailrace.diagnosis.causes.case import Case, Sign
+from tailrace.diagnosis.causes.case import COVERAGE, Case, Sign
+from tailrace.diagnosis.evidence import coverage
 from tailrace.diagnosis.finding import CauseEvidence
+from tailrace.diagnosis.millibottleneck import LIMITS
 from tailrace.diagnosis.queues import Stays, held_from
 from tailrace.diagnosis.spans import Spans, where
+from tailrace.diagnosis.waiting import per_second
 from tailrace.diagnosis.words import clock, duration, listing
+from tailrace.units import SECOND
 
 CAUSE = "soft-resource"
 SLOWER = 1.5
@@ -38,7 +43,7 @@ def detect(case: Case) -> CauseEvidence:
         return case.nothing(CAUSE, f"A hardware resource of {case.origin} was saturated.")
     if case.stall.kind == "collapse":
         return case.nothing(CAUSE, f"{case.origin} answered less than usual, which a limit on concurrency does not do.")
-    slow = _slow_behind(case) or _shared_cpu(case)
+    slow = _slow_behind(case, case.origin) or _shared_cpu(case)
     found = _sampled(case, slow) + _held(case, slow)
     if not found:
         return case.nothing(CAUSE, f"No pool or number of threads of {case.origin} was seen at a limit.")
@@ -49,17 +54,35 @@ def detect(case: Case) -> CauseEvidence:
     return best
 
 
-def _slow_behind(case: Case) -> str | None:
-    """A server behind that made those wait who were inside: one that is saturated, or takes longer than usual."""
-    for server in sorted(case.view.downstream_of(case.origin)):
-        if at_work(case, server):
-            return f"the CPU of {server} behind it was saturated"
-    for callee in case.view.callees_of(case.origin):
-        calls = case.view.calls[case.origin][callee]
+def _slow_behind(case: Case, server: str) -> str | None:
+    """A server behind this one that made those wait who were inside: one that is saturated, or takes longer than usual,
+    unless it does so at a limit of its own."""
+    for behind in sorted(case.view.downstream_of(server)):
+        if at_work(case, behind):
+            return f"the CPU of {behind} behind it was saturated"
+    for callee in case.view.callees_of(server):
+        calls = case.view.calls[server][callee]
         now, usual = _stay(calls, case.stall.begin, case.stall.end), _stay_calm(case, calls)
-        if now > SLOWER * usual > 0:
+        if now > SLOWER * usual > 0 and not _is_limited(case, callee):
             return f"{callee} took {duration(int(now))} for each call (usually {duration(int(usual))})"
     return None
+
+
+def _is_limited(case: Case, server: str) -> bool:
+    """Whether all workers of a server behind were in use, and it answered no less than usual: those whom it kept
+    waiting waited for its workers, not for hardware, nor for a server behind it."""
+    known, (begin, end) = case.view.topology.server(server), (case.stall.begin, case.stall.end)
+    if known is None or not known.workers or _slow_behind(case, server):
+        return False
+    busy = case.view.series(server, "workers_busy")
+    if not any(coverage(series.above(known.workers), begin, end) >= COVERAGE for series in busy):
+        return False
+    taken = ((series, limit) for metric, limit in LIMITS.items() for series in case.view.series(server, metric))
+    if any((series.median(begin, end) or 0.0) >= limit for series, limit in taken):
+        return False
+    stays = case.view.stays[server]
+    now = stays.departed(np.array([begin, end]))[0] / (end - begin)
+    return bool(now * SECOND >= per_second(stays.departures, case.slow))
 
 
 def _shared_cpu(case: Case) -> str | None:
