@@ -123,6 +123,7 @@ CASES: list[tuple[str, dict[str, Any], float]] = [
     ("visit_share", {"server": "web1", "place": "web", "begin": 9 * S, "end": 9 * S}, 0.0),
     ("assigned_share", {"server": "web2", "place": "web", "begin": 0, "end": 1 * S}, 1 / 2),
     ("assigned_share", {"server": "web2", "place": "web", "begin": 1 * S, "end": 9 * S}, 0.0),
+    ("assigned_max", {"place": "web"}, 1),
     ("collection_per_minute", {"place": "app"}, 2400 * MS),
     ("collection_longest", {"place": "app"}, 300 * MS),
     ("collections", {"place": "app"}, 2),
@@ -181,3 +182,21 @@ def test_a_series_has_a_value_for_each_window(
     [line] = found
     assert line["first"] == 50 * MS
     assert line["values"] == pytest.approx(values)
+
+
+def test_what_waits_for_a_connection_is_assigned(tmp_path: Path) -> None:
+    def visit(number: int, server: str, start: int, departure: int, **more: Any) -> dict[str, Any]:
+        at = {"sent": T0 + start, "arrival": T0 + start, "start": T0 + start, "departure": T0 + departure}
+        return {"visit": number, "server": server, **at, **more}
+
+    calls = [
+        visit(2, "app", 1 * MS, 5 * MS, parent=1),
+        visit(4, "app", 5 * MS, 9 * MS, parent=3),  # has waited until the first was back
+        visit(5, "app", 9 * MS, 10 * MS, parent=3),  # the same request once more
+        visit(7, "app", 10 * MS, 11 * MS, parent=6),
+    ]
+    callers = [visit(1, "web1", 0, 6 * MS), visit(3, "web1", 2 * MS, 10 * MS), visit(6, "web1", 10 * MS, 12 * MS)]
+    visits = builders.visits(*sorted(callers + calls, key=lambda row: int(row["departure"])))
+    run = Measured(builders.run(tmp_path / "run", visits=visits), SYSTEM, T0, T0 + 1 * S)
+    assert MEASURES["assigned_max"].compute(run, place="app") == 2
+    assert MEASURES["queue_max"].compute(run, place="app") == 1

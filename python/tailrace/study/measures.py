@@ -185,10 +185,27 @@ def visit_share(run: Measured, server: str, place: str, begin: int = 0, end: int
 def assigned_share(run: Measured, server: str, place: str, begin: int, end: int) -> float:
     """Share of a tier's visits that went to one of its servers, of those whose callers got a worker from `begin` to
     `end`: what waits for a connection counts to the time from which its caller has it, as in the caller's own log."""
-    calls = run.visits(place).select("parent", own=pl.col("server").cast(pl.String) == server)
-    callers = run.dataset.visits().filter(pl.col("start").is_between(run.begin + begin, run.begin + end))
-    share = calls.join(callers.select(parent="visit"), on="parent").select(pl.col("own").mean()).collect().item()
-    return _number(share)
+    own = pl.col("server").cast(pl.String) == server
+    within = pl.col("start").is_between(run.begin + begin, run.begin + end)
+    return _number(_assigned(run, place).filter(within).select(own.mean()).collect().item())
+
+
+def assigned_max(run: Measured, place: str) -> float:
+    """Most requests at once that went to one server of a place, counted in their callers from when those got a worker
+    until they answered, as who divides the callers' logs counts: what waits for a connection is among them."""
+    calls = _assigned(run, place).unique()
+    begins = calls.select("server", time="start", step=pl.lit(1))
+    ends = calls.select("server", time="departure", step=pl.lit(-1))
+    # who leaves makes room first
+    steps = pl.concat([begins, ends]).sort("time", "step").select(pl.col("step").cum_sum().over("server").max())
+    return _number(steps.collect().item())
+
+
+def _assigned(run: Measured, place: str) -> pl.LazyFrame:
+    """Visits to a place: `server`, and `start` and `departure` of the caller, `parent`."""
+    calls = run.visits(place).select("parent", "server")
+    callers = run.dataset.visits().filter(pl.col("start").is_not_null())
+    return calls.join(callers.select("start", "departure", parent="visit"), on="parent")
 
 
 def collection_per_minute(run: Measured, place: str) -> float:
@@ -235,6 +252,7 @@ MEASURES: dict[str, Measure] = {
     "visit_mean": Measure(visit_mean, "ns"),
     "visit_share": Measure(visit_share, "share"),
     "assigned_share": Measure(assigned_share, "share"),
+    "assigned_max": Measure(assigned_max, "count"),
     "collection_per_minute": Measure(collection_per_minute, "ns"),
     "collection_longest": Measure(collection_longest, "ns"),
     "collections": Measure(collections, "count"),
