@@ -227,6 +227,13 @@ def test_changes_are_toml_and_bare_words_are_text(small: Path) -> None:
     assert found.kernel.syn == "linux-3.3"
 
 
+def test_what_pages_embed_is_apart_for_all_workloads_or_none(small: Path) -> None:
+    embedding = ["workloads.steady.embedded=['logo']", "workloads.other={clients=3, embedded=['logo']}"]
+    assert not experiment.read(small, embedding).workloads["steady"].embedded_apart
+    with pytest.raises(TailraceError, match=r"workloads\.other\.embedded_apart must be true, too"):
+        experiment.read(small, [*embedding, "workloads.steady.embedded_apart=true"])
+
+
 def test_one_key_of_what_was_said_in_short_can_be_changed(small: Path) -> None:
     short = ["tiers.app.calls=['db', 'cache']", "tiers.app.heap=jvm15", "tiers.cache={}"]
     found = experiment.read(small, [*short, "tiers.app.calls.db.pool=6", "tiers.app.heap.threads=2"])
@@ -234,7 +241,7 @@ def test_one_key_of_what_was_said_in_short_can_be_changed(small: Path) -> None:
     assert found.tiers["app"].calls["db"].pool == 6
     heap = found.tiers["app"].heap
     assert heap is not None
-    assert (heap.threads, heap.young_collection.base) == (2, 200_000_000)
+    assert (heap.threads, heap.young_collection.base) == (2, 170_000_000)
 
 
 def test_servers_and_nodes_have_different_names() -> None:

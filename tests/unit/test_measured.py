@@ -35,8 +35,40 @@ def test_a_page_and_what_it_embeds_are_one_request(tmp_path: Path) -> None:
     assert pages["drops"].sum() == rows["drops"].sum() > 0
 
 
+def test_what_is_apart_takes_its_time_and_is_not_counted(tmp_path: Path) -> None:
+    """Requests and visits are those of the pages, though clients ask again when the images have come."""
+    table = {
+        "duration": "5 s",
+        "ramp": "1 s",
+        "tiers": {"web": {"workers": 2, "backlog": 1}},
+        "interactions": {name: {"at": {"web": {"compute": "8 ms"}}} for name in ("page", "image")},
+        "workloads": {"w": {"clients": 20, "think": "0.1 s", "interaction": "page", "embedded": ["image"]}},
+    }
+    whole = experiment.from_table(table)
+    table["workloads"]["w"]["embedded_apart"] = True
+    apart = experiment.from_table(table)
+    sim.simulate(whole, tmp_path / "whole")
+    outcome = sim.simulate(apart, tmp_path / "apart")
+    begin = sim.EPOCH + SECOND
+    counted, run = (
+        Measured(Dataset.open(tmp_path / name), found, begin, begin + found.duration, outcome.early)
+        for name, found in (("whole", whole), ("apart", apart))
+    )
+    assert run.dataset.requests().collect().equals(counted.dataset.requests().collect())
+    rows = (
+        run.dataset.requests()
+        .filter(pl.col("interaction").cast(pl.String) == "page", pl.col("sent") >= begin)
+        .collect()
+    )
+    assert run.requests()["response"].sum() == (rows["end"] - rows["sent"]).sum()
+    assert run.visits("web").collect()["interaction"].cast(pl.String).unique().to_list() == ["page"]
+    assert counted.visits("web").collect().height > 1.8 * run.visits("web").collect().height
+
+
 @pytest.mark.parametrize(
-    "more", [{}, {"embedded": ["image"] * 2}, {"hedge": "20 ms"}], ids=["plain", "pages", "hedges"]
+    "more",
+    [{}, {"embedded": ["image"] * 2}, {"embedded": ["image"] * 2, "embedded_apart": True}, {"hedge": "20 ms"}],
+    ids=["plain", "pages", "apart", "hedges"],
 )
 def test_a_run_counts_as_its_measures_do(more: dict[str, Any], tmp_path: Path) -> None:
     """Pages whose objects fail, hedges that win, and clients that give up and ask again."""

@@ -99,6 +99,10 @@ def _contradictions(experiment: Experiment) -> Iterator[str]:
         if stall.at >= experiment.duration:
             yield f"stalls[{number}].at must be before the end of the run, {exact_duration(experiment.duration)}"
     entries = places.entries(experiment)
+    apart = {name: load.embedded_apart for name, load in experiment.workloads.items() if load.embedded}
+    counted = [name for name in apart if not apart[name]]
+    if any(apart.values()) and counted:
+        yield f"workloads.{counted[0]}.embedded_apart must be true, too: all workloads count what pages embed, or none"
     for name, workload in experiment.workloads.items():
         if not workload.entry and len(entries) != 1:
             yield f"workloads.{name}.entry is missing: several tiers are called by none ({', '.join(entries)})"

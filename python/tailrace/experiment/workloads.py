@@ -31,6 +31,9 @@ class Workload(Table):
     embedded: tuple[Name, ...] = ()
     """Fetched one after another when a page has come. RUBBoS's client fetches ["logo"]; the papers' throughputs count
     pages alone, so the default is none."""
+    embedded_apart: bool = False
+    """It is fetched and not counted: response times, rates and visits are those of pages alone, as a monitor of
+    transactions gives them. The same for all workloads that embed anything."""
     kept: bool = False
     """Clients keep their connections open. RUBBoS's connect for each request (KeepAlive Off)."""
     kernel: Name | None = None

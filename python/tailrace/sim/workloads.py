@@ -25,6 +25,7 @@ def workload(experiment: Experiment, name: str, load: AnyWorkload, programs: Pro
         "choice": arrivals.choice(load, experiment.rubbos, class_of),
         "arrivals": arrivals.arrivals(load, experiment.ramp - begin, class_of),
         "embedded": [class_of(interaction) for interaction in load.embedded],
+        **({"embedded_apart": True} if load.embedded_apart else {}),
         "kept": load.kept,
         "syn": schedule(experiment, load.kernel),
         "timeout": load.timeout,

@@ -44,7 +44,7 @@ class Measured:
         """Requests sent to a place within the interval: `sent`, `response` (ns), `ok`, `drops`, `interaction`.
 
         As clients count them: a request and its hedge are one, and so are a page and the objects that it embeds, which
-        are fetched after it. Whoever asks again asks anew.
+        are fetched after it, unless those are apart (`embedded_apart`). Whoever asks again asks anew.
         """
         return self._asked(place).filter(self._within("sent"))
 
@@ -72,17 +72,31 @@ class Measured:
             )
             if any(workload.hedge for workload in self.experiment.workloads.values()):
                 rows = _with_hedges(rows)
-            embedded = {name for workload in self.experiment.workloads.values() for name in workload.embedded}
-            if embedded:
-                rows = _pages(rows, pl.col("interaction").is_in(embedded))
+            if self._apart:
+                rows = rows.filter(~self._is_embedded)
+            elif self._embedded:
+                rows = _pages(rows, self._is_embedded)
             columns = ("sent", "ok", "drops", "interaction")
             self._requests[servers] = rows.select(*columns, response=pl.col("end") - pl.col("sent")).collect()
         return self._requests[servers]
 
     def visits(self, place: str) -> pl.LazyFrame:
-        """Visits that arrived at a place within the interval."""
+        """Visits that arrived at a place within the interval, without those for what is apart (`embedded_apart`)."""
         servers = self.servers(place)
-        return self.dataset.visits().filter(pl.col("server").cast(pl.String).is_in(servers), self._within("arrival"))
+        found = self.dataset.visits().filter(pl.col("server").cast(pl.String).is_in(servers), self._within("arrival"))
+        return found.filter(~self._is_embedded) if self._apart else found
+
+    @cached_property
+    def _embedded(self) -> set[str]:
+        return {name for workload in self.experiment.workloads.values() for name in workload.embedded}
+
+    @property
+    def _is_embedded(self) -> pl.Expr:
+        return pl.col("interaction").cast(pl.String).is_in(sorted(self._embedded)).fill_null(value=False)
+
+    @property
+    def _apart(self) -> bool:
+        return any(workload.embedded_apart and workload.embedded for workload in self.experiment.workloads.values())
 
     def samples(self, place: str, metric: str) -> pl.DataFrame:
         """`time`, `place`, `value` of a metric at a server, all servers of a tier, or a node.

@@ -207,13 +207,15 @@ impl<S: Sink> Sim<'_, S> {
         self.operation_ends(client, status == Status::Ok);
     }
 
-    /// A request and its hedge count as one, and so do a page and what it embeds; whoever asks again asks anew.
+    /// A request and its hedge count as one, and so do a page and what it embeds, unless that is apart; whoever asks
+    /// again asks anew.
     #[inline(always)]
     fn counts(&mut self, client: u32, asked: i64, status: Status, recorded: bool) {
-        let workload = self.clients.all[client as usize].workload;
-        if !self.plan.workloads[workload as usize].embedded.is_empty() {
+        let c = &self.clients.all[client as usize];
+        let settings = &self.plan.workloads[c.workload as usize];
+        if !settings.embedded.is_empty() && !settings.embedded_apart {
             self.counts_of_page(client, status == Status::Ok);
-        } else if recorded {
+        } else if recorded && c.fetched == 0 {
             let in_time = self.now < self.plan.duration;
             self.report.count(self.now - asked, status, in_time);
         }
@@ -245,7 +247,12 @@ impl<S: Sink> Sim<'_, S> {
     #[inline]
     fn may_stay_incomplete(&mut self, client: u32, from: i64) {
         let c = &self.clients.all[client as usize];
-        if c.fetched > 0 && !c.early && from >= self.clients.sources[c.workload as usize].end {
+        let apart = self.plan.workloads[c.workload as usize].embedded_apart;
+        if c.fetched > 0
+            && !apart
+            && !c.early
+            && from >= self.clients.sources[c.workload as usize].end
+        {
             let (took, whole) = (self.now - c.page, c.whole);
             self.counts_page(took, whole);
         }
@@ -255,10 +262,14 @@ impl<S: Sink> Sim<'_, S> {
     #[cold]
     fn counts_early(&mut self, client: u32) {
         let c = &self.clients.all[client as usize];
-        let objects = self.plan.workloads[c.workload as usize].embedded.len();
+        let settings = &self.plan.workloads[c.workload as usize];
+        let last = match settings.embedded_apart {
+            true => 0,
+            false => settings.embedded.len(),
+        };
         if self.now >= self.plan.record_from
             && self.now < self.plan.duration
-            && c.fetched as usize == objects
+            && c.fetched as usize == last
         {
             self.report.counts.early[c.server as usize] += 1;
         }

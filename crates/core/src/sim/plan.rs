@@ -384,6 +384,9 @@ pub struct Workload {
     /// Objects fetched one after another when a page has come.
     #[serde(default)]
     pub embedded: Vec<u32>,
+    /// They are fetched and not counted: a page has come when it has come itself.
+    #[serde(default)]
+    pub embedded_apart: bool,
     #[serde(default)]
     pub kept: bool,
     #[serde(default)]
