@@ -148,6 +148,22 @@ def test_a_long_burst_is_no_measure_for_the_quota_that_it_uses_up(tmp_path: Path
     assert sum(quota) > 0.9 * len(found)
 
 
+def test_a_burst_begins_where_it_uses_up_a_quota(tmp_path: Path) -> None:
+    """Half of the database's CPU is never used, and all that its quota leaves. Without the burst nobody is slow."""
+    limited = chain(duration="12 s")
+    limited["interactions"]["query"]["at"]["db"]["compute"] = "0.7 ms"
+    limited["tiers"]["db"]["quota"] = {"time": "25 ms", "period": "50 ms"}
+    assert slow_of(limited, tmp_path / "without") == 0
+    limited["workloads"]["door"] = {"kind": "poisson", "rate": 300, "interaction": "page", "begin": "6 s", "end": "8 s"}
+    sim.simulate(from_table(limited), tmp_path / "run")
+    run = Dataset.open(tmp_path / "run")
+    found = blame(record(run), read(run.path, run.topology), SECOND)
+    assert len(found) > 50
+    assert all(
+        any("db" in stall.origins for stall in request.stalls if stall.kind == "workload-burst") for request in found
+    )
+
+
 def test_a_short_stall_within_a_long_burst_is_not_to_blame(tmp_path: Path) -> None:
     door = {"kind": "poisson", "rate": 600, "interaction": "page", "begin": "6 s", "end": "10 s"}
     flooded = chain(duration="12 s", stalls=[{"kind": "freeze", "place": "app", "at": "7.5 s", "for": "20 ms"}])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -44,6 +44,8 @@ class Record:
     calls: frozenset[tuple[str, str]]
     balanced: tuple[frozenset[str], ...] = ()
     """Servers over which somebody spreads calls."""
+    throttled: dict[str, tuple[Times, NDArray[np.float64]]] = field(default_factory=dict)
+    """As `cpu`, and the share of the time for which a quota held it back."""
 
     @cached_property
     def times(self) -> Times:
@@ -103,15 +105,14 @@ class Record:
         sent = self.requests["sent"]
         return (int(sent[0]), int(sent[-1])) if len(sent) else (0, 0)
 
-    def cpu_between(self, server: str, begin: int, end: int) -> float | None:
-        """Median of the samples that end within."""
-        times, values = self.cpu.get(server, (np.empty(0, dtype=np.int64), np.empty(0)))
-        inside = (times > begin) & (times <= end + JOIN_NS)
-        return float(np.median(values[inside])) if inside.any() else None
-
     def works_at_full(self, server: str, begin: int, end: int) -> bool:
-        used = self.cpu_between(server, begin, end)
-        return used is not None and used >= FULL
+        """Whether most samples that end within say that its CPUs were all in use, or all that its quota leaves of
+        them."""
+        times, used = self.cpu.get(server, (np.empty(0, dtype=np.int64), np.empty(0)))
+        if server in self.throttled:
+            used = used + np.interp(times, *self.throttled[server])
+        inside = (times > begin) & (times <= end + JOIN_NS)
+        return bool(inside.any()) and float(np.median(used[inside])) >= FULL
 
     def is_limited(self, server: str, begin: int, end: int) -> bool:
         """Whether most samples say that all of its workers were busy, or that some waited for a pool."""
@@ -172,6 +173,7 @@ def record(run: Dataset) -> Record:
         _sampled(run, "pool_waiting", {}),
         frozenset((call.caller, call.callee) for call in run.topology.calls),
         tuple({frozenset(balancer.candidates) for balancer in run.topology.balancers}),
+        _sampled(run, "cpu_throttled", {}),
     )
 
 
