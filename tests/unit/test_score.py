@@ -164,6 +164,21 @@ def test_a_burst_begins_where_it_uses_up_a_quota(tmp_path: Path) -> None:
     )
 
 
+def test_what_begins_an_overload_that_stays_is_to_blame_for_all_of_it(tmp_path: Path) -> None:
+    """Work that grows with what is inside: half a second, and the queue that it leaves is never worked off."""
+    fragile = chain(duration="20 s")
+    fragile["interactions"]["query"]["at"]["db"]["compute"] = "1.1 ms"
+    fragile["tiers"]["db"]["inflation"] = {"free": 5, "slope": 0.05}
+    assert slow_of(fragile, tmp_path / "without") == 0
+    fragile["stalls"] = [{"kind": "freeze", "place": "db", "at": "6 s", "for": "0.5 s"}]
+    sim.simulate(from_table(fragile), tmp_path / "run")
+    run = Dataset.open(tmp_path / "run")
+    found = blame(record(run), read(run.path, run.topology), SECOND)
+    late = [request for request in found if request.sent > sim.EPOCH + 15 * SECOND]
+    assert len(late) > 50
+    assert all("freeze" in {stall.kind for stall in request.stalls} for request in late)
+
+
 def test_a_short_stall_within_a_long_burst_is_not_to_blame(tmp_path: Path) -> None:
     door = {"kind": "poisson", "rate": 600, "interaction": "page", "begin": "6 s", "end": "10 s"}
     flooded = chain(duration="12 s", stalls=[{"kind": "freeze", "place": "app", "at": "7.5 s", "for": "20 ms"}])

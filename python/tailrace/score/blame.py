@@ -150,8 +150,9 @@ class _Reach:
             significant = {s for s in before if s.stalled_ns >= MATTERS * longest}
             covered = sum(min(s.stalled_ns, end - s.begin) for s in significant)
             found |= bursts
-            if covered >= COVERS * (end - first):
-                found |= significant
+            # What began it made it, however long a limit or an overload then keeps it up.
+            began = {s for s in significant if s.begin <= first <= s.end + JOIN_NS}
+            found |= significant if covered >= COVERS * (end - first) else began
         return frozenset(found)
 
     def preferred_near(self, server: str, begin: int, end: int) -> set[Stall]:
