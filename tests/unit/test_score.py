@@ -380,6 +380,12 @@ def waves_in_front_of_a_quota() -> dict[str, Any]:
     }
 
 
+def a_neighbour_of_another() -> dict[str, Any]:
+    """db stands still, and meanwhile somebody takes the CPU of web."""
+    burn = {"kind": "burn", "place": "web", "at": "6.1 s", "for": "380 ms", "threads": 8, "weight": 20}
+    return chain(stalls=[FREEZE, burn])
+
+
 def far_apart(wait: str = "5 ms") -> dict[str, Any]:
     """Servers whose work is mostly waiting, with few workers and short backlogs: db stands still and loses the first
     packets itself, before most are lost in front of it."""
@@ -447,6 +453,7 @@ def a_quota_before_busy_servers() -> dict[str, Any]:
         released_at_once,
         waves_in_front_of_a_quota,
         far_apart,
+        a_neighbour_of_another,
         one_clock_for_two,
         a_quota_before_busy_servers,
         threads_that_wait_outside,

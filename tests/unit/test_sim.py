@@ -197,6 +197,19 @@ def test_a_run_folder_is_valid_and_keeps_the_laws(tmp_path: Path) -> None:
     assert run.topology.server("web") is not None
 
 
+def test_a_run_folder_says_beside_whom_a_neighbour_burns(tmp_path: Path) -> None:
+    burns = [{"kind": "burn", "place": "web", "at": "1 s", "weight": weight} for weight in (1, 2)]
+    sim.simulate(changed(duration="2 s", stalls=burns), tmp_path / "run")
+    run = Dataset.open(tmp_path / "run")
+    hosts = {node.name: node.host for node in run.topology.nodes}
+    assert {"web-node": "web-node", "web-node-neighbour": "web-node", "web-node-neighbour2": "web-node"}.items() <= (
+        hosts.items()
+    )
+    assert hosts["db-node"] is None
+    places = set(run.samples().select("place").unique().collect()["place"].cast(pl.String))
+    assert {"web-node-neighbour", "web-node-neighbour2"} <= places
+
+
 def test_equal_seeds_give_equal_bytes_and_others_do_not(tmp_path: Path) -> None:
     def digest(name: str, seed: int) -> dict[str, str]:
         sim.simulate(changed(seed=seed, duration="2 s"), tmp_path / name)

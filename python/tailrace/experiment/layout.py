@@ -49,6 +49,15 @@ def topology(experiment: Experiment) -> Topology:
     )
 
 
+def with_neighbours(known: Topology, experiment: Experiment) -> Topology:
+    """… and on which node each neighbour of the simulator burns, which is what `host` says: a guest beside the servers
+    there, and on no other machine."""
+    on = {name: node for (node, _), name in places.neighbours(experiment).items()}
+    hosts = tuple(n.model_copy(update={"host": n.name}) if n.name in on.values() else n for n in known.nodes)
+    guests = tuple(Node(name=name, host=node) for name, node in on.items())
+    return known.model_copy(update={"nodes": hosts + guests})
+
+
 def _server(experiment: Experiment, server: places.Server) -> Server:
     tier = experiment.tiers[server.tier]
     holds = tier.kind != "async"

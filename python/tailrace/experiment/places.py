@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tailrace.experiment.machines import Node
-from tailrace.experiment.model import Experiment
+from tailrace.experiment.model import Burn, Experiment
 from tailrace.experiment.tiers import Call, Tier
 
 
@@ -59,6 +59,16 @@ def nodes(experiment: Experiment) -> dict[str, Node]:
     }
     on = dict.fromkeys(server.node for server in servers(experiment))
     return {node: settings.get(node) or experiment.nodes.get(node) or Node() for node in on}
+
+
+def neighbours(experiment: Experiment) -> dict[tuple[str, float], str]:
+    """By node and weight, the name of who burns there; stalls of one weight share it."""
+    found: dict[tuple[str, float], str] = {}
+    for stall in (stall for stall in experiment.stalls if isinstance(stall, Burn)):
+        for node in machines(experiment, stall.place):
+            beside = sum(other == node for other, _ in found)
+            found.setdefault((node, stall.weight), f"{node}-neighbour{beside + 1 if beside else ''}")
+    return found
 
 
 def endpoint(experiment: Experiment, caller: str, callee: str, call: Call) -> str:

@@ -30,6 +30,7 @@ class Indices:
     nodes: dict[str, int]
     servers: dict[str, int]
     groups: list[Json] = field(default_factory=list)
+    neighbours: dict[tuple[str, float], int] = field(default_factory=dict)
 
 
 def lower(experiment: Experiment) -> Json:
@@ -41,7 +42,11 @@ def lower(experiment: Experiment) -> Json:
         {server.name: number for number, server in enumerate(servers)},
     )
     indices.groups = [_group(experiment, server, nodes, indices) for server in servers]
-    stalls = _stalls(experiment, nodes, indices)
+    for (node, weight), name in places.neighbours(experiment).items():
+        indices.neighbours[node, weight] = len(indices.groups)
+        cores = nodes[node].cores
+        indices.groups.append({"name": name, "node": indices.nodes[node], "weight": weight, "cores": cores})
+    stalls = _stalls(experiment, indices)
     programs = Programs(experiment)
     workloads = [
         workload(experiment, name, load, programs, indices.servers) for name, load in experiment.workloads.items()
@@ -218,12 +223,12 @@ def _endpoint(endpoint: str, call: Call) -> str | Json:
     return "skip" if endpoint == "modified" else "wait"
 
 
-def _stalls(experiment: Experiment, nodes: dict[str, Node], indices: Indices) -> list[Json]:
+def _stalls(experiment: Experiment, indices: Indices) -> list[Json]:
     """Every injected stall, repeated ones one by one, by their begin."""
     lowered: list[Json] = []
     for stall in experiment.stalls:
         begins = range(stall.at, experiment.duration, stall.every or experiment.duration)
-        for effect in _effects(experiment, stall, nodes, indices):
+        for effect in _effects(experiment, stall, indices):
             lowered += [
                 {
                     "begin": experiment.ramp + begin,
@@ -236,28 +241,16 @@ def _stalls(experiment: Experiment, nodes: dict[str, Node], indices: Indices) ->
     return sorted(lowered, key=lambda stall: int(stall["begin"]))
 
 
-def _effects(
-    experiment: Experiment, stall: Slow | Freeze | Iowait | Burn, nodes: dict[str, Node], indices: Indices
-) -> list[Json]:
+def _effects(experiment: Experiment, stall: Slow | Freeze | Iowait | Burn, indices: Indices) -> list[Json]:
     if isinstance(stall, Iowait):
         on = places.machines(experiment, stall.place)
         return [{"iowait": {"node": indices.nodes[node], "blocks": stall.blocks}} for node in on]
     if isinstance(stall, Burn):
-        groups = [_neighbour(node, nodes[node], stall, indices) for node in places.machines(experiment, stall.place)]
+        on = places.machines(experiment, stall.place)
+        groups = [indices.neighbours[node, stall.weight] for node in on]
         return [{"burn": {"group": group, "threads": stall.threads}} for group in groups]
     named = experiment.tiers.get(stall.place)
     groups = [indices.servers[name] for name in (places.server_names(stall.place, named) if named else (stall.place,))]
     if isinstance(stall, Slow):
         return [{"slow": {"group": group, "left": stall.left}} for group in groups]
     return [{"freeze": {"group": group}} for group in groups]
-
-
-def _neighbour(name: str, node: Node, stall: Burn, indices: Indices) -> int:
-    """The group that burns there; stalls of one weight share it."""
-    beside = len([group for group in indices.groups if group["name"].startswith(f"{name}-neighbour")])
-    group = {"node": indices.nodes[name], "weight": stall.weight, "cores": node.cores}
-    for number, other in enumerate(indices.groups[len(indices.servers) :], len(indices.servers)):
-        if {key: other[key] for key in group} == group:
-            return number
-    indices.groups.append({"name": f"{name}-neighbour{beside + 1 if beside else ''}", **group})
-    return len(indices.groups) - 1

@@ -46,7 +46,7 @@ def simulate(
     plan = lower(experiment)
     with dataset.create(out, overwrite) as writer:
         writer.maker = "tailrace sim"
-        writer.topology = layout.topology(experiment)
+        writer.topology = layout.with_neighbours(layout.topology(experiment), experiment)
         outcome = _outcome(plan, _engine(plan, writer.folder, progress))
         truth.write(truth.Truth("sim", experiment, outcome.stalls), writer.folder / truth.FILE)
     return outcome
