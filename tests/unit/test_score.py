@@ -205,6 +205,14 @@ def test_bursts_that_fill_most_of_a_run_are_not_what_is_usual(tmp_path: Path) ->
     assert sum(told) > 0.9 * len(found)
 
 
+def test_clients_who_all_come_at_once_are_a_burst_though_they_stay(tmp_path: Path) -> None:
+    crowd = {"clients": 300, "think": "3 s", "begin": "6 s", "end": "14 s", "interaction": "page", "start": "at once"}
+    run = made(tmp_path, workloads=chain()["workloads"] | {"crowd": crowd})
+    found = blame(record(run), read(run.path, run.topology), SECOND)
+    assert len(found) > 100
+    assert all("workload-burst" in {c for stall in request.stalls for c in stall.causes} for request in found)
+
+
 def test_a_clock_rate_is_too_low_from_when_the_cpu_is_full_on(tmp_path: Path) -> None:
     """The governor looks every half second, and the waves of the load begin at any time."""
     waves = {"kind": "modulated", "rates": [120, 480], "stays": ["4 s", "2 s"], "interaction": "page"}

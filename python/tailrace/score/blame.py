@@ -130,8 +130,8 @@ class _Reach:
     def __init__(self, record: Record, stalls: tuple[Stall, ...]) -> None:
         self.record = record
         between = _between_bursts(record, stalls)
-        known = (s for s in stalls if s.kind != BURST or _is_burst(record, s, between))
-        self.stalls = tuple(_since_full(record, one) for stall in known for one in _of_burst(record, stall))
+        known = (stall if stall.kind != BURST else _worth_the_name(record, stall, between) for stall in stalls)
+        self.stalls = tuple(_since_full(record, one) for stall in known if stall for one in _of_burst(record, stall))
         self.of_stall = {s: self._reach(s) for s in self.stalls}
         self.preferred = tuple(self._preferred())
         self.of_busy: dict[str, list[tuple[Interval, frozenset[Stall]]]] = {
@@ -250,12 +250,19 @@ def _between_bursts(record: Record, stalls: tuple[Stall, ...]) -> tuple[int, int
     return int(came.sum()), int((ends - begins).sum())
 
 
-def _is_burst(record: Record, stall: Stall, between: tuple[int, int]) -> bool:
-    """Whether a burst is worth the name: over it, twice as many and twenty more came than between bursts. (Those of the
-    other bursts are not usual, however much of the run they fill.)"""
+def _worth_the_name(record: Record, burst: Stall, between: tuple[int, int]) -> Stall | None:
+    """A burst for as long as, since it began, twice as many and twenty more came than between bursts: to its end, or of
+    clients who all come at once and stay, until what they asked at first is no longer much. (Those of the other bursts
+    are not usual, however much of the run they fill.)"""
     sent = record.requests["sent"].to_numpy()
-    begin = max(stall.begin, record.sending[0])
-    length = max(stall.end - begin, JOIN_NS)
-    came = int(((sent >= begin) & (sent < begin + length)).sum())
-    usual = between[0] * length / max(between[1], length)
-    return came >= max(2 * usual, usual + 20)
+    begin = max(burst.begin, record.sending[0])
+    length = max(burst.end - begin, JOIN_NS)
+    since = np.sort(sent[(sent >= begin) & (sent < begin + length)]) - begin
+    lengths = np.append(np.maximum(since, JOIN_NS), length)
+    came = np.searchsorted(since, lengths, "right")
+    usual = between[0] * lengths / max(between[1], length)
+    lasted = lengths[came >= np.maximum(2 * usual, usual + 20)]
+    if len(lasted) == 0:
+        return None
+    longest = int(lasted.max())
+    return burst if longest >= length else replace(burst, end=begin + longest)
