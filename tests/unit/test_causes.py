@@ -377,6 +377,8 @@ def test_io_without_dirty_pages_is_a_flush_or_writeback() -> None:
 @pytest.mark.parametrize(("kind", "told"), [("log_flush", "log-flush"), ("writeback", "writeback")])
 def test_a_recorded_event_tells_what_io_was_waited_for(kind: str, told: str) -> None:
     assert cause(diagnose(db_waits().event("db", kind, 4.0, 4.6))) == told
+    slow_disk = db_waits().ramp("db", "dirty_bytes", (0, 0), (4.0, 4e5), (4.6, 0), (9, 0))
+    assert cause(diagnose(slow_disk.event("db", kind, 4.0, 4.6))) == told
 
 
 def test_a_neighbour_without_samples_is_not_invented() -> None:

@@ -8,8 +8,8 @@ Evidence needed
     `psi_io`, `cpu_iowait` or `disk_busy` of the origin or its node; `dirty_bytes` and `writeback_bytes` tell a flush
     from writeback.
 What it is confused with
-    Writeback of dirty pages gathered over seconds (`writeback`): without dirty or writeback samples both are told, if
-    no events say which it was.
+    Writeback of dirty pages gathered over seconds (`writeback`): without dirty or writeback samples, or where what they
+    show is too little to tell, both are told, if no events say which it was.
     Backups and scans, which keep a disk busy all the time: they are not more frequent in stalls.
 Thresholds and where they come from
     I/O waits from `millibottleneck.LIMITS`; 1 MB and 0.3 s from `disk`.
@@ -41,6 +41,6 @@ def detect(case: Case) -> CauseEvidence:
         what += f" while {format_bytes(int(wait.bytes_written))} that had appeared at once were written out"
     elif wait.came == "gathered" and but is None:
         but = "the bytes written had been gathering for seconds (writeback)"
-    elif wait.came == "unknown" and but is None and disk.said_otherwise(case, "writeback"):
+    elif wait.came in ("unknown", "none") and but is None and disk.said_otherwise(case, "writeback"):
         but = "writeback is recorded meanwhile"
     return case.weigh(CAUSE, Sign(wait.evidence, wait.resolution, what, numbers=numbers, place=wait.place, but=but))
