@@ -224,6 +224,13 @@ def test_a_caller_known_to_block_makes_an_overflow_behind_it_local() -> None:
     assert only(diagnose(blocking))[2] == "local"
 
 
+def test_who_has_no_call_open_waits_for_none_though_its_connections_are_held() -> None:
+    """Visits of app hold a connection from their first call to their end, and lack the CPU to make the next one."""
+    starved = system(Slow("app", 4.0, 4.6, speed=0.01, cpu=0.01))
+    diagnosis = diagnose(starved.sample("app", "pool_waiting", 0, (4.0, 4.6, 5)))
+    assert only(diagnosis) == ("web", "app", "upstream")
+
+
 def test_some_requests_of_an_episode_are_dropped_and_others_only_wait() -> None:
     diagnosis = diagnose(system(Slow("app", 4.0, 5.6)))
     rows = {row.dropper: row for row in diagnosis.summary}

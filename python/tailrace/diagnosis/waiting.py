@@ -157,11 +157,15 @@ def _waits(view: View, known: Usual, caller: str, times: Times) -> list[str]:
 def _is_silent(view: View, known: Usual, caller: str, times: Times, has_cpu_left: bool) -> bool:
     """Whether its connections are used up, though no more of them than usual may be, for some waited for one all the
     while (a pool may be shared by calls to several servers), and hardly any call is answered. Or more calls are open
-    than usual, which who stands still has not accepted, though the caller's own CPU could open connections."""
+    than usual, which who stands still has not accepted, though the caller's own CPU could open connections. With no
+    call open at all (visits that lack the CPU to go on hold their connections, too) nobody is waited for."""
     usual = _usually(known, caller, times)
     if usual < ANSWERS_PER_STEP / 2 or _answers(view, caller, times) > SILENT * usual:
         return False
-    if has_cpu_left and float(np.median(_opened(view, caller, times))) >= known.opened[caller].high:
+    opened = float(np.median(_opened(view, caller, times)))
+    if opened < 1.0:
+        return False
+    if has_cpu_left and opened >= known.opened[caller].high:
         return True
     waiting = (series.during(int(times[0]), int(times[-1])) for series in view.series(caller, "pool_waiting"))
     return any(len(values) and values.min() >= 1.0 for values in waiting)
