@@ -434,11 +434,21 @@ def _show_outcome(experiment: Experiment, outcome: Simulated | Measured, out: Pa
         f"{format_count(outcome.requests)} requests, {rate:,.4g} answered a second; "
         f"mean response {format_duration(round(outcome.response_ns_mean))}",
         f"{format_count(outcome.over_1s)} took over 1 s ({format_share(share)}), {format_count(outcome.failed)} failed",
+        *_unfinished(outcome),
         "dropped: " + (", ".join(f"{name} {format_count(n)}" for name, n in outcome.drops.items()) or "nothing"),
         "stalled: " + (_stalls(outcome) or "nothing"),
         f"run folder: {out}; explain it with `tailrace diagnose {out}`",
     ]
     sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _unfinished(outcome: Simulated | Measured) -> list[str]:
+    """Of the simulator: what it gave up."""
+    from tailrace.sim import Outcome
+
+    left = outcome.unfinished if isinstance(outcome, Outcome) else 0
+    told = f"{left:,} requests and calls were still under way 10 minutes after the end: no table has them"
+    return [told] if left else []
 
 
 def _stalls(outcome: Simulated | Measured) -> str:

@@ -116,14 +116,22 @@ def _demand(error: ErrorDetails, need: str | None) -> str:
         "bool_parsing": "true or false",
         "literal_error": str(context.get("expected", "one of the known words")).replace("'", '"'),
         "union_tag_invalid": str(context.get("expected_tags", "one of the known words")).replace("'", '"'),
-        "less_than": f"below {context.get('lt')}",
-        "less_than_equal": f"at most {context.get('le')}",
+        "less_than": f"below {_plain(context.get('lt'))}",
+        "less_than_equal": f"at most {_plain(context.get('le'))}",
+        "finite_number": "a finite number",
     }
     if need is None and (kind == "greater_than" or kind.startswith("int_")):
         least = context.get("gt")
         need = "a number above 0" if isinstance(least, float) else "a whole number above 0"
-    if need is None and kind in ("greater_than_equal", "float_type", "float_parsing", "finite_number"):
-        need = f"a number of {context.get('ge', 0):g} or more"
+    if need is None and kind in ("greater_than_equal", "float_type", "float_parsing"):
+        least = f"{context.get('ge', 0):g} or more"
+        quantity = kind == "greater_than_equal" and isinstance(error.get("input"), str)
+        need = least if quantity else f"a number of {least}"
     if need is None and kind == "value_error":
         return str(context.get("error", error["msg"]))
     return f"must be {need or needs.get(kind, error['msg'])}, got {error.get('input')!r}"
+
+
+def _plain(limit: Any) -> str:
+    """10,000 for 10000.0."""
+    return f"{int(limit):,}" if isinstance(limit, int | float) and limit == int(limit) else str(limit)

@@ -159,6 +159,31 @@ TOMCAT = {"software": "tomcat"}
             "goes to no tier that app calls (none)",
         ),
         ({"workloads": {"steady": {"clients": 1, "entry": "web", "interaction": "SELECT users"}}}, "comes to web"),
+        ({"duration": "1000000 h"}, "cannot do duration: at most 6 days"),
+        ({"latency": "1000 h"}, "cannot do latency: at most 6 days, got 3600000 s"),
+        (
+            {"tiers": {"db": {"software": "mysql", "backlog": 10**12}}},
+            "tiers.db.backlog: at most 4,294,967,294, got 1000000000000",
+        ),
+        ({"sampling": {"interval": "1 ns"}}, "sampling.interval: 8,000,000,000 times in this run, at most 100,000,000"),
+        ({"nodes": {"db": {"governor": {"period": "1 ns"}}}}, "nodes.db.governor.period: 8,000,000,000 times"),
+        (
+            {"tiers": {"db": {"quota": {"time": "1 ns", "period": "1 ns"}}}},
+            "tiers.db.quota.period: 8,000,000,000 times",
+        ),
+        (
+            {"workloads": {"b": {"kind": "modulated", "rates": [1, 2], "stays": ["1 ns", "1 ns"]}}},
+            "workloads.b.stays: 4,000,000,000 times",
+        ),
+        (
+            {"stalls": [{"kind": "freeze", "place": "db", "at": "1 s", "every": "1 ns"}]},
+            "stalls[0].every: 6,000,000,000 stalls, at most 100,000",
+        ),
+        (
+            {"stalls": [{"kind": "freeze", "place": "db", "at": "1 s", "for": "1000 h"}]},
+            "stalls[0].for: at most 6 days",
+        ),
+        ({"interactions": {"ViewStory": {"request": 10**30}}}, "ViewStory.request: at most 9,223,372,036,854,775,807"),
     ],
 )
 def test_what_cannot_be_simulated_is_refused_by_name(parts: dict[str, Any], sentence: str) -> None:
@@ -224,6 +249,16 @@ def test_equal_seeds_give_equal_bytes_and_others_do_not(tmp_path: Path) -> None:
 def test_counting_alone_says_the_same(tmp_path: Path) -> None:
     found = changed(duration="2 s")
     assert sim.count(found) == sim.simulate(found, tmp_path / "run")
+
+
+def test_what_is_never_answered_is_told(tmp_path: Path) -> None:
+    """A database that a request takes years of."""
+    tiers = {"db": {"software": "mysql", "cores": 1e-9}}
+    outcome = sim.simulate(changed(tiers=tiers, duration="2 s"), tmp_path / "run")
+    assert outcome.unfinished > 0
+    lost = json.loads((tmp_path / "run/manifest.json").read_text())["lost"]
+    assert lost == {"requests and calls still under way 10 minutes after the end": outcome.unfinished}
+    assert sim.count(changed(duration="2 s")).unfinished == 0
 
 
 def test_an_interruption_leaves_nothing(tmp_path: Path) -> None:

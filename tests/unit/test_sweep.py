@@ -54,6 +54,14 @@ def test_a_measure_is_named_with_its_values() -> None:
     assert column("share_over:over=3s,place=web") == ("share_over", {"over": 3 * SECOND, "place": "web"})
     with pytest.raises(UsageError, match="over is missing: share_over needs it"):
         column("share_over")
+    for text, sentence in (
+        ("queue_mx:place=web", "--measure queue_mx:place=web: measure must be the name of a measure"),
+        ("queue_max:plac=web", "plac is not for queue_max, which takes place; did you mean 'place'?"),
+        ("response_percentile:percentile=200", "percentile must be from 0 to 100, got 200"),
+    ):
+        with pytest.raises(UsageError) as raised:
+            column(text)
+        assert sentence in str(raised.value)
 
 
 @pytest.fixture
@@ -101,4 +109,6 @@ def test_a_sweep_that_cannot_be_is_refused_before_anything_runs(small: Path, tmp
         sweep(small, [parse("workloads.w.client=1,2")], tmp_path / "out")
     with pytest.raises(UsageError, match="a key can be varied once"):
         sweep(small, [parse("seed=1,2"), parse("seed=3,4")], tmp_path / "out")
+    with pytest.raises(UsageError, match="--vary seed: every combination is run with several seeds; say how many with"):
+        sweep(small, [parse("seed=1,2")], tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -7,6 +7,9 @@ from typing import Any
 from tailrace.experiment.model import SYN_SCHEDULES, Experiment
 from tailrace.units import SECOND
 
+LONGEST = 6 * 24 * 3600 * SECOND
+"""Of anything: a time must fit into 49 bits of nanoseconds (`crates/core/src/workload/check.rs`)."""
+
 
 def schedule(experiment: Experiment, named: str | None = None) -> dict[str, Any]:
     """`repeats`, `give_up` and `data_repeats` of a sender: those of the kernel named, else of `[kernel]`."""
@@ -16,7 +19,7 @@ def schedule(experiment: Experiment, named: str | None = None) -> dict[str, Any]
         seconds, last = SYN_SCHEDULES[syn]
         repeats, give_up = [second * SECOND for second in seconds], last * SECOND
     else:
-        repeats, give_up = list(syn), 2 * max(syn, default=SECOND // 2)
+        repeats, give_up = list(syn), min(2 * max(syn, default=SECOND // 2), LONGEST)
     if kernel.give_up and not named:
         give_up = kernel.give_up
     return {"repeats": repeats, "give_up": give_up, "data_repeats": list(kernel.data)}

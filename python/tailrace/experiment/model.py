@@ -90,7 +90,7 @@ class Burn(Injected):
     kind: Literal["burn"]
     place: Name
     """A node, or a tier for all its own nodes."""
-    threads: Count = 1
+    threads: Annotated[Count, Field(le=10_000)] = 1
     """Its threads."""
     weight: Above0 = 1.0
     """Its share when the cores are short."""
@@ -102,9 +102,9 @@ Stall = Annotated[Slow | Freeze | Iowait | Burn, Field(discriminator="kind")]
 class Experiment(Table):
     description: str = ""
     """What is asked, in a sentence."""
-    seed: Whole = 1
+    seed: Annotated[Whole, Field(le=2**63 - 1)] = 1
     """Equal seeds give equal bytes."""
-    replication: Whole = 0
+    replication: Annotated[Whole, Field(le=2**63 - 1)] = 0
     """Another one draws from other streams."""
     duration: Positive = 180_000_000_000
     """What is recorded, after the ramp: 180 s (`balancers` II-B: 1.8 million requests at 10,000 a second)."""

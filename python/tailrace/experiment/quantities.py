@@ -17,8 +17,9 @@ def _parsed(parse: Callable[[str], float], example: str, unit: bool = True) -> B
         if isinstance(written, str):
             try:
                 return parse(written)
-            except ValueError:
-                pass
+            except ValueError as error:
+                if "too large" in str(error):
+                    raise
         elif isinstance(written, int) and not isinstance(written, bool) and (written == 0 or not unit):
             return written
         raise ValueError(f"must be {example}, got {written!r}")
@@ -40,8 +41,8 @@ def _above_0(what: str, write: Callable[[Any], str]) -> AfterValidator:
 
 
 def _has_a_law(scv: float) -> float:
-    if 0 < scv < 1 and (scv < 0.001 or abs(1 / scv - round(1 / scv)) > 0.05):
-        raise ValueError(f"must be 0, 1 divided by a whole number up to 1000, or 1 and more, got {scv!r}")
+    if scv > 1e6 or (0 < scv < 1 and (scv < 0.001 or abs(1 / scv - round(1 / scv)) > 0.05)):
+        raise ValueError(f"must be 0, 1 divided by a whole number up to 1000, or from 1 to a million, got {scv!r}")
     return scv
 
 
@@ -109,3 +110,5 @@ Scv = Annotated[Number, AfterValidator(_has_a_law)]
 """Variance ÷ mean²."""
 Above0 = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=0, strict=True)]
+PerSecond = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+"""Of requests: one a ns at most, which is as fine as time is."""

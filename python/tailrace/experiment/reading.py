@@ -19,9 +19,10 @@ from pydantic_core import ErrorDetails
 
 from tailrace import toml
 from tailrace.errors import InputError, UsageError
-from tailrace.experiment import references
+from tailrace.experiment import references, rubbos
 from tailrace.experiment.model import Experiment
 from tailrace.experiment.quantities import WRITTEN
+from tailrace.toml import nearest
 
 FILE = "experiment.toml"
 EXAMPLE = "docs/reference/experiment.md"
@@ -141,12 +142,24 @@ def _apply(table: dict[str, Any], change: str) -> None:
         path = []
     if not equals or not path:
         raise UsageError(f"--set {change}: expected key.path=value, like workloads.steady.clients=7000")
+    _refuse_misspelt(table, change, path)
     inner = table
     for part in path[:-1]:
         below = _spelled_out(part, inner.get(part))
         inner[part] = dict(below) if isinstance(below, Mapping) else {}
         inner = inner[part]
     inner[path[-1]] = parsed
+
+
+def _refuse_misspelt(table: Mapping[str, Any], change: str, path: Sequence[str]) -> None:
+    """A change of one key would make a tier that nobody asks, or another workload, of a misspelt name."""
+    if len(path) < 3 or path[0] not in ("tiers", "workloads", "interactions"):
+        return
+    known = [*_tables(table.get(path[0])), *(rubbos.names() if path[0] == "interactions" else ())]
+    near = nearest(path[1], known)
+    if path[1] not in known and near:
+        advice = "a new one is written into a file that extends this one"
+        raise UsageError(f"--set {change}: there is no {path[0]}.{path[1]}{near}", advice=advice)
 
 
 def _spelled_out(key: str, value: Any) -> Any:

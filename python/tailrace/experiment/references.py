@@ -12,6 +12,7 @@ from tailrace.units import exact_duration
 
 Use = tuple[str, str, set[str], str]
 """Key, the name used there, the names there are, what they name."""
+REPEATS_MAX = 255
 _ROLES = ("web", "app", "middleware", "db")
 """Of RUBBoS's interactions; a system need not have them all."""
 
@@ -77,6 +78,7 @@ def _uses_of_workload(
 
 
 def _contradictions(experiment: Experiment) -> Iterator[str]:
+    yield from _contradictions_of_repeats(experiment)
     names = [server.name for server in places.servers(experiment)]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
@@ -114,9 +116,21 @@ def _contradictions(experiment: Experiment) -> Iterator[str]:
         yield from _contradictions_of_arrivals(f"workloads.{name}", workload)
 
 
+def _contradictions_of_repeats(experiment: Experiment) -> Iterator[str]:
+    """A repeat is counted in a byte."""
+    syn, data = experiment.kernel.syn, experiment.kernel.data
+    for key, moments in (("syn", () if isinstance(syn, str) else syn), ("data", data)):
+        if list(moments) != sorted(moments):
+            yield f"kernel.{key} must be moments in order, got {', '.join(map(exact_duration, moments))}"
+        if len(moments) > REPEATS_MAX:
+            yield f"kernel.{key} must be at most {REPEATS_MAX} moments, got {len(moments)}"
+
+
 def _contradictions_of_arrivals(key: str, workload: Workload) -> Iterator[str]:
     if isinstance(workload, Modulated) and len(workload.rates) != len(workload.stays):
         yield f"{key}.stays must be as many as rates, {len(workload.rates)}, got {len(workload.stays)}"
+    if isinstance(workload, Modulated) and not any(workload.rates):
+        yield f"{key}.rates must have one above 0"
     if isinstance(workload, Batch) and not (workload.mix or workload.interaction or workload.walk):
         yield f"{key}.interaction is missing: name what the batch asks for"
     if isinstance(workload, Batch) and (workload.begin or 0) > workload.first_at:

@@ -52,7 +52,7 @@ class Inflation(Table):
 class Spawn(Table):
     """A further process when the threads of all have been busy for a while (`rpc-vs-async` IV-A, `lightning` 3.3)."""
 
-    processes_max: Count = 2
+    processes_max: Annotated[Count, Field(le=10_000)] = 2
     """Two: queues of 278 and then 428 (`rpc-vs-async` IV-A)."""
     after: Duration = 1_000_000_000
     """So long all workers have been busy ("for some time"): Apache looks once a second."""
@@ -144,17 +144,17 @@ class Tier(Table):
     """A program of the papers, with its threads, pools and role; the testbed starts it. Every key can be overridden."""
     role: Name | None = None
     """What interactions call it: web, app, middleware, db. Default: by its software, else its own name."""
-    count: Count = 1
+    count: Annotated[Count, Field(le=1_000)] = 1
     """Servers: NAME alone, or NAME1 to NAMEn."""
     kind: Kind | None = None
-    """sync: a worker is held through calls. async: event loops. bounded: few workers, long queue. Default: by its
-    software, else sync."""
+    """sync: a worker is held through calls. async: event loops, which go on with what has its answers before they
+    take anything new. bounded: few workers, long queue. Default: by its software, else sync."""
     protocol: Name | None = None
     """What it speaks. Default: by its software."""
     workers: Whole | None = None
     """Threads of a process, 0: any number. Apache 150, Tomcat 165, MySQL 100, bounded 8 (`rpc-vs-async` V); an
     asynchronous server has an event loop for each core, XTomcat any number of threads."""
-    processes: Count = 1
+    processes: Annotated[Count, Field(le=10_000)] = 1
     """At the begin."""
     spawn: Spawn | None = None
     """A further process under load. Without it there is none."""
@@ -181,7 +181,7 @@ class Tier(Table):
     """Of a JVM: "jvm15", "jvm16" or a table. Default: none, nothing is collected."""
     log: Size = 0
     """What a visit writes to its logs (dirty pages of the node)."""
-    logs: Count = 1
+    logs: Annotated[Count, Field(le=10_000)] = 1
     """Files that it is spread over evenly. Linux flushes each file by its own age, so that they come in turn."""
     inflation: Inflation | None = None
     """Overhead of many runnable threads. Default: none."""

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from tailrace.experiment.quantities import Above0, Duration, Number, Positive, Scv, Share, Whole
+from tailrace.experiment.quantities import Above0, Duration, Number, PerSecond, Positive, Scv, Share, Whole
 from tailrace.toml import Count, Name, Table
 
 Walk = Literal["browse-only", "browse-only-no-search", "read-write", "read-write-no-search"]
@@ -56,7 +56,7 @@ class Closed(Workload):
     """Clients that ask, wait for the answer, think, and ask again."""
 
     kind: Literal["closed"] = "closed"
-    clients: Count
+    clients: Annotated[Count, Field(le=10_000_000)]
     """Emulated users (the papers' WL)."""
     think: Duration = 7_000_000_000
     """Mean think time: 7 s (RUBBoS)."""
@@ -68,7 +68,7 @@ class Closed(Workload):
     """Burstiness I of the request rate: 1 none; 100, 200, 400, 1000 in the papers (Mi et al., ICAC'09)."""
     chain: Literal["process", "client"] = "process"
     """One chain of think-time modes for all clients of a process, as in the published generator, or one for each."""
-    client_processes: Count = 1
+    client_processes: Annotated[Count, Field(le=10_000)] = 1
     """Processes that the clients are divided between."""
     burst_demand: Positive = 5_767_500
     """Total mean demand of a request that the modes are fitted to: 5.7675 ms in the published generator."""
@@ -86,7 +86,7 @@ class Poisson(Workload):
     """Open arrivals."""
 
     kind: Literal["poisson"]
-    rate: Above0
+    rate: Annotated[PerSecond, Field(gt=0.0)]
     """Requests per second."""
 
 
@@ -94,7 +94,7 @@ class Modulated(Workload):
     """Open arrivals whose rate switches (MMPP). They begin in a state drawn by its share of the time."""
 
     kind: Literal["modulated"]
-    rates: tuple[Number, ...] = Field(min_length=1)
+    rates: tuple[PerSecond, ...] = Field(min_length=1)
     """Requests per second in each state, visited in turn."""
     stays: tuple[Positive, ...] = Field(min_length=1)
     """Mean time in each state."""
@@ -112,7 +112,7 @@ class Batch(Workload):
     """Many requests at once, again and again."""
 
     kind: Literal["batch"]
-    size: Count = 400
+    size: Annotated[Count, Field(le=1_000_000)] = 400
     """400 (`rpc-vs-async` V-B)."""
     every: Positive = 15_000_000_000
     """15 s (`rpc-vs-async` V-B)."""

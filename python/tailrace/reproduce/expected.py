@@ -215,7 +215,7 @@ def _problems(expected: Expected) -> Iterator[str]:
 
 
 def _problems_of_value(key: str, value: Value, runs_known: list[str], expected: Expected) -> Iterator[str]:
-    problem = runs.check(value.measure, value.values, key)
+    problem = runs.check(value.measure, value.values, f"{key}.")
     if problem:
         yield problem
         return

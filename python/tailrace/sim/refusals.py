@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tailrace.errors import UsageError
 from tailrace.experiment import Experiment
 from tailrace.experiment.catalogue import interactions
+from tailrace.sim.bounds import exceeded
 
 CANDIDATES_MAX = 32
 
@@ -17,6 +18,7 @@ def refuse(experiment: Experiment) -> None:
 
 
 def _refusals(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    yield from exceeded(experiment)
     holding: set[str] = set()
     for name, tier in experiment.tiers.items():
         held = [callee for callee, call in tier.calls.items() if call.for_visit]

@@ -34,6 +34,9 @@ class Outcome:
     stalls: tuple[truth.Stall, ...]
     early: dict[str, int] = field(default_factory=dict)
     """Requests to each server that were sent in the ramp and answered after it, before the end; no table has them."""
+    unfinished: int = 0
+    """Requests and calls that were under way when the run was given up, ten minutes after its end; no table has them,
+    nor any number here."""
 
 
 def simulate(
@@ -48,6 +51,7 @@ def simulate(
         writer.maker = "tailrace sim"
         writer.topology = layout.with_neighbours(layout.topology(experiment), experiment)
         outcome = _outcome(plan, _engine(plan, writer.folder, progress))
+        writer.lose("requests and calls still under way 10 minutes after the end", outcome.unfinished)
         truth.write(truth.Truth("sim", experiment, outcome.stalls), writer.folder / truth.FILE)
     return outcome
 
@@ -66,6 +70,8 @@ def _engine(plan: dict[str, Any], folder: Path | None, progress: Progress | None
     except OSError as error:
         raise (cannot_write(folder, error) if folder else OutputError("the run", str(error))) from error
     except ValueError as error:
+        if folder and str(folder) in str(error):
+            raise cannot_write(folder, error) from error
         raise UsageError(f"the simulator cannot do this: {error}") from error
     return report
 
@@ -86,5 +92,6 @@ def _outcome(plan: dict[str, Any], report: dict[str, Any]) -> Outcome:
         drops={name: lost for name, lost in zip(names, counts["drops"], strict=True) if lost},
         events=counts["events"],
         stalls=truth.stalls_of(stalls),
+        unfinished=counts["unfinished"],
         early={name: answered for name, answered in zip(names, counts["early"], strict=True) if answered},
     )

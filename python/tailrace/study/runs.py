@@ -32,7 +32,7 @@ from tailrace.experiment import Experiment
 from tailrace.study import drawn, measures
 from tailrace.study.engines import SIMULATOR, Engine, Progress
 from tailrace.study.measured import Measured
-from tailrace.toml import wrong_name
+from tailrace.toml import nearest, wrong_name
 
 CODE = ("dataset", "timeline", "sim", "study")
 """Modules whose code decides what a run answers, besides the engine; the experiment is in the plan."""
@@ -146,17 +146,20 @@ class Runs:
 
 
 def check(name: str, values: Mapping[str, Any], where: str) -> str | None:
-    """What is wrong with asking a measure so, as a sentence that begins with `where`; None: nothing."""
+    """What is wrong with asking a measure so, as a sentence; `where` goes before the name of a
+    value. None: nothing."""
     if name not in measures.MEASURES:
-        return wrong_name(f"{where}.measure", name, measures.MEASURES, "measure")
+        return wrong_name(f"{where}measure", name, measures.MEASURES, "measure")
     parameters = list(inspect.signature(measures.MEASURES[name].compute).parameters.values())[1:]
+    takes = [parameter.name for parameter in parameters]
+    for given in values:
+        if given not in takes:
+            return f"{where}{given} is not for {name}, which takes {', '.join(takes)}{nearest(given, takes)}"
     for parameter in parameters:
         if parameter.default is parameter.empty and parameter.name not in values:
-            return f"{where}.{parameter.name} is missing: {name} needs it"
-    for given in values:
-        if given not in [parameter.name for parameter in parameters]:
-            takes = ", ".join(parameter.name for parameter in parameters)
-            return f"{where}.{given} is not for {name}, which takes {takes}"
+            return f"{where}{parameter.name} is missing: {name} needs it"
+    if not 0 <= values.get("percentile", 0) <= 100:
+        return f"{where}percentile must be from 0 to 100, got {values['percentile']:g}"
     return None
 
 

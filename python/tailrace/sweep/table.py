@@ -59,6 +59,8 @@ def sweep(
     keys = [one.key for one in varied]
     if len(set(keys)) < len(keys):
         raise UsageError(f"--vary {keys[-1]}: a key can be varied once")
+    if "seed" in keys:
+        raise UsageError("--vary seed: every combination is run with several seeds", advice="say how many with --seeds")
     chosen = combinations(list(varied))
     if len(chosen) * seeds > RUNS_MAX:
         raise UsageError(f"{len(chosen)} combinations, {seeds} seeds: over {RUNS_MAX:,} runs", advice="vary less")
@@ -97,7 +99,7 @@ def column(text: str) -> Column:
         if not equals:
             raise UsageError(f"--measure {text}: expected MEASURE:KEY=VALUE,KEY=VALUE")
         values[key.strip()] = _value(text, key.strip(), value.strip())
-    problem = runs.check(name, values, f"--measure {text}")
+    problem = runs.check(name, values, f"--measure {text}: ")
     if problem:
         raise UsageError(problem)
     return name, values

@@ -44,6 +44,8 @@ use stay::Stays;
 
 /// How long what is under way at the end may take: longer than any sender tries. What is still open then hangs.
 const DRAIN: i64 = 600_000_000_000;
+/// Stays at once, of some 250 bytes each: who asks for more asks faster than anybody answers.
+const OPEN_MAX: usize = if cfg!(test) { 100_000 } else { 5_000_000 };
 /// Events between two looks at progress and at Ctrl-C.
 const LOOK_EVERY: u32 = 1 << 18;
 
@@ -148,7 +150,19 @@ impl<'a, S: Sink> Sim<'a, S> {
             let next = self.happens(kind, id);
             self.go_on(next);
         }
+        if self.stays.open() > OPEN_MAX {
+            self.overflow();
+        }
         self.failed.is_none()
+    }
+
+    #[cold]
+    fn overflow(&mut self) {
+        let after = self.now as f64 / 1e9;
+        self.keep(Err(Error::Options(format!(
+            "more than {OPEN_MAX} requests and calls are under way {after} s after the begin of the ramp: \
+             more come than are answered, for too long"
+        ))));
     }
 
     #[inline(always)]

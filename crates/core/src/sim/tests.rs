@@ -296,6 +296,20 @@ fn random_numbers_belong_to_who_draws_them() {
 }
 
 #[test]
+fn a_run_that_cannot_keep_up_ends_before_memory_does() {
+    let mut value = chain(1, S);
+    value["workloads"][0]["arrivals"] = json!({"poisson": {"rate": 1e9}});
+    let error = super::run(&plan(&value), (), &mut |_, _| Ok(()))
+        .err()
+        .map(|e| e.to_string());
+    let said = error.unwrap_or_default();
+    assert!(
+        said.starts_with("more than 100000 requests and calls are under way 0.00"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_plan_that_cannot_be_run_is_refused_by_name() {
     let refused = |change: &dyn Fn(&mut Value)| {
         let mut value = chain(1, S);

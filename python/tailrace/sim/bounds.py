@@ -1,0 +1,72 @@
+"""How much the simulator's clock, counters and this machine's patience hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tailrace.experiment import Experiment, to_table
+from tailrace.experiment.kernels import LONGEST
+from tailrace.experiment.workloads import Batch, Modulated
+from tailrace.units import exact_duration, format_count
+
+COUNT_MAX = 2**32 - 2
+SIZE_MAX = 2**63 - 1
+TIMES_MAX = 100_000_000
+"""How often anything periodic happens in a run: a hundred million take the engine some ten seconds."""
+STALLS_MAX = 100_000
+_UNITS_OF_TIME = (" s", " ms", " us", " ns")
+
+
+def exceeded(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    """Keys whose values are more than that, with what is wrong."""
+    yield from _too_large("", experiment.model_dump(by_alias=True), to_table(experiment))
+    whole = experiment.ramp + experiment.duration
+    if whole > LONGEST:
+        yield "duration", f"at most 6 days with the ramp, got {exact_duration(whole)}"
+    for number, stall in enumerate(experiment.stalls):
+        if stall.at + stall.length > LONGEST:
+            yield f"stalls[{number}].for", f"it ends after 6 days, {exact_duration(stall.at + stall.length)}"
+        if stall.every and (times := experiment.duration // stall.every) > STALLS_MAX:
+            yield f"stalls[{number}].every", f"{format_count(times)} stalls, at most {format_count(STALLS_MAX)}"
+    for key, period in _periods(experiment):
+        if (times := whole // period) > TIMES_MAX:
+            yield key, f"{format_count(times)} times in this run, at most {format_count(TIMES_MAX)}"
+
+
+def _too_large(key: str, value: Any, written: Any) -> Iterator[tuple[str, str]]:
+    """`written` is the value as a file has it: a quantity is text there."""
+    if isinstance(value, dict):
+        for name in written:
+            yield from _too_large(f"{key}.{name}" if key else name, value[name], written[name])
+    elif isinstance(value, tuple | list):
+        for number, (one, text) in enumerate(zip(value, written, strict=True)):
+            yield from _too_large(f"{key}[{number}]", one, text)
+    elif not isinstance(value, int) or key in ("seed", "replication"):
+        return
+    elif isinstance(written, int) and value > COUNT_MAX:
+        yield key, f"at most {format_count(COUNT_MAX)}, got {value}"
+    elif isinstance(written, str) and written.endswith(_UNITS_OF_TIME) and value > LONGEST:
+        yield key, f"at most 6 days, got {written}"
+    elif value > SIZE_MAX:
+        yield key, f"at most {format_count(SIZE_MAX)} bytes, got {written}"
+
+
+def _periods(experiment: Experiment) -> Iterator[tuple[str, int]]:
+    if experiment.sampling.interval:
+        yield "sampling.interval", experiment.sampling.interval
+    for name, node in experiment.nodes.items():
+        if node.governor:
+            yield f"nodes.{name}.governor.period", node.governor.period
+        if node.disk and node.disk.writeback:
+            yield f"nodes.{name}.disk.writeback.period", node.disk.writeback.period
+        if node.disk and node.disk.flush:
+            yield f"nodes.{name}.disk.flush.period", node.disk.flush.period
+    for name, tier in experiment.tiers.items():
+        if tier.quota:
+            yield f"tiers.{name}.quota.period", tier.quota.period
+    for name, workload in experiment.workloads.items():
+        if isinstance(workload, Batch):
+            yield f"workloads.{name}.every", workload.every
+        if isinstance(workload, Modulated):
+            yield f"workloads.{name}.stays", sum(workload.stays)
