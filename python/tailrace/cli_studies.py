@@ -114,10 +114,12 @@ def _write(found: Reproduction, out: Path, name: str) -> None:
 def _show(found: Reproduction) -> None:
     """A line for each figure, and what does not hold."""
     for outcome in found.outcomes:
-        held = sum(claim.verdict == "holds" for claim in outcome.claims)
+        verdicts = [claim.verdict for claim in outcome.claims]
+        held = f"{verdicts.count('holds')} of {len(verdicts)} claims hold"
+        held += f", {verdicts.count('undecided')} undecided" if "undecided" in verdicts else ""
         close = [cell.ours.close for cell in outcome.cells if cell.ours.close is not None]
         sys.stdout.write(
-            f"{outcome.entry.paper} {outcome.entry.name}: {held} of {len(outcome.claims)} claims hold, "
+            f"{outcome.entry.paper} {outcome.entry.name}: {held}; "
             f"{sum(close)} of {len(close)} numbers within a quarter\n"
         )
         for claim in outcome.claims:

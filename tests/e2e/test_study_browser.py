@@ -103,6 +103,7 @@ def test_every_form_is_drawn_without_any_network(shown: Opened) -> None:
     assert plots.count() == 5
     for i in range(5):
         assert plots.nth(i).locator("rect, circle").count() > 0, f"plot {i} is blank"
+    assert plots.nth(4).locator(".whisker").count() == 2, "bars have their intervals"
     assert [url for url in shown.requests if not url.startswith(("file:", "data:"))] == []
     assert shown.troubles == []
 

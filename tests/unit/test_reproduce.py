@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import tomli_w
 
+from builders import SMALL
 from tailrace import toml
 from tailrace.errors import InputError, UsageError
-from tailrace.reproduce import claims, expected, scaled, shelf
+from tailrace.reproduce import claims, expected, find, notes, page, reproduce, scaled, shelf
 from tailrace.reproduce.expected import Claim, Expected
 from tailrace.reproduce.scaled import Scaled
 
@@ -162,3 +163,36 @@ def test_a_claim_that_does_not_hold_is_shown_with_its_note(tmp_path: Path) -> No
     )
     assert found.verdict == "fails"
     assert found.why.endswith(". Why.")
+
+
+@pytest.mark.parametrize("file", sorted(SHELF.rglob("*.toml")), ids=lambda file: "/".join(file.parts[-3:]))
+def test_a_claim_is_a_sentence_of_its_own(file: Path) -> None:
+    """It is also shown alone, where it does not hold."""
+    for claim in tomllib.loads(file.read_text()).get("claims", []):
+        assert re.fullmatch(r"(?!(and|but|for|from|in|nor|or|when|with)\b).*\.", claim["says"]), claim["says"]
+
+
+def test_numbers_keep_their_unit_on_their_line(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("# T\n\n| a |\n|---|\n| 39.9 ± 3.5 ms |\n\n5 % of 3 seeds, 2 GB/s\n")
+    shown = str(notes.markdown(shelf.Entry("p", "figure-1", tmp_path), ()))
+    assert "39.9\u00a0±\u00a03.5\u00a0ms" in shown
+    assert "5\u00a0% of 3 seeds, 2 GB/s" in shown
+
+
+def test_the_page_says_how_many_claims_are_undecided(tmp_path: Path) -> None:
+    """Two seeds do not tell what one client in forty makes."""
+    folder = tmp_path / "p" / "figure-1"
+    folder.mkdir(parents=True)
+    table = {
+        **TABLE,
+        "runs": [
+            {"name": "low", "set": {"workloads.w.clients": 40}},
+            {"name": "high", "set": {"workloads.w.clients": 41}},
+        ],
+        "values": [{"name": "rate", "measure": "throughput"}],
+        "claims": claim(less=["rate @ low", "rate @ high"]),
+    }
+    (folder / "experiment.toml").write_text(tomli_w.dumps(SMALL))
+    (folder / "expected.toml").write_text(tomli_w.dumps(table))
+    text = page.html(reproduce(find(tmp_path, "p"), tmp_path / "out", seeds=2))
+    assert "0 of 1 claims hold (1 undecided)" in text

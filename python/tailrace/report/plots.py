@@ -30,6 +30,9 @@ class Bar:
     slot: int
     mark: float | None = None
     """Where the other number, the paper's, is marked over it."""
+    low: float | None = None
+    high: float | None = None
+    """Ends of its interval."""
 
 
 @dataclass(frozen=True)

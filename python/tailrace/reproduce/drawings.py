@@ -204,10 +204,13 @@ def _bars(panel: Bars, outcome: Outcome) -> Plot:
             words=f"{run}, {value}: {number(cell.ours.interval.mean)} {cell.unit}".rstrip(),
             slot=slot % SLOTS,
             mark=None if cell.paper is None else y.at(cell.paper),
+            low=ends.low,
+            high=ends.high,
         )
         for place, run in enumerate(runs)
         for slot, value in enumerate(panel.values)
         if (cell := known.get((value, run))) is not None
+        for ends in [_point(cell, 0.0, y)]
     ]
     return Plot(
         title=panel.title,

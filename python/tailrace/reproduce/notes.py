@@ -13,6 +13,8 @@ from tailrace.reproduce.shelf import Entry
 
 READER = MarkdownIt("commonmark", {"html": False}).enable("table")
 Anchors = Container[str]
+_WITH_ITS_UNIT = re.compile(r"(?<=\d) (?=(?:%|ns|us|ms|s|min|B|kB|MB|GB|GHz)(?![\w/]))|(?<=\d) (?=±)|(?<=±) (?=\d)")
+"""Spaces at which no line is broken."""
 
 
 def linked(entries: Sequence[Entry]) -> list[Entry]:
@@ -38,6 +40,8 @@ def markdown(entry: Entry, anchors: Anchors) -> Markup:
             token.tag = "h4" if token.tag in ("h1", "h2") else "h5"
         if token.type == "th_open":
             token.attrSet("scope", "col")
+    for word in _words(tokens):
+        word.content = _WITH_ITS_UNIT.sub("\u00a0", word.content)
     for link in _links(tokens):
         target = str(link.attrGet("href") or "")
         if target.startswith(("https://", "http://", "#")):
@@ -47,6 +51,10 @@ def markdown(entry: Entry, anchors: Anchors) -> Markup:
         if name and f"{entry.paper}-{name}" in anchors:
             link.attrSet("href", f"#{entry.paper}-{name}")
     return Markup(READER.renderer.render(tokens, READER.options, {}))
+
+
+def _words(tokens: Sequence[Token]) -> Iterator[Token]:
+    return (inner for token in tokens for inner in token.children or () if inner.type == "text")
 
 
 def _names(entry: Entry) -> Iterator[str]:

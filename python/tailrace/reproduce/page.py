@@ -48,7 +48,8 @@ def _text(name: str) -> str:
 def _headline(reproduction: Reproduction) -> str:
     held, claims = reproduction.claims
     close, cells = reproduction.close()
-    parts = [f"{held} of {claims} claims hold"] if claims else []
+    open_ones = f" ({reproduction.undecided} undecided)" if reproduction.undecided else ""
+    parts = [f"{held} of {claims} claims hold{open_ones}"] if claims else []
     parts += [f"{close} of {cells} numbers are within a quarter of the paper's"] if cells else []
     if any(reproduction.sides):
         measured, tried = reproduction.claims_measured

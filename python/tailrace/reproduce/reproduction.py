@@ -70,6 +70,11 @@ class Reproduction:
         return _held(self.outcomes)
 
     @property
+    def undecided(self) -> int:
+        """Claims whose interval holds 0."""
+        return sum(claim.verdict == "undecided" for outcome in self.outcomes for claim in outcome.claims)
+
+    @property
     def claims_measured(self) -> tuple[int, int]:
         """Held on real servers, of so many."""
         return _held([sides.testbed for sides in self.sides if sides])
