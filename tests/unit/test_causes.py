@@ -369,6 +369,17 @@ def test_a_stall_ends_where_its_server_only_waits_for_the_next() -> None:
     assert [(e.origin, e.cause) for e in diagnosis.episodes] == [("app", "garbage-collection")]
 
 
+def test_a_collection_in_which_nobody_is_answered_is_no_chance_however_frequent() -> None:
+    pauses = [(4.0, 4.7), *((at, at + 0.3) for at in (0.5, 1.3, 2.1, 2.9, 6.2, 7.0, 7.8, 8.6, 9.4, 10.2))]
+    memory = system(*(Slow("app", *pause, cpu=1.0, always=True) for pause in pauses), rate=200)
+    for pause in pauses:
+        memory = memory.event("app", "gc", *pause)
+    found = evidence(diagnose(memory), "garbage-collection")
+    assert found.verdict == "found"
+    assert found.lift is not None
+    assert found.lift < 5
+
+
 def test_io_without_dirty_pages_is_a_flush_or_writeback() -> None:
     diagnosis = diagnose(db_stopped().sample("db", "cpu_iowait", 0.01, (4.0, 4.6, 1.0)))
     assert set(cause(diagnosis).split(" or ")) == {"log-flush", "writeback"}

@@ -12,16 +12,20 @@ What it is confused with
     out of `gc`. A neighbour's burst at the same time: both are told.
 Thresholds and where they come from
     A sampling interval counts from half of it spent in collection: less does not stop a server for long. The common
-    ones are in `case`.
+    ones are in `case`. A pause in which the server answered nobody is no chance, be there as many outside of stalls (those of
+    a server that collects every other second, with replicas that take its part).
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.spans import length, overlap, union
+from tailrace.diagnosis.waiting import SILENT
 from tailrace.diagnosis.words import clock, duration
-from tailrace.units import MILLISECOND
+from tailrace.units import MILLISECOND, SECOND
 
 CAUSE = "garbage-collection"
 
@@ -48,4 +52,12 @@ def detect(case: Case) -> CauseEvidence:
     if stray and not own:
         what += " (the log does not say whose it is: matched by time)"
     numbers = {"gc_pause_ns": longest[1] - longest[0], "gc_pauses": len(pauses), "gc_total_ns": length(pauses)}
-    return case.weigh(CAUSE, Sign(pauses, resolution, what, numbers=numbers))
+    enough = bool(own) and _answers_nobody(case, longest)
+    return case.weigh(CAUSE, Sign(pauses, resolution, what, numbers=numbers, enough=enough))
+
+
+def _answers_nobody(case: Case, pause: list[int]) -> bool:
+    """Whether hardly anybody was answered while it lasted, of those who usually are in the time of the stall."""
+    within = np.clip(pause, case.stall.begin, case.stall.end)
+    usual = case.stall.throughput_calm * int(within[1] - within[0]) / SECOND
+    return int(case.view.stays[case.origin].departed(within)[0]) <= SILENT * usual
