@@ -14,6 +14,9 @@ from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import Spans, spans
 from tailrace.topology import Topology
 
+SEEN = 1000
+"""Of so many requests one at least comes to a server, unless fewer than one in 200 do (p = 0.7 %)."""
+
 
 class Tables(Protocol):
     """What of a `tailrace.dataset.Dataset` the diagnosis reads."""
@@ -94,10 +97,15 @@ class View:
 
     def asked(self, server: str) -> Stays:
         """Requests of the clients that may come to the server, those whose packets are lost and not yet sent again
-        included: of systems that are recorded side by side, its own; all, where nobody is known to call it."""
+        included: of systems that are recorded side by side, its own, and of interactions that are seen to come to it;
+        all, where nobody is known to call it."""
         if server not in self._asked:
             others = [s for s in self.stays if s != server and server not in self.downstream_of(s)]
-            own = self.requests.filter(~pl.col("server").cast(pl.String).is_in(others))
+            elsewhere = list(self._interactions.get("", set()) - self._interactions.get(server, set()))
+            own = self.requests.filter(
+                ~pl.col("server").cast(pl.String).is_in(others),
+                ~pl.col("interaction").cast(pl.String).fill_null("").is_in(elsewhere),
+            )
             own = self.requests if own.is_empty() else own
             self._asked[server] = Stays.of(own["sent"].to_numpy(), own["end"].to_numpy())
         return self._asked[server]
@@ -105,6 +113,26 @@ class View:
     @cached_property
     def _asked(self) -> dict[str, Stays]:
         return {}
+
+    @cached_property
+    def _interactions(self) -> dict[str, set[str]]:
+        """Server → interactions of which any of the first `SEEN` requests came to it; under "" those that came to any
+        server that is linked to them."""
+        known = self.requests.filter(pl.col("interaction").is_not_null())
+        if known["interaction"].n_unique() < 2:
+            return {}
+        first = known.group_by("interaction").head(SEEN).select("request", pl.col("interaction").cast(pl.String))
+        rows = (
+            self.visits.select("request", pl.col("server").cast(pl.String))
+            .join(first.lazy(), on="request")
+            .select("server", "interaction")
+            .unique()
+            .collect()
+        )
+        found = {
+            str(name): set(part["interaction"]) for (name,), part in rows.partition_by("server", as_dict=True).items()
+        }
+        return {"": set(rows["interaction"]), **found}
 
     @cached_property
     def direct(self) -> dict[str, Stays]:

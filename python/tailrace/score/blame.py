@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from tailrace.score.busy import COVERS, JOIN_NS, Interval, Record
+from tailrace.score.busy import COVERS, JOIN_NS, Interval, Record, Times
 from tailrace.score.stalls import BALANCER, BURST, FREQUENCY, SOFT, Stall
 from tailrace.units import SECOND
 
@@ -236,33 +236,31 @@ def _touching(record: Record, server: str, begin: int, end: int) -> list[Interva
     return [(a, b) for a, b in record.busy.get(server, ()) if a <= end + JOIN_NS and b >= begin]
 
 
-def _between_bursts(record: Record, stalls: tuple[Stall, ...]) -> tuple[int, int]:
-    """How many requests were sent while no burst was on, and how long that was."""
-    sent = record.requests["sent"].to_numpy()
+def _between_bursts(record: Record, stalls: tuple[Stall, ...]) -> tuple[Times, Times]:
+    """When no burst was on while requests were sent: begins and ends."""
     first, last = record.sending
     edges = [first]
     for begin, end in sorted((s.begin, s.end) for s in stalls if s.kind == BURST):
         if end > edges[-1] and begin < last:
             edges += [max(begin, edges[-1]), end]
     edges.append(max(last, edges[-1]))
-    begins, ends = np.array(edges[::2]), np.array(edges[1::2])
-    came = np.searchsorted(sent, ends) - np.searchsorted(sent, begins)
-    return int(came.sum()), int((ends - begins).sum())
+    return np.array(edges[::2], dtype=np.int64), np.array(edges[1::2], dtype=np.int64)
 
 
-def _worth_the_name(record: Record, burst: Stall, between: tuple[int, int]) -> Stall | None:
-    """A burst for as long as, since it began, twice as many and twenty more came than between bursts: to its end, or of
-    clients who all come at once and stay, until what they asked at first is no longer much. (Those of the other bursts
-    are not usual, however much of the run they fill.)"""
-    sent = record.requests["sent"].to_numpy()
+def _worth_the_name(record: Record, burst: Stall, between: tuple[Times, Times]) -> Stall | None:
+    """A burst for as long as, since it began, twice as many and twenty more came than between bursts, of all requests
+    or of those of one interaction (which may come to servers that others do not): to its end, or of clients who all
+    come at once and stay, until what they asked at first is no longer much. (Those of the other bursts are not usual,
+    however much of the run they fill.)"""
     begin = max(burst.begin, record.sending[0])
     length = max(burst.end - begin, JOIN_NS)
-    since = np.sort(sent[(sent >= begin) & (sent < begin + length)]) - begin
-    lengths = np.append(np.maximum(since, JOIN_NS), length)
-    came = np.searchsorted(since, lengths, "right")
-    usual = between[0] * lengths / max(between[1], length)
-    lasted = lengths[came >= np.maximum(2 * usual, usual + 20)]
-    if len(lasted) == 0:
-        return None
-    longest = int(lasted.max())
-    return burst if longest >= length else replace(burst, end=begin + longest)
+    apart = max(int((between[1] - between[0]).sum()), length)
+    lasted = 0
+    for sent in record.sent:
+        usual = int((np.searchsorted(sent, between[1]) - np.searchsorted(sent, between[0])).sum()) / apart
+        first, last = np.searchsorted(sent, (begin, begin + length))
+        lengths = np.append(np.maximum(sent[first:last] - begin, JOIN_NS), length)
+        came = np.searchsorted(sent, begin + lengths, "right") - first
+        enough = came >= np.maximum(2 * usual * lengths, usual * lengths + 20)
+        lasted = max(lasted, int(lengths[enough].max(initial=0)))
+    return None if lasted == 0 else burst if lasted >= length else replace(burst, end=begin + lasted)

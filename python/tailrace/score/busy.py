@@ -100,6 +100,12 @@ class Record:
         limited = (name for name in self.inside if self.is_limited(name, *self.sending))
         return frozenset(limited) - self.saturated
 
+    @cached_property
+    def sent(self) -> tuple[Times, ...]:
+        """When requests were sent, in order: all, and those of each interaction."""
+        each = self.requests.filter(pl.col("interaction").is_not_null()).partition_by("interaction")
+        return tuple(frame["sent"].sort().to_numpy() for frame in (self.requests, *each))
+
     @property
     def sending(self) -> Interval:
         sent = self.requests["sent"]

@@ -12,8 +12,8 @@ What it is confused with
     out of `gc`. A neighbour's burst at the same time: both are told.
 Thresholds and where they come from
     A sampling interval counts from half of it spent in collection: less does not stop a server for long. The common
-    ones are in `case`. A pause in which the server answered nobody is no chance, be there as many outside of stalls (those of
-    a server that collects every other second, with replicas that take its part).
+    ones are in `case`. A pause in which the server answered nobody is no chance, however many there are outside of
+    stalls (it may collect every other second, and replicas take its part).
 """
 
 from __future__ import annotations
