@@ -113,6 +113,8 @@ def _write(found: Reproduction, out: Path, name: str) -> None:
 
 def _show(found: Reproduction) -> None:
     """A line for each figure, and what does not hold."""
+    from tailrace.report.plots import number
+
     for outcome in found.outcomes:
         verdicts = [claim.verdict for claim in outcome.claims]
         held = f"{verdicts.count('holds')} of {len(verdicts)} claims hold"
@@ -127,9 +129,9 @@ def _show(found: Reproduction) -> None:
                 sys.stdout.write(f"  {claim.verdict}: {claim.says} ({claim.why})\n")
         for cell in outcome.cells:
             if cell.ours.close is False:
-                ours = cell.ours.interval.mean
+                paper, ours = number(cell.paper or 0), number(cell.ours.interval.mean)
                 why = cell.note or "no reason is written"
-                sys.stdout.write(f"  {cell.value} @ {cell.run}: the paper {cell.paper:g}, ours {ours:.4g}; {why}\n")
+                sys.stdout.write(f"  {cell.value} @ {cell.run}: the paper {paper}, ours {ours}; {why}\n")
 
 
 def sweep(
@@ -167,6 +169,7 @@ def sweep(
     from tailrace.sweep import page, parse
     from tailrace.sweep import sweep as sweep_all
     from tailrace.sweep.table import TABLE, column
+    from tailrace.sweep.terminal import lines
 
     varied = [parse(text) for text in vary or ()]
     extra = [column(text) for text in measure or ()]
@@ -175,4 +178,6 @@ def sweep(
     whole.write(out / "sweep.html", page.html(found).encode())
     if as_json:
         print_json(found.frame.to_dicts())
+    else:
+        sys.stdout.write("\n".join(lines(found)) + "\n")
     say(f"table: {out / TABLE}, one row a run ({found.frame.height}); page: {out / 'sweep.html'}")

@@ -13,6 +13,7 @@ import tomli_w
 from builders import SMALL
 from tailrace import toml
 from tailrace.errors import InputError, UsageError
+from tailrace.report import plots
 from tailrace.reproduce import claims, expected, find, notes, page, reproduce, scaled, shelf
 from tailrace.reproduce.expected import Claim, Expected
 from tailrace.reproduce.scaled import Scaled
@@ -154,6 +155,13 @@ def test_a_claim_is_judged_over_all_replications(
     replications = {("drops", "low"): low, ("drops", "high"): high, ("rate", "low"): [1.0] * 3}
     found = claims.judge(Claim(says="c", **said), read(tmp_path), replications)
     assert found.verdict == verdict
+
+
+def test_large_numbers_are_written_out_in_claims_and_short_on_axes(tmp_path: Path) -> None:
+    replications = {("drops", "low"): [54_470.0], ("drops", "high"): [1_234_567.0], ("rate", "low"): [1.0]}
+    found = claims.judge(Claim(says="c", less=("drops @ low", "drops @ high")), read(tmp_path), replications)
+    assert found.why == "drops @ low = 54,470 < drops @ high = 1,234,567"
+    assert [tick.label for tick in plots.counted([2e6]).ticks[-3:]] == ["100,000", "1M", "10M"]
 
 
 def test_a_claim_that_does_not_hold_is_shown_with_its_note(tmp_path: Path) -> None:

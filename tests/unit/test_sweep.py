@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import polars as pl
@@ -10,7 +11,7 @@ import tomli_w
 
 from builders import SMALL
 from tailrace.errors import TailraceError, UsageError
-from tailrace.sweep import page, parse, sweep
+from tailrace.sweep import page, parse, sweep, terminal
 from tailrace.sweep.table import column
 from tailrace.units import SECOND
 
@@ -90,6 +91,21 @@ def test_the_page_shows_each_measure_with_its_interval(small: Path, tmp_path: Pa
     mean = found.interval("throughput", ["10"]).mean
     assert f"throughput at 10: {mean:.4g} 1/s" in text or f"throughput: {mean:.4g}" in text
     assert text == page.html(found)
+
+
+def test_the_terminal_has_a_line_for_each_combination(small: Path, tmp_path: Path) -> None:
+    varied = [parse("workloads.w.clients=10,20"), parse("workloads.w.think=500 ms,1 s")]
+    found = sweep(small, varied, tmp_path / "out", seeds=2, extra=[column("queue_max:place=web")])
+    head, *rows = terminal.lines(found)
+    names = ["clients", "think", "throughput 1/s", "response_mean ms", "response_p99 ms", "share_over_1s %", "drops"]
+    assert re.split(r"  +", head) == [*names, "queue_max_web"]
+    assert [re.split(r"  +", row.strip())[:2] for row in rows] == [
+        [c, t] for c in ("10", "20") for t in ("500 ms", "1 s")
+    ]
+    rate = found.interval("throughput", ["20", "1 s"])
+    assert f"{rate.mean:.4g} ± {rate.half:.2g}" in rows[3]
+    [whole] = terminal.lines(sweep(small, [], tmp_path / "out", seeds=2))[1:]
+    assert "±" in whole
 
 
 def test_a_sweep_of_nothing_is_one_configuration_with_all_its_seeds(small: Path, tmp_path: Path) -> None:

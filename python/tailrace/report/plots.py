@@ -106,7 +106,7 @@ def scale(values: Sequence[float], log: bool = False, from_zero: bool = True) ->
         high = 10.0 ** math.ceil(math.log10(max(above)) - 1e-9)
         high = high if high > low else low * 10
         decades = round(math.log10(high / low))
-        ticks = tuple(Tick(k / decades, number(low * 10**k)) for k in range(decades + 1))
+        ticks = tuple(Tick(k / decades, _label(low * 10**k)) for k in range(decades + 1))
         return Scale(low, high, True, ticks)
     low = min(0.0, *known) if from_zero else min(known)
     high = max(known)
@@ -114,7 +114,7 @@ def scale(values: Sequence[float], log: bool = False, from_zero: bool = True) ->
     step = nice((high - low) / 5)
     low, high = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
     count = round((high - low) / step)
-    return Scale(low, high, False, tuple(Tick(k / count, number(low + k * step)) for k in range(count + 1)))
+    return Scale(low, high, False, tuple(Tick(k / count, _label(low + k * step)) for k in range(count + 1)))
 
 
 def point(x: float, mean: float, interval: tuple[float | None, float | None], words: str, y: Scale) -> Point:
@@ -127,7 +127,7 @@ def counted(values: Sequence[float]) -> Scale:
     """A logarithmic axis for counts, on which a bar of one is seen: it begins at a half."""
     decades = max(1, math.ceil(math.log10(max([1.0, *values])) + 0.05))
     whole = Scale(0.5, 10.0**decades, True)
-    return Scale(0.5, whole.high, True, tuple(Tick(whole.at(10**k), number(10**k)) for k in range(decades + 1)))
+    return Scale(0.5, whole.high, True, tuple(Tick(whole.at(10**k), _label(10.0**k)) for k in range(decades + 1)))
 
 
 def nice(size: float) -> float:
@@ -141,6 +141,11 @@ def number(value: float) -> str:
     if value == 0:
         return "0"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _label(value: float) -> str:
+    """Of a tick, in the room that an axis has."""
+    return f"{value / 1e6:g}M" if abs(value) >= 1e6 else number(value)
 
 
 def two_digits(value: float) -> str:

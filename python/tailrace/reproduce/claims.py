@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
+from tailrace.report.plots import number
 from tailrace.reproduce.expected import Claim, Expected
 from tailrace.study.intervals import above, interval
 
@@ -76,4 +77,4 @@ def _pairs(
 
 
 def _said(operand: float | str, numbers: Sequence[float]) -> str:
-    return f"{operand} = {interval(numbers).mean:,.4g}" if isinstance(operand, str) else f"{operand:g}"
+    return f"{operand} = {number(interval(numbers).mean)}" if isinstance(operand, str) else number(operand)

@@ -1,6 +1,6 @@
 """An experiment under many conditions: `tailrace sweep EXPERIMENT --vary KEY=VALUES`.
 
-`varying` reads what is varied, `table` makes all runs and one tidy table of them, `page` draws it.
+`varying` reads what is varied, `table` makes all runs and one tidy table of them, `page` draws it, `terminal` tells it.
 """
 
 from tailrace.sweep.table import Sweep, sweep

@@ -24,6 +24,16 @@ RUNS_MAX = 100_000
 
 Column = tuple[str, dict[str, Any]]
 """A measure and its values."""
+DEFAULT: dict[str, Column] = {
+    "throughput": ("throughput", {}),
+    "response_mean": ("response_mean", {}),
+    **{f"response_p{p}": ("response_percentile", {"percentile": p}) for p in (50, 95, 99)},
+    "share_over_1s": ("share_over", {"over": SECOND}),
+    "share_over_3s": ("share_over", {"over": 3 * SECOND}),
+    "share_under_10ms": ("share_under", {"under": 10 * MILLISECOND}),
+    "drops": ("drops", {}),
+}
+"""What every sweep measures, besides the CPU of each tier."""
 
 
 @dataclass(frozen=True)
@@ -108,13 +118,7 @@ def column(text: str) -> Column:
 def _columns(experiment: Experiment, extra: Sequence[Column]) -> dict[str, Column]:
     """What the papers look at, and what was asked for besides."""
     found: dict[str, Column] = {
-        "throughput": ("throughput", {}),
-        "response_mean": ("response_mean", {}),
-        **{f"response_p{p}": ("response_percentile", {"percentile": p}) for p in (50, 95, 99)},
-        "share_over_1s": ("share_over", {"over": SECOND}),
-        "share_over_3s": ("share_over", {"over": 3 * SECOND}),
-        "share_under_10ms": ("share_under", {"under": 10 * MILLISECOND}),
-        "drops": ("drops", {}),
+        **DEFAULT,
         **{f"utilisation_{tier}": ("utilisation", {"place": tier}) for tier in experiment.tiers},
     }
     for name, values in extra:

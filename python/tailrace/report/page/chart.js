@@ -78,7 +78,11 @@ const Charts = (() => {
     duration: (v) => (v === 0 ? "0" : v < 1 ? `${+(1000 * v).toPrecision(3)} ms` : `${+v.toPrecision(3)} s`),
   };
   const word = (unit, v) => (v == null ? "–" : UNITS[unit](v));
-  const AXIS_UNITS = { ...UNITS, count: (v) => (v >= 1e6 ? `${v / 1e6}M` : v >= 1e4 ? `${v / 1e3}k` : `${v}`) };
+  const AXIS_UNITS = {
+    ...UNITS,
+    count: (v) => (v >= 1e6 ? `${v / 1e6}M` : v >= 1e4 ? `${v / 1e3}k` : `${v}`),
+    hertz: (v) => `${+(v / 1e9).toFixed(2)} GHz`,
+  };
 
   /* ---- drawing ----------------------------------------------------------------------------------------------- */
 
