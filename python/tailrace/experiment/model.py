@@ -111,7 +111,8 @@ class Experiment(Table):
     ramp: Duration = 30_000_000_000
     """Not recorded. All other moments count from its end."""
     latency: Duration = 100_000
-    """One way, between any two servers; the papers' are on one Ethernet."""
+    """One way, between any two servers, and between clients and servers; the papers' are on one Ethernet. A request
+    comes with its SYN: opening a connection takes no time of its own, unless `kernel.data` has repeats."""
     sampling: Sampling = Sampling()
     """What monitors see."""
     kernel: Kernel = Kernel()
