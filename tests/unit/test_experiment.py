@@ -215,6 +215,12 @@ def test_extends_in_a_circle_is_refused(tmp_path: Path) -> None:
         ("tiers.web.count=1000000000", "tiers.web.count must be at most 1,000, got 1000000000"),
         ("tiers.web.processes=1000000000", "tiers.web.processes must be at most 10,000"),
         ("workloads.w={kind='poisson', rate=1e18}", "workloads.w.rate must be at most 1,000,000,000, got 1e+18"),
+        ("workloads.steady={clients=9, begin='9 s', end='9 s'}", "workloads.steady.end must be after its begin"),
+        (
+            "nodes.app.governor.frequencies=['2 GHz','1 GHz']",
+            "frequencies must be slowest first, for the last is full speed, got 2 GHz, 1 GHz",
+        ),
+        ("nodes.app.governor.up=0.4", "nodes.app.governor.down must be at most up, 0.4, got 0.5"),
         ("workloads.w={kind='modulated', rates=[0], stays=['1 s']}", "workloads.w.rates must have one above 0"),
         ("workloads.w={kind='poisson', rate=nan}", "workloads.w.rate must be a finite number, got nan"),
         ("seed=100000000000000000000000", "seed must be at most 9,223,372,036,854,775,807"),

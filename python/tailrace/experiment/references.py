@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tailrace.experiment import burstiness, places, rubbos
+from tailrace.experiment.machines import Governor
 from tailrace.experiment.model import SYN_SCHEDULES, Burn, Experiment, Iowait
 from tailrace.experiment.workloads import Batch, Closed, Modulated, Workload
 from tailrace.toml import nearest, wrong_name
@@ -79,6 +80,9 @@ def _uses_of_workload(
 
 def _contradictions(experiment: Experiment) -> Iterator[str]:
     yield from _contradictions_of_repeats(experiment)
+    for name, node in experiment.nodes.items():
+        if node.governor:
+            yield from _contradictions_of_governor(f"nodes.{name}.governor", node.governor)
     names = [server.name for server in places.servers(experiment)]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
@@ -106,6 +110,8 @@ def _contradictions(experiment: Experiment) -> Iterator[str]:
     if any(apart.values()) and counted:
         yield f"workloads.{counted[0]}.embedded_apart must be true, too: all workloads count what pages embed, or none"
     for name, workload in experiment.workloads.items():
+        if workload.end is not None and workload.end <= (workload.begin or -experiment.ramp):
+            yield f"workloads.{name}.end must be after its begin"
         if not workload.entry and len(entries) != 1:
             yield f"workloads.{name}.entry is missing: several tiers are called by none ({', '.join(entries)})"
         chosen = [key for key in ("walk", "mix", "interaction") if getattr(workload, key)]
@@ -124,6 +130,14 @@ def _contradictions_of_repeats(experiment: Experiment) -> Iterator[str]:
             yield f"kernel.{key} must be moments in order, got {', '.join(map(exact_duration, moments))}"
         if len(moments) > REPEATS_MAX:
             yield f"kernel.{key} must be at most {REPEATS_MAX} moments, got {len(moments)}"
+
+
+def _contradictions_of_governor(key: str, governor: Governor) -> Iterator[str]:
+    if list(governor.frequencies) != sorted(governor.frequencies):
+        listed = ", ".join(f"{hertz / 1e9:g} GHz" for hertz in governor.frequencies)
+        yield f"{key}.frequencies must be slowest first, for the last is full speed, got {listed}"
+    if governor.down > governor.up:
+        yield f"{key}.down must be at most up, {governor.up:g}, got {governor.down:g}"
 
 
 def _contradictions_of_arrivals(key: str, workload: Workload) -> Iterator[str]:

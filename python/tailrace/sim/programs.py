@@ -31,10 +31,12 @@ class Programs:
             return number
         work = self._work(tier, interaction)
         if work is None:
-            raise UsageError(
-                f"{interaction} comes to {tier}, and interactions.{interaction}.at has neither {tier} nor its role "
-                f"{self.experiment.tiers[tier].role}"
-            )
+            role = self.experiment.tiers[tier].role
+            lacks = f"no {tier}" if role in (None, tier) else f"neither {tier} nor its role {role}"
+            what = f"{interaction} comes to {tier}, and interactions.{interaction}.at has {lacks}"
+            of_rubbos = interaction not in self.experiment.interactions
+            advice = "where a page of RUBBoS is not meant, a workload says `interaction` or `mix`" if of_rubbos else ""
+            raise UsageError(what, advice=advice)
         self._known[tier, interaction] = place = len(self.programs)
         self.programs.append([])
         self.programs[place] = self._steps(tier, interaction, work)
