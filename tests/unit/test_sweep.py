@@ -108,6 +108,13 @@ def test_the_terminal_has_a_line_for_each_combination(small: Path, tmp_path: Pat
     assert "±" in whole
 
 
+def test_a_sweep_without_samples_has_no_utilisation(small: Path, tmp_path: Path) -> None:
+    found = sweep(small, [], tmp_path / "out", 1, ["sampling.interval=0s"])
+    assert [name for name in found.columns if name.startswith("utilisation")] == []
+    with pytest.raises(UsageError, match="nor was anything: sampling"):
+        sweep(small, [], tmp_path / "in", 1, ["sampling.interval=0s"], [column("utilisation:place=web")])
+
+
 def test_a_sweep_of_nothing_is_one_configuration_with_all_its_seeds(small: Path, tmp_path: Path) -> None:
     found = sweep(small, [], tmp_path / "out", seeds=3)
     assert found.frame.columns[:2] == ["seed", "throughput"]
@@ -125,6 +132,10 @@ def test_a_sweep_that_cannot_be_is_refused_before_anything_runs(small: Path, tmp
         sweep(small, [parse("workloads.w.client=1,2")], tmp_path / "out")
     with pytest.raises(UsageError, match="a key can be varied once"):
         sweep(small, [parse("seed=1,2"), parse("seed=3,4")], tmp_path / "out")
+    with pytest.raises(
+        UsageError, match=r"^workloads\.w\.clients=2, seed=1: place must be the name of a server or tier"
+    ):
+        sweep(small, [parse("workloads.w.clients=2")], tmp_path / "in", 1, extra=[column("queue_max:place=wep")])
     with pytest.raises(UsageError, match="--vary seed: every combination is run with several seeds; say how many with"):
         sweep(small, [parse("seed=1,2")], tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -155,6 +155,8 @@ class Measured:
         metrics = sorted(names.filter(pl.col("place").is_in(self.servers(place)))["metric"].to_list())
         if metrics:
             return f"; there: {', '.join(metrics)}"
+        if names.is_empty():
+            return ", nor was anything: sampling.interval is 0"
         return f"; places that were: {', '.join(sorted(set(names['place'].to_list())))}"
 
     @cached_property

@@ -64,6 +64,8 @@ class Job:
     """The name of its run folder."""
     questions: set[Question] = field(default_factory=set)
     answers: dict[str, Any] = field(default_factory=dict)
+    name: str = ""
+    """What errors call it."""
 
     @property
     def missing(self) -> set[Question]:
@@ -79,12 +81,13 @@ class Runs:
         self._jobs: dict[str, Job] = {}
         self._stop = threading.Event()
 
-    def ask(self, experiment: Experiment, questions: Iterable[Question]) -> Job:
-        """The job of this run, with these questions added. Its answers are there after `make`."""
+    def ask(self, experiment: Experiment, questions: Iterable[Question], name: str = "") -> Job:
+        """The job of this run, with these questions added. Its answers are there after `make`, which calls it `name`
+        where it cannot be made or asked so."""
         plan = json.dumps(self.engine.plan(experiment), sort_keys=True)
         key = _hash(f"{fingerprint()}\n{plan}")
         run = f"{_hash(plan) if self.engine.measures else key}.run"
-        job = self._jobs.setdefault(key, Job(experiment, run, answers=_kept(self.folder / f"{key}.json")))
+        job = self._jobs.setdefault(key, Job(experiment, run, answers=_kept(self.folder / f"{key}.json"), name=name))
         job.questions.update(questions)
         return job
 
@@ -133,6 +136,8 @@ class Runs:
             run = Measured(dataset, job.experiment, begin, begin + job.experiment.duration, early)
             for question in sorted(job.missing, key=lambda question: question.key):
                 job.answers[question.key] = _ask(run, question)
+        except UsageError as error:
+            raise UsageError(error.found, where=error.where or job.name, advice=error.advice) from error
         finally:
             if not self.engine.measures:
                 shutil.rmtree(folder, ignore_errors=True)

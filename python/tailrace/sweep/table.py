@@ -84,7 +84,8 @@ def sweep(
         questions = {name: Question.of(*column) for name, column in columns.items()}
         for number in range(seeds):
             seeded = experiment.model_copy(update={"seed": experiment.seed + number})
-            rows.append((values, seeded.seed, questions, kept.ask(seeded, questions.values())))
+            job = kept.ask(seeded, questions.values(), ", ".join([*sets, f"seed={seeded.seed}"]))
+            rows.append((values, seeded.seed, questions, job))
     kept.make(workers, progress)
     frame = pl.DataFrame(
         [
@@ -117,9 +118,10 @@ def column(text: str) -> Column:
 
 def _columns(experiment: Experiment, extra: Sequence[Column]) -> dict[str, Column]:
     """What the papers look at, and what was asked for besides."""
+    sampled = experiment.sampling.interval > 0
     found: dict[str, Column] = {
         **DEFAULT,
-        **{f"utilisation_{tier}": ("utilisation", {"place": tier}) for tier in experiment.tiers},
+        **{f"utilisation_{tier}": ("utilisation", {"place": tier}) for tier in experiment.tiers if sampled},
     }
     for name, values in extra:
         found["_".join([name, *(str(value) for value in values.values())])] = (name, values)
