@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -10,8 +11,11 @@ import pytest
 
 from builders import T0, visits
 from systems import MS, NX1, NX2, NX3, Memory, S, Slow, Tier, at, system
+from tailrace import sim
+from tailrace.dataset import Dataset
 from tailrace.diagnosis import Diagnosis, Finding, diagnose
 from tailrace.diagnosis.view import look
+from tailrace.experiment import from_table
 from tailrace.topology import Server, Topology
 
 
@@ -369,3 +373,26 @@ def test_every_request_is_in_the_histogram_once() -> None:
     diagnosis = diagnose(app_stopped())
     assert sum(n for _, _, n in diagnosis.histogram) == diagnosis.requests
     assert all(a[1] <= b[0] for a, b in zip(diagnosis.histogram, diagnosis.histogram[1:], strict=False))
+
+
+def test_who_meets_packets_that_come_back_at_once_waits_for_nobody_behind(tmp_path: Path) -> None:
+    """Of a batch most packets are lost, and are sent again in one moment: web overflows before db has noticed."""
+    system = {
+        "duration": "30 s",
+        "ramp": "2 s",
+        "kernel": {"syn": ["3 s", "9 s", "21 s"]},
+        "nodes": {"db": {"governor": {}}},
+        "tiers": {"web": {"workers": 25, "backlog": 20, "calls": ["db"]}, "db": {}},
+        "interactions": {
+            "page": {"at": {"web": {"compute": "0.5 ms", "calls": {"query": 1}}}},
+            "query": {"at": {"db": {"compute": "1 ms"}}},
+        },
+        "workloads": {
+            "users": {"kind": "poisson", "rate": 400, "interaction": "page"},
+            "waves": {"kind": "batch", "size": 250, "first": "4.3 s", "every": "5.1 s", "interaction": "page"},
+        },
+    }
+    sim.simulate(from_table(system), tmp_path / "run")
+    found = diagnose(Dataset.open(tmp_path / "run"))
+    assert len(found.episodes) > 10
+    assert {(row.dropper, row.origin, row.ctqo) for row in found.summary} == {("web", "web", "local")}

@@ -151,7 +151,7 @@ def _of_cluster(
 def _others(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Followed) -> dict[str, Rise]:
     """All servers, connected with the dropper by calls, that led up to the overflow and did not wait for another, in
     the order in which their queues rose."""
-    chain = _chain(view, cluster, lost)
+    chain = _in_time(view, known, cluster, lost, part)
     led = {server: _led_up_to(part, server, *_lasts(cluster, lost)) for server in chain.intersection(part.risen)}
     risen = sorted(
         ((server, rise) for server, rise in led.items() if rise), key=lambda o: (o[1].begin, -view.depth[o[0]])
@@ -254,18 +254,15 @@ def main_rise(times: Times, queue: Times, level: Level, span: tuple[int, int], l
 def _origin(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Followed) -> tuple[str | None, Rise | None]:
     """The server, connected with the dropper by calls, whose own queue rose first and stayed up until the overflow (or,
     where nothing was dropped, for as long as the first requests waited); and that rise."""
-    chain = _chain(view, cluster, lost)
+    chain = _in_time(view, known, cluster, lost, part)
     risen = dict(part.risen)
     until, share = _lasts(cluster, lost)
-    if lost.first is not None and lost.dropper in part.risen:
-        if _at_once(view, known, lost.dropper, lost.first):
-            # It overflowed at once: there was no time for anything to be pushed back from the servers behind it.
-            chain -= view.downstream_of(lost.dropper)
-        if (since := _held_up_since(view, known, lost.dropper, lost.first)) is not None:
-            # Who is released onto a server keeps it at work.
-            chain = {lost.dropper} | chain & view.downstream_of(lost.dropper)
-            own = risen[lost.dropper]
-            risen[lost.dropper] = replace(own, begin=max(own.begin, since))
+    felt = lost.first if lost.dropper in part.risen else None
+    if lost.dropper and felt is not None and (since := _held_up_since(view, known, lost.dropper, felt)) is not None:
+        # Who is released onto a server keeps it at work.
+        chain = {lost.dropper} | chain & view.downstream_of(lost.dropper)
+        own = risen[lost.dropper]
+        risen[lost.dropper] = replace(own, begin=max(own.begin, since))
     part = replace(part, risen=risen)
     led = {s: _led_up_to(part, s, until, share) for s in risen if s in chain}
     lasting = {server: rise for server, rise in led.items() if rise is not None}
@@ -338,12 +335,23 @@ def _led_up_to(part: _Followed, server: str, until: int, share: float) -> Rise |
     return replace(rise, begin=begin)
 
 
+def _in_time(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Followed) -> set[str]:
+    """The servers connected with the dropper by calls, without those behind it where it overflowed at once: there was
+    no time for anything to be pushed back from them."""
+    chain = _chain(view, cluster, lost)
+    if lost.first is None or lost.dropper not in part.risen or not _at_once(view, known, lost.dropper, lost.first):
+        return chain
+    return chain - view.downstream_of(lost.dropper)
+
+
 def _at_once(view: View, known: Usual, server: str, time: int) -> bool:
     """Whether most of the queue that overflowed by a packet sent then had come within `LEVEL_NS`; what was sent with it
-    takes up to a step to arrive. Where no more came than usual, a short queue filled because nobody left it."""
+    takes up to a step to arrive. Where no more came than usual, a short queue filled because nobody left it; who had
+    been lost before and came back did come."""
     times = np.array([time - LEVEL_NS, time, time + STEP_NS])
     before, then, soon = view.stays[server].queue(times).tolist()
     came = sum(int(one.arrived(times[[0, 2]])[0]) for one in sent_to(view, server))
+    came = max(came, int(view.stays[server].arrived(times[[0, 2]])[0]))
     return bool(before * 2 < max(then, soon)) and is_more(came, known.sent[server] * (LEVEL_NS + STEP_NS) / SECOND)
 
 
