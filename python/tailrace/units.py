@@ -51,6 +51,10 @@ _SECONDS_BELOW = Decimal(10) ** 11
 _LARGEST = 2**63 - 1
 
 
+class TooLargeError(ValueError):
+    """A quantity as it should be written, of more than can be kept."""
+
+
 def parse_duration(text: str) -> int:
     """Nanoseconds of "50ms", "1.5 s", "200us", "2min"; the unit must be there, except for 0."""
     number, unit = _quantity(text, "a duration such as 50ms, 1.5s or 200us")
@@ -206,7 +210,7 @@ def _quantity(text: str, what: str) -> tuple[Decimal, str]:
 
 def _whole(number: Decimal, text: str) -> int:
     if abs(number) > _LARGEST:
-        raise ValueError(f"{text!r} is too large")
+        raise TooLargeError(f"{text!r} is too large")
     return int(number.to_integral_value())
 
 

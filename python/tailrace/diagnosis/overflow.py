@@ -257,8 +257,11 @@ def _origin(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Foll
     chain = _in_time(view, known, cluster, lost, part)
     risen = dict(part.risen)
     until, share = _lasts(cluster, lost)
-    felt = lost.first if lost.dropper in part.risen else None
-    if lost.dropper and felt is not None and (since := _held_up_since(view, known, lost.dropper, felt)) is not None:
+    if (
+        lost.first is not None
+        and lost.dropper in part.risen
+        and (since := _held_up_since(view, known, lost.dropper, lost.first)) is not None
+    ):
         # Who is released onto a server keeps it at work.
         chain = {lost.dropper} | chain & view.downstream_of(lost.dropper)
         own = risen[lost.dropper]

@@ -101,10 +101,10 @@ class View:
         all, where nobody is known to call it."""
         if server not in self._asked:
             others = [s for s in self.stays if s != server and server not in self.downstream_of(s)]
-            elsewhere = list(self._interactions.get("", set()) - self._interactions.get(server, set()))
+            elsewhere = set().union(*self._interactions.values()) - self._interactions.get(server, set())
             own = self.requests.filter(
                 ~pl.col("server").cast(pl.String).is_in(others),
-                ~pl.col("interaction").cast(pl.String).fill_null("").is_in(elsewhere),
+                ~pl.col("interaction").cast(pl.String).fill_null("").is_in(list(elsewhere)),
             )
             own = self.requests if own.is_empty() else own
             self._asked[server] = Stays.of(own["sent"].to_numpy(), own["end"].to_numpy())
@@ -116,8 +116,7 @@ class View:
 
     @cached_property
     def _interactions(self) -> dict[str, set[str]]:
-        """Server → interactions of which any of the first `SEEN` requests came to it; under "" those that came to any
-        server that is linked to them."""
+        """Server → interactions of which any of the first `SEEN` requests came to it."""
         known = self.requests.filter(pl.col("interaction").is_not_null())
         if known["interaction"].n_unique() < 2:
             return {}
@@ -129,10 +128,8 @@ class View:
             .unique()
             .collect()
         )
-        found = {
-            str(name): set(part["interaction"]) for (name,), part in rows.partition_by("server", as_dict=True).items()
-        }
-        return {"": set(rows["interaction"]), **found}
+        parts = rows.partition_by("server", as_dict=True)
+        return {str(name): set(part["interaction"]) for (name,), part in parts.items()}
 
     @cached_property
     def direct(self) -> dict[str, Stays]:

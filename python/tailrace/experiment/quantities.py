@@ -17,9 +17,10 @@ def _parsed(parse: Callable[[str], float], example: str, unit: bool = True) -> B
         if isinstance(written, str):
             try:
                 return parse(written)
-            except ValueError as error:
-                if "too large" in str(error):
-                    raise
+            except units.TooLargeError:
+                raise
+            except ValueError:
+                pass
         elif isinstance(written, int) and not isinstance(written, bool) and (written == 0 or not unit):
             return written
         raise ValueError(f"must be {example}, got {written!r}")

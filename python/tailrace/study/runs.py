@@ -151,8 +151,8 @@ class Runs:
 
 
 def check(name: str, values: Mapping[str, Any], where: str) -> str | None:
-    """What is wrong with asking a measure so, as a sentence; `where` goes before the name of a
-    value. None: nothing."""
+    """What is wrong with asking a measure so, as a sentence; `where` goes before the name of a value.
+    None: nothing."""
     if name not in measures.MEASURES:
         return wrong_name(f"{where}measure", name, measures.MEASURES, "measure")
     parameters = list(inspect.signature(measures.MEASURES[name].compute).parameters.values())[1:]
