@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
+import pytest
 
 from tailrace import sim
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import diagnose
 from tailrace.diagnosis.serialise import as_dict
+from tailrace.diagnosis.spans import spans
 from tailrace.diagnosis.view import View, look
 from tailrace.experiment import from_table
 from tailrace.score import score
@@ -69,4 +72,51 @@ def test_a_crowd_of_one_sort_is_a_burst_where_it_comes_to(tmp_path: Path) -> Non
     assert found.right == found.vlrt > 200
     assert found.confusion == {"workload-burst": {"workload-burst": found.vlrt}}
     calm = made(tmp_path / "calm", crowd=False).requests().filter(pl.col("end") - pl.col("sent") >= SECOND)
+    assert calm.collect().is_empty()
+
+
+def two_sorts(crowd: bool) -> dict[str, Any]:
+    """web → db, which works twelve times as long for an order as for a page. For 3 s nine times as many orders may
+    come, a third more of all."""
+    people = {"kind": "poisson", "rate": 300, "interaction": "page"}
+    partners = {"kind": "poisson", "rate": 10, "interaction": "order"}
+    crowding = {"kind": "poisson", "rate": 90, "interaction": "order", "begin": "8 s", "end": "11 s"}
+    return {
+        "duration": "20 s",
+        "ramp": "2 s",
+        "tiers": {"web": {"workers": 40, "backlog": 30, "calls": ["db"]}, "db": {"workers": 60}},
+        "interactions": {
+            "page": {"at": {"web": {"compute": "0.3 ms", "calls": {"select": 1}}}},
+            "order": {"at": {"web": {"compute": "0.3 ms", "calls": {"insert": 1}}}},
+            "select": {"at": {"db": {"compute": "1 ms"}}},
+            "insert": {"at": {"db": {"compute": "12 ms"}}},
+        },
+        "workloads": {"people": people, "partners": partners} | ({"crowd": crowding} if crowd else {}),
+    }
+
+
+def simulated(folder: Path, crowd: bool) -> Dataset:
+    sim.simulate(from_table(two_sorts(crowd)), folder)
+    return Dataset.open(folder)
+
+
+def test_a_request_counts_as_much_as_its_sort_takes_of_the_server(tmp_path: Path) -> None:
+    view = seen(simulated(tmp_path / "run", crowd=False))
+    calm = spans([(view.begin, view.end)])
+    weights = {server: view.demand("web", server, calm) for server in ("web", "db")}
+    at_db, at_web = (dict(zip(weights[name].names, weights[name].weight, strict=False)) for name in ("db", "web"))
+    assert 8 < at_db["order"] / at_db["page"] < 16
+    assert 0.7 < at_web["order"] / at_web["page"] < 1.4
+    edges = np.array([view.begin, view.end])
+    assert weights["db"].came(edges) == pytest.approx(view.asked("web").arrived(edges), rel=0.01)
+
+
+def test_a_crowd_of_a_heavy_sort_is_a_burst_though_hardly_more_come(tmp_path: Path) -> None:
+    run = simulated(tmp_path / "run", crowd=True)
+    told = as_dict(diagnose(run))
+    assert {(episode["origin"], episode["cause"]) for episode in told["episodes"]} == {("db", "workload-burst")}
+    assert "of them were order" in str(told["episodes"][0])
+    found = score(run, told)
+    assert found.right == found.vlrt > 200
+    calm = simulated(tmp_path / "calm", crowd=False).requests().filter(pl.col("end") - pl.col("sent") >= SECOND)
     assert calm.collect().is_empty()

@@ -266,8 +266,11 @@ def judge(series: Series, usual: float, begin: int, end: int, held_up: bool) -> 
     if inside >= AT_WORK * series.capacity:
         why = f"CPU saturated at {share(inside)} (usually {share(usual)})"
         return Resource(metric, series.place, inside, usual, True, why)
-    if held_up and inside <= FROZEN * usual:
-        why = f"no CPU used ({share(inside)}, usually {share(usual)}) while the queue was full: it stood still"
+    # The median of two samples is their mean, but in one of them the server may have run still, or again.
+    values = series.during(begin, end)
+    least = float(values.min()) if len(values) == 2 else inside
+    if held_up and least <= FROZEN * usual:
+        why = f"no CPU used ({share(least)}, usually {share(usual)}) while the queue was full: it stood still"
         return Resource("frozen", series.place, inside, usual, True, why)
     if held_up and inside <= STARVED * usual:
         why = f"CPU withheld: {share(inside)} of a core used (usually {share(usual)}) while the queue was full"

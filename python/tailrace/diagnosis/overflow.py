@@ -458,9 +458,11 @@ def _finding(
     earlier = [step.server for step in others if step.server not in level]
     sentence = f"The own queue of {origin} rose {'' if earlier else 'first, '}at {clock(view, rise.begin)}"
     if level:
+        furthest = all(view.depth[origin] >= view.depth[server] for server in level)
+        why = "the furthest from the clients" if furthest else "which stayed up"
         sentence = (
             f"The own queues of {listing([*level, origin])} rose within {duration(LEVEL_NS)}, that of {origin}, "
-            f"the furthest from the clients, at {clock(view, rise.begin)}"
+            f"{why}, at {clock(view, rise.begin)}"
         )
     if earlier:
         sentence += f" (those of {listing(earlier)} rose before, and were down again or only waited for it)"

@@ -9,13 +9,11 @@ from typing import Protocol
 import numpy as np
 import polars as pl
 
+from tailrace.diagnosis.demand import SEEN, Demand, costs_of, demand
 from tailrace.diagnosis.queues import NOBODY, Stays, Times
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import Spans, spans
 from tailrace.topology import Topology
-
-SEEN = 1000
-"""Of so many requests one at least comes to a server, unless fewer than one in 200 do (p = 0.7 %)."""
 
 
 class Tables(Protocol):
@@ -73,6 +71,12 @@ class View:
     def longest_stays(self, requests: pl.DataFrame) -> list[str | None]:
         """For each request the server in which it spent the most time, less its calls to servers behind; None where no
         visit is linked to it."""
+        longest = self._own_times(requests).sort("own").group_by("request", maintain_order=True).last()
+        joined = requests.select("request").join(longest, on="request", how="left", maintain_order="left")
+        return joined["server"].to_list()
+
+    def _own_times(self, requests: pl.DataFrame) -> pl.DataFrame:
+        """Of each visit of these requests its server, and what it took there (`own`) less the calls that it made."""
         rows = (
             self.visits.filter(pl.col("request").is_in(requests["request"].implode()))
             .select("request", "visit", "parent", pl.col("server").cast(pl.String), "sent", "arrival", "departure")
@@ -80,14 +84,7 @@ class View:
         )
         calls = rows.group_by("parent").agg(called=(pl.col("departure") - pl.col("sent")).sum())
         own = pl.col("departure") - pl.col("arrival") - pl.col("called").fill_null(0)
-        longest = (
-            rows.join(calls, left_on="visit", right_on="parent", how="left")
-            .sort(own)
-            .group_by("request", maintain_order=True)
-            .last()
-        )
-        joined = requests.select("request").join(longest, on="request", how="left", maintain_order="left")
-        return joined["server"].to_list()
+        return rows.join(calls, left_on="visit", right_on="parent", how="left").select("request", "server", own=own)
 
     def lost_between(self, begin: int, end: int) -> pl.DataFrame:
         """Visits whose first, lost packet was sent from `begin` to `end`."""
@@ -97,21 +94,48 @@ class View:
 
     def asked(self, server: str) -> Stays:
         """Requests of the clients that may come to the server, those whose packets are lost and not yet sent again
-        included: of systems that are recorded side by side, its own, and of interactions that are seen to come to it;
-        all, where nobody is known to call it."""
+        included."""
         if server not in self._asked:
+            own = self.asking(server)
+            self._asked[server] = Stays.of(own["sent"].to_numpy(), own["end"].to_numpy())
+        return self._asked[server]
+
+    def asking(self, server: str) -> pl.DataFrame:
+        """These requests, in the order of `sent`: of systems that are recorded side by side, its own, and of
+        interactions that are seen to come to it; all, where nobody is known to call it."""
+        if server not in self._asking:
             others = [s for s in self.stays if s != server and server not in self.downstream_of(s)]
             elsewhere = set().union(*self._interactions.values()) - self._interactions.get(server, set())
             own = self.requests.filter(
                 ~pl.col("server").cast(pl.String).is_in(others),
                 ~pl.col("interaction").cast(pl.String).fill_null("").is_in(list(elsewhere)),
             )
-            own = self.requests if own.is_empty() else own
-            self._asked[server] = Stays.of(own["sent"].to_numpy(), own["end"].to_numpy())
-        return self._asked[server]
+            self._asking[server] = self.requests if own.is_empty() else own
+        return self._asking[server]
+
+    def demand(self, server: str, by: str, calm: Spans) -> Demand:
+        """What the requests that may come to a server ask of another, or of itself; `calm` is the same throughout a
+        diagnosis."""
+        if (server, by) not in self._demands:
+            if not self._costs:
+                self._costs.update(costs_of(self.requests, self._own_times, calm, self.window_ns))
+            self._demands[server, by] = demand(self.asking(server), self._costs.get(by, {}), calm)
+        return self._demands[server, by]
 
     @cached_property
     def _asked(self) -> dict[str, Stays]:
+        return {}
+
+    @cached_property
+    def _demands(self) -> dict[tuple[str, str], Demand]:
+        return {}
+
+    @cached_property
+    def _costs(self) -> dict[str, dict[str, float]]:
+        return {}
+
+    @cached_property
+    def _asking(self) -> dict[str, pl.DataFrame]:
         return {}
 
     @cached_property

@@ -16,6 +16,8 @@ from tailrace.units import MILLISECOND, SECOND
 BUSY_LEAST = 0.02
 """A CPU that is used less tells nothing of its capacity: sampling errors are as large."""
 STEP_NS = 10 * MILLISECOND
+LEAST_WORK = 0.01
+"""Of requests that ask nothing of a server: a hundredth of one."""
 LONG = 0.25
 """A queue that would have been a quarter of the origin's own explains it: the rest may have been there before, or wait
 for what was pushed back."""
@@ -66,12 +68,14 @@ def _in_cycles(case: Case, server: str, busy: Series) -> Series:
     return replace(busy, metric="cpu_cycles", value=busy.value * hz.at((busy.begin + busy.end) // 2) / full)
 
 
-def queue_of(case: Case, served: float | NDArray[np.float64]) -> NDArray[np.float64]:
+def queue_of(
+    case: Case, served: float | NDArray[np.float64], asked: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
     """The queue at the end of each of `steps` that a server would have had who answers `served` visits per second, by
-    what was asked of the origin: q(t + dt) = max(0, q(t) + asked - served·dt) (Lindley), which is the walk less its
-    lowest point so far."""
-    asked = case.view.asked(case.origin).arrived(steps(case)).astype(np.float64) * case.visits_per_request
-    walk: NDArray[np.float64] = np.cumsum(asked - served * (STEP_NS / SECOND))
+    what was `asked` of the origin in each, by default its clients' requests: q(t + dt) = max(0, q(t) + asked -
+    served·dt) (Lindley), which is the walk less its lowest point so far."""
+    came = case.view.asked(case.origin).arrived(steps(case)).astype(np.float64) if asked is None else asked
+    walk: NDArray[np.float64] = np.cumsum(came * case.visits_per_request - served * (STEP_NS / SECOND))
     return walk - np.minimum(np.minimum.accumulate(walk), 0.0)
 
 
@@ -85,10 +89,20 @@ def in_steps(case: Case, series: Series) -> NDArray[np.float64]:
     return series.at((edges[:-1] + edges[1:]) // 2)
 
 
-def long_queues(case: Case, served: float | NDArray[np.float64]) -> Spans:
-    """When that queue would have been long, be it on top of one that was already a little longer than usual."""
-    edges, least = steps(case), max(LONG * case.stall.rise.peak, 2.0)
-    return where(edges[:-1], edges[1:], queue_of(case, served) > least, gap=case.view.window_ns)
+def long_queues(
+    case: Case, served: float | NDArray[np.float64], asked: NDArray[np.float64] | None = None, each: float = 1.0
+) -> Spans:
+    """When that queue would have been long, be it on top of one that was already a little longer than usual. What is
+    `asked` is so much for `each` of the requests that make the origin's own."""
+    edges, least = steps(case), max(LONG * case.stall.rise.peak, 2.0) * max(each, 1.0)
+    return where(edges[:-1], edges[1:], queue_of(case, served, asked) > least, gap=case.view.window_ns)
+
+
+def mean_work(case: Case, server: str) -> float:
+    """What a request that came in the stall, or just before, asks of a server, 1 being usual."""
+    edges = np.array([case.stall.begin - case.view.window_ns, case.stall.end])
+    came = int(case.view.asked(case.origin).arrived(edges)[0])
+    return max(float(case.demand(server).came(edges)[0]), LEAST_WORK) / came if came else 1.0
 
 
 def queue_lasts(case: Case, served: float | NDArray[np.float64]) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tailrace.diagnosis.demand import Demand
 from tailrace.diagnosis.evidence import Fit, fit
 from tailrace.diagnosis.finding import CauseEvidence, Number, Verdict
 from tailrace.diagnosis.millibottleneck import Stall
@@ -80,6 +81,10 @@ class Case:
             return self.stall.throughput_calm / self.stall.arrivals_calm
         came = len(self.view.asked(self.origin).arrivals)
         return len(self.view.stays[self.origin].departures) / max(came, 1)
+
+    def demand(self, by: str | None = None) -> Demand:
+        """What requests ask of the origin, or of a server behind it that decides what they count."""
+        return self.view.demand(self.origin, by or self.origin, self.slow.calm)
 
     def usual(self, series: Series) -> float:
         return self.slow.usual(series)

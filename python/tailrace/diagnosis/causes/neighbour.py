@@ -10,6 +10,8 @@ Evidence needed
 What it is confused with
     A place busy at the same time on another CPU: then the origin is not short of CPU, and one that the topology puts on
     another machine is not looked at; nor is it one that may use none of the origin's CPUs (`cpus` of the topology).
+    A CPU that was full by the origin's own work: guests that do not know of others call busy what they waited for,
+    and then both together seem to use more than their machine has.
     Another node of the same host, which may be pinned to CPUs of its own: it is one only where both filled
     the only CPUs that they may use, where the origin waited for a CPU (`psi_cpu`) or, without that, where the host had
     none to spare; else it is unknown. A core or a host whose use contains the origin's own: it is at least as busy as
@@ -148,7 +150,7 @@ def _busy(case: Case, series: Series, others: float) -> CauseEvidence:
         got, before = case.inside(own), case.usual(own)
         numbers |= {"cpu_busy": got, "cpu_busy_calm": before}
         what += f" while {case.origin} got {share(got)} (usually {share(before)})"
-        if got >= 0.9 * own.capacity and but is None:
+        if got >= 0.9 * own.capacity and but is None and not _both_cannot_be(case, series.place, got + inside):
             but = f"{case.origin} was not short of CPU"
         if got + others < AT_WORK and but is None:
             but = f"together they did not fill a core ({share(got + others)})"
@@ -166,6 +168,13 @@ def _busy(case: Case, series: Series, others: float) -> CauseEvidence:
             lasted = int(own_span[-1, 1] - own_span[0, 0])
             what += f" from {clock(case.view, int(own_span[0, 0]))} for {duration(lasted)}"
     return case.weigh(CAUSE, Sign(evidence, series.interval_ns, what, numbers=numbers, place=series.place, but=but))
+
+
+def _both_cannot_be(case: Case, place: str, used: float) -> bool:
+    """Whether both say that they used more than their machine has, by more than each of them jitters: then they call
+    busy, as guests do that know of no others, what they waited for the other's sake."""
+    there, here = _node(case, place), _node(case, case.origin)
+    return here is not None and there == here and here.cores is not None and used > here.cores + 2 * JITTER
 
 
 def _stolen(case: Case) -> list[CauseEvidence]:

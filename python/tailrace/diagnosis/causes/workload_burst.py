@@ -3,9 +3,11 @@
 What it looks for
     The queue that a server at full speed would have had: it grows by what is asked of the origin and shrinks by what
     the origin, or a server behind it, can do (`capacity.queue_of`). Where that queue is long, a burst alone explains
-    the stall; where it is empty while the real one is long, something held the origin up.
+    the stall; where it is empty while the real one is long, something held the origin up. If that is not so of
+    requests, they are weighed by what they ask for (`demand`): of a heavy interaction few more fill a server.
 Evidence needed
-    Requests with the time they were sent; nothing else. CPU samples make it firmer.
+    Requests with the time they were sent; nothing else. CPU samples make it firmer. To weigh them: these, visits, and
+    names of interactions.
 What it is confused with
     Repeated packets that come back together after a stall: requests are counted once, when first sent.
     What lost packets that come back have filled already when a batch comes: most of the requests were sent with the
@@ -25,8 +27,18 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.causes.capacity import STEP_NS, at_work, capacity, in_steps, long_queues, usual_use
+from tailrace.diagnosis.causes.capacity import (
+    STEP_NS,
+    at_work,
+    capacity,
+    in_steps,
+    long_queues,
+    mean_work,
+    steps,
+    usual_use,
+)
 from tailrace.diagnosis.causes.case import COVERAGE, Case, Sign
+from tailrace.diagnosis.demand import Demand
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.queues import is_more
 from tailrace.diagnosis.series import TAKEN
@@ -41,23 +53,37 @@ def detect(case: Case) -> CauseEvidence:
     if len(case.view.sent) == 0:
         return case.unknown(CAUSE, "when the clients sent their requests")
     case = _since_it_came(case)
-    stall = case.stall
     limit, most, in_each = _narrowest(case)
-    evidence = long_queues(case, in_each)
+    by_requests = _told(case, limit, most, long_queues(case, in_each))
+    if by_requests.verdict == "found" or len(case.demand().names) < 2:
+        return by_requests
+    limit, most, in_each = _narrowest(case, weighed=True)
+    if not at_work(case, limit):
+        return by_requests
+    demand = case.demand(limit)
+    queued = long_queues(case, in_each, demand.came(steps(case)), mean_work(case, limit))
+    by_work = _told(case, limit, most, queued, demand)
+    return by_work if by_work.verdict == "found" else by_requests
+
+
+def _told(case: Case, limit: str, most: float, queued: Spans, demand: Demand | None = None) -> CauseEvidence:
+    """By when there would have been a long queue, of requests or, with `demand`, of what they ask for."""
+    stall = case.stall
     what = (
         f"{rate(stall.arrivals)} were sent {case.when(stall.begin, stall.end)} (usually {rate(stall.arrivals_calm)}), "
         f"and {stall.origin} answered {rate(stall.throughput)}"
     )
     what += "" if limit == case.origin else f", for {limit} behind it is full at {rate(most)}"
-    but = None if _more_came(case, evidence) else "that is no burst"
+    more = _more_came(case, queued) if demand is None else _more_of_one(case, queued, demand)
+    what += f"; {more}" if isinstance(more, str) else ""
     numbers = {
         "arrivals_per_s": stall.arrivals,
         "arrivals_calm_per_s": stall.arrivals_calm,
         "throughput_per_s": stall.throughput,
         "capacity_per_s": most,
     }
-    after = _worked_off(case, evidence)
-    sign = Sign(evidence, STEP_NS, what, limit, numbers, but=but, after=after)
+    but, after = None if more else "that is no burst", _worked_off(case, queued)
+    sign = Sign(queued, STEP_NS, what, limit, numbers, but=but, after=after)
     return _while_packets_were_lost(case).weigh(CAUSE, sign)
 
 
@@ -98,7 +124,7 @@ def _since_it_came(case: Case) -> Case:
     return replace(case, stall=replace(stall, begin=begin, end=max(stall.end, until)))
 
 
-def _narrowest(case: Case) -> tuple[str, float, float | NDArray[np.float64]]:
+def _narrowest(case: Case, weighed: bool = False) -> tuple[str, float, float | NDArray[np.float64]]:
     """Who had a full CPU or a used up quota in the stall, the origin or else servers behind it, and how many visits per
     second the origin can answer then, on average and in each step: what it holds back with a limit of its own waits for
     them all the same. A quota takes nothing when nobody waits."""
@@ -108,20 +134,34 @@ def _narrowest(case: Case) -> tuple[str, float, float | NDArray[np.float64]]:
     most = {s: case.stall.throughput_calm / used for s in full if (used := usual_use(case, s))}
     served = {server: left[server] * full_speed for server, full_speed in most.items()}
     served[case.origin] = capacity(case)
-    limit = min(served, key=lambda server: served[server])
+    limit = min(served, key=lambda s: served[s] / (mean_work(case, s) if weighed else 1.0))
     quota = case.view.series(limit, "cpu_throttled") if limit in most else ()
     in_each = most[limit] * (1.0 - in_steps(case, quota[0])) if quota else served[limit]
     return limit, served[limit], in_each
 
 
 def _more_came(case: Case, queued: Spans) -> bool:
+    calm, asked = case.stall.arrivals_calm, case.view.asked(case.origin)
+    return any(
+        is_more(int(asked.arrived(np.array([begin, end]))[0]), calm * (end - begin) / SECOND)
+        for begin, end in _when_it_came(case, queued)
+    )
+
+
+def _more_of_one(case: Case, queued: Spans, demand: Demand) -> str | None:
+    """Of an interaction more may come than usual that hardly counts among all."""
+    for begin, end in _when_it_came(case, queued):
+        for name, came, usual in demand.more(begin, end):
+            lasts, all_along = (end - begin) / SECOND, end == case.stall.end
+            when = "" if all_along else f" {case.when(begin, end)}"
+            return f"{rate(came / lasts)} of them were {name}{when} (usually {rate(usual / lasts)})"
+    return None
+
+
+def _when_it_came(case: Case, queued: Spans) -> list[tuple[int, int]]:
     """Over the stall, or in the window around its begin, for the queue of a batch rises at once; or when the queue that
     explains it began, for a batch may come through servers that wait for nobody."""
     stall, window = case.stall, case.view.window_ns
     rose = queued[(queued[:, 0] <= stall.begin) & (queued[:, 1] > stall.begin), 0].tolist()
     around = [(begin - window, begin + window) for begin in (stall.begin, *rose)]
-    for begin, end in ((stall.begin, stall.end), *around):
-        came = int(case.view.asked(case.origin).arrived(np.array([begin, end]))[0])
-        if is_more(came, stall.arrivals_calm * (end - begin) / SECOND):
-            return True
-    return False
+    return [(stall.begin, stall.end), *around]

@@ -1,0 +1,121 @@
+"""What requests ask of a server: one that keeps it busy for long asks more than one that hardly comes to it.
+
+A request counts as much as others of its interaction take of the server's own time, without its calls and in calm
+time, in requests of the mean. Who shares a processor is in it in proportion to his work, so that what is in this time
+because of others makes no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tailrace.diagnosis.queues import Times, is_more
+from tailrace.diagnosis.spans import Spans, contains, length
+from tailrace.units import SECOND
+
+SEEN = 1000
+"""Of so many requests one at least comes to a server, unless fewer than one in 200 do (p = 0.7 %)."""
+WEIGHED = 100
+"""Interactions of which so many are weighed each; of fewer each where there are more: addresses may be as many as
+requests."""
+CROWDS = 10
+"""Interactions that come at no calm time and are weighed, those of most requests."""
+LEAST_BESIDE = 10
+"""Of so many the mean time is good to a third (of exponential ones: 1 / √10)."""
+
+OwnTimes = Callable[[pl.DataFrame], pl.DataFrame]
+Costs = dict[str, dict[str, float]]
+"""Server → interaction → its own time that one request takes, on average; 0 where none came to it."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Of the requests that may come to a server."""
+
+    names: tuple[str, ...]
+    """Of the interactions; requests without one have a number beyond."""
+    sent: Times
+    kind: NDArray[np.int64]
+    """Of each, the number of its interaction."""
+    weight: NDArray[np.float64]
+    """Of each interaction, in requests of the mean."""
+    usual: NDArray[np.float64]
+    """Requests of each interaction per second, in calm time."""
+
+    def came(self, edges: Times) -> NDArray[np.float64]:
+        """What was asked from each edge to the next, in requests of the mean."""
+        return np.diff(self._asked_before[np.searchsorted(self.sent, edges)])
+
+    def more(self, begin: int, end: int) -> list[tuple[str, int, float]]:
+        """Interactions of which more were sent than usual, who ask most of it first: name, how many and how many
+        usually."""
+        first, last = np.searchsorted(self.sent, (begin, end))
+        counts = np.bincount(self.kind[first:last], minlength=len(self.usual))
+        expected = self.usual * (end - begin) / SECOND
+        heaviest = np.argsort(-(counts - expected) * self.weight, kind="stable").tolist()
+        rows = [(self.names[i], int(counts[i]), float(expected[i])) for i in heaviest if i < len(self.names)]
+        return [row for row in rows if is_more(row[1], row[2])]
+
+    @cached_property
+    def _asked_before(self) -> NDArray[np.float64]:
+        return np.concatenate(([0.0], np.cumsum(self.weight[self.kind])))
+
+
+def demand(requests: pl.DataFrame, costs: Mapping[str, float], calm: Spans) -> Demand:
+    """Of requests in the order of `sent`; `costs` says how much of the server's time one of each interaction takes.
+    Who costs nobody knows what counts as one of the mean."""
+    names = requests["interaction"].cast(pl.String)
+    known = names.drop_nulls().unique().sort()
+    kind = names.cast(pl.Enum(known)).to_physical().fill_null(len(known)).to_numpy().astype(np.int64)
+    sent = requests["sent"].to_numpy()
+    counts = np.bincount(kind[contains(calm, sent)], minlength=len(known) + 1).astype(np.float64)
+    cost = np.array([*(costs.get(name, np.nan) for name in known), np.nan])
+    told = ~np.isnan(cost)
+    usual = told & (counts > 0)
+    mean = float(np.average(cost[usual], weights=counts[usual])) if usual.any() else 0.0
+    weight = np.where(told, cost / mean, 1.0) if mean > 0 else np.ones_like(cost)
+    return Demand(tuple(known), sent, kind, weight, counts / max(length(calm) / SECOND, 1e-9))
+
+
+def costs_of(requests: pl.DataFrame, own_times: OwnTimes, calm: Spans, window_ns: int) -> Costs:
+    """Of the first requests of each interaction sent in calm time; `own_times` knows what visits of requests take."""
+    known = requests.filter(pl.col("interaction").is_not_null()).with_columns(pl.col("interaction").cast(pl.String))
+    names = known["interaction"].value_counts().sort("count", "interaction", descending=[True, False])
+    if len(names) < 2:
+        return {}
+    each = max(min(SEEN, SEEN * WEIGHED // len(names)), LEAST_BESIDE)
+    calm_ones = known.filter(pl.Series(contains(calm, known["sent"].to_numpy())))
+    first = calm_ones.group_by("interaction").head(each).select("request", "interaction")
+    counts = dict(first["interaction"].value_counts().iter_rows())
+    spent = own_times(first).join(first, on="request").group_by("server", "interaction")
+    costs: Costs = {}
+    for server, interaction, own in spent.agg(pl.col("own").clip(0).sum()).iter_rows():
+        costs.setdefault(server, dict.fromkeys(counts, 0.0))[interaction] = own / counts[interaction]
+    for name in names.filter(~pl.col("interaction").is_in(list(counts)))["interaction"].head(CROWDS):
+        _add_beside(costs, known, own_times, window_ns, name)
+    return costs
+
+
+def _add_beside(costs: Costs, known: pl.DataFrame, own_times: OwnTimes, window_ns: int, name: str) -> None:
+    """What an interaction costs that comes at no calm time: its own time against that of the others who were sent in
+    the same window, for who shares a processor with it is slowed down as much."""
+    rows = known.filter(pl.col("drops") == 0).with_columns(window=pl.col("sent") // window_ns)
+    crowd = rows.filter(pl.col("interaction") == name).head(SEEN)
+    others = rows.filter(pl.col("interaction") != name).join(crowd.select("window").unique(), on="window", how="semi")
+    if crowd.is_empty() or len(others) < LEAST_BESIDE:
+        return
+    own, beside = (
+        dict(own_times(part).group_by("server").agg(pl.col("own").clip(0).sum()).iter_rows())
+        for part in (crowd, others)
+    )
+    came = others["interaction"].value_counts().rows()
+    for server, each in costs.items():
+        alone = sum(each.get(other, 0.0) * count for other, count in came)
+        if alone > 0 and beside.get(server, 0) > 0:
+            each[name] = own.get(server, 0) / len(crowd) * alone / beside[server]
