@@ -28,25 +28,7 @@ pub fn check(plan: &Plan) -> Result<()> {
         lasts(what, value)?;
     }
     nodes(plan)?;
-    for (i, group) in plan.groups.iter().enumerate() {
-        index(&format!("groups[{i}].node"), group.node, plan.nodes.len())?;
-        above(&format!("groups[{i}].cores"), group.cores)?;
-        above(&format!("groups[{i}].weight"), group.weight)?;
-        if let Some(inflation) = &group.inflation {
-            for value in [inflation.free, inflation.slope, inflation.power] {
-                within(&format!("groups[{i}].inflation"), value, 1e9)?;
-            }
-        }
-        if group
-            .quota
-            .as_ref()
-            .is_some_and(|q| q.quota <= 0 || q.period <= 0)
-        {
-            return refuse(format!(
-                "groups[{i}].quota: quota and period must be above 0"
-            ));
-        }
-    }
+    groups(plan)?;
     classes(plan)?;
     servers(plan)?;
     circles(plan)?;
@@ -87,6 +69,29 @@ fn nodes(plan: &Plan) -> Result<()> {
             if periods.into_iter().any(|period| period <= 0) {
                 return refuse(format!("nodes[{i}].disk: a period must be above 0"));
             }
+        }
+    }
+    Ok(())
+}
+
+fn groups(plan: &Plan) -> Result<()> {
+    for (i, group) in plan.groups.iter().enumerate() {
+        index(&format!("groups[{i}].node"), group.node, plan.nodes.len())?;
+        above(&format!("groups[{i}].cores"), group.cores)?;
+        above(&format!("groups[{i}].weight"), group.weight)?;
+        if let Some(inflation) = &group.inflation {
+            for value in [inflation.free, inflation.slope, inflation.power] {
+                within(&format!("groups[{i}].inflation"), value, 1e9)?;
+            }
+        }
+        if group
+            .quota
+            .as_ref()
+            .is_some_and(|q| q.quota <= 0 || q.period <= 0)
+        {
+            return refuse(format!(
+                "groups[{i}].quota: quota and period must be above 0"
+            ));
         }
     }
     Ok(())

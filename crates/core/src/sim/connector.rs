@@ -1,13 +1,17 @@
-//! Calls: which candidate, on which pooled connection, and who waits for one.
+//! Calls: which candidate each goes to, and what it does where no connection is free.
 
 use super::balancer::Balancer;
 use super::plan::{self, Endpoint, Plan};
+use super::pool::Pool;
 use super::program::{Call, Step};
 use super::queue::Kind;
 use super::server::GoesOn;
-use super::stay::{Line, Status, Stay, NONE};
+use super::stay::{Status, Stay, NONE};
 use super::tables::Sink;
 use super::Sim;
+
+/// mod_jk's `retry_interval`: 100 ms (`JK_SLEEP_DEF`); its `retries` are 2, the first try among them.
+const RETRY_INTERVAL: i64 = 100_000_000;
 
 /// The way from one server to the candidates of one kind of call.
 pub struct Connector<'a> {
@@ -19,30 +23,7 @@ pub struct Connector<'a> {
     classes: &'a [plan::Class],
     pub balancer: Balancer,
     /// Light ones that hold or want a connection (cross-tier priority).
-    light: u32,
-}
-
-/// Connections that are limited together.
-#[derive(Default)]
-pub struct Pool {
-    size: u32,
-    pub in_use: u32,
-    light: Line,
-    heavy: Line,
-    /// Not in line: they look again now and then.
-    polling: u32,
-    connector: u32,
-}
-
-impl Pool {
-    /// In line.
-    fn queued(&self) -> u32 {
-        self.light.len() + self.heavy.len()
-    }
-
-    pub fn waiting(&self) -> u32 {
-        self.queued() + self.polling
-    }
+    pub light: u32,
 }
 
 pub fn build<'a>(
@@ -64,13 +45,8 @@ pub fn build<'a>(
             * dimension(pool.per_servlet, plan.classes.len() as u32)
             * dimension(pool.per_candidate, c.candidates.len() as u32)
     });
-    for _ in 0..count {
-        pools.push(Pool {
-            size: c.pool.as_ref().map_or(u32::MAX, |pool| pool.size),
-            connector,
-            ..Pool::default()
-        });
-    }
+    let size = c.pool.as_ref().map_or(u32::MAX, |pool| pool.size);
+    pools.extend((0..count).map(|_| Pool::new(size, connector)));
     Connector {
         settings: c,
         direct: c.candidates.len() == 1 && c.pool.is_none(),
@@ -171,8 +147,7 @@ impl<S: Sink> Sim<'_, S> {
         let settings = self.connectors[number].settings;
         for candidate in 0..settings.candidates.len() {
             let pool = self.connectors[number].pool_of(&self.stays[parent], candidate as u32);
-            let pool = &self.pools[pool as usize];
-            if pool.in_use < pool.size {
+            if self.pools[pool as usize].has_free() {
                 self.connectors[number].balancer.set_busy(candidate, false);
             }
         }
@@ -228,8 +203,7 @@ impl<S: Sink> Sim<'_, S> {
             }
             match settings.endpoint {
                 Endpoint::Wait => {
-                    let p = &mut self.pools[pool as usize];
-                    let line = if light { &mut p.light } else { &mut p.heavy };
+                    let line = self.pools[pool as usize].line(light);
                     line.push(&mut self.stays, child);
                     return None;
                 }
@@ -246,31 +220,10 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
-    /// Whether the call's visit holds a connection, which it uses then.
-    #[inline(always)]
-    fn visit_holds(&mut self, child: u32) -> bool {
-        let c = &self.stays[child];
-        let (parent, number) = (c.parent, c.connector as usize);
-        let settings = self.connectors[number].settings.pool.as_ref();
-        let p = &self.stays[parent];
-        let holds = p.held != NONE && settings.is_some_and(|pool| pool.for_visit);
-        if holds {
-            self.stays[child].candidate = p.held_candidate;
-        }
-        holds
-    }
-
-    /// A call that waits looks again, or was given a connection meanwhile.
+    /// A call that waits looks again.
     pub(super) fn poll(&mut self, child: u32) -> GoesOn {
         let c = &self.stays[child];
         let (pool, number, since) = (c.pool, c.connector as usize, c.since);
-        if since == GRANTED {
-            return self.fly(child);
-        }
-        if since == TRIES_AGAIN {
-            self.stays[child].tried = self.connectors[number].balancer.busy();
-            return self.seek(child);
-        }
         let Endpoint::Poll { step, timeout } = self.connectors[number].settings.endpoint else {
             return None;
         };
@@ -323,10 +276,15 @@ impl<S: Sink> Sim<'_, S> {
         if !connector.chooses() || std::mem::replace(&mut c.tried_again, true) {
             return self.refuse(child);
         }
-        c.since = TRIES_AGAIN;
         self.queue
-            .push(self.now + RETRY_INTERVAL, Kind::Poll, child);
+            .push(self.now + RETRY_INTERVAL, Kind::TryAgain, child);
         None
+    }
+
+    pub(super) fn try_again(&mut self, child: u32) -> GoesOn {
+        let connector = self.stays[child].connector as usize;
+        self.stays[child].tried = self.connectors[connector].balancer.busy();
+        self.seek(child)
     }
 
     /// No candidate is to be had: the caller gets an error.
@@ -335,62 +293,9 @@ impl<S: Sink> Sim<'_, S> {
         self.returned(child)
     }
 
-    /// Whether the call is a light one, counted once while it holds or wants a connection.
-    fn count_light(&mut self, child: u32, pool: &plan::Pool) -> bool {
-        if pool.priority.is_none() {
-            return false;
-        }
-        let (parent, connector) = (self.stays[child].parent, self.stays[child].connector);
-        let light = self.plan.classes[self.stays[parent].class as usize].light;
-        let counted = if pool.for_visit {
-            &mut self.stays[parent].counted_to_the_end
-        } else {
-            &mut self.stays[child].counted
-        };
-        if light && !std::mem::replace(counted, true) {
-            self.connectors[connector as usize].light += 1;
-        }
-        light
-    }
-
-    #[inline(always)]
-    fn may_take(&self, pool: u32, light: bool) -> bool {
-        let p = &self.pools[pool as usize];
-        let ahead = if light { p.light.len() } else { p.queued() };
-        p.in_use < p.size && ahead == 0 && (light || self.heavy_may(p))
-    }
-
-    fn heavy_may(&self, pool: &Pool) -> bool {
-        let connector = &self.connectors[pool.connector as usize];
-        let settings = connector.settings.pool.as_ref();
-        settings
-            .and_then(|p| p.priority)
-            .is_none_or(|most| connector.light <= most)
-    }
-
-    #[inline(always)]
-    fn take(&mut self, child: u32, pool: u32) -> GoesOn {
-        self.occupy(child, pool);
-        self.fly(child)
-    }
-
-    #[inline(always)]
-    fn occupy(&mut self, child: u32, pool: u32) {
-        let c = &self.stays[child];
-        let (parent, candidate) = (c.parent, c.candidate);
-        let settings = self.connectors[c.connector as usize].settings;
-        if settings.pool.as_ref().is_some_and(|p| p.for_visit) {
-            let p = &mut self.stays[parent];
-            (p.held, p.held_candidate) = (pool, candidate);
-        } else {
-            self.stays[child].pool = pool;
-        }
-        self.pools[pool as usize].in_use += 1;
-    }
-
     /// The call goes out.
     #[inline(always)]
-    fn fly(&mut self, child: u32) -> GoesOn {
+    pub(super) fn fly(&mut self, child: u32) -> GoesOn {
         let c = &mut self.stays[child];
         let (parent, number, candidate) = (c.parent, c.connector as usize, c.candidate as usize);
         c.server = self.connectors[number].settings.candidates[candidate];
@@ -451,102 +356,4 @@ impl<S: Sink> Sim<'_, S> {
         }
         self.has_answers(parent)
     }
-
-    #[inline(always)]
-    pub(super) fn release_held(&mut self, stay: u32) {
-        let s = &mut self.stays[stay];
-        let pool = std::mem::replace(&mut s.held, NONE);
-        let counted = std::mem::replace(&mut s.counted_to_the_end, false);
-        let server = s.server as usize;
-        if counted {
-            self.forget_light(self.connector_to_the_end(server));
-        }
-        if pool != NONE {
-            self.release(pool);
-        }
-    }
-
-    /// The one of a server's connectors whose connections are held to the end of a visit.
-    fn connector_to_the_end(&self, server: usize) -> usize {
-        let connectors = &self.plan.servers[server].connectors;
-        let held = connectors
-            .iter()
-            .position(|c| c.pool.as_ref().is_some_and(|pool| pool.for_visit));
-        self.servers[server].first_connector as usize + held.unwrap_or(0)
-    }
-
-    #[inline(always)]
-    fn release(&mut self, pool: u32) {
-        self.pools[pool as usize].in_use -= 1;
-        self.grant(pool);
-    }
-
-    /// One light one less: heavy ones may have waited for that.
-    fn forget_light(&mut self, connector: usize) {
-        self.connectors[connector].light -= 1;
-        for pool in self.connectors[connector].pools() {
-            self.grant(pool as u32);
-        }
-    }
-
-    /// Gives free connections to those that wait longest, light ones first.
-    fn grant(&mut self, pool: u32) {
-        loop {
-            let p = &self.pools[pool as usize];
-            if p.in_use >= p.size || p.queued() == 0 {
-                return;
-            }
-            let heavy = self.heavy_may(p);
-            let p = &mut self.pools[pool as usize];
-            let next = p.light.pop(&self.stays);
-            let Some(child) = next.or_else(|| {
-                if heavy {
-                    p.heavy.pop(&self.stays)
-                } else {
-                    None
-                }
-            }) else {
-                return;
-            };
-            // Another call of its visit may have got one to another candidate meanwhile.
-            if !self.visit_holds(child) {
-                self.occupy(child, pool);
-                self.grant_to_visit(child, pool);
-            }
-            self.stays[child].since = GRANTED;
-            self.queue.push(self.now, Kind::Poll, child);
-        }
-    }
-
-    /// A connection that is held for a visit serves the other calls of the visit that wait in the same line.
-    fn grant_to_visit(&mut self, child: u32, pool: u32) {
-        let parent = self.stays[child].parent;
-        let p = &self.stays[parent];
-        if p.held != pool || p.out < 2 {
-            return;
-        }
-        let pool = &mut self.pools[pool as usize];
-        for line in [&mut pool.light, &mut pool.heavy] {
-            for _ in 0..line.len() {
-                let Some(other) = line.pop(&self.stays) else {
-                    break;
-                };
-                if self.stays[other].parent != parent {
-                    line.push(&mut self.stays, other);
-                    continue;
-                }
-                let candidate = self.stays[parent].held_candidate;
-                let o = &mut self.stays[other];
-                (o.since, o.candidate) = (GRANTED, candidate);
-                self.queue.push(self.now, Kind::Poll, other);
-            }
-        }
-    }
 }
-
-/// In [`Stay::since`]: has been given a connection.
-const GRANTED: i64 = -1;
-/// In [`Stay::since`]: found all candidates busy.
-const TRIES_AGAIN: i64 = -2;
-/// mod_jk's `retry_interval`: 100 ms (`JK_SLEEP_DEF`); its `retries` are 2, the first try among them.
-const RETRY_INTERVAL: i64 = 100_000_000;

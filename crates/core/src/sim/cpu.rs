@@ -211,7 +211,7 @@ impl Cpus {
         n.waited + (now - n.last) as f64 * n.blocked * n.cores
     }
 
-    /// Groups that were kept from the CPU by others since the last call: which, from when, to when.
+    /// Groups that others kept from the CPU: which, from when, to when.
     pub fn take_starved(&mut self) -> Vec<(u32, i64, i64)> {
         std::mem::take(&mut self.starved)
     }

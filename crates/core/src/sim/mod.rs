@@ -21,6 +21,7 @@ mod golden_tests;
 mod heap;
 mod monitor;
 pub mod plan;
+mod pool;
 mod program;
 mod queue;
 mod server;
@@ -35,9 +36,10 @@ pub use tables::{Counts, Report, Sink, StallSeen, Tables};
 
 use crate::error::{Error, Result};
 use client::Clients;
-use connector::{Connector, Pool};
+use connector::Connector;
 use cpu::Cpus;
 use plan::Plan;
+use pool::Pool;
 use queue::{Kind, Queue};
 use server::Server;
 use stay::Stays;
@@ -48,6 +50,8 @@ const DRAIN: i64 = 600_000_000_000;
 const OPEN_MAX: usize = if cfg!(test) { 100_000 } else { 5_000_000 };
 /// Events between two looks at progress and at Ctrl-C.
 const LOOK_EVERY: u32 = 1 << 18;
+/// Looks at one and the same moment after which time stands still, for ever: some 30 million events.
+const LOOKS_MAX: u32 = if cfg!(test) { 2 } else { 128 };
 
 /// The state of a run.
 pub struct Sim<'a, S: Sink> {
@@ -79,11 +83,17 @@ pub fn run<S: Sink>(
     let mut sim = Sim::new(plan, sink);
     sim.begin();
     let mut countdown = LOOK_EVERY;
+    let (mut seen, mut looks) = (0, 0);
     while sim.advance() {
         countdown -= 1;
         if countdown == 0 {
             countdown = LOOK_EVERY;
             progress(sim.now.min(plan.duration), plan.duration)?;
+            looks = if sim.now == seen { looks + 1 } else { 0 };
+            seen = sim.now;
+            if looks == LOOKS_MAX {
+                return Err(sim.stands_still());
+            }
         }
     }
     progress(plan.duration, plan.duration)?;
@@ -158,11 +168,24 @@ impl<'a, S: Sink> Sim<'a, S> {
 
     #[cold]
     fn overflow(&mut self) {
-        let after = self.now as f64 / 1e9;
+        let after = self.seconds();
         self.keep(Err(Error::Options(format!(
             "more than {OPEN_MAX} requests and calls are under way {after} s after the begin of the ramp: \
              more come than are answered, for too long"
         ))));
+    }
+
+    #[cold]
+    fn stands_still(&self) -> Error {
+        let after = self.seconds();
+        Error::Options(format!(
+            "time stands still {after} s after the begin of the ramp: clients get answers and ask again, and neither \
+             thinking nor computing nor latency takes any time"
+        ))
+    }
+
+    fn seconds(&self) -> f64 {
+        self.now as f64 / 1e9
     }
 
     #[inline(always)]
@@ -176,6 +199,8 @@ impl<'a, S: Sink> Sim<'a, S> {
             Kind::GiveUp => return self.gives_up(id),
             Kind::Waited => return Some(id),
             Kind::Poll => return self.poll(id),
+            Kind::Granted => return self.fly(id),
+            Kind::TryAgain => return self.try_again(id),
             Kind::Hedge => return self.client_hedges(id),
             Kind::Source => self.source_sends(id),
             Kind::Timeout => self.client_times_out(id),
@@ -195,7 +220,6 @@ impl<'a, S: Sink> Sim<'a, S> {
         self.report.counts.unfinished = self.stays.open() as u64;
         self.now = self.now.max(self.plan.duration);
         self.close_causes();
-        self.report_neighbours();
         if let Some(error) = self.failed {
             return Err(error);
         }

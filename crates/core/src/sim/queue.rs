@@ -38,13 +38,17 @@ pub enum Kind {
     Waited,
     /// A call looks again for a free connection.
     Poll,
+    /// A call has been given a connection.
+    Granted,
+    /// A call that found all candidates busy looks at them once more.
+    TryAgain,
     Timeout,
     Hedge,
     /// A timer of the system: sampling, quota, governor, disk, stalls.
     Timer,
 }
 
-const KINDS: [Kind; 12] = [
+const KINDS: [Kind; 14] = [
     Kind::Client,
     Kind::Source,
     Kind::Syn,
@@ -54,6 +58,8 @@ const KINDS: [Kind; 12] = [
     Kind::GiveUp,
     Kind::Waited,
     Kind::Poll,
+    Kind::Granted,
+    Kind::TryAgain,
     Kind::Timeout,
     Kind::Hedge,
     Kind::Timer,

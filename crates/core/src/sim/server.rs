@@ -8,8 +8,9 @@
 //! holds what connects, as long as the light queue where that is longer (the testbed's servers listen so). What comes on
 //! kept connections is inside.
 
-use super::connector::{self, Connector, Pool};
+use super::connector::{self, Connector};
 use super::plan::{self, Plan};
+use super::pool::Pool;
 use super::program::{self, Step};
 use super::queue::Kind;
 use super::stay::{Line, Ranked, Status, Stays, NONE};

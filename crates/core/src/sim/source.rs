@@ -80,40 +80,7 @@ impl<S: Sink> Sim<'_, S> {
                 self.report.burst(plan, workload, begin, end);
             }
             match &workload.arrivals {
-                Arrivals::Closed {
-                    clients,
-                    think,
-                    think_max,
-                    chain,
-                    spread,
-                    aggregate,
-                } => {
-                    if *spread == Some(0) {
-                        self.report.burst(plan, workload, begin, begin);
-                    }
-                    for i in 0..*clients {
-                        let client = self.clients.add(plan, number);
-                        if *aggregate {
-                            self.clients.sources[number].thinking.push(client);
-                            continue;
-                        }
-                        let after = match spread {
-                            Some(spread) => {
-                                let entity = (number as u64) << 40 | u64::from(i);
-                                let mut start =
-                                    Stream::of(plan.seed, plan.replication, entity, Purpose::Start);
-                                (start.uniform() * *spread as f64) as i64
-                            }
-                            None => self.thinks_first(client, think, *think_max, chain.as_ref()),
-                        };
-                        self.queue.push(begin + after, Kind::Client, client);
-                    }
-                    if *aggregate {
-                        self.now = begin;
-                        self.draw_thinker(number);
-                        self.now = 0;
-                    }
-                }
+                Arrivals::Closed { .. } => self.start_closed(number, workload),
                 Arrivals::Batch { first, .. } => {
                     self.queue.push(begin + first, Kind::Source, number as u32)
                 }
@@ -127,6 +94,46 @@ impl<S: Sink> Sim<'_, S> {
                     self.queue.push(first, Kind::Source, number as u32);
                 }
             }
+        }
+    }
+
+    /// Clients that stay: when each asks first.
+    fn start_closed(&mut self, number: usize, workload: &Workload) {
+        let Arrivals::Closed {
+            clients,
+            think,
+            think_max,
+            chain,
+            spread,
+            aggregate,
+        } = &workload.arrivals
+        else {
+            return;
+        };
+        let (plan, begin) = (self.plan, workload.begin);
+        if *spread == Some(0) {
+            self.report.burst(plan, workload, begin, begin);
+        }
+        for i in 0..*clients {
+            let client = self.clients.add(plan, number);
+            if *aggregate {
+                self.clients.sources[number].thinking.push(client);
+                continue;
+            }
+            let after = match spread {
+                Some(spread) => {
+                    let entity = (number as u64) << 40 | u64::from(i);
+                    let mut start = Stream::of(plan.seed, plan.replication, entity, Purpose::Start);
+                    (start.uniform() * *spread as f64) as i64
+                }
+                None => self.thinks_first(client, think, *think_max, chain.as_ref()),
+            };
+            self.queue.push(begin + after, Kind::Client, client);
+        }
+        if *aggregate {
+            self.now = begin;
+            self.draw_thinker(number);
+            self.now = 0;
         }
     }
 

@@ -59,7 +59,7 @@ pub struct Stay {
     pub tried: u32,
     /// It has found all of them busy before.
     pub tried_again: bool,
-    /// When waiting for a free connection began.
+    /// When it began to look for a free connection now and then.
     pub since: i64,
     pub drops: u8,
     pub data_drops: u8,

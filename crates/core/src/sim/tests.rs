@@ -295,18 +295,29 @@ fn random_numbers_belong_to_who_draws_them() {
     assert_eq!(work(1), work(50));
 }
 
+/// What the engine says of a plan that it cannot run.
+fn refusal(value: &Value) -> String {
+    let ran = super::run(&plan(value), (), &mut |_, _| Ok(()));
+    ran.err().map_or(String::new(), |error| error.to_string())
+}
+
 #[test]
 fn a_run_that_cannot_keep_up_ends_before_memory_does() {
     let mut value = chain(1, S);
     value["workloads"][0]["arrivals"] = json!({"poisson": {"rate": 1e9}});
-    let error = super::run(&plan(&value), (), &mut |_, _| Ok(()))
-        .err()
-        .map(|e| e.to_string());
-    let said = error.unwrap_or_default();
+    let said = refusal(&value);
     assert!(
         said.starts_with("more than 100000 requests and calls are under way 0.00"),
         "{said}"
     );
+}
+
+#[test]
+fn a_run_in_which_nothing_takes_time_ends_with_a_sentence() {
+    let asks = json!({"name": "w", "entries": [0], "choice": {"mix": [[0, 1.0]]},
+        "arrivals": {"closed": {"clients": 2, "think": {"constant": 0.0}}}});
+    let said = refusal(&one(json!({"constant": 0.0}), 1, 0, asks, S));
+    assert!(said.starts_with("time stands still 0 s after"), "{said}");
 }
 
 #[test]

@@ -13,10 +13,7 @@ pub struct State {
     pub dirty: f64,
     files: Vec<File>,
     first: i64,
-    /// What is being written, since when and until when.
-    writing: Option<(What, i64)>,
-    until: i64,
-    share: f64,
+    writing: Option<Writing>,
     /// Time spent in writes that are over.
     wrote: i64,
 }
@@ -27,6 +24,14 @@ struct File {
     dirty: f64,
     /// When the oldest of its dirty pages became dirty.
     since: Option<i64>,
+}
+
+/// What the disk writes, since when, until when, and which share of the node's CPUs waits for it.
+struct Writing {
+    what: What,
+    since: i64,
+    until: i64,
+    blocks: f64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -123,7 +128,8 @@ impl<S: Sink> Sim<'_, S> {
             self.write_back(node, i64::MAX);
         }
         let state = &self.causes.disks[node as usize];
-        let under_way = state.writing.map_or(0, |_| state.until - self.now) as f64 / 1e9;
+        let writing = state.writing.as_ref();
+        let under_way = writing.map_or(0, |w| w.until - self.now) as f64 / 1e9;
         let over = state.dirty + under_way * disk.bytes_per_second - writeback.limit;
         (over / disk.bytes_per_second * 1e9) as i64
     }
@@ -170,44 +176,46 @@ impl<S: Sink> Sim<'_, S> {
         }
         let state = &mut self.causes.disks[node as usize];
         if state.writing.is_none() {
-            state.writing = Some((what, self.now));
-            state.until = self.now;
-            state.share = blocks;
             self.cpus.block(self.now, node, blocks);
         }
-        state.until += takes;
+        let writing = state.writing.get_or_insert(Writing {
+            what,
+            since: self.now,
+            until: self.now,
+            blocks,
+        });
+        writing.until += takes;
         self.queue
-            .push(state.until, Kind::Timer, self.causes.first_idle + node);
+            .push(writing.until, Kind::Timer, self.causes.first_idle + node);
     }
 
     pub(super) fn disk_idle(&mut self, node: u32) {
-        let state = &mut self.causes.disks[node as usize];
-        if self.now >= state.until {
+        let writing = &self.causes.disks[node as usize].writing;
+        if writing.as_ref().is_some_and(|w| self.now >= w.until) {
             self.closes_disk(node);
         }
     }
 
     pub(super) fn closes_disk(&mut self, node: u32) {
         let state = &mut self.causes.disks[node as usize];
-        let Some((what, begin)) = state.writing.take() else {
+        let Some(writing) = state.writing.take() else {
             return;
         };
-        state.wrote += self.now - begin;
-        let share = state.share;
-        self.cpus.block(self.now, node, -share);
-        let (event, cause) = match what {
+        state.wrote += self.now - writing.since;
+        self.cpus.block(self.now, node, -writing.blocks);
+        let (event, cause) = match writing.what {
             What::Log => ("log_flush", "log-flush"),
             What::Pages => ("writeback", "writeback"),
         };
         let place = self.monitor.place_of_node(node);
-        self.happened(place as usize, event, cause, begin, None);
+        self.happened(place as usize, event, cause, writing.since, None);
     }
 
     /// Bytes that wait for the disk, and ns for which it has written.
     pub(in super::super) fn disk(&mut self, node: usize) -> (f64, i64) {
         let now = self.now;
         let state = &mut self.causes.disks[node];
-        let under_way = state.writing.map_or(0, |(_, since)| now - since);
+        let under_way = state.writing.as_ref().map_or(0, |w| now - w.since);
         (state.dirty, state.wrote + under_way)
     }
 }

@@ -201,10 +201,11 @@ impl<S: Sink> Sim<'_, S> {
             self.collection_is_over(i as u32);
         }
         self.close_bursts();
+        self.report_neighbours();
     }
 
     /// A server's group that others kept from the CPU had a neighbour.
-    pub(super) fn report_neighbours(&mut self) {
+    fn report_neighbours(&mut self) {
         for (group, begin, end) in self.cpus.take_starved() {
             if self.servers.iter().any(|s| s.group == group) {
                 let place = self.plan.groups[group as usize].name.clone();
@@ -226,7 +227,10 @@ impl<S: Sink> Sim<'_, S> {
         let work = self.plan.sample_work;
         if work > 0 {
             for group in 0..self.plan.groups.len() as u32 {
-                self.cpus.add(self.now, group, work as f64, SAMPLER);
+                // A neighbour's group holds no server, and nobody samples there.
+                if self.plan.servers.iter().any(|server| server.group == group) {
+                    self.cpus.add(self.now, group, work as f64, SAMPLER);
+                }
             }
         }
     }
