@@ -1,6 +1,6 @@
 """The command line: a thin door. Parses words, calls the same functions as the Python API, prints, and exits.
 
-Only this module prints or exits. Exit codes: 0 done, whatever was found; 1 there are VLRT and --fail-on-vlrt was
+Only the modules cli*.py print or exit. Exit codes: 0 done, whatever was found; 1 there are VLRT and --fail-on-vlrt was
 given; 2 wrong use or unreadable input; 70 a fault of Tailrace itself; 130 interrupted.
 """
 
@@ -430,9 +430,10 @@ def _show_outcome(experiment: Experiment, outcome: Simulated | Measured, out: Pa
         return
     rate = outcome.answered / experiment.duration * 10**9
     share = outcome.over_1s / outcome.requests if outcome.requests else 0.0
+    mean = outcome.response_ns_mean
     lines = [
-        f"{format_count(outcome.requests)} requests, {rate:,.4g} answered a second; "
-        f"mean response {format_duration(round(outcome.response_ns_mean))}",
+        f"{format_count(outcome.requests)} requests, {rate:,.4g} answered a second"
+        + (f"; mean response {format_duration(round(mean))}" if mean is not None else ""),
         f"{format_count(outcome.over_1s)} took over 1 s ({format_share(share)}), {format_count(outcome.failed)} failed",
         *_unfinished(outcome),
         "dropped: " + (", ".join(f"{name} {format_count(n)}" for name, n in outcome.drops.items()) or "nothing"),

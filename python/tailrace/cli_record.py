@@ -110,7 +110,7 @@ def record(
         said = "--port, --capture and --interactions are about packets"
         raise UsageError(said, advice="say --interface, such as --interface any")
     if out.exists() and not overwrite:
-        raise UsageError("it exists already", where=str(out), advice="choose another name or overwrite it")
+        raise UsageError("it exists already", where=str(out), advice="choose another name, or --overwrite")
     folder = recording_of(out)
     record_host(folder, plan, _heard)
     rules = interactions if capture else None

@@ -65,7 +65,7 @@ def reproduce(
         _list(every_entry(experiments), as_json)
         return
     if paper is None:
-        raise UsageError("which paper?", advice="see `tailrace reproduce --list`")
+        raise UsageError("no paper is named", advice="`tailrace reproduce --list` shows them")
     entries = find(experiments, paper, figure)
     real = engine is Engine.TESTBED
     if real:

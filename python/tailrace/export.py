@@ -95,7 +95,7 @@ def write_pcap(
     if target.is_dir():
         raise UsageError("it is a folder", where=str(target), advice="name the file to be made")
     if target.exists() and not overwrite:
-        raise UsageError("it exists already", where=str(target), advice="choose another name or overwrite it")
+        raise UsageError("it exists already", where=str(target), advice="choose another name, or --overwrite")
     parties = Parties.of(run)
     report = _write(run, target, {"snaplen": snaplen, **parties.options()}, progress)
     counts = {name: report[name] for name in ("packets", "bytes", "connections", "visits", "failed_requests")}

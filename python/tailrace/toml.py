@@ -1,14 +1,14 @@
 """TOML files that people write: read, checked against a model, and what is wrong said in one sentence.
 
 The sentence names the file, the key and what the key must be, and for a name that nobody knows the nearest one that
-somebody does: `experiment.toml: tiers.web.workers must be a whole number above 0, got -1`.
+somebody does: `experiment.toml: tiers.web.count must be a whole number above 0, got -1`.
 """
 
 from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -20,6 +20,7 @@ from tailrace.errors import InputError, cannot_read
 
 Name = Annotated[str, StringConstraints(min_length=1)]
 Count = Annotated[int, Field(gt=0, strict=True)]
+Flag = Annotated[bool, Field(strict=True)]
 Location = tuple[int | str, ...]
 Model = TypeVar("Model", bound="Table")
 NAMES_MAX = 12
@@ -46,13 +47,17 @@ class Table(BaseModel):
 def read(path: str | PathLike[str], example: str) -> dict[str, Any]:
     """The file as plain values; `example` names the document that shows one."""
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise cannot_read(path, error) from error
     except UnicodeDecodeError as error:
         raise InputError(path, "not UTF-8 text", "save it as UTF-8", byte=error.start) from error
     except tomllib.TOMLDecodeError as error:
         raise InputError(path, f"not TOML: {error}", f"see {example} for an example") from error
+    except RecursionError as error:
+        raise InputError(
+            path, "lists or tables lie inside each other hundreds deep", "write them side by side"
+        ) from error
 
 
 def check(
@@ -93,10 +98,15 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def wrong_name(key: str, name: str, known: Iterable[str], what: str) -> str:
     """The sentence for a name that is used and not declared."""
     names = sorted(known)
-    more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
-    listed = ", ".join(names[:NAMES_MAX]) + more or "there is none"
     article = "an" if what[0] in "aeiou" else "a"
-    return f"{key} must be the name of {article} {what} ({listed}), got {name!r}{nearest(name, names)}"
+    there = listed(names) or "there is none"
+    return f"{key} must be the name of {article} {what} ({there}), got {name!r}{nearest(name, names)}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first of many stand for all."""
+    more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
+    return ", ".join(names[:NAMES_MAX]) + more
 
 
 def _demand(error: ErrorDetails, need: str | None) -> str:
@@ -115,14 +125,15 @@ def _demand(error: ErrorDetails, need: str | None) -> str:
         "bool_type": "true or false",
         "bool_parsing": "true or false",
         "literal_error": str(context.get("expected", "one of the known words")).replace("'", '"'),
-        "union_tag_invalid": str(context.get("expected_tags", "one of the known words")).replace("'", '"'),
+        "union_tag_invalid": f"one of {context.get('expected_tags', 'the known words')}".replace("'", '"'),
         "less_than": f"below {_plain(context.get('lt'))}",
         "less_than_equal": f"at most {_plain(context.get('le'))}",
         "finite_number": "a finite number",
     }
-    if need is None and (kind == "greater_than" or kind.startswith("int_")):
-        least = context.get("gt")
-        need = "a number above 0" if isinstance(least, float) else "a whole number above 0"
+    if need is None and kind == "greater_than":
+        need = "a number above 0" if isinstance(context.get("gt"), float) else "a whole number above 0"
+    if need is None and kind.startswith("int_"):
+        need = "a whole number"
     if need is None and kind in ("greater_than_equal", "float_type", "float_parsing"):
         least = f"{context.get('ge', 0):g} or more"
         quantity = kind == "greater_than_equal" and isinstance(error.get("input"), str)

@@ -98,6 +98,7 @@ def test_out_keeps_the_run_with_its_report(tmp_path: Path) -> None:
     again = tailrace("diagnose", FILES[0], "-o", str(run))
     assert again.returncode == 2
     assert "exists already" in again.stderr
+    assert "--overwrite" in again.stderr
 
 
 def test_standard_input() -> None:
@@ -212,6 +213,13 @@ def test_an_experiment_is_run_and_diagnosed(tmp_path: Path) -> None:
     shown = tailrace("run", EXPERIMENT, "-o", run, "--overwrite", "--set", "duration=5s").stdout
     assert "requests" in shown
     assert f"tailrace diagnose {run}" in shown
+
+
+def test_a_run_without_answers_has_no_mean_response(tmp_path: Path) -> None:
+    nobody = ["run", EXPERIMENT, "--set", "workloads={few={kind='poisson', rate=1e-9, entry='web'}}"]
+    nobody += ["--set", "duration=1s", "-o", str(tmp_path / "run"), "--overwrite"]
+    assert tailrace(*nobody).stdout.startswith("0 requests, 0 answered a second\n0 took over 1 s")
+    assert json.loads(tailrace(*nobody, "--json").stdout)["response_ns_mean"] is None
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,9 @@ def test_extends_in_a_circle_is_refused(tmp_path: Path) -> None:
         ("workloads.steady.clents=3", "workloads.steady.clents is not a known key; did you mean 'clients'?"),
         ("workloads.steady.clients=-3", "workloads.steady.clients must be a whole number above 0, got -3"),
         ("workloads.steady.think=3", 'workloads.steady.think must be a duration with its unit, such as "50 ms", got 3'),
-        ("workloads.steady.kind='close'", "workloads.steady.kind must be "),
+        ("workloads.steady.clients='many'", "workloads.steady.clients must be a whole number, got 'many'"),
+        ("tiers.web.workers=0.5", "tiers.web.workers must be a whole number, got 0.5"),
+        ("workloads.steady.kind='close'", 'workloads.steady.kind must be one of "closed", "poisson"'),
         ("workloads.steady.walk='browse'", 'workloads.steady.walk must be "browse-only"'),
         ("workloads.steady.entry='wep'", "must be the name of a tier (app, db, web), got 'wep'; did you mean 'web'?"),
         ("workloads.steady.mix={ViewStori=1}", "did you mean 'ViewStory'?"),
@@ -177,9 +179,19 @@ def test_extends_in_a_circle_is_refused(tmp_path: Path) -> None:
             "tiers.app.heap.filled",
         ),
         ("tiers.web1={}", "workloads.steady.entry is missing: several tiers are called by none (web, web1)"),
+        (
+            "tiers={" + ", ".join(f"t{number}={{}}" for number in range(14)) + "}",
+            "several tiers are called by none (t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, t11 and 2 more)",
+        ),
         ("tiers=3", "tiers must be a table, got 3"),
         ("nodes.ap.cores=2", "nodes.ap must be the name of a node that a tier is on"),
         ("nodes.app1={}", "nodes.app1 must be the name of a node that a tier is on"),
+        ("nodes.app.cores=true", "nodes.app.cores must be a number of 0 or more, got True"),
+        ("nodes.app.cores='2'", "nodes.app.cores must be a number of 0 or more, got '2'"),
+        ("workloads.w={kind='poisson', rate=true}", "workloads.w.rate must be a number of 0 or more, got True"),
+        ("workloads.steady.index_of_dispersion='2'", "must be a number of 0 or more, got '2'"),
+        ("tiers.web.calls.app.kept=1", "tiers.web.calls.app.kept must be true or false, got 1"),
+        ("workloads.steady.aggregate='yes'", "workloads.steady.aggregate must be true or false, got 'yes'"),
         ("nodes.app.cores=0", "nodes.app.cores must be a number above 0, got 0"),
         ("nodes.app.disk.bandwidth='60 MB'", "must be a rate such as \"60 MB/s\", got '60 MB'"),
         ("nodes.app.governor.frequencies=['1 GHz','2']", "nodes.app.governor.frequencies[1] must be a frequency"),
@@ -216,6 +228,7 @@ def test_extends_in_a_circle_is_refused(tmp_path: Path) -> None:
         ("tiers.web.processes=1000000000", "tiers.web.processes must be at most 10,000"),
         ("workloads.w={kind='poisson', rate=1e18}", "workloads.w.rate must be at most 1,000,000,000, got 1e+18"),
         ("workloads.steady={clients=9, begin='9 s', end='9 s'}", "workloads.steady.end must be after its begin"),
+        ("workloads.steady={clients=9, begin='0 s', end='0 s'}", "workloads.steady.end must be after its begin"),
         (
             "nodes.app.governor.frequencies=['2 GHz','1 GHz']",
             "frequencies must be slowest first, for the last is full speed, got 2 GHz, 1 GHz",
@@ -227,6 +240,11 @@ def test_extends_in_a_circle_is_refused(tmp_path: Path) -> None:
         ("duration='1e30 s'", "duration '1e30 s' is too large"),
         ("stalls=[{kind='slow',place='app',at='-1 s'}]", "stalls[0].at must be 0 or more, got '-1 s'"),
         ("kernel.syn=['5 s','3 s']", "kernel.syn must be moments in order, got 5 s, 3 s"),
+        ("tiers.app.inflation={free=0, slope=1e300}", "tiers.app.inflation.slope must be at most 1,000,000,000"),
+        (
+            "tiers.app.heap={young='0 B', per_visit='1 kB', young_collection={base='1 ms'}}",
+            'tiers.app.heap.young must be a size above 0, such as "64 MiB", got 0 B',
+        ),
         ("rubbos.scv=1e300", "rubbos.scv must be 0, 1 divided by a whole number up to 1000, or from 1 to a million"),
     ],
 )
@@ -234,6 +252,35 @@ def test_mistakes_name_the_key_and_the_nearest_name(small: Path, change: str, se
     with pytest.raises(TailraceError) as caught:
         experiment.read(small, [change])
     assert sentence in str(caught.value)
+
+
+def chain(tiers: int, side_by_side: int) -> dict[str, Any]:
+    """Tiers that call all of the next row."""
+    rows = [[f"t{row}-{place}" for place in range(side_by_side)] for row in range(tiers)]
+    calls = {name: {"calls": below} for row, below in zip(rows, [*rows[1:], []], strict=True) for name in row}
+    return {"tiers": calls, "workloads": {"w": {"clients": 1, "entry": rows[0][0]}}}
+
+
+def test_tiers_that_can_be_reached_on_very_many_ways_are_at_their_level() -> None:
+    found = experiment.from_table(chain(40, side_by_side=2))
+    assert list(places.levels(found).values()) == [1 + row for row in range(40) for _ in "ab"]
+    assert [server.tier for server in layout.topology(found).servers][-1] == 40
+
+
+def test_too_long_a_chain_of_tiers_is_refused_by_name() -> None:
+    with pytest.raises(TailraceError, match="t100-0 must be at most 100 tiers from the clients, got 101"):
+        experiment.from_table(chain(1200, side_by_side=1))
+
+
+def test_a_file_of_nothing_but_brackets_is_told(tmp_path: Path) -> None:
+    with pytest.raises(TailraceError, match="lie inside each other hundreds deep"):
+        experiment.read(written(tmp_path, "x = " + "[" * 2000 + "]" * 2000))
+
+
+def test_the_mark_that_some_editors_begin_a_file_with_is_read_over(small: Path) -> None:
+    plain = experiment.read(small)
+    small.write_bytes(b"\xef\xbb\xbf" + small.read_bytes())
+    assert experiment.read(small) == plain
 
 
 def test_changes_are_toml_and_bare_words_are_text(small: Path) -> None:

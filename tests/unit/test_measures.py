@@ -14,7 +14,7 @@ from tailrace import experiment
 from tailrace.errors import UsageError
 from tailrace.study import drawn
 from tailrace.study.measured import Measured
-from tailrace.study.measures import MEASURES
+from tailrace.study.measures import MEASURES, dimension
 from tailrace.units import MILLISECOND, SECOND
 
 ROOT = Path(__file__).parents[2]
@@ -153,6 +153,29 @@ def test_what_was_not_sampled_is_said_with_what_was(run: Measured) -> None:
         MEASURES["utilisation"].compute(run, place="other")
     with pytest.raises(UsageError, match="gc_share was not sampled at app; there: cpu_busy, cpu_hz"):
         MEASURES["level"].compute(run, metric="gc_share", place="app")
+
+
+def test_a_server_is_one_of_its_place_and_a_window_no_wider_than_there_are(run: Measured) -> None:
+    with pytest.raises(UsageError, match=r"server must be the name of a server of web \(web1, web2\), got 'web3'"):
+        MEASURES["visit_share"].compute(run, server="web3", place="web")
+    with pytest.raises(UsageError, match="window must be from 1 ms to 10 s"):
+        MEASURES["fluctuation"].compute(run, series="queue", place="app", window=11 * S)
+
+
+@pytest.mark.parametrize("name", ["level", "lead", "fluctuation"])
+@pytest.mark.parametrize(
+    ("metric", "unit"),
+    [
+        ("cpu_hz_max", "hertz"),
+        ("cpu_hz", "hertz"),
+        ("cpu_busy", "share"),
+        ("rss_bytes", "bytes"),
+        ("run_queue", "count"),
+    ],
+)
+def test_what_is_sampled_keeps_its_unit(name: str, metric: str, unit: str) -> None:
+    assert dimension(name, {"series" if name == "fluctuation" else "metric": metric}) == unit
+    assert drawn.unit_of(metric) == unit
 
 
 def test_a_histogram_counts_what_is_above_its_last_edge_too(run: Measured) -> None:

@@ -156,7 +156,7 @@ TOMCAT = {"software": "tomcat"}
                 "tiers": {"app": {**TOMCAT}, "db": {"software": "mysql"}},
                 "workloads": {"steady": {"clients": 1, "entry": "web"}},
             },
-            "goes to no tier that app calls (none)",
+            "goes to no tier that app calls (none); where a page of RUBBoS is not meant, a workload says",
         ),
         ({"workloads": {"steady": {"clients": 1, "entry": "web", "interaction": "SELECT users"}}}, "comes to web"),
         (
@@ -198,11 +198,20 @@ def test_what_cannot_be_simulated_is_refused_by_name(parts: dict[str, Any], sent
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
-    [("time\nsoon\n", "trace.csv: row 0"), ("time,interaction\n1,ViewStory\n2,\n", "some rows have an interaction")],
+    ("written", "sentence"),
+    [
+        (b"time\nsoon\n", "trace.csv: row 0"),
+        (b"time,interaction\n1,ViewStory\n2,\n", "some rows have an interaction"),
+        (b"", "names no column time"),
+        (b"when\n1\n", "names no column time"),
+        (b"time\n1\n\x80", "trace.csv: byte 7: not UTF-8 text"),
+        (b"time,interaction\n1," + b"x" * 200_000, "trace.csv: not CSV"),
+        (b"time,interaction\n1,ViewStroy\n", "trace.csv: interaction must be the name of .* did you mean 'ViewStory'"),
+        (b"time\n-100\n1\n", "trace.csv: the first request comes at -100 s, before the workload begins"),
+    ],
 )
-def test_a_bad_trace_is_told_by_file_and_row(tmp_path: Path, text: str, sentence: str) -> None:
-    (tmp_path / "trace.csv").write_text(text)
+def test_a_bad_trace_is_told_by_file_and_row(tmp_path: Path, written: bytes, sentence: str) -> None:
+    (tmp_path / "trace.csv").write_bytes(written)
     load = {"kind": "trace", "file": str(tmp_path / "trace.csv"), "entry": "web"}
     with pytest.raises(InputError, match=sentence):
         sim.lower(changed(workloads={"replayed": load}))
@@ -238,6 +247,22 @@ def test_a_run_folder_says_beside_whom_a_neighbour_burns(tmp_path: Path) -> None
     assert hosts["db-node"] is None
     places = set(run.samples().select("place").unique().collect()["place"].cast(pl.String))
     assert {"web-node-neighbour", "web-node-neighbour2"} <= places
+
+
+def test_a_sampling_costs_the_servers_not_a_neighbour_that_has_nothing_to_do(tmp_path: Path) -> None:
+    burn = [{"kind": "burn", "place": "web", "at": "1.9 s"}]
+    sampling = {"interval": "10 ms", "cost": "1 ms"}
+    sim.simulate(changed(duration="2 s", stalls=burn, sampling=sampling), tmp_path / "run")
+    [begin] = [stall.begin for stall in truth.read(tmp_path / "run").stalls]
+    used = (
+        Dataset.open(tmp_path / "run")
+        .samples()
+        .filter(pl.col("metric").cast(pl.String) == "cpu_busy", pl.col("time") <= begin)
+    )
+    least = dict(used.group_by(pl.col("place").cast(pl.String)).agg(pl.col("value").min()).collect().iter_rows())
+    most = used.filter(pl.col("place").cast(pl.String) == "web-node-neighbour").select(pl.col("value").max()).collect()
+    assert most.item() == 0
+    assert least["web"] >= 0.09
 
 
 def test_equal_seeds_give_equal_bytes_and_others_do_not(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from builders import SMALL
-from tailrace import experiment
+from tailrace import experiment, sim
 from tailrace.errors import UsageError
 from tailrace.study import runs
 from tailrace.study.intervals import above, interval, t_975
@@ -82,6 +82,22 @@ def test_an_interrupted_study_goes_on_where_it_was(tmp_path: Path) -> None:
     others = jobs_of(undisturbed)
     undisturbed.make()
     assert [job.answers for job in whole] == [job.answers for job in others]
+
+
+def test_what_a_killed_study_had_simulated_and_not_asked_yet_is_simulated_again(tmp_path: Path) -> None:
+    """Its folder alone lacks who was answered early."""
+    slow = {"page": {"at": {"web": {"compute": "40 ms"}}}}
+    system = experiment.from_table({**SMALL, "interactions": slow})
+    undisturbed = Runs(tmp_path / "other")
+    expected = undisturbed.ask(system, [RATE])
+    undisturbed.make()
+    again = Runs(tmp_path / "killed")
+    found = again.ask(system, [RATE])
+    (tmp_path / "killed").mkdir()
+    early = sim.simulate(system, tmp_path / "killed" / found.run).early
+    assert sum(early.values()) > 0
+    assert again.make() == 1
+    assert found.answers == expected.answers
 
 
 def test_a_damaged_answer_is_made_again(tmp_path: Path) -> None:

@@ -59,6 +59,15 @@ def test_a_measure_is_named_with_its_values() -> None:
         ("queue_mx:place=web", "--measure queue_mx:place=web: measure must be the name of a measure"),
         ("queue_max:plac=web", "plac is not for queue_max, which takes place; did you mean 'place'?"),
         ("response_percentile:percentile=200", "percentile must be from 0 to 100, got 200"),
+        ("response_percentile:percentile=most", "percentile must be a number, got most"),
+        ("drops:place=", "expected MEASURE:KEY=VALUE"),
+        ("drops:place=web,place=app", "place is there twice"),
+        ("arrivals:place=web,window=0s", "window must be above 0"),
+        (
+            "level:metric=cpu_busy,place=web,statistic=mode",
+            "statistic must be the name of a statistic (cv, max, mean, sd)",
+        ),
+        ("fluctuation:series=queues,place=web", "got 'queues'; did you mean 'queue'?"),
     ):
         with pytest.raises(UsageError) as raised:
             column(text)
@@ -95,10 +104,10 @@ def test_the_page_shows_each_measure_with_its_interval(small: Path, tmp_path: Pa
 
 def test_the_terminal_has_a_line_for_each_combination(small: Path, tmp_path: Path) -> None:
     varied = [parse("workloads.w.clients=10,20"), parse("workloads.w.think=500 ms,1 s")]
-    found = sweep(small, varied, tmp_path / "out", seeds=2, extra=[column("queue_max:place=web")])
+    found = sweep(small, varied, tmp_path / "out", seeds=2, extra=[column("share_over:over=2s,place=web")])
     head, *rows = terminal.lines(found)
     names = ["clients", "think", "throughput 1/s", "response_mean ms", "response_p99 ms", "share_over_1s %", "drops"]
-    assert re.split(r"  +", head) == [*names, "queue_max_web"]
+    assert re.split(r"  +", head) == [*names, "share_over_2s_web %"]
     assert [re.split(r"  +", row.strip())[:2] for row in rows] == [
         [c, t] for c in ("10", "20") for t in ("500 ms", "1 s")
     ]
@@ -138,4 +147,7 @@ def test_a_sweep_that_cannot_be_is_refused_before_anything_runs(small: Path, tmp
         sweep(small, [parse("workloads.w.clients=2")], tmp_path / "in", 1, extra=[column("queue_max:place=wep")])
     with pytest.raises(UsageError, match="--vary seed: every combination is run with several seeds; say how many with"):
         sweep(small, [parse("seed=1,2")], tmp_path / "out")
+    many = [parse(f"{key}=1:10000:1") for key in ("workloads.w.clients", "tiers.web.workers", "tiers.web.backlog")]
+    with pytest.raises(UsageError, match="1,000,000,000,000 combinations, 5 seeds: over 100,000 runs; vary less"):
+        sweep(small, many, tmp_path / "out")
     assert not (tmp_path / "out").exists()

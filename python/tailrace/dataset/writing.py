@@ -148,7 +148,7 @@ def _refuse_existing(target: Path, overwrite: bool) -> None:
     if not (target.exists() or target.is_symlink()):
         return
     if not overwrite:
-        raise UsageError("it exists already", where=str(target), advice="choose another name or overwrite it")
+        raise UsageError("it exists already", where=str(target), advice="choose another name, or --overwrite")
     if not is_run(target) and not (target.is_dir() and not any(target.iterdir())):
         raise UsageError(
             "it exists and is not a run folder, so it is not overwritten",

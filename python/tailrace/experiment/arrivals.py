@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from tailrace.errors import InputError, cannot_read
-from tailrace.experiment import burstiness, rubbos
+from tailrace.errors import InputError
+from tailrace.experiment import burstiness, rubbos, traces
 from tailrace.experiment.interactions import Rubbos
 from tailrace.experiment.workloads import AnyWorkload, Batch, Closed, Modulated, Poisson, Trace, Workload
-from tailrace.units import SECOND, parse_moment
+from tailrace.units import exact_duration
 
 Json = dict[str, Any]
 
@@ -19,7 +17,7 @@ Json = dict[str, Any]
 def choice(load: Workload, content: Rubbos, class_of: Callable[[str], int]) -> Json:
     """Independent draws, or the walk through pages of such content; of it the engine draws pages for who does not stay.
     `class_of` numbers interactions."""
-    if isinstance(load, Trace) and (names := _trace(load)[1]):
+    if isinstance(load, Trace) and (names := traces.read(load.file)[1]):
         return {"mix": [[class_of(name), 1.0] for name in dict.fromkeys(names)]}  # never drawn: the file says which
     if load.interaction:
         return {"mix": [[class_of(load.interaction), 1.0]]}
@@ -67,7 +65,10 @@ def arrivals(load: AnyWorkload, ramp: int, class_of: Callable[[str], int]) -> Js
         case Batch():
             return {"batch": {"size": load.size, "first": ramp + load.first_at, "period": load.every}}
         case Trace():
-            times, names = _trace(load)
+            times, names = traces.read(load.file)
+            if times and ramp + times[0] < 0:
+                found = f"the first request comes at {exact_duration(times[0])}, before the workload begins"
+                raise InputError(load.file, found, f"it begins at {exact_duration(-ramp)}")
             return {"trace": {"times": [ramp + time for time in times], "classes": [class_of(name) for name in names]}}
 
 
@@ -89,26 +90,6 @@ def _closed(load: Closed) -> Json:
             "chains": load.client_processes if load.chain == "process" else 0,
         }
     return lowered
-
-
-def _trace(load: Trace) -> tuple[list[int], list[str]]:
-    """Send times in ns after the ramp, in order, and the interactions if the file has them."""
-    try:
-        with Path(load.file).open(encoding="utf-8", newline="") as lines:
-            rows = list(csv.DictReader(lines))
-    except OSError as error:
-        raise cannot_read(load.file, error) from error
-    timed: list[tuple[int, str]] = []
-    for number, row in enumerate(rows):
-        try:
-            timed.append((parse_moment(row.get("time") or "", scale=SECOND), row.get("interaction") or ""))
-        except ValueError as error:
-            raise InputError(load.file, str(error), "give seconds since the end of the ramp", row=number) from error
-    timed.sort(key=lambda row: row[0])
-    names = [name for _, name in timed]
-    if any(names) and not all(names):
-        raise InputError(load.file, "some rows have an interaction and some have none", "give it in all rows or none")
-    return [time for time, _ in timed], names if any(names) else []
 
 
 def law(mean: float, scv: float) -> Json:

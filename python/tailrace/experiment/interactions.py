@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from tailrace.experiment.quantities import Above0, Duration, Number, Scv, Share, Size
-from tailrace.toml import Name, Table
+from tailrace.toml import Flag, Name, Table
 
 
 class Visits(Table):
@@ -15,9 +15,9 @@ class Visits(Table):
 
     count: Annotated[Number, Field(le=10_000)] = 1.0
     """How many; a fraction is the chance of one more."""
-    parallel: bool = False
+    parallel: Flag = False
     """All at once instead."""
-    all: bool = False
+    all: Flag = False
     """To every candidate at once (write all)."""
     to: Name | None = None
     """Which tier. Default: the one called tier that knows the interaction."""
@@ -45,7 +45,7 @@ class Work(Table):
     """Time that passes before the answer without using the CPU."""
     calls: Annotated[dict[Name, Visits], BeforeValidator(_counted)] = Field(default_factory=dict)
     """Interactions that it calls, in this order; a number is short for a table with a count."""
-    interleaved: bool = True
+    interleaved: Flag = True
     """Computes before, between and after its calls, otherwise before and after."""
     before: Share | None = None
     """Share of the computing before the first call. Default: as much as every other part; a call that is only sometimes
@@ -55,7 +55,7 @@ class Work(Table):
 class Interaction(Table):
     """A page or a query."""
 
-    light: bool = True
+    light: Flag = True
     """For cross-tier priority: few queries (`average` 4.3)."""
     servlet: Name | None = None
     """What makes the page, when that makes others, too: RUBBoS's Search. They share one pool where `pool_per` has

@@ -12,7 +12,7 @@ from tailrace.topology import Balancer, Call, Node, Pool, Server, Topology
 
 
 def topology(experiment: Experiment) -> Topology:
-    servers = places.servers(experiment)
+    servers, levels = places.servers(experiment), places.levels(experiment)
     pairs = [
         (caller, callee, call)
         for name, tier in experiment.tiers.items()
@@ -24,7 +24,7 @@ def topology(experiment: Experiment) -> Topology:
             Node(name=name, cores=int(node.cores) if node.cores.is_integer() else None)
             for name, node in places.nodes(experiment).items()
         ),
-        servers=tuple(_server(experiment, server) for server in servers),
+        servers=tuple(_server(experiment, server, levels[server.tier]) for server in servers),
         calls=tuple(
             Call(caller=caller, callee=candidate)
             for caller, callee, _ in pairs
@@ -58,7 +58,7 @@ def with_neighbours(known: Topology, experiment: Experiment) -> Topology:
     return known.model_copy(update={"nodes": hosts + guests})
 
 
-def _server(experiment: Experiment, server: places.Server) -> Server:
+def _server(experiment: Experiment, server: places.Server, level: int) -> Server:
     tier = experiment.tiers[server.tier]
     holds = tier.kind != "async"
     workers = (tier.workers or 0) * tier.processes if holds else 0
@@ -66,7 +66,7 @@ def _server(experiment: Experiment, server: places.Server) -> Server:
     return Server(
         name=server.name,
         node=server.node,
-        tier=places.level(experiment, server.tier),
+        tier=level,
         kind="sync" if holds else "async",
         protocol=tier.protocol,
         workers=workers or None,

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from tailrace.experiment.quantities import Above0, Duration, Frequency, Positive, Rate, Share, Size
-from tailrace.toml import Table
+from tailrace.toml import Flag, Table
 
 _GHZ = 1e9
 _P_STATES = tuple(round(1.12 * _GHZ + (2.26 - 1.12) * _GHZ * step / 8) for step in range(9))
@@ -25,7 +25,7 @@ class Governor(Table):
     """One step up at this use of the CPU in the last period. Not in the papers; Linux' ondemand uses 0.8."""
     down: Share = 0.5
     """One step down below this use. Not in the papers."""
-    up_at_once: bool = False
+    up_at_once: Flag = False
     """Straight to full speed instead of one step up, as Linux' ondemand does."""
 
 

@@ -11,6 +11,7 @@ A node never has the name of a server, so that a place in samples and stalls mea
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from tailrace.experiment.machines import Node
@@ -85,7 +86,16 @@ def entries(experiment: Experiment) -> tuple[str, ...]:
     return tuple(name for name in experiment.tiers if name not in called)
 
 
-def level(experiment: Experiment, tier: str) -> int:
-    """Longest distance from the clients; an entry is 1."""
-    callers = [name for name, caller in experiment.tiers.items() if tier in caller.calls]
-    return 1 + max((level(experiment, caller) for caller in callers), default=0)
+def levels(experiment: Experiment) -> dict[str, int]:
+    """Longest distance of each tier from the clients; an entry is 1. Tiers in a circle of calls, and behind it, have
+    none."""
+    callers = Counter(callee for tier in experiment.tiers.values() for callee in tier.calls)
+    known = [name for name in experiment.tiers if not callers[name]]
+    found = dict.fromkeys(known, 1)
+    for name in known:  # grows while it is walked
+        for callee in experiment.tiers[name].calls:
+            found[callee] = max(found.get(callee, 0), found[name] + 1)
+            callers[callee] -= 1
+            if not callers[callee]:
+                known.append(callee)
+    return {name: found[name] for name in known}

@@ -87,6 +87,7 @@ Size = Annotated[
     PlainSerializer(units.exact_bytes, when_used="json"),
     _schema("64 MiB"),
 ]
+SizeAbove0 = Annotated[Size, _above_0('a size above 0, such as "64 MiB"', units.exact_bytes)]
 Rate = Annotated[
     int,
     _parsed(units.parse_rate, 'a rate such as "60 MB/s"'),
@@ -106,10 +107,10 @@ Share = Annotated[
     BeforeValidator(_share),
     WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string"}], "examples": ["25%"]}),
 ]
-Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Number = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]
 Scv = Annotated[Number, AfterValidator(_has_a_law)]
 """Variance ÷ mean²."""
-Above0 = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
+Above0 = Annotated[float, Field(gt=0.0, strict=True, allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=0, strict=True)]
-PerSecond = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+PerSecond = Annotated[float, Field(ge=0, le=1e9, strict=True, allow_inf_nan=False)]
 """Of requests: one a ns at most, which is as fine as time is."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from tailrace.experiment import burstiness, places, rubbos
 from tailrace.experiment.machines import Governor
 from tailrace.experiment.model import SYN_SCHEDULES, Burn, Experiment, Iowait
 from tailrace.experiment.workloads import Batch, Closed, Modulated, Workload
-from tailrace.toml import nearest, wrong_name
+from tailrace.toml import listed, nearest, wrong_name
 from tailrace.units import exact_duration
 
 Use = tuple[str, str, set[str], str]
 """Key, the name used there, the names there are, what they name."""
 REPEATS_MAX = 255
+LEVELS_MAX = 100
+"""Programs are made along the calls, each inside its caller's."""
 _ROLES = ("web", "app", "middleware", "db")
 """Of RUBBoS's interactions; a system need not have them all."""
 
@@ -83,20 +86,8 @@ def _contradictions(experiment: Experiment) -> Iterator[str]:
     for name, node in experiment.nodes.items():
         if node.governor:
             yield from _contradictions_of_governor(f"nodes.{name}.governor", node.governor)
-    names = [server.name for server in places.servers(experiment)]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice:
-        yield f"tiers must give different names to their servers, got {twice!r} twice"
-    shared = next((server.node for server in places.servers(experiment) if server.node in names), None)
-    if shared:
-        yield f"nodes.{shared} must have another name: a server is called that"
-    for name, tier in experiment.tiers.items():
-        if _in_circle(experiment, name):
-            yield f"tiers.{name}.calls must not lead back to it"
-        if tier.spawn and tier.spawn.processes_max < tier.processes:
-            yield f"tiers.{name}.spawn.processes_max must be at least processes, {tier.processes}"
-        if tier.heap and (tier.heap.old_every or tier.heap.old_above) and not tier.heap.old_collection:
-            yield f"tiers.{name}.heap.old_collection is missing: say what an old collection costs"
+    yield from _contradictions_of_names(experiment)
+    yield from _contradictions_of_tiers(experiment)
     for name, interaction in experiment.interactions.items():
         if not interaction.at and name not in rubbos.names():
             near = nearest(name, rubbos.names())
@@ -104,16 +95,45 @@ def _contradictions(experiment: Experiment) -> Iterator[str]:
     for number, stall in enumerate(experiment.stalls):
         if stall.at >= experiment.duration:
             yield f"stalls[{number}].at must be before the end of the run, {exact_duration(experiment.duration)}"
+    yield from _contradictions_of_workloads(experiment)
+
+
+def _contradictions_of_names(experiment: Experiment) -> Iterator[str]:
+    """A place in samples and stalls means one server or one node."""
+    servers = Counter(server.name for server in places.servers(experiment))
+    [(name, times)] = servers.most_common(1)
+    if times > 1:
+        yield f"tiers must give different names to their servers, got {name!r} twice"
+    shared = next((server.node for server in places.servers(experiment) if server.node in servers), None)
+    if shared:
+        yield f"nodes.{shared} must have another name: a server is called that"
+
+
+def _contradictions_of_tiers(experiment: Experiment) -> Iterator[str]:
+    levels = places.levels(experiment)
+    for name, tier in experiment.tiers.items():
+        if name not in levels and _in_circle(experiment, name):
+            yield f"tiers.{name}.calls must not lead back to it"
+        if levels.get(name, 0) > LEVELS_MAX:
+            yield f"tiers.{name} must be at most {LEVELS_MAX} tiers from the clients, got {levels[name]}"
+        if tier.spawn and tier.spawn.processes_max < tier.processes:
+            yield f"tiers.{name}.spawn.processes_max must be at least processes, {tier.processes}"
+        if tier.heap and (tier.heap.old_every or tier.heap.old_above) and not tier.heap.old_collection:
+            yield f"tiers.{name}.heap.old_collection is missing: say what an old collection costs"
+
+
+def _contradictions_of_workloads(experiment: Experiment) -> Iterator[str]:
     entries = places.entries(experiment)
     apart = {name: load.embedded_apart for name, load in experiment.workloads.items() if load.embedded}
     counted = [name for name in apart if not apart[name]]
     if any(apart.values()) and counted:
         yield f"workloads.{counted[0]}.embedded_apart must be true, too: all workloads count what pages embed, or none"
     for name, workload in experiment.workloads.items():
-        if workload.end is not None and workload.end <= (workload.begin or -experiment.ramp):
+        begin = -experiment.ramp if workload.begin is None else workload.begin
+        if workload.end is not None and workload.end <= begin:
             yield f"workloads.{name}.end must be after its begin"
         if not workload.entry and len(entries) != 1:
-            yield f"workloads.{name}.entry is missing: several tiers are called by none ({', '.join(entries)})"
+            yield f"workloads.{name}.entry is missing: several tiers are called by none ({listed(entries)})"
         chosen = [key for key in ("walk", "mix", "interaction") if getattr(workload, key)]
         if len(chosen) > 1:
             yield f"workloads.{name} must have only one of walk, mix and interaction, got {' and '.join(chosen)}"

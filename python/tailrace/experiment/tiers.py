@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from tailrace.experiment.quantities import Above0, Duration, Number, Positive, Share, Size, Whole
-from tailrace.toml import Count, Name, Table
+from tailrace.experiment.quantities import Above0, Duration, Number, Positive, Share, Size, SizeAbove0, Whole
+from tailrace.toml import Count, Flag, Name, Table
 
 Software = Literal["apache", "nginx", "tomcat", "xtomcat", "cjdbc", "haproxy", "mysql", "xmysql"]
 Kind = Literal["sync", "async", "bounded"]
@@ -38,14 +38,17 @@ class Quota(Table):
     """`cpu.cfs_period_us`: 100 ms, Linux' default."""
 
 
+Bounded = Annotated[Number, Field(le=1e9)]
+
+
 class Inflation(Table):
     """Work grows with runnable threads n (cache misses, context switches): times 1 + slope·(n - free)^power."""
 
-    free: Number
+    free: Bounded
     """Up to this many threads it does not grow."""
-    slope: Number
+    slope: Bounded
     """As much more work for the first thread above."""
-    power: Above0 = 1.0
+    power: Annotated[Above0, Field(le=1e9)] = 1.0
     """1: in proportion."""
 
 
@@ -77,7 +80,7 @@ class Heap(Table):
     while the server is frozen, and shares its `cores`, its quota and its weight. `heap = "jvm15"` or `"jvm16"` means a
     preset of heaps.toml."""
 
-    young: Size
+    young: SizeAbove0
     """Fills by allocation and is then collected."""
     per_visit: Size
     """A visit allocates this much."""
@@ -100,14 +103,14 @@ class Heap(Table):
 class Call(Table):
     """How servers of one tier call those of another."""
 
-    kept: bool | None = None
+    kept: Flag | None = None
     """Connections stay open: no SYN, nothing to drop. Default: of synchronous callers, by software.toml."""
     pool: Whole | None = None
     """Connections to have at most, 0: any number. AJP 50 (`lightning` 3.1), database 50 (`rpc-vs-async` V-B)."""
     pool_per: tuple[Literal["process", "interaction", "candidate"], ...] | None = None
     """There is one pool for each of these. mod_jk: process and candidate; servlets' own pools: interaction
     (those of one servlet share one)."""
-    for_visit: bool | None = None
+    for_visit: Flag | None = None
     """A connection is kept from a visit's first call to its end, as servlets of RUBBoS do; calls at once share it."""
     priority: Whole | None = None
     """Cross-tier priority: light interactions first, and no heavy one while more light ones than this hold a connection
@@ -115,7 +118,7 @@ class Call(Table):
     policy: Policy | None = None
     """Which candidate a call goes to. mod_jk's default is total_request (`balancers` II-A)."""
     decay: Positive = 10_000_000_000
-    """Of peak_ewma: Finagle's default."""
+    """Of peak_ewma: how long response times are remembered; Finagle's default."""
     look_every: Positive = 50_000_000
     """Of shortest_queue: how old the lengths may be."""
     endpoint: Literal["wait", "original", "modified"] | None = None
@@ -125,7 +128,7 @@ class Call(Table):
     endpoint_step: Positive = 100_000_000
     """The original sleeps 100 ms between looks (`balancers` IV-B)."""
     endpoint_timeout: Positive = 300_000_000
-    """and gives the candidate up after 300 ms (`balancers` IV-B)."""
+    """The original gives the candidate up after 300 ms (`balancers` IV-B)."""
     kernel: Name | None = None
     """Whose SYN schedule the caller has. Default: `[kernel]`'s."""
 

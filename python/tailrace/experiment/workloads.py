@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from tailrace.experiment.quantities import Above0, Duration, Number, PerSecond, Positive, Scv, Share, Whole
-from tailrace.toml import Count, Name, Table
+from tailrace.toml import Count, Flag, Name, Table
 
 Walk = Literal["browse-only", "browse-only-no-search", "read-write", "read-write-no-search"]
 
@@ -31,21 +31,22 @@ class Workload(Table):
     embedded: tuple[Name, ...] = ()
     """Fetched one after another when a page has come. RUBBoS's client fetches ["logo"]; the papers' throughputs count
     pages alone, so the default is none."""
-    embedded_apart: bool = False
+    embedded_apart: Flag = False
     """It is fetched and not counted: response times, rates and visits are those of pages alone, as a monitor of
     transactions gives them. The same for all workloads that embed anything."""
-    kept: bool = False
+    kept: Flag = False
     """Clients keep their connections open. RUBBoS's connect for each request (KeepAlive Off)."""
     kernel: Name | None = None
     """Whose SYN schedule the clients have. Default: `[kernel]`'s."""
     timeout: Duration = 0
-    """The client gives up waiting; 0: never."""
+    """When a client gives up waiting for an answer; 0: never."""
     retries: Whole = 0
-    """and asks again so many times,"""
+    """How often a client asks again for what it gave up or got no answer to."""
     retry_pause: Duration = 1_000_000_000
-    """so much later (1 s in RUBBoS's client)."""
+    """How long it waits before it asks again: 1 s in RUBBoS's client."""
     hedge: Duration = 0
-    """A second request is sent when the first has not been answered by then; 0: never. Both count as one request."""
+    """When a client whose request has no answer yet sends it a second time, and takes the answer that comes first; 0:
+    never. Both count as one request."""
     begin: Duration | None = None
     """After the ramp. Default: with the ramp."""
     end: Duration | None = None
@@ -64,7 +65,7 @@ class Closed(Workload):
     """Variance ÷ mean² of the think time; 1: exponential (RUBBoS)."""
     think_max: Duration = 70_000_000_000
     """A longer draw becomes no pause at all, as in RUBBoS's client; 0: no such rule."""
-    index_of_dispersion: float = Field(1.0, ge=1.0, allow_inf_nan=False)
+    index_of_dispersion: float = Field(1.0, ge=1.0, strict=True, allow_inf_nan=False)
     """Burstiness I of the request rate: 1 none; 100, 200, 400, 1000 in the papers (Mi et al., ICAC'09)."""
     chain: Literal["process", "client"] = "process"
     """One chain of think-time modes for all clients of a process, as in the published generator, or one for each."""
@@ -77,7 +78,7 @@ class Closed(Workload):
     start: Literal["thinking", "staggered", "at once"] = "thinking"
     """Each thinks first, as one who has long been doing so: the load, and its bursts, are from the begin what they will
     be; or first requests are spread evenly over one think time; or all come at once, as in RUBBoS's client."""
-    aggregate: bool = False
+    aggregate: Flag = False
     """All thinkers are one source: faster, the same in law, but no common random numbers for each client. It knows no
     `think_max`, which must be 0 or so long that it hardly matters: seven times `think`."""
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from tailrace import toml
 from tailrace.errors import InputError
 from tailrace.experiment.quantities import Above0, Duration, Number, Positive
-from tailrace.reproduce.panels import Lines, Panel
+from tailrace.reproduce.panels import Lines, Names, Panel
 from tailrace.study import runs
 from tailrace.study.measures import Statistic, dimension
 from tailrace.toml import Count, Name, Table, wrong_name
@@ -40,13 +40,6 @@ class Run(Table):
     """The file, from this folder."""
     set: dict[Name, Any] = Field(default_factory=dict)
     """Changes to it, as in `tailrace run --set`: { "workloads.steady.clients" = 7000 }."""
-
-
-def _listed(names: Any) -> Any:
-    return (names,) if isinstance(names, str) else names
-
-
-Names = Annotated[tuple[Name, ...], BeforeValidator(_listed)]
 
 
 class Value(Table):

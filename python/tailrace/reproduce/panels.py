@@ -16,6 +16,7 @@ def _listed(names: Any) -> Any:
 
 
 Names = Annotated[tuple[Name, ...], BeforeValidator(_listed)]
+"""A list of names, or one."""
 
 
 class Frequency(Table):

@@ -20,7 +20,8 @@ from tailrace import toml
 from tailrace.errors import InputError
 from tailrace.experiment import read as read_experiment
 from tailrace.reproduce import expected
-from tailrace.reproduce.expected import Expected, Names, Run, changes
+from tailrace.reproduce.expected import Expected, Run, changes
+from tailrace.reproduce.panels import Names
 from tailrace.toml import Count, Name, Table, wrong_name
 
 FILE = "testbed.toml"

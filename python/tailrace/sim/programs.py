@@ -34,9 +34,7 @@ class Programs:
             role = self.experiment.tiers[tier].role
             lacks = f"no {tier}" if role in (None, tier) else f"neither {tier} nor its role {role}"
             what = f"{interaction} comes to {tier}, and interactions.{interaction}.at has {lacks}"
-            of_rubbos = interaction not in self.experiment.interactions
-            advice = "where a page of RUBBoS is not meant, a workload says `interaction` or `mix`" if of_rubbos else ""
-            raise UsageError(what, advice=advice)
+            raise UsageError(what, advice=self._advice(interaction))
         self._known[tier, interaction] = place = len(self.programs)
         self.programs.append([])
         self.programs[place] = self._steps(tier, interaction, work)
@@ -63,6 +61,11 @@ class Programs:
             }
             for number, (name, one) in enumerate(found)
         ]
+
+    def _advice(self, interaction: str) -> str:
+        """To who wrote an experiment of one's own and did not say what is asked for."""
+        own = interaction in self.experiment.interactions
+        return "" if own else "where a page of RUBBoS is not meant, a workload says `interaction` or `mix`"
 
     def _work(self, tier: str, interaction: str) -> Work | None:
         at = self.interactions[interaction].at
@@ -91,7 +94,8 @@ class Programs:
         if len(able) != 1 or able[0] not in callees:
             where = f"interactions.{caller}.at.{self.experiment.tiers[tier].role}.calls.{interaction}"
             if visits.to or not able:
-                raise UsageError(f"{where} goes to no tier that {tier} calls ({', '.join(callees) or 'none'})")
+                what = f"{where} goes to no tier that {tier} calls ({', '.join(callees) or 'none'})"
+                raise UsageError(what, advice=self._advice(caller))
             raise UsageError(f"{where} could go to {' and '.join(able)}", advice="say which with `to`")
         return {
             "connector": callees.index(able[0]),

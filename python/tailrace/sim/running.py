@@ -27,7 +27,8 @@ class Outcome:
     """From the end of the ramp to the end of the run, whenever they were sent."""
     failed: int
     over_1s: int
-    response_ns_mean: float
+    response_ns_mean: float | None
+    """Of all that were answered; None when none were."""
     drops: dict[str, int]
     """Lost connection attempts of each server that had any, ramp included."""
     events: int
@@ -88,7 +89,7 @@ def _outcome(plan: dict[str, Any], report: dict[str, Any]) -> Outcome:
         answered=counts["in_time"] + sum(counts["early"]),
         failed=counts["failed"],
         over_1s=counts["over_1s"],
-        response_ns_mean=counts["response_ns"] / answered if answered else 0.0,
+        response_ns_mean=counts["response_ns"] / answered if answered else None,
         drops={name: lost for name, lost in zip(names, counts["drops"], strict=True) if lost},
         events=counts["events"],
         stalls=truth.stalls_of(stalls),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from tailrace.errors import InputError
 from tailrace.experiment import Experiment, arrivals, places
 from tailrace.experiment.kernels import schedule
-from tailrace.experiment.workloads import AnyWorkload
+from tailrace.experiment.workloads import AnyWorkload, Trace
 from tailrace.sim.programs import Programs
+from tailrace.toml import wrong_name
 
 Json = dict[str, Any]
 
@@ -17,6 +19,8 @@ def workload(experiment: Experiment, name: str, load: AnyWorkload, programs: Pro
     begin = 0 if load.begin is None else experiment.ramp + load.begin
 
     def class_of(interaction: str) -> int:
+        if isinstance(load, Trace) and interaction not in programs.interactions:
+            raise InputError(load.file, wrong_name("interaction", interaction, programs.interactions, "interaction"))
         return programs.asked(entry, interaction)
 
     return {

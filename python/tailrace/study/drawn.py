@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from tailrace.dataset.metrics import METRICS
+from tailrace.dataset.metrics import METRICS, SHARES
 from tailrace.errors import UsageError
 from tailrace.study.measured import Measured
 from tailrace.toml import wrong_name
@@ -46,16 +46,11 @@ def series(run: Measured, series: str, place: str, begin: int, end: int, window:
 
 
 def unit_of(series: str) -> Unit:
-    if series == "response":
-        return "duration"
-    if series == "throughput":
-        return "rate"
-    if series in ("cpu_hz",):
-        return "hertz"
-    if series.endswith("_bytes"):
-        return "bytes"
-    share = series.startswith(("cpu_", "psi_")) or series in ("disk_busy", "gc_share")
-    return "share" if share else "count"
+    if series in SHARES:
+        return "share"
+    if series in ("response", "throughput"):
+        return "duration" if series == "response" else "rate"
+    return "bytes" if series.endswith("_bytes") else "hertz" if "_hz" in series else "count"
 
 
 def sampled(run: Measured, metric: str, place: str, window: int) -> pl.DataFrame:

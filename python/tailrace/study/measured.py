@@ -40,6 +40,12 @@ class Measured:
             return places.server_names(name, self.experiment.tiers[name])
         return (name,)
 
+    def one_of(self, place: str, server: str) -> str:
+        """The server, which must be one of the place's."""
+        if server not in self.servers(place):
+            raise UsageError(wrong_name("server", server, self.servers(place), f"server of {place}"))
+        return server
+
     def requests(self, place: str | None = None) -> pl.DataFrame:
         """Requests sent to a place within the interval: `sent`, `response` (ns), `ok`, `drops`, `interaction`.
 
@@ -135,7 +141,11 @@ class Measured:
     def windows(self, window: int = WINDOW) -> pl.DataFrame:
         """The exact windows of every server within the interval, `server` as text."""
         if window not in self._windows:
-            frame = timeline.windows(self.dataset, window, begin=self.begin, end=self.end, percentiles=False, threads=1)
+            begin, end = self.begin, self.end
+            try:
+                frame = timeline.windows(self.dataset, window, begin=begin, end=end, percentiles=False, threads=1)
+            except ValueError as error:
+                raise UsageError(str(error)) from error
             self._windows[window] = frame.with_columns(pl.col("server").cast(pl.String))
         return self._windows[window]
 

@@ -15,7 +15,6 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from tailrace.dataset.metrics import SHARES
 from tailrace.study import drawn
 from tailrace.study.measured import WINDOW, Measured
 from tailrace.units import SECOND
@@ -118,7 +117,7 @@ def level(run: Measured, metric: str, place: str, statistic: Statistic = "mean")
 def lead(run: Measured, metric: str, server: str, place: str, begin: int, end: int) -> float:
     """How far a sampled metric of one server is above the mean of the others of its tier, from `begin` to `end`."""
     found = run.samples(place, metric).filter(pl.col("time").is_between(run.begin + begin, run.begin + end))
-    own = found["place"] == server
+    own = found["place"] == run.one_of(place, server)
     return _number(found.filter(own)["value"].mean()) - _number(found.filter(~own)["value"].mean())
 
 
@@ -179,13 +178,13 @@ def visit_share(run: Measured, server: str, place: str, begin: int = 0, end: int
     """Share of the visits to a tier that went to one of its servers, of those that arrived from `begin` to `end`."""
     last = run.end if end is None else run.begin + end
     came = run.visits(place).filter(pl.col("arrival").is_between(run.begin + begin, last))
-    return _number(came.select((pl.col("server").cast(pl.String) == server).mean()).collect().item())
+    return _number(came.select((pl.col("server").cast(pl.String) == run.one_of(place, server)).mean()).collect().item())
 
 
 def assigned_share(run: Measured, server: str, place: str, begin: int, end: int) -> float:
     """Share of a tier's visits that went to one of its servers, of those whose callers got a worker from `begin` to
     `end`: what waits for a connection counts to the time from which its caller has it, as in the caller's own log."""
-    own = pl.col("server").cast(pl.String) == server
+    own = pl.col("server").cast(pl.String) == run.one_of(place, server)
     within = pl.col("start").is_between(run.begin + begin, run.begin + end)
     return _number(_assigned(run, place).filter(within).select(own.mean()).collect().item())
 
@@ -263,15 +262,10 @@ def dimension(name: str, values: Mapping[str, Any]) -> Dimension:
     """Of a measure with these values."""
     if values.get("statistic") == "cv":
         return "count"
-    if name == "fluctuation":
-        unit = drawn.unit_of(str(values["series"]))
-        return "ns" if unit == "duration" else unit
-    if name != "level":
+    if name not in ("level", "lead", "fluctuation"):
         return MEASURES[name].dimension
-    metric = str(values["metric"])
-    if metric in SHARES:
-        return "share"
-    return "bytes" if metric.endswith("_bytes") else "hertz" if metric.endswith("_hz") else "count"
+    unit = drawn.unit_of(str(values.get("series") or values["metric"]))
+    return "ns" if unit == "duration" else unit
 
 
 def _responses(run: Measured, place: str | None, interaction: str | None) -> pl.Series:

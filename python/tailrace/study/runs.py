@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from tailrace import _core
 from tailrace.dataset import Dataset
@@ -129,6 +129,8 @@ class Runs:
         folder = self.folder / job.run
         try:
             early: Mapping[str, int] = {}
+            if not self.engine.measures:  # of a study killed while it asked: not all that `make` gave is in the folder
+                shutil.rmtree(folder, ignore_errors=True)
             if not is_run(folder):
                 early = self.engine.early(self.engine.make(job.experiment, folder, partial(self._go_on, tell)))
             dataset = Dataset.open(folder)
@@ -165,6 +167,11 @@ def check(name: str, values: Mapping[str, Any], where: str) -> str | None:
             return f"{where}{parameter.name} is missing: {name} needs it"
     if not 0 <= values.get("percentile", 0) <= 100:
         return f"{where}percentile must be from 0 to 100, got {values['percentile']:g}"
+    if values.get("window", 1) <= 0:
+        return f"{where}window must be above 0"
+    for key, known in (("statistic", get_args(measures.Statistic)), ("series", drawn.KNOWN)):
+        if values.get(key, "") not in ("", *known):
+            return wrong_name(f"{where}{key}", values[key], known, key)
     return None
 
 
@@ -187,10 +194,7 @@ def _ask(run: Measured, question: Question) -> Any:
     values = json.loads(question.values)
     if question.name in DRAWN:
         return DRAWN[question.name](run, **values)
-    try:
-        return measures.MEASURES[question.name].compute(run, **values)
-    except KeyError as error:
-        raise UsageError(wrong_name("measure", question.name, measures.MEASURES, "measure")) from error
+    return measures.MEASURES[question.name].compute(run, **values)
 
 
 def _kept(file: Path) -> dict[str, Any]:

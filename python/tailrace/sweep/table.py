@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,12 @@ from tailrace.study.engines import Progress
 from tailrace.study.intervals import Interval, interval
 from tailrace.study.runs import Question, Runs
 from tailrace.sweep.varying import Varied, combinations
-from tailrace.units import MILLISECOND, SECOND
+from tailrace.units import MILLISECOND, SECOND, exact_duration, parse_duration
 
 TABLE = "sweep.parquet"
 RUNS_MAX = 100_000
+DURATIONS = ("over", "under", "window", "begin", "end")
+"""Among the values of measures."""
 
 Column = tuple[str, dict[str, Any]]
 """A measure and its values."""
@@ -71,13 +74,13 @@ def sweep(
         raise UsageError(f"--vary {keys[-1]}: a key can be varied once")
     if "seed" in keys:
         raise UsageError("--vary seed: every combination is run with several seeds", advice="say how many with --seeds")
-    chosen = combinations(list(varied))
-    if len(chosen) * seeds > RUNS_MAX:
-        raise UsageError(f"{len(chosen)} combinations, {seeds} seeds: over {RUNS_MAX:,} runs", advice="vary less")
+    count = prod(len(one.values) for one in varied)
+    if count * seeds > RUNS_MAX:
+        raise UsageError(f"{count:,} combinations, {seeds} seeds: over {RUNS_MAX:,} runs", advice="vary less")
     kept = Runs(out / "runs")
     rows = []
     columns: dict[str, Column] = {}
-    for values in chosen:
+    for values in combinations(list(varied)):
         sets = [f"{one.key}={value}" for one, value in zip(varied, values, strict=True)]
         experiment = read_experiment(path, [*changes, *sets])
         columns = columns or _columns(experiment, extra)
@@ -107,9 +110,12 @@ def column(text: str) -> Column:
     values: dict[str, Any] = {}
     for part in filter(None, listed.split(",")):
         key, equals, value = part.partition("=")
-        if not equals:
+        key, value = key.strip(), value.strip()
+        if not (equals and value):
             raise UsageError(f"--measure {text}: expected MEASURE:KEY=VALUE,KEY=VALUE")
-        values[key.strip()] = _value(text, key.strip(), value.strip())
+        if key in values:
+            raise UsageError(f"--measure {text}: {key} is there twice")
+        values[key] = _value(text, key, value)
     problem = runs.check(name, values, f"--measure {text}: ")
     if problem:
         raise UsageError(problem)
@@ -124,19 +130,22 @@ def _columns(experiment: Experiment, extra: Sequence[Column]) -> dict[str, Colum
         **{f"utilisation_{tier}": ("utilisation", {"place": tier}) for tier in experiment.tiers if sampled},
     }
     for name, values in extra:
-        found["_".join([name, *(str(value) for value in values.values())])] = (name, values)
+        found["_".join([name, *(_written(key, value) for key, value in values.items())])] = (name, values)
     return found
 
 
-def _value(text: str, key: str, value: str) -> Any:
-    from tailrace.units import parse_duration
+def _written(key: str, value: Any) -> str:
+    return exact_duration(value).replace(" ", "") if key in DURATIONS else str(value)
 
+
+def _value(text: str, key: str, value: str) -> Any:
     try:
-        if key in ("over", "under", "window", "begin", "end"):
+        if key in DURATIONS:
             return parse_duration(value)
         return float(value) if key == "percentile" else value
     except ValueError as error:
-        raise UsageError(f"--measure {text}: {error}") from error
+        wrong = f"percentile must be a number, got {value}" if key == "percentile" else str(error)
+        raise UsageError(f"--measure {text}: {wrong}") from error
 
 
 def _typed(one: Varied, value: str) -> float | int | str:

@@ -18,7 +18,8 @@ class Outcome:
     answered: int
     failed: int
     over_1s: int
-    response_ns_mean: float
+    response_ns_mean: float | None
+    """Of those that were answered; None when none were."""
     drops: dict[str, int]
     """Lost connection attempts of each server that had any."""
     stalls: tuple[truth.Stall, ...]
@@ -27,7 +28,7 @@ class Outcome:
 def outcome(folder: Path, stalls: tuple[truth.Stall, ...]) -> Outcome:
     """Of the tables in a run folder, finished or in the making."""
     if not (folder / REQUESTS.file).exists():
-        return Outcome(0, 0, 0, 0, 0.0, {}, stalls)
+        return Outcome(0, 0, 0, 0, None, {}, stalls)
     response = pl.col("end") - pl.col("sent")
     answered = pl.col("status").cast(pl.String) == "ok"
     [counts] = (
@@ -37,7 +38,7 @@ def outcome(folder: Path, stalls: tuple[truth.Stall, ...]) -> Outcome:
             answered=answered.sum(),
             failed=(~answered).sum(),
             over_1s=(answered & (response > SECOND)).sum(),
-            response_ns_mean=response.filter(answered).mean().fill_null(0.0),
+            response_ns_mean=response.filter(answered).mean(),
         )
         .collect()
         .to_dicts()

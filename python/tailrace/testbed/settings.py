@@ -14,7 +14,8 @@ from tailrace.testbed.servers.setting import Called, Endpoint, Setting
 
 def settings(experiment: Experiment, addresses: Mapping[str, str], folder: Path) -> dict[str, Setting]:
     """By server, in the order in which they are started: who is called comes before who calls."""
-    deepest_first = sorted(places.servers(experiment), key=lambda server: -places.level(experiment, server.tier))
+    levels = places.levels(experiment)
+    deepest_first = sorted(places.servers(experiment), key=lambda server: -levels[server.tier])
     found: dict[str, Setting] = {}
     taken: set[tuple[str, int]] = set()
     for server in deepest_first:

@@ -1,0 +1,43 @@
+"""Arrivals from a file: CSV with a column `time`, in seconds since the end of the ramp, and maybe one `interaction`."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+from tailrace.errors import InputError, cannot_read
+from tailrace.units import SECOND, parse_moment
+
+
+def read(file: str) -> tuple[list[int], list[str]]:
+    """Send times in ns after the ramp, in order, and the interaction of each if the file has them.
+
+    Raises InputError with file and row.
+    """
+    timed: list[tuple[int, str]] = []
+    for number, row in enumerate(_rows(file)):
+        try:
+            timed.append((parse_moment(row["time"] or "", scale=SECOND), row.get("interaction") or ""))
+        except ValueError as error:
+            raise InputError(file, str(error), "give seconds since the end of the ramp", row=number) from error
+    timed.sort(key=lambda row: row[0])
+    names = [name for _, name in timed]
+    if any(names) and not all(names):
+        raise InputError(file, "some rows have an interaction and some have none", "give it in all rows or none")
+    return [time for time, _ in timed], names if any(names) else []
+
+
+def _rows(file: str) -> list[dict[str, str | None]]:
+    try:
+        lines = csv.DictReader(io.StringIO(Path(file).read_text(encoding="utf-8-sig"), newline=""))
+        rows = list(lines)
+    except OSError as error:
+        raise cannot_read(file, error) from error
+    except UnicodeDecodeError as error:
+        raise InputError(file, "not UTF-8 text", "save it as UTF-8", byte=error.start) from error
+    except csv.Error as error:
+        raise InputError(file, f"not CSV: {error}") from error
+    if "time" not in (lines.fieldnames or ()):
+        raise InputError(file, "the first line names no column time", "name it there: time, or time,interaction")
+    return rows
