@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 from os import PathLike, fspath
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 
 class TailraceError(Exception):
@@ -80,6 +80,16 @@ def cannot_read(path: str | PathLike[str], error: OSError) -> InputError:
     """The sentence for what the operating system refused while reading."""
     found, advice = _READING.get(error.errno or 0, (error.strerror or str(error), ""))
     return InputError(path, found, advice)
+
+
+def read_text(path: str | PathLike[str]) -> str:
+    """The whole of a small file that people write; with or without a byte order mark."""
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise cannot_read(path, error) from error
+    except UnicodeDecodeError as error:
+        raise InputError(path, "not UTF-8 text", "save it as UTF-8", byte=error.start) from error
 
 
 def cannot_write(path: str | PathLike[str], error: Exception) -> OutputError:

@@ -10,13 +10,12 @@ import difflib
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from tailrace.errors import InputError, cannot_read
+from tailrace.errors import InputError, read_text
 
 Name = Annotated[str, StringConstraints(min_length=1)]
 Count = Annotated[int, Field(gt=0, strict=True)]
@@ -47,11 +46,7 @@ class Table(BaseModel):
 def read(path: str | PathLike[str], example: str) -> dict[str, Any]:
     """The file as plain values; `example` names the document that shows one."""
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise cannot_read(path, error) from error
-    except UnicodeDecodeError as error:
-        raise InputError(path, "not UTF-8 text", "save it as UTF-8", byte=error.start) from error
+        return tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
         raise InputError(path, f"not TOML: {error}", f"see {example} for an example") from error
     except RecursionError as error:

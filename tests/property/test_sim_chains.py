@@ -21,6 +21,7 @@ from plans import (
     assert_is,
     call,
     changed,
+    closed,
     connector,
     exponential,
     poisson,
@@ -106,6 +107,32 @@ def test_no_heavy_call_is_let_in_while_more_light_ones_than_the_limit_are_there(
     plan = system([front, server("back", [2, 3])], programs, load, duration=200 * S, record_from=2 * S)
     plan["classes"][0]["light"] = True
     assert_responses(plan, [number / rate for number, rate in zip(inside, rates, strict=True)], tmp_path, within=0.06)
+
+
+def test_few_sources_of_two_classes_wait_by_their_order(tmp_path: Path) -> None:
+    """The first class is served first, and nobody is interrupted."""
+    sources, think, means = (3, 4), 0.020, (0.002, 0.005)
+
+    def moves(state: tuple[int, int, int]) -> Iterable[tuple[tuple[int, int, int], float]]:
+        """Who is served, none: -1, and how many of each are there."""
+        served, *there = state
+        for who in (0, 1):
+            first, second = there[0] + (who == 0), there[1] + (who == 1)
+            if there[who] < sources[who]:
+                yield (who if served < 0 else served, first, second), (sources[who] - there[who]) / think
+        if served >= 0:
+            first, second = there[0] - (served == 0), there[1] - (served == 1)
+            yield (0 if first else 1 if second else -1, first, second), 1 / means[served]
+
+    shares = stationary((-1, 0, 0), moves)
+    inside = [sum(state[1 + who] * share for state, share in shares.items()) for who in (0, 1)]
+    only = server("s", [0, 1], workers=1, lightest_first=True, light_queue=1_000_000)
+    programs = [[{"compute": exponential(mean * S)}] for mean in means]
+    loads = [closed(n, exponential(think * S), [(i, 1.0)], kept=True, name=f"w{i}") for i, n in enumerate(sources)]
+    plan = system([only], programs, *loads, duration=400 * S, record_from=5 * S)
+    plan["classes"][1]["rank"] = 1
+    exact = [there * think / (n - there) for n, there in zip(sources, inside, strict=True)]
+    assert_responses(plan, exact, tmp_path, within=0.03)
 
 
 def test_a_full_accept_queue_loses_more_of_arrivals_whose_rate_switches() -> None:

@@ -1,4 +1,4 @@
-"""Beyond means of one queue: variances, numbers inside, few sources of two classes, and stalls that come by the clock.
+"""Beyond means of one queue: variances, numbers inside, and stalls that come by the clock.
 
 As elsewhere, by the 99.9 % interval of eight replications; `within` says how narrow it must be.
 """
@@ -8,10 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import polars as pl
 
 from plans import (
     MS,
@@ -22,7 +20,6 @@ from plans import (
     assert_is,
     call,
     changed,
-    closed,
     connector,
     counts,
     exponential,
@@ -42,16 +39,16 @@ def observed(plan: Plan, folder: Path, measure: Callable[[Run], float]) -> list[
     return [measure(run(changed(plan, replication=i), folder / str(i))) for i in range(REPLICATIONS)]
 
 
-def responses(done: Run, interaction: str = "class 0") -> Any:
-    asked = done.requests.filter(pl.col("interaction") == interaction)
-    return (asked["end"] - asked["sent"]).to_numpy() / 1e9
+def variance_of_responses(done: Run) -> float:
+    """s²."""
+    return float(((done.requests["end"] - done.requests["sent"]).to_numpy() / 1e9).var())
 
 
 def test_responses_of_a_shared_processor_vary_as_coffman_muntz_and_trotter_say(tmp_path: Path) -> None:
     """(2 + u) / (2 - u) T² of M/M/1 (J. ACM 17, 1970)."""
     plan = station(exponential(1 * MS), poisson(600), duration=150 * S, ramp=5 * S)
     mean = 1e-3 / 0.4
-    assert_is(observed(plan, tmp_path, lambda r: responses(r).var()), mean**2 * 2.6 / 1.4, within=0.1)
+    assert_is(observed(plan, tmp_path, variance_of_responses), mean**2 * 2.6 / 1.4, within=0.1)
 
 
 def test_stays_in_two_lines_one_after_another_are_independent(tmp_path: Path) -> None:
@@ -61,7 +58,7 @@ def test_stays_in_two_lines_one_after_another_are_independent(tmp_path: Path) ->
     work = [{"compute": exponential(1 * MS)}]
     programs = [[call(0, 1), call(1, 2)], work, work]
     plan = system([front, *lines], programs, poisson(600), duration=150 * S, record_from=5 * S)
-    assert_is(observed(plan, tmp_path, lambda r: responses(r).var()), 2 / 400**2, within=0.1)
+    assert_is(observed(plan, tmp_path, variance_of_responses), 2 / 400**2, within=0.1)
 
 
 def variance_inside(done: Run) -> float:
@@ -84,38 +81,6 @@ def test_a_rate_that_switches_varies_how_many_are_inside_as_of_mmpp_m_infinity(t
     mean, switches = (0.4 * 1400 + 0.6 * 200) / 100, 1 / 0.02 + 1 / 0.03
     exact = mean + 0.4 * 0.6 * 1200**2 / (100 * (100 + switches))
     assert_is(observed(plan, tmp_path, variance_inside), exact, within=0.05)
-
-
-def few_of_two_classes(sources: tuple[int, int], think: float, means: tuple[float, float]) -> list[float]:
-    """Mean responses where the first class is served first and nobody is interrupted, from the balance equations."""
-    states: list[tuple[int, ...]] = [(-1, 0, 0)]  # who is served, and how many of each are there
-    for n in np.ndindex(sources[0] + 1, sources[1] + 1):
-        states += [(served, *n) for served in (0, 1) if n[served]]
-    number = {state: i for i, state in enumerate(states)}
-    rates = np.zeros((len(states), len(states)))
-    for (served, *n), i in number.items():
-        for who in (0, 1):
-            more = [n[0] + (who == 0), n[1] + (who == 1)]
-            if n[who] < sources[who]:
-                rates[i, number[who if served < 0 else served, *more]] += (sources[who] - n[who]) / think
-        if served >= 0:
-            left = [n[0] - (served == 0), n[1] - (served == 1)]
-            rates[i, number[0 if left[0] else 1 if left[1] else -1, *left]] += 1 / means[served]
-    balance = np.vstack([(rates - np.diag(rates.sum(1))).T, np.ones(len(states))])
-    chances = np.linalg.lstsq(balance, np.eye(len(states) + 1)[-1])[0]
-    inside = [sum(chances[number[state]] * state[1 + who] for state in states) for who in (0, 1)]
-    return [there * think / (n - there) for n, there in zip(sources, inside, strict=True)]
-
-
-def test_few_sources_of_two_classes_wait_by_their_order(tmp_path: Path) -> None:
-    only = server("s", [0, 1], workers=1, lightest_first=True, light_queue=1_000_000)
-    programs = [[{"compute": exponential(mean * MS)}] for mean in (2, 5)]
-    loads = [closed(n, exponential(20 * MS), [(i, 1.0)], kept=True, name=f"w{i}") for i, n in enumerate((3, 4))]
-    plan = system([only], programs, *loads, duration=400 * S, record_from=5 * S)
-    plan["classes"][1]["rank"] = 1
-    both = [run(changed(plan, replication=i), tmp_path / str(i)) for i in range(REPLICATIONS)]
-    for name, exact in zip(("class 0", "class 1"), few_of_two_classes((3, 4), 0.020, (0.002, 0.005)), strict=True):
-        assert_is([responses(done, name).mean() for done in both], exact, within=0.03)
 
 
 def test_freezes_by_the_clock_take_what_is_left_of_them_or_all() -> None:

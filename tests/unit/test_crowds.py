@@ -46,8 +46,8 @@ def cached(crowd: bool) -> dict[str, Any]:
     }
 
 
-def made(folder: Path, crowd: bool = True) -> Dataset:
-    sim.simulate(from_table(cached(crowd)), folder)
+def made(table: dict[str, Any], folder: Path) -> Dataset:
+    sim.simulate(from_table(table), folder)
     return Dataset.open(folder)
 
 
@@ -56,7 +56,7 @@ def seen(run: Dataset) -> View:
 
 
 def test_requests_of_an_interaction_that_never_comes_to_a_server_are_not_asked_of_it(tmp_path: Path) -> None:
-    view = seen(made(tmp_path / "run", crowd=False))
+    view = seen(made(cached(crowd=False), tmp_path / "run"))
     requests = view.requests.group_by("interaction").len().with_columns(pl.col("interaction").cast(pl.String))
     came = dict(requests.iter_rows())
     asked = {server: len(view.asked(server).arrivals) for server in view.servers}
@@ -65,13 +65,13 @@ def test_requests_of_an_interaction_that_never_comes_to_a_server_are_not_asked_o
 
 
 def test_a_crowd_of_one_sort_is_a_burst_where_it_comes_to(tmp_path: Path) -> None:
-    run = made(tmp_path / "run")
+    run = made(cached(crowd=True), tmp_path / "run")
     told = as_dict(diagnose(run))
     assert {(episode["origin"], episode["cause"]) for episode in told["episodes"]} == {("db", "workload-burst")}
     found = score(run, told)
     assert found.right == found.vlrt > 200
     assert found.confusion == {"workload-burst": {"workload-burst": found.vlrt}}
-    calm = made(tmp_path / "calm", crowd=False).requests().filter(pl.col("end") - pl.col("sent") >= SECOND)
+    calm = made(cached(crowd=False), tmp_path / "calm").requests().filter(pl.col("end") - pl.col("sent") >= SECOND)
     assert calm.collect().is_empty()
 
 
@@ -95,13 +95,8 @@ def two_sorts(crowd: bool) -> dict[str, Any]:
     }
 
 
-def simulated(folder: Path, crowd: bool) -> Dataset:
-    sim.simulate(from_table(two_sorts(crowd)), folder)
-    return Dataset.open(folder)
-
-
 def test_a_request_counts_as_much_as_its_sort_takes_of_the_server(tmp_path: Path) -> None:
-    view = seen(simulated(tmp_path / "run", crowd=False))
+    view = seen(made(two_sorts(crowd=False), tmp_path / "run"))
     calm = spans([(view.begin, view.end)])
     weights = {server: view.demand("web", server, calm) for server in ("web", "db")}
     at_db, at_web = (dict(zip(weights[name].names, weights[name].weight, strict=False)) for name in ("db", "web"))
@@ -112,11 +107,11 @@ def test_a_request_counts_as_much_as_its_sort_takes_of_the_server(tmp_path: Path
 
 
 def test_a_crowd_of_a_heavy_sort_is_a_burst_though_hardly_more_come(tmp_path: Path) -> None:
-    run = simulated(tmp_path / "run", crowd=True)
+    run = made(two_sorts(crowd=True), tmp_path / "run")
     told = as_dict(diagnose(run))
     assert {(episode["origin"], episode["cause"]) for episode in told["episodes"]} == {("db", "workload-burst")}
     assert "of them were order" in str(told["episodes"][0])
     found = score(run, told)
     assert found.right == found.vlrt > 200
-    calm = simulated(tmp_path / "calm", crowd=False).requests().filter(pl.col("end") - pl.col("sent") >= SECOND)
+    calm = made(two_sorts(crowd=False), tmp_path / "calm").requests().filter(pl.col("end") - pl.col("sent") >= SECOND)
     assert calm.collect().is_empty()

@@ -41,7 +41,7 @@ class Sampling(Table):
     interval: Duration = 50_000_000
     """50 ms (all papers); 0: no samples (of simulated runs)."""
     cost: Duration = 0
-    """CPU time that a sampling takes from every server's machine."""
+    """CPU time that a sampling takes, beside each server's own work and on its CPUs."""
 
 
 class Injected(Table):

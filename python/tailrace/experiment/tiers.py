@@ -39,6 +39,7 @@ class Quota(Table):
 
 
 Bounded = Annotated[Number, Field(le=1e9)]
+"""Of an inflation: no work takes a billion times as long, and no machine runs as many threads."""
 
 
 class Inflation(Table):

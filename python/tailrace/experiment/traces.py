@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from pathlib import Path
 
-from tailrace.errors import InputError, cannot_read
+from tailrace.errors import InputError, read_text
 from tailrace.units import SECOND, parse_moment
 
 
@@ -30,12 +29,8 @@ def read(file: str) -> tuple[list[int], list[str]]:
 
 def _rows(file: str) -> list[dict[str, str | None]]:
     try:
-        lines = csv.DictReader(io.StringIO(Path(file).read_text(encoding="utf-8-sig"), newline=""))
+        lines = csv.DictReader(io.StringIO(read_text(file), newline=""))
         rows = list(lines)
-    except OSError as error:
-        raise cannot_read(file, error) from error
-    except UnicodeDecodeError as error:
-        raise InputError(file, "not UTF-8 text", "save it as UTF-8", byte=error.start) from error
     except csv.Error as error:
         raise InputError(file, f"not CSV: {error}") from error
     if "time" not in (lines.fieldnames or ()):

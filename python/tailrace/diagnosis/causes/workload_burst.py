@@ -54,7 +54,8 @@ def detect(case: Case) -> CauseEvidence:
         return case.unknown(CAUSE, "when the clients sent their requests")
     case = _since_it_came(case)
     limit, most, in_each = _narrowest(case)
-    by_requests = _told(case, limit, most, long_queues(case, in_each))
+    queued = long_queues(case, in_each)
+    by_requests = _told(case, limit, most, queued, _more_came(case, queued))
     if by_requests.verdict == "found" or len(case.demand().names) < 2:
         return by_requests
     limit, most, in_each = _narrowest(case, weighed=True)
@@ -62,20 +63,22 @@ def detect(case: Case) -> CauseEvidence:
         return by_requests
     demand = case.demand(limit)
     queued = long_queues(case, in_each, demand.came(steps(case)), mean_work(case, limit))
-    by_work = _told(case, limit, most, queued, demand)
+    which = _more_of_one(case, queued, demand)
+    by_work = _told(case, limit, most, queued, which is not None, which)
     return by_work if by_work.verdict == "found" else by_requests
 
 
-def _told(case: Case, limit: str, most: float, queued: Spans, demand: Demand | None = None) -> CauseEvidence:
-    """By when there would have been a long queue, of requests or, with `demand`, of what they ask for."""
+def _told(
+    case: Case, limit: str, most: float, queued: Spans, more: bool, which: str | None = None
+) -> CauseEvidence:
+    """By when there would have been a long queue, and whether more came than usual; `which` says of what."""
     stall = case.stall
     what = (
         f"{rate(stall.arrivals)} were sent {case.when(stall.begin, stall.end)} (usually {rate(stall.arrivals_calm)}), "
         f"and {stall.origin} answered {rate(stall.throughput)}"
     )
     what += "" if limit == case.origin else f", for {limit} behind it is full at {rate(most)}"
-    more = _more_came(case, queued) if demand is None else _more_of_one(case, queued, demand)
-    what += f"; {more}" if isinstance(more, str) else ""
+    what += f"; {which}" if which else ""
     numbers = {
         "arrivals_per_s": stall.arrivals,
         "arrivals_calm_per_s": stall.arrivals_calm,

@@ -207,7 +207,7 @@ impl<S: Sink> Sim<'_, S> {
     /// A server's group that others kept from the CPU had a neighbour.
     fn report_neighbours(&mut self) {
         for (group, begin, end) in self.cpus.take_starved() {
-            if self.servers.iter().any(|s| s.group == group) {
+            if self.holds_server(group) {
                 let place = self.plan.groups[group as usize].name.clone();
                 self.report.stall("neighbour", place, begin, end);
             }
@@ -223,12 +223,16 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
+    /// A neighbour's group holds none: nobody samples there.
+    fn holds_server(&self, group: u32) -> bool {
+        self.plan.servers.iter().any(|server| server.group == group)
+    }
+
     fn sampler_works(&mut self) {
         let work = self.plan.sample_work;
         if work > 0 {
             for group in 0..self.plan.groups.len() as u32 {
-                // A neighbour's group holds no server, and nobody samples there.
-                if self.plan.servers.iter().any(|server| server.group == group) {
+                if self.holds_server(group) {
                     self.cpus.add(self.now, group, work as f64, SAMPLER);
                 }
             }
