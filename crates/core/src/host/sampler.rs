@@ -219,6 +219,9 @@ impl Sampler {
                 self.close_segment();
             }
         }
+        for sampled in &mut self.probes {
+            sampled.probe.end(&mut self.tick);
+        }
         self.close_segment();
     }
 

@@ -2,11 +2,27 @@
 
 use super::{lines, number, value, words};
 
-/// Nanoseconds in which threads were held back by a CPU quota: `cpu.stat` of version 1 counts nanoseconds, of version 2
-/// microseconds. None where no quota can be.
-pub fn throttled_ns(cpu_stat: &[u8]) -> Option<u64> {
+/// What a CPU quota held back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Throttled {
+    /// For how long, over all CPUs.
+    pub ns: u64,
+    /// In how many periods.
+    pub periods: u64,
+}
+
+/// Of `cpu.stat`: version 1 counts nanoseconds, version 2 microseconds. None where no quota can be.
+pub fn throttled(cpu_stat: &[u8]) -> Option<Throttled> {
     let v2 = || value(cpu_stat, b"throttled_usec").map(|us| us.saturating_mul(1000));
-    value(cpu_stat, b"throttled_time").or_else(v2)
+    let ns = value(cpu_stat, b"throttled_time").or_else(v2)?;
+    let periods = value(cpu_stat, b"nr_throttled").unwrap_or(0);
+    Some(Throttled { ns, periods })
+}
+
+/// How often a quota is handed out anew: of `cpu.cfs_period_us` (version 1), or the last word of `cpu.max` (version 2).
+pub fn period_ns(text: &[u8]) -> Option<u64> {
+    let us = words(text).last().and_then(number)?;
+    Some(us.saturating_mul(1000))
 }
 
 /// CPU time used, of `cpu.stat` of version 2; version 1 has it in a file of its own.
@@ -52,11 +68,20 @@ mod tests {
 
     #[test]
     fn both_versions_of_cpu_stat_are_nanoseconds() {
-        assert_eq!(throttled_ns(V1.as_bytes()), Some(123_456_789));
-        assert_eq!(throttled_ns(V2.as_bytes()), Some(12_000));
+        let waited = |ns| Some(Throttled { ns, periods: 3 });
+        assert_eq!(throttled(V1.as_bytes()), waited(123_456_789));
+        assert_eq!(throttled(V2.as_bytes()), waited(12_000));
         assert_eq!(used_ns(V2.as_bytes()), Some(700_000));
         assert_eq!(used_ns(V1.as_bytes()), None);
-        assert_eq!(throttled_ns(b"usage_usec 1\n"), None);
+        assert_eq!(throttled(b"usage_usec 1\n"), None);
+    }
+
+    #[test]
+    fn a_period_is_told_by_both_versions() {
+        assert_eq!(period_ns(b"100000\n"), Some(100_000_000));
+        assert_eq!(period_ns(b"max 250000\n"), Some(250_000_000));
+        assert_eq!(period_ns(b"1000 4000\n"), Some(4_000_000));
+        assert_eq!(period_ns(b""), None);
     }
 
     #[test]
@@ -69,7 +94,7 @@ mod tests {
     proptest! {
         #[test]
         fn damaged_text_does_no_harm(v1 in damaged(V1), v2 in damaged(V2), blkio in damaged(BLKIO), io in damaged(IO_STAT)) {
-            let _ = (throttled_ns(&v1), used_ns(&v2), io_bytes(&blkio), io_bytes(&io));
+            let _ = (throttled(&v1), used_ns(&v2), io_bytes(&blkio), io_bytes(&io));
         }
     }
 }

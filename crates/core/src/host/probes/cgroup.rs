@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::pressure::{PressureProbe, RESOURCES};
+use super::throttled::ThrottledProbe;
 use super::{Before, Probe, Source, Tick};
 use crate::host::formats::{cgroup, cpus, only};
 
@@ -115,26 +116,27 @@ impl Cgroup {
     pub fn cpu(&self, place: u32) -> io::Result<Option<Reader>> {
         match self.file("cpuacct.usage") {
             Some(file) => Reader::open(place, &file, Kind::Usage).map(Some),
-            None => self.in_stat(place, Kind::UsageInStat, cgroup::used_ns),
+            None => {
+                let file = self.stat_with(|text| cgroup::used_ns(text).is_some())?;
+                file.map(|file| Reader::open(place, &file, Kind::UsageInStat))
+                    .transpose()
+            }
         }
     }
 
     /// How long its quota held it back.
-    pub fn throttled(&self, place: u32) -> io::Result<Option<Reader>> {
-        self.in_stat(place, Kind::Throttled, cgroup::throttled_ns)
+    pub fn throttled(&self, place: u32) -> io::Result<Option<ThrottledProbe>> {
+        let file = self.stat_with(|text| cgroup::throttled(text).is_some())?;
+        file.map(|file| ThrottledProbe::open(place, &file))
+            .transpose()
     }
 
-    /// Of the hierarchy whose `cpu.stat` has it.
-    fn in_stat(
-        &self,
-        place: u32,
-        kind: Kind,
-        read: fn(&[u8]) -> Option<u64>,
-    ) -> io::Result<Option<Reader>> {
+    /// The `cpu.stat` of the hierarchy that has it.
+    fn stat_with(&self, has: fn(&[u8]) -> bool) -> io::Result<Option<PathBuf>> {
         let files = self.directories.iter().map(|d| d.join("cpu.stat"));
         for file in files.filter(|file| file.is_file()) {
-            if read(&std::fs::read(&file)?).is_some() {
-                return Reader::open(place, &file, kind).map(Some);
+            if has(&std::fs::read(&file)?) {
+                return Ok(Some(file));
             }
         }
         Ok(None)
@@ -163,7 +165,6 @@ fn hierarchy(line: &str) -> Option<&Path> {
 enum Kind {
     Usage,
     UsageInStat,
-    Throttled,
     Bytes,
 }
 
@@ -191,7 +192,6 @@ impl Reader {
         match self.kind {
             Kind::Usage => only(text).map(|ns| (ns, 0)),
             Kind::UsageInStat => cgroup::used_ns(text).map(|ns| (ns, 0)),
-            Kind::Throttled => cgroup::throttled_ns(text).map(|ns| (ns, 0)),
             Kind::Bytes => Some(cgroup::io_bytes(text)),
         }
     }
@@ -207,10 +207,6 @@ impl Probe for Reader {
                 match self.kind {
                     Kind::Usage | Kind::UsageInStat => {
                         into.say(place, "cpu_busy", span, span.share(change));
-                    }
-                    // Counted on each CPU: several may be held back at once.
-                    Kind::Throttled => {
-                        into.say(place, "cpu_throttled", span, span.share(change).min(1.0));
                     }
                     Kind::Bytes => {
                         let written = now.1.saturating_sub(before.1);
@@ -232,7 +228,6 @@ impl Probe for Reader {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::super::testing::{said, Fake};
     use super::*;
 
     #[test]
@@ -310,17 +305,5 @@ mod tests {
             assert_eq!(told.len(), probes, "{members}");
         }
         std::fs::remove_dir_all(root).unwrap();
-    }
-
-    #[test]
-    fn throttled_time_is_a_share_of_the_interval() {
-        let fake = Fake::new("cpu.stat", "throttled_time 0\n");
-        let mut probe = Reader::open(0, &fake.0, Kind::Throttled).unwrap();
-        assert_eq!(said(&mut probe), []);
-        crate::host::sys::sleep_until(crate::host::sys::steady_ns() + 1_000_000);
-        fake.say("throttled_time 99999999999\n");
-        assert_eq!(said(&mut probe), [("cpu_throttled", 1.0)]);
-        fake.say("no such line\n");
-        assert_eq!(said(&mut probe), []);
     }
 }

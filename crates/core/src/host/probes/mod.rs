@@ -9,6 +9,7 @@ pub mod network;
 pub mod pressure;
 pub mod process;
 pub mod processes;
+pub mod throttled;
 
 use std::fs::File;
 use std::io;
@@ -21,6 +22,8 @@ use crate::record::rows::Sample;
 /// Reads one source. An error ends this probe: its source is gone.
 pub trait Probe: Send {
     fn sample(&mut self, into: &mut Tick) -> io::Result<()>;
+    /// Tells what it still has to: this was the last round.
+    fn end(&mut self, _into: &mut Tick) {}
     /// What an error is about, for a person.
     fn about(&self) -> String;
 }
