@@ -30,8 +30,9 @@ def recording(out: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @contextmanager
-def started(*command: str) -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+def started(*command: str, said: int = subprocess.PIPE) -> Iterator[subprocess.Popen[str]]:
+    """`said` is where it writes; nobody reads a pipe while it runs, and who has filled one stands still."""
+    with subprocess.Popen(command, stdout=said, stderr=said, text=True) as process:
         try:
             yield process
         finally:
@@ -129,7 +130,7 @@ def served(hosts: Hosts, folder: Path) -> Iterator[subprocess.Popen[str]]:
     for page in range(3):
         (folder / f"page{page}").write_bytes(bytes(1000 * page))
     words = ("-m", "http.server", "80", "--protocol", "HTTP/1.1", "--directory", str(folder))
-    with started(*hosts.on(hosts.server, sys.executable, *words)) as server:
+    with started(*hosts.on(hosts.server, sys.executable, *words), said=subprocess.DEVNULL) as server:
         connect = f"import socket; socket.create_connection(('{hosts.address}', 80), 1)"
         for _ in range(100):
             if (
