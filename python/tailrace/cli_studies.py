@@ -103,7 +103,7 @@ def _list(entries: list[Entry], as_json: bool) -> None:
 
 
 def _write(found: Reproduction, out: Path, name: str) -> None:
-    from tailrace.report import whole
+    from tailrace import whole
     from tailrace.reproduce import page, to_json
 
     whole.write(out / f"{name}.json", to_json(found).encode())
@@ -165,7 +165,7 @@ def sweep(
 
     Without --vary it is run as it is, with every seed: means and their 95 % intervals.
     """
-    from tailrace.report import whole
+    from tailrace import whole
     from tailrace.sweep import page, parse
     from tailrace.sweep import sweep as sweep_all
     from tailrace.sweep.table import TABLE, column

@@ -35,7 +35,7 @@ def test_a_stopped_server_is_called_after_its_process_and_told_to_be_frozen(tmp_
 
 @pytest.mark.parametrize("periods", [1, 4])
 def test_the_quota_of_a_server_whose_control_group_nobody_named_is_told(tmp_path: Path, periods: int) -> None:
-    """Four periods at once are as one that was overdrawn by a tick and is paid back: the kernel counts the wait late."""
+    """Four periods at once are as one that was overdrawn and is paid back: the kernel counts the wait late."""
 
     def hold_back(_server: subprocess.Popen[str], group: Group) -> None:
         # Eight pages come in 100 ms, and each takes a quarter of a millisecond and more.

@@ -23,6 +23,7 @@ from typing import Any
 import polars as pl
 
 from tailrace import topology as topology_file
+from tailrace import whole
 from tailrace.dataset import locks, schema
 from tailrace.dataset.reading import MANIFEST, TOPOLOGY, Manifest, is_run, sha256
 from tailrace.errors import InputError, OutputError, TailraceError, UsageError, cannot_write
@@ -57,13 +58,11 @@ class Writer:
         if not rows.get_column(table.sorted_by).is_sorted():
             rows = rows.sort(table.sorted_by, maintain_order=True)
         path = self.folder / table.file
-        partial = path.with_suffix(".partial")
         try:
-            count = _write_parquet(rows, partial)
-            partial.replace(path)
-        except (OSError, pl.exceptions.PolarsError, ValueError, RuntimeError) as error:
+            with whole.replacing(path) as partial:
+                return _write_parquet(rows, partial)
+        except (pl.exceptions.PolarsError, ValueError, RuntimeError) as error:
             raise cannot_write(path, error) from error
-        return count
 
     def append_table(self, name: str, frame: pl.DataFrame | pl.LazyFrame) -> int:
         """Add rows to a table that an engine or an earlier call has written."""
@@ -168,8 +167,6 @@ def _write_parquet(rows: pl.DataFrame, path: Path) -> int:
 
 def _finish(writer: Writer) -> None:
     folder = writer.folder
-    for leftover in folder.glob("*.partial"):
-        leftover.unlink()
     topology = writer.topology
     if writer.clocks:
         topology = topology.model_copy(update={"clocks": writer.clocks})

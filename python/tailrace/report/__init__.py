@@ -7,10 +7,11 @@ from pathlib import Path
 
 from rich.console import Console
 
+from tailrace import whole
 from tailrace.dataset import Dataset
 from tailrace.diagnosis.finding import Diagnosis
 from tailrace.diagnosis.serialise import to_json
-from tailrace.report import page, perfetto, series, terminal, whole
+from tailrace.report import page, perfetto, series, terminal
 from tailrace.report.notebook import repr_html
 
 __all__ = ["print_terminal", "render_html", "repr_html", "write_html", "write_json", "write_perfetto"]

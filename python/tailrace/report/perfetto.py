@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from tailrace import whole
 from tailrace.diagnosis.finding import Diagnosis
 from tailrace.errors import UsageError
-from tailrace.report import whole, words
+from tailrace.report import words
 from tailrace.report.recording import Recording
 
 STAYS_MAX = 20_000

@@ -20,6 +20,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from tailrace import whole
 from tailrace.errors import cannot_write
 
 Row = dict[str, Any]
@@ -144,12 +145,6 @@ def _write(out: Path, rows: tuple[Row, ...]) -> None:
 
     summary = summarise(rows)
     table = pl.DataFrame([{name: row[name] for name in ("seed", *_COUNTS)} for row in rows])
-    try:
-        partial = out / f"{TABLE}.partial"
+    with whole.replacing(out / TABLE) as partial:
         table.write_parquet(partial)
-        partial.replace(out / TABLE)
-        partial = out / f"{SUMMARY}.partial"
-        partial.write_text(json.dumps(summary.as_dict(), indent=2) + "\n", encoding="utf-8")
-        partial.replace(out / SUMMARY)
-    except OSError as error:
-        raise cannot_write(out, error) from error
+    whole.write(out / SUMMARY, (json.dumps(summary.as_dict(), indent=2) + "\n").encode())

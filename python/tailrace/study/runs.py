@@ -24,7 +24,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, get_args
 
-from tailrace import _core
+from tailrace import _core, whole
 from tailrace.dataset import Dataset
 from tailrace.dataset.reading import is_run
 from tailrace.errors import TailraceError, UsageError, cannot_write
@@ -207,10 +207,4 @@ def _kept(file: Path) -> dict[str, Any]:
 
 
 def _keep(file: Path, answers: dict[str, Any]) -> None:
-    unfinished = file.with_name(file.name + ".tmp")
-    try:
-        unfinished.write_text(json.dumps(answers), encoding="utf-8")
-        unfinished.replace(file)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise cannot_write(file, error) from error
+    whole.write(file, json.dumps(answers).encode())

@@ -10,7 +10,8 @@ from typing import Any
 
 import polars as pl
 
-from tailrace.errors import UsageError, cannot_write
+from tailrace import whole
+from tailrace.errors import UsageError
 from tailrace.experiment import Experiment
 from tailrace.experiment import read as read_experiment
 from tailrace.study import runs
@@ -158,10 +159,5 @@ def _typed(one: Varied, value: str) -> float | int | str:
 
 
 def _write(frame: pl.DataFrame, file: Path) -> None:
-    partial = file.with_name(file.name + ".tmp")
-    try:
+    with whole.replacing(file) as partial:
         frame.write_parquet(partial)
-        partial.replace(file)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise cannot_write(file, error) from error

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from tailrace import whole
 from tailrace.errors import TailraceError, UsageError, cannot_write
 from tailrace.testbed.site import Site
 
@@ -61,9 +62,7 @@ class Ledger:
         return steps[::-1]
 
     def _rewrite(self, steps: list[Step]) -> None:
-        partial = self.file.with_suffix(".partial")
-        partial.write_text("".join(json.dumps(step) + "\n" for step in steps), encoding="utf-8")
-        partial.replace(self.file)
+        whole.write(self.file, "".join(json.dumps(step) + "\n" for step in steps).encode())
 
 
 class InUseError(UsageError):

@@ -68,9 +68,7 @@ def detect(case: Case) -> CauseEvidence:
     return by_work if by_work.verdict == "found" else by_requests
 
 
-def _told(
-    case: Case, limit: str, most: float, queued: Spans, more: bool, which: str | None = None
-) -> CauseEvidence:
+def _told(case: Case, limit: str, most: float, queued: Spans, more: bool, which: str | None = None) -> CauseEvidence:
     """By when there would have been a long queue, and whether more came than usual; `which` says of what."""
     stall = case.stall
     what = (

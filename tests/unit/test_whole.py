@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tailrace import whole
 from tailrace.errors import OutputError
-from tailrace.report import whole
 
 
 @pytest.mark.parametrize(
