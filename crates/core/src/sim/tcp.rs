@@ -64,7 +64,7 @@ impl<'a, S: Sink> Sim<'a, S> {
         let (server, arrival) = (s.server, s.arrival);
         self.servers[server as usize].lost += 1;
         let Some(after) = again else {
-            return self.fail(stay, Status::TimedOut);
+            return self.times_out(stay);
         };
         let time = (arrival + 2 * self.plan.latency + after).max(self.now + 1);
         self.dropped(server, "data_drop", time);
@@ -100,12 +100,12 @@ impl<'a, S: Sink> Sim<'a, S> {
             self.stays.remove(stay);
             return None;
         }
-        self.fail(stay, Status::TimedOut)
+        self.times_out(stay)
     }
 
     /// The stay never reached its server; who asked is told.
-    fn fail(&mut self, stay: u32, status: Status) -> GoesOn {
-        self.stays[stay].status = status;
+    fn times_out(&mut self, stay: u32) -> GoesOn {
+        self.stays[stay].status = Status::TimedOut;
         self.respond(stay)
     }
 
