@@ -149,3 +149,40 @@ def test_of_two_samples_one_without_cpu_tells_that_a_server_stood_still() -> Non
     cpu = Series("web", "cpu_busy", edges[:-1], edges[1:], np.array([0.25, 0.24, 0.0, 0.05, 0.9]))
     assert judge(cpu, 0.25, 390 * MILLISECOND, 810 * MILLISECOND, held_up=True).metric == "frozen"
     assert judge(cpu, 0.25, 390 * MILLISECOND, 1010 * MILLISECOND, held_up=True).metric != "frozen"
+
+
+def one_box(jobs: int) -> dict[str, Any]:
+    """web → app → cache and db, those three on one machine of two cores, and beside them a system whose batches take
+    most of it: with the application alone it does not fill the machine."""
+    return {
+        "duration": "16 s",
+        "ramp": "3 s",
+        "nodes": {"box": {"cores": 2}},
+        "tiers": {
+            "web": {"workers": 100, "calls": ["app"]},
+            "app": {"workers": 100, "node": "box", "calls": ["cache", "db"]},
+            "cache": {"kind": "async", "node": "box"},
+            "db": {"workers": 60, "node": "box"},
+            "cron": {"kind": "async", "node": "box", "weight": 4},
+        },
+        "interactions": {
+            "page": {"at": {"web": {"compute": "0.4 ms", "calls": {"make": 1}}}},
+            "make": {"at": {"app": {"compute": "0.6 ms", "calls": {"get": 1, "row": 1}}}},
+            "get": {"at": {"cache": {"compute": "0.1 ms"}}},
+            "row": {"at": {"db": {"compute": "0.5 ms"}}},
+            "job": {"at": {"cron": {"compute": "5 ms"}}},
+        },
+        "workloads": {
+            "users": {"kind": "poisson", "entry": "web", "rate": 900, "interaction": "page"},
+            "jobs": {"kind": "batch", "entry": "cron", "interaction": "job", "size": jobs, "every": "7 s"},
+        },
+    }
+
+
+def test_a_neighbour_fills_a_machine_with_all_who_are_on_the_way_there(tmp_path: Path) -> None:
+    episodes, found = told_of(one_box(jobs=400), tmp_path / "run")
+    told = {(episode["dropper"], episode["origin"], episode["cause"]) for episode in episodes}
+    assert told == {("web", "app", "neighbour")}
+    assert found.right == found.vlrt > 500
+    calm, _ = told_of(one_box(jobs=40), tmp_path / "calm")
+    assert calm == []

@@ -18,8 +18,8 @@ What it is confused with
     the origin at nearly all times. So is a busy neighbour of a small origin: it is one where what it used besides the
     origin rose.
     A quota or a frozen process, which also withhold CPU: without a neighbour that is busy they do not match, nor where
-    the origin and all that may be its neighbours did not fill a single core together, nor where the origin's own
-    `psi_cpu` says that it did not wait for a CPU.
+    the origin and all that may be its neighbours did not fill a single core together, nor all servers of its
+    machine that machine, nor where the origin's own `psi_cpu` says that it did not wait for a CPU.
 Thresholds and where they come from
     A tenth of a core more than usual at least: less does not starve a server at moderate use. Contained: in 95 % of
     the samples, within the 0.15 by which coarse ticks jitter.
@@ -152,7 +152,7 @@ def _busy(case: Case, series: Series, others: float) -> CauseEvidence:
         what += f" while {case.origin} got {share(got)} (usually {share(before)})"
         if got >= 0.9 * own.capacity and but is None and not _both_cannot_be(case, series.place, got + inside):
             but = f"{case.origin} was not short of CPU"
-        if got + others < AT_WORK and but is None:
+        if got + others < AT_WORK and but is None and not _is_full(case):
             but = f"together they did not fill a core ({share(got + others)})"
     waited = case.waited_for_cpu
     if but is None and waited is not None and waited < LIMITS["psi_cpu"]:
@@ -175,6 +175,11 @@ def _both_cannot_be(case: Case, place: str, used: float) -> bool:
     busy, as guests do that know of no others, what they waited for the other's sake."""
     there, here = _node(case, place), _node(case, case.origin)
     return here is not None and there == here and here.cores is not None and used > here.cores + 2 * JITTER
+
+
+def _is_full(case: Case) -> bool:
+    """Whether all servers of its node filled its CPU together: those on the requests' way use it, too."""
+    return any(cpu.at_work(case.stall.begin, case.stall.end) for cpu in case.view.shared_cpu(case.origin))
 
 
 def _stolen(case: Case) -> list[CauseEvidence]:
