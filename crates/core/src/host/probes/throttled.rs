@@ -24,6 +24,8 @@ pub struct ThrottledProbe {
     before: Before<()>,
     /// When something was added last.
     added: Option<Throttled>,
+    /// What its period was then.
+    period_ns: u64,
     /// Times since then of which nothing is told yet, the oldest first.
     held: VecDeque<Span>,
 }
@@ -33,6 +35,7 @@ impl ThrottledProbe {
         Ok(ThrottledProbe {
             place,
             source: Source::open(path)?,
+            period_ns: period_of(path),
             path: path.to_owned(),
             before: Before::default(),
             added: None,
@@ -47,7 +50,8 @@ impl ThrottledProbe {
             self.added = Some(now);
             // On each CPU it is counted, but over all of them no longer than the periods that had a wait.
             let periods = now.periods.saturating_sub(then.periods).max(1);
-            let longest = periods.saturating_mul(self.period_ns());
+            let before = std::mem::replace(&mut self.period_ns, period_of(&self.path));
+            let longest = periods.saturating_mul(before.max(self.period_ns));
             self.tell((now.ns - then.ns).min(longest), into);
         }
         while let Some(old) = self.held.front().copied() {
@@ -59,13 +63,6 @@ impl ThrottledProbe {
         }
     }
 
-    /// As it is now: who gives a group a quota may choose it.
-    fn period_ns(&self) -> u64 {
-        let files = ["cpu.cfs_period_us", "cpu.max"].map(|name| self.path.with_file_name(name));
-        let mut texts = files.iter().filter_map(|file| std::fs::read(file).ok());
-        texts.find_map(|text| period_ns(&text)).unwrap_or(PERIOD_NS)
-    }
-
     /// Of all times that are held; the last `waited` nanoseconds of them were a wait.
     fn tell(&mut self, mut waited: u64, into: &mut Tick) {
         while let Some(span) = self.held.pop_back() {
@@ -74,6 +71,13 @@ impl ThrottledProbe {
             waited -= part;
         }
     }
+}
+
+/// As it is now, beside `cpu.stat`: who gives a group a quota, or takes it back, may choose it.
+fn period_of(cpu_stat: &Path) -> u64 {
+    let files = ["cpu.cfs_period_us", "cpu.max"].map(|name| cpu_stat.with_file_name(name));
+    let mut texts = files.iter().filter_map(|file| std::fs::read(file).ok());
+    texts.find_map(|text| period_ns(&text)).unwrap_or(PERIOD_NS)
 }
 
 impl Probe for ThrottledProbe {
