@@ -192,11 +192,11 @@ impl Report {
     /// A stall of this kind at this place, in time since the begin.
     pub fn stall(&mut self, kind: &str, place: String, begin: i64, end: i64) {
         let (begin, end) = (self.epoch + begin, self.epoch + end);
-        // Throttled in one quota period after another: one stall.
+        // Throttled in one quota period after another: one stall. Crowds are told before they come, in any order.
         let same = |seen: &&mut StallSeen| seen.kind == kind && seen.place == place;
         if let Some(last) = self.stalls.iter_mut().rev().find(same) {
-            if last.end >= begin {
-                last.end = last.end.max(end);
+            if last.end >= begin && last.begin <= end {
+                (last.begin, last.end) = (last.begin.min(begin), last.end.max(end));
                 return;
             }
         }

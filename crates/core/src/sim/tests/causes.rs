@@ -432,6 +432,16 @@ fn bursts_of_the_load_are_told_to_their_end() {
         let (report, _) = run(&crowd);
         assert_eq!(seen(&report), told);
     }
+    // One that comes before others that were told earlier is another one.
+    let mut crowds = chain(100, 5 * S);
+    for begin in [3 * S, S] {
+        let mut more = crowds["workloads"][0].clone();
+        (more["begin"], more["end"]) = (json!(begin), json!(begin + S));
+        push(&mut crowds["workloads"], more);
+    }
+    let (report, _) = run(&crowds);
+    let told: Vec<_> = report.stalls.iter().map(|s| (s.begin, s.end)).collect();
+    assert_eq!(told, [(3 * S, 4 * S), (S, 2 * S)]);
     let mut waves = batch(1);
     waves["arrivals"] = json!({"modulated": {"rates": [10.0, 200.0], "stays": [S, S]}});
     waves["end"] = json!(19 * S);
