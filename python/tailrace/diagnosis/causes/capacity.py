@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.causes.case import Case
+from tailrace.diagnosis.causes.case import LONG, Case
 from tailrace.diagnosis.evidence import coverage
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import Spans, where
@@ -18,9 +18,6 @@ BUSY_LEAST = 0.02
 STEP_NS = 10 * MILLISECOND
 LEAST_WORK = 0.01
 """Of requests that ask nothing of a server: a hundredth of one."""
-LONG = 0.25
-"""A queue that would have been a quarter of the origin's own explains it: the rest may have been there before, or wait
-for what was pushed back."""
 
 
 def capacity(case: Case) -> float:

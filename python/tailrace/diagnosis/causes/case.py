@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from tailrace.diagnosis.evidence import Fit, fit
 from tailrace.diagnosis.finding import CauseEvidence, Number, Verdict
 from tailrace.diagnosis.millibottleneck import Stall
 from tailrace.diagnosis.series import Series
-from tailrace.diagnosis.spans import Spans, overlap, spans, union, without
+from tailrace.diagnosis.spans import Spans, contains, overlap, spans, union, where, without
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
 from tailrace.diagnosis.words import clock, duration
@@ -27,6 +28,9 @@ stalls in a rhythm it cannot be small. It only ranks what was found.)"""
 LATE_SHARE = 0.2
 """… and does not begin later than a fifth into the stall (or one window, or when it was first felt): effects come after
 causes, but a queue may have been longer than usual already when the cause came."""
+LONG = 0.25
+"""A queue a quarter as long as the origin's own in the stall is long: the rest may have been there before, or wait for
+what was pushed back."""
 REACH = 10
 """… and reached at least half of the requests: what could not be served in a stall is worked off, at up to 90 % use, in
 ten times its length (length / (1 - use)). A queue that does not come down by then is kept up by something else."""
@@ -70,9 +74,22 @@ class Case:
 
     @property
     def counted(self) -> Spans:
-        """Stalls and calm time. What lasts after a stall, until its backlog is worked off, is neither, and may well be
+        """Stalls, and calm time in which the origin was calm, too: where its queue was long though nobody became very
+        slow, it stalled as well. What lasts after a stall, until its backlog is worked off, is neither, and may well be
         there because of it."""
-        return union([self.slow.calm, self.stalls])
+        return union([without(self.slow.calm, self._long), self.stalls])
+
+    @cached_property
+    def _long(self) -> Spans:
+        """When the origin's own queue was long against its peak in this stall, and longer than chance makes it: a queue
+        whose tail is geometric (M/M/1: P(N ≥ n) = ρⁿ) and that exceeds m in half of the time exceeds log 100 / log 2 =
+        6.64 times m + 1 in a hundredth of it."""
+        step = max(self.view.window_ns // 5, MILLISECOND)
+        edges = np.arange(self.view.begin, self.view.end + step, step, dtype=np.int64)
+        queue = self.view.own_queue(self.origin, edges[:-1])
+        calm = queue[contains(self.slow.calm, edges[:-1])]
+        high = 6.64 * (float(np.median(calm)) + 1) if len(calm) else 0.0
+        return where(edges[:-1], edges[1:], queue > max(LONG * self.stall.rise.peak, high))
 
     @property
     def visits_per_request(self) -> float:

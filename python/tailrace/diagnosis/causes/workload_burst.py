@@ -16,7 +16,7 @@ What it is confused with
     full speed would have served is not the cause. A load that is too high all the time: then more came than usual at
     no time.
 Thresholds and where they come from
-    More than usual (`queues.is_more`) in the step in which it began, or over the stall. Long: `capacity.LONG`.
+    More than usual (`queues.is_more`) in the step in which it began, or over the stall. Long: `case.LONG`.
     Capacity by the utilisation law, X / U in calm time; without CPU samples the most that was answered over 0.2 s.
 """
 

@@ -1,0 +1,57 @@
+"""Causes that show as often when nobody becomes very slow: what they do to the queue tells them from chance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tailrace import sim
+from tailrace.dataset import Dataset
+from tailrace.diagnosis import diagnose
+from tailrace.diagnosis.serialise import as_dict
+from tailrace.experiment import from_table
+from tailrace.score import score
+from tailrace.units import SECOND
+
+
+def crowds(long: bool) -> dict[str, Any]:
+    """web → db, and six crowds that are gone before anybody is refused; and perhaps one that stays for longer."""
+    moments = [(begin, begin + 0.4) for begin in (1, 3, 5, 7, 15, 17)] + ([(10, 11.5)] if long else [])
+    coming = {
+        f"crowd{number}": {
+            "kind": "poisson",
+            "rate": 1100,
+            "interaction": "page",
+            "begin": f"{begin} s",
+            "end": f"{end} s",
+        }
+        for number, (begin, end) in enumerate(moments)
+    }
+    return {
+        "duration": "19 s",
+        "ramp": "2 s",
+        "kernel": {"syn": "linux-3.3"},
+        "tiers": {"web": {"workers": 230, "calls": {"db": {"pool": 0}}}, "db": {"workers": 230}},
+        "interactions": {
+            "page": {"at": {"web": {"compute": "0.3 ms", "calls": {"select": 1}}}},
+            "select": {"at": {"db": {"compute": "1.6 ms"}}},
+        },
+        "workloads": {"users": {"kind": "poisson", "rate": 150, "interaction": "page"}} | coming,
+    }
+
+
+def made(table: dict[str, Any], folder: Path) -> Dataset:
+    sim.simulate(from_table(table), folder)
+    return Dataset.open(folder)
+
+
+def test_bursts_that_filled_the_queue_and_made_nobody_very_slow_are_no_chance(tmp_path: Path) -> None:
+    run = made(crowds(long=True), tmp_path / "run")
+    told = as_dict(diagnose(run))
+    assert {(episode["origin"], episode["cause"]) for episode in told["episodes"]} == {("db", "workload-burst")}
+    found = score(run, told)
+    assert found.right == found.vlrt > 100
+    without = made(crowds(long=False), tmp_path / "without").requests().filter(pl.col("end") - pl.col("sent") >= SECOND)
+    assert without.collect().is_empty()
