@@ -9,13 +9,15 @@ from numpy.typing import NDArray
 
 from tailrace.diagnosis.causes.case import LONG, Case
 from tailrace.diagnosis.evidence import coverage
-from tailrace.diagnosis.series import Series
+from tailrace.diagnosis.series import AT_WORK, Series
 from tailrace.diagnosis.spans import Spans, where
 from tailrace.units import MILLISECOND, SECOND
 
 BUSY_LEAST = 0.02
 """A CPU that is used less tells nothing of its capacity: sampling errors are as large."""
 STEP_NS = 10 * MILLISECOND
+BEST_NS = 200 * MILLISECOND
+"""What a server does at its best it does for so long: shorter, and chance does more than the server."""
 LEAST_WORK = 0.01
 """Of requests that ask nothing of a server: a hundredth of one."""
 
@@ -25,6 +27,23 @@ def capacity(case: Case) -> float:
     in the stall, for what its CPU does in calm time may be other work."""
     used = usual_use(case, case.origin)
     return max(case.stall.throughput_calm / used, case.stall.throughput) if used else best_throughput(case)
+
+
+def crowded(case: Case) -> float | None:
+    """Visits per second that the origin answers at its best, over 200 ms, with as many inside as in the stall: threads
+    may cost time themselves, so that it can do less than few inside let expect. None where its CPU was not full by its
+    own work at its highest clock rate, so that something else may have taken it."""
+    begin, end = case.stall.begin, case.stall.end
+    own, hz = case.view.series(case.origin, "cpu_busy"), clock_rate(case, case.origin)
+    if not any(busy.at_work(begin, end) for busy in own):
+        return None
+    if hz is not None and (hz.mean(begin, end) or 0.0) < AT_WORK * full_rate(case, case.origin, hz):
+        return None
+    times = steps(case)[:-1]
+    full = times[case.view.own_queue(case.origin, times) >= max(LONG * case.stall.rise.peak, 2.0)]
+    left = case.view.stays[case.origin].departures
+    answers = np.searchsorted(left, full + BEST_NS) - np.searchsorted(left, full)
+    return float(answers.max(initial=0)) * SECOND / BEST_NS
 
 
 def usual_use(case: Case, server: str) -> float | None:
@@ -109,7 +128,6 @@ def queue_lasts(case: Case, served: float | NDArray[np.float64]) -> float:
 
 def best_throughput(case: Case) -> float:
     """The most the origin answered per second over 200 ms anywhere: what it can do for longer than chance allows."""
-    span = 200 * MILLISECOND
-    edges = np.arange(case.view.begin, case.view.end + span, span // 4, dtype=np.int64)
+    edges = np.arange(case.view.begin, case.view.end + BEST_NS, BEST_NS // 4, dtype=np.int64)
     answers = np.convolve(case.view.stays[case.origin].departed(edges), np.ones(4), mode="valid")
-    return float(answers.max(initial=0)) * SECOND / span
+    return float(answers.max(initial=0)) * SECOND / BEST_NS

@@ -17,7 +17,8 @@ What it is confused with
     no time.
 Thresholds and where they come from
     More than usual (`queues.is_more`) in the step in which it began, or over the stall. Long: `case.LONG`.
-    Capacity by the utilisation law, X / U in calm time; without CPU samples the most that was answered over 0.2 s.
+    Capacity by the utilisation law, X / U in calm time; without CPU samples the most that was answered over 0.2 s. If
+    that explains nothing, the most with as many inside, where the CPU was full: many threads may cost time themselves.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from tailrace.diagnosis.causes.capacity import (
     STEP_NS,
     at_work,
     capacity,
+    crowded,
     in_steps,
     long_queues,
     mean_work,
@@ -56,6 +58,11 @@ def detect(case: Case) -> CauseEvidence:
     limit, most, in_each = _narrowest(case)
     queued = long_queues(case, in_each)
     by_requests = _told(case, limit, most, queued, _more_came(case, queued))
+    most_crowded = crowded(case) if by_requests.verdict != "found" and limit == case.origin else None
+    if most_crowded is not None and most_crowded < most:
+        queued = long_queues(case, most_crowded)
+        by_crowd = _told(case, limit, most_crowded, queued, _more_came(case, queued))
+        by_requests = by_crowd if by_crowd.verdict == "found" else by_requests
     if by_requests.verdict == "found" or len(case.demand().names) < 2:
         return by_requests
     limit, most, in_each = _narrowest(case, weighed=True)
