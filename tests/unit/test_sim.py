@@ -95,6 +95,18 @@ def test_a_law_has_the_mean_and_the_scv_that_were_asked_for(scv: float) -> None:
     assert (mean, square / mean**2 - 1) == (pytest.approx(100), pytest.approx(scv))
 
 
+def test_nothing_is_repeated_once_it_is_given_up() -> None:
+    [load] = sim.lower(changed(kernel={"give_up": "9 s"}))["workloads"]
+    assert load["syn"] == {"repeats": [3_000_000_000], "give_up": 9_000_000_000, "data_repeats": []}
+
+
+def test_what_has_no_weight_in_a_mix_is_not_asked_for() -> None:
+    mix = {"StoriesOfTheDay": 2, "ViewStory": 0}
+    plan = sim.lower(changed(workloads={"steady": {"clients": 1, "mix": mix}}))
+    assert plan["workloads"][0]["choice"] == {"mix": [[0, 2.0]]}
+    assert "ViewStory" not in [one["name"] for one in plan["classes"]]
+
+
 def test_moments_count_from_the_end_of_the_ramp() -> None:
     batch = {"kind": "batch", "interaction": "ViewStory", "entry": "web", "first": "1 s", "begin": "1 s"}
     plan = sim.lower(
@@ -181,7 +193,7 @@ TOMCAT = {"software": "tomcat"}
             "workloads.b.stays: 4,000,000,000 times",
         ),
         (
-            {"stalls": [{"kind": "freeze", "place": "db", "at": "1 s", "every": "1 ns"}]},
+            {"stalls": [{"kind": "freeze", "place": "db", "at": "1 s", "for": "1 ns", "every": "1 ns"}]},
             "stalls[0].every: 6,000,000,000 stalls, at most 100,000",
         ),
         (
@@ -208,6 +220,8 @@ def test_what_cannot_be_simulated_is_refused_by_name(parts: dict[str, Any], sent
         (b"time,interaction\n1," + b"x" * 200_000, "trace.csv: not CSV"),
         (b"time,interaction\n1,ViewStroy\n", "trace.csv: interaction must be the name of .* did you mean 'ViewStory'"),
         (b"time\n-100\n1\n", "trace.csv: the first request comes at -100 s, before the workload begins"),
+        (b"time\n", "trace.csv: no request comes before the end of the run, 6 s"),
+        (b"time\n6\n7\n", "trace.csv: no request comes before the end of the run, 6 s"),
     ],
 )
 def test_a_bad_trace_is_told_by_file_and_row(tmp_path: Path, written: bytes, sentence: str) -> None:

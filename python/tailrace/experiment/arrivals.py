@@ -22,7 +22,7 @@ def choice(load: Workload, content: Rubbos, class_of: Callable[[str], int]) -> J
     if load.interaction:
         return {"mix": [[class_of(load.interaction), 1.0]]}
     if load.mix:
-        return {"mix": [[class_of(name), weight] for name, weight in load.mix.items()]}
+        return {"mix": [[class_of(name), weight] for name, weight in load.mix.items() if weight]}
     walked = load.walk or "browse-only"
     users, authors = rubbos.walk(walked)
     walk = _walk(users, content, class_of)
@@ -53,8 +53,8 @@ def _walk(table: rubbos.Table, content: Rubbos, class_of: Callable[[str], int]) 
     } | ({"dead_ends": dead_ends} if dead_ends else {})
 
 
-def arrivals(load: AnyWorkload, ramp: int, class_of: Callable[[str], int]) -> Json:
-    """`ramp` is what is left of it when the workload begins (negative: it begins later)."""
+def arrivals(load: AnyWorkload, ramp: int, end: int, class_of: Callable[[str], int]) -> Json:
+    """`ramp` is what is left of it when the workload begins (negative: it begins later), `end` that of the run."""
     match load:
         case Closed():
             return {"closed": _closed(load)}
@@ -66,7 +66,9 @@ def arrivals(load: AnyWorkload, ramp: int, class_of: Callable[[str], int]) -> Js
             return {"batch": {"size": load.size, "first": ramp + load.first_at, "period": load.every}}
         case Trace():
             times, names = traces.read(load.file)
-            if times and ramp + times[0] < 0:
+            if not times or times[0] >= end:
+                raise InputError(load.file, f"no request comes before the end of the run, {exact_duration(end)}")
+            if ramp + times[0] < 0:
                 found = f"the first request comes at {exact_duration(times[0])}, before the workload begins"
                 raise InputError(load.file, found, f"it begins at {exact_duration(-ramp)}")
             return {"trace": {"times": [ramp + time for time in times], "classes": [class_of(name) for name in names]}}

@@ -74,7 +74,8 @@ Form = Literal["plain", "joined"]
 class Rubbos(Table):
     """The bulletin board: 24 interactions with their queries, ready to be walked through or asked for.
 
-    A mean demand is spread over interactions by their queries, so that the mean page of the browse-only walk has it.
+    A mean demand is spread over interactions by their queries, so that the mean page of the browse-only walk has it,
+    within 0.3 %.
     """
 
     form: Form = "joined"

@@ -22,4 +22,5 @@ def schedule(experiment: Experiment, named: str | None = None) -> dict[str, Any]
         repeats, give_up = list(syn), min(2 * max(syn, default=SECOND // 2), LONGEST)
     if kernel.give_up and not named:
         give_up = kernel.give_up
+        repeats = [moment for moment in repeats if moment < give_up]
     return {"repeats": repeats, "give_up": give_up, "data_repeats": list(kernel.data)}

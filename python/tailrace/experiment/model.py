@@ -29,10 +29,11 @@ class Kernel(Table):
     """linux-2.6.32 (3, 9, 21 s …), linux-3.3 (1, 3, 7, 15 s …), linux-6.5 (1, 2, 3, 4, 5, 7, 11 s …), or moments after
     the first attempt. The papers: 2.6.32, `balancers` 3.3."""
     give_up: Positive | None = None
-    """Default: the kernel's; of a list, twice its last moment."""
+    """When nothing is repeated any more and the request has failed. Default: the kernel's; of a list, twice its last
+    moment."""
     data: tuple[Positive, ...] = ()
     """The second way to be dropped: the handshake's last ACK meets a full queue, and the first data are repeated at
-    these moments (Linux: 0.2, 0.4, 0.8, 1.6 s). Default: never."""
+    these moments (Linux: 0.2, 0.4, 0.8, 1.6 s). Needs a `latency`, in which the queue fills. Default: never."""
 
 
 class Sampling(Table):

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tailrace.experiment import burstiness, places, rubbos
+from tailrace.experiment.interactions import Interaction
 from tailrace.experiment.machines import Governor
 from tailrace.experiment.model import SYN_SCHEDULES, Burn, Experiment, Iowait
 from tailrace.experiment.workloads import Batch, Closed, Modulated, Workload
@@ -92,10 +93,23 @@ def _contradictions(experiment: Experiment) -> Iterator[str]:
         if not interaction.at and name not in rubbos.names():
             near = nearest(name, rubbos.names())
             yield f"interactions.{name}.at is missing: only changes to RUBBoS's can do without{near}"
+        yield from _contradictions_of_calls(f"interactions.{name}", interaction)
+    end = exact_duration(experiment.duration)
     for number, stall in enumerate(experiment.stalls):
         if stall.at >= experiment.duration:
-            yield f"stalls[{number}].at must be before the end of the run, {exact_duration(experiment.duration)}"
+            yield f"stalls[{number}].at must be before the end of the run, {end}"
+        if stall.every and stall.every < stall.length:
+            every, length = exact_duration(stall.every), exact_duration(stall.length)
+            yield f"stalls[{number}].every must be at least for, {length}, got {every}: it would begin within itself"
     yield from _contradictions_of_workloads(experiment)
+
+
+def _contradictions_of_calls(key: str, interaction: Interaction) -> Iterator[str]:
+    for place, work in interaction.at.items():
+        for called, visits in work.calls.items():
+            if visits.all and visits.count != 1:
+                calls = f"{key}.at.{place}.calls.{called}"
+                yield f"{calls}.count must be 1 where all is true: each candidate is called once, got {visits.count:g}"
 
 
 def _contradictions_of_names(experiment: Experiment) -> Iterator[str]:
@@ -132,6 +146,13 @@ def _contradictions_of_workloads(experiment: Experiment) -> Iterator[str]:
         begin = -experiment.ramp if workload.begin is None else workload.begin
         if workload.end is not None and workload.end <= begin:
             yield f"workloads.{name}.end must be after its begin"
+        key, first = ("first", workload.first_at) if isinstance(workload, Batch) else ("begin", begin)
+        if first >= experiment.duration:
+            end = exact_duration(experiment.duration)
+            yield f"workloads.{name}.{key} must be before the end of the run, {end}, got {exact_duration(first)}"
+        if 0 < workload.timeout <= workload.hedge:
+            timeout, hedge = exact_duration(workload.timeout), exact_duration(workload.hedge)
+            yield f"workloads.{name}.hedge must be less than timeout, {timeout}, got {hedge}"
         if not workload.entry and len(entries) != 1:
             yield f"workloads.{name}.entry is missing: several tiers are called by none ({listed(entries)})"
         chosen = [key for key in ("walk", "mix", "interaction") if getattr(workload, key)]
@@ -145,6 +166,8 @@ def _contradictions_of_workloads(experiment: Experiment) -> Iterator[str]:
 def _contradictions_of_repeats(experiment: Experiment) -> Iterator[str]:
     """A repeat is counted in a byte."""
     syn, data = experiment.kernel.syn, experiment.kernel.data
+    if data and not experiment.latency:
+        yield "kernel.data must be left out where latency is 0: no queue fills during a handshake that takes no time"
     for key, moments in (("syn", () if isinstance(syn, str) else syn), ("data", data)):
         if list(moments) != sorted(moments):
             yield f"kernel.{key} must be moments in order, got {', '.join(map(exact_duration, moments))}"
@@ -169,19 +192,26 @@ def _contradictions_of_arrivals(key: str, workload: Workload) -> Iterator[str]:
         yield f"{key}.interaction is missing: name what the batch asks for"
     if isinstance(workload, Batch) and (workload.begin or 0) > workload.first_at:
         yield f"{key}.first must not be before its begin"
-    if isinstance(workload, Closed) and workload.aggregate and 0 < workload.think_max < 7 * workload.think:
-        yield f"{key}.think_max must be 0 or seven times think for aggregate thinkers, who think as long as they draw"
-    if isinstance(workload, Closed) and workload.think_scv != 1:
-        if workload.index_of_dispersion != 1:
-            yield f"{key}.think_scv must be 1 where index_of_dispersion is given, got {workload.think_scv!r}"
-        if workload.aggregate:
-            yield f"{key}.think_scv must be 1 for aggregate thinkers, got {workload.think_scv!r}"
+    if isinstance(workload, Closed) and workload.aggregate:
+        yield from _contradictions_of_aggregate(key, workload)
     if isinstance(workload, Closed) and workload.index_of_dispersion != 1:
-        if workload.aggregate:
-            yield f"{key}.index_of_dispersion must be 1 for aggregate thinkers, got {workload.index_of_dispersion:g}"
+        if workload.think_scv != 1:
+            yield f"{key}.think_scv must be 1 where index_of_dispersion is given, got {workload.think_scv!r}"
         problem = burstiness.problem(workload)
         if problem:
             yield f"{key}.{problem}"
+
+
+def _contradictions_of_aggregate(key: str, workload: Closed) -> Iterator[str]:
+    if not workload.think:
+        yield f"{key}.think must be above 0 for aggregate thinkers"
+    if 0 < workload.think_max < 7 * workload.think:
+        yield f"{key}.think_max must be 0 or seven times think for aggregate thinkers, who think as long as they draw"
+    if workload.start != "thinking":
+        yield f"{key}.start must be thinking for aggregate thinkers, got {workload.start}"
+    for name in ("think_scv", "index_of_dispersion"):
+        if (value := getattr(workload, name)) != 1:
+            yield f"{key}.{name} must be 1 for aggregate thinkers, got {value:g}"
 
 
 def _in_circle(experiment: Experiment, name: str) -> bool:

@@ -170,7 +170,8 @@ class Tier(Table):
     It shows where workers are few and requests come on kept connections or wait in a light queue; answers to an
     asynchronous server come before either."""
     light_queue: Whole | None = None
-    """Accepted, waiting inside for a worker: 65535 asynchronous, 2000 bounded (`rpc-vs-async` V), 0 synchronous."""
+    """Accepted, waiting inside for a worker: 65535 asynchronous, 2000 bounded (`rpc-vs-async` V), 0 synchronous. With
+    any number of workers: so many are inside at most, 0: any number."""
     node: Annotated[tuple[Name, ...], BeforeValidator(lambda node: (node,) if isinstance(node, str) else node)] = ()
     """Where its servers run, in turn: nodes, or tiers to run beside. Default: each on its own, NAME-node."""
     cores: Above0 | None = None

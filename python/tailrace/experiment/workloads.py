@@ -46,7 +46,8 @@ class Workload(Table):
     """How long it waits before it asks again: 1 s in RUBBoS's client."""
     hedge: Duration = 0
     """When a client whose request has no answer yet sends it a second time, and takes the answer that comes first; 0:
-    never. Both count as one request."""
+    never. Both count as one request; `requests.parquet` has a row of each, and the one that came too late is
+    `abandoned`."""
     begin: Duration | None = None
     """After the ramp. Default: with the ramp."""
     end: Duration | None = None
@@ -64,7 +65,8 @@ class Closed(Workload):
     think_scv: Scv = 1.0
     """Variance ÷ mean² of the think time; 1: exponential (RUBBoS)."""
     think_max: Duration = 70_000_000_000
-    """A longer draw becomes no pause at all, as in RUBBoS's client; 0: no such rule."""
+    """A longer draw becomes no pause at all, as in RUBBoS's client; 0: no such rule. Draws of bursty clients
+    (`index_of_dispersion`) are as long as they are."""
     index_of_dispersion: float = Field(1.0, ge=1.0, strict=True, allow_inf_nan=False)
     """Burstiness I of the request rate: 1 none; 100, 200, 400, 1000 in the papers (Mi et al., ICAC'09)."""
     chain: Literal["process", "client"] = "process"

@@ -146,7 +146,7 @@ def _workload(experiment: Experiment, name: str, load: AnyWorkload, names: Seque
         "name": name,
         "targets": _asks(experiment, name, load, names),
         "choice": arrivals.choice(load, experiment.rubbos, class_of),
-        "arrivals": arrivals.arrivals(load, experiment.ramp - begin, class_of),
+        "arrivals": arrivals.arrivals(load, experiment.ramp - begin, experiment.duration, class_of),
         "embedded": [class_of(interaction) for interaction in load.embedded],
         "kept": load.kept,
         "timeout": load.timeout,

@@ -27,7 +27,7 @@ def workload(experiment: Experiment, name: str, load: AnyWorkload, programs: Pro
         "name": name,
         "entries": [servers[server] for server in places.server_names(entry, experiment.tiers[entry])],
         "choice": arrivals.choice(load, experiment.rubbos, class_of),
-        "arrivals": arrivals.arrivals(load, experiment.ramp - begin, class_of),
+        "arrivals": arrivals.arrivals(load, experiment.ramp - begin, experiment.duration, class_of),
         "embedded": [class_of(interaction) for interaction in load.embedded],
         **({"embedded_apart": True} if load.embedded_apart else {}),
         "kept": load.kept,
