@@ -67,7 +67,7 @@ impl Clients {
     #[inline]
     pub fn fetch(&self, client: u32) {
         if let Some(client) = self.all.get(client as usize) {
-            std::hint::black_box(client.workload);
+            prefetch(client);
         }
     }
 
@@ -117,6 +117,20 @@ impl Clients {
             }
         }
     }
+}
+
+/// Into the caches, without waiting for it as a load would. Other processors than x86-64 are asked for nothing.
+#[inline(always)]
+#[allow(unsafe_code)]
+fn prefetch<T>(what: &T) {
+    // SAFETY: a hint, which may name any address.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(what).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = what;
 }
 
 impl<S: Sink> Sim<'_, S> {
