@@ -6,13 +6,14 @@ No formula is known for most of them; the chain is written from what the system 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import polars as pl
 
+from chains import stationary
 from plans import (
     MS,
     REPLICATIONS,
@@ -34,30 +35,9 @@ from plans import (
     workload,
 )
 
-State = TypeVar("State", bound=Hashable)
 NO_REPEATS: Plan = {"repeats": [], "give_up": 1}
 CORE = 1000.0
 """Requests a second that a core serves, of a mean of 1 ms."""
-
-
-def stationary(start: State, moves: Callable[[State], Iterable[tuple[State, float]]]) -> dict[State, float]:
-    """The share of the time in each state that can be reached; `moves` are the next states and their rates a second."""
-    states = [start]
-    number = {start: 0}
-    rates: list[tuple[int, int, float]] = []
-    for state in states:  # grows while it is walked
-        for to, rate in moves(state):
-            if to not in number:
-                number[to] = len(states)
-                states.append(to)
-            rates.append((number[state], number[to], rate))
-    balance = np.zeros((len(states), len(states)))
-    for here, there, rate in rates:
-        balance[there, here] += rate
-        balance[here, here] -= rate
-    balance[-1] = 1.0
-    shares = np.linalg.solve(balance, np.eye(len(states))[-1])
-    return dict(zip(states, shares.tolist(), strict=True))
 
 
 def lost(counted: dict[str, Any]) -> float:

@@ -7,47 +7,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
-from plans import REPLICATIONS, assert_is
-from tailrace import experiment, sim
-
-Tables = dict[str, Any]
-Measure = Callable[[pl.DataFrame, pl.DataFrame], float]
-
-
-def measured(folder: Path, seconds: int, measures: list[Measure], parts: Tables) -> list[list[float]]:
-    """Each measure of requests and visits, over the replications."""
-    base = {"duration": f"{seconds} s", "ramp": "10 s", "latency": "0 s", "sampling": {"interval": "0 s"}}
-    found: list[list[float]] = [[] for _ in measures]
-    for number in range(REPLICATIONS):
-        sim.simulate(experiment.from_table({**base, **parts, "replication": number}), folder / "run", overwrite=True)
-        tables = [pl.read_parquet(folder / "run" / f"{name}.parquet") for name in ("requests", "visits")]
-        requests, visits = (table.with_columns(pl.col(pl.Categorical).cast(pl.String)) for table in tables)
-        for values, measure in zip(found, measures, strict=True):
-            values.append(measure(requests, visits))
-    return found
-
-
-def response(interaction: str) -> Measure:
-    """Mean response time in seconds of those that were answered."""
-    took = (pl.col("end") - pl.col("sent")).filter(pl.col("status") == "ok", pl.col("interaction") == interaction)
-    return lambda requests, _: float(requests.select(took.mean()).item()) / 1e9
-
-
-def stay(server: str) -> Measure:
-    took = (pl.col("departure") - pl.col("arrival")).filter(pl.col("server") == server)
-    return lambda _, visits: float(visits.select(took.mean()).item()) / 1e9
-
-
-def arriving(rate: float, **more: Any) -> Tables:
-    return {"kind": "poisson", "rate": rate, **more}
+from plans import assert_is
+from simulated import Measure, arriving, measured, response, stay
 
 
 def test_processor_sharing_slows_large_and_small_ones_down_alike(tmp_path: Path) -> None:
@@ -136,8 +103,8 @@ def test_waits_for_one_worker_vary_as_takacs_says(tmp_path: Path) -> None:
         tmp_path,
         2000,
         [
-            lambda _, visits: float(visits.select((waited**2).mean()).item()),
-            lambda _, visits: float(visits.select((waited == 0).mean()).item()),
+            lambda one: float(one.visits.select((waited**2).mean()).item()),
+            lambda one: float(one.visits.select((waited == 0).mean()).item()),
         ],
         parts,
     )
@@ -160,7 +127,7 @@ def test_repeated_syns_are_lost_as_often_each_time(tmp_path: Path) -> None:
     }
     few = pl.col("drops").filter(pl.col("interaction") == "few")
     measures: list[Measure] = [
-        lambda requests, _, k=k: float(requests.select((few >= k).mean()).item())  # type: ignore[misc]
+        lambda one, k=k: float(one.requests.select((few >= k).mean()).item())  # type: ignore[misc]
         for k in (1, 2, 3)
     ]
     found = measured(tmp_path, 1000, measures, parts)

@@ -76,8 +76,29 @@ def test_the_part_before_the_first_call_can_be_smaller() -> None:
 
 def test_without_interleaving_half_is_done_before_and_half_after() -> None:
     found = steps(sim.lower(page(compute="4 ms", scv=0, calls={"q": 3}, interleaved=False, wait="1 ms")), "app", "page")
-    assert [next(iter(step)) for step in found] == ["compute", "wait", "call", "compute"]
-    assert (found[0], found[3]) == ({"compute": {"constant": 2e6}},) * 2
+    assert [next(iter(step)) for step in found] == ["compute", "wait", "call", "call", "call", "compute"]
+    assert (found[0], found[5]) == ({"compute": {"constant": 2e6}},) * 2
+
+
+@pytest.mark.parametrize("interleaved", [True, False])
+def test_an_event_loop_makes_each_call_itself(interleaved: bool, tmp_path: Path) -> None:
+    """The first answer is back at 3 ms, when the loop works on another request until 12.5 ms; only then does it call
+    again, which takes 2 ms, and 1 ms more to the client."""
+    (tmp_path / "two.csv").write_text("time,interaction\n0,twice\n0.0015,busy\n")
+    parts = {
+        "duration": "1 s",
+        "latency": "1 ms",
+        "tiers": {"front": {"kind": "async", "calls": ["back"]}, "back": {}},
+        "interactions": {
+            "twice": {"at": {"front": {"calls": {"q": 2}, "interleaved": interleaved}}},
+            "busy": {"at": {"front": {"compute": "10 ms", "scv": 0}}},
+            "q": {"at": {"back": {}}},
+        },
+        "workloads": {"w": {"kind": "trace", "file": str(tmp_path / "two.csv")}},
+    }
+    sim.simulate(experiment.from_table(parts), tmp_path / "run")
+    requests = pl.read_parquet(tmp_path / "run" / "requests.parquet").sort("sent")
+    assert (requests["end"] - requests["sent"]).to_list() == [15_500_000, 12_000_000]
 
 
 @pytest.mark.parametrize("scv", [0, 0.25, 1 / 3, 1, 4, 11])

@@ -75,7 +75,7 @@ class Programs:
         compute = work.compute * self.experiment.tiers[tier].demand_factor
         calls = [self._call(tier, interaction, name, visits) for name, visits in work.calls.items()]
         wait = [{"wait": {"constant": float(work.wait)}}] if work.wait else []
-        rows = [row for call in calls for row in _one_by_one(call)] if work.interleaved else calls
+        rows = [row for call in calls for row in _one_by_one(call)]
         # what is called only sometimes has no part of its own
         after = [call for call in rows if call["count"] >= 1] if work.interleaved else rows[-1:]
         if not after and work.before is not None:
