@@ -436,6 +436,7 @@ def _show_outcome(experiment: Experiment, outcome: Simulated | Measured, out: Pa
         + (f"; mean response {format_duration(round(mean))}" if mean is not None else ""),
         f"{format_count(outcome.over_1s)} took over 1 s ({format_share(share)}), {format_count(outcome.failed)} failed",
         *_unfinished(outcome),
+        *_never(experiment),
         "dropped: " + (", ".join(f"{name} {format_count(n)}" for name, n in outcome.drops.items()) or "nothing"),
         "stalled: " + (_stalls(outcome) or "nothing"),
         f"run folder: {out}; explain it with `tailrace diagnose {out}`",
@@ -450,6 +451,19 @@ def _unfinished(outcome: Simulated | Measured) -> list[str]:
     left = outcome.unfinished if isinstance(outcome, Outcome) else 0
     told = f"{left:,} requests and calls were still under way 10 minutes after the end: no table has them"
     return [told] if left else []
+
+
+def _never(experiment: Experiment) -> list[str]:
+    """Workloads of which nobody asks."""
+    from tailrace.experiment.workloads import never
+    from tailrace.units import exact_duration
+
+    late = {name: never(load, experiment.duration) for name, load in experiment.workloads.items()}
+    return [
+        f"nobody asked of workloads.{name}: it begins at {exact_duration(begin)}, after the end of the run"
+        for name, begin in late.items()
+        if begin is not None
+    ]
 
 
 def _stalls(outcome: Simulated | Measured) -> str:

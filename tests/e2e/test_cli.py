@@ -215,6 +215,15 @@ def test_an_experiment_is_run_and_diagnosed(tmp_path: Path) -> None:
     assert f"tailrace diagnose {run}" in shown
 
 
+def test_a_workload_of_which_nobody_asks_is_told(tmp_path: Path) -> None:
+    """A batch after 15 s, of a run of 3 s."""
+    batch = "workloads.crowd={kind='batch', walk='browse-only', entry='web'}"
+    words = ["experiments/rpc-vs-async/base", "--set", batch, "--set", "duration=3s", "--set", "stalls=[]"]
+    done = tailrace("run", *words, "-o", str(tmp_path / "run"))
+    assert done.returncode == 0, done.stderr
+    assert "nobody asked of workloads.crowd: it begins at 15 s, after the end of the run" in done.stdout
+
+
 def test_a_run_without_answers_has_no_mean_response(tmp_path: Path) -> None:
     nobody = ["run", EXPERIMENT, "--set", "workloads={few={kind='poisson', rate=1e-9, entry='web'}}"]
     nobody += ["--set", "duration=1s", "-o", str(tmp_path / "run"), "--overwrite"]

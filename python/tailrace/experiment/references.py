@@ -9,7 +9,7 @@ from tailrace.experiment import burstiness, places, rubbos
 from tailrace.experiment.interactions import Interaction
 from tailrace.experiment.machines import Governor
 from tailrace.experiment.model import SYN_SCHEDULES, Burn, Experiment, Iowait
-from tailrace.experiment.workloads import Batch, Closed, Modulated, Workload
+from tailrace.experiment.workloads import Batch, Closed, Modulated, Workload, never
 from tailrace.toml import listed, nearest, wrong_name
 from tailrace.units import exact_duration
 
@@ -142,14 +142,15 @@ def _contradictions_of_workloads(experiment: Experiment) -> Iterator[str]:
     counted = [name for name in apart if not apart[name]]
     if any(apart.values()) and counted:
         yield f"workloads.{counted[0]}.embedded_apart must be true, too: all workloads count what pages embed, or none"
+    late = [never(workload, experiment.duration) for workload in experiment.workloads.values()]
+    if (first := late[0]) is not None and None not in late:
+        name, workload = next(iter(experiment.workloads.items()))
+        key, end = "first" if isinstance(workload, Batch) else "begin", exact_duration(experiment.duration)
+        yield f"workloads.{name}.{key} must be before the end of the run, {end}, got {exact_duration(first)}"
     for name, workload in experiment.workloads.items():
         begin = -experiment.ramp if workload.begin is None else workload.begin
         if workload.end is not None and workload.end <= begin:
             yield f"workloads.{name}.end must be after its begin"
-        key, first = ("first", workload.first_at) if isinstance(workload, Batch) else ("begin", begin)
-        if first >= experiment.duration:
-            end = exact_duration(experiment.duration)
-            yield f"workloads.{name}.{key} must be before the end of the run, {end}, got {exact_duration(first)}"
         if 0 < workload.timeout <= workload.hedge:
             timeout, hedge = exact_duration(workload.timeout), exact_duration(workload.hedge)
             yield f"workloads.{name}.hedge must be less than timeout, {timeout}, got {hedge}"
@@ -166,8 +167,6 @@ def _contradictions_of_workloads(experiment: Experiment) -> Iterator[str]:
 def _contradictions_of_repeats(experiment: Experiment) -> Iterator[str]:
     """A repeat is counted in a byte."""
     syn, data = experiment.kernel.syn, experiment.kernel.data
-    if data and not experiment.latency:
-        yield "kernel.data must be left out where latency is 0: no queue fills during a handshake that takes no time"
     for key, moments in (("syn", () if isinstance(syn, str) else syn), ("data", data)):
         if list(moments) != sorted(moments):
             yield f"kernel.{key} must be moments in order, got {', '.join(map(exact_duration, moments))}"

@@ -49,7 +49,7 @@ class Workload(Table):
     never. Both count as one request; `requests.parquet` has a row of each, and the one that came too late is
     `abandoned`."""
     begin: Duration | None = None
-    """After the ramp. Default: with the ramp."""
+    """After the ramp. Default: with the ramp. After the end of the run: never, which the summary of the run says."""
     end: Duration | None = None
     """After the ramp. Default: with the run."""
 
@@ -125,6 +125,12 @@ class Batch(Workload):
     @property
     def first_at(self) -> int:
         return self.every if self.first is None else self.first
+
+
+def never(load: Workload, duration: int) -> int | None:
+    """When it would begin, of a workload that begins after such a run."""
+    begin = load.first_at if isinstance(load, Batch) else load.begin
+    return begin if begin is not None and begin >= duration else None
 
 
 KINDS: tuple[type[Workload], ...] = (Closed, Poisson, Modulated, Trace, Batch)
