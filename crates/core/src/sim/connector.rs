@@ -96,40 +96,45 @@ impl<S: Sink> Sim<'_, S> {
             return None;
         }
         let s = &mut self.stays[stay];
+        let server = s.server;
         s.out = 1;
         s.to_call -= 1;
-        self.is_calling(stay);
+        let lets_go = self.lets_go(stay);
         let child = self.child(stay, call);
         self.looks_at_states(child);
-        self.seek(child)
+        let next = self.seek(child);
+        if lets_go {
+            self.go_on(next);
+            self.hand_out(server);
+            return None;
+        }
+        next
     }
 
     fn begin_together(&mut self, stay: u32, call: &Call) {
+        let candidates = &self.connectors[call.connector as usize].settings.candidates;
         let s = &mut self.stays[stay];
-        let connector = call.connector;
-        if call.all {
-            let candidates = self.connectors[connector as usize]
-                .settings
-                .candidates
-                .len() as u32;
-            (s.out, s.to_call) = (candidates, 0);
-            self.is_calling(stay);
-            for candidate in 0..candidates {
-                let child = self.child(stay, call);
-                self.stays[child].tried = !(1 << candidate);
-                let next = self.seek(child);
-                self.go_on(next);
-            }
-            return;
-        }
-        let now = std::mem::take(&mut s.to_call);
-        s.out = now;
-        self.is_calling(stay);
-        for _ in 0..now {
+        let server = s.server;
+        let asked = std::mem::take(&mut s.to_call);
+        s.out = if call.all {
+            candidates.len() as u32
+        } else {
+            asked
+        };
+        let out = s.out;
+        let lets_go = self.lets_go(stay);
+        for number in 0..out {
             let child = self.child(stay, call);
-            self.looks_at_states(child);
+            if call.all {
+                self.stays[child].tried = !(1 << number);
+            } else {
+                self.looks_at_states(child);
+            }
             let next = self.seek(child);
             self.go_on(next);
+        }
+        if lets_go {
+            self.hand_out(server);
         }
     }
 

@@ -381,14 +381,15 @@ impl<S: Sink> Sim<'_, S> {
         Some(stay)
     }
 
-    /// Calls are out: an asynchronous server does something else meanwhile.
+    /// Calls go out: an asynchronous server does something else meanwhile, once they are out. Whether it can.
     #[inline(always)]
-    pub(super) fn is_calling(&mut self, stay: u32) {
-        let server = self.stays[stay].server;
-        if !self.servers[server as usize].holds && self.stays[stay].works {
+    pub(super) fn lets_go(&mut self, stay: u32) -> bool {
+        let s = &self.stays[stay];
+        let free = s.works && !self.servers[s.server as usize].holds;
+        if free {
             self.give_back(stay);
-            self.hand_out(server);
         }
+        free
     }
 
     /// All answers of a step are there.

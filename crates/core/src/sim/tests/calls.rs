@@ -326,3 +326,27 @@ fn light_ones_go_first_and_all_marks_are_taken_back() {
     };
     assert!(mean(0) < mean(2), "{} {}", mean(0), mean(2));
 }
+
+#[test]
+fn a_call_of_an_event_loop_goes_out_before_those_of_who_waits_for_the_loop() {
+    // The first computes for 10 ms, while the second waits, which computes nothing; there is one connection.
+    for parallel in [false, true] {
+        let call = json!({"connector": 0, "class": 0, "parallel": parallel});
+        let connector = json!({"candidates": [1], "kept": true, "pool": {"size": 1}});
+        let mut plan = behind(1, connector, call.clone(), 5e6, trace(&[0, MS]));
+        plan["servers"][0]["holds"] = json!(false);
+        plan["servers"][0]["workers"] = json!(1);
+        plan["servers"][0]["light_queue"] = json!(10);
+        push(
+            &mut plan["classes"],
+            json!({"name": "short", "bytes_in": 10, "bytes_out": 100}),
+        );
+        plan["programs"] = json!([[{"compute": {"constant": 10e6}}, {"call": call}], [{"compute": {"constant": 5e6}}],
+            [{"call": call}]]);
+        push(&mut plan["servers"][0]["programs"], json!(2));
+        push(&mut plan["servers"][1]["programs"], Value::Null);
+        plan["workloads"][0]["arrivals"]["trace"]["classes"] = json!([0, 1]);
+        let (_, rows) = run(&plan);
+        assert_eq!(ends(&rows), [(1, 15 * MS, 0), (2, 20 * MS, 0)]);
+    }
+}
