@@ -200,6 +200,14 @@ TOMCAT = {"software": "tomcat"}
         ({"duration": "1000000 h"}, "cannot do duration: at most 6 days"),
         ({"latency": "1000 h"}, "cannot do latency: at most 6 days, got 3600000 s"),
         (
+            {
+                "tiers": {"db": {"software": "mysql", "demand_factor": 1e300}},
+                "interactions": {"q": {"at": {"db": {"compute": "1 ms"}}}},
+                "rubbos": {"db": 0},
+            },
+            "tiers.db.demand_factor: at most 6 days of q, which computes 1 ms without it",
+        ),
+        (
             {"tiers": {"db": {"software": "mysql", "backlog": 10**12}}},
             "tiers.db.backlog: at most 4,294,967,294, got 1000000000000",
         ),

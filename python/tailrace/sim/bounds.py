@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tailrace.experiment import Experiment, to_table
+from tailrace.experiment.catalogue import interactions
 from tailrace.experiment.kernels import LONGEST
 from tailrace.experiment.workloads import Batch, Modulated
 from tailrace.units import exact_duration, format_count
@@ -29,6 +30,7 @@ def exceeded(experiment: Experiment) -> Iterator[tuple[str, str]]:
             yield f"stalls[{number}].for", f"it ends after 6 days, {exact_duration(stall.at + stall.length)}"
         if stall.every and (times := experiment.duration // stall.every) > STALLS_MAX:
             yield f"stalls[{number}].every", f"{format_count(times)} stalls, at most {format_count(STALLS_MAX)}"
+    yield from _too_slow(experiment)
     for key, period in _periods(experiment):
         if (times := whole // period) > TIMES_MAX:
             yield key, f"{format_count(times)} times in this run, at most {format_count(TIMES_MAX)}"
@@ -50,6 +52,16 @@ def _too_large(key: str, value: Any, written: Any) -> Iterator[tuple[str, str]]:
         yield key, f"at most 6 days, got {written}"
     elif value > SIZE_MAX:
         yield key, f"at most {format_count(SIZE_MAX)} bytes, got {written}"
+
+
+def _too_slow(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    """A visit whose work a `demand_factor` makes longer than a run can be."""
+    for name, interaction in interactions(experiment).items():
+        for tier, settings in experiment.tiers.items():
+            work = interaction.at.get(tier) or interaction.at.get(settings.role or tier)
+            if work and work.compute * settings.demand_factor > LONGEST:
+                computes = exact_duration(work.compute)
+                yield f"tiers.{tier}.demand_factor", f"at most 6 days of {name}, which computes {computes} without it"
 
 
 def _periods(experiment: Experiment) -> Iterator[tuple[str, int]]:
