@@ -13,7 +13,9 @@ from typing import Any
 
 import polars as pl
 
-from tailrace import _core
+from tailrace import _core, sim
+from tailrace.dataset import Dataset
+from tailrace.experiment import from_table
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -23,6 +25,12 @@ Plan = dict[str, Any]
 REPLICATIONS = 8
 # Student's t with 7 degrees of freedom: an exact simulator fails one comparison in a thousand draws of seeds.
 T_999 = 5.408
+
+
+def made(table: dict[str, Any], folder: Path) -> Dataset:
+    """The run of an experiment that is written as its file would be."""
+    sim.simulate(from_table(table), folder)
+    return Dataset.open(folder)
 
 
 def exponential(mean_ns: float) -> Plan:

@@ -9,13 +9,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tailrace import sim
+from plans import made
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import diagnose
 from tailrace.diagnosis.serialise import as_dict
 from tailrace.diagnosis.spans import spans
 from tailrace.diagnosis.view import View, look
-from tailrace.experiment import from_table
 from tailrace.score import score
 from tailrace.units import MILLISECOND, SECOND
 
@@ -44,11 +43,6 @@ def cached(crowd: bool) -> dict[str, Any]:
         },
         "workloads": {"users": users} | ({"crowd": misses} if crowd else {}),
     }
-
-
-def made(table: dict[str, Any], folder: Path) -> Dataset:
-    sim.simulate(from_table(table), folder)
-    return Dataset.open(folder)
 
 
 def seen(run: Dataset) -> View:

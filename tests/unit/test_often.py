@@ -7,11 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from tailrace import sim
-from tailrace.dataset import Dataset
+from plans import made
 from tailrace.diagnosis import diagnose
 from tailrace.diagnosis.serialise import as_dict
-from tailrace.experiment import from_table
 from tailrace.score import score
 from tailrace.units import SECOND
 
@@ -40,11 +38,6 @@ def crowds(long: bool) -> dict[str, Any]:
         },
         "workloads": {"users": {"kind": "poisson", "rate": 150, "interaction": "page"}} | coming,
     }
-
-
-def made(table: dict[str, Any], folder: Path) -> Dataset:
-    sim.simulate(from_table(table), folder)
-    return Dataset.open(folder)
 
 
 def test_bursts_that_filled_the_queue_and_made_nobody_very_slow_are_no_chance(tmp_path: Path) -> None:

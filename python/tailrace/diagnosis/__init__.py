@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tailrace.diagnosis import causes, chain, drops, episodes, millibottleneck, overflow, view, vlrt, waiting
+from tailrace.diagnosis import causes, chain, drops, episodes, millibottleneck, overflow, sustained, view, vlrt, waiting
 from tailrace.diagnosis.finding import (
     CauseEvidence,
     Diagnosis,
@@ -39,13 +39,13 @@ def diagnose(dataset: view.Tables, *, threshold_ns: int | None = None, window_ns
     stalls = millibottleneck.find(seen, slow, overflows, known)
     found = causes.find(seen, slow, lost, overflows, stalls)
     others = millibottleneck.elsewhere(seen, slow, overflows, stalls, known)
+    explained = tuple(zip(overflows, stalls, found, strict=True))
     if others != overflows:
         # An origin without a saturated resource and without a cause yields to one that has both.
         there = millibottleneck.find(seen, slow, others, known)
         why = causes.find(seen, slow, lost, others, there)
-        better = [old.name == causes.UNKNOWN and new.starts_it for old, new in zip(found, why, strict=True)]
-        overflows, stalls, found = (
-            tuple(new if take else old for old, new, take in zip(*both, better, strict=True))
-            for both in ((overflows, others), (stalls, there), (found, why))
-        )
-    return chain.link(seen, slow, lost, overflows, stalls, found)
+        pairs = zip(explained, zip(others, there, why, strict=True), strict=True)
+        explained = tuple(new if old[2].name == causes.UNKNOWN and new[2].starts_it else old for old, new in pairs)
+    parts = zip(slow.clusters, lost, explained, strict=True)
+    explained = tuple(sustained.explain(seen, slow, *part) for part in parts)
+    return chain.link(seen, slow, lost, explained)

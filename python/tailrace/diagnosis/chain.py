@@ -23,13 +23,11 @@ def link(
     view: View,
     slow: Slow,
     lost: tuple[Drops, ...],
-    overflows: tuple[Overflow, ...],
-    stalls: tuple[Stall | None, ...],
-    found: tuple[Cause, ...],
+    found: tuple[tuple[Overflow, Stall | None, Cause], ...],
 ) -> Diagnosis:
     first = vlrt.findings(view, slow)
-    parts = tuple(zip(slow.clusters, first, lost, overflows, stalls, found, strict=True))
-    episodes = tuple(_episode(view, *part) for part in parts)
+    parts = zip(slow.clusters, first, lost, found, strict=True)
+    episodes = tuple(_episode(view, cluster, vlrts, drops, *chain) for cluster, vlrts, drops, chain in parts)
     summary = _summary(episodes)
     explained = sum(row.vlrt for row in summary if row.cause != UNKNOWN)
     diagnosis = Diagnosis(

@@ -122,18 +122,24 @@ def _of_cluster(view: View, slow: Slow, overflow: Overflow, known: Usual) -> Sta
     origin, rise = overflow.origin, overflow.rise
     if origin is None or rise is None:
         return None
-    stays, asked = view.stays[origin], view.asked(origin)
-    usual = per_second(stays.departures, slow)
-    sent = per_second(asked.arrivals, slow)
-    kind, end = _interval(view, origin, rise, usual)
+    kind, end = _interval(view, origin, rise, per_second(view.stays[origin].departures, slow))
     if kind == "collapse":
         # What stalled behind it meanwhile may hold it up when its own stall is over.
         end = since_it_waits(view, known, origin, rise.begin, end, view.window_ns) or end
         end = _until_at_work(view, origin, rise.begin, end)
+    return until(view, slow, overflow, kind, end)
+
+
+def until(view: View, slow: Slow, overflow: Overflow, kind: Kind, end: int) -> Stall | None:
+    """The stall from the rise of the origin's queue to `end`."""
+    origin, rise = overflow.origin, overflow.rise
+    if origin is None or rise is None:
+        return None
+    usual = per_second(view.stays[origin].departures, slow)
     lasted = (end - rise.begin) / SECOND
     edges = np.array([rise.begin, end])
-    throughput = float(stays.departed(edges)[0]) / lasted
-    arrivals = float(asked.arrived(edges)[0]) / lasted
+    throughput = float(view.stays[origin].departed(edges)[0]) / lasted
+    arrivals = float(view.asked(origin).arrived(edges)[0]) / lasted
     resources, sampled = _resources(view, slow, origin, rise.begin, end, throughput < COLLAPSED * usual)
     stall = Stall(
         origin,
@@ -144,7 +150,7 @@ def _of_cluster(view: View, slow: Slow, overflow: Overflow, known: Usual) -> Sta
         throughput,
         usual,
         arrivals,
-        sent,
+        per_second(view.asked(origin).arrivals, slow),
         resources,
         sampled,
         _NOT_YET,

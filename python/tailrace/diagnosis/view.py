@@ -277,10 +277,11 @@ def look(tables: Tables, window_ns: int) -> View:
 
 
 def _requests(tables: Tables) -> pl.DataFrame:
-    columns = ("request", "server", "interaction", "sent", "connected", "end", "status", "drops", "data_drops")
     return (
         tables.requests()
-        .select(columns)
+        .select(
+            "request", "client", "server", "interaction", "sent", "connected", "end", "status", "drops", "data_drops"
+        )
         .filter(pl.col("end").is_not_null() & pl.col("sent").is_not_null())
         .with_columns(response_ns=pl.col("end") - pl.col("sent"))
         .collect()

@@ -14,7 +14,8 @@ it, those shorter than a quarter of the longest did not matter; and where all to
 busy time up to t, none did: at up to 90 % use a backlog is worked off in ten times the stall. A burst always matters,
 and is no measure for stalls: it takes no time away, however long it lasts. Nothing left means "overload" (or a request
 slow by itself), and the right answer is that the cause is unknown. Limits that never rest and balancers that prefer one
-server are nobody's injected stall; they are read from the record and are as right.
+server are nobody's injected stall; they are read from the record and are as right. So is a clock rate or a quota that
+slows servers down for a quarter of an overload.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
+from tailrace.diagnosis.evidence import coverage
+from tailrace.diagnosis.spans import spans
 from tailrace.score.busy import COVERS, JOIN_NS, Interval, Record, Times
-from tailrace.score.stalls import BALANCER, BURST, FREQUENCY, SOFT, Stall
+from tailrace.score.stalls import BALANCER, BURST, FREQUENCY, QUOTA, SOFT, Stall
 from tailrace.units import SECOND
 
 MATTERS = 0.25
@@ -54,6 +57,7 @@ def blame(record: Record, stalls: tuple[Stall, ...], threshold_ns: int) -> tuple
     lost = _losses(record, slow)
     waited = _longest_stay(record, slow.filter(~pl.col("request").is_in(list(lost))))
     by_themselves = _slow_by_themselves(record, slow, threshold_ns)
+    lasting = _lasting(record, stalls)
     found = []
     for request, sent in slow.select("request", "sent").iter_rows():
         held = lost.get(request) or waited.get(request, [])
@@ -69,8 +73,21 @@ def blame(record: Record, stalls: tuple[Stall, ...], threshold_ns: int) -> tuple
             reached |= {s for server, begin, end in held for s in reach.preferred_near(server, begin, end)}
             if exhausted:
                 reached.add(Stall(SOFT, frozenset({SOFT}), frozenset(exhausted), *record.sending, 0))
+        if overloaded:
+            reached |= {stall for stall in lasting if stall.origins & near}
         stalled = tuple(sorted(reached, key=lambda s: s.begin))
         found.append(Blame(sent, droppers or frozenset({None}), stalled, overloaded))
+    return tuple(found)
+
+
+def _lasting(record: Record, stalls: tuple[Stall, ...]) -> tuple[Stall, ...]:
+    """What slowed some server or other down for a quarter of the time in which requests were sent, as one stall."""
+    found = []
+    for kind in (FREQUENCY, QUOTA):
+        own = [stall for stall in stalls if stall.kind == kind]
+        if coverage(spans([(stall.begin, stall.end) for stall in own]), *record.sending) >= MATTERS:
+            origins = frozenset(origin for stall in own for origin in stall.origins)
+            found.append(Stall(kind, frozenset({kind}), origins, *record.sending, sum(s.stalled_ns for s in own)))
     return tuple(found)
 
 

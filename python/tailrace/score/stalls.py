@@ -19,7 +19,7 @@ from tailrace.topology import Topology
 from tailrace.units import MILLISECOND, SECOND
 
 BURST, SOFT, BALANCER = "workload-burst", "soft-resource", "balancer"
-FREQUENCY = "frequency-step"
+FREQUENCY, QUOTA = "frequency-step", "cpu-quota"
 NONE = "unknown"
 """The right answer where nothing that was recorded tells the cause, or where nothing stalled."""
 

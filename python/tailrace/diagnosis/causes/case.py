@@ -12,12 +12,13 @@ from tailrace.diagnosis.demand import Demand
 from tailrace.diagnosis.evidence import Fit, fit
 from tailrace.diagnosis.finding import CauseEvidence, Number, Verdict
 from tailrace.diagnosis.millibottleneck import Stall
-from tailrace.diagnosis.series import Series
+from tailrace.diagnosis.queues import DEVIATIONS
+from tailrace.diagnosis.series import AT_WORK, Series
 from tailrace.diagnosis.spans import Spans, contains, overlap, spans, union, where, without
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
 from tailrace.diagnosis.words import clock, duration
-from tailrace.units import MILLISECOND
+from tailrace.units import MILLISECOND, SECOND
 
 COVERAGE = 0.5
 """A cause acts through at least half of the stall that it explains; else the other half stays unexplained."""
@@ -31,6 +32,11 @@ causes, but a queue may have been longer than usual already when the cause came.
 LONG = 0.25
 """A queue a quarter as long as the origin's own in the stall is long: the rest may have been there before, or wait for
 what was pushed back."""
+BEFORE_NS = 2 * SECOND
+"""Time without trouble before a stall that tells that a system would have gone on so: as long as from a lost packet to
+its first repetition and half of that again."""
+FEW = 0.01
+"""So few were very slow before that their trouble, if it was any, had passed."""
 REACH = 10
 """… and reached at least half of the requests: what could not be served in a stall is worked off, at up to 90 % use, in
 ten times its length (length / (1 - use)). A queue that does not come down by then is kept up by something else."""
@@ -194,6 +200,8 @@ class Case:
         return max(self.view.window_ns, late, self.stall.felt - self.stall.begin)
 
     def _out_of_reach(self, when: Spans) -> str | None:
+        if self.begins_an_overload:
+            return None
         if self.slow.normal_ns >= self.slow.threshold_ns:
             return f"most requests take {duration(self.slow.normal_ns)} and more: the system is overloaded"
         rows = self.slow.requests[self.cluster.rows]
@@ -201,6 +209,25 @@ class Case:
         reached = overlap(reach, rows["sent"].to_numpy(), rows["end"].to_numpy()) > 0
         share = float(reached.mean())
         return None if share >= COVERAGE else f"{1 - share:.0%} of the requests were sent when that was long over"
+
+    @cached_property
+    def begins_an_overload(self) -> bool:
+        """Whether nobody was very slow before the stall, the servers had CPU to spare, and no more came later: what
+        follows it without a pause would not be there without it, however long it lasts."""
+        begin, until = self.view.begin, self.stall.begin - self._slack()
+        sent, slow = self.view.sent, self.slow.requests["sent"].to_numpy()
+        before, earlier = int(np.searchsorted(sent, until)), int(np.searchsorted(slow, until))
+        if until - begin < BEFORE_NS or earlier > FEW * before:
+            return False
+        later = int(np.searchsorted(sent, self.cluster.end)) - before
+        usual = before * (self.cluster.end - until) / (until - begin)
+        if later > usual + DEVIATIONS * max(usual, 1.0) ** 0.5:
+            return False
+        return not any(
+            (busy.mean(begin, self.stall.begin) or 0.0) >= AT_WORK * busy.capacity
+            for server in self.view.chain_of(self.origin)
+            for busy in (*self.view.series(server, "cpu_busy"), *self.view.shared_cpu(server))
+        )
 
     def nothing(self, cause: str, sentence: str, numbers: Mapping[str, Number] | None = None) -> CauseEvidence:
         return CauseEvidence(cause, self.origin, "absent", sentence, coverage=0.0, numbers=dict(numbers or {}))

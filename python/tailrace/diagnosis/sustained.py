@@ -1,0 +1,178 @@
+"""Overloads that last: no queue rises first, for all are long all the time, and there is no calm time to compare with.
+What tells then is arithmetic. A tier of which some server was always full and slowed down, and that would have had
+capacity to spare at full speed, was overloaded because of what slowed it down (utilisation law: use = work / capacity).
+
+    frequency-step   full at a clock rate below its highest (`cpu_hz`, `cpu_busy`)
+    cpu-quota        held back by its quota (`cpu_throttled`, `cpu_busy`)
+
+Servers of a tier are looked at together: where a balancer sends all to one and then to another of them, each is full in
+turns. What is very slow for shorter than `LASTS_NS` has its beginning in sight, and is left to `overflow`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from tailrace.diagnosis import millibottleneck
+from tailrace.diagnosis.causes import UNKNOWN, Cause, cpu_quota, frequency_step
+from tailrace.diagnosis.drops import Drops
+from tailrace.diagnosis.evidence import coverage
+from tailrace.diagnosis.finding import CauseEvidence, Finding
+from tailrace.diagnosis.millibottleneck import Stall
+from tailrace.diagnosis.overflow import Overflow, judge
+from tailrace.diagnosis.queues import Rise, Times
+from tailrace.diagnosis.series import AT_WORK, TAKEN, Series
+from tailrace.diagnosis.spans import Spans, contains, spans, union, where
+from tailrace.diagnosis.view import View
+from tailrace.diagnosis.vlrt import Cluster, Slow
+from tailrace.diagnosis.waiting import STEP_NS
+from tailrace.diagnosis.words import clock, duration, listing, share
+from tailrace.units import SECOND
+
+LASTS_NS = 2 * SECOND
+"""Longer than any millibottleneck (tens to hundreds of milliseconds, `lightning` 1)."""
+MOSTLY = 0.5
+"""Of that time, in which some server of the tier must be slowed down, and its servers at work on average: one at a time
+(the others idle) is what a balancer does."""
+
+
+@dataclass(frozen=True)
+class _Slowed:
+    """A server that something slows down now and then."""
+
+    server: str
+    when: Spans
+    used: float
+    """Cores that its work of the overload would have used at full speed …"""
+    capacity: float
+    """… of so many."""
+    at_work: float
+    """Share of the time in which it worked, or was held back."""
+
+
+Explained = tuple[Overflow, Stall | None, Cause]
+Look = Callable[[View, str, Cluster], _Slowed | None]
+
+
+def explain(view: View, slow: Slow, cluster: Cluster, lost: Drops, known: Explained) -> Explained:
+    """What was found before, or why the requests of this cluster were slow for so long."""
+    if known[2].name != UNKNOWN or cluster.end - cluster.begin < LASTS_NS or slow.is_by_itself(cluster):
+        return known
+    tiers = _tiers(view)
+    found = [
+        told
+        for cause, look in _LOOKS.items()
+        for tier in tiers
+        if (told := _of_tier(view, cluster, cause, [s for name in tier if (s := look(view, name, cluster))]))
+        and not any(_is_full(view, other, cluster) for other in tiers if other != tier)
+    ]
+    if not found:
+        return known
+    origin, evidence = max(found, key=lambda told: told[1].coverage or 0.0)
+    overflow = _overflow(view, cluster, lost, known[0], origin)
+    stall = millibottleneck.until(view, slow, overflow, "overload", cluster.end)
+    finding = Finding("cause", "found", evidence.sentence, origin, cluster.begin, cluster.end, evidence.numbers)
+    return overflow, stall, Cause(evidence.cause, (evidence, *known[2].evidence), finding)
+
+
+def _tiers(view: View) -> list[tuple[str, ...]]:
+    """Servers that the same servers call, or clients."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for server in view.servers:
+        alike.setdefault(view.callers_of(server), []).append(server)
+    return [tuple(servers) for servers in alike.values()]
+
+
+def _is_full(view: View, tier: tuple[str, ...], cluster: Cluster) -> bool:
+    """Whether it did all that it can at its full speed: then it is what others wait for."""
+    slowed = [one for server in tier if (one := _by_clock(view, server, cluster))]
+    return bool(slowed) and _use(slowed) >= AT_WORK
+
+
+def _use(slowed: list[_Slowed]) -> float:
+    return sum(one.used for one in slowed) / sum(one.capacity for one in slowed)
+
+
+def _of_tier(view: View, cluster: Cluster, cause: str, slowed: list[_Slowed]) -> tuple[str, CauseEvidence] | None:
+    if not slowed:
+        return None
+    begin, end = cluster.begin, cluster.end
+    covers = coverage(union([one.when for one in slowed]), begin, end)
+    use = _use(slowed) * _asked(view, begin, end)
+    at_work = sum(one.at_work for one in slowed) / len(slowed)
+    if min(covers, at_work) < MOSTLY or use >= AT_WORK:
+        return None
+    most = max(slowed, key=lambda one: coverage(one.when, begin, end))
+    names = listing([one.server for one in slowed])
+    when = f"for {share(covers)} of {duration(end - begin)} from {clock(view, begin)} on"
+    found = _SAYS[cause].format(names=names, when=when)
+    sentence = f"{found}; without that, what was asked is {share(use)} of what it can do."
+    numbers = {"use_at_full_speed": use, "slowed": covers}
+    told = CauseEvidence(cause, most.server, "found", sentence, coverage=covers, begin=begin, end=end, numbers=numbers)
+    return most.server, told
+
+
+def _asked(view: View, begin: int, end: int) -> float:
+    """Requests that clients would send for each that is answered, at least 1: who is refused, or waits for an answer
+    before the next request, asks less of the servers than there is to ask. (N clients that think for Z send N / Z.)"""
+    inside = view.requests.filter(pl.col("sent").is_between(begin, end))
+    answered = max(int(view.requests["end"].is_between(begin, end).sum()), 1)
+    pause = (pl.col("sent") - pl.col("end").shift(1)).over("client")
+    thought = inside.filter(pl.col("client").is_not_null()).select(pause.alias("ns"), "client").drop_nulls()
+    closed = 0.0
+    if len(thought) and (think := float(thought["ns"].clip(0).cast(pl.Float64).sum()) / len(thought)) > 0:
+        closed = thought["client"].n_unique() * (end - begin) / think
+    return max(len(inside), closed, answered) / answered
+
+
+def _by_clock(view: View, server: str, cluster: Cluster) -> _Slowed | None:
+    """Of a server whose clock rate is not known: that it has one."""
+    busy, rates = _busy(view, server), view.series(server, "cpu_hz") or view.around(server, "cpu_hz")
+    if busy is None or not busy.resolves(cluster.begin, cluster.end):
+        return None
+    worked = busy.mean(cluster.begin, cluster.end) or 0.0
+    if not rates:
+        return _Slowed(server, spans([]), worked, busy.capacity, worked / busy.capacity)
+    hz = rates[0]
+    said = view.series(server, "cpu_hz_max") or view.around(server, "cpu_hz_max")
+    highest = max(float(each.value.max()) for each in (hz, *said))
+    full = busy.above(AT_WORK * busy.capacity)
+    slow = (hz.value < frequency_step.SLOW * highest) & contains(full, (hz.begin + hz.end) // 2)
+    cycles = replace(busy, value=busy.value * hz.at((busy.begin + busy.end) // 2) / highest)
+    used = cycles.mean(cluster.begin, cluster.end) or 0.0
+    return _Slowed(server, where(hz.begin, hz.end, slow), used, busy.capacity, worked / busy.capacity)
+
+
+def _by_quota(view: View, server: str, cluster: Cluster) -> _Slowed | None:
+    busy, taken = _busy(view, server), view.series(server, "cpu_throttled")
+    if busy is None or not taken:
+        return None
+    worked = busy.mean(cluster.begin, cluster.end) or 0.0
+    held = taken[0].mean(cluster.begin, cluster.end) or 0.0
+    return _Slowed(server, taken[0].above(TAKEN), worked, busy.capacity, worked / busy.capacity + held)
+
+
+def _busy(view: View, server: str) -> Series | None:
+    return next(iter(view.shared_cpu(server) or view.series(server, "cpu_busy")), None)
+
+
+_LOOKS: dict[str, Look] = {frequency_step.CAUSE: _by_clock, cpu_quota.CAUSE: _by_quota}
+_SAYS = {
+    frequency_step.CAUSE: "The CPU of {names} was full at a clock rate below its highest {when}",
+    cpu_quota.CAUSE: "The CPU quota held {names} back {when}",
+}
+
+
+def _overflow(view: View, cluster: Cluster, lost: Drops, before: Overflow, origin: str) -> Overflow:
+    times: Times = np.arange(cluster.begin, cluster.end + 1, STEP_NS, dtype=np.int64)
+    queue = view.own_queue(origin, times)
+    rise = Rise(cluster.begin, cluster.end, int(queue.max()), int(times[int(np.argmax(queue))]))
+    when = f"from {clock(view, cluster.begin)} for {duration(cluster.end - cluster.begin)}"
+    sentence = f"Queues were long {when}: none rose first."
+    finding = Finding("overflow", "found", sentence, origin, cluster.begin, cluster.end, before.finding.numbers)
+    ctqo = judge(view, lost.dropper, origin, times)
+    return replace(before, origin=origin, rise=rise, ctqo=ctqo, finding=finding, others=())
