@@ -284,7 +284,7 @@ def score(
 
 
 @app.command(
-    epilog="Examples:\n\n`tailrace examine --runs 200`\n\n`tailrace examine --runs 2000 --seed 1000000 -o exam`"
+    epilog="Examples:\n\n`tailrace examine --runs 200`\n\n`tailrace examine --runs 900 --seed 100000 --without -o exam`"
 )
 def examine(
     runs: Annotated[int, typer.Option(min=1, help="How many random systems.")] = 200,
@@ -292,6 +292,10 @@ def examine(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Keep results here; a killed sweep goes on.")
     ] = None,
+    without: Annotated[
+        bool,
+        typer.Option("--without", help="Simulate each again without its troubles, too: what is told must be missed."),
+    ] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -300,7 +304,7 @@ def examine(
     from tailrace.score.table import print_summary
 
     with progress("Examining", quiet, of_bytes=False) as step:
-        rows = sweep.sweep(range(seed, seed + runs), out, progress=step)
+        rows = sweep.sweep(range(seed, seed + runs), out, again=without, progress=step)
     found = sweep.summarise(rows)
     print_json(found.as_dict()) if as_json else print_summary(found, Console())
 

@@ -43,6 +43,10 @@ class Summary:
     """Mean over the runs that have VLRT of the share that is right: a system that never recovers counts once."""
     confusion: dict[str, dict[str, int]]
     """True cause → cause told → VLRT."""
+    right_without: int | None
+    """VLRT of which the cause that was told may be right by what is left without it (see `without`) …"""
+    right_without_of_runs: float | None
+    """… and the mean share over runs, as above; None if the systems were not simulated again."""
 
     def share(self, name: str) -> float:
         """Of all VLRT."""
@@ -57,37 +61,41 @@ class Summary:
         return {**asdict(self), "right_share": self.share("right"), "false_alarm_share": self.false_alarm_share}
 
 
-def examine(seed: int) -> Row:
-    """One seed: its experiment's score."""
+def examine(seed: int, again: bool = False) -> Row:
+    """One seed: its experiment's score; and that by simulating `again` without its troubles."""
     from tailrace import sim
     from tailrace.dataset import Dataset
     from tailrace.diagnosis import diagnose
     from tailrace.diagnosis.serialise import as_dict
     from tailrace.experiment import from_table
-    from tailrace.score import score
+    from tailrace.score import score, without
     from tailrace.score.drawing import draw
 
+    table = draw(seed)
     with tempfile.TemporaryDirectory(prefix="tailrace-") as folder:
-        sim.simulate(from_table(draw(seed), f"seed {seed}"), Path(folder) / "run")
+        sim.simulate(from_table(table, f"seed {seed}"), Path(folder) / "run")
         run = Dataset.open(Path(folder) / "run")
-        found = score(run, as_dict(diagnose(run)))
-    return {"seed": seed, **found.as_dict()}
+        told = as_dict(diagnose(run))
+        found = score(run, told)
+    more = {"right_without": without.right(table, told)} if again else {}
+    return {"seed": seed, **found.as_dict(), **more}
 
 
 def sweep(
     seeds: Iterable[int],
     out: str | PathLike[str] | None = None,
     *,
+    again: bool = False,
     processes: int = 0,
     progress: Progress | None = None,
 ) -> tuple[Row, ...]:
-    """Examine every seed; with a folder `out`, those already there are not examined again. Rows by seed."""
+    """Examine every seed; with a folder `out`, those already there are not examined twice. Rows by seed."""
     wanted = list(dict.fromkeys(seeds))
     lines = None if out is None else Path(out) / LINES
-    done = {row["seed"]: row for row in _earlier(lines)}
+    done = {row["seed"]: row for row in _earlier(lines) if not again or "right_without" in row}
     left = [seed for seed in wanted if seed not in done]
     with ProcessPoolExecutor(processes or os.cpu_count(), multiprocessing.get_context("spawn"), _alone) as pool:
-        for future in as_completed([pool.submit(examine, seed) for seed in left]):
+        for future in as_completed([pool.submit(examine, seed, again) for seed in left]):
             row = future.result()
             done[row["seed"]] = row
             _append(lines, row)
@@ -105,14 +113,21 @@ def summarise(rows: Iterable[Row]) -> Summary:
     for row in known:
         for true, told in row["confusion"].items():
             confusion.setdefault(true, Counter()).update(told)
-    shares = [row["right"] / row["vlrt"] for row in known if row["vlrt"]]
+    again = all("right_without" in row for row in known)
     return Summary(
         runs=len(known),
         counts={name: sum(row[name] for row in known) for name in _COUNTS},
         runs_without_vlrt=sum(row["vlrt"] == 0 for row in known),
-        right_of_runs=sum(shares) / len(shares) if shares else 1.0,
+        right_of_runs=_mean_share(known, "right"),
         confusion={true: dict(told) for true, told in sorted(confusion.items())},
+        right_without=sum(row["right_without"] for row in known) if again else None,
+        right_without_of_runs=_mean_share(known, "right_without") if again else None,
     )
+
+
+def _mean_share(rows: Iterable[Row], name: str) -> float:
+    shares = [row[name] / row["vlrt"] for row in rows if row["vlrt"]]
+    return sum(shares) / len(shares) if shares else 1.0
 
 
 def _alone() -> None:

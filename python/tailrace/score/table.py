@@ -42,6 +42,12 @@ def print_summary(found: Summary, console: Console) -> None:
         f"{counts['requests']:,} requests were. {counts['claims']} of {counts['episodes']} episodes with a cause, "
         f"{counts['false_alarms']} of these where nothing of the kind happened."
     )
+    if found.right_without is not None and found.right_without_of_runs is not None and counts["vlrt"]:
+        right = found.right_without / counts["vlrt"]
+        console.print(
+            f"Simulated again without each trouble, what was told bears out for {format_share(right)} of them, "
+            f"{format_share(found.right_without_of_runs)} on average over runs."
+        )
     console.print(confusion_table(found.confusion))
 
 

@@ -1,0 +1,94 @@
+"""What the troubles of a drawn system really did: it is simulated again without each of them, with the same random
+numbers. No rule says what belongs to what, and nothing but the number of very slow requests (VLRT) is looked at.
+
+    n        VLRT of the system as it was drawn
+    left     of those without all troubles of one kind; none: without any trouble
+    alone    with those of one kind alone
+
+Of so many requests it may be right to tell a kind: max(n - left, alone - none), for one trouble may do nothing without
+another, and of two that do the same each alone would be missed by nobody. That the cause is unknown is right of as many
+as there are without any trouble, or as there are fewer without what nobody samples (`slow`).
+"""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tailrace import sim
+from tailrace.dataset import Dataset
+from tailrace.experiment import from_table
+from tailrace.score.drawing import Table
+from tailrace.score.stalls import BALANCER, BURST, FREQUENCY, NONE, QUOTA
+
+STALLS = {"freeze": "freeze", "burn": "neighbour", "slow": NONE}
+OF_TIERS = {"heap": "garbage-collection", "quota": QUOTA}
+OF_DISKS = {"flush": "log-flush", "writeback": "writeback"}
+
+
+def troubles(table: Table) -> tuple[str, ...]:
+    """The kinds of those of a drawn experiment, look-alikes among them."""
+    found = {STALLS[stall["kind"]] for stall in table["stalls"]}
+    found |= {cause for tier in table["tiers"].values() for key, cause in OF_TIERS.items() if key in tier}
+    for node in table["nodes"].values():
+        found |= {cause for key, cause in OF_DISKS.items() if key in node.get("disk", {})}
+        found |= {FREQUENCY} if "governor" in node else set()
+    return tuple(sorted(found | ({BURST} if len(table["workloads"]) > 1 else set())))
+
+
+def without(table: Table, kinds: Iterable[str]) -> Table:
+    """The experiment without troubles of these kinds; without `balancer`, calls go round."""
+    left, gone = copy.deepcopy(table), set(kinds)
+    left["stalls"] = [stall for stall in left["stalls"] if STALLS[stall["kind"]] not in gone]
+    if BURST in gone:
+        left["workloads"] = {"users": left["workloads"]["users"]}
+    for tier in left["tiers"].values():
+        for key in [key for key, cause in OF_TIERS.items() if cause in gone]:
+            tier.pop(key, None)
+        for call in tier.get("calls", {}).values() if BALANCER in gone else ():
+            call |= {"policy": "round_robin", "endpoint": "modified"}
+    for node in left["nodes"].values():
+        disk = {key: what for key, what in node.pop("disk", {}).items() if OF_DISKS.get(key) not in gone}
+        node |= {"disk": disk} if set(disk) & set(OF_DISKS) else {}
+        if FREQUENCY in gone:
+            node.pop("governor", None)
+    return left
+
+
+def right(table: Table, told: Mapping[str, Any]) -> int:
+    """Of how many of the VLRT that a diagnosis (diagnosis.json, read) explains its causes may be right."""
+    n: int = sum(episode["vlrt"] for episode in told["episodes"])
+    causes: Counter[str] = Counter()
+    for row in (row for episode in told["episodes"] for row in episode["chains"]):
+        causes[row["cause"]] += row["vlrt"]
+    threshold_ns: int = told["threshold_ns"]
+    most = credit(n, troubles(table), BALANCER in causes, lambda gone: _vlrt(without(table, gone), threshold_ns))
+    found = 0
+    for cause, vlrt in causes.items():
+        found += min(vlrt, *(most.get(part, 0) for part in cause.split(" or ")))
+    return min(n, found)
+
+
+def credit(n: int, kinds: tuple[str, ...], balancer: bool, left: Callable[[set[str]], int]) -> dict[str, int]:
+    """Kind → of how many of the n VLRT it may be told; `left` says how many there are without some kinds."""
+    none = left(set(kinds)) if kinds else n
+    most = {}
+    for kind in kinds:
+        alone = left(set(kinds) - {kind}) if len(kinds) > 1 else n
+        most[kind] = max(n - left({kind}), alone - none, 0)
+    most[NONE] = max(none, most.get(NONE, 0))
+    return most | ({BALANCER: max(n - left({BALANCER}), 0)} if balancer else {})
+
+
+def _vlrt(table: Table, threshold_ns: int) -> int:
+    with tempfile.TemporaryDirectory(prefix="tailrace-") as folder:
+        sim.simulate(from_table(table), Path(folder) / "run")
+        requests = Dataset.open(Path(folder) / "run").requests()
+        slow = requests.filter(pl.col("end") - pl.col("sent") >= threshold_ns)
+        return int(slow.select(pl.len()).collect().item())
