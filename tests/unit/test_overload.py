@@ -65,6 +65,9 @@ def test_an_overload_has_the_cause_without_which_there_would_be_capacity_to_spar
     vlrt = sum(episode["vlrt"] for episode in told["episodes"])
     assert sum(e["vlrt"] for e in told["episodes"] if e["cause"] == cause) > 0.95 * vlrt > 800
     assert score(run, told).right > 0.95 * vlrt
+    main = max(told["episodes"], key=lambda episode: int(episode["vlrt"]))
+    assert ("lasting_overload" in main["findings"][2]["numbers"]) == (cause != "unknown")
+    assert ("could not be worked off" in " ".join(told["answer"])) == (cause != "unknown")
 
 
 def balanced(rate: float, log: str = "20 kB") -> Tables:

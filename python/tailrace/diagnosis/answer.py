@@ -78,6 +78,8 @@ def _began(main: SummaryRow, episodes: list[Episode]) -> str:
     if main.origin is None:
         return episodes[0].findings[2].sentence
     times = "" if len(episodes) == 1 else f" in each of {len(episodes)} episodes"
+    if "lasting_overload" in episodes[0].findings[2].numbers:
+        return f"All queues were long for most of the time; {main.origin} is where they could not be worked off."
     leads = sorted(int(_number(e, 2, "rise_to_drop_ns")) for e in episodes if _number(e, 2, "rise_to_drop_ns"))
     before = f", {duration(leads[len(leads) // 2])} before the first drop" if leads and leads[0] > 0 else ""
     where = {

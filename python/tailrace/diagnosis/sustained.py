@@ -102,9 +102,8 @@ def _of_tier(view: View, cluster: Cluster, cause: str, slowed: list[_Slowed]) ->
         return None
     begin, end = cluster.begin, cluster.end
     covers = coverage(union([one.when for one in slowed]), begin, end)
-    use = _use(slowed) * _asked(view, begin, end)
     at_work = sum(one.at_work for one in slowed) / len(slowed)
-    if min(covers, at_work) < MOSTLY or use >= AT_WORK:
+    if min(covers, at_work) < MOSTLY or (use := _use(slowed) * _asked(view, begin, end)) >= AT_WORK:
         return None
     most = max(slowed, key=lambda one: coverage(one.when, begin, end))
     names = listing([one.server for one in slowed])
@@ -119,7 +118,8 @@ def _of_tier(view: View, cluster: Cluster, cause: str, slowed: list[_Slowed]) ->
 def _asked(view: View, begin: int, end: int) -> float:
     """Requests that clients would send for each that is answered, at least 1: who is refused, or waits for an answer
     before the next request, asks less of the servers than there is to ask. (N clients that think for Z send N / Z.)"""
-    inside = view.requests.filter(pl.col("sent").is_between(begin, end))
+    first, last = np.searchsorted(view.sent, (begin, end)).tolist()
+    inside = view.requests[first:last]
     answered = max(int(view.requests["end"].is_between(begin, end).sum()), 1)
     pause = (pl.col("sent") - pl.col("end").shift(1)).over("client")
     thought = inside.filter(pl.col("client").is_not_null()).select(pause.alias("ns"), "client").drop_nulls()
@@ -130,7 +130,7 @@ def _asked(view: View, begin: int, end: int) -> float:
 
 
 def _by_clock(view: View, server: str, cluster: Cluster) -> _Slowed | None:
-    """Of a server whose clock rate is not known: that it has one."""
+    """As one at full speed, where no clock rate is known."""
     busy, rates = _busy(view, server), view.series(server, "cpu_hz") or view.around(server, "cpu_hz")
     if busy is None or not busy.resolves(cluster.begin, cluster.end):
         return None
@@ -173,6 +173,7 @@ def _overflow(view: View, cluster: Cluster, lost: Drops, before: Overflow, origi
     rise = Rise(cluster.begin, cluster.end, int(queue.max()), int(times[int(np.argmax(queue))]))
     when = f"from {clock(view, cluster.begin)} for {duration(cluster.end - cluster.begin)}"
     sentence = f"Queues were long {when}: none rose first."
-    finding = Finding("overflow", "found", sentence, origin, cluster.begin, cluster.end, before.finding.numbers)
+    numbers = {**before.finding.numbers, "lasting_overload": True}
+    finding = Finding("overflow", "found", sentence, origin, cluster.begin, cluster.end, numbers)
     ctqo = judge(view, lost.dropper, origin, times)
     return replace(before, origin=origin, rise=rise, ctqo=ctqo, finding=finding, others=())

@@ -33,8 +33,8 @@ LONG = 0.25
 """A queue a quarter as long as the origin's own in the stall is long: the rest may have been there before, or wait for
 what was pushed back."""
 BEFORE_NS = 2 * SECOND
-"""Time without trouble before a stall that tells that a system would have gone on so: as long as from a lost packet to
-its first repetition and half of that again."""
+"""Time without trouble before a stall that tells that a system would have gone on so: twice as long as a lost packet
+waits to be sent again, so that what was lost before would show."""
 FEW = 0.01
 """So few were very slow before that their trouble, if it was any, had passed."""
 REACH = 10
