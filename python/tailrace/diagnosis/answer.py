@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from tailrace.diagnosis.causes import PACKET_LOSS, UNKNOWN
 from tailrace.diagnosis.finding import CauseEvidence, Diagnosis, Episode, SummaryRow
-from tailrace.diagnosis.view import View
 from tailrace.diagnosis.words import count, duration, listing, rate, share
 
 PLAIN = {
@@ -27,7 +26,7 @@ PLAIN = {
 }
 
 
-def sentences(view: View, diagnosis: Diagnosis) -> tuple[str, ...]:
+def sentences(diagnosis: Diagnosis) -> tuple[str, ...]:
     if diagnosis.requests == 0:
         return ("There are no finished requests in this recording, so nothing can be said of response times.",)
     if diagnosis.vlrt == 0:

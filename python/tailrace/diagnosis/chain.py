@@ -44,10 +44,10 @@ def link(
         episodes=episodes,
         modes=slow.modes,
         histogram=slow.histogram,
-        unknown=_unknown(view, slow, episodes),
+        unknown=_unknown(view, episodes),
         notes=_notes(view, slow),
     )
-    return replace(diagnosis, answer=answer.sentences(view, diagnosis))
+    return replace(diagnosis, answer=answer.sentences(diagnosis))
 
 
 def _episode(
@@ -99,7 +99,7 @@ def _times(episode: Episode) -> Times:
     return np.arange(episode.begin, episode.end + 1, 5_000_000, dtype=np.int64)
 
 
-def _unknown(view: View, slow: Slow, episodes: tuple[Episode, ...]) -> tuple[Unknown, ...]:
+def _unknown(view: View, episodes: tuple[Episode, ...]) -> tuple[Unknown, ...]:
     """What the data could not settle, each thing once, with how many requests it concerns."""
     found: dict[tuple[str, str], Unknown] = {}
     if not len(view.requests):

@@ -128,7 +128,7 @@ def of_cluster(
     counted = {server: dropped for server, dropped in _counted(view, cluster).items() if server not in recorded}
     if counted and max(counted.values()) * 20 >= cluster.vlrt:
         place, dropped = max(counted.items(), key=lambda item: item[1])
-        return _by_counter(view, cluster, place, dropped)
+        return _by_counter(cluster, place, dropped)
     return _indirect(view, slow, cluster)
 
 
@@ -225,7 +225,7 @@ def _counted(view: View, cluster: Cluster) -> dict[str, int]:
     return found
 
 
-def _by_counter(view: View, cluster: Cluster, server: str, dropped: int) -> Drops:
+def _by_counter(cluster: Cluster, server: str, dropped: int) -> Drops:
     vlrt = min(dropped, cluster.vlrt)
     sentence = (
         f"The kernel of {server} counted {count(dropped, 'dropped connection attempt')} while these "

@@ -109,7 +109,7 @@ def _plateaus(view: View, followed: tuple[_Followed, ...]) -> dict[str, int]:
     for part in followed:
         for server, rise in part.risen.items():
             inside = part.times[(part.times >= rise.begin) & (part.times <= rise.end)]
-            limit = plateau(inside, view.stays[server].queue(inside))
+            limit = plateau(view.stays[server].queue(inside))
             if limit is not None:
                 held[server] = max(held.get(server, 0), limit)
     return held
@@ -407,7 +407,7 @@ def blocks(view: View, server: str, times: Times) -> bool:
     if known is not None and known.kind is not None:
         return known.kind == "sync"
     queue = view.stays[server].queue(times)
-    return plateau(times, queue[queue > queue.max() // 2]) is not None
+    return plateau(queue[queue > queue.max() // 2]) is not None
 
 
 def _push_back(view: View, server: str, rise: Rise, times: Times, held: dict[str, int]) -> PushBack:

@@ -104,7 +104,7 @@ def held_from(limit: float) -> float:
     return limit * 0.97 - 1
 
 
-def plateau(times: Times, queue: Times) -> int | None:
+def plateau(queue: Times) -> int | None:
     """The limit a queue was held at: its peak, where it stayed within 3 % of it for a fifth of the stretch or more.
 
     A queue that grows and drains without a limit passes its peak (a triangle spends 6 % of its time in the top 3 %);
