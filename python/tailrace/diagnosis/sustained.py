@@ -75,6 +75,9 @@ def explain(view: View, slow: Slow, cluster: Cluster, lost: Drops, known: Explai
     origin, evidence = max(found, key=lambda told: told[1].coverage or 0.0)
     overflow = _overflow(view, cluster, lost, known[0], origin)
     stall = millibottleneck.until(view, slow, overflow, "overload", cluster.end)
+    if stall is not None:
+        sentence = f"{origin} was overloaded for {duration(cluster.end - cluster.begin)}, which is no millibottleneck."
+        stall = replace(stall, finding=replace(stall.finding, verdict="absent", sentence=sentence, missing=None))
     finding = Finding("cause", "found", evidence.sentence, origin, cluster.begin, cluster.end, evidence.numbers)
     return overflow, stall, Cause(evidence.cause, (evidence, *known[2].evidence), finding)
 
