@@ -14,6 +14,7 @@ from tailrace.diagnosis.finding import STEPS, Ctqo, Diagnosis, Episode, Finding,
 from tailrace.diagnosis.millibottleneck import Stall
 from tailrace.diagnosis.overflow import Overflow, judge
 from tailrace.diagnosis.queues import Times
+from tailrace.diagnosis.sustained import Explained
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
 from tailrace.diagnosis.words import clock, count
@@ -23,19 +24,19 @@ def link(
     view: View,
     slow: Slow,
     lost: tuple[Drops, ...],
-    found: tuple[tuple[Overflow, Stall | None, Cause], ...],
+    explained: tuple[Explained, ...],
 ) -> Diagnosis:
     first = vlrt.findings(view, slow)
-    parts = zip(slow.clusters, first, lost, found, strict=True)
+    parts = zip(slow.clusters, first, lost, explained, strict=True)
     episodes = tuple(_episode(view, cluster, vlrts, drops, *chain) for cluster, vlrts, drops, chain in parts)
     summary = _summary(episodes)
-    explained = sum(row.vlrt for row in summary if row.cause != UNKNOWN)
+    known = sum(row.vlrt for row in summary if row.cause != UNKNOWN)
     diagnosis = Diagnosis(
         requests=len(view.requests),
         vlrt=len(slow.requests),
         threshold_ns=slow.threshold_ns,
         threshold_reason=slow.threshold_reason,
-        explained=explained / len(slow.requests) if len(slow.requests) else 1.0,
+        explained=known / len(slow.requests) if len(slow.requests) else 1.0,
         begin=view.begin if view.end else None,
         end=view.end if view.end else None,
         window_ns=view.window_ns,

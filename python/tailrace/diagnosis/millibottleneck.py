@@ -127,14 +127,11 @@ def _of_cluster(view: View, slow: Slow, overflow: Overflow, known: Usual) -> Sta
         # What stalled behind it meanwhile may hold it up when its own stall is over.
         end = since_it_waits(view, known, origin, rise.begin, end, view.window_ns) or end
         end = _until_at_work(view, origin, rise.begin, end)
-    return until(view, slow, overflow, kind, end)
+    return replace(until(view, slow, origin, rise, kind, end), felt=overflow.felt, over=overflow.over)
 
 
-def until(view: View, slow: Slow, overflow: Overflow, kind: Kind, end: int) -> Stall | None:
+def until(view: View, slow: Slow, origin: str, rise: Rise, kind: Kind, end: int) -> Stall:
     """The stall from the rise of the origin's queue to `end`."""
-    origin, rise = overflow.origin, overflow.rise
-    if origin is None or rise is None:
-        return None
     usual = per_second(view.stays[origin].departures, slow)
     lasted = (end - rise.begin) / SECOND
     edges = np.array([rise.begin, end])
@@ -154,8 +151,6 @@ def until(view: View, slow: Slow, overflow: Overflow, kind: Kind, end: int) -> S
         resources,
         sampled,
         _NOT_YET,
-        overflow.felt,
-        overflow.over,
     )
     return replace(stall, finding=_finding(view, stall))
 

@@ -19,6 +19,7 @@ import polars as pl
 
 from tailrace.diagnosis import millibottleneck
 from tailrace.diagnosis.causes import UNKNOWN, Cause, cpu_quota, frequency_step
+from tailrace.diagnosis.causes.capacity import clock_rate, full_rate, in_cycles
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.evidence import coverage
 from tailrace.diagnosis.finding import CauseEvidence, Finding
@@ -60,26 +61,31 @@ Look = Callable[[View, str, Cluster], _Slowed | None]
 
 def explain(view: View, slow: Slow, cluster: Cluster, lost: Drops, known: Explained) -> Explained:
     """What was found before, or why the requests of this cluster were slow for so long."""
-    if known[2].name != UNKNOWN or cluster.end - cluster.begin < LASTS_NS or slow.is_by_itself(cluster):
+    before, _, cause = known
+    if cause.name != UNKNOWN or cluster.end - cluster.begin < LASTS_NS or slow.is_by_itself(cluster):
         return known
     tiers = _tiers(view)
     found = [
         told
-        for cause, look in _LOOKS.items()
+        for name, look in _LOOKS.items()
         for tier in tiers
-        if (told := _of_tier(view, cluster, cause, [s for name in tier if (s := look(view, name, cluster))]))
+        if (told := _of_tier(view, cluster, name, [s for server in tier if (s := look(view, server, cluster))]))
         and not any(_is_full(view, other, cluster) for other in tiers if other != tier)
     ]
     if not found:
         return known
     origin, evidence = max(found, key=lambda told: told[1].coverage or 0.0)
-    overflow = _overflow(view, cluster, lost, known[0], origin)
-    stall = millibottleneck.until(view, slow, overflow, "overload", cluster.end)
-    if stall is not None:
-        sentence = f"{origin} was overloaded for {duration(cluster.end - cluster.begin)}, which is no millibottleneck."
-        stall = replace(stall, finding=replace(stall.finding, verdict="absent", sentence=sentence, missing=None))
-    finding = Finding("cause", "found", evidence.sentence, origin, cluster.begin, cluster.end, evidence.numbers)
-    return overflow, stall, Cause(evidence.cause, (evidence, *known[2].evidence), finding)
+    begin, end = cluster.begin, cluster.end
+    rise = _rise(view, cluster, origin)
+    sentence = f"{origin} was overloaded for {duration(end - begin)}, which is no millibottleneck."
+    stall = millibottleneck.until(view, slow, origin, rise, "overload", end)
+    stall = replace(stall, finding=replace(stall.finding, verdict="absent", sentence=sentence, missing=None))
+    finding = Finding("cause", "found", evidence.sentence, origin, begin, end, evidence.numbers)
+    return (
+        _overflow(view, cluster, lost, before, origin, rise),
+        stall,
+        Cause(evidence.cause, (evidence, *cause.evidence), finding),
+    )
 
 
 def _tiers(view: View) -> list[tuple[str, ...]]:
@@ -134,20 +140,16 @@ def _asked(view: View, begin: int, end: int) -> float:
 
 def _by_clock(view: View, server: str, cluster: Cluster) -> _Slowed | None:
     """As one at full speed, where no clock rate is known."""
-    busy, rates = _busy(view, server), view.series(server, "cpu_hz") or view.around(server, "cpu_hz")
-    if busy is None or not busy.resolves(cluster.begin, cluster.end):
+    begin, end = cluster.begin, cluster.end
+    busy, hz = _busy(view, server), clock_rate(view, server, begin, end)
+    if busy is None or not busy.resolves(begin, end):
         return None
-    worked = busy.mean(cluster.begin, cluster.end) or 0.0
-    if not rates:
-        return _Slowed(server, spans([]), worked, busy.capacity, worked / busy.capacity)
-    hz = rates[0]
-    said = view.series(server, "cpu_hz_max") or view.around(server, "cpu_hz_max")
-    highest = max(float(each.value.max()) for each in (hz, *said))
-    full = busy.above(AT_WORK * busy.capacity)
-    slow = (hz.value < frequency_step.SLOW * highest) & contains(full, (hz.begin + hz.end) // 2)
-    cycles = replace(busy, value=busy.value * hz.at((busy.begin + busy.end) // 2) / highest)
-    used = cycles.mean(cluster.begin, cluster.end) or 0.0
-    return _Slowed(server, where(hz.begin, hz.end, slow), used, busy.capacity, worked / busy.capacity)
+    slow = spans([])
+    if hz is not None:
+        full = contains(busy.above(AT_WORK * busy.capacity), (hz.begin + hz.end) // 2)
+        slow = where(hz.begin, hz.end, full & (hz.value < frequency_step.SLOW * full_rate(view, server, hz)))
+    used = in_cycles(view, server, busy, begin, end).mean(begin, end) or 0.0
+    return _Slowed(server, slow, used, busy.capacity, (busy.mean(begin, end) or 0.0) / busy.capacity)
 
 
 def _by_quota(view: View, server: str, cluster: Cluster) -> _Slowed | None:
@@ -170,13 +172,16 @@ _SAYS = {
 }
 
 
-def _overflow(view: View, cluster: Cluster, lost: Drops, before: Overflow, origin: str) -> Overflow:
+def _rise(view: View, cluster: Cluster, origin: str) -> Rise:
     times: Times = np.arange(cluster.begin, cluster.end + 1, STEP_NS, dtype=np.int64)
     queue = view.own_queue(origin, times)
-    rise = Rise(cluster.begin, cluster.end, int(queue.max()), int(times[int(np.argmax(queue))]))
-    when = f"from {clock(view, cluster.begin)} for {duration(cluster.end - cluster.begin)}"
-    sentence = f"Queues were long {when}: none rose first."
+    return Rise(cluster.begin, cluster.end, int(queue.max()), int(times[int(np.argmax(queue))]))
+
+
+def _overflow(view: View, cluster: Cluster, lost: Drops, before: Overflow, origin: str, rise: Rise) -> Overflow:
+    begin, end = cluster.begin, cluster.end
+    sentence = f"Queues were long from {clock(view, begin)} for {duration(end - begin)}: none rose first."
     numbers = {**before.finding.numbers, "lasting_overload": True}
-    finding = Finding("overflow", "found", sentence, origin, cluster.begin, cluster.end, numbers)
-    ctqo = judge(view, lost.dropper, origin, times)
+    finding = Finding("overflow", "found", sentence, origin, begin, end, numbers)
+    ctqo = judge(view, lost.dropper, origin, np.arange(begin, end + 1, STEP_NS, dtype=np.int64))
     return replace(before, origin=origin, rise=rise, ctqo=ctqo, finding=finding, others=())

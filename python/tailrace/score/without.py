@@ -25,16 +25,15 @@ from tailrace import sim
 from tailrace.dataset import Dataset
 from tailrace.experiment import from_table
 from tailrace.score.drawing import Table
-from tailrace.score.stalls import BALANCER, BURST, FREQUENCY, NONE, QUOTA
+from tailrace.score.stalls import BALANCER, BURST, CAUSES, FREQUENCY, NONE, QUOTA
 
-STALLS = {"freeze": "freeze", "burn": "neighbour", "slow": NONE}
 OF_TIERS = {"heap": "garbage-collection", "quota": QUOTA}
 OF_DISKS = {"flush": "log-flush", "writeback": "writeback"}
 
 
 def troubles(table: Table) -> tuple[str, ...]:
     """The kinds of those of a drawn experiment, look-alikes among them."""
-    found = {STALLS[stall["kind"]] for stall in table["stalls"]}
+    found = {_cause(stall) for stall in table["stalls"]}
     found |= {cause for tier in table["tiers"].values() for key, cause in OF_TIERS.items() if key in tier}
     for node in table["nodes"].values():
         found |= {cause for key, cause in OF_DISKS.items() if key in node.get("disk", {})}
@@ -45,7 +44,7 @@ def troubles(table: Table) -> tuple[str, ...]:
 def without(table: Table, kinds: Iterable[str]) -> Table:
     """The experiment without troubles of these kinds; without `balancer`, calls go round."""
     left, gone = copy.deepcopy(table), set(kinds)
-    left["stalls"] = [stall for stall in left["stalls"] if STALLS[stall["kind"]] not in gone]
+    left["stalls"] = [stall for stall in left["stalls"] if _cause(stall) not in gone]
     if BURST in gone:
         left["workloads"] = {"users": left["workloads"]["users"]}
     for tier in left["tiers"].values():
@@ -59,6 +58,12 @@ def without(table: Table, kinds: Iterable[str]) -> Table:
         if FREQUENCY in gone:
             node.pop("governor", None)
     return left
+
+
+def _cause(stall: Table) -> str:
+    """Drawn stalls have one each."""
+    kind: str = stall["kind"]
+    return min(CAUSES.get(kind, frozenset({kind})))
 
 
 def right(table: Table, told: Mapping[str, Any]) -> int:

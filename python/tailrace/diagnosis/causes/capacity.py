@@ -11,6 +11,7 @@ from tailrace.diagnosis.causes.case import LONG, Case
 from tailrace.diagnosis.evidence import coverage
 from tailrace.diagnosis.series import AT_WORK, Series
 from tailrace.diagnosis.spans import Spans, where
+from tailrace.diagnosis.view import View
 from tailrace.units import MILLISECOND, SECOND
 
 BUSY_LEAST = 0.02
@@ -34,10 +35,10 @@ def crowded(case: Case) -> float | None:
     may cost time themselves, so that it can do less than few inside let expect. None where its CPU was not full by its
     own work at its highest clock rate, so that something else may have taken it."""
     begin, end = case.stall.begin, case.stall.end
-    own, hz = case.view.series(case.origin, "cpu_busy"), clock_rate(case, case.origin)
+    own, hz = case.view.series(case.origin, "cpu_busy"), clock_rate(case.view, case.origin, begin, end)
     if not any(busy.at_work(begin, end) for busy in own):
         return None
-    if hz is not None and (hz.mean(begin, end) or 0.0) < AT_WORK * full_rate(case, case.origin, hz):
+    if hz is not None and (hz.mean(begin, end) or 0.0) < AT_WORK * full_rate(case.view, case.origin, hz):
         return None
     times = steps(case)[:-1]
     full = times[case.view.own_queue(case.origin, times) >= max(LONG * case.stall.rise.peak, 2.0)]
@@ -49,7 +50,7 @@ def crowded(case: Case) -> float | None:
 def usual_use(case: Case, server: str) -> float | None:
     """Share of what a server's CPU can do that it does in calm time; None where samples cannot tell."""
     for busy in case.view.shared_cpu(server) or case.view.series(server, "cpu_busy"):
-        used = case.usual(_in_cycles(case, server, busy)) / busy.capacity
+        used = case.usual(in_cycles(case.view, server, busy, case.stall.begin, case.stall.end)) / busy.capacity
         if used >= BUSY_LEAST:
             return min(used, 1.0)
     return None
@@ -61,26 +62,27 @@ def at_work(case: Case, server: str) -> bool:
     return any(busy.at_work(case.stall.begin, case.stall.end) for busy in used)
 
 
-def clock_rate(case: Case, server: str) -> Series | None:
-    """Of a server, its node or its host; of cores that nobody assigned to a server the fastest: others may idle."""
-    known = case.view.series(server, "cpu_hz") or case.view.around(server, "cpu_hz")
+def clock_rate(view: View, server: str, begin: int, end: int) -> Series | None:
+    """Of a server, its node or its host; of cores that nobody assigned to a server the fastest in that time: others may
+    idle."""
+    known = view.series(server, "cpu_hz") or view.around(server, "cpu_hz")
     rates = (hz for hz in known if hz.value.any())
-    return max(rates, key=lambda hz: hz.mean(case.stall.begin, case.stall.end) or 0.0, default=None)
+    return max(rates, key=lambda hz: hz.mean(begin, end) or 0.0, default=None)
 
 
-def full_rate(case: Case, server: str, hz: Series) -> float:
+def full_rate(view: View, server: str, hz: Series) -> float:
     """The highest clock rate that was sampled, or the one that is said to be possible: a load may end before a governor
     gets there."""
-    said = case.view.series(server, "cpu_hz_max") or case.view.around(server, "cpu_hz_max")
+    said = view.series(server, "cpu_hz_max") or view.around(server, "cpu_hz_max")
     return max(float(each.value.max()) for each in (hz, *said))
 
 
-def _in_cycles(case: Case, server: str, busy: Series) -> Series:
-    """What a CPU would have used at its highest clock rate for the same work."""
-    hz = clock_rate(case, server)
+def in_cycles(view: View, server: str, busy: Series, begin: int, end: int) -> Series:
+    """What a CPU would have used at its highest clock rate for the same work; the clock is chosen by that time."""
+    hz = clock_rate(view, server, begin, end)
     if hz is None:
         return busy
-    full = full_rate(case, server, hz)
+    full = full_rate(view, server, hz)
     return replace(busy, metric="cpu_cycles", value=busy.value * hz.at((busy.begin + busy.end) // 2) / full)
 
 

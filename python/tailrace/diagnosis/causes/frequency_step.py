@@ -31,10 +31,10 @@ SLOW = 0.9
 
 
 def detect(case: Case) -> CauseEvidence:
-    hz = clock_rate(case, case.origin)
+    hz = clock_rate(case.view, case.origin, case.stall.begin, case.stall.end)
     if hz is None:
         return case.unknown(CAUSE, f"cpu_hz of {case.origin}'s node")
-    highest = full_rate(case, case.origin, hz)
+    highest = full_rate(case.view, case.origin, hz)
     inside = _inside(case, hz) or highest
     slow = hz.value < SLOW * highest
     busy = case.view.shared_cpu(case.origin) or case.view.series(case.origin, "cpu_busy")[:1]
