@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 from os import PathLike, fspath
 from pathlib import Path, PurePath
+from typing import Any
 
 
 class TailraceError(Exception):
@@ -22,6 +23,14 @@ class TailraceError(Exception):
     def __str__(self) -> str:
         sentence = f"{self.where}: {self.found}" if self.where else self.found
         return f"{sentence}; {self.advice}" if self.advice else sentence
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A worker's error comes back as it was, whatever its class is made from."""
+        return _again, (type(self), self.args), self.__dict__
+
+
+def _again(kind: type[TailraceError], args: tuple[Any, ...]) -> TailraceError:
+    return kind.__new__(kind, *args)
 
 
 class UsageError(TailraceError):
