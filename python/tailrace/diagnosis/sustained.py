@@ -22,7 +22,7 @@ from tailrace.diagnosis.causes import UNKNOWN, Cause, cpu_quota, frequency_step
 from tailrace.diagnosis.causes.capacity import clock_rate, full_rate, in_cycles
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.evidence import coverage
-from tailrace.diagnosis.finding import CauseEvidence, Finding
+from tailrace.diagnosis.finding import CauseEvidence, Ctqo, Finding
 from tailrace.diagnosis.millibottleneck import Stall
 from tailrace.diagnosis.overflow import Overflow, judge
 from tailrace.diagnosis.queues import Rise, Times
@@ -76,13 +76,15 @@ def explain(view: View, slow: Slow, cluster: Cluster, lost: Drops, known: Explai
         return known
     origin, evidence = max(found, key=lambda told: told[1].coverage or 0.0)
     begin, end = cluster.begin, cluster.end
-    rise = _rise(view, cluster, origin)
+    times: Times = np.arange(begin, end + 1, STEP_NS, dtype=np.int64)
+    queue = view.own_queue(origin, times)
+    rise = Rise(begin, end, int(queue.max()), int(times[int(np.argmax(queue))]))
     sentence = f"{origin} was overloaded for {duration(end - begin)}, which is no millibottleneck."
     stall = millibottleneck.until(view, slow, origin, rise, "overload", end)
     stall = replace(stall, finding=replace(stall.finding, verdict="absent", sentence=sentence, missing=None))
     finding = Finding("cause", "found", evidence.sentence, origin, begin, end, evidence.numbers)
     return (
-        _overflow(view, cluster, lost, before, origin, rise),
+        _overflow(view, before, origin, rise, judge(view, lost.dropper, origin, times)),
         stall,
         Cause(evidence.cause, (evidence, *cause.evidence), finding),
     )
@@ -172,16 +174,9 @@ _SAYS = {
 }
 
 
-def _rise(view: View, cluster: Cluster, origin: str) -> Rise:
-    times: Times = np.arange(cluster.begin, cluster.end + 1, STEP_NS, dtype=np.int64)
-    queue = view.own_queue(origin, times)
-    return Rise(cluster.begin, cluster.end, int(queue.max()), int(times[int(np.argmax(queue))]))
-
-
-def _overflow(view: View, cluster: Cluster, lost: Drops, before: Overflow, origin: str, rise: Rise) -> Overflow:
-    begin, end = cluster.begin, cluster.end
+def _overflow(view: View, before: Overflow, origin: str, rise: Rise, ctqo: Ctqo) -> Overflow:
+    begin, end = rise.begin, rise.end
     sentence = f"Queues were long from {clock(view, begin)} for {duration(end - begin)}: none rose first."
     numbers = {**before.finding.numbers, "lasting_overload": True}
     finding = Finding("overflow", "found", sentence, origin, begin, end, numbers)
-    ctqo = judge(view, lost.dropper, origin, np.arange(begin, end + 1, STEP_NS, dtype=np.int64))
     return replace(before, origin=origin, rise=rise, ctqo=ctqo, finding=finding, others=())
