@@ -18,7 +18,7 @@ pub struct Plan {
     pub epoch: i64,
     /// Clients send nothing after this; what is under way is finished.
     pub duration: i64,
-    /// Requests sent earlier, their visits and earlier samples are not written (the ramp).
+    /// Requests sent earlier, their visits, earlier samples and events that were over are not written (the ramp).
     #[serde(default)]
     pub record_from: i64,
     /// Sampling interval; 0: no samples.

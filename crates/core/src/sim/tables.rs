@@ -325,7 +325,7 @@ impl<S: Sink> Sim<'_, S> {
         end: i64,
         detail: Option<String>,
     ) {
-        if begin < self.plan.record_from {
+        if end < self.plan.record_from {
             return;
         }
         let epoch = self.plan.epoch;

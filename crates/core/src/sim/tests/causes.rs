@@ -397,6 +397,20 @@ fn a_logger_flushes_by_the_clock() {
 }
 
 #[test]
+fn a_flush_that_outlasts_the_ramp_is_recorded() {
+    let flush = json!({"period": 6 * S, "first": 2 * S, "bytes_per_second": 5e5, "blocks": 1.0});
+    let mut plan = logging(json!({"bytes_per_second": 10e6, "flush": flush}));
+    let mut seen = |record_from: i64| {
+        plan["record_from"] = json!(record_from);
+        let (_, rows) = run(&plan);
+        let begins = rows.events.iter().map(|e| e.begin / MS);
+        begins.collect::<Vec<_>>()
+    };
+    assert_eq!(seen(2100 * MS), [2000, 8000]);
+    assert_eq!(seen(2400 * MS), [8000]);
+}
+
+#[test]
 fn bursts_of_the_load_are_told_to_their_end() {
     let (report, _) = run(&one(json!({"constant": 1e6}), 100, 128, batch(10), S));
     let seen = |report: &Report| {
