@@ -110,7 +110,7 @@ class Experiment(Table):
     duration: Positive = 180_000_000_000
     """What is recorded, after the ramp: 180 s (`balancers` II-B: 1.8 million requests at 10,000 a second)."""
     ramp: Duration = 30_000_000_000
-    """Not recorded. All other moments count from its end."""
+    """Not recorded, but for events that outlast it. All other moments count from its end."""
     latency: Duration = 100_000
     """One way, between any two servers, and between clients and servers; the papers' are on one Ethernet. A request
     comes with its SYN: opening a connection takes no time of its own, unless `kernel.data` has repeats."""
