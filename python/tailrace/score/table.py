@@ -68,8 +68,12 @@ def _shares(counts: Mapping[str, int], vlrt: int) -> Table:
 
 
 def confusion_table(confusion: Mapping[str, Mapping[str, int]]) -> Table:
-    told = sorted({cause for row in confusion.values() for cause in row})
-    table = Table("true cause ╲ told", *told, box=None, pad_edge=False)
+    """Of a matrix of a dozen causes, which is wider than a terminal, what is not 0."""
+    table = Table("true cause", "requests", "told so", "told otherwise", box=None, pad_edge=False)
+    for column in table.columns[1:3]:
+        column.justify = "right"
     for true, row in confusion.items():
-        table.add_row(true, *(f"{row[cause]:,}" if cause in row else "·" for cause in told))
+        others = sorted((cause for cause in row if cause != true), key=lambda cause: -row[cause])
+        said = ", ".join(f"{cause} {row[cause]:,}" for cause in others)
+        table.add_row(true, f"{sum(row.values()):,}", f"{row.get(true, 0):,}", said)
     return table
