@@ -68,7 +68,7 @@ def _shares(counts: Mapping[str, int], vlrt: int) -> Table:
 
 
 def confusion_table(confusion: Mapping[str, Mapping[str, int]]) -> Table:
-    """Of a matrix of a dozen causes, which is wider than a terminal, what is not 0."""
+    """What is not 0 of the confusion matrix, which is wider than a terminal."""
     table = Table("true cause", "requests", "told so", "told otherwise", box=None, pad_edge=False)
     for column in table.columns[1:3]:
         column.justify = "right"
