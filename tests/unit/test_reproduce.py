@@ -142,6 +142,8 @@ def test_a_figure_is_found_by_its_number(tmp_path: Path) -> None:
         # paired by seed: a large spread that both share does not hide the difference
         ({"less": ["drops @ low", "drops @ high"]}, [1, 50, 99], [3, 52, 101], "holds"),
         ({"less": ["drops @ low", "drops @ high"]}, [1, 50, 99], [99, 2, 53], "undecided"),
+        # … as far as both have a seed: the fourth and fifth of one alone would hide it
+        ({"less": ["drops @ low", "drops @ high"]}, [1, 50, 99], [3, 52, 101, 0, 0], "holds"),
         ({"less": [0, "drops @ low", "drops @ high"]}, [0, 0, 0], [5, 6, 7], "fails"),
         ({"near": ["drops @ low", "drops @ high"]}, [100, 100, 100], [120, 120, 120], "holds"),
         ({"near": ["drops @ low", "drops @ high"]}, [100, 100, 100], [130, 130, 130], "fails"),
@@ -187,14 +189,14 @@ def test_numbers_keep_their_unit_on_their_line(tmp_path: Path) -> None:
     assert "5\u00a0% of 3 seeds, 2 GB/s" in shown
 
 
-def test_the_page_says_how_many_claims_are_undecided(tmp_path: Path) -> None:
-    """Two seeds do not tell what one client in forty makes."""
-    folder = tmp_path / "p" / "figure-1"
+def two_loads(folder: Path, **low: Any) -> None:
+    """A figure of 40 clients and of 41."""
     folder.mkdir(parents=True)
     table = {
         **TABLE,
+        "seeds": 2,
         "runs": [
-            {"name": "low", "set": {"workloads.w.clients": 40}},
+            {"name": "low", "set": {"workloads.w.clients": 40}, **low},
             {"name": "high", "set": {"workloads.w.clients": 41}},
         ],
         "values": [{"name": "rate", "measure": "throughput"}],
@@ -202,5 +204,26 @@ def test_the_page_says_how_many_claims_are_undecided(tmp_path: Path) -> None:
     }
     (folder / "experiment.toml").write_text(tomli_w.dumps(SMALL))
     (folder / "expected.toml").write_text(tomli_w.dumps(table))
-    text = page.html(reproduce(find(tmp_path, "p"), tmp_path / "out", seeds=2))
+
+
+def test_the_page_says_how_many_claims_are_undecided(tmp_path: Path) -> None:
+    """Two seeds do not tell what one client in forty makes."""
+    two_loads(tmp_path / "p" / "figure-1")
+    text = page.html(reproduce(find(tmp_path, "p"), tmp_path / "out"))
     assert "0 of 1 claims hold (1 undecided)" in text
+
+
+def test_a_run_may_have_more_replications_than_the_others(tmp_path: Path) -> None:
+    two_loads(tmp_path / "p" / "figure-1", seeds=3)
+    [found] = reproduce(find(tmp_path, "p"), tmp_path / "out").outcomes
+    assert [len(found.cell("rate", run).ours.interval.replications) for run in ("low", "high")] == [3, 2]
+    [told] = reproduce(find(tmp_path, "p"), tmp_path / "out", seeds=1).outcomes
+    assert told.seeds == (1,)
+
+
+def test_the_page_names_the_command_that_made_it(tmp_path: Path) -> None:
+    two_loads(tmp_path / "p" / "figure-1", seeds=3)
+    own, told = (page.html(reproduce(find(tmp_path, "p"), tmp_path / "out", seeds=seeds)) for seeds in (None, 2))
+    assert "tailrace reproduce p figure-1<" in own
+    assert "2 to 3" in own
+    assert "tailrace reproduce p figure-1 --seeds 2<" in told

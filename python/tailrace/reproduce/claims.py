@@ -37,12 +37,18 @@ def _less(claim: Claim, expected: Expected, replications: Replications) -> Judge
     count = max(len(found) for found in replications.values())
     operands = [_numbers(operand, expected, replications, count) for operand in claim.less]
     for below, over in pairwise(operands):
-        found = above(over, [claim.by * number for number in below])
+        found = above(*_paired(over, [claim.by * number for number in below]))
         if found is not True:
             verdict = "undecided" if found is None else "fails"
             break
     times = f" (by a factor of {claim.by:g})" if claim.by != 1 else ""
     return Judged(claim.says, verdict, " < ".join(_said(*pair) for pair in _pairs(claim.less, operands)) + times)
+
+
+def _paired(over: Sequence[float], below: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]:
+    """By seed, as far as both have one."""
+    count = min(len(over), len(below))
+    return over[:count], below[:count]
 
 
 def _near(claim: Claim, expected: Expected, replications: Replications) -> Judged:

@@ -40,6 +40,8 @@ class Run(Table):
     """The file, from this folder."""
     set: dict[Name, Any] = Field(default_factory=dict)
     """Changes to it, as in `tailrace run --set`: { "workloads.steady.clients" = 7000 }."""
+    seeds: Count | None = None
+    """Replications, if it needs more or fewer than the other runs."""
 
 
 class Value(Table):

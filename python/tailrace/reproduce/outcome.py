@@ -53,7 +53,10 @@ class Outcome:
 
     entry: Entry
     expected: Expected
-    seeds: int
+    seeds: tuple[int, ...]
+    """How many replications its runs have, each number once, from few to many."""
+    told: int | None
+    """As many for every run, if the caller said so."""
     cells: tuple[Cell, ...]
     claims: tuple[Judged, ...]
     drawings: tuple[Drawing, ...]
@@ -74,6 +77,7 @@ class Plan:
     entry: Entry
     expected: Expected
     jobs: Jobs
+    told: int | None
 
 
 def plan(entry: Entry, expected: Expected, runs: Runs, seeds: int | None) -> Plan:
@@ -83,10 +87,10 @@ def plan(entry: Entry, expected: Expected, runs: Runs, seeds: int | None) -> Pla
         experiment = read_experiment(entry.folder / run.experiment, changes(run))
         values = [_question(value) for value in expected.values if run.name in expected.runs_of(value)]
         shapes = [question for panel in expected.panels for question in _shapes(panel, run.name)]
-        for number in range(seeds or expected.seeds):
+        for number in range(seeds or run.seeds or expected.seeds):
             asked = [*values, *shapes, *(_timelines(expected, run.name) if number == 0 else ())]
             jobs.setdefault(run.name, []).append(runs.ask(_seeded(experiment, number), asked))
-    return Plan(entry, expected, jobs)
+    return Plan(entry, expected, jobs, seeds)
 
 
 def _seeded(experiment: Experiment, number: int) -> Experiment:
@@ -129,7 +133,8 @@ def outcome(plan: Plan) -> Outcome:
     return Outcome(
         entry=plan.entry,
         expected=expected,
-        seeds=max(len(found) for found in jobs.values()),
+        seeds=tuple(sorted({len(found) for found in jobs.values()})),
+        told=plan.told,
         cells=tuple(cells),
         claims=tuple(judge(claim, expected, replications) for claim in expected.claims),
         drawings=tuple(_drawing(panel, expected, jobs) for panel in expected.panels),

@@ -60,7 +60,7 @@ def _headline(reproduction: Reproduction) -> str:
 def _numbers_of(reproduction: Reproduction) -> list[dict[str, str]]:
     held, claims = reproduction.claims
     predicted, fitted = reproduction.close(calibrated=False), reproduction.close(calibrated=True)
-    seeds = sorted({outcome.seeds for outcome in reproduction.outcomes})
+    seeds = sorted({count for outcome in reproduction.outcomes for count in outcome.seeds})
     found = [
         {"label": "Claims that hold", "value": f"{held} of {claims}", "note": "directions that the papers state"},
         {
@@ -72,7 +72,7 @@ def _numbers_of(reproduction: Reproduction) -> list[dict[str, str]]:
         {
             "label": "Replications",
             "value": str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}",
-            "note": "of every run; intervals are 95 %",
+            "note": "of a run; intervals are 95 %",
         },
     ]
     return found + (_numbers_measured(reproduction) if any(reproduction.sides) else [])
@@ -107,7 +107,7 @@ def _figure(outcome: Outcome, sides: Sides | None, key: str, timelines: Timeline
         ],
         "columns": tables.headings(sides),
         "judges": [tables.SIMULATOR, tables.SCALED, tables.TESTBED] if sides else [tables.SIMULATOR],
-        "repetitions": sides.testbed.seeds if sides else 0,
+        "repetitions": sides.testbed.seeds[-1] if sides else 0,
         "groups": tables.numbers(outcome, sides),
         "claims": tables.claims(outcome, sides),
         "droppers": tables.droppers(sides),
@@ -131,7 +131,8 @@ def _of(count: int, whole: int) -> str:
 
 def _commands(outcome: Outcome, sides: Sides | None) -> list[tuple[str, str]]:
     """How to make it again: the comparison, and each run for itself."""
-    whole = f"tailrace reproduce {outcome.entry.paper} {outcome.entry.name} --seeds {outcome.seeds}"
+    whole = f"tailrace reproduce {outcome.entry.paper} {outcome.entry.name}"
+    whole += f" --seeds {outcome.told}" if outcome.told else ""
     found = [("This comparison", f"{whole} --engine testbed" if sides else whole)]
     found += [_command(outcome, run, "") for run in outcome.expected.runs]
     if sides:

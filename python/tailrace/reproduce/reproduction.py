@@ -140,7 +140,7 @@ def to_json(reproduction: Reproduction) -> str:
                 "paper": outcome.entry.paper,
                 "name": outcome.entry.name,
                 "title": outcome.expected.title,
-                "seeds": outcome.seeds,
+                "seeds": outcome.seeds[-1],
                 "cells": [_cell_json(cell) for cell in outcome.cells],
                 "claims": [asdict(claim) for claim in outcome.claims],
                 **({"scaled": _sides_json(sides)} if sides else {}),
@@ -162,7 +162,7 @@ def _ours_json(cell: Cell) -> dict[str, Any]:
 def _sides_json(sides: Sides) -> dict[str, Any]:
     claims = zip(sides.simulator.claims, sides.testbed.claims, strict=True)
     return {
-        "seeds": sides.testbed.seeds,
+        "seeds": sides.testbed.seeds[-1],
         "cells": [
             {
                 **{key: getattr(measured, key) for key in ("value", "run", "measure", "unit", "note")},

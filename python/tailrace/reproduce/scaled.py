@@ -86,7 +86,10 @@ def read(folder: Path) -> Form | None:
     cells = expected.check(whole, file)
     claims = [claim for claim in _claims(paper.get("claims", ()), scaled) if _there(claim, cells)]
     testbed = expected.check({**whole, "claims": [*claims, *scaled.claims]}, file)
-    told = [Run(name=run.name, experiment=run.simulated or run.experiment, set=run.set) for run in scaled.runs]
+    told = [
+        Run(**run.model_dump(exclude={"simulated"}) | {"experiment": run.simulated or run.experiment})
+        for run in scaled.runs
+    ]
     return Form(testbed, testbed.model_copy(update={"runs": tuple(told)}))
 
 
