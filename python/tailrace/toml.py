@@ -7,6 +7,7 @@ somebody does: `experiment.toml: tiers.web.count must be a whole number above 0,
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
@@ -135,7 +136,15 @@ def _demand(error: ErrorDetails, need: str | None) -> str:
         need = least if quantity else f"a number of {least}"
     if need is None and kind == "value_error":
         return str(context.get("error", error["msg"]))
-    return f"must be {need or needs.get(kind, error['msg'])}, got {error.get('input')!r}"
+    return f"must be {need or needs.get(kind, error['msg'])}, got {error.get('input')!r}{_nearest_word(error)}"
+
+
+def _nearest_word(error: ErrorDetails) -> str:
+    """Of the words that a key takes, where it has none of them."""
+    context, found = error.get("ctx", {}), error.get("input")
+    words = re.findall(r"'([^']+)'", str(context.get("expected") or context.get("expected_tags", "")))
+    written = context.get("tag", found)
+    return nearest(written, words) if isinstance(written, str) else ""
 
 
 def _plain(limit: Any) -> str:

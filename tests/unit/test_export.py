@@ -128,7 +128,6 @@ SIMULATED: dict[str, Any] = {
     "duration": "12 s",
     "ramp": "1 s",
     "latency": "0 s",
-    "kernel": {"data": ["0.2 s", "0.6 s", "1.4 s"]},
     "tiers": {
         "web": {"workers": 30, "backlog": 20, "calls": ["app"]},
         "app": {"workers": 60, "calls": ["db"]},
@@ -163,10 +162,17 @@ def test_simulator_capture_decoder_and_reduction_agree(tmp_path: Path) -> None:
 
 def test_a_trip_that_takes_time_shows_its_end(tmp_path: Path) -> None:
     """A capture sees a packet once, so a visit that lost none is sent when it arrives."""
-    run = simulated(tmp_path, latency="100 us")
+    crowd = {"kind": "batch", "size": 200, "interaction": "GET /page", "every": "4 s"}
+    run = simulated(
+        tmp_path,
+        latency="100 us",
+        kernel={"data": ["0.2 s", "0.6 s", "1.4 s"]},
+        workloads={**SIMULATED["workloads"], "crowd": crowd},
+    )
     back, written = again(run, tmp_path)
-    arrived = visits(run, "server", "arrival", "first_byte", "departure", "drops")
-    assert visits(back, "server", "arrival", "first_byte", "departure", "drops").equals(arrived)
+    shown = ("server", "arrival", "first_byte", "departure", "drops", "data_drops", "status")
+    assert visits(back, *shown).equals(visits(run, *shown))
+    assert int(visits(run, "data_drops").sum().item()) > 50
     undisturbed = visits(back, "drops", "sent", "arrival").filter(pl.col("drops") == 0)
     assert undisturbed.height == written.changed["sent"]
     assert undisturbed["sent"].equals(undisturbed["arrival"].alias("sent"))

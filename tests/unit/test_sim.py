@@ -359,6 +359,33 @@ def test_drops_move_behind_the_last_server_that_does_not_wait(software: tuple[st
     assert set(sim.count(found).drops) == ({dropper} if dropper else set())
 
 
+def frozen(**call: Any) -> experiment.Experiment:
+    """Two servers, one of which stands still for a while, and a web server that connects to them anew for each call."""
+    return experiment.from_table(
+        {
+            "duration": "40 s",
+            "ramp": "0 s",
+            "kernel": {"syn": ["100 ms"], "give_up": "200 ms"},
+            "tiers": {
+                "web": {"software": "apache", "calls": {"app": {"kept": False, **call}}},
+                "app": {"count": 2, "workers": 4, "backlog": 4},
+            },
+            "interactions": {
+                "page": {"at": {"web": {"compute": "0.1 ms", "calls": {"work": 1}}}},
+                "work": {"at": {"app": {"compute": "1 ms"}}},
+            },
+            "workloads": {"w": {"kind": "poisson", "rate": 100, "interaction": "page"}},
+            "stalls": [{"kind": "freeze", "place": "app1", "at": "5 s", "for": "10 s"}],
+        }
+    )
+
+
+@pytest.mark.parametrize("policy", ["total_request", "total_traffic", "sessions", "round_robin"])
+def test_who_cannot_connect_to_one_asks_another(policy: str) -> None:
+    without = sim.count(frozen(policy=policy, endpoint="wait", recover_time="0 s"))
+    assert sim.count(frozen(policy=policy, endpoint="wait")).failed == 0 < without.failed
+
+
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "experiments").rglob("experiment.toml")), ids=lambda path: path.parent.as_posix()[-40:]
 )

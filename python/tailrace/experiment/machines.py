@@ -57,8 +57,8 @@ class Flush(Table):
     first: Duration = 10_000_000_000
     """First flush after the ramp: 10 s (`rpc-vs-async` fig. 5)."""
     rate: Rate = 800_000
-    """What it gathers. The papers do not say; 800 kB/s make a flush of 0.4 s, the length that
-    `rpc-vs-async` III calls sufficient."""
+    """What it gathers by itself, beside what visits log where there is no `writeback`. The papers do not say; 800 kB/s
+    make a flush of 0.4 s, the length that `rpc-vs-async` III calls sufficient."""
     blocks: Share = 1.0
     """Share of the node's CPU time that waits for the disk meanwhile: 100 % I/O wait (`rpc-vs-async` IV-B)."""
 
@@ -69,7 +69,7 @@ class Disk(Table):
     bandwidth: Rate = 60_000_000
     """Of a 7,200 rpm SATA disk; all papers have one, none gives its bandwidth."""
     writeback: Writeback | None = None
-    """Dirty pages: log bytes of the tiers on this node, flushed. Without it they are never written."""
+    """Dirty pages: log bytes of the tiers on this node, flushed. Without it only a `flush` writes them."""
     flush: Flush | None = None
     """A logger that flushes periodically."""
 

@@ -33,7 +33,7 @@ class Kernel(Table):
     moment."""
     data: tuple[Positive, ...] = ()
     """The second way to be dropped: the handshake's last ACK meets a full queue, and the first data are repeated at
-    these moments (Linux: 0.2, 0.4, 0.8, 1.6 s). Needs a `latency`, in which the queue fills. Default: never."""
+    these moments (Linux: 0.2, 0.6, 1.4, 3.0 s). Needs a `latency`, in which the queue fills. Default: never."""
 
 
 class Sampling(Table):

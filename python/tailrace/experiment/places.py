@@ -17,6 +17,10 @@ from dataclasses import dataclass
 from tailrace.experiment.machines import Node
 from tailrace.experiment.model import Burn, Experiment
 from tailrace.experiment.tiers import Call, Tier
+from tailrace.units import SECOND
+
+MOD_JK_RECOVER = 60 * SECOND
+"""Its `recover_time`, if it is told none."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +80,18 @@ def endpoint(experiment: Experiment, caller: str, callee: str, call: Call) -> st
     """mod_jk polls where it balances; before a single candidate it waits."""
     if call.endpoint:
         return call.endpoint
-    balances = experiment.tiers[callee].count > 1 and experiment.tiers[caller].software == "apache"
-    return "original" if balances else "wait"
+    return "original" if _mod_jk(experiment, caller, callee) else "wait"
+
+
+def recover_time(experiment: Experiment, caller: str, callee: str, call: Call) -> int:
+    """Errors of candidates are mod_jk's, too."""
+    if call.recover_time is not None:
+        return call.recover_time
+    return MOD_JK_RECOVER if _mod_jk(experiment, caller, callee) else 0
+
+
+def _mod_jk(experiment: Experiment, caller: str, callee: str) -> bool:
+    return experiment.tiers[callee].count > 1 and experiment.tiers[caller].software == "apache"
 
 
 def entries(experiment: Experiment) -> tuple[str, ...]:

@@ -172,6 +172,8 @@ def _contradictions_of_repeats(experiment: Experiment) -> Iterator[str]:
             yield f"kernel.{key} must be moments in order, got {', '.join(map(exact_duration, moments))}"
         if len(moments) > REPEATS_MAX:
             yield f"kernel.{key} must be at most {REPEATS_MAX} moments, got {len(moments)}"
+    if data and not experiment.latency:
+        yield "latency must be above 0 where kernel.data is given: without, the handshake's last ACK comes with its SYN"
 
 
 def _contradictions_of_governor(key: str, governor: Governor) -> Iterator[str]:

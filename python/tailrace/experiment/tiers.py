@@ -117,7 +117,8 @@ class Call(Table):
     """Cross-tier priority: light interactions first, and no heavy one while more light ones than this hold a connection
     or want one (`average` 5, heuristic i)."""
     policy: Policy | None = None
-    """Which candidate a call goes to. mod_jk's default is total_request (`balancers` II-A)."""
+    """Which candidate a call goes to. mod_jk's default is total_request (`balancers` II-A); its sessions is the same
+    where clients have none, as RUBBoS's."""
     decay: Positive = 10_000_000_000
     """Of peak_ewma: how long response times are remembered; Finagle's default."""
     look_every: Positive = 50_000_000
@@ -130,6 +131,9 @@ class Call(Table):
     """The original sleeps 100 ms between looks (`balancers` IV-B)."""
     endpoint_timeout: Positive = 300_000_000
     """The original gives the candidate up after 300 ms (`balancers` IV-B)."""
+    recover_time: Duration | None = None
+    """A candidate to which connections fail is in error and not asked for so long, and a call that cannot connect goes
+    to another; 0: it fails. Default: Apache before several candidates 60 s, mod_jk's, else 0."""
     kernel: Name | None = None
     """Whose SYN schedule the caller has. Default: `[kernel]`'s."""
 
@@ -185,7 +189,7 @@ class Tier(Table):
     heap: Heap | None = None
     """Of a JVM: "jvm15", "jvm16" or a table. Default: none, nothing is collected."""
     log: Size = 0
-    """What a visit writes to its logs (dirty pages of the node)."""
+    """What a visit writes to its logs (dirty pages of the node, or a part of its flush)."""
     logs: Annotated[Count, Field(le=10_000)] = 1
     """Files that it is spread over evenly. Linux flushes each file by its own age, so that they come in turn."""
     inflation: Inflation | None = None

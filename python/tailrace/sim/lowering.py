@@ -196,6 +196,9 @@ def _connector(experiment: Experiment, caller: str, callee: str, call: Call, ind
         "endpoint": _endpoint(places.endpoint(experiment, caller, callee, call), call),
         "syn": schedule(experiment, call.kernel),
     }
+    recover = places.recover_time(experiment, caller, callee, call)
+    if recover and not call.kept:  # a kept connection never fails
+        lowered["recover"] = recover
     if call.pool or call.for_visit or call.priority is not None:
         scopes = call.pool_per or ()
         lowered["pool"] = {

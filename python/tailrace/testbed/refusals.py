@@ -85,5 +85,8 @@ def _of_workloads(experiment: Experiment) -> Iterator[Refusal]:
             yield f"workloads.{name}", f"the bulletin board has no page {other}"
     for caller, tier in experiment.tiers.items():
         for callee, call in tier.calls.items():
+            key = f"tiers.{caller}.calls.{callee}"
             if call.kernel and call.kernel != experiment.kernel.syn:
-                yield f"tiers.{caller}.calls.{callee}.kernel", "all of its nodes run on one kernel"
+                yield f"{key}.kernel", "all of its nodes run on one kernel"
+            if call.recover_time and tier.software != "apache":
+                yield f"{key}.recover_time", "of its balancers mod_jk alone has errors and recovers from them"

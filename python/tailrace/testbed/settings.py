@@ -48,6 +48,7 @@ def _without_port(
                 tier=experiment.tiers[callee],
                 call=call,
                 endpoint=places.endpoint(experiment, server.tier, callee, call),
+                recover_time=places.recover_time(experiment, server.tier, callee, call),
                 candidates=tuple(called[n].at for n in places.server_names(callee, experiment.tiers[callee])),
             )
             for callee, call in tier.calls.items()

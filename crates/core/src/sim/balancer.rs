@@ -1,12 +1,12 @@
 //! Load balancing: which candidate the next call goes to.
 //!
 //! mod_jk has two levels (`balancers` II-A; tomcat-connectors 1.2.32, `jk_lb_worker.c`): a policy keeps an `lb_value` for
-//! each candidate and the lowest one is taken, ties by turns; the state of a candidate (available, busy) says whether it
-//! is asked at all. A call sees the states as they were when it began. A busy candidate is available again when one of
-//! its answers comes, or when a call begins in a process that has a free connection to it. Nothing makes a busy one an
-//! erroneous one, whatever `balancers` IV-A says: that takes a connection that fails.
+//! each candidate and the lowest one is taken, ties by turns; the [state](States) of a candidate says whether it is asked
+//! at all. A call sees the states as they were when it began. Nothing makes a busy one an erroneous one, whatever
+//! `balancers` IV-A says: that takes a connection that fails.
 
 use super::plan::Policy;
+use super::states::States;
 use crate::rng::Stream;
 
 /// mod_jk's `worker.maintain`: values that only grow are halved every 60 s.
@@ -15,7 +15,7 @@ const MAINTAIN: i64 = 60_000_000_000;
 pub struct Balancer {
     policy: Policy,
     candidates: Vec<Candidate>,
-    busy: u32,
+    pub states: States,
     turn: usize,
     maintained: i64,
     looked: i64,
@@ -34,11 +34,12 @@ struct Candidate {
 }
 
 impl Balancer {
-    pub fn new(policy: &Policy, candidates: usize) -> Self {
+    /// `recover`: how long a candidate is in error.
+    pub fn new(policy: &Policy, candidates: usize, recover: i64) -> Self {
         Balancer {
             policy: policy.clone(),
             candidates: vec![Candidate::default(); candidates],
-            busy: 0,
+            states: States::new(candidates, recover),
             turn: 0,
             maintained: 0,
             looked: i64::MIN,
@@ -153,17 +154,23 @@ impl Balancer {
         }
     }
 
-    pub fn set_busy(&mut self, candidate: usize, busy: bool) {
-        self.busy = self.busy & !(1 << candidate) | u32::from(busy) << candidate;
-    }
-
-    /// Busy candidates, one bit each.
-    pub fn busy(&self) -> u32 {
-        self.busy
+    /// Candidates that a call that looks now is not to ask, one bit each. One that recovers has the highest of mod_jk's
+    /// growing values (`recover_workers`).
+    pub fn shut(&mut self, now: i64) -> u32 {
+        let recovered = self.states.recover(now);
+        let highest = self.candidates.iter().map(|c| c.value).fold(0.0, f64::max);
+        if !matches!(self.policy, Policy::CurrentLoad) {
+            let indexed = self.candidates.iter_mut().enumerate();
+            for (_, c) in indexed.filter(|(i, _)| recovered & 1 << i != 0) {
+                c.value = highest;
+            }
+        }
+        self.states.shut()
     }
 
     /// A call goes out: mod_jk has obtained an endpoint.
     pub fn sent(&mut self, candidate: usize) {
+        self.states.asked(candidate);
         let c = &mut self.candidates[candidate];
         c.out += 1;
         if matches!(
@@ -176,11 +183,24 @@ impl Balancer {
 
     /// Its answer came after `took` ns.
     pub fn got(&mut self, now: i64, candidate: usize, bytes: u64, took: i64) {
-        self.set_busy(candidate, false);
+        self.states.answered(candidate);
+        if matches!(self.policy, Policy::TotalTraffic) {
+            self.candidates[candidate].value += bytes as f64;
+        }
+        self.ended(now, candidate, took);
+    }
+
+    /// No connection could be made for it in `took` ns.
+    pub fn failed(&mut self, now: i64, candidate: usize, took: i64) {
+        self.ended(now, candidate, took);
+        let alone = self.candidates[candidate].out == 0;
+        self.states.failed(now, candidate, alone);
+    }
+
+    fn ended(&mut self, now: i64, candidate: usize, took: i64) {
         let c = &mut self.candidates[candidate];
         c.out = c.out.saturating_sub(1);
         match self.policy {
-            Policy::TotalTraffic => c.value += bytes as f64,
             Policy::CurrentLoad => c.value = (c.value - 1.0).max(0.0),
             Policy::PeakEwma { decay } => {
                 let weight = libm::exp(-((now - c.since) as f64) / decay as f64);
@@ -208,7 +228,7 @@ mod tests {
 
     #[test]
     fn total_request_goes_where_fewest_went_even_if_they_never_came_back() {
-        let mut b = Balancer::new(&Policy::TotalRequest, 2);
+        let mut b = Balancer::new(&Policy::TotalRequest, 2, 0);
         for _ in 0..10 {
             b.sent(0);
             b.got(0, 0, 1, 1);
@@ -222,7 +242,7 @@ mod tests {
 
     #[test]
     fn current_load_avoids_the_candidate_that_does_not_answer() {
-        let mut b = Balancer::new(&Policy::CurrentLoad, 2);
+        let mut b = Balancer::new(&Policy::CurrentLoad, 2, 0);
         b.sent(1);
         for _ in 0..5 {
             assert_eq!(choose(&mut b, 0), Some(0));
@@ -233,7 +253,7 @@ mod tests {
 
     #[test]
     fn total_traffic_counts_bytes_when_the_answer_comes() {
-        let mut b = Balancer::new(&Policy::TotalTraffic, 2);
+        let mut b = Balancer::new(&Policy::TotalTraffic, 2, 0);
         b.sent(0);
         b.sent(1);
         b.got(0, 0, 10_000, 1);
@@ -242,27 +262,35 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_candidate_is_available_again_when_it_answers() {
-        let mut b = Balancer::new(&Policy::TotalRequest, 3);
-        b.set_busy(0, true);
-        b.set_busy(1, true);
-        assert_eq!(b.busy(), 0b011);
+    fn whoever_is_shut_is_not_asked() {
+        let mut b = Balancer::new(&Policy::TotalRequest, 3, 0);
         assert_eq!(choose(&mut b, 0b011), Some(2));
         assert_eq!(choose(&mut b, 0b111), None);
-        b.got(0, 0, 1, 1);
-        assert_eq!(b.busy(), 0b010);
+    }
+
+    #[test]
+    fn a_candidate_that_recovers_has_the_highest_value() {
+        let mut b = Balancer::new(&Policy::TotalRequest, 2, 10);
+        b.sent(0);
+        b.failed(0, 0, 0);
+        assert_eq!(b.shut(10), 0b01);
+        for _ in 0..5 {
+            b.sent(1);
+            b.got(10, 1, 1, 1);
+        }
+        assert_eq!((b.shut(11), b.value(0)), (0, 5.0));
     }
 
     #[test]
     fn equal_values_take_turns() {
-        let mut b = Balancer::new(&Policy::RoundRobin, 3);
+        let mut b = Balancer::new(&Policy::RoundRobin, 3, 0);
         let seen: Vec<_> = (0..6).filter_map(|_| choose(&mut b, 0)).collect();
         assert_eq!(seen, [0, 1, 2, 0, 1, 2]);
     }
 
     #[test]
     fn stale_queue_lengths_are_looked_at_again_only_after_a_while() {
-        let mut b = Balancer::new(&Policy::ShortestQueue { every: 100 }, 2);
+        let mut b = Balancer::new(&Policy::ShortestQueue { every: 100 }, 2, 0);
         let mut at = |now, queues: [u32; 2]| b.choose(now, 0, &mut stream(), |i| queues[i]);
         assert_eq!(at(0, [5, 1]), Some(1));
         assert_eq!(at(99, [0, 9]), Some(1));

@@ -172,6 +172,7 @@ fn servers(plan: &Plan) -> Result<()> {
 
 fn calls(plan: &Plan, what: &str, connector: &Connector) -> Result<()> {
     syn(what, &connector.syn)?;
+    lasts(&format!("{what}.recover"), connector.recover)?;
     match (&connector.endpoint, &connector.policy) {
         (Endpoint::Poll { step, timeout }, _) if *step <= 0 || *timeout < 0 => {
             return refuse(format!(

@@ -53,7 +53,7 @@ pub fn build<'a>(
         first_pool,
         pools: count,
         classes: &plan.classes,
-        balancer: Balancer::new(&c.policy, c.candidates.len()),
+        balancer: Balancer::new(&c.policy, c.candidates.len(), c.recover),
         light: 0,
     }
 }
@@ -138,25 +138,26 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
-    /// A call begins: it will not ask those that are busy. One to which its process has a free connection is not
-    /// (`ajp_has_endpoint` at the begin of mod_jk's `service`).
+    /// A call begins: it will not ask those that are busy or in error. One to which its process has a free connection is
+    /// not busy (`ajp_has_endpoint` at the begin of mod_jk's `service`).
     #[inline(always)]
     fn looks_at_states(&mut self, child: u32) {
         let (parent, number) = (
             self.stays[child].parent,
             self.stays[child].connector as usize,
         );
-        if self.connectors[number].balancer.busy() == 0 {
+        if self.connectors[number].balancer.states.all_available() {
             return;
         }
         let settings = self.connectors[number].settings;
         for candidate in 0..settings.candidates.len() {
             let pool = self.connectors[number].pool_of(&self.stays[parent], candidate as u32);
             if self.pools[pool as usize].has_free() {
-                self.connectors[number].balancer.set_busy(candidate, false);
+                let states = &mut self.connectors[number].balancer.states;
+                states.set_busy(candidate, false);
             }
         }
-        self.stays[child].tried = self.connectors[number].balancer.busy();
+        self.stays[child].tried = self.connectors[number].balancer.shut(self.now);
     }
 
     #[inline(always)]
@@ -194,7 +195,7 @@ impl<S: Sink> Sim<'_, S> {
                 return self.fly(child);
             }
             let Some(candidate) = self.choose(child) else {
-                return self.finds_all_busy(child);
+                return self.finds_all_shut(child);
             };
             let c = &mut self.stays[child];
             c.candidate = candidate;
@@ -270,12 +271,24 @@ impl<S: Sink> Sim<'_, S> {
         c.tried |= 1 << c.candidate;
         let connector = &mut self.connectors[c.connector as usize];
         if connector.chooses() {
-            connector.balancer.set_busy(c.candidate as usize, true);
+            connector
+                .balancer
+                .states
+                .set_busy(c.candidate as usize, true);
         }
     }
 
-    /// mod_jk looks at the states once more, after a while (`retries`, `retry_interval`); then it gives up.
-    fn finds_all_busy(&mut self, child: u32) -> GoesOn {
+    /// mod_jk asks those in error once, and looks at the states once more, after a while (`retries`, `retry_interval`);
+    /// then it gives up.
+    fn finds_all_shut(&mut self, child: u32) -> GoesOn {
+        if self.may_ask_another(child) && !std::mem::replace(&mut self.stays[child].forced, true) {
+            let number = self.stays[child].connector as usize;
+            let forced = self.connectors[number].balancer.states.force();
+            if forced != 0 {
+                self.stays[child].tried &= !forced;
+                return self.seek(child);
+            }
+        }
         let connector = &self.connectors[self.stays[child].connector as usize];
         let c = &mut self.stays[child];
         if !connector.chooses() || std::mem::replace(&mut c.tried_again, true) {
@@ -288,7 +301,7 @@ impl<S: Sink> Sim<'_, S> {
 
     pub(super) fn try_again(&mut self, child: u32) -> GoesOn {
         let connector = self.stays[child].connector as usize;
-        self.stays[child].tried = self.connectors[connector].balancer.busy();
+        self.stays[child].tried = self.connectors[connector].balancer.shut(self.now);
         self.seek(child)
     }
 
@@ -317,6 +330,36 @@ impl<S: Sink> Sim<'_, S> {
         self.connect(child)
     }
 
+    /// The call in place of one that could not connect: nothing was sent, so another candidate can be asked.
+    #[cold]
+    fn another(&mut self, child: u32) -> Option<u32> {
+        let c = &self.stays[child];
+        let (parent, tried, was) = (
+            c.parent,
+            c.tried | 1 << c.candidate,
+            (c.tried_again, c.forced),
+        );
+        if !self.may_ask_another(child) {
+            return None;
+        }
+        let Step::Call(call) = self.steps[self.stays[parent].step as usize - 1] else {
+            return None;
+        };
+        let another = self.child(parent, &call);
+        let a = &mut self.stays[another];
+        (a.tried, (a.tried_again, a.forced)) = (tried, was);
+        Some(another)
+    }
+
+    /// Whether its balancer knows errors; a call to all goes to one, and to nobody in its place.
+    fn may_ask_another(&self, child: u32) -> bool {
+        let c = &self.stays[child];
+        let connector = &self.connectors[c.connector as usize];
+        let step = &self.steps[self.stays[c.parent].step as usize - 1];
+        let to_all = matches!(step, Step::Call(call) if call.all);
+        connector.settings.recover > 0 && connector.chooses() && !to_all
+    }
+
     /// A call's answer is there, or none will come.
     #[inline(always)]
     pub(super) fn returned(&mut self, child: u32) -> GoesOn {
@@ -325,31 +368,44 @@ impl<S: Sink> Sim<'_, S> {
         let (candidate, flew, took, counted) =
             (c.candidate as usize, c.flew, self.now - c.sent, c.counted);
         let class = c.class;
+        let another = if flew && status == Status::TimedOut {
+            self.another(child)
+        } else {
+            None
+        };
         self.stays.remove(child);
-        let p = &mut self.stays[parent];
         if flew {
+            let p = &mut self.stays[parent];
             p.flying -= 1;
             if p.flying == 0 {
                 p.downstream += self.now - p.calling_since;
             }
             let connector = &mut self.connectors[number];
-            if connector.chooses() {
+            if another.is_some() {
+                connector.balancer.failed(self.now, candidate, took);
+            } else if connector.chooses() {
                 let class = &self.plan.classes[class as usize];
                 let bytes = class.bytes_in + class.bytes_out;
                 connector.balancer.got(self.now, candidate, bytes, took);
             }
         }
-        if status != Status::Ok {
-            p.status = Status::Failed;
-            p.to_call = 0;
+        let p = &mut self.stays[parent];
+        if another.is_none() {
+            if status != Status::Ok {
+                p.status = Status::Failed;
+                p.to_call = 0;
+            }
+            p.out -= 1;
         }
-        p.out -= 1;
         let (out, more, step) = (p.out, p.to_call, p.step);
         if counted {
             self.forget_light(number);
         }
         if pool != NONE {
             self.release(pool);
+        }
+        if let Some(another) = another {
+            return self.seek(another);
         }
         if out > 0 {
             return None;

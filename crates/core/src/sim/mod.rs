@@ -26,6 +26,7 @@ mod program;
 mod queue;
 mod server;
 mod source;
+mod states;
 mod stay;
 mod tables;
 mod tcp;

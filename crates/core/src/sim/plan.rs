@@ -291,6 +291,9 @@ pub struct Connector {
     pub endpoint: Endpoint,
     #[serde(default)]
     pub syn: Syn,
+    /// A candidate that cannot be connected to is in error for so long, and calls go to another; 0: they fail.
+    #[serde(default)]
+    pub recover: i64,
 }
 
 #[derive(Clone, Debug, Deserialize)]

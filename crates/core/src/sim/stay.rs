@@ -55,10 +55,11 @@ pub struct Stay {
     /// A pooled connection held to the end of this stay, and to which candidate.
     pub held: u32,
     pub held_candidate: u32,
-    /// Candidates of a call that were busy when it began, or found so.
+    /// Candidates of a call that were shut when it began, or found so.
     pub tried: u32,
-    /// It has found all of them busy before.
+    /// It has found all of them shut before, and has asked those in error all the same.
     pub tried_again: bool,
+    pub forced: bool,
     /// When it began to look for a free connection now and then.
     pub since: i64,
     pub drops: u8,
@@ -111,6 +112,7 @@ impl Stay {
             held_candidate: 0,
             tried: 0,
             tried_again: false,
+            forced: false,
             since: 0,
             drops: 0,
             data_drops: 0,

@@ -4,6 +4,7 @@
 mod calls;
 mod causes;
 mod clients;
+mod errors;
 
 use super::plan::Plan;
 use super::tables::{Report, Sink};

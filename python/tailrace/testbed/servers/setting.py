@@ -39,6 +39,8 @@ class Called:
     call: Call
     endpoint: str
     """What happens when a candidate's pool is empty: wait, original or modified."""
+    recover_time: int
+    """How long a candidate is in error, ns."""
     candidates: tuple[Endpoint, ...]
 
 

@@ -12,6 +12,8 @@ pub struct State {
     /// Bytes in the page cache that are not on the disk, in the files of the node's servers.
     pub dirty: f64,
     files: Vec<File>,
+    /// Bytes that were logged since the last flush, without a page cache.
+    gathered: f64,
     first: i64,
     writing: Option<Writing>,
     /// Time spent in writes that are over.
@@ -109,10 +111,14 @@ impl<S: Sink> Sim<'_, S> {
         let settings = self.servers[server as usize].settings;
         let node = self.plan.groups[settings.group as usize].node;
         let disk = self.plan.nodes[node as usize].disk.as_ref();
-        let Some((disk, writeback)) = disk.and_then(|d| Some((d, d.writeback.as_ref()?))) else {
+        let Some(disk) = disk else {
             return 0;
         };
         let state = &mut self.causes.disks[node as usize];
+        let Some(writeback) = &disk.writeback else {
+            state.gathered += settings.log_bytes;
+            return 0;
+        };
         state.dirty += settings.log_bytes;
         for file in state.files.iter_mut().filter(|f| f.server == server) {
             file.dirty += settings.log_bytes / f64::from(settings.logs);
@@ -159,7 +165,8 @@ impl<S: Sink> Sim<'_, S> {
         let Some(settings) = disk.and_then(|d| d.flush.as_ref()) else {
             return 0;
         };
-        let bytes = settings.bytes_per_second * settings.period as f64 / 1e9;
+        let logged = std::mem::take(&mut self.causes.disks[node as usize].gathered);
+        let bytes = logged + settings.bytes_per_second * settings.period as f64 / 1e9;
         self.write(node, What::Log, bytes, settings.blocks);
         settings.period
     }

@@ -3,7 +3,7 @@
 use super::*;
 
 /// A web server that calls as told, and `n` servers behind it that work `work` ns.
-fn behind(n: usize, connector: Value, call: Value, work: f64, workload: Value) -> Value {
+pub(super) fn behind(n: usize, connector: Value, call: Value, work: f64, workload: Value) -> Value {
     let mut plan = json!({
         "seed": 1, "epoch": 0, "duration": 100 * S,
         "nodes": [{"name": "web", "cores": 1.0}],
@@ -31,14 +31,14 @@ fn behind(n: usize, connector: Value, call: Value, work: f64, workload: Value) -
     plan
 }
 
-fn visits_of(rows: &Rows, server: u32) -> Vec<(u64, i64, i64)> {
+pub(super) fn visits_of(rows: &Rows, server: u32) -> Vec<(u64, i64, i64)> {
     let mine = rows.visits.iter().filter(|v| v.server == server);
     let mut all: Vec<_> = mine.map(|v| (v.request, v.sent, v.departure)).collect();
     all.sort_unstable();
     all
 }
 
-fn ends(rows: &Rows) -> Vec<(u64, i64, u32)> {
+pub(super) fn ends(rows: &Rows) -> Vec<(u64, i64, u32)> {
     let mut all: Vec<_> = rows
         .requests
         .iter()
