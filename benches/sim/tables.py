@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""`tables.py SECONDS`: 70,000 clients at 10,000 requests a second with every table written; CPU time and memory.
+"""`tables.py SECONDS [EXPERIMENT]`: 70,000 clients with every table written; CPU time and memory.
 
-The model `stalls` of models.py, ten times as large: three visits a request, lost SYNs, samples every 50 ms.
+Without an experiment the model `stalls` of models.py, ten times as large: 10,000 requests a second, three visits each,
+lost SYNs, samples every 50 ms. `tables.py 180 experiments/balancers/base` is the papers' own: the walk of RUBBoS, whose
+pages make some twelve visits each, and a ramp.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Any
 
 from models import plan
 
-from tailrace import _core
+from tailrace import _core, experiment, sim
 
 SCALE = 10
 
@@ -32,9 +34,10 @@ def large(seconds: int) -> dict[str, Any]:
     return large
 
 
-seconds = int(sys.argv[1])
+seconds, own = int(sys.argv[1]), sys.argv[2:]
+lowered = sim.lower(experiment.read(own[0], [f"duration={seconds}s"])) if own else large(seconds)
 with tempfile.TemporaryDirectory() as folder:
-    counts = json.loads(_core.simulate(json.dumps(large(seconds)), folder))["counts"]
+    counts = json.loads(_core.simulate(json.dumps(lowered), folder))["counts"]
     written = sum(file.stat().st_size for file in Path(folder).iterdir())
 used = resource.getrusage(resource.RUSAGE_SELF)
 print(
