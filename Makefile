@@ -67,6 +67,7 @@ bench: setup  ## measure against the peers named in benches/README.md (data in B
 	@benches/sim/peers.sh
 	@$(PYTHON) benches/sim/bench.py --rounds 5 --save sim
 	@$(PYTHON) benches/sim/tables.py 180
+	@$(PYTHON) benches/sim/tables.py 180 experiments/balancers/base
 	@$(PYTHON) benches/load/bench.py --save load
 	@if [ "$$(id -u)" = 0 ]; then $(PYTHON) benches/record/bench.py --save record; else echo "benches/record: not measured, for it needs root"; fi
 

@@ -141,9 +141,9 @@ def _demand(error: ErrorDetails, need: str | None) -> str:
 
 def _nearest_word(error: ErrorDetails) -> str:
     """Of the words that a key takes, where it has none of them."""
-    context, found = error.get("ctx", {}), error.get("input")
+    context = error.get("ctx", {})
     words = re.findall(r"'([^']+)'", str(context.get("expected") or context.get("expected_tags", "")))
-    written = context.get("tag", found)
+    written = context.get("tag", error.get("input"))
     return nearest(written, words) if isinstance(written, str) else ""
 
 

@@ -33,6 +33,7 @@ TODAY = "kernel.syn=linux-6.5"
         (["tiers.web.calls=['db']", "workloads.steady.entry=web"], "tiers.web.calls: mod_jk speaks to Tomcat alone"),
         (["tiers.app.count=2", "tiers.web.calls.app.policy=peak_ewma"], "tiers.web.calls.policy: mod_jk has total_"),
         (["tiers.web.calls.app.recover_time=500 ms"], "tiers.web.calls.recover_time: mod_jk takes whole seconds"),
+        (["tiers.web.calls.app.recover_time=1500 ms"], "tiers.web.calls.recover_time: mod_jk takes whole seconds"),
         (["tiers.app.calls.db.recover_time=60 s"], "tiers.app.calls.db.recover_time: of its balancers mod_jk alone"),
         (["tiers.db.count=2"], "tiers.app.calls: the bulletin board asks one database; put a tier of haproxy before"),
         (["tiers.db.kind=async"], "tiers.db.kind: MariaDB is synchronous"),

@@ -160,6 +160,8 @@ def test_extends_in_a_circle_is_refused(tmp_path: Path) -> None:
         ("workloads.steady.index_of_dispersion=0", "must be a number of 1 or more, got 0"),
         ("workloads.steady.index_of_dispersion=2", "workloads.steady.index_of_dispersion must be 1 or above"),
         ("tiers.web.software='apach'", 'tiers.web.software must be "apache", "nginx"'),
+        ("tiers.web.software='apach'", "got 'apach'; did you mean 'apache'?"),
+        ("workloads.steady.kind='close'", "got 'close'; did you mean 'closed'?"),
         ("tiers.web.calls=['ap']", "tiers.web.calls.ap must be the name of a tier (app, db), got 'ap'"),
         ("tiers.db.calls=['web']", "must not lead back to it"),
         ("tiers.db.node='ap'", "tiers.db.node must be the name of a node"),
@@ -277,6 +279,12 @@ def test_mistakes_name_the_key_and_the_nearest_name(small: Path, change: str, se
     with pytest.raises(TailraceError) as caught:
         experiment.read(small, [change])
     assert sentence in str(caught.value)
+
+
+def test_data_are_repeated_only_where_a_handshake_takes_time(small: Path) -> None:
+    with pytest.raises(TailraceError, match=r"latency must be above 0 where kernel\.data is given"):
+        experiment.read(small, ["kernel.data=['200 ms']", "latency=0 s"])
+    assert experiment.read(small, ["kernel.data=['200 ms']"]).kernel.data
 
 
 def chain(tiers: int, side_by_side: int) -> dict[str, Any]:

@@ -84,7 +84,7 @@ def endpoint(experiment: Experiment, caller: str, callee: str, call: Call) -> st
 
 
 def recover_time(experiment: Experiment, caller: str, callee: str, call: Call) -> int:
-    """Errors of candidates are mod_jk's, too."""
+    """How long a candidate is in error, ns; by default mod_jk alone has errors."""
     if call.recover_time is not None:
         return call.recover_time
     return MOD_JK_RECOVER if _mod_jk(experiment, caller, callee) else 0

@@ -158,8 +158,8 @@ impl Balancer {
     /// growing values (`recover_workers`).
     pub fn shut(&mut self, now: i64) -> u32 {
         let recovered = self.states.recover(now);
-        let highest = self.candidates.iter().map(|c| c.value).fold(0.0, f64::max);
-        if !matches!(self.policy, Policy::CurrentLoad) {
+        if recovered != 0 && !matches!(self.policy, Policy::CurrentLoad) {
+            let highest = self.candidates.iter().map(|c| c.value).fold(0.0, f64::max);
             let indexed = self.candidates.iter_mut().enumerate();
             for (_, c) in indexed.filter(|(i, _)| recovered & 1 << i != 0) {
                 c.value = highest;

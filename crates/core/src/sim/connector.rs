@@ -334,11 +334,8 @@ impl<S: Sink> Sim<'_, S> {
     #[cold]
     fn another(&mut self, child: u32) -> Option<u32> {
         let c = &self.stays[child];
-        let (parent, tried, was) = (
-            c.parent,
-            c.tried | 1 << c.candidate,
-            (c.tried_again, c.forced),
-        );
+        let (parent, tried) = (c.parent, c.tried | 1 << c.candidate);
+        let (tried_again, forced) = (c.tried_again, c.forced);
         if !self.may_ask_another(child) {
             return None;
         }
@@ -347,7 +344,7 @@ impl<S: Sink> Sim<'_, S> {
         };
         let another = self.child(parent, &call);
         let a = &mut self.stays[another];
-        (a.tried, (a.tried_again, a.forced)) = (tried, was);
+        (a.tried, a.tried_again, a.forced) = (tried, tried_again, forced);
         Some(another)
     }
 

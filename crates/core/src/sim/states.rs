@@ -41,11 +41,12 @@ impl States {
 
     /// Those that have been in error for long enough.
     pub fn recover(&mut self, now: i64) -> u32 {
-        let over =
-            |failed: &Option<(i64, i64)>| failed.is_none_or(|(_, last)| now - last > self.recover);
-        let failures = self.failures.iter().enumerate();
-        let waited = failures.filter(|(_, failed)| over(failed));
-        let found = self.error & waited.fold(0, |bits, (i, _)| bits | 1 << i);
+        let mut found = 0;
+        for (i, failed) in self.failures.iter().enumerate() {
+            if failed.is_some_and(|(_, last)| now - last > self.recover) {
+                found |= self.error & 1 << i;
+            }
+        }
         self.error &= !found;
         self.recovering |= found;
         found

@@ -29,7 +29,7 @@ def _files(setting: Setting) -> Mapping[str, str]:
             called=called,
             worker=worker,
             pool=threads if skips else pool,  # mod_jk counts who is busy only once a connection is had
-            recover_s=max(called.recover_time // SECOND, 1),
+            recover_s=called.recover_time // SECOND,
             method=METHODS.get(called.call.policy or "", "R"),
             acquire_ms=_PATIENT_MS if called.endpoint == "wait" else called.call.endpoint_timeout // MILLISECOND,
             busy_limit=pool * setting.tier.processes if skips else 0,
@@ -55,7 +55,8 @@ def _refuses(setting: Setting) -> Iterator[Refusal]:
             yield "calls", "mod_jk speaks to Tomcat alone"
         if len(called.candidates) > 1 and called.call.policy not in METHODS:
             yield "calls.policy", f"mod_jk has {', '.join(METHODS)}"
-        if called.call.recover_time is not None and called.call.recover_time < SECOND:
+        recover_time = called.call.recover_time
+        if recover_time is not None and (recover_time < SECOND or recover_time % SECOND):
             yield "calls.recover_time", "mod_jk takes whole seconds, at least one"
 
 

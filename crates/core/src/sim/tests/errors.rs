@@ -3,15 +3,15 @@
 use super::calls::{behind, ends, visits_of};
 use super::*;
 
-/// One request a second to `n` servers, the first of which is frozen up to `end`. It holds one connection, and
+/// One request a second to two servers, the first of which is frozen up to `end`. It holds one connection, and
 /// another is given up after 200 ms.
-fn frozen(n: usize, connector: Value, call: Value, end: i64) -> Value {
+fn frozen(connector: Value, call: Value, end: i64) -> Value {
     let mut connector = connector;
-    connector["candidates"] = json!((1..=n).collect::<Vec<_>>());
+    connector["candidates"] = json!([1, 2]);
     connector["policy"] = json!("round_robin");
     connector["syn"] = json!({"repeats": [], "give_up": 200 * MS});
     let seconds: Vec<i64> = (0..100).map(|i| i * S).collect();
-    let mut plan = behind(n, connector, call, 1e6, trace(&seconds));
+    let mut plan = behind(2, connector, call, 1e6, trace(&seconds));
     plan["duration"] = json!(110 * S);
     plan["servers"][1]["workers"] = json!(1);
     plan["servers"][1]["backlog"] = json!(0);
@@ -41,9 +41,9 @@ fn late(rows: &Rows) -> Vec<i64> {
 
 #[test]
 fn a_call_that_cannot_connect_goes_to_another_where_there_are_errors() {
-    let (_, rows) = run(&frozen(2, json!({}), call(), 40 * S));
+    let (_, rows) = run(&frozen(json!({}), call(), 40 * S));
     assert!(failed(&rows) > 10, "{}", failed(&rows));
-    let (report, rows) = run(&frozen(2, json!({"recover": 60 * S}), call(), 40 * S));
+    let (report, rows) = run(&frozen(json!({"recover": 60 * S}), call(), 40 * S));
     assert_eq!(failed(&rows), 0);
     // Late are those that failed there, and the one that waits inside.
     assert_eq!(late(&rows).len() as u64, report.counts.drops[1] + 1);
@@ -51,9 +51,9 @@ fn a_call_that_cannot_connect_goes_to_another_where_there_are_errors() {
 
 #[test]
 fn a_candidate_in_error_is_not_asked_until_it_recovers() {
-    let (_, rows) = run(&frozen(2, json!({"recover": 20 * S}), call(), 60 * S));
-    // The first request waits inside. Others fail from 2.2 s on, for 10 s no error, since it is still there; then one at its turn
-    // probes it after 20 s.
+    let (_, rows) = run(&frozen(json!({"recover": 20 * S}), call(), 60 * S));
+    // The first request waits inside. Others fail from 2.2 s on, for 10 s no error, since it is still there; after 20 s
+    // one probes it, when it is its turn.
     assert_eq!(late(&rows), [0, 2, 4, 6, 8, 10, 12, 34, 56]);
     // At 60 s its answer comes, which makes the server available for whom it is the turn.
     let asked = visits_of(&rows, 1);
@@ -64,7 +64,7 @@ fn a_candidate_in_error_is_not_asked_until_it_recovers() {
 #[test]
 fn the_last_candidate_in_error_is_asked_all_the_same() {
     // Both cannot be connected to: every request tries both, waits for 100 ms, and tries them again.
-    let mut plan = frozen(2, json!({"recover": 60 * S}), call(), 40 * S);
+    let mut plan = frozen(json!({"recover": 60 * S}), call(), 40 * S);
     plan["servers"][2]["workers"] = json!(1);
     plan["servers"][2]["backlog"] = json!(0);
     push(
@@ -82,7 +82,7 @@ fn the_last_candidate_in_error_is_asked_all_the_same() {
 #[test]
 fn who_calls_all_asks_nobody_in_place_of_one() {
     let call = json!({"connector": 0, "class": 0, "all": true});
-    let (_, rows) = run(&frozen(2, json!({"recover": 60 * S}), call, 40 * S));
+    let (_, rows) = run(&frozen(json!({"recover": 60 * S}), call, 40 * S));
     assert_eq!(visits_of(&rows, 2).len(), 100);
     assert!(failed(&rows) > 10);
 }
