@@ -3,9 +3,12 @@
 //! Moments are whole nanoseconds since the Unix epoch; [`NO_TIME`] says that a moment is unknown.
 //! Names (servers, interactions, statuses, hosts) are indices into the [`Names`] of the recording.
 
+mod chunk;
 pub mod encoding;
+mod file;
 pub mod join;
 mod merge;
+mod packing;
 pub mod rows;
 pub mod schema;
 pub mod stays;

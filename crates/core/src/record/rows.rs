@@ -93,9 +93,14 @@ pub struct NumberedSample {
 }
 
 fn dictionary(values: Vec<&str>, keys: impl Iterator<Item = u32>) -> Result<ArrayRef, ArrowError> {
-    let keys: Int32Array = keys
-        .map(|key| (key != NO_NAME).then(|| i32::try_from(key).unwrap_or(i32::MAX)))
-        .collect();
+    let keys: Vec<u32> = keys.collect();
+    let index = |key: u32| i32::try_from(key).unwrap_or(i32::MAX);
+    let keys: Int32Array = if keys.contains(&NO_NAME) {
+        let known = |key: u32| (key != NO_NAME).then(|| index(key));
+        keys.into_iter().map(known).collect()
+    } else {
+        keys.into_iter().map(index).collect::<Vec<_>>().into()
+    };
     let values = StringArray::from(values);
     Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(
         keys,
@@ -128,19 +133,25 @@ fn callers(names: &Names, callers: impl Iterator<Item = u32>) -> Result<ArrayRef
 }
 
 pub(super) fn moments(values: impl Iterator<Item = i64>) -> ArrayRef {
-    Arc::new(
-        values
-            .map(|value| (value != NO_TIME).then_some(value))
-            .collect::<Int64Array>(),
-    )
+    let values: Vec<i64> = values.collect();
+    let array: Int64Array = if values.contains(&NO_TIME) {
+        let known = |value: i64| (value != NO_TIME).then_some(value);
+        values.into_iter().map(known).collect()
+    } else {
+        values.into()
+    };
+    Arc::new(array)
 }
 
 fn ids(values: impl Iterator<Item = u64>) -> ArrayRef {
-    Arc::new(
-        values
-            .map(|value| (value != NO_ID).then_some(value))
-            .collect::<UInt64Array>(),
-    )
+    let values: Vec<u64> = values.collect();
+    let array: UInt64Array = if values.contains(&NO_ID) {
+        let known = |value: u64| (value != NO_ID).then_some(value);
+        values.into_iter().map(known).collect()
+    } else {
+        values.into()
+    };
+    Arc::new(array)
 }
 
 pub(super) fn counts(values: impl Iterator<Item = u64>) -> ArrayRef {

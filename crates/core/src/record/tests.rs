@@ -19,6 +19,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
+mod files;
+
 /// A folder of its own for each test, removed when the test ends.
 struct Folder(PathBuf);
 

@@ -8,14 +8,13 @@
 //! ```
 
 use super::encoding::{create, table_error, Temporary};
+use super::file::TableFile;
 use super::merge::{merge, SortKey};
 use super::Names;
 use crate::error::Result;
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, SchemaRef};
-use parquet::arrow::ArrowWriter;
 use std::collections::VecDeque;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// A kind of row: its columns and its order.
@@ -44,7 +43,7 @@ struct Sealed {
 
 pub struct TableWriter<R: Row> {
     target: PathBuf,
-    writer: Option<ArrowWriter<File>>,
+    writer: Option<TableFile>,
     file: Option<Temporary>,
     buffer: Vec<R>,
     capacity: usize,
@@ -103,7 +102,7 @@ impl<R: Row> TableWriter<R> {
     }
 
     fn write_oldest(&mut self, count: usize, names: &Names) -> Result<()> {
-        self.buffer.sort_unstable_by_key(R::key);
+        put_in_order(&mut self.buffer);
         let Some(writer) = self.writer.as_mut() else {
             return Err(table_error(&self.target, "already finished"));
         };
@@ -133,11 +132,8 @@ impl<R: Row> TableWriter<R> {
         Temporary::of(&self.target, &format!(".run{}", self.runs_made))
     }
 
-    fn close(&self, writer: ArrowWriter<File>) -> Result<()> {
-        writer
-            .close()
-            .map(drop)
-            .map_err(|e| table_error(&self.target, e))
+    fn close(&self, writer: TableFile) -> Result<()> {
+        writer.close().map_err(|e| table_error(&self.target, e))
     }
 
     /// Everything is in the file, which does not have its name yet. Returns the rows.
@@ -206,8 +202,24 @@ impl<R: Row> TableWriter<R> {
     }
 }
 
+/// Rows of a simulator come in order, but for those of one moment: then each goes past a few others.
+fn put_in_order<R: Row>(rows: &mut [R]) {
+    let mut moves = 0;
+    for row in 1..rows.len() {
+        let mut place = row;
+        while place > 0 && rows[place].key() < rows[place - 1].key() {
+            rows.swap(place, place - 1);
+            place -= 1;
+            moves += 1;
+        }
+        if moves > rows.len() {
+            return rows.sort_unstable_by_key(R::key);
+        }
+    }
+}
+
 fn write_rows<R: Row>(
-    writer: &mut ArrowWriter<File>,
+    writer: &mut TableFile,
     rows: &[R],
     names: &Names,
     target: &Path,

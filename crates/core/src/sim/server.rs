@@ -434,7 +434,7 @@ impl<S: Sink> Sim<'_, S> {
         // What took no time answers by way of the queue too: a long row of such calls must not grow the stack.
         if self.plan.latency > 0 || self.stays[stay].sent == self.now {
             self.queue
-                .push(self.now + self.plan.latency, Kind::Return, stay);
+                .push_last(self.now + self.plan.latency, Kind::Return, stay);
         } else if self.servers[server as usize].rests() {
             return self.respond(stay);
         } else {

@@ -25,7 +25,8 @@ impl<'a, S: Sink> Sim<'a, S> {
         s.sent = self.now;
         let kind = if s.kept { Kind::Kept } else { Kind::Syn };
         if self.plan.latency > 0 {
-            self.queue.push(self.now + self.plan.latency, kind, stay);
+            self.queue
+                .push_last(self.now + self.plan.latency, kind, stay);
             None
         } else if s.kept {
             self.kept_arrives(stay)

@@ -1,0 +1,198 @@
+//! Columns as the library reads them again, whatever is in them.
+
+use super::super::encoding::ROW_GROUP_ROWS;
+use super::super::file::TableFile;
+use super::Folder;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int32Type;
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, Int64Array, RecordBatch,
+    StringArray, UInt32Array, UInt64Array, UInt8Array,
+};
+use arrow_schema::{Field, Schema};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::file::metadata::ParquetMetaData;
+use parquet::file::statistics::Statistics;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::fs::File;
+use std::sync::Arc;
+
+fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
+    let field = |(name, array): &(&str, ArrayRef)| {
+        Field::new(*name, array.data_type().clone(), array.null_count() > 0)
+    };
+    let schema = Schema::new(columns.iter().map(field).collect::<Vec<_>>());
+    let arrays = columns.into_iter().map(|(_, array)| array).collect();
+    RecordBatch::try_new(Arc::new(schema), arrays).unwrap()
+}
+
+/// Writes the batches, and reads what is in the file.
+fn written(batches: &[RecordBatch]) -> (Arc<ParquetMetaData>, Vec<RecordBatch>) {
+    let folder = Folder::new();
+    let path = folder.0.join("table.parquet");
+    let mut table = TableFile::new(File::create(&path).unwrap(), batches[0].schema()).unwrap();
+    for batch in batches {
+        table.write(batch).unwrap();
+    }
+    table.close().unwrap();
+    let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(&path).unwrap()).unwrap();
+    let metadata = reader.metadata().clone();
+    (
+        metadata,
+        reader.build().unwrap().map(Result::unwrap).collect(),
+    )
+}
+
+/// Row by row, as text: a dictionary may come in another order.
+fn rows(batches: &[RecordBatch]) -> Vec<Vec<Option<String>>> {
+    let cell = |array: &ArrayRef, row: usize| match array.as_dictionary_opt::<Int32Type>() {
+        Some(names) => names
+            .key(row)
+            .map(|key| names.values().as_string::<i32>().value(key).to_owned()),
+        None => array
+            .is_valid(row)
+            .then(|| format!("{:?}", array.slice(row, 1))),
+    };
+    let of_batch = |batch: &RecordBatch| -> Vec<_> {
+        let columns = batch.columns();
+        (0..batch.num_rows())
+            .map(|row| columns.iter().map(|array| cell(array, row)).collect())
+            .collect()
+    };
+    batches.iter().flat_map(of_batch).collect()
+}
+
+/// Missing, any, or one of a few: small ones, and the ends of the type.
+fn number<T: Arbitrary + Clone + 'static>(few: &[T]) -> impl Strategy<Value = Option<T>> {
+    let few = proptest::sample::select(few.to_vec());
+    prop_oneof![
+        1 => Just(None),
+        4 => any::<T>().prop_map(Some),
+        4 => few.prop_map(Some),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read(
+        drawn in vec((
+            number(&[0, 1, 2, i64::MIN, i64::MAX]),
+            number(&[0, 1, u64::MAX]),
+            number(&[0, 1, u32::MAX]),
+            number(&[0, 1, i32::MIN, i32::MAX]),
+            number(&[0, u8::MAX]),
+            proptest::option::of("[a-c]{0,2}"),
+        ), 1..700),
+        cuts in vec(any::<prop::sample::Index>(), 0..4),
+        all_there in any::<bool>(),
+    ) {
+        macro_rules! column {
+            ($array:ty, $place:tt, $else:expr) => {
+                Arc::new(drawn.iter().map(|row| row.$place.clone().or(all_there.then(|| $else))).collect::<$array>()) as ArrayRef
+            };
+        }
+        let names = drawn.iter().map(|row| row.5.as_deref().or(all_there.then_some("x")));
+        let whole = batch(vec![
+            ("wide", column!(Int64Array, 0, -1)),
+            ("natural", column!(UInt64Array, 1, 1)),
+            ("client", column!(UInt32Array, 2, 1)),
+            ("signed", column!(Int32Array, 3, -1)),
+            ("small", column!(UInt8Array, 4, 1)),
+            ("name", Arc::new(names.collect::<DictionaryArray<Int32Type>>())),
+            ("of the library", Arc::new(drawn.iter().map(|row| Some(row.0.is_some())).collect::<BooleanArray>())),
+        ]);
+        let mut ends: Vec<usize> = cuts.iter().map(|cut| cut.index(drawn.len())).collect();
+        ends.extend([0, drawn.len()]);
+        ends.sort_unstable();
+        let parts: Vec<_> = ends.windows(2).map(|end| whole.slice(end[0], end[1] - end[0])).collect();
+        let (_, found) = written(&parts);
+        prop_assert_eq!(rows(&found), rows(&[whole]));
+    }
+}
+
+#[test]
+fn a_full_row_group_is_followed_by_another_with_names_of_its_own() {
+    let rows = ROW_GROUP_ROWS + 10;
+    let name = |row: usize| if row < ROW_GROUP_ROWS { "a" } else { "b" };
+    let all = batch(vec![
+        ("time", Arc::new((0..rows as i64).collect::<Int64Array>())),
+        (
+            "name",
+            Arc::new((0..rows).map(name).collect::<DictionaryArray<Int32Type>>()),
+        ),
+    ]);
+    let (metadata, found) = written(&[all.slice(0, 600_000), all.slice(600_000, rows - 600_000)]);
+    let groups: Vec<i64> = metadata
+        .row_groups()
+        .iter()
+        .map(|group| group.num_rows())
+        .collect();
+    assert_eq!(groups, [ROW_GROUP_ROWS as i64, 10]);
+    assert_eq!(found.iter().map(RecordBatch::num_rows).sum::<usize>(), rows);
+    let least = |group: usize| {
+        metadata
+            .row_group(group)
+            .column(1)
+            .statistics()
+            .unwrap()
+            .min_bytes_opt()
+            .unwrap()
+            .to_vec()
+    };
+    assert_eq!((least(0), least(1)), (b"a".to_vec(), b"b".to_vec()));
+}
+
+#[test]
+fn a_reader_may_pass_over_a_row_group_by_its_statistics() {
+    let all = batch(vec![
+        (
+            "time",
+            Arc::new(Int64Array::from(vec![Some(-5), None, Some(7)])),
+        ),
+        ("natural", Arc::new(UInt64Array::from(vec![3, u64::MAX, 1]))),
+    ]);
+    let (metadata, _) = written(&[all]);
+    let of = |column: usize| {
+        metadata
+            .row_group(0)
+            .column(column)
+            .statistics()
+            .unwrap()
+            .clone()
+    };
+    let Statistics::Int64(time) = of(0) else {
+        panic!("not of times")
+    };
+    assert_eq!(
+        (time.min_opt(), time.max_opt(), time.null_count_opt()),
+        (Some(&-5), Some(&7), Some(1))
+    );
+    let Statistics::Int64(natural) = of(1) else {
+        panic!("not of numbers")
+    };
+    assert_eq!(
+        (natural.min_opt(), natural.max_opt()),
+        (Some(&1), Some(&-1))
+    );
+}
+
+#[test]
+fn a_name_that_no_row_has_is_not_written() {
+    let values = Arc::new(StringArray::from(vec!["unused", "used"]));
+    let names =
+        DictionaryArray::<Int32Type>::try_new(Int32Array::from(vec![1, 1]), values).unwrap();
+    let (metadata, found) = written(&[batch(vec![("name", Arc::new(names))])]);
+    assert_eq!(
+        rows(&found),
+        [[Some("used".to_owned())], [Some("used".to_owned())]]
+    );
+    let least = metadata
+        .row_group(0)
+        .column(0)
+        .statistics()
+        .unwrap()
+        .min_bytes_opt()
+        .unwrap();
+    assert_eq!(least, b"used");
+}
