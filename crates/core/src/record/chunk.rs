@@ -28,10 +28,15 @@ use rustc_hash::FxHashMap;
 use std::io::Write;
 use zstd::bulk::Compressor;
 
+/// A column that zstd makes shorter by less than one in so many is written as it is.
+const WORTH_IT: usize = 20;
+
 pub struct Chunk {
     column: ColumnDescPtr,
     kind: DataType,
     pages: TrackedWrite<Vec<u8>>,
+    /// Whether pages are compressed; unknown before the first.
+    compresses: Option<bool>,
     uncompressed: usize,
     rows: u64,
     nulls: u64,
@@ -116,6 +121,7 @@ impl Chunk {
             column,
             kind: kind.clone(),
             pages: TrackedWrite::new(Vec::new()),
+            compresses: None,
             uncompressed: 0,
             rows: 0,
             nulls: 0,
@@ -179,23 +185,43 @@ impl Chunk {
             self.widen_range();
             Encoding::DELTA_BINARY_PACKED
         };
-        let compressed = zstd.compress(&page)?;
+        let length = page.len();
+        let page = self.compressed(page, zstd)?;
         self.write_page(CompressedPage::new(
             Page::DataPage {
-                buf: compressed.into(),
+                buf: page.into(),
                 num_values: self.page_rows as u32,
                 encoding,
                 def_level_encoding: Encoding::RLE,
                 rep_level_encoding: Encoding::RLE,
                 statistics: None,
             },
-            page.len(),
+            length,
         ))?;
         self.rows += std::mem::take(&mut self.page_rows) as u64;
         self.levels.clear();
         self.numbers.clear();
         self.indices.clear();
         Ok(())
+    }
+
+    /// Packed moments and ids are as good as random: what the first page of a row group does not gain by, none does, and
+    /// compressing took as long as packing.
+    fn compressed(&mut self, page: Vec<u8>, zstd: &mut Compressor) -> Result<Vec<u8>> {
+        if self.compresses == Some(false) {
+            return Ok(page);
+        }
+        let compressed = zstd.compress(&page)?;
+        let gains = compressed.len() < page.len() - page.len() / WORTH_IT;
+        let compresses = *self.compresses.get_or_insert(gains);
+        Ok(if compresses { compressed } else { page })
+    }
+
+    fn codec(&self) -> Result<Compression> {
+        Ok(match self.compresses {
+            Some(false) => Compression::UNCOMPRESSED,
+            _ => Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?),
+        })
     }
 
     fn width(&self) -> Width {
@@ -252,15 +278,16 @@ impl Chunk {
             plain.extend_from_slice(&(name.len() as u32).to_le_bytes());
             plain.extend_from_slice(name.as_bytes());
         }
-        let compressed = zstd.compress(&plain)?;
+        let length = plain.len();
+        let page = self.compressed(plain, zstd)?;
         self.write_page(CompressedPage::new(
             Page::DictionaryPage {
-                buf: compressed.into(),
+                buf: page.into(),
                 num_values: self.names.in_order.len() as u32,
                 encoding: Encoding::PLAIN,
                 is_sorted: false,
             },
-            plain.len(),
+            length,
         ))
     }
 
@@ -271,7 +298,7 @@ impl Chunk {
             vec![Encoding::DELTA_BINARY_PACKED]
         };
         ColumnChunkMetaData::builder(self.column.clone())
-            .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
+            .set_compression(self.codec()?)
             .set_encodings([of_values, vec![Encoding::RLE]].concat())
             .set_num_values(self.rows as i64)
             .set_total_compressed_size(self.pages.bytes_written() as i64)

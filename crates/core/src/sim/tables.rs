@@ -40,7 +40,7 @@ impl Sink for () {
 
 /// Rows of each table that are held for sorting. They come in the order of time, but for those of one moment and events
 /// that began a while ago; a longer while only costs time.
-const HELD: usize = 1 << 13;
+const HELD: usize = 1 << 12;
 
 /// Writes `visits`, `requests`, `samples` and `events.parquet`, whole or not at all.
 pub struct Tables {

@@ -1,6 +1,6 @@
 //! Columns as the library reads them again, whatever is in them.
 
-use super::super::encoding::ROW_GROUP_ROWS;
+use super::super::encoding::{PAGE_ROWS, ROW_GROUP_ROWS};
 use super::super::file::TableFile;
 use super::Folder;
 use arrow_array::cast::AsArray;
@@ -11,6 +11,7 @@ use arrow_array::{
 };
 use arrow_schema::{Field, Schema};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::Compression;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::statistics::Statistics;
 use proptest::collection::vec;
@@ -195,4 +196,22 @@ fn a_name_that_no_row_has_is_not_written() {
         .min_bytes_opt()
         .unwrap();
     assert_eq!(least, b"used");
+}
+
+#[test]
+fn a_column_is_compressed_where_it_becomes_shorter() {
+    let rows = 3 * PAGE_ROWS as u64;
+    let random = (0..rows).map(|row| (row * row).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let all = batch(vec![
+        ("random", Arc::new(random.collect::<UInt64Array>())),
+        (
+            "again",
+            Arc::new((0..rows).map(|row| row * row % 7).collect::<UInt64Array>()),
+        ),
+    ]);
+    let (metadata, found) = written(std::slice::from_ref(&all));
+    let codec = |column: usize| metadata.row_group(0).column(column).compression();
+    assert_eq!(codec(0), Compression::UNCOMPRESSED);
+    assert!(matches!(codec(1), Compression::ZSTD(_)));
+    assert_eq!(self::rows(&found), self::rows(&[all]));
 }
