@@ -201,7 +201,14 @@ fn a_name_that_no_row_has_is_not_written() {
 #[test]
 fn a_column_is_compressed_where_it_becomes_shorter() {
     let rows = 3 * PAGE_ROWS as u64;
-    let random = (0..rows).map(|row| (row * row).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut state = 1u64;
+    // Marsaglia's xorshift.
+    let random = (0..rows).map(|_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    });
     let all = batch(vec![
         ("random", Arc::new(random.collect::<UInt64Array>())),
         (
