@@ -176,12 +176,14 @@ def _interval(view: View, origin: str, rise: Rise, usual: float) -> tuple[Kind, 
 
 def _until_at_work(view: View, origin: str, begin: int, end: int) -> int:
     """Those who share a CPU are answered late: a server that works off its backlog at full speed is no longer held up,
-    though its answers fail to come for a while. A collector, which works at full speed too, saturates it all along."""
+    though its answers fail to come for a while: hardly for twice as long as it was held up, which filled its queue. A
+    collector, which works at full speed too, saturates it all along, or from soon after the queue rose."""
     for series in view.series(origin, "cpu_busy"):
         inside = (series.end > begin) & (series.begin < end)
         idle = np.flatnonzero(inside & (series.value < AT_WORK * series.capacity))
         if len(idle) and series.interval_ns * 2 <= end - begin:
-            return max(min(end, int(series.end[int(idle[-1])])), begin + 2 * series.interval_ns)
+            at_work = int(series.end[int(idle[-1])])
+            return max(min(end, at_work), begin + 2 * series.interval_ns) if (at_work - begin) * 3 >= end - begin else end
     return end
 
 
