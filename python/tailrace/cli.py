@@ -284,7 +284,8 @@ def score(
 
 
 @app.command(
-    epilog="Examples:\n\n`tailrace examine --runs 200`\n\n`tailrace examine --runs 900 --seed 100000 --without -o exam`\n\n"
+    epilog="Examples:\n\n`tailrace examine --runs 200`\n\n"
+    "`tailrace examine --runs 900 --seed 100000 --without -o exam`\n\n"
     "`tailrace examine --systems chains --runs 400 --seed 30000000`"
 )
 def examine(

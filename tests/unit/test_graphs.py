@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tailrace import sim
+from tailrace.dataset import Dataset
+from tailrace.diagnosis import diagnose
+from tailrace.diagnosis.serialise import as_dict
 from tailrace.experiment import from_table, layout
-from tailrace.score import drawing, without
+from tailrace.score import Score, drawing, read, score, without
 from tailrace.score.graphs import CACHE, CALLS_MAX, COMPUTE_MAX, GUEST, STORES, draw
 from tailrace.score.stalls import BURST, NEIGHBOUR
 from tailrace.score.sweep import BOTH, CHAINS, GRAPHS, shape
@@ -122,3 +126,83 @@ def test_without_bursts_as_many_come_evenly() -> None:
     users = without.without(waves, {BURST})["workloads"]["users"]
     assert users["kind"] == "poisson"
     assert min(waves["workloads"]["users"]["rates"]) < users["rate"] < max(waves["workloads"]["users"]["rates"])
+
+
+def drawn(seed: int, folder: Path) -> Score:
+    sim.simulate(from_table(draw(seed)), folder / "run")
+    run = Dataset.open(folder / "run")
+    return score(run, as_dict(diagnose(run)))
+
+
+def shared(**more: Any) -> Table:
+    """web asks app and beside, which share a machine, and app asks db. More comes than the machine can do at times."""
+    return {
+        "duration": "20 s",
+        "ramp": "2 s",
+        "tiers": {
+            "web": {"kind": "async", "calls": ["app", "beside"]},
+            "app": {"workers": 60, "calls": ["db"]},
+            "beside": {"workers": 60, "node": "app"},
+            "db": {"workers": 60},
+            **more,
+        },
+        "interactions": {
+            "page": {"at": {"web": {"calls": {"servlet": 1, "ask": 1}}}},
+            "servlet": {"at": {"app": {"compute": "1.5 ms", "calls": {"query": 1}}}},
+            "ask": {"at": {"beside": {"compute": "1.5 ms"}}},
+            "query": {"at": {"db": {"compute": "0.5 ms"}}},
+        },
+        "workloads": {
+            "users": {"kind": "modulated", "rates": [200, 600], "stays": ["5 s", "1 s"], "interaction": "page"}
+        },
+    }
+
+
+def kinds(table: Table, folder: Path) -> set[tuple[str, tuple[str, ...]]]:
+    """The truth as the examiner reads it."""
+    table["workloads"]["users"]["entry"] = "web"
+    sim.simulate(from_table(table), folder)
+    return {(s.kind, tuple(sorted(s.origins))) for s in read(folder, Dataset.open(folder).topology)}
+
+
+def test_servers_of_one_way_are_no_neighbours_of_each_other(tmp_path: Path) -> None:
+    apart, way = shared(), shared(beside={"workers": 60}, db={"workers": 60, "node": "app"})
+    assert (NEIGHBOUR, ("app",)) in kinds(apart, tmp_path / "apart")
+    assert {kind for kind, _ in kinds(way, tmp_path / "way")} == {BURST}
+
+
+def test_a_burst_does_not_come_to_another_entry(tmp_path: Path) -> None:
+    two = shared(gate={"kind": "async", "calls": ["db"]})
+    two["interactions"]["look"] = {"at": {"gate": {"calls": {"query": 1}}}}
+    two["workloads"]["others"] = {"kind": "poisson", "rate": 20, "interaction": "look", "entry": "gate"}
+    assert {origins for kind, origins in kinds(two, tmp_path / "run") if kind == BURST} == {("web",)}
+
+
+def test_a_burst_is_known_where_servers_fill_their_machine_together(tmp_path: Path) -> None:
+    found = drawn(40_000_019, tmp_path)
+    assert found.right == found.vlrt > 200
+
+
+def test_a_wave_that_fills_a_server_is_a_burst_though_it_brings_less_than_twice_as_many(tmp_path: Path) -> None:
+    found = drawn(40_000_190, tmp_path)
+    assert found.confusion[BURST][BURST] == found.right == found.vlrt > 400
+
+
+def test_a_collection_that_begins_after_the_queue_rose_is_no_working_off(tmp_path: Path) -> None:
+    """The collector works at full speed, as a server does that works off its queue."""
+    found = drawn(40_000_042, tmp_path)
+    assert found.confusion["garbage-collection"].get("unknown", 0) == 0
+
+
+def test_who_works_off_a_stall_beside_another_works_at_full_speed_with_it(tmp_path: Path) -> None:
+    """A writeback, and then a clock rate at which two servers of a machine fill it together."""
+    found = drawn(40_000_137, tmp_path)
+    assert all("unknown" not in told for true, told in found.confusion.items() if true != "unknown")
+
+
+def test_what_clients_ask_twice_is_what_an_overload_does_and_not_why(tmp_path: Path) -> None:
+    """Collections begin an overload that hedging clients keep up: without them nobody is very slow."""
+    found = drawn(40_000_145, tmp_path)
+    told = [cause for row in found.confusion.values() for cause in row]
+    assert set(told) == {"garbage-collection"}
+    assert found.vlrt > 5_000

@@ -37,8 +37,8 @@ MATTERS = 0.25
 FILLS = 1 / 3
 """So many more than usual fill a server that is usually at three quarters of its CPU …"""
 WAVE_NS = SECOND // 2
-"""… and, if they come for so long, make as long a queue as a stall of a sixth of a second: what is over sooner is a batch,
-of which as many more count as come in so long."""
+"""… and, if they come for so long, make as long a queue as a stall of a sixth of a second. Of what is over sooner, as
+many more have to come as in so long."""
 
 
 @dataclass(frozen=True)
@@ -273,7 +273,8 @@ def _worth_the_name(record: Record, burst: Stall, between: tuple[Times, Times]) 
     """A burst for as long as, since it began, twice as many and twenty more came than between bursts, of all requests
     or of those of one interaction (which may come to servers that others do not): to its end, or of clients who all
     come at once and stay, until what they asked at first is no longer much. (Those of the other bursts are not usual,
-    however much of the run they fill.) Where a server on their way has no CPU, worker or connection to spare meanwhile, a third more are enough."""
+    however much of the run they fill.) A third more are enough where a server on their way has no CPU, worker or
+    connection to spare meanwhile."""
     begin = max(burst.begin, record.sending[0])
     length = max(burst.end - begin, JOIN_NS)
     apart = max(int((between[1] - between[0]).sum()), length)
