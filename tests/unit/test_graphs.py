@@ -18,7 +18,7 @@ from tailrace.experiment import from_table, layout
 from tailrace.score import Score, drawing, read, score, without
 from tailrace.score.graphs import CACHE, CALLS_MAX, COMPUTE_MAX, GUEST, STORES, draw
 from tailrace.score.stalls import BURST, NEIGHBOUR
-from tailrace.score.sweep import BOTH, CHAINS, GRAPHS, shape
+from tailrace.score.sweep import BOTH, CHAINS, GRAPHS, shape, sweep
 from tailrace.score.troubles import TROUBLES, Table
 
 DRAWN = [draw(seed) for seed in range(300)]
@@ -98,6 +98,13 @@ def test_chains_stay_what_they_were() -> None:
 def test_of_both_every_other_seed_is_a_graph_wherever_a_block_begins() -> None:
     assert [shape(seed, BOTH) for seed in (6, 7, 8)] == [CHAINS, GRAPHS, CHAINS]
     assert {shape(seed, GRAPHS) for seed in range(4)} == {GRAPHS}
+
+
+def test_a_sweep_takes_no_chain_for_a_graph(tmp_path: Path) -> None:
+    [chain] = sweep([1], tmp_path, systems=CHAINS, processes=1)
+    [graph] = sweep([1], tmp_path, systems=BOTH, processes=1)
+    assert (chain["systems"], graph["systems"]) == (CHAINS, GRAPHS)
+    assert chain["requests"] != graph["requests"]
 
 
 def test_nothing_is_left_of_a_trouble_that_is_taken_away_from_a_graph() -> None:

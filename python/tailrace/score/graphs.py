@@ -23,7 +23,9 @@ CACHE = "cache"
 STORES = ("db", "archive")
 CALLS_MAX = 3
 VISITS_MAX = 6.0
-"""Of a request at one tier: with more, a tenth of a second would pass between servers that have nothing to do."""
+"""About so many of a request at one tier: fan-outs multiply, and a run has to stay quick. A call that would make it
+more is made seldom instead."""
+SELDOM = 0.2
 COMPUTE_MAX = 0.04
 """s; the most that a visit takes in chains."""
 GUEST = "guest"
@@ -102,7 +104,7 @@ def _draw_calls(system: System, callees: Callees, kind: str) -> None:
         for callee in called:
             made = _made(system, name, callee, kind)
             if visits[callee] + visits[name] * _times(system, callee, made) > VISITS_MAX:
-                made = {"count": 0.2}
+                made = {"count": SELDOM}
             visits[callee] += visits[name] * _times(system, callee, made)
             calls[f"{callee} {kind}"] = made
         system.table["interactions"][f"{name} {kind}"] = {"at": {name: {"calls": calls} if calls else {}}}
