@@ -43,8 +43,9 @@ explore: setup  ## run the property tests with ten times as many cases, drawn an
 
 RUNS ?= 1000
 FIRST ?= 1000000
-sweep: setup  ## diagnose RUNS random systems from seed FIRST on, and count what is right (results in sweep/)
-	@$(TAILRACE) examine --runs $(RUNS) --seed $(FIRST) --out sweep/$(FIRST)-$(RUNS)
+SYSTEMS ?= both
+sweep: setup  ## diagnose RUNS random SYSTEMS (chains, graphs, both) from seed FIRST on, and count what is right (in sweep/)
+	@$(TAILRACE) examine --systems $(SYSTEMS) --runs $(RUNS) --seed $(FIRST) --out sweep/$(SYSTEMS)-$(FIRST)-$(RUNS)
 
 check: setup  ## formatting, lints, types and the rules of the house
 	@$(PYTHON) -m ruff check python tests benches

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from tailrace import cli_load, cli_record, cli_studies
 from tailrace.cli_testbed import measured, testbed
-from tailrace.cli_words import AsJson, Engine, Overwrite, Quiet, duration_ns, pairs, print_json, progress, say
+from tailrace.cli_words import AsJson, Engine, Overwrite, Quiet, Systems, duration_ns, pairs, print_json, progress, say
 from tailrace.errors import TailraceError, UsageError
 
 if TYPE_CHECKING:
@@ -284,11 +284,17 @@ def score(
 
 
 @app.command(
-    epilog="Examples:\n\n`tailrace examine --runs 200`\n\n`tailrace examine --runs 900 --seed 100000 --without -o exam`"
+    epilog="Examples:\n\n`tailrace examine --runs 200`\n\n"
+    "`tailrace examine --runs 900 --seed 100000 --without -o exam`\n\n"
+    "`tailrace examine --systems chains --runs 400 --seed 30000000`"
 )
 def examine(
     runs: Annotated[int, typer.Option(min=1, help="How many random systems.")] = 200,
     seed: Annotated[int, typer.Option(min=0, help="The first one's; the others follow.")] = 0,
+    systems: Annotated[
+        Systems,
+        typer.Option(help="Chains of tiers; graphs of services; or both: chains for even seeds, graphs for odd ones."),
+    ] = Systems.BOTH,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Keep results here; a killed sweep goes on.")
     ] = None,
@@ -304,7 +310,8 @@ def examine(
     from tailrace.score.table import print_summary
 
     with progress("Examining", quiet, of_bytes=False) as step:
-        rows = sweep.sweep(range(seed, seed + runs), out, again=without, progress=step)
+        seeds = range(seed, seed + runs)
+        rows = sweep.sweep(seeds, out, systems=systems.value, again=without, progress=step)
     found = sweep.summarise(rows)
     print_json(found.as_dict()) if as_json else print_summary(found, Console())
 

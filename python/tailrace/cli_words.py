@@ -26,6 +26,14 @@ class Engine(Enum):
     TESTBED = "testbed"
 
 
+class Systems(Enum):
+    """Which random systems are drawn."""
+
+    CHAINS = "chains"
+    GRAPHS = "graphs"
+    BOTH = "both"
+
+
 def print_json(value: object) -> None:
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 

@@ -273,6 +273,7 @@ OTHER: dict[str, tuple[str, Callable[[], Memory]]] = {
     ),
     "a pool in front of a CPU that two servers fill together": ("soft-resource", lambda: shared_cpu()),
     "throttled a little all the time": ("cpu-quota", lambda: starved().sample("app", "cpu_throttled", 0.15)),
+    "a collection uses up the quota": ("cpu-quota", lambda: burning().sample("app", "cpu_throttled", 0, (4, 4.6, 0.2))),
     "waiting for the disk": ("freeze", lambda: db_waits()),
 }
 

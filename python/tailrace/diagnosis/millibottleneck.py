@@ -29,6 +29,9 @@ RECOVERED = 0.9
 by chance."""
 STARVED = 0.8
 """CPU used against the usual: a server with a queue uses more than usual unless something keeps it from it."""
+HELD_UP = 3
+"""A server at two thirds of its CPU works off what came while it was held up in twice that time: use / (1 - use). If
+it is at work for longer without answers, that is the stall itself."""
 FROZEN = 0.05
 """No more CPU than measurement leaves of none."""
 
@@ -176,12 +179,15 @@ def _interval(view: View, origin: str, rise: Rise, usual: float) -> tuple[Kind, 
 
 def _until_at_work(view: View, origin: str, begin: int, end: int) -> int:
     """Those who share a CPU are answered late: a server that works off its backlog at full speed is no longer held up,
-    though its answers fail to come for a while. A collector, which works at full speed too, saturates it all along."""
-    for series in view.series(origin, "cpu_busy"):
+    though its answers fail to come for a while (`HELD_UP`). A collector, which works at full speed too, saturates it
+    all along, or from soon after the queue rose."""
+    for series in view.cpu_of_way[origin]:
         inside = (series.end > begin) & (series.begin < end)
         idle = np.flatnonzero(inside & (series.value < AT_WORK * series.capacity))
         if len(idle) and series.interval_ns * 2 <= end - begin:
-            return max(min(end, int(series.end[int(idle[-1])])), begin + 2 * series.interval_ns)
+            at_work = min(int(series.end[int(idle[-1])]), end)
+            if (at_work - begin) * HELD_UP >= end - begin:
+                return max(at_work, begin + 2 * series.interval_ns)
     return end
 
 

@@ -27,6 +27,13 @@ class Tables(Protocol):
     def events(self) -> pl.LazyFrame: ...
 
 
+def _together(used: tuple[Series, ...]) -> Series:
+    """The sum of them, at the times of the first."""
+    first = used[0]
+    middle = (first.begin + first.end) // 2
+    return replace(first, value=np.sum([series.at(middle) for series in used], axis=0))
+
+
 @dataclass(frozen=True)
 class View:
     begin: int
@@ -67,6 +74,11 @@ class View:
     @cached_property
     def sent(self) -> Times:
         return self.requests["sent"].to_numpy()
+
+    @cached_property
+    def sent_for_good(self) -> Times:
+        """Those whose client did not give up: of what is sent twice, or again after a timeout, one at most."""
+        return self.requests.filter(pl.col("status").cast(pl.String).ne_missing("abandoned"))["sent"].to_numpy()
 
     def longest_stays(self, requests: pl.DataFrame) -> list[str | None]:
         """For each request the server in which it spent the most time, less its calls to servers behind; None where no
@@ -235,13 +247,19 @@ class View:
 
     def shared_cpu(self, server: str) -> tuple[Series, ...]:
         """What the servers of its node use of the CPU together, as one series; none where it is alone there."""
-        used = self.beside(server)
-        if len(used) < 2:
-            return ()
-        first, node = used[0], self.topology.node_of(server)
-        middle = (first.begin + first.end) // 2
-        together = np.sum([series.at(middle) for series in used], axis=0)
-        return (replace(first, place=node.name if node else first.place, value=together),)
+        used, node = self.beside(server), self.topology.node_of(server)
+        return (replace(_together(used), place=node.name if node else used[0].place),) if len(used) > 1 else ()
+
+    @cached_property
+    def cpu_of_way(self) -> dict[str, tuple[Series, ...]]:
+        """Server → the CPU use of itself and of those on its node that work for the same requests, as one series: where
+        they share a CPU they fill it together, though none may fill it alone."""
+        found = {}
+        for server in self.servers:
+            way = self.chain_of(server)
+            used = tuple(s for s in self.beside(server) if any(self.is_own(s.place, name) for name in way))
+            found[server] = (_together(used),) if len(used) > 1 else self.series(server, "cpu_busy")
+        return found
 
     def is_own(self, place: str, server: str) -> bool:
         """Whether a place is the server itself, and not the node that it shares."""

@@ -182,7 +182,7 @@ def _usually(known: Usual, caller: str, times: Times) -> float:
 def _at_work(view: View, server: str, times: Times) -> bool:
     """Whether its CPU was full, or its quota used up."""
     begin, end = int(times[0]), int(times[-1])
-    at_work = any(series.at_work(begin, end) for series in view.series(server, "cpu_busy"))
+    at_work = any(series.at_work(begin, end) for series in view.cpu_of_way[server])
     return at_work or view.throttled(server, begin, end) >= TAKEN
 
 

@@ -1,7 +1,8 @@
 """The examiner: is a diagnosis right? Only here is one compared with what really happened (docs/reference/score.md).
 
 `stalls` reads the truth, `busy` and `blame` work out which stall each very slow request belongs to, `comparing` holds
-the diagnosis against that. `drawing` makes random systems with known troubles, and `sweep` examines many of them.
+the diagnosis against that. `drawing` and `graphs` make random systems with known `troubles`, `sweep` examines many
+of them, and `without` simulates them again without their troubles.
 """
 
 from __future__ import annotations

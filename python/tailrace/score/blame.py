@@ -34,6 +34,11 @@ from tailrace.score.stalls import BALANCER, BURST, FREQUENCY, QUOTA, SOFT, Stall
 from tailrace.units import SECOND
 
 MATTERS = 0.25
+FILLS = 1 / 3
+"""So many more than usual fill a server that is usually at three quarters of its CPU …"""
+WAVE_NS = SECOND // 2
+"""… and, if they come for so long, make as long a queue as a stall of a sixth of a second. Of what is over sooner, as
+many more have to come as in so long."""
 
 
 @dataclass(frozen=True)
@@ -268,10 +273,14 @@ def _worth_the_name(record: Record, burst: Stall, between: tuple[Times, Times]) 
     """A burst for as long as, since it began, twice as many and twenty more came than between bursts, of all requests
     or of those of one interaction (which may come to servers that others do not): to its end, or of clients who all
     come at once and stay, until what they asked at first is no longer much. (Those of the other bursts are not usual,
-    however much of the run they fill.)"""
+    however much of the run they fill.) A third more are enough where a server on their way has no CPU, worker or
+    connection to spare meanwhile."""
     begin = max(burst.begin, record.sending[0])
     length = max(burst.end - begin, JOIN_NS)
     apart = max(int((between[1] - between[0]).sum()), length)
+    way = {name for entry in burst.origins for name in record.connected.get(entry, ())}
+    times = begin, begin + length
+    filled = any(record.works_at_full(name, *times) or record.is_limited(name, *times) for name in way)
     lasted = 0
     for sent in record.sent:
         usual = int((np.searchsorted(sent, between[1]) - np.searchsorted(sent, between[0])).sum()) / apart
@@ -279,5 +288,7 @@ def _worth_the_name(record: Record, burst: Stall, between: tuple[Times, Times]) 
         lengths = np.append(np.maximum(sent[first:last] - begin, JOIN_NS), length)
         came = np.searchsorted(sent, begin + lengths, "right") - first
         enough = came >= np.maximum(2 * usual * lengths, usual * lengths + 20)
+        if filled:
+            enough |= came >= usual * lengths + np.maximum(FILLS * usual * np.maximum(lengths, WAVE_NS), 20)
         lasted = max(lasted, int(lengths[enough].max(initial=0)))
     return None if lasted == 0 else burst if lasted >= length else replace(burst, end=begin + lasted)

@@ -46,6 +46,8 @@ class Record:
     """Servers over which somebody spreads calls."""
     throttled: dict[str, tuple[Times, NDArray[np.float64]]] = field(default_factory=dict)
     """As `cpu`, and the share of the time for which a quota held it back."""
+    machines: tuple[frozenset[str], ...] = ()
+    """Servers that share one."""
 
     @cached_property
     def times(self) -> Times:
@@ -83,6 +85,18 @@ class Record:
         }
 
     @cached_property
+    def used(self) -> dict[str, tuple[Times, NDArray[np.float64]]]:
+        """As `cpu`, with what others that lead to a server, or to which it leads, use of the same CPUs: together they
+        may fill them when none does alone. (What somebody else uses, a neighbour, is no use of its own.)"""
+        found = dict(self.cpu)
+        for machine in self.machines:
+            for name in machine & set(self.cpu):
+                times, own = self.cpu[name]
+                others = (machine & self.connected.get(name, frozenset()) & set(self.cpu)) - {name}
+                found[name] = times, np.sum([own, *(np.interp(times, *self.cpu[other]) for other in others)], axis=0)
+        return found
+
+    @cached_property
     def saturated(self) -> frozenset[str]:
         """Servers whose CPUs are full for most of the time in which requests are sent; of those over which calls are
         spread, all of them together: one alone may be full by how they are spread."""
@@ -114,7 +128,7 @@ class Record:
     def works_at_full(self, server: str, begin: int, end: int) -> bool:
         """Whether most samples that end within say that its CPUs were all in use, or all that its quota leaves of
         them."""
-        times, used = self.cpu.get(server, (np.empty(0, dtype=np.int64), np.empty(0)))
+        times, used = self.used.get(server, (np.empty(0, dtype=np.int64), np.empty(0)))
         if server in self.throttled:
             used = used + np.interp(times, *self.throttled[server])
         inside = (times > begin) & (times <= end + JOIN_NS)
@@ -133,7 +147,7 @@ class Record:
         evenly spread, none would have been full."""
         if not self._spread_with(server):
             return False
-        times, used = self.cpu[server]
+        times, used = self.used[server]
         inside = (times > begin) & (times <= end + JOIN_NS)
         full = times[inside & (used >= FULL)]
         if len(full) < max(COVERS * int(inside.sum()), 1):
@@ -151,7 +165,7 @@ class Record:
 
     def _together(self, server: str, times: Times) -> NDArray[np.float64]:
         """What it and those used of their CPUs at these times."""
-        used = [np.interp(times, *self.cpu[name]) for name in {server} | self._spread_with(server)]
+        used = [np.interp(times, *self.used[name]) for name in {server} | self._spread_with(server)]
         together: NDArray[np.float64] = np.mean(used, axis=0)
         return together
 
@@ -180,6 +194,7 @@ def record(run: Dataset) -> Record:
         frozenset((call.caller, call.callee) for call in run.topology.calls),
         tuple({frozenset(balancer.candidates) for balancer in run.topology.balancers}),
         _sampled(run, "cpu_throttled", {}),
+        tuple(frozenset(s.name for s in run.topology.servers_on(node.name)) for node in run.topology.nodes),
     )
 
 

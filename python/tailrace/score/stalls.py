@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
+from string import digits
 from typing import Any
 
 from tailrace import toml
@@ -19,12 +20,12 @@ from tailrace.topology import Topology
 from tailrace.units import MILLISECOND, SECOND
 
 BURST, SOFT, BALANCER = "workload-burst", "soft-resource", "balancer"
-FREQUENCY, QUOTA = "frequency-step", "cpu-quota"
+FREQUENCY, QUOTA, NEIGHBOUR = "frequency-step", "cpu-quota", "neighbour"
 NONE = "unknown"
 """The right answer where nothing that was recorded tells the cause, or where nothing stalled."""
 
 CAUSES: dict[str, frozenset[str]] = {
-    "burn": frozenset({"neighbour"}),
+    "burn": frozenset({NEIGHBOUR}),
     "gc": frozenset({"garbage-collection"}),
     "burst": frozenset({BURST}),
     # Injected without a disk: bytes that would tell a flush from writeback do not exist, so either will do, or both.
@@ -60,7 +61,8 @@ def read(path: str | PathLike[str], topology: Topology) -> tuple[Stall, ...]:
     table = toml.read(file, "docs/reference/score.md")
     if "stall" in table or "engine" not in table:
         return _joined(_by_hand(file, row, topology) for row in table.get("stall", ()))
-    return _joined(_stall(s.kind, s.place, s.begin, s.end, topology) for s in truth.read_stalls(file))
+    told = (s for s in truth.read_stalls(file) if s.kind != NEIGHBOUR or _has_neighbour(s.place, topology))
+    return _joined(_stall(s.kind, s.place, s.begin, s.end, topology) for s in told)
 
 
 def _by_hand(file: Path, row: Mapping[str, Any], topology: Topology) -> Stall:
@@ -80,10 +82,22 @@ def _stall(kind: str, place: str, begin: int, end: int, topology: Topology) -> S
     return Stall(kind, CAUSES.get(kind, frozenset({kind})), origins, begin, end, end - begin)
 
 
+def _has_neighbour(place: str, topology: Topology) -> bool:
+    """Whether somebody on its machine does not work for the same requests. Servers of one way that share a machine wait
+    for each other there as visits of one server do: that is their load, and nobody's doing."""
+    node = topology.node_of(place)
+    if node is None or any(other.host == node.name for other in topology.nodes):
+        return True
+    below = {place, *topology.downstream_of(place)}
+    others = (server.name for server in topology.servers_on(node.name))
+    return any(name not in below and place not in topology.downstream_of(name) for name in others)
+
+
 def _entries_like(place: str, topology: Topology) -> frozenset[str]:
-    """A burst comes to all servers that clients call at this tier; the engine names the first."""
+    """A burst comes to all servers that clients call at this tier, which are numbered; the engine names the first."""
     tier = getattr(topology.server(place), "tier", None)
-    return frozenset(s.name for s in topology.servers if s.tier == tier and not topology.callers_of(s.name))
+    alike = (s.name for s in topology.servers if s.tier == tier and s.name.rstrip(digits) == place.rstrip(digits))
+    return frozenset(name for name in alike if not topology.callers_of(name))
 
 
 def _servers(place: str, topology: Topology) -> Iterable[str]:

@@ -26,6 +26,7 @@ from tailrace.errors import cannot_write
 Row = dict[str, Any]
 Progress = Callable[[int, int], None]
 
+CHAINS, GRAPHS, BOTH = "chains", "graphs", "both"
 LINES, TABLE, SUMMARY = "results.jsonl", "results.parquet", "summary.json"
 _COUNTS = (
     "requests", "vlrt", "right", "right_with_kind", "right_dropper", "right_origin", "right_cause",
@@ -61,30 +62,36 @@ class Summary:
         return {**asdict(self), "right_share": self.share("right"), "false_alarm_share": self.false_alarm_share}
 
 
-def examine(seed: int, again: bool = False) -> Row:
+def shape(seed: int, systems: str) -> str:
+    """Of `both`, even seeds draw chains and odd ones graphs: half of a block each, and a seed alone as in its block."""
+    return systems if systems != BOTH else GRAPHS if seed % 2 else CHAINS
+
+
+def examine(seed: int, systems: str = BOTH, again: bool = False) -> Row:
     """One seed: its experiment's score; and that by simulating `again` without its troubles."""
     from tailrace import sim
     from tailrace.dataset import Dataset
     from tailrace.diagnosis import diagnose
     from tailrace.diagnosis.serialise import as_dict
     from tailrace.experiment import from_table
-    from tailrace.score import score, without
-    from tailrace.score.drawing import draw
+    from tailrace.score import drawing, graphs, score, without
 
-    table = draw(seed)
+    drawn = shape(seed, systems)
+    table = (graphs if drawn == GRAPHS else drawing).draw(seed)
     with tempfile.TemporaryDirectory(prefix="tailrace-") as folder:
         sim.simulate(from_table(table, f"seed {seed}"), Path(folder) / "run")
         run = Dataset.open(Path(folder) / "run")
         told = as_dict(diagnose(run))
         found = score(run, told)
     more = {"right_without": without.right(table, told)} if again else {}
-    return {"seed": seed, **found.as_dict(), **more}
+    return {"seed": seed, "systems": drawn, **found.as_dict(), **more}
 
 
 def sweep(
     seeds: Iterable[int],
     out: str | PathLike[str] | None = None,
     *,
+    systems: str = BOTH,
     again: bool = False,
     processes: int = 0,
     progress: Progress | None = None,
@@ -92,10 +99,11 @@ def sweep(
     """Examine every seed; with a folder `out`, those already there are not examined twice. Rows by seed."""
     wanted = list(dict.fromkeys(seeds))
     lines = None if out is None else Path(out) / LINES
-    done = {row["seed"]: row for row in _earlier(lines) if not again or "right_without" in row}
+    earlier = (row for row in _earlier(lines) if row.get("systems", CHAINS) == shape(row["seed"], systems))
+    done = {row["seed"]: row for row in earlier if not again or "right_without" in row}
     left = [seed for seed in wanted if seed not in done]
     with ProcessPoolExecutor(processes or os.cpu_count(), multiprocessing.get_context("spawn"), _alone) as pool:
-        for future in as_completed([pool.submit(examine, seed, again) for seed in left]):
+        for future in as_completed([pool.submit(examine, seed, systems, again) for seed in left]):
             row = future.result()
             done[row["seed"]] = row
             _append(lines, row)
@@ -159,7 +167,7 @@ def _write(out: Path, rows: tuple[Row, ...]) -> None:
     import polars as pl
 
     summary = summarise(rows)
-    table = pl.DataFrame([{name: row[name] for name in ("seed", *_COUNTS)} for row in rows])
+    table = pl.DataFrame([{name: row[name] for name in ("seed", "systems", *_COUNTS)} for row in rows])
     with whole.replacing(out / TABLE) as partial:
         table.write_parquet(partial)
     whole.write(out / SUMMARY, (json.dumps(summary.as_dict(), indent=2) + "\n").encode())

@@ -24,8 +24,10 @@ import polars as pl
 from tailrace import sim
 from tailrace.dataset import Dataset
 from tailrace.experiment import from_table
-from tailrace.score.drawing import Table
-from tailrace.score.stalls import BALANCER, BURST, CAUSES, FREQUENCY, NONE, QUOTA
+from tailrace.score.graphs import GUEST
+from tailrace.score.stalls import BALANCER, BURST, CAUSES, FREQUENCY, NEIGHBOUR, NONE, QUOTA
+from tailrace.score.troubles import Table
+from tailrace.units import parse_duration
 
 OF_TIERS = {"heap": "garbage-collection", "quota": QUOTA}
 OF_DISKS = {"flush": "log-flush", "writeback": "writeback"}
@@ -38,15 +40,25 @@ def troubles(table: Table) -> tuple[str, ...]:
     for node in table["nodes"].values():
         found |= {cause for key, cause in OF_DISKS.items() if key in node.get("disk", {})}
         found |= {FREQUENCY} if "governor" in node else set()
-    return tuple(sorted(found | ({BURST} if len(table["workloads"]) > 1 else set())))
+    bursty = any(_is_bursty(load) for name, load in table["workloads"].items() if name != GUEST)
+    found |= {BURST} if bursty else set()
+    found |= {NEIGHBOUR} if GUEST in table["workloads"] or _beside(table) else set()
+    return tuple(sorted(found))
 
 
 def without(table: Table, kinds: Iterable[str]) -> Table:
-    """The experiment without troubles of these kinds; without `balancer`, calls go round."""
+    """The experiment without troubles of these kinds. Without `balancer`, calls go round; without bursts, as many come
+    evenly; without neighbours, guests ask for nothing, and tiers of different ways are on different machines."""
     left, gone = copy.deepcopy(table), set(kinds)
     left["stalls"] = [stall for stall in left["stalls"] if _cause(stall) not in gone]
+    loads = left["workloads"]
+    if NEIGHBOUR in gone:
+        loads.pop(GUEST, None)
+        for name in _beside(table):
+            del left["tiers"][name]["node"]
     if BURST in gone:
-        left["workloads"] = {"users": left["workloads"]["users"]}
+        own = {name: _evenly(load) for name, load in loads.items() if name != GUEST and load.get("kind") != "batch"}
+        left["workloads"] = own | {name: load for name, load in loads.items() if name == GUEST}
     for tier in left["tiers"].values():
         for key in [key for key, cause in OF_TIERS.items() if cause in gone]:
             tier.pop(key, None)
@@ -58,6 +70,35 @@ def without(table: Table, kinds: Iterable[str]) -> Table:
         if FREQUENCY in gone:
             node.pop("governor", None)
     return left
+
+
+def _beside(table: Table) -> list[str]:
+    """Tiers that run beside one which neither leads to them nor is led to."""
+    tiers = table["tiers"]
+    ways = {name: _reached(tiers, name) for name in tiers}
+    own = {name: tier["node"][0] for name, tier in tiers.items() if "node" in tier and not name.startswith(GUEST)}
+    return [name for name, home in own.items() if name not in ways[home] and home not in ways[name]]
+
+
+def _reached(tiers: Table, name: str) -> list[str]:
+    found = [name]
+    for tier in found:  # grows while it is walked
+        found += [callee for callee in tiers[tier].get("calls", {}) if callee not in found]
+    return found
+
+
+def _is_bursty(load: Table) -> bool:
+    return load.get("kind") in ("batch", "modulated") or "index_of_dispersion" in load
+
+
+def _evenly(load: Table) -> Table:
+    """As many requests, without waves or bursts."""
+    if load.get("kind") == "modulated":
+        stays = [parse_duration(stay) for stay in load["stays"]]
+        rate = sum(rate * stay for rate, stay in zip(load["rates"], stays, strict=True)) / sum(stays)
+        rest = {key: value for key, value in load.items() if key not in ("kind", "rates", "stays")}
+        return {"kind": "poisson", "rate": rate, **rest}
+    return {key: value for key, value in load.items() if key != "index_of_dispersion"}
 
 
 def _cause(stall: Table) -> str:

@@ -213,9 +213,10 @@ class Case:
     @cached_property
     def begins_an_overload(self) -> bool:
         """Whether nobody was very slow before the stall, the servers had CPU to spare, and no more came later: what
-        follows it without a pause would not be there without it, however long it lasts."""
+        follows it without a pause would not be there without it, however long it lasts. What clients gave up they asked
+        again, or had asked twice: that more came of it is what the overload did."""
         begin, until = self.view.begin, self.stall.begin - self._slack()
-        sent, slow = self.view.sent, self.slow.requests["sent"].to_numpy()
+        sent, slow = self.view.sent_for_good, self.slow.requests["sent"].to_numpy()
         before, earlier = int(np.searchsorted(sent, until)), int(np.searchsorted(slow, until))
         if until - begin < BEFORE_NS or earlier > FEW * before:
             return False

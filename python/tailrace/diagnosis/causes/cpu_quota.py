@@ -9,9 +9,10 @@ What it is confused with
     Light throttling all the time, which is common and harmless: it is not more frequent in stalls, and what was asked
     makes no long queue (`capacity.queue_of`) with what the quota left. Where it does, and would make none without a
     quota, it explains the stall, however often it throttles when few come. A burst that no CPU could serve, with a
-    quota or without.
+    quota or without. A collection, which uses the quota up: hardly anybody is answered in the time that is left.
 Thresholds and where they come from
-    A tenth of the time (see `series.TAKEN`). The kernel hands a quota out anew every 100 ms (its default,
+    A tenth of the time (see `series.TAKEN`). Hardly anybody: less than half of what is usual in as much time, for who
+    has a queue answers at least as usual. The kernel hands a quota out anew every 100 ms (its default,
     `cpu.cfs_period_us`): a group that runs for the first half of each period and waits for the second is throttled all
     along, though every other sample of 50 ms shows nothing.
 """
@@ -43,6 +44,8 @@ def detect(case: Case) -> CauseEvidence:
     but = None if inside >= TAKEN else "that is too little to stall it"
     if but is None and without >= COVERAGE:
         but = f"what was asked of it is more than the {rate(most)} that it can do without a quota"
+    if but is None and case.stall.throughput_ratio * 2 < 1.0 - inside:
+        but = f"that left {share(1.0 - inside)} of the time, in which it answered hardly anybody"
     enough = as_it_was - without >= COVERAGE
     numbers = {"cpu_throttled": inside, "cpu_throttled_calm": usual}
     return case.weigh(CAUSE, Sign(evidence, series.interval_ns, what, series.place, numbers, but, enough))

@@ -1,0 +1,217 @@
+"""Random graphs of services, loads and troubles: one experiment from one seed, as `drawing` draws chains.
+
+```text
+users ──▶ web ─┬▶ orders ─▶ cache ─(misses)─▶ db     each service calls one to three later ones; stores, the last, call
+               └─────────────────────────────▲▲      nobody. Writes may go other ways than reads, and to all servers
+others ─▶ gate ─▶ search ────────────────────┘│      of a store.
+                     guests beside it on its machine
+```
+Rates, limits and troubles are those of chains. What only graphs have is a second entry, tiers of one system on the same
+machines, guests (another system on one of them), arrivals in waves, and clients who do not wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+from tailrace.score.troubles import TROUBLES, System, Table, befall, begun, call, limits
+
+ENTRIES = ("web", "gate")
+SERVICES = ("orders", "search", "prices", "users", "stock")
+CACHE = "cache"
+STORES = ("db", "archive")
+CALLS_MAX = 3
+VISITS_MAX = 6.0
+"""About so many of a request at one tier: fan-outs multiply, and a run has to stay quick. A call that would make it
+more is made seldom instead."""
+SELDOM = 0.2
+COMPUTE_MAX = 0.04
+"""s; the most that a visit takes in chains."""
+GUEST = "guest"
+"""What the names of the other system's tiers and workload begin with."""
+
+Callees = dict[str, list[str]]
+
+
+def draw(seed: int) -> Table:
+    """Equal seeds give equal experiments."""
+    random = Random(seed)
+    rate = random.uniform(80, 400)
+    count = random.randint(3, 7)
+    entries = ENTRIES[: 2 if count > 3 and random.random() < 0.35 else 1]
+    stores = STORES[: 2 if count > 4 and random.random() < 0.5 else 1]
+    services = random.sample(SERVICES, count - len(entries) - len(stores))
+    if services and random.random() < 0.35:
+        services[-1] = CACHE
+    system = System(random, rate, (*entries, *services, *stores), begun(random, seed))
+    callees = _callees(system, entries, stores)
+    _draw_tiers(system, callees)
+    kinds = ("read", "write") if random.random() < 0.5 else ("read",)
+    for kind in kinds:
+        _draw_calls(system, callees, kind)
+    asked = _draw_loads(system, entries, kinds)
+    _draw_work(system, kinds, asked)
+    system.way = tuple(_way(system, callees))
+    befall(system, (*TROUBLES, _guests))
+    return system.table
+
+
+def _callees(system: System, entries: tuple[str, ...], stores: tuple[str, ...]) -> Callees:
+    """Who calls whom: everybody has a caller and, but for stores, somebody to call; half of them have more."""
+    random, names = system.random, system.names
+    found: Callees = {name: [] for name in names if name not in stores}
+    inner = [name for name in names if name not in entries]
+    for name in inner:
+        earlier = [one for one in found if names.index(one) < names.index(name) and len(found[one]) < CALLS_MAX]
+        found[random.choice(earlier)].append(name)
+    for name, called in found.items():
+        more = random.choices((0, 1, 2), (50, 35, 15))[0] or int(not called)
+        later = [one for one in inner if names.index(one) > names.index(name) and one not in called]
+        called += random.sample(later, min(more, len(later), CALLS_MAX - len(called)))
+    return found
+
+
+def _draw_tiers(system: System, callees: Callees) -> None:
+    """In every fifth system two tiers are on the same machines."""
+    random, names = system.random, system.names
+    first_sync = random.choices((0, 1, 2, len(names)), (60, 17, 8, 15))[0]
+    for place, name in enumerate(names):
+        count = random.choices((1, 2, 3, 4), (60, 22, 10, 8))[0]
+        kind = "async" if place < first_sync else random.choices(("sync", "bounded"), (85, 15))[0]
+        system.tiers[name] = limits(random, count, kind)
+        system.use[name] = random.uniform(0.15, 0.75)
+        if name in callees:
+            system.tiers[name]["calls"] = {callee: call(random, kind) for callee in callees[name]}
+    if random.random() < 0.2:
+        beside, home = random.sample(names, 2)
+        system.tiers[beside] |= {"count": system.tiers[home]["count"], "node": [home]}
+        system.homes[beside] = home
+        # together they use no more of a machine than one alone may
+        less = min(1.0, 0.75 / system.use_of_node(home))
+        system.use |= {name: system.use[name] * less for name in (beside, home)}
+
+
+def _draw_calls(system: System, callees: Callees, kind: str) -> None:
+    """What each tier calls for a read, or for a write."""
+    random = system.random
+    visits = {name: float(name in ENTRIES) for name in system.names}
+    for name in system.names:
+        called = callees.get(name, [])
+        if kind == "write":
+            called = [one for one in called if random.random() < 0.7] or called[:1]
+        calls = {}
+        for callee in called:
+            made = _made(system, name, callee, kind)
+            if visits[callee] + visits[name] * _times(system, callee, made) > VISITS_MAX:
+                made = {"count": SELDOM}
+            visits[callee] += visits[name] * _times(system, callee, made)
+            calls[f"{callee} {kind}"] = made
+        system.table["interactions"][f"{name} {kind}"] = {"at": {name: {"calls": calls} if calls else {}}}
+
+
+def _made(system: System, caller: str, callee: str, kind: str) -> Table:
+    """Calls for the misses of a cache, to all servers of a store, or so many, one after another or at once."""
+    random = system.random
+    if kind == "write" and callee in STORES and random.random() < 0.7:
+        return {"all": True}
+    if caller == CACHE:
+        return {"count": round(random.uniform(0.1, 0.5), 2)}
+    count = random.choices((1, 2, 3, round(random.uniform(0.3, 0.8), 2)), (60, 15, 5, 20))[0]
+    return {"count": count} | ({"parallel": True} if count > 1 and random.random() < 0.5 else {})
+
+
+def _times(system: System, callee: str, made: Table) -> float:
+    times: float = system.tiers[callee]["count"] if "all" in made else made["count"]
+    return times
+
+
+def _draw_loads(system: System, entries: tuple[str, ...], kinds: tuple[str, ...]) -> dict[str, float]:
+    """Who asks for what; and which share of all requests each interaction is."""
+    random, asked = system.random, dict[str, float]()
+    first = random.uniform(0.4, 0.8) if len(entries) > 1 else 1.0
+    writes = round(random.uniform(0.05, 0.4), 3) if len(kinds) > 1 else 0.0
+    for entry, name, share in zip(entries, ("users", "others"), (first, 1 - first), strict=False):
+        mix = {f"{entry} read": round(1 - writes, 3)} | ({f"{entry} write": writes} if writes else {})
+        page: Table = {"entry": entry} | ({"mix": mix} if writes else {"interaction": f"{entry} read"})
+        system.pages += (page,)
+        system.table["workloads"][name] = _arrivals(random, system.rate * share) | page | _impatience(random)
+        asked |= {interaction: share * weight for interaction, weight in mix.items()}
+    return asked
+
+
+def _arrivals(random: Random, rate: float) -> Table:
+    """Open, closed, bursty, or in waves."""
+    kind = random.choices(("poisson", "closed", "bursty", "modulated"), (35, 35, 15, 15))[0]
+    if kind == "poisson":
+        return {"kind": "poisson", "rate": round(rate, 1)}
+    if kind == "modulated":
+        usual, wave, times = random.uniform(4, 12), random.uniform(0.3, 1.5), random.uniform(1.3, 3.0)
+        least = 1 - (times - 1) * wave / usual
+        return {
+            "kind": "modulated",
+            "rates": [round(rate * least, 1), round(rate * times, 1)],
+            "stays": [f"{usual:.2f} s", f"{wave:.2f} s"],
+        }
+    think = random.uniform(2, 7)
+    closed: Table = {"clients": max(int(rate * think), 20), "think": f"{think:.2f} s"}
+    return closed | ({"index_of_dispersion": random.choice((100, 400))} if kind == "bursty" else {})
+
+
+def _impatience(random: Random) -> Table:
+    """One in five gives up and asks again, or asks a second time."""
+    how = random.choices(("waits", "retries", "hedges"), (80, 10, 10))[0]
+    if how == "retries":
+        return {"timeout": f"{random.uniform(1.5, 4):.2f} s", "retries": random.randint(1, 2)}
+    return {"hedge": f"{random.uniform(0.3, 0.9):.2f} s"} if how == "hedges" else {}
+
+
+def _draw_work(system: System, kinds: tuple[str, ...], asked: dict[str, float]) -> None:
+    """Writes may be lighter than reads, or heavier. With all visits of both a server is used as much as was drawn."""
+    random = system.random
+    weights = {"read": 1.0, "write": random.uniform(0.5, 2.5)}
+    visits = {kind: _visits(system, kind, asked) for kind in kinds}
+    for name in system.names:
+        system.visits[name] = sum(visits[kind][name] for kind in kinds)
+        weighed = sum(visits[kind][name] * weights[kind] for kind in kinds)
+        most = system.rate * weighed * COMPUTE_MAX / system.tiers[name]["count"]
+        system.use[name] = min(system.use[name], most)
+        scv = random.choice((0.25, 1.0))
+        for kind in kinds:
+            compute = COMPUTE_MAX * weights[kind] * system.use[name] / most
+            work = {"compute": f"{compute * 1e6:.0f} us", "scv": scv}
+            system.table["interactions"][f"{name} {kind}"]["at"][name] |= work
+
+
+def _visits(system: System, kind: str, asked: dict[str, float]) -> dict[str, float]:
+    """Of this kind at each tier, for one request of any kind."""
+    found = {name: asked.get(f"{name} {kind}", 0.0) for name in system.names}
+    for name in system.names:
+        work = system.table["interactions"][f"{name} {kind}"]["at"][name]
+        for called, made in work.get("calls", {}).items():
+            callee = called.removesuffix(f" {kind}")
+            found[callee] += found[name] * _times(system, callee, made)
+    return found
+
+
+def _way(system: System, callees: Callees) -> Iterator[str]:
+    """One from the users' entry to a store."""
+    name: str | None = system.names[0]
+    while name is not None:
+        yield name
+        name = system.random.choice(callees[name]) if callees.get(name) else None
+
+
+def _guests(system: System) -> None:
+    """Another system on a machine of this one, idle but for batches: a server that waits for nobody, and a database."""
+    random = system.random
+    node = system.some_machine(system.some_tier())
+    # so little that it is done in less than a second where the guests have twice the weight of a server
+    size, work = random.randint(100, 400), random.uniform(0.3, 0.65)
+    inner = f"{GUEST} db"
+    for name in (GUEST, inner):
+        system.tiers[name] = {"kind": "async", "node": [node], "weight": round(random.uniform(2, 20), 1)}
+        system.table["interactions"][f"{name} job"] = {"at": {name: {"compute": f"{work / 2 / size * 1e6:.0f} us"}}}
+    system.tiers[GUEST]["calls"] = {inner: {"policy": "round_robin"}}
+    system.table["interactions"][f"{GUEST} job"]["at"][GUEST]["calls"] = {f"{inner} job": 1}
+    system.batch(GUEST, size, {"entry": GUEST, "interaction": f"{GUEST} job"})

@@ -1,0 +1,262 @@
+"""What goes wrong in drawn systems, whatever their shape: troubles, and look-alikes that only seem to be some."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+Table = dict[str, Any]
+
+POLICIES = (
+    "total_request", "total_traffic", "current_load", "round_robin", "random", "least_connections", "power_of_two",
+)  # fmt: skip
+KERNELS = ("linux-2.6.32", "linux-3.3", "linux-6.5")
+
+
+@dataclass
+class System:
+    """A table that is being drawn, and what troubles have to know of it."""
+
+    random: Random
+    rate: float
+    """Requests per second from all clients."""
+    names: tuple[str, ...]
+    """Tiers, whoever calls before whomever is called."""
+    table: Table
+    visits: dict[str, float] = field(default_factory=dict)
+    """Of a request at each tier."""
+    use: dict[str, float] = field(default_factory=dict)
+    """Share of its CPU that each server of a tier uses."""
+    way: tuple[str, ...] = ()
+    """Tiers from the users' entry to one that calls nobody."""
+    pages: tuple[Table, ...] = ()
+    """What clients ask, and where: the keys of a workload."""
+    homes: dict[str, str] = field(default_factory=dict)
+    """Tiers that run beside the servers of another one."""
+
+    @property
+    def tiers(self) -> dict[str, Table]:
+        tiers: dict[str, Table] = self.table["tiers"]
+        return tiers
+
+    def servers(self, tier: str) -> list[str]:
+        count = self.tiers[tier]["count"]
+        return [tier] if count == 1 else [f"{tier}{number}" for number in range(1, count + 1)]
+
+    def home(self, tier: str) -> str:
+        return self.homes.get(tier, tier)
+
+    def node(self, tier: str) -> Table:
+        """The settings of the nodes that its servers are on."""
+        node: Table = self.table["nodes"].setdefault(self.home(tier), {})
+        return node
+
+    def use_of_node(self, tier: str) -> float:
+        """By all tiers that run there."""
+        home = self.home(tier)
+        return sum(self.use[name] for name in self.names if self.home(name) == home)
+
+    def rate_of(self, tier: str) -> float:
+        """Visits per second of each of its servers."""
+        count: int = self.tiers[tier]["count"]
+        return self.rate * self.visits[tier] / count
+
+    def some_tier(self) -> str:
+        return self.random.choice(self.names)
+
+    def some_server(self) -> str:
+        return self.random.choice(self.servers(self.some_tier()))
+
+    def some_machine(self, tier: str) -> str:
+        return f"{self.random.choice(self.servers(self.home(tier)))}-node"
+
+    def stall(self, kind: str, place: str, low: float = 0.3, high: float = 1.0, **more: Any) -> None:
+        """Once, or again every few seconds."""
+        random = self.random
+        at, lasts = random.uniform(3, 9), random.uniform(low, high)
+        stall: Table = {"kind": kind, "place": place, "at": f"{at:.3f} s", "for": f"{lasts:.3f} s"}
+        if random.random() < 0.6:
+            stall["every"] = f"{random.uniform(6, 14):.3f} s"
+        self.table["stalls"].append(stall | more)
+
+    def heap(self, tier: str, pause: float, every: float) -> None:
+        young = self.rate_of(tier) * every * 100_000
+        self.tiers[tier]["heap"] = {
+            "young": int(young),
+            "per_visit": 100_000,
+            "young_collection": {"base": f"{pause * 1e3:.0f} ms", "per_live": "0.2 ms"},
+        }
+
+    def flush(self, tier: str, pause: float, every: float) -> None:
+        rate = self.random.uniform(0.3e6, 3e6)
+        self.node(tier).setdefault("disk", {}).update(
+            bandwidth=f"{rate * every / pause:.0f} B/s",
+            flush={
+                "period": f"{every:.2f} s",
+                "first": f"{self.random.uniform(3, every + 1):.2f} s",
+                "rate": f"{rate:.0f} B/s",
+            },
+        )
+
+    def batch(self, name: str, size: int, page: Table | None = None) -> None:
+        """Of any page that clients ask, unless it is given."""
+        first, every = self.random.uniform(3, 9), self.random.uniform(7, 14)
+        if page is None:
+            page = self.pages[0] if len(self.pages) == 1 else self.random.choice(self.pages)
+        times = {"first": f"{first:.3f} s", "every": f"{every:.3f} s"}
+        self.table["workloads"][name] = {"kind": "batch", "size": size, **times, **page}
+
+
+Trouble = Callable[[System], None]
+
+
+def begun(random: Random, seed: int) -> Table:
+    """A table with what does not depend on the shape of a system."""
+    return {
+        "seed": seed,
+        "duration": f"{random.randint(20, 45)} s",
+        "ramp": "3 s",
+        "sampling": {"interval": f"{random.choice((20, 50, 50, 100))} ms"},
+        "kernel": {"syn": random.choice(KERNELS)},
+        "nodes": {},
+        "tiers": {},
+        "interactions": {},
+        "workloads": {},
+        "stalls": [],
+    }
+
+
+def limits(random: Random, count: int, kind: str) -> Table:
+    """A tier of so many servers, with the threads and places in proportion to a few hundred requests a second."""
+    tier: Table = {"count": count, "kind": kind, "backlog": random.choice((8, 16, 32, 64, 128))}
+    if kind == "sync":
+        tier["workers"] = random.randint(20, 120)
+    if kind == "bounded":
+        tier |= {"workers": random.randint(8, 24), "light_queue": random.randint(50, 2000)}
+    return tier
+
+
+def call(random: Random, kind: str) -> Table:
+    """How a tier of a kind calls another."""
+    found: Table = {"policy": random.choice(POLICIES), "endpoint": random.choices(("wait", "modified"), (85, 15))[0]}
+    if kind == "sync":
+        pooled = random.random() < 0.5
+        found |= {"kept": True, "pool": random.randint(10, 60)} if pooled else {"kept": False, "pool": 0}
+    return found
+
+
+def befall(system: System, troubles: tuple[Trouble, ...]) -> None:
+    """No, one or two troubles, and every other time a look-alike."""
+    random = system.random
+    for _ in range(random.choices((0, 1, 2), (25, 55, 20))[0]):
+        random.choice(troubles)(system)
+    if random.random() < 0.5:
+        random.choice(LOOK_ALIKES)(system)
+
+
+def _freeze(system: System) -> None:
+    system.stall("freeze", system.some_server())
+
+
+def _neighbour(system: System) -> None:
+    random, tier = system.random, system.some_tier()
+    node = system.some_machine(tier)
+    if random.random() < 0.3:
+        system.node(tier)["steal"] = "shown"
+    system.stall("burn", node, 0.4, 1.2, threads=random.randint(1, 4), weight=random.uniform(8, 40))
+
+
+def _collection(system: System) -> None:
+    system.heap(system.some_tier(), system.random.uniform(0.3, 0.9), system.random.uniform(5, 12))
+
+
+def _burst(system: System) -> None:
+    system.batch("burst", system.random.randint(150, 500))
+
+
+def _log_flush(system: System) -> None:
+    system.flush(system.some_tier(), system.random.uniform(0.3, 0.9), system.random.uniform(7, 14))
+
+
+def _writeback(system: System) -> None:
+    tier, pause, every = system.some_tier(), system.random.uniform(0.3, 0.9), system.random.uniform(6, 12)
+    log = 20_000
+    system.tiers[tier]["log"] = log
+    system.node(tier)["disk"] = {
+        "bandwidth": f"{system.rate_of(tier) * log * every / pause:.0f} B/s",
+        "writeback": {"period": "1 s", "expire": f"{every:.2f} s"},
+    }
+
+
+def _frequency(system: System) -> None:
+    """The papers' governor, of which only a burst asks too much; or one that a lull in the load lets fall to a clock
+    rate at which the tier cannot serve what usually comes."""
+    random, tier = system.random, max(system.names, key=system.use_of_node)
+    if random.random() < 0.2:
+        system.node(tier)["governor"] = {}
+        system.batch("burst", random.randint(60, 250))
+        return
+    system.node(tier)["governor"] = {
+        "period": f"{random.uniform(0.6, 1.5):.2f} s",
+        "frequencies": [f"{random.uniform(0.5, 1.2):.2f} GHz", "3.5 GHz"],
+        "up": 0.95,
+        "down": round(system.use_of_node(tier) * random.uniform(0.85, 1.0), 3),
+    }
+
+
+def _quota(system: System) -> None:
+    tier = system.some_tier()
+    system.tiers[tier]["quota"] = {
+        "time": f"{min(system.use[tier] * system.random.uniform(1.3, 1.9), 0.95) * 100:.0f} ms"
+    }
+    system.batch("burst", system.random.randint(60, 300))
+
+
+def _slower(system: System) -> None:
+    system.stall("slow", system.some_server(), 0.5, 1.2, left=system.random.uniform(0.1, 0.4))
+
+
+TROUBLES = (_freeze, _neighbour, _collection, _burst, _log_flush, _writeback, _frequency, _quota, _slower)
+
+
+def _short_collections(system: System) -> None:
+    system.heap(system.some_tier(), system.random.uniform(0.002, 0.03), system.random.uniform(0.5, 2))
+
+
+def _small_burst(system: System) -> None:
+    system.batch("small burst", system.random.randint(10, 30))
+
+
+def _slow_query(system: System) -> None:
+    """A class that takes long by itself: nobody holds it up. It holds a worker, so only where there are many."""
+    tier, users = system.way[-1], system.table["workloads"]["users"]
+    if system.tiers[tier]["kind"] != "sync":
+        return
+    above = system.table["interactions"]
+    above["report"] = {"at": {tier: {"wait": f"{system.random.uniform(1.1, 2.5):.2f} s"}}}
+    for name, callee in reversed(list(pairwise(system.way))):
+        asked = "report" if callee == tier else f"{callee} report"
+        above[f"{name} report"] = {"at": {name: {"compute": "0.1 ms", "calls": {asked: 1}}}}
+    mix = {users.pop("interaction"): 1.0} if "interaction" in users else users["mix"]
+    users["mix"] = mix | {f"{system.way[0]} report": system.random.uniform(0.0005, 0.003)}
+
+
+def _saturated(system: System) -> None:
+    """More load than one tier can ever serve."""
+    tier = system.some_tier()
+    system.tiers[tier]["demand_factor"] = system.random.uniform(1.05, 1.4) / system.use[tier]
+
+
+def _harmless_flush(system: System) -> None:
+    system.flush(system.some_tier(), system.random.uniform(0.005, 0.04), system.random.uniform(2, 5))
+
+
+def _harmless_neighbour(system: System) -> None:
+    tier = system.some_tier()
+    system.stall("burn", system.some_machine(tier), 0.1, 0.5, threads=1, weight=0.1)
+
+
+LOOK_ALIKES = (_short_collections, _small_burst, _slow_query, _saturated, _harmless_flush, _harmless_neighbour)

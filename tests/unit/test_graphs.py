@@ -1,0 +1,215 @@
+"""Random graphs of services: what is drawn, and some of which the diagnosis or the examiner was once wrong."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tailrace import sim
+from tailrace.dataset import Dataset
+from tailrace.diagnosis import diagnose
+from tailrace.diagnosis.serialise import as_dict
+from tailrace.experiment import from_table, layout
+from tailrace.score import Score, drawing, read, score, without
+from tailrace.score.graphs import CACHE, CALLS_MAX, COMPUTE_MAX, GUEST, STORES, draw
+from tailrace.score.stalls import BURST, NEIGHBOUR
+from tailrace.score.sweep import BOTH, CHAINS, GRAPHS, shape, sweep
+from tailrace.score.troubles import TROUBLES, Table
+
+DRAWN = [draw(seed) for seed in range(300)]
+
+
+def calls(table: Table) -> list[dict[str, Any]]:
+    """How often each interaction calls each other."""
+    works = (work for interaction in table["interactions"].values() for work in interaction["at"].values())
+    return [made for work in works for made in work.get("calls", {}).values() if isinstance(made, dict)]
+
+
+def own(table: Table) -> dict[str, Table]:
+    """Tiers of the system that is asked."""
+    return {name: tier for name, tier in table["tiers"].items() if not name.startswith(GUEST)}
+
+
+def test_every_drawn_graph_can_be_simulated() -> None:
+    for table in DRAWN[:120]:
+        sim.lower(from_table(table))
+
+
+def test_equal_seeds_draw_equal_graphs() -> None:
+    assert [draw(seed) for seed in range(20)] == DRAWN[:20]
+    assert all(one != other for one, other in pairwise(DRAWN))
+
+
+def test_each_tier_is_called_and_calls_one_to_three_later_ones() -> None:
+    for table in DRAWN:
+        tiers = own(table)
+        assert 3 <= len(tiers) <= 7
+        called = {callee for tier in tiers.values() for callee in tier.get("calls", {})}
+        entries = {load["entry"] for load in table["workloads"].values()} - {GUEST}
+        assert called | entries == set(tiers)
+        assert not called & entries
+        for place, (name, tier) in enumerate(tiers.items()):
+            assert (0 if name in STORES else 1) <= len(tier.get("calls", {})) <= CALLS_MAX
+            assert set(tier.get("calls", {})) <= set(list(tiers)[place + 1 :])
+
+
+@pytest.mark.parametrize(
+    "has",
+    [
+        lambda t: "others" in t["workloads"],
+        lambda t: any(len(tier.get("calls", {})) == CALLS_MAX for tier in t["tiers"].values()),
+        lambda t: CACHE in t["tiers"],
+        lambda t: any(made.get("parallel") for made in calls(t)),
+        lambda t: any(made.get("all") for made in calls(t)),
+        lambda t: any(0 < made.get("count", 1) < 1 for made in calls(t)),
+        lambda t: "mix" in t["workloads"]["users"],
+        lambda t: t["workloads"]["users"].get("kind") == "poisson",
+        lambda t: t["workloads"]["users"].get("kind") == "modulated",
+        lambda t: t["workloads"]["users"].get("index_of_dispersion") == 100,
+        lambda t: t["workloads"]["users"].get("index_of_dispersion") == 400,
+        lambda t: any("hedge" in load for load in t["workloads"].values()),
+        lambda t: any(load.get("retries") for load in t["workloads"].values()),
+        lambda t: any("node" in tier for tier in own(t).values()),
+        lambda t: GUEST in t["workloads"],
+    ],
+)  # fmt: skip
+def test_much_is_drawn_now_and_then_and_nothing_always(has: Any) -> None:
+    assert 5 <= sum(map(has, DRAWN)) <= 290
+
+
+def test_no_read_is_heavier_at_a_tier_than_in_chains() -> None:
+    for table in DRAWN:
+        for name in own(table):
+            compute = table["interactions"][f"{name} read"]["at"][name]["compute"]
+            assert 0 < int(compute.removesuffix(" us")) <= COMPUTE_MAX * 1e6
+
+
+def test_chains_stay_what_they_were() -> None:
+    """Blocks of chains that were scored before there were graphs can be scored again."""
+    tables = json.dumps([drawing.draw(seed) for seed in range(100)])
+    assert hashlib.sha256(tables.encode()).hexdigest()[:16] == "d240b3633785e032"
+
+
+def test_of_both_every_other_seed_is_a_graph_wherever_a_block_begins() -> None:
+    assert [shape(seed, BOTH) for seed in (6, 7, 8)] == [CHAINS, GRAPHS, CHAINS]
+    assert {shape(seed, GRAPHS) for seed in range(4)} == {GRAPHS}
+
+
+def test_a_sweep_takes_no_chain_for_a_graph(tmp_path: Path) -> None:
+    [chain] = sweep([1], tmp_path, systems=CHAINS, processes=1)
+    [graph] = sweep([1], tmp_path, systems=BOTH, processes=1)
+    assert (chain["systems"], graph["systems"]) == (CHAINS, GRAPHS)
+    assert chain["requests"] != graph["requests"]
+
+
+def test_nothing_is_left_of_a_trouble_that_is_taken_away_from_a_graph() -> None:
+    seen = set()
+    for table in DRAWN[:150]:
+        kinds = without.troubles(table)
+        seen |= set(kinds)
+        for kind in kinds:
+            left = without.without(table, {kind})
+            assert set(without.troubles(left)) == set(kinds) - {kind}
+            sim.lower(from_table(left))
+        assert without.troubles(without.without(table, kinds)) == ()
+    assert len(seen) == len(TROUBLES)
+
+
+def test_without_neighbours_guests_are_idle_and_other_ways_have_their_own_machines() -> None:
+    guests = next(table for table in DRAWN if GUEST in table["workloads"])
+    assert GUEST not in without.without(guests, {NEIGHBOUR})["workloads"]
+    beside = next(t for t in DRAWN if NEIGHBOUR in without.troubles(t) and GUEST not in t["tiers"] and not t["stalls"])
+    known = layout.topology(from_table(without.without(beside, {NEIGHBOUR})))
+    assert all(len(known.servers_on(node.name)) == 1 for node in known.nodes)
+
+
+def test_without_bursts_as_many_come_evenly() -> None:
+    waves = next(table for table in DRAWN if table["workloads"]["users"].get("kind") == "modulated")
+    users = without.without(waves, {BURST})["workloads"]["users"]
+    assert users["kind"] == "poisson"
+    assert min(waves["workloads"]["users"]["rates"]) < users["rate"] < max(waves["workloads"]["users"]["rates"])
+
+
+def drawn(seed: int, folder: Path) -> Score:
+    sim.simulate(from_table(draw(seed)), folder / "run")
+    run = Dataset.open(folder / "run")
+    return score(run, as_dict(diagnose(run)))
+
+
+def shared(**more: Any) -> Table:
+    """web asks app and beside, which share a machine, and app asks db. More comes than the machine can do at times."""
+    return {
+        "duration": "20 s",
+        "ramp": "2 s",
+        "tiers": {
+            "web": {"kind": "async", "calls": ["app", "beside"]},
+            "app": {"workers": 60, "calls": ["db"]},
+            "beside": {"workers": 60, "node": "app"},
+            "db": {"workers": 60},
+            **more,
+        },
+        "interactions": {
+            "page": {"at": {"web": {"calls": {"servlet": 1, "ask": 1}}}},
+            "servlet": {"at": {"app": {"compute": "1.5 ms", "calls": {"query": 1}}}},
+            "ask": {"at": {"beside": {"compute": "1.5 ms"}}},
+            "query": {"at": {"db": {"compute": "0.5 ms"}}},
+        },
+        "workloads": {
+            "users": {"kind": "modulated", "rates": [200, 600], "stays": ["5 s", "1 s"], "interaction": "page"}
+        },
+    }
+
+
+def kinds(table: Table, folder: Path) -> set[tuple[str, tuple[str, ...]]]:
+    """The truth as the examiner reads it."""
+    table["workloads"]["users"]["entry"] = "web"
+    sim.simulate(from_table(table), folder)
+    return {(s.kind, tuple(sorted(s.origins))) for s in read(folder, Dataset.open(folder).topology)}
+
+
+def test_servers_of_one_way_are_no_neighbours_of_each_other(tmp_path: Path) -> None:
+    apart, way = shared(), shared(beside={"workers": 60}, db={"workers": 60, "node": "app"})
+    assert (NEIGHBOUR, ("app",)) in kinds(apart, tmp_path / "apart")
+    assert {kind for kind, _ in kinds(way, tmp_path / "way")} == {BURST}
+
+
+def test_a_burst_does_not_come_to_another_entry(tmp_path: Path) -> None:
+    two = shared(gate={"kind": "async", "calls": ["db"]})
+    two["interactions"]["look"] = {"at": {"gate": {"calls": {"query": 1}}}}
+    two["workloads"]["others"] = {"kind": "poisson", "rate": 20, "interaction": "look", "entry": "gate"}
+    assert {origins for kind, origins in kinds(two, tmp_path / "run") if kind == BURST} == {("web",)}
+
+
+def test_a_burst_is_known_where_servers_fill_their_machine_together(tmp_path: Path) -> None:
+    found = drawn(40_000_019, tmp_path)
+    assert found.right == found.vlrt > 200
+
+
+def test_a_wave_that_fills_a_server_is_a_burst_though_it_brings_less_than_twice_as_many(tmp_path: Path) -> None:
+    found = drawn(40_000_190, tmp_path)
+    assert found.confusion[BURST][BURST] == found.right == found.vlrt > 400
+
+
+def test_a_collection_that_begins_after_the_queue_rose_is_no_working_off(tmp_path: Path) -> None:
+    """The collector works at full speed, as a server does that works off its queue."""
+    found = drawn(40_000_042, tmp_path)
+    assert found.confusion["garbage-collection"].get("unknown", 0) == 0
+
+
+def test_who_works_off_a_stall_beside_another_works_at_full_speed_with_it(tmp_path: Path) -> None:
+    """A writeback, and then a clock rate at which two servers of a machine fill it together."""
+    found = drawn(40_000_137, tmp_path)
+    assert all("unknown" not in told for true, told in found.confusion.items() if true != "unknown")
+
+
+def test_what_clients_ask_twice_is_what_an_overload_does_and_not_why(tmp_path: Path) -> None:
+    """Collections begin an overload that hedging clients keep up: without them nobody is very slow."""
+    found = drawn(40_000_145, tmp_path)
+    told = [cause for row in found.confusion.values() for cause in row]
+    assert set(told) == {"garbage-collection"}
+    assert found.vlrt > 5_000
