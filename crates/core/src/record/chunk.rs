@@ -28,13 +28,17 @@ use rustc_hash::FxHashMap;
 use std::io::Write;
 use zstd::bulk::Compressor;
 
-/// A column that zstd makes shorter by less than one in so many is written as it is.
+/// Numbers that zstd makes shorter by less than one in so many are written as they are …
 const WORTH_IT: usize = 20;
+/// … as far as a page of so many bytes tells: a bit for each row.
+const TELLS: usize = 1 << 10;
+/// Bytes of a name in statistics; longer ones the library cuts.
+const STATISTICS_MAX: usize = 64;
 
 pub struct Chunk {
     column: ColumnDescPtr,
     kind: DataType,
-    pages: TrackedWrite<Vec<u8>>,
+    pages: Vec<u8>,
     /// Whether pages are compressed; unknown before the first.
     compresses: Option<bool>,
     uncompressed: usize,
@@ -50,11 +54,13 @@ pub struct Chunk {
     indices: Vec<u32>,
 }
 
-/// The dictionary of a chunk: names in the order in which rows first had them.
+/// The dictionary of a chunk, in the order in which rows first had its names. It is not bounded: a capture has few, and
+/// whoever writes a table from elsewhere has them in memory.
 #[derive(Default)]
 struct Names {
     known: FxHashMap<String, u32>,
-    in_order: Vec<String>,
+    /// Each after its length.
+    plain: Vec<u8>,
 }
 
 impl Names {
@@ -62,19 +68,27 @@ impl Names {
         if let Some(&index) = self.known.get(name) {
             return index;
         }
-        let index = self.in_order.len() as u32;
+        let index = self.known.len() as u32;
         self.known.insert(name.to_owned(), index);
-        self.in_order.push(name.to_owned());
+        self.plain
+            .extend_from_slice(&(name.len() as u32).to_le_bytes());
+        self.plain.extend_from_slice(name.as_bytes());
         index
+    }
+
+    /// None where it is long: the end of a file has it for each row group.
+    fn in_statistics(name: Option<&String>) -> Option<ByteArray> {
+        let short = name.filter(|name| name.len() <= STATISTICS_MAX);
+        short.map(|name| ByteArray::from(name.as_str()))
     }
 
     /// The indices of the names that are there.
     fn gather(&mut self, array: &ArrayRef, indices: &mut Vec<u32>) {
         let dictionary = array.as_dictionary::<Int32Type>();
         let (keys, values) = (dictionary.keys(), dictionary.values().as_string::<i32>());
-        let mut known = vec![u32::MAX; values.len()];
+        let mut indices_of = vec![u32::MAX; values.len()];
         let mut index = |key: i32| {
-            let place = &mut known[key as usize];
+            let place = &mut indices_of[key as usize];
             if *place == u32::MAX {
                 *place = self.index(values.value(key as usize));
             }
@@ -89,7 +103,7 @@ impl Names {
 
     /// Bits of an index.
     fn width(&self) -> u32 {
-        u32::BITS - (self.in_order.len().saturating_sub(1) as u32).leading_zeros()
+        u32::BITS - (self.known.len().saturating_sub(1) as u32).leading_zeros()
     }
 }
 
@@ -120,7 +134,7 @@ impl Chunk {
         ours.then(|| Chunk {
             column,
             kind: kind.clone(),
-            pages: TrackedWrite::new(Vec::new()),
+            pages: Vec::new(),
             compresses: None,
             uncompressed: 0,
             rows: 0,
@@ -205,16 +219,19 @@ impl Chunk {
         Ok(())
     }
 
-    /// Packed moments and ids are as good as random: what the first page of a row group does not gain by, none does, and
-    /// compressing took as long as packing.
+    /// Packed moments and ids are as good as random, and compressing them took as long as packing: if the first page of
+    /// a row group hardly gains by it, no page of numbers is. A page of a few bytes (no row has a value) tells nothing.
     fn compressed(&mut self, page: Vec<u8>, zstd: &mut Compressor) -> Result<Vec<u8>> {
         if self.compresses == Some(false) {
             return Ok(page);
         }
         let compressed = zstd.compress(&page)?;
         let gains = compressed.len() < page.len() - page.len() / WORTH_IT;
-        let compresses = *self.compresses.get_or_insert(gains);
-        Ok(if compresses { compressed } else { page })
+        let compresses = gains || page.len() < TELLS || is_names(&self.kind);
+        Ok(match *self.compresses.get_or_insert(compresses) {
+            true => compressed,
+            false => page,
+        })
     }
 
     fn codec(&self) -> Result<Compression> {
@@ -240,7 +257,9 @@ impl Chunk {
     }
 
     fn write_page(&mut self, page: CompressedPage) -> Result<()> {
-        let written = SerializedPageWriter::new(&mut self.pages).write_page(page)?;
+        let mut pages = TrackedWrite::new(&mut self.pages);
+        let written = SerializedPageWriter::new(&mut pages).write_page(page)?;
+        pages.into_inner()?;
         self.uncompressed += written.uncompressed_size;
         Ok(())
     }
@@ -251,16 +270,12 @@ impl Chunk {
         zstd: &mut Compressor,
     ) -> Result<()> {
         self.end_page(zstd)?;
-        let data =
-            std::mem::replace(&mut self.pages, TrackedWrite::new(Vec::new())).into_inner()?;
+        let data = std::mem::take(&mut self.pages);
         if is_names(&self.kind) {
             self.write_dictionary(zstd)?;
         }
-        let data_offset = self.pages.bytes_written();
-        self.pages.write_all(&data)?;
-        let metadata = self.metadata(data_offset)?;
-        let bytes =
-            std::mem::replace(&mut self.pages, TrackedWrite::new(Vec::new())).into_inner()?;
+        let metadata = self.metadata(self.pages.len(), data.len())?;
+        let bytes = [std::mem::take(&mut self.pages), data].concat();
         let close = ColumnCloseResult {
             bytes_written: bytes.len() as u64,
             rows_written: self.rows,
@@ -273,17 +288,13 @@ impl Chunk {
     }
 
     fn write_dictionary(&mut self, zstd: &mut Compressor) -> Result<()> {
-        let mut plain = Vec::new();
-        for name in &self.names.in_order {
-            plain.extend_from_slice(&(name.len() as u32).to_le_bytes());
-            plain.extend_from_slice(name.as_bytes());
-        }
+        let plain = std::mem::take(&mut self.names.plain);
         let length = plain.len();
         let page = self.compressed(plain, zstd)?;
         self.write_page(CompressedPage::new(
             Page::DictionaryPage {
                 buf: page.into(),
-                num_values: self.names.in_order.len() as u32,
+                num_values: self.names.known.len() as u32,
                 encoding: Encoding::PLAIN,
                 is_sorted: false,
             },
@@ -291,7 +302,7 @@ impl Chunk {
         ))
     }
 
-    fn metadata(&self, data_offset: usize) -> Result<ColumnChunkMetaData> {
+    fn metadata(&self, data_offset: usize, data_length: usize) -> Result<ColumnChunkMetaData> {
         let of_values = if is_names(&self.kind) {
             vec![Encoding::PLAIN, Encoding::RLE_DICTIONARY]
         } else {
@@ -301,7 +312,7 @@ impl Chunk {
             .set_compression(self.codec()?)
             .set_encodings([of_values, vec![Encoding::RLE]].concat())
             .set_num_values(self.rows as i64)
-            .set_total_compressed_size(self.pages.bytes_written() as i64)
+            .set_total_compressed_size((data_offset + data_length) as i64)
             .set_total_uncompressed_size(self.uncompressed as i64)
             .set_dictionary_page_offset(is_names(&self.kind).then_some(0))
             .set_data_page_offset(data_offset as i64)
@@ -327,16 +338,13 @@ impl Chunk {
                 nulls,
                 false,
             ),
-            _ => {
-                let name = |name: &String| ByteArray::from(name.as_str());
-                Statistics::new(
-                    self.names.in_order.iter().min().map(name),
-                    self.names.in_order.iter().max().map(name),
-                    None,
-                    nulls,
-                    false,
-                )
-            }
+            _ => Statistics::new(
+                Names::in_statistics(self.names.known.keys().min()),
+                Names::in_statistics(self.names.known.keys().max()),
+                None,
+                nulls,
+                false,
+            ),
         }
     }
 }

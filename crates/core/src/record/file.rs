@@ -23,7 +23,8 @@ pub struct TableFile {
 
 enum Column {
     Ours(Box<Chunk>),
-    Library(Box<ArrowColumnWriter>),
+    /// Of each leaf, for a column may have fields of its own.
+    Library(Vec<ArrowColumnWriter>),
 }
 
 impl TableFile {
@@ -59,9 +60,9 @@ impl TableFile {
         let fields = self.schema.fields().iter().zip(batch.columns());
         for ((field, array), column) in fields.zip(&mut self.columns) {
             match column {
-                Column::Library(writer) => {
-                    for leaf in compute_leaves(field, array)? {
-                        writer.write(&leaf)?;
+                Column::Library(writers) => {
+                    for (leaf, writer) in compute_leaves(field, array)?.iter().zip(writers) {
+                        writer.write(leaf)?;
                     }
                 }
                 Column::Ours(chunk) => {
@@ -80,17 +81,22 @@ impl TableFile {
 
     fn begin_group(&self) -> Result<Vec<Column>> {
         let number = self.file.flushed_row_groups().len();
-        let writers = self.library.create_column_writers(number)?;
-        let columns = self.file.schema_descr().columns().iter();
-        let each = columns.zip(self.schema.fields()).zip(writers);
-        Ok(each
-            .map(|((column, field), library)| {
-                Chunk::new(column.clone(), field.data_type())
-                    .map_or(Column::Library(Box::new(library)), |chunk| {
-                        Column::Ours(Box::new(chunk))
-                    })
-            })
-            .collect())
+        let mut writers = self.library.create_column_writers(number)?.into_iter();
+        let (leaves, mut first) = (self.file.schema_descr(), 0);
+        let mut columns = Vec::new();
+        for (root, field) in self.schema.fields().iter().enumerate() {
+            let is_other = |&leaf: &usize| leaves.get_column_root_idx(leaf) != root;
+            let after = (first..leaves.num_columns()).find(is_other);
+            let count = after.unwrap_or(leaves.num_columns()) - first;
+            let library = writers.by_ref().take(count).collect();
+            let ours = Chunk::new(leaves.column(first), field.data_type());
+            columns.push(match ours {
+                Some(chunk) => Column::Ours(Box::new(chunk)),
+                None => Column::Library(library),
+            });
+            first += count;
+        }
+        Ok(columns)
     }
 
     fn end_group(&mut self) -> Result<()> {
@@ -99,7 +105,11 @@ impl TableFile {
         for column in self.columns.drain(..) {
             match column {
                 Column::Ours(chunk) => chunk.append_to(&mut group, &mut self.zstd)?,
-                Column::Library(writer) => writer.close()?.append_to_row_group(&mut group)?,
+                Column::Library(writers) => {
+                    for writer in writers {
+                        writer.close()?.append_to_row_group(&mut group)?;
+                    }
+                }
             }
         }
         group.close()?;

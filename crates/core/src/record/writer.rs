@@ -202,7 +202,8 @@ impl<R: Row> TableWriter<R> {
     }
 }
 
-/// Rows of a simulator come in order, but for those of one moment: then each goes past a few others.
+/// For rows that are almost in order, as those of a simulator, where each of one moment goes past a few others. If they are
+/// not, that shows after as many moves as there are rows, and they are sorted.
 fn put_in_order<R: Row>(rows: &mut [R]) {
     let mut moves = 0;
     for row in 1..rows.len() {

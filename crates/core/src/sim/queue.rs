@@ -83,8 +83,8 @@ struct Waiting {
     next: u32,
 }
 
-/// Whatever is due up to the slot `at` is in `near`, never empty while anything waits; then each slot has a list without
-/// order; what comes after the ring is in `far`.
+/// Besides the line: whatever is due up to the slot `at` is in `near`, never empty while anything waits; then each slot
+/// has a list without order; what comes after the ring is in `far`.
 pub struct Queue {
     /// Keys that came in order.
     line: VecDeque<u128>,
@@ -265,7 +265,7 @@ impl Queue {
             .map_or(near, |&key| near.min(time_of(key)))
     }
 
-    /// The client that acts next, if it does before anything else that was sorted.
+    /// The client that acts next, if what is next besides the line is one: worth fetching.
     #[inline]
     pub fn next_client(&self) -> Option<u32> {
         let payload = self.near.first()? as u32;

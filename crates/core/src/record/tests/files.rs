@@ -7,9 +7,10 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, Int64Array, RecordBatch,
-    StringArray, UInt32Array, UInt64Array, UInt8Array,
+    StringArray, StructArray, UInt32Array, UInt64Array, UInt8Array,
 };
-use arrow_schema::{Field, Schema};
+use arrow_schema::{DataType, Field, Fields, Schema};
+use bytes::Bytes;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
 use parquet::file::metadata::ParquetMetaData;
@@ -28,8 +29,8 @@ fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
     RecordBatch::try_new(Arc::new(schema), arrays).unwrap()
 }
 
-/// Writes the batches, and reads what is in the file.
-fn written(batches: &[RecordBatch]) -> (Arc<ParquetMetaData>, Vec<RecordBatch>) {
+/// Writes the batches into a file: its bytes.
+fn bytes(batches: &[RecordBatch]) -> Bytes {
     let folder = Folder::new();
     let path = folder.0.join("table.parquet");
     let mut table = TableFile::new(File::create(&path).unwrap(), batches[0].schema()).unwrap();
@@ -37,12 +38,24 @@ fn written(batches: &[RecordBatch]) -> (Arc<ParquetMetaData>, Vec<RecordBatch>) 
         table.write(batch).unwrap();
     }
     table.close().unwrap();
-    let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(&path).unwrap()).unwrap();
+    std::fs::read(&path).unwrap().into()
+}
+
+/// The same, and what is in them.
+fn written(batches: &[RecordBatch]) -> (Arc<ParquetMetaData>, Vec<RecordBatch>) {
+    let reader = ParquetRecordBatchReaderBuilder::try_new(bytes(batches)).unwrap();
     let metadata = reader.metadata().clone();
     (
         metadata,
         reader.build().unwrap().map(Result::unwrap).collect(),
     )
+}
+
+/// Rows from each of `begins` to the next.
+fn parts(whole: &RecordBatch, begins: &[usize]) -> Vec<RecordBatch> {
+    let ends = begins.iter().skip(1).copied().chain([whole.num_rows()]);
+    let part = |(&begin, end): (&usize, usize)| whole.slice(begin, end - begin);
+    begins.iter().zip(ends).map(part).collect()
 }
 
 /// Row by row, as text: a dictionary may come in another order.
@@ -103,11 +116,9 @@ proptest! {
             ("name", Arc::new(names.collect::<DictionaryArray<Int32Type>>())),
             ("of the library", Arc::new(drawn.iter().map(|row| Some(row.0.is_some())).collect::<BooleanArray>())),
         ]);
-        let mut ends: Vec<usize> = cuts.iter().map(|cut| cut.index(drawn.len())).collect();
-        ends.extend([0, drawn.len()]);
-        ends.sort_unstable();
-        let parts: Vec<_> = ends.windows(2).map(|end| whole.slice(end[0], end[1] - end[0])).collect();
-        let (_, found) = written(&parts);
+        let mut begins: Vec<usize> = cuts.iter().map(|cut| cut.index(drawn.len())).chain([0]).collect();
+        begins.sort_unstable();
+        let (_, found) = written(&parts(&whole, &begins));
         prop_assert_eq!(rows(&found), rows(&[whole]));
     }
 }
@@ -123,7 +134,7 @@ fn a_full_row_group_is_followed_by_another_with_names_of_its_own() {
             Arc::new((0..rows).map(name).collect::<DictionaryArray<Int32Type>>()),
         ),
     ]);
-    let (metadata, found) = written(&[all.slice(0, 600_000), all.slice(600_000, rows - 600_000)]);
+    let (metadata, found) = written(&parts(&all, &[0, 600_000]));
     let groups: Vec<i64> = metadata
         .row_groups()
         .iter()
@@ -221,4 +232,90 @@ fn a_column_is_compressed_where_it_becomes_shorter() {
     assert_eq!(codec(0), Compression::UNCOMPRESSED);
     assert!(matches!(codec(1), Compression::ZSTD(_)));
     assert_eq!(self::rows(&found), self::rows(&[all]));
+}
+
+#[test]
+fn equal_rows_are_equal_bytes_however_they_came_over_several_pages() {
+    let rows = 3 * PAGE_ROWS;
+    // No name in the first page, more and more in the others.
+    let name = |row: usize| (row > PAGE_ROWS).then(|| (row / 50 % (row / 1000 + 1)).to_string());
+    let names: Vec<Option<String>> = (0..rows).map(name).collect();
+    let dictionary: DictionaryArray<Int32Type> = names.iter().map(Option::as_deref).collect();
+    let whole = batch(vec![
+        ("name", Arc::new(dictionary)),
+        (
+            "time",
+            Arc::new(
+                (0..rows as i64)
+                    .map(|row| row * row)
+                    .collect::<Int64Array>(),
+            ),
+        ),
+    ]);
+    let once = bytes(std::slice::from_ref(&whole));
+    assert_eq!(
+        bytes(&parts(&whole, &[0, 1, 700, PAGE_ROWS, 2 * PAGE_ROWS + 3])),
+        once
+    );
+    assert_eq!(
+        self::rows(&written(std::slice::from_ref(&whole)).1),
+        self::rows(&[whole])
+    );
+}
+
+#[test]
+fn columns_with_fields_of_their_own_are_the_librarys() {
+    let fields = Fields::from(vec![
+        Field::new("text", DataType::Utf8, false),
+        Field::new("number", DataType::Int64, false),
+    ]);
+    let texts: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
+    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+    let pairs = StructArray::new(fields, vec![texts, numbers.clone()], None);
+    let whole = batch(vec![("pair", Arc::new(pairs)), ("number", numbers)]);
+    assert_eq!(
+        rows(&written(std::slice::from_ref(&whole)).1),
+        rows(&[whole])
+    );
+}
+
+#[test]
+fn statistics_are_in_the_order_of_the_type_and_have_no_long_names() {
+    let long = "x".repeat(1000);
+    let names: DictionaryArray<Int32Type> = [long.as_str(), "é"].into_iter().collect();
+    let (metadata, _) = written(&[batch(vec![
+        ("client", Arc::new(UInt32Array::from(vec![u32::MAX, 1]))),
+        ("name", Arc::new(names)),
+    ])]);
+    let of = |column: usize| {
+        metadata
+            .row_group(0)
+            .column(column)
+            .statistics()
+            .unwrap()
+            .clone()
+    };
+    let Statistics::Int32(client) = of(0) else {
+        panic!("not of numbers")
+    };
+    assert_eq!((client.min_opt(), client.max_opt()), (Some(&1), Some(&-1)));
+    let least_and_greatest = (
+        of(1).min_bytes_opt().map(<[u8]>::len),
+        of(1).max_bytes_opt().map(<[u8]>::len),
+    );
+    assert_eq!(least_and_greatest, (None, Some("é".len())));
+}
+
+#[test]
+fn another_type_than_the_columns_is_told() {
+    let numbers = batch(vec![("time", Arc::new(Int64Array::from(vec![1])))]);
+    let texts = batch(vec![("time", Arc::new(StringArray::from(vec!["1"])))]);
+    let folder = Folder::new();
+    let file = File::create(folder.0.join("table.parquet")).unwrap();
+    let mut table = TableFile::new(file, numbers.schema()).unwrap();
+    let error = table.write(&texts).unwrap_err().to_string();
+    assert!(
+        error.contains("column time holds Int64, got Utf8"),
+        "{error}"
+    );
 }
