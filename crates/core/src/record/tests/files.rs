@@ -51,6 +51,15 @@ fn written(batches: &[RecordBatch]) -> (Arc<ParquetMetaData>, Vec<RecordBatch>) 
     )
 }
 
+fn statistics(metadata: &ParquetMetaData, group: usize, column: usize) -> Statistics {
+    let column = metadata.row_group(group).column(column);
+    column.statistics().unwrap().clone()
+}
+
+fn least_name(statistics: &Statistics) -> String {
+    String::from_utf8(statistics.min_bytes_opt().unwrap().to_vec()).unwrap()
+}
+
 /// Rows from each of `begins` to the next.
 fn parts(whole: &RecordBatch, begins: &[usize]) -> Vec<RecordBatch> {
     let ends = begins.iter().skip(1).copied().chain([whole.num_rows()]);
@@ -142,17 +151,8 @@ fn a_full_row_group_is_followed_by_another_with_names_of_its_own() {
         .collect();
     assert_eq!(groups, [ROW_GROUP_ROWS as i64, 10]);
     assert_eq!(found.iter().map(RecordBatch::num_rows).sum::<usize>(), rows);
-    let least = |group: usize| {
-        metadata
-            .row_group(group)
-            .column(1)
-            .statistics()
-            .unwrap()
-            .min_bytes_opt()
-            .unwrap()
-            .to_vec()
-    };
-    assert_eq!((least(0), least(1)), (b"a".to_vec(), b"b".to_vec()));
+    let least = |group| least_name(&statistics(&metadata, group, 1));
+    assert_eq!((least(0), least(1)), ("a".to_owned(), "b".to_owned()));
 }
 
 #[test]
@@ -165,14 +165,7 @@ fn a_reader_may_pass_over_a_row_group_by_its_statistics() {
         ("natural", Arc::new(UInt64Array::from(vec![3, u64::MAX, 1]))),
     ]);
     let (metadata, _) = written(&[all]);
-    let of = |column: usize| {
-        metadata
-            .row_group(0)
-            .column(column)
-            .statistics()
-            .unwrap()
-            .clone()
-    };
+    let of = |column| statistics(&metadata, 0, column);
     let Statistics::Int64(time) = of(0) else {
         panic!("not of times")
     };
@@ -199,14 +192,7 @@ fn a_name_that_no_row_has_is_not_written() {
         rows(&found),
         [[Some("used".to_owned())], [Some("used".to_owned())]]
     );
-    let least = metadata
-        .row_group(0)
-        .column(0)
-        .statistics()
-        .unwrap()
-        .min_bytes_opt()
-        .unwrap();
-    assert_eq!(least, b"used");
+    assert_eq!(least_name(&statistics(&metadata, 0, 0)), "used");
 }
 
 #[test]
@@ -287,14 +273,7 @@ fn statistics_are_in_the_order_of_the_type_and_have_no_long_names() {
         ("client", Arc::new(UInt32Array::from(vec![u32::MAX, 1]))),
         ("name", Arc::new(names)),
     ])]);
-    let of = |column: usize| {
-        metadata
-            .row_group(0)
-            .column(column)
-            .statistics()
-            .unwrap()
-            .clone()
-    };
+    let of = |column| statistics(&metadata, 0, column);
     let Statistics::Int32(client) = of(0) else {
         panic!("not of numbers")
     };
