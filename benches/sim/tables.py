@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`tables.py SECONDS [EXPERIMENT]`: 70,000 clients with every table written; CPU time and memory.
+"""`tables.py SECONDS [EXPERIMENT] [--counting]`: 70,000 clients with every table written, or none; CPU time and memory.
 
 Without an experiment the model `stalls` of models.py, ten times as large: 10,000 requests a second, three visits each,
 lost SYNs, samples every 50 ms. `tables.py 180 experiments/balancers/base` is the papers' own: the walk of RUBBoS, whose
@@ -34,10 +34,11 @@ def large(seconds: int) -> dict[str, Any]:
     return large
 
 
-seconds, own = int(sys.argv[1]), sys.argv[2:]
-lowered = sim.lower(experiment.read(own[0], [f"duration={seconds}s"])) if own else large(seconds)
+counting = "--counting" in sys.argv
+seconds, *own = (word for word in sys.argv[1:] if word != "--counting")
+lowered = sim.lower(experiment.read(own[0], [f"duration={seconds}s"])) if own else large(int(seconds))
 with tempfile.TemporaryDirectory() as folder:
-    counts = json.loads(_core.simulate(json.dumps(lowered), folder))["counts"]
+    counts = json.loads(_core.simulate(json.dumps(lowered), None if counting else folder))["counts"]
     written = sum(file.stat().st_size for file in Path(folder).iterdir())
 used = resource.getrusage(resource.RUSAGE_SELF)
 print(

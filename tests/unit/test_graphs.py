@@ -19,7 +19,7 @@ from tailrace.score import Score, drawing, read, score, without
 from tailrace.score.graphs import CACHE, CALLS_MAX, COMPUTE_MAX, GUEST, STORES, draw
 from tailrace.score.stalls import BURST, NEIGHBOUR
 from tailrace.score.sweep import BOTH, CHAINS, GRAPHS, shape, sweep
-from tailrace.score.troubles import TROUBLES, Table
+from tailrace.score.troubles import Table
 
 DRAWN = [draw(seed) for seed in range(300)]
 
@@ -105,19 +105,6 @@ def test_a_sweep_takes_no_chain_for_a_graph(tmp_path: Path) -> None:
     [graph] = sweep([1], tmp_path, systems=BOTH, processes=1)
     assert (chain["systems"], graph["systems"]) == (CHAINS, GRAPHS)
     assert chain["requests"] != graph["requests"]
-
-
-def test_nothing_is_left_of_a_trouble_that_is_taken_away_from_a_graph() -> None:
-    seen = set()
-    for table in DRAWN[:150]:
-        kinds = without.troubles(table)
-        seen |= set(kinds)
-        for kind in kinds:
-            left = without.without(table, {kind})
-            assert set(without.troubles(left)) == set(kinds) - {kind}
-            sim.lower(from_table(left))
-        assert without.troubles(without.without(table, kinds)) == ()
-    assert len(seen) == len(TROUBLES)
 
 
 def test_without_neighbours_guests_are_idle_and_other_ways_have_their_own_machines() -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tailrace import sim
 from tailrace.experiment import from_table
-from tailrace.score import without
-from tailrace.score.drawing import TROUBLES, draw
+from tailrace.score import drawing, graphs, without
 from tailrace.score.sweep import CHAINS, summarise, sweep
+from tailrace.score.troubles import TROUBLES, Table
 
 
-def test_nothing_is_left_of_a_trouble_that_is_taken_away_and_all_of_the_others() -> None:
+@pytest.mark.parametrize("draw", [drawing.draw, graphs.draw])
+def test_nothing_is_left_of_a_trouble_that_is_taken_away_and_all_of_the_others(draw: Callable[[int], Table]) -> None:
     seen = set()
     for seed in range(150):
         table = draw(seed)
@@ -48,7 +50,7 @@ def test_a_kind_has_what_is_missed_without_it_or_is_there_with_it_alone(
 
 def test_a_diagnosis_is_right_of_no_more_than_are_missed() -> None:
     """A drawn system whose burst is all there is."""
-    table = draw(23_000_112)
+    table = drawing.draw(23_000_112)
     assert without.troubles(table) == ("workload-burst",)
     chains = [{"cause": "workload-burst", "vlrt": 300}, {"cause": "unknown", "vlrt": 23}]
     told = {"threshold_ns": 950_000_000, "episodes": [{"vlrt": 323, "chains": chains}]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -76,9 +77,7 @@ class Record:
     def connected(self) -> dict[str, frozenset[str]]:
         """Server → itself, all that it leads to and all that lead to it."""
         servers = {name for call in self.calls for name in call} | set(self.inside)
-        below = {
-            name: self._reach(name, {a: {b for x, b in self.calls if x == a} for a in servers}) for name in servers
-        }
+        below = {name: reached(name, {a: {b for x, b in self.calls if x == a} for a in servers}) for name in servers}
         return {
             name: frozenset(below[name] | {other for other in servers if name in below[other]} | {name})
             for name in servers
@@ -170,14 +169,15 @@ class Record:
         return together
 
     def below(self, name: str) -> set[str]:
-        return self._reach(name, {a: {b for x, b in self.calls if x == a} for a, _ in self.calls}) - {name}
+        return reached(name, {a: {b for x, b in self.calls if x == a} for a, _ in self.calls}) - {name}
 
-    @staticmethod
-    def _reach(name: str, callees: dict[str, set[str]]) -> set[str]:
-        reached = [name]
-        for server in reached:  # grows while it is walked
-            reached += [callee for callee in callees.get(server, ()) if callee not in reached]
-        return set(reached)
+
+def reached(name: str, callees: Mapping[str, Iterable[str]]) -> set[str]:
+    """A server or tier, and all that it leads to."""
+    found = [name]
+    for one in found:  # grows while it is walked
+        found += [callee for callee in callees.get(one, ()) if callee not in found]
+    return set(found)
 
 
 def record(run: Dataset) -> Record:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from random import Random
 
-from tailrace.score.troubles import TROUBLES, System, Table, befall, begun, call, limits
+from tailrace.score.troubles import TROUBLES, System, Table, befall, begun, call, closed, poisson, tiers
 
 ROLES = {2: ("web", "db"), 3: ("web", "app", "db"), 4: ("web", "app", "middle", "db")}
 
@@ -17,9 +17,9 @@ def draw(seed: int) -> Table:
     """Equal seeds give equal experiments."""
     random = Random(seed)
     rate = random.uniform(80, 400)
-    tiers = ROLES[random.choices((2, 3, 4), (2, 5, 3))[0]]
-    page: Table = {"interaction": f"{tiers[0]} work"}
-    system = System(random, rate, tiers, begun(random, seed), way=tiers, pages=(page,))
+    names = ROLES[random.choices((2, 3, 4), (2, 5, 3))[0]]
+    page: Table = {"interaction": f"{names[0]} work"}
+    system = System(random, rate, names, begun(random, seed), way=names, pages=(page,))
     _draw_tiers(system)
     _draw_load(system)
     befall(system, TROUBLES)
@@ -28,32 +28,22 @@ def draw(seed: int) -> Table:
 
 def _draw_tiers(system: System) -> None:
     random, names = system.random, system.names
-    first_sync = random.choices((0, 1, 2, len(names)), (60, 17, 8, 15))[0]
     visits = 1.0
-    for place, name in enumerate(names):
-        count = random.choices((1, 2, 3, 4), (60, 22, 10, 8))[0]
-        kind = "async" if place < first_sync else random.choices(("sync", "bounded"), (85, 15))[0]
-        tier = system.tiers[name] = limits(random, count, kind)
-        use = random.uniform(0.15, 0.75)
+    for (name, tier), callee in zip(tiers(system), (*names[1:], None), strict=True):
         work: Table = {
-            "compute": f"{use * count / (system.rate * visits) * 1e6:.0f} us",
+            "compute": f"{system.use[name] * tier['count'] / (system.rate * visits) * 1e6:.0f} us",
             "scv": random.choice((0.25, 1.0)),
         }
-        system.visits[name], system.use[name] = visits, use
-        if place + 1 < len(names):
-            callee = names[place + 1]
+        system.visits[name] = visits
+        if callee:
             calls = random.choices((1, 2, 3), (70, 20, 10))[0]
             work["calls"] = {f"{callee} work": calls}
-            tier["calls"] = {callee: call(random, kind)}
+            tier["calls"] = {callee: call(random, tier)}
             visits *= calls
         system.table["interactions"][f"{name} work"] = {"at": {name: work}}
 
 
 def _draw_load(system: System) -> None:
     random, rate, (page,) = system.random, system.rate, system.pages
-    if random.random() < 0.4:
-        system.table["workloads"]["users"] = {"kind": "poisson", "rate": round(rate, 1), **page}
-        return
-    think = random.uniform(2, 7)
-    clients = max(int(rate * think), 20)
-    system.table["workloads"]["users"] = {"clients": clients, "think": f"{think:.2f} s", **page}
+    load = poisson(rate) if random.random() < 0.4 else closed(random, rate)
+    system.table["workloads"]["users"] = load | page

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from tailrace.score.troubles import TROUBLES, System, Table, befall, begun, call, limits
+from tailrace.score.troubles import TROUBLES, System, Table, befall, begun, call, closed, poisson, tiers
 
 ENTRIES = ("web", "gate")
 SERVICES = ("orders", "search", "prices", "users", "stock")
@@ -74,17 +74,12 @@ def _callees(system: System, entries: tuple[str, ...], stores: tuple[str, ...]) 
 
 def _draw_tiers(system: System, callees: Callees) -> None:
     """In every fifth system two tiers are on the same machines."""
-    random, names = system.random, system.names
-    first_sync = random.choices((0, 1, 2, len(names)), (60, 17, 8, 15))[0]
-    for place, name in enumerate(names):
-        count = random.choices((1, 2, 3, 4), (60, 22, 10, 8))[0]
-        kind = "async" if place < first_sync else random.choices(("sync", "bounded"), (85, 15))[0]
-        system.tiers[name] = limits(random, count, kind)
-        system.use[name] = random.uniform(0.15, 0.75)
+    random = system.random
+    for name, tier in tiers(system):
         if name in callees:
-            system.tiers[name]["calls"] = {callee: call(random, kind) for callee in callees[name]}
+            tier["calls"] = {callee: call(random, tier) for callee in callees[name]}
     if random.random() < 0.2:
-        beside, home = random.sample(names, 2)
+        beside, home = random.sample(system.names, 2)
         system.tiers[beside] |= {"count": system.tiers[home]["count"], "node": [home]}
         system.homes[beside] = home
         # together they use no more of a machine than one alone may
@@ -144,7 +139,7 @@ def _arrivals(random: Random, rate: float) -> Table:
     """Open, closed, bursty, or in waves."""
     kind = random.choices(("poisson", "closed", "bursty", "modulated"), (35, 35, 15, 15))[0]
     if kind == "poisson":
-        return {"kind": "poisson", "rate": round(rate, 1)}
+        return poisson(rate)
     if kind == "modulated":
         usual, wave, times = random.uniform(4, 12), random.uniform(0.3, 1.5), random.uniform(1.3, 3.0)
         least = 1 - (times - 1) * wave / usual
@@ -153,9 +148,7 @@ def _arrivals(random: Random, rate: float) -> Table:
             "rates": [round(rate * least, 1), round(rate * times, 1)],
             "stays": [f"{usual:.2f} s", f"{wave:.2f} s"],
         }
-    think = random.uniform(2, 7)
-    closed: Table = {"clients": max(int(rate * think), 20), "think": f"{think:.2f} s"}
-    return closed | ({"index_of_dispersion": random.choice((100, 400))} if kind == "bursty" else {})
+    return closed(random, rate) | ({"index_of_dispersion": random.choice((100, 400))} if kind == "bursty" else {})
 
 
 def _impatience(random: Random) -> Table:

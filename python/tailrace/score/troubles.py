@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
@@ -129,7 +129,29 @@ def begun(random: Random, seed: int) -> Table:
     }
 
 
-def limits(random: Random, count: int, kind: str) -> Table:
+def tiers(system: System) -> Iterator[tuple[str, Table]]:
+    """Draws each tier as the one before is done with: first those that are asynchronous, if any are."""
+    random, names = system.random, system.names
+    first_sync = random.choices((0, 1, 2, len(names)), (60, 17, 8, 15))[0]
+    for place, name in enumerate(names):
+        count = random.choices((1, 2, 3, 4), (60, 22, 10, 8))[0]
+        kind = "async" if place < first_sync else random.choices(("sync", "bounded"), (85, 15))[0]
+        system.tiers[name] = _limits(random, count, kind)
+        system.use[name] = random.uniform(0.15, 0.75)
+        yield name, system.tiers[name]
+
+
+def poisson(rate: float) -> Table:
+    return {"kind": "poisson", "rate": round(rate, 1)}
+
+
+def closed(random: Random, rate: float) -> Table:
+    """Clients who think, and ask so often together."""
+    think = random.uniform(2, 7)
+    return {"clients": max(int(rate * think), 20), "think": f"{think:.2f} s"}
+
+
+def _limits(random: Random, count: int, kind: str) -> Table:
     """A tier of so many servers, with the threads and places in proportion to a few hundred requests a second."""
     tier: Table = {"count": count, "kind": kind, "backlog": random.choice((8, 16, 32, 64, 128))}
     if kind == "sync":
@@ -139,10 +161,10 @@ def limits(random: Random, count: int, kind: str) -> Table:
     return tier
 
 
-def call(random: Random, kind: str) -> Table:
-    """How a tier of a kind calls another."""
+def call(random: Random, tier: Table) -> Table:
+    """How a tier calls another."""
     found: Table = {"policy": random.choice(POLICIES), "endpoint": random.choices(("wait", "modified"), (85, 15))[0]}
-    if kind == "sync":
+    if tier["kind"] == "sync":
         pooled = random.random() < 0.5
         found |= {"kept": True, "pool": random.randint(10, 60)} if pooled else {"kept": False, "pool": 0}
     return found

@@ -24,6 +24,7 @@ import polars as pl
 from tailrace import sim
 from tailrace.dataset import Dataset
 from tailrace.experiment import from_table
+from tailrace.score.busy import reached
 from tailrace.score.graphs import GUEST
 from tailrace.score.stalls import BALANCER, BURST, CAUSES, FREQUENCY, NEIGHBOUR, NONE, QUOTA
 from tailrace.score.troubles import Table
@@ -75,16 +76,10 @@ def without(table: Table, kinds: Iterable[str]) -> Table:
 def _beside(table: Table) -> list[str]:
     """Tiers that run beside one which neither leads to them nor is led to."""
     tiers = table["tiers"]
-    ways = {name: _reached(tiers, name) for name in tiers}
+    calls = {name: tier.get("calls", {}) for name, tier in tiers.items()}
+    ways = {name: reached(name, calls) for name in tiers}
     own = {name: tier["node"][0] for name, tier in tiers.items() if "node" in tier and not name.startswith(GUEST)}
     return [name for name, home in own.items() if name not in ways[home] and home not in ways[name]]
-
-
-def _reached(tiers: Table, name: str) -> list[str]:
-    found = [name]
-    for tier in found:  # grows while it is walked
-        found += [callee for callee in tiers[tier].get("calls", {}) if callee not in found]
-    return found
 
 
 def _is_bursty(load: Table) -> bool:

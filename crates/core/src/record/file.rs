@@ -85,9 +85,8 @@ impl TableFile {
         let (leaves, mut first) = (self.file.schema_descr(), 0);
         let mut columns = Vec::new();
         for (root, field) in self.schema.fields().iter().enumerate() {
-            let is_other = |&leaf: &usize| leaves.get_column_root_idx(leaf) != root;
-            let after = (first..leaves.num_columns()).find(is_other);
-            let count = after.unwrap_or(leaves.num_columns()) - first;
+            let own = |&leaf: &usize| leaves.get_column_root_idx(leaf) == root;
+            let count = (first..leaves.num_columns()).take_while(own).count();
             let library = writers.by_ref().take(count).collect();
             let ours = Chunk::new(leaves.column(first), field.data_type());
             columns.push(match ours {

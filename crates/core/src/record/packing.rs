@@ -2,7 +2,7 @@
 //! small (indices of a dictionary).
 //!
 //! Source: <https://parquet.apache.org/docs/file-format/data-pages/encodings/>. The library writes the same, bit by bit;
-//! a word at a time takes a third of the time.
+//! here it is a word at a time.
 
 /// Parts of a block that have a width of their own.
 const MINI_BLOCKS: usize = 4;

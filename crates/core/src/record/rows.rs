@@ -3,10 +3,10 @@
 use super::merge::SortKey;
 use super::writer::Row;
 use super::{schema, Names, Visit, CALLER_IS_SERVER, NO_ID, NO_NAME, NO_TIME};
-use arrow_array::types::Int32Type;
+use arrow_array::types::{Int32Type, Int64Type, UInt64Type};
 use arrow_array::{
-    ArrayRef, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
-    UInt32Array, UInt64Array, UInt8Array,
+    ArrayRef, ArrowPrimitiveType, DictionaryArray, Float64Array, PrimitiveArray, RecordBatch,
+    StringArray, UInt32Array, UInt64Array, UInt8Array,
 };
 use arrow_schema::{ArrowError, SchemaRef};
 use std::sync::Arc;
@@ -92,15 +92,13 @@ pub struct NumberedSample {
     pub number: u64,
 }
 
+/// No place in a dictionary; null in the table.
+const NO_INDEX: i32 = -1;
+
 fn dictionary(values: Vec<&str>, keys: impl Iterator<Item = u32>) -> Result<ArrayRef, ArrowError> {
-    let keys: Vec<u32> = keys.collect();
-    let index = |key: u32| i32::try_from(key).unwrap_or(i32::MAX);
-    let keys: Int32Array = if keys.contains(&NO_NAME) {
-        let known = |key: u32| (key != NO_NAME).then(|| index(key));
-        keys.into_iter().map(known).collect()
-    } else {
-        keys.into_iter().map(index).collect::<Vec<_>>().into()
-    };
+    let index = |key| i32::try_from(key).unwrap_or(i32::MAX);
+    let keys = keys.map(|key| if key == NO_NAME { NO_INDEX } else { index(key) });
+    let keys = nullable::<Int32Type>(keys, NO_INDEX);
     let values = StringArray::from(values);
     Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(
         keys,
@@ -133,25 +131,25 @@ fn callers(names: &Names, callers: impl Iterator<Item = u32>) -> Result<ArrayRef
 }
 
 pub(super) fn moments(values: impl Iterator<Item = i64>) -> ArrayRef {
-    let values: Vec<i64> = values.collect();
-    let array: Int64Array = if values.contains(&NO_TIME) {
-        let known = |value: i64| (value != NO_TIME).then_some(value);
-        values.into_iter().map(known).collect()
-    } else {
-        values.into()
-    };
-    Arc::new(array)
+    Arc::new(nullable::<Int64Type>(values, NO_TIME))
 }
 
 fn ids(values: impl Iterator<Item = u64>) -> ArrayRef {
-    let values: Vec<u64> = values.collect();
-    let array: UInt64Array = if values.contains(&NO_ID) {
-        let known = |value: u64| (value != NO_ID).then_some(value);
+    Arc::new(nullable::<UInt64Type>(values, NO_ID))
+}
+
+/// The values, null where they are `missing`. Mostly nothing is, and then nothing is looked at one by one.
+fn nullable<T: ArrowPrimitiveType>(
+    values: impl Iterator<Item = T::Native>,
+    missing: T::Native,
+) -> PrimitiveArray<T> {
+    let values: Vec<T::Native> = values.collect();
+    if values.contains(&missing) {
+        let known = |value| (value != missing).then_some(value);
         values.into_iter().map(known).collect()
     } else {
-        values.into()
-    };
-    Arc::new(array)
+        PrimitiveArray::new(values.into(), None)
+    }
 }
 
 pub(super) fn counts(values: impl Iterator<Item = u64>) -> ArrayRef {
