@@ -109,3 +109,29 @@ def test_a_crowd_of_a_heavy_sort_is_a_burst_though_hardly_more_come(tmp_path: Pa
     assert found.right == found.vlrt > 200
     calm = made(two_sorts(crowd=False), tmp_path / "calm").requests().filter(pl.col("end") - pl.col("sent") >= SECOND)
     assert calm.collect().is_empty()
+
+
+def hedging(**more: Any) -> dict[str, Any]:
+    """web, at two thirds of its CPU, and clients who ask twice when it has stood still."""
+    return {
+        "duration": "12 s",
+        "ramp": "2 s",
+        "tiers": {"web": {"workers": 60}},
+        "interactions": {"page": {"at": {"web": {"compute": "3 ms"}}}},
+        "workloads": {"users": {"kind": "poisson", "rate": 220, "interaction": "page", "hedge": "200 ms"} | more},
+        "stalls": [{"kind": "freeze", "place": "web", "at": "6 s", "for": "600 ms"}],
+    }
+
+
+def test_what_a_client_sends_twice_is_wanted_once(tmp_path: Path) -> None:
+    view = seen(made(hedging(), tmp_path / "run"))
+    asked, wanted = view.asked("web").arrivals, view.wanted("web")
+    around = np.array([6, 8]) * SECOND + view.begin
+    assert np.diff(np.searchsorted(asked, around)) > 1.2 * 2 * 220
+    assert np.diff(np.searchsorted(wanted, around)) == pytest.approx(2 * 220, rel=0.15)
+
+
+def test_who_gives_up_wanted_it_all_the_same(tmp_path: Path) -> None:
+    view = seen(made(hedging(hedge="0 s", timeout="300 ms"), tmp_path / "run"))
+    assert view.requests.filter(pl.col("status").cast(pl.String) == "abandoned").height > 50
+    assert len(view.wanted("web")) == len(view.asked("web").arrivals)

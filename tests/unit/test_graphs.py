@@ -200,3 +200,22 @@ def test_what_clients_ask_twice_is_what_an_overload_does_and_not_why(tmp_path: P
     told = [cause for row in found.confusion.values() for cause in row]
     assert set(told) == {"garbage-collection"}
     assert found.vlrt > 5_000
+
+
+def test_a_wave_is_seen_while_it_makes_the_queue_that_it_explains(tmp_path: Path) -> None:
+    """Neither over the stall nor around its begin did half more come than usual."""
+    found = drawn(50_000_009, tmp_path)
+    assert found.confusion[BURST][BURST] > 200
+    assert found.right == found.vlrt
+
+
+def test_clients_who_ask_twice_want_no_more(tmp_path: Path) -> None:
+    """Hedging clients keep an overload up that log flushes began, and no more come than usual."""
+    found = drawn(50_000_139, tmp_path)
+    assert found.confusion["unknown"].get(BURST, 0) == 0 < found.confusion["unknown"]["unknown"]
+
+
+def test_a_server_that_is_at_work_all_the_time_does_what_it_can(tmp_path: Path) -> None:
+    """Requests that ask more than others by chance, of which more come than usual."""
+    found = drawn(50_000_278, tmp_path)
+    assert found.confusion[BURST][BURST] > 0.9 * found.vlrt > 30

@@ -8,7 +8,7 @@ import pytest
 from systems import NX1, NX3, Slow, Tier, at, system
 from tailrace.diagnosis import diagnose
 from tailrace.diagnosis.overflow import main_rise
-from tailrace.diagnosis.queues import rises
+from tailrace.diagnosis.queues import is_more, rises
 from tailrace.diagnosis.view import look
 from tailrace.diagnosis.waiting import Level
 
@@ -86,3 +86,16 @@ def test_packets_that_come_back_together_are_not_what_had_them_lost() -> None:
     waited = main_rise(times, queue, Level(0.0, 2.0), (0, int(times[-1])), lost=None)
     assert waited is not None
     assert waited.peak == 350
+
+
+def test_more_than_usual_is_half_more_and_no_chance() -> None:
+    assert not is_more(140, 100)
+    assert is_more(151, 100)
+    assert not is_more(13, 5)
+
+
+def test_what_is_usual_is_itself_a_count() -> None:
+    """Of 60 in as long as those were counted from which 36 are expected, where 36 ± 8 may be as usual."""
+    assert is_more(61, 36)
+    assert not is_more(61, 36, part=1.0)
+    assert is_more(71, 36, part=1.0)

@@ -43,24 +43,29 @@ class Demand:
     sent: Times
     kind: NDArray[np.int64]
     """Of each, the number of its interaction."""
+    twice: NDArray[np.bool_]
+    """Of each, whether it was sent a second time."""
     weight: NDArray[np.float64]
     """Of each interaction, in requests of the mean."""
     usual: NDArray[np.float64]
-    """Requests of each interaction per second, in calm time."""
+    """Requests of each interaction per second, in calm time …"""
+    counted_ns: int
+    """… which is so long."""
 
     def came(self, edges: Times) -> NDArray[np.float64]:
         """What was asked from each edge to the next, in requests of the mean."""
         return np.diff(self._asked_before[np.searchsorted(self.sent, edges)])
 
     def more(self, begin: int, end: int) -> list[tuple[str, int, float]]:
-        """Interactions of which more were sent than usual, who ask most of it first: name, how many and how many
+        """Interactions of which more were wanted than usual, who ask most of it first: name, how many and how many
         usually."""
         first, last = np.searchsorted(self.sent, (begin, end))
-        counts = np.bincount(self.kind[first:last], minlength=len(self.usual))
+        once = self.kind[first:last][~self.twice[first:last]]
+        counts = np.bincount(once, minlength=len(self.usual))
         expected = self.usual * (end - begin) / SECOND
         heaviest = np.argsort(-(counts - expected) * self.weight, kind="stable").tolist()
         rows = [(self.names[i], int(counts[i]), float(expected[i])) for i in heaviest if i < len(self.names)]
-        return [row for row in rows if is_more(row[1], row[2])]
+        return [row for row in rows if is_more(row[1], row[2], (end - begin) / self.counted_ns)]
 
     @cached_property
     def _asked_before(self) -> NDArray[np.float64]:
@@ -80,7 +85,9 @@ def demand(requests: pl.DataFrame, costs: Mapping[str, float], calm: Spans) -> D
     usual = told & (counts > 0)
     mean = float(np.average(cost[usual], weights=counts[usual])) if usual.any() else 0.0
     weight = np.where(told, cost / mean, 1.0) if mean > 0 else np.ones_like(cost)
-    return Demand(tuple(known), sent, kind, weight, counts / max(length(calm) / SECOND, 1e-9))
+    twice = requests["twice"].to_numpy()
+    counted = max(length(calm), 1)
+    return Demand(tuple(known), sent, kind, twice, weight, counts / (counted / SECOND), counted)
 
 
 def costs_of(requests: pl.DataFrame, own_times: OwnTimes, calm: Spans, window_ns: int) -> Costs:

@@ -16,6 +16,8 @@ from tailrace.diagnosis.spans import Spans
 from tailrace.units import MILLISECOND
 
 Times = NDArray[np.int64]
+Lengths = NDArray[np.int64] | NDArray[np.float64]
+"""Of a queue, counted, or as arithmetic has it."""
 
 LEAST_LIMIT = 5
 """Of fewer than five, one less says nothing about a limit."""
@@ -61,7 +63,7 @@ earlier was ordinary noise."""
 
 
 def rises(
-    times: Times, queue: Times, typical: float, high: float, gap: int, lost: int | None = None
+    times: Times, queue: Lengths, typical: float, high: float, gap: int, lost: int | None = None
 ) -> tuple[Rise, ...]:
     """Stretches above `high`, those closer than `gap` joined, each begun where the queue left `typical`. What is up
     when a packet is `lost` began before, however much higher it rises later."""
@@ -92,10 +94,12 @@ MORE = 1.5
 DEVIATIONS = 4
 
 
-def is_more(came: int, expected: float) -> bool:
+def is_more(came: int, expected: float, part: float = 0.0) -> bool:
     """Whether so many are no chance: half more than expected, and four standard deviations of a Poisson stream (1 in
-    30,000)."""
-    return bool(came > max(MORE * expected, expected + DEVIATIONS * max(expected, 1.0) ** 0.5))
+    30,000); `part` is the time in which they came, in that in which those were counted from which they are expected
+    (var(came - expected) = expected · (1 + part))."""
+    chance = DEVIATIONS * (max(expected, 1.0) * (1.0 + part)) ** 0.5
+    return bool(came > max(MORE * expected, expected + chance))
 
 
 def held_from(limit: float) -> float:
@@ -117,7 +121,7 @@ def plateau(queue: Times) -> int | None:
     return peak if peak >= LEAST_LIMIT and held.sum() >= 0.2 * len(queue) and held.sum() >= 10 else None
 
 
-def levels(stays: NDArray[np.int64]) -> tuple[float, float]:
+def levels(stays: Lengths) -> tuple[float, float]:
     """Typical and high level of a queue in calm time: what it exceeds in 10 % and in 1 % of the time.
 
     Stalls that made no request very slow lie in calm time, too, and move its last tenth. The tail of a queue without

@@ -40,7 +40,8 @@ class View:
     end: int
     window_ns: int
     requests: pl.DataFrame
-    """Finished requests in the order of `sent`, with `response_ns`."""
+    """Finished requests in the order of `sent`, with `response_ns` and `twice`: whether its client sent it because an
+    earlier one had no answer yet (hedged)."""
     lossy: pl.DataFrame
     """Visits that lost a connection attempt or a segment on their way, in the order of `sent`."""
     stays: dict[str, Stays]
@@ -133,6 +134,11 @@ class View:
                 self._costs.update(costs_of(self.requests, self._own_times, calm, self.window_ns))
             self._demands[server, by] = demand(self.asking(server), self._costs.get(by, {}), calm)
         return self._demands[server, by]
+
+    def wanted(self, server: str) -> Times:
+        """When these requests were sent, but of those that were sent twice the first alone: their clients do not want
+        more."""
+        return self.asking(server).filter(~pl.col("twice"))["sent"].to_numpy()
 
     @cached_property
     def _asked(self) -> dict[str, Stays]:
@@ -295,6 +301,9 @@ def look(tables: Tables, window_ns: int) -> View:
 
 
 def _requests(tables: Tables) -> pl.DataFrame:
+    given_up = pl.col("status").cast(pl.String).eq_missing("abandoned")
+    of_one = ("client", "interaction")
+    unanswered = (pl.col("sent") < pl.col("end").shift(1).over(of_one)) & (given_up | given_up.shift(1).over(of_one))
     return (
         tables.requests()
         .select(
@@ -302,8 +311,9 @@ def _requests(tables: Tables) -> pl.DataFrame:
         )
         .filter(pl.col("end").is_not_null() & pl.col("sent").is_not_null())
         .with_columns(response_ns=pl.col("end") - pl.col("sent"))
-        .collect()
         .sort("sent")
+        .with_columns(twice=(pl.col("client").is_not_null() & unanswered).fill_null(False))
+        .collect()
     )
 
 

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from tailrace.diagnosis.causes.case import LONG, Case
 from tailrace.diagnosis.evidence import coverage
+from tailrace.diagnosis.queues import Rise, levels, rises
 from tailrace.diagnosis.series import AT_WORK, Series
-from tailrace.diagnosis.spans import Spans, where
+from tailrace.diagnosis.spans import Spans, contains, spans
 from tailrace.diagnosis.view import View
 from tailrace.units import MILLISECOND, SECOND
 
@@ -31,12 +32,13 @@ def capacity(case: Case) -> float:
 
 
 def crowded(case: Case) -> float | None:
-    """Visits per second that the origin answers at its best, over 200 ms, with as many inside as in the stall: threads
-    may cost time themselves, so that it can do less than few inside let expect. None where its CPU was not full by its
-    own work at its highest clock rate, so that something else may have taken it."""
+    """Visits per second that the origin answers with as many inside as in the stall, most of the time: threads may cost
+    time themselves, or requests ask for more by chance, so that it can do less than calm time lets expect. None where
+    its CPU was not full by its own work at its highest clock rate, or where it answered less than usual all the same:
+    something else may have taken it."""
     begin, end = case.stall.begin, case.stall.end
     own, hz = case.view.series(case.origin, "cpu_busy"), clock_rate(case.view, case.origin, begin, end)
-    if not any(busy.at_work(begin, end) for busy in own):
+    if case.stall.throughput < case.stall.throughput_calm or not any(busy.at_work(begin, end) for busy in own):
         return None
     if hz is not None and (hz.mean(begin, end) or 0.0) < AT_WORK * full_rate(case.view, case.origin, hz):
         return None
@@ -44,7 +46,7 @@ def crowded(case: Case) -> float | None:
     full = times[case.view.own_queue(case.origin, times) >= max(LONG * case.stall.rise.peak, 2.0)]
     left = case.view.stays[case.origin].departures
     answers = np.searchsorted(left, full + BEST_NS) - np.searchsorted(left, full)
-    return float(answers.max(initial=0)) * SECOND / BEST_NS
+    return float(np.median(answers)) * SECOND / BEST_NS if len(answers) else None
 
 
 def usual_use(case: Case, server: str) -> float | None:
@@ -107,13 +109,20 @@ def in_steps(case: Case, series: Series) -> NDArray[np.float64]:
     return series.at((edges[:-1] + edges[1:]) // 2)
 
 
-def long_queues(
+def long_rises(
     case: Case, served: float | NDArray[np.float64], asked: NDArray[np.float64] | None = None, each: float = 1.0
-) -> Spans:
-    """When that queue would have been long, be it on top of one that was already a little longer than usual. What is
-    `asked` is so much for `each` of the requests that make the origin's own."""
-    edges, least = steps(case), max(LONG * case.stall.rise.peak, 2.0) * max(each, 1.0)
-    return where(edges[:-1], edges[1:], queue_of(case, served, asked) > least, gap=case.view.window_ns)
+) -> tuple[Rise, ...]:
+    """Stretches in which that queue would have been long, each from where it left its usual length: it is followed as
+    the real one is. What is `asked` is so much for `each` of the requests that make the origin's own."""
+    times, queue = steps(case)[1:], queue_of(case, served, asked)
+    least = max(LONG * case.stall.rise.peak, 2.0) * max(each, 1.0)
+    typical, high = levels(queue[contains(case.slow.calm, times)])
+    rose = rises(times, queue, min(typical, least), min(high, least), case.view.window_ns)
+    return tuple(rise for rise in rose if rise.peak > least)
+
+
+def long_queues(case: Case, served: float | NDArray[np.float64]) -> Spans:
+    return spans([(rise.begin, rise.end) for rise in long_rises(case, served)])
 
 
 def mean_work(case: Case, server: str) -> float:

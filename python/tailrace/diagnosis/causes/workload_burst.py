@@ -16,9 +16,10 @@ What it is confused with
     full speed would have served is not the cause. A load that is too high all the time: then more came than usual at
     no time.
 Thresholds and where they come from
-    More than usual (`queues.is_more`) in the step in which it began, or over the stall. Long: `case.LONG`.
+    More than usual (`queues.is_more`) in the step in which it began, while the queue of a wave grew, or over the stall;
+    what clients ask twice is one. Long: `case.LONG`; from where it left its usual length, as a real queue is followed.
     Capacity by the utilisation law, X / U in calm time; without CPU samples the most that was answered over 0.2 s. If
-    that explains nothing, the most with as many inside, where the CPU was full: many threads may cost time themselves.
+    that explains nothing, what it answered with as many inside, its CPU full: threads may cost time themselves.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from tailrace.diagnosis.causes.capacity import (
     capacity,
     crowded,
     in_steps,
-    long_queues,
+    long_rises,
     mean_work,
     steps,
     usual_use,
@@ -42,13 +43,15 @@ from tailrace.diagnosis.causes.capacity import (
 from tailrace.diagnosis.causes.case import COVERAGE, Case, Sign
 from tailrace.diagnosis.demand import Demand
 from tailrace.diagnosis.finding import CauseEvidence
-from tailrace.diagnosis.queues import is_more
+from tailrace.diagnosis.queues import Rise, is_more
 from tailrace.diagnosis.series import TAKEN
-from tailrace.diagnosis.spans import Spans, contains, spans, union
+from tailrace.diagnosis.spans import Spans, contains, length, spans, union
 from tailrace.diagnosis.words import rate
 from tailrace.units import SECOND
 
 CAUSE = "workload-burst"
+WAVE_NS = SECOND // 2
+"""What comes for less long is seen around its begin."""
 
 
 def detect(case: Case) -> CauseEvidence:
@@ -56,11 +59,11 @@ def detect(case: Case) -> CauseEvidence:
         return case.unknown(CAUSE, "when the clients sent their requests")
     case = _since_it_came(case)
     limit, most, in_each = _narrowest(case)
-    queued = long_queues(case, in_each)
+    queued = long_rises(case, in_each)
     by_requests = _told(case, limit, most, queued, _more_came(case, queued))
     most_crowded = crowded(case) if by_requests.verdict != "found" and limit == case.origin else None
     if most_crowded is not None and most_crowded < most:
-        queued = long_queues(case, most_crowded)
+        queued = long_rises(case, most_crowded)
         by_crowd = _told(case, limit, most_crowded, queued, _more_came(case, queued))
         by_requests = by_crowd if by_crowd.verdict == "found" else by_requests
     if by_requests.verdict == "found" or len(case.demand().names) < 2:
@@ -69,13 +72,15 @@ def detect(case: Case) -> CauseEvidence:
     if not at_work(case, limit):
         return by_requests
     demand = case.demand(limit)
-    queued = long_queues(case, in_each, demand.came(steps(case)), mean_work(case, limit))
+    queued = long_rises(case, in_each, demand.came(steps(case)), mean_work(case, limit))
     which = _more_of_one(case, queued, demand)
     by_work = _told(case, limit, most, queued, which is not None, which)
     return by_work if by_work.verdict == "found" else by_requests
 
 
-def _told(case: Case, limit: str, most: float, queued: Spans, more: bool, which: str | None = None) -> CauseEvidence:
+def _told(
+    case: Case, limit: str, most: float, queued: tuple[Rise, ...], more: bool, which: str | None = None
+) -> CauseEvidence:
     """By when there would have been a long queue, and whether more came than usual; `which` says of what."""
     stall = case.stall
     what = (
@@ -90,8 +95,9 @@ def _told(case: Case, limit: str, most: float, queued: Spans, more: bool, which:
         "throughput_per_s": stall.throughput,
         "capacity_per_s": most,
     }
-    but, after = None if more else "that is no burst", _worked_off(case, queued)
-    sign = Sign(queued, STEP_NS, what, limit, numbers, but=but, after=after)
+    when = spans([(rise.begin, rise.end) for rise in queued])
+    but, after = None if more else "that is no burst", _worked_off(case, when)
+    sign = Sign(when, STEP_NS, what, limit, numbers, but=but, after=after)
     return _while_packets_were_lost(case).weigh(CAUSE, sign)
 
 
@@ -122,12 +128,11 @@ def _since_it_came(case: Case) -> Case:
     together = np.arange(len(sent)) - first + 1
     last = int(np.argmax(together))
     begin, until = int(sent[first[last]]), int(sent[last]) + window
-    came = int(case.view.asked(case.origin).arrived(np.array([begin - 1, until]))[0])
     if begin <= stall.begin or together[last] < COVERAGE * len(sent):
         return case
     if case.throttled(case.origin) >= TAKEN or any(r.saturated and r.metric != "cpu_busy" for r in stall.resources):
         return case
-    if not is_more(came, stall.arrivals_calm * (until - begin) / SECOND):
+    if not _is_more(case, begin, until):
         return case
     return replace(case, stall=replace(stall, begin=begin, end=max(stall.end, until)))
 
@@ -148,15 +153,18 @@ def _narrowest(case: Case, weighed: bool = False) -> tuple[str, float, float | N
     return limit, served[limit], in_each
 
 
-def _more_came(case: Case, queued: Spans) -> bool:
-    calm, asked = case.stall.arrivals_calm, case.view.asked(case.origin)
-    return any(
-        is_more(int(asked.arrived(np.array([begin, end]))[0]), calm * (end - begin) / SECOND)
-        for begin, end in _when_it_came(case, queued)
-    )
+def _more_came(case: Case, queued: tuple[Rise, ...]) -> bool:
+    return any(_is_more(case, begin, end) for begin, end in _when_it_came(case, queued))
 
 
-def _more_of_one(case: Case, queued: Spans, demand: Demand) -> str | None:
+def _is_more(case: Case, begin: int, end: int) -> bool:
+    """Than usual, of what clients wanted: what they ask twice is what a stall makes them do."""
+    first, last = np.searchsorted(case.view.wanted(case.origin), (begin, end)).tolist()
+    part = (end - begin) / max(length(case.slow.calm), 1)
+    return is_more(last - first, case.stall.arrivals_calm * (end - begin) / SECOND, part)
+
+
+def _more_of_one(case: Case, queued: tuple[Rise, ...], demand: Demand) -> str | None:
     """Of an interaction more may come than usual that hardly counts among all."""
     for begin, end in _when_it_came(case, queued):
         for name, came, usual in demand.more(begin, end):
@@ -166,10 +174,12 @@ def _more_of_one(case: Case, queued: Spans, demand: Demand) -> str | None:
     return None
 
 
-def _when_it_came(case: Case, queued: Spans) -> list[tuple[int, int]]:
+def _when_it_came(case: Case, queued: tuple[Rise, ...]) -> list[tuple[int, int]]:
     """Over the stall, or in the window around its begin, for the queue of a batch rises at once; or when the queue that
-    explains it began, for a batch may come through servers that wait for nobody."""
+    explains it began, for a batch may come through servers that wait for nobody; or of a wave while that queue grew."""
     stall, window = case.stall, case.view.window_ns
-    rose = queued[(queued[:, 0] <= stall.begin) & (queued[:, 1] > stall.begin), 0].tolist()
-    around = [(begin - window, begin + window) for begin in (stall.begin, *rose)]
-    return [(stall.begin, stall.end), *around]
+    rose = [rise for rise in queued if rise.begin <= stall.begin < rise.end]
+    around = [(begin - window, begin + window) for begin in (stall.begin, *(rise.begin for rise in rose))]
+    main = max(queued, key=lambda rise: min(rise.end, stall.end) - max(rise.begin, stall.begin), default=None)
+    grew = [(main.begin, main.peak_at)] if main is not None and main.peak_at - main.begin >= WAVE_NS else []
+    return [(stall.begin, stall.end), *around, *grew]
