@@ -445,14 +445,24 @@ def _show_outcome(experiment: Experiment, outcome: Simulated | Measured, out: Pa
     lines = [
         f"{format_count(outcome.requests)} requests, {rate:,.4g} answered a second"
         + (f"; mean response {format_duration(round(mean))}" if mean is not None else ""),
-        f"{format_count(outcome.over_1s)} took over 1 s ({format_share(share)}), {format_count(outcome.failed)} failed",
+        f"{format_count(outcome.over_1s)} answers took over 1 s ({format_share(share)}), "
+        f"{format_count(outcome.failed)} requests failed",
         *_unfinished(outcome),
         *_never(experiment),
-        "dropped: " + (", ".join(f"{name} {format_count(n)}" for name, n in outcome.drops.items()) or "nothing"),
+        _dropped(experiment, outcome),
         "stalled: " + (_stalls(outcome) or "nothing"),
         f"run folder: {out}; explain it with `tailrace diagnose {out}`",
     ]
     sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _dropped(experiment: Experiment, outcome: Simulated | Measured) -> str:
+    from tailrace.sim import Outcome
+    from tailrace.units import format_count
+
+    lost = ", ".join(f"{name} {format_count(n)}" for name, n in outcome.drops.items())
+    since = ", ramp included" if isinstance(outcome, Outcome) and experiment.ramp and lost else ""
+    return f"dropped{since}: {lost or 'nothing'}"
 
 
 def _unfinished(outcome: Simulated | Measured) -> list[str]:

@@ -32,6 +32,11 @@ class Table(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
+    @classmethod
+    def elsewhere(cls, key: str) -> str:
+        """ "; it is one of X" of a key that tables like this one have; else nothing."""
+        return ""
+
     @model_validator(mode="before")
     @classmethod
     def _refuse_unknown(cls, table: Any) -> Any:
@@ -39,7 +44,7 @@ class Table(BaseModel):
         known = [field.alias or name for name, field in cls.model_fields.items()]
         for key in table if isinstance(table, Mapping) else ():
             if key not in known:
-                near = nearest(str(key), known)
+                near = cls.elsewhere(str(key)) or nearest(str(key), known)
                 raise PydanticCustomError("unknown_key", "{key}{near}", {"key": str(key), "near": near})
         return table
 

@@ -227,7 +227,7 @@ def test_a_workload_of_which_nobody_asks_is_told(tmp_path: Path) -> None:
 def test_a_run_without_answers_has_no_mean_response(tmp_path: Path) -> None:
     nobody = ["run", EXPERIMENT, "--set", "workloads={few={kind='poisson', rate=1e-9, entry='web'}}"]
     nobody += ["--set", "duration=1s", "-o", str(tmp_path / "run"), "--overwrite"]
-    assert tailrace(*nobody).stdout.startswith("0 requests, 0 answered a second\n0 took over 1 s")
+    assert tailrace(*nobody).stdout.startswith("0 requests, 0 answered a second\n0 answers took over 1 s")
     assert json.loads(tailrace(*nobody, "--json").stdout)["response_ns_mean"] is None
 
 

@@ -41,7 +41,7 @@ def diagnose(dataset: view.Tables, *, threshold_ns: int | None = None, window_ns
     others = millibottleneck.elsewhere(seen, slow, overflows, stalls, known)
     explained = tuple(zip(overflows, stalls, found, strict=True))
     if others != overflows:
-        # An origin without a saturated resource and without a cause yields to one that has both.
+        # An origin without a saturated resource and without a cause yields to one that has both, or a limit.
         there = millibottleneck.find(seen, slow, others, known)
         why = causes.find(seen, slow, lost, others, there)
         pairs = zip(explained, zip(others, there, why, strict=True), strict=True)

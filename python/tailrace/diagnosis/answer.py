@@ -33,6 +33,7 @@ def sentences(diagnosis: Diagnosis) -> tuple[str, ...]:
         return (
             f"None of the {count(diagnosis.requests, 'request')} took {duration(diagnosis.threshold_ns)} or longer: "
             "there are no very long response times to explain.",
+            *(f"{gap.what} is not known. Would settle it: {gap.datum}." for gap in diagnosis.unknown),
         )
     main = max(diagnosis.summary, key=lambda row: row.vlrt)
     episodes = [e for e in diagnosis.episodes if (e.origin, e.cause) == (main.origin, main.cause)]
@@ -103,7 +104,7 @@ def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str
             length = duration(int(_number(blind, 3, "length_ns")))
             return (
                 f"What kept {main.origin} from answering for {length} is unknown, for nothing fine enough was sampled "
-                f"on it: samples of its CPU and I/O every 50 ms would tell."
+                f"on it. Would settle it: {blind.findings[3].missing}."
             )
         settle = next((e.findings[4].missing for e in episodes if e.findings[4].missing), None)
         return f"{seen}Why is unknown; this would settle it: {settle}." if settle else f"{seen}Why is unknown."

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 
 from tailrace.diagnosis import answer, millibottleneck, vlrt
 from tailrace.diagnosis.causes import UNKNOWN, Cause, soft_resource
@@ -17,7 +18,7 @@ from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.sustained import Explained
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
-from tailrace.diagnosis.words import clock, count
+from tailrace.diagnosis.words import clock, count, duration
 
 
 def link(
@@ -45,7 +46,7 @@ def link(
         episodes=episodes,
         modes=slow.modes,
         histogram=slow.histogram,
-        unknown=_unknown(view, episodes),
+        unknown=(*_unknown(view, episodes), *_given_up(view, slow)),
         notes=_notes(view, slow),
     )
     return replace(diagnosis, answer=answer.sentences(diagnosis))
@@ -121,6 +122,17 @@ def _unknown(view: View, episodes: tuple[Episode, ...]) -> tuple[Unknown, ...]:
             what = f"{_ASKS[step]} of the {requests}{where} sent from {clock(view, concerned[0].begin)}"
             found[what, datum] = Unknown(what, datum)
     return tuple(found.values())
+
+
+def _given_up(view: View, slow: Slow) -> tuple[Unknown, ...]:
+    """What is very long is not seen of clients who do not wait for it."""
+    waited = view.requests.filter("given_up", pl.col("response_ns") < slow.threshold_ns)["response_ns"]
+    if waited.is_empty():
+        return ()
+    usual = int(waited.quantile(0.5) or 0)
+    what = f"How long {count(len(waited), 'request')} would have taken that clients gave up after {duration(usual)}"
+    datum = f"a lower threshold (--threshold '{duration(usual * 19 // 20)}'), from which on they count as very long"
+    return (Unknown(what, datum),)
 
 
 _ASKS = {

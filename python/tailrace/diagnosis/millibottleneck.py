@@ -17,6 +17,7 @@ from tailrace.diagnosis.finding import Finding, Number
 from tailrace.diagnosis.overflow import Overflow
 from tailrace.diagnosis.queues import Rise, Times
 from tailrace.diagnosis.series import AT_WORK, TAKEN, Series
+from tailrace.diagnosis.service import as_usual, held_by_calls
 from tailrace.diagnosis.spans import Spans, spans
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
@@ -89,19 +90,33 @@ def elsewhere(
     view: View, slow: Slow, overflows: tuple[Overflow, ...], stalls: tuple[Stall | None, ...], known: Usual
 ) -> tuple[Overflow, ...]:
     """Each with the next origin of which a resource is saturated, if none of its own is: which of two queues rose first
-    is a matter of chance where both rise slowly."""
+    is a matter of chance where both rise slowly. So with limits on workers and connections."""
     return tuple(
-        _of_saturated(view, slow, overflow, known) if stall is not None and _idled(stall) else overflow
+        _of_saturated(view, slow, overflow, known, stall) if stall is not None and _idled(stall) else overflow
         for overflow, stall in zip(overflows, stalls, strict=True)
     )
 
 
-def _of_saturated(view: View, slow: Slow, overflow: Overflow, known: Usual) -> Overflow:
+def _of_saturated(view: View, slow: Slow, overflow: Overflow, known: Usual, idle: Stall) -> Overflow:
+    limited = _is_limited(view, idle)
     for other in overflow.others:
         stall = _of_cluster(view, slow, other, known)
-        if stall is not None and any(r.saturated for r in stall.resources):
+        if stall is not None and (
+            any(r.saturated for r in stall.resources) or (not limited and _is_limited(view, stall))
+        ):
             return other
     return overflow
+
+
+def _is_limited(view: View, stall: Stall) -> bool:
+    """Whether all its workers were in use, or somebody waited for a connection, most of the time."""
+    known = view.topology.server(stall.origin)
+    limits = {"pool_waiting": 1.0} | ({"workers_busy": float(known.workers)} if known and known.workers else {})
+    return any(
+        (series.median(stall.begin, stall.end) or 0.0) >= limit
+        for metric, limit in limits.items()
+        for series in view.series(stall.origin, metric)
+    )
 
 
 def _idled(stall: Stall) -> bool:
@@ -126,7 +141,7 @@ def _of_cluster(view: View, slow: Slow, overflow: Overflow, known: Usual) -> Sta
     if origin is None or rise is None:
         return None
     kind, end = _interval(view, origin, rise, per_second(view.stays[origin].departures, slow))
-    if kind == "collapse":
+    if kind == "collapse" and not held_by_calls(view, origin, rise.begin, end):
         # What stalled behind it meanwhile may hold it up when its own stall is over.
         end = since_it_waits(view, known, origin, rise.begin, end, view.window_ns) or end
         end = _until_at_work(view, origin, rise.begin, end)
@@ -140,7 +155,12 @@ def until(view: View, slow: Slow, origin: str, rise: Rise, kind: Kind, end: int)
     edges = np.array([rise.begin, end])
     throughput = float(view.stays[origin].departed(edges)[0]) / lasted
     arrivals = float(view.asked(origin).arrived(edges)[0]) / lasted
-    resources, sampled = _resources(view, slow, origin, rise.begin, end, throughput < COLLAPSED * usual)
+    held_up = throughput < COLLAPSED * usual
+    resources, sampled = _resources(view, slow, origin, rise.begin, end, held_up)
+    interval = view, origin, rise.begin, end
+    if {"frozen", "cpu_withheld"} & {r.metric for r in resources} and (as_usual(*interval) or held_by_calls(*interval)):
+        # Nothing kept it from the CPU: those who hold its workers do not need any.
+        kind, (resources, sampled) = "overload", _resources(view, slow, origin, rise.begin, end, held_up=False)
     stall = Stall(
         origin,
         rise.begin,

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import Ctqo, Finding, LimitSource, Number, PushBack, Verdict
 from tailrace.diagnosis.queues import Rise, Stays, Times, held_from, is_more, plateau, rises
+from tailrace.diagnosis.service import as_usual
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import THRESHOLD_NS, Cluster, Slow
 from tailrace.diagnosis.waiting import ANSWERS_PER_STEP, COLLAPSED, STEP_NS, Level, Usual, onset, sent_to, waited_for
@@ -71,6 +72,7 @@ class _Followed:
     """The own queues around one cluster, and which of them rose."""
 
     times: Times
+    queues: dict[str, Times]
     risen: dict[str, Rise]
     risen_at: dict[str, NDArray[np.bool_]]
     """Server → whether its own queue is above its usual high level, at each of `times`."""
@@ -149,14 +151,19 @@ def _of_cluster(
 
 
 def _others(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Followed) -> dict[str, Rise]:
-    """All servers, connected with the dropper by calls, that led up to the overflow and did not wait for another, in
-    the order in which their queues rose."""
+    """All servers, connected with the dropper by calls, that led up to the overflow and did not wait for another, but
+    for one that served them as usual, in the order in which their queues rose."""
     chain = _in_time(view, known, cluster, lost, part)
     led = {server: _led_up_to(part, server, *_lasts(cluster, lost)) for server in chain.intersection(part.risen)}
     risen = sorted(
         ((server, rise) for server, rise in led.items() if rise), key=lambda o: (o[1].begin, -view.depth[o[0]])
     )
-    return {s: rise for s, rise in risen if not waited_for(view, known, s, onset(known, s, rise))}
+
+    def slow_behind(server: str, rise: Rise) -> bool:
+        waited = waited_for(view, known, server, onset(known, server, rise))
+        return any(not as_usual(view, behind, rise.begin, rise.end) for behind in waited)
+
+    return {server: rise for server, rise in risen if not slow_behind(server, rise)}
 
 
 def _older_than_recording(view: View, cluster: Cluster, lost: Drops, part: _Followed) -> Finding | None:
@@ -222,7 +229,7 @@ def _risen(
     found = {s: main_rise(times, q, levels[s], span, lost) for s, q in queues.items()}
     highest = max((rise.peak for rise in found.values() if rise is not None), default=0)
     significant = {s: r for s, r in found.items() if r is not None and r.peak >= SMALLEST * highest}
-    return _Followed(times, significant, {s: queues[s] > levels[s].high for s in significant})
+    return _Followed(times, queues, significant, {s: queues[s] > levels[s].high for s in significant})
 
 
 def _where_waits_are_long(stays: Stays, queue: Times, times: Times, span: tuple[int, int], long: int) -> Level | None:
@@ -256,7 +263,7 @@ def _origin(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Foll
     where nothing was dropped, for as long as the first requests waited); and that rise."""
     chain = _in_time(view, known, cluster, lost, part)
     risen = dict(part.risen)
-    until, share = _lasts(cluster, lost)
+    lasts = _lasts(cluster, lost)
     if (
         lost.first is not None
         and lost.dropper in part.risen
@@ -267,11 +274,11 @@ def _origin(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Foll
         own = risen[lost.dropper]
         risen[lost.dropper] = replace(own, begin=max(own.begin, since))
     part = replace(part, risen=risen)
-    led = {s: _led_up_to(part, s, until, share) for s in risen if s in chain}
+    led = {s: _led_up_to(part, s, *lasts) for s in risen if s in chain}
     lasting = {server: rise for server, rise in led.items() if rise is not None}
     told: tuple[str | None, Rise | None] = None, None
     while lasting:
-        origin = _first(view, part, lasting, until)
+        origin = _first(view, part, lasting, lasts[0])
         rise = lasting.pop(origin)
         waited = onset(known, origin, rise)
         behind = waited_for(view, known, origin, waited)
@@ -316,17 +323,17 @@ def _behind(
     return origin, replace(rise, peak=int(view.own_queue(origin, waited).max()))
 
 
-def _lasts(cluster: Cluster, lost: Drops) -> tuple[int, float]:
-    """Until when, and for what share of the time until then, the queue of an origin is up."""
+def _lasts(cluster: Cluster, lost: Drops) -> tuple[int, float, int]:
+    """Until when, for what share of the time until then, and for how long at least the queue of an origin is up."""
     if lost.first is not None:
         # What overflows at once (a batch of requests) has risen, and dropped, within one step.
-        return lost.first + LEVEL_NS, LASTING
-    return cluster.begin + cluster.shortest_ns, WAITED
+        return lost.first + LEVEL_NS, LASTING, 0
+    return cluster.begin + cluster.shortest_ns, WAITED, int(WAITED * cluster.shortest_ns)
 
 
-def _led_up_to(part: _Followed, server: str, until: int, share: float) -> Rise | None:
+def _led_up_to(part: _Followed, server: str, until: int, share: float, least: int) -> Rise | None:
     """Its rise, if it stayed up until then; else its last part, after the queue was down for longer than `LEVEL_NS`: a
-    smaller rise shortly before may have been taken for the beginning of the one that mattered."""
+    smaller rise shortly before may have been taken for the beginning of the one that mattered. That is `least` long."""
     rise = part.risen.get(server)
     if rise is None or _stays_up(part, server, rise, until) >= share:
         return rise
@@ -335,7 +342,19 @@ def _led_up_to(part: _Followed, server: str, until: int, share: float) -> Rise |
         return None
     breaks = np.flatnonzero(np.diff(up) > LEVEL_NS)
     begin = int(up[breaks[-1] + 1]) if len(breaks) else int(up[0])
-    return replace(rise, begin=begin)
+    if until - begin < least:
+        return None
+    return replace(rise, begin=begin) if begin < rise.end else _stretch(part, server, begin)
+
+
+def _stretch(part: _Followed, server: str, begin: int) -> Rise:
+    """While the queue is up, from then on."""
+    first = int(np.searchsorted(part.times, begin))
+    down = np.flatnonzero(~part.risen_at[server][first:])
+    last = first + int(down[0]) - 1 if len(down) else len(part.times) - 1
+    queue = part.queues[server][first : last + 1]
+    top = int(np.argmax(queue))
+    return Rise(begin, int(part.times[last]), int(queue[top]), int(part.times[first + top]))
 
 
 def _in_time(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Followed) -> set[str]:

@@ -94,12 +94,12 @@ MORE = 1.5
 DEVIATIONS = 4
 
 
-def is_more(came: int, expected: float, part: float = 0.0) -> bool:
-    """Whether so many are no chance: half more than expected, and four standard deviations of a Poisson stream (1 in
-    30,000); `part` is the time in which they came, in that in which those were counted from which they are expected
-    (var(came - expected) = expected · (1 + part))."""
+def is_more(came: int, expected: float, part: float = 0.0, least: float = MORE) -> bool:
+    """Whether so many are no chance: `least` times as many as expected, and four standard deviations of a Poisson
+    stream (1 in 30,000); `part` is the time in which they came, in that in which those were counted from which they are
+    expected (var(came - expected) = expected · (1 + part))."""
     chance = DEVIATIONS * (max(expected, 1.0) * (1.0 + part)) ** 0.5
-    return bool(came > max(MORE * expected, expected + chance))
+    return bool(came > max(least * expected, expected + chance))
 
 
 def held_from(limit: float) -> float:

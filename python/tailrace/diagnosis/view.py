@@ -40,8 +40,8 @@ class View:
     end: int
     window_ns: int
     requests: pl.DataFrame
-    """Finished requests in the order of `sent`, with `response_ns` and `twice`: whether its client sent it because an
-    earlier one had no answer yet (hedged)."""
+    """Finished requests in the order of `sent`, with `response_ns`; `twice`: whether its client sent it because an
+    earlier one had no answer yet (hedged); and `given_up`: whether its client stopped waiting for any answer."""
     lossy: pl.DataFrame
     """Visits that lost a connection attempt or a segment on their way, in the order of `sent`."""
     stays: dict[str, Stays]
@@ -139,6 +139,21 @@ class View:
         """When these requests were sent, but of those that were sent twice the first alone: their clients do not want
         more."""
         return self.asking(server).filter(~pl.col("twice"))["sent"].to_numpy()
+
+    def served(self, server: str) -> pl.DataFrame:
+        """Visits of known interactions to the server, of which it is known when a worker took them (`start`) and for
+        how long (`served_ns`), and for how long usually those of its interaction (`usual_ns`, the median)."""
+        if server not in self._served:
+            known = pl.col("start", "departure").is_not_null() & pl.col("interaction").is_not_null()
+            rows = self.visits.filter(pl.col("server").cast(pl.String) == server, known)
+            rows = rows.with_columns(served_ns=pl.col("departure") - pl.col("start"))
+            usual = pl.col("served_ns").median().over("interaction")
+            self._served[server] = rows.select("start", "served_ns", usual_ns=usual).collect()
+        return self._served[server]
+
+    @cached_property
+    def _served(self) -> dict[str, pl.DataFrame]:
+        return {}
 
     @cached_property
     def _asked(self) -> dict[str, Stays]:
@@ -313,6 +328,7 @@ def _requests(tables: Tables) -> pl.DataFrame:
         .with_columns(response_ns=pl.col("end") - pl.col("sent"))
         .sort("sent")
         .with_columns(twice=(pl.col("client").is_not_null() & unanswered).fill_null(False))
+        .with_columns(given_up=given_up & ~pl.col("twice") & ~pl.col("twice").shift(-1).over(of_one).fill_null(False))
         .collect()
     )
 

@@ -40,9 +40,10 @@ class Work(Table):
     """Mean CPU time of a visit at full speed, all its parts together."""
     scv: Scv = 1.0
     """How much each of its parts varies, variance ÷ mean²: 0 constant, 1/k Erlang, 1 exponential, above that
-    hyperexponential."""
+    hyperexponential with balanced means."""
     wait: Duration = 0
-    """Time that passes before the answer without using the CPU."""
+    """A constant time that passes after the first part of its computing, before its calls, without using the CPU. It
+    keeps its worker, be it an event loop: `workers = 0` for a server in which many wait at once."""
     calls: Annotated[dict[Name, Visits], BeforeValidator(_counted)] = Field(default_factory=dict)
     """Interactions that it calls, in this order; a number is short for a table with a count."""
     interleaved: Flag = True

@@ -109,8 +109,8 @@ class Call(Table):
     pool: Whole | None = None
     """Connections to have at most, 0: any number. AJP 50 (`lightning` 3.1), database 50 (`rpc-vs-async` V-B)."""
     pool_per: tuple[Literal["process", "interaction", "candidate"], ...] | None = None
-    """There is one pool for each of these. mod_jk: process and candidate; servlets' own pools: interaction
-    (those of one servlet share one)."""
+    """There is one pool for each of these; without candidate, all candidates share one. mod_jk: process and candidate;
+    servlets' own pools: interaction (those of one servlet share one)."""
     for_visit: Flag | None = None
     """A connection is kept from a visit's first call to its end, as servlets of RUBBoS do; calls at once share it."""
     priority: Whole | None = None
@@ -118,15 +118,18 @@ class Call(Table):
     or want one (`average` 5, heuristic i)."""
     policy: Policy | None = None
     """Which candidate a call goes to. mod_jk's default is total_request (`balancers` II-A); its sessions is the same
-    where clients have none, as RUBBoS's."""
+    where clients have none, as RUBBoS's. least_connections, power_of_two and peak_ewma count calls that have their
+    connection: those who wait for one at a pool are not seen, as in mod_jk. Ties go in turn."""
     decay: Positive = 10_000_000_000
-    """Of peak_ewma: how long response times are remembered; Finagle's default."""
+    """Of peak_ewma: how long response times are remembered; Finagle's default. Its cost is this mean, decayed since the
+    last answer, times one more than the calls that are out; a longer response time counts at once, in full."""
     look_every: Positive = 50_000_000
     """Of shortest_queue: how old the lengths may be."""
     endpoint: Literal["wait", "original", "modified"] | None = None
     """When the candidate's pool is empty: wait in line; mod_jk's original get_endpoint, which polls and holds its
-    worker; or the papers' modified one, which skips to another (`balancers` IV). Default: Apache before several
-    candidates original, else wait."""
+    worker; or the papers' modified one, which skips to another (`balancers` IV), and where all are busy looks once more
+    after 100 ms, mod_jk's retry_interval, and then fails. Default: Apache before several candidates original, else
+    wait."""
     endpoint_step: Positive = 100_000_000
     """The original sleeps 100 ms between looks (`balancers` IV-B)."""
     endpoint_timeout: Positive = 300_000_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Discriminator, Field, Tag
 
@@ -46,12 +46,18 @@ class Workload(Table):
     """How long it waits before it asks again: 1 s in RUBBoS's client."""
     hedge: Duration = 0
     """When a client whose request has no answer yet sends it a second time, and takes the answer that comes first; 0:
-    never. Both count as one request; `requests.parquet` has a row of each, and the one that came too late is
-    `abandoned`."""
+    never. Both count as one request; `requests.parquet` has a row of each (of one `client` and interaction, the second
+    sent before the first had ended), and the one that came too late is `abandoned`."""
     begin: Duration | None = None
     """After the ramp. Default: with the ramp. After the end of the run: never, which the summary of the run says."""
     end: Duration | None = None
     """After the ramp. Default: with the run."""
+
+    @classmethod
+    def elsewhere(cls, key: str) -> str:
+        """Of another kind."""
+        kinds = [str(get_args(kind.model_fields["kind"].annotation)[0]) for kind in KINDS if key in kind.model_fields]
+        return f"; it is one of kind {' or '.join(repr(kind) for kind in kinds)}" if kinds else ""
 
 
 class Closed(Workload):

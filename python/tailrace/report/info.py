@@ -98,13 +98,16 @@ def _print_groups(title: str, groups: list[dict[str, Any]], console: Console) ->
 
 
 def _visits(dataset: Dataset, server: str) -> dict[str, int]:
+    """Visits that came to it, and lost connection attempts: those of who never came, too, where events have them."""
     counted = (
         dataset.visits()
         .filter(pl.col("server").cast(pl.String) == server)
         .select(visits=pl.len(), drops=pl.col("drops").cast(pl.Int64).sum())
         .collect()
     )
-    return {name: int(counted[name][0] or 0) for name in ("visits", "drops")}
+    here = (pl.col("kind").cast(pl.String) == "drop") & (pl.col("place").cast(pl.String) == server)
+    events = int(dataset.events().filter(here).select(pl.len()).collect().item())
+    return {"visits": int(counted["visits"][0]), "drops": max(int(counted["drops"][0] or 0), events)}
 
 
 def _groups(frame: pl.LazyFrame, column: str) -> list[dict[str, Any]]:

@@ -34,6 +34,9 @@ from tailrace.score.stalls import BALANCER, BURST, FREQUENCY, QUOTA, SOFT, Stall
 from tailrace.units import SECOND
 
 MATTERS = 0.25
+WAITED = 0.5
+"""So much of its longest stay must be within what stalls reach, if it lost nothing: else it took that long by itself.
+(Who was refused waited for another schedule.)"""
 FILLS = 1 / 3
 """So many more than usual fill a server that is usually at three quarters of its CPU …"""
 WAVE_NS = SECOND // 2
@@ -64,9 +67,11 @@ def blame(record: Record, stalls: tuple[Stall, ...], threshold_ns: int) -> tuple
     by_themselves = _slow_by_themselves(record, slow, threshold_ns)
     lasting = _lasting(record, stalls)
     found = []
-    for request, sent in slow.select("request", "sent").iter_rows():
+    for request, sent, status in slow.select("request", "sent", pl.col("status").cast(pl.String)).iter_rows():
         held = lost.get(request) or waited.get(request, [])
         reached = {s for server, begin, end in held for s in reach.of(server, begin, end)}
+        if request not in lost and status == "ok" and not all(reach.hold(reached, *one) for one in held):
+            reached = set()
         droppers: frozenset[str | None] = frozenset(server for server, _, _ in lost.get(request, ()))
         if request in by_themselves:
             reached = set()
@@ -177,6 +182,11 @@ class _Reach:
             found |= significant if covered >= COVERS * (end - first) else began
         return frozenset(found)
 
+    def hold(self, stalls: set[Stall], server: str, begin: int, end: int) -> bool:
+        """Whether they reach most of that time, or what they made busy of the server does."""
+        busy = [times for times, of in self.of_busy.get(server, ()) if of & stalls]
+        return coverage(spans([*busy, *(self.of_stall[stall] for stall in stalls)]), begin, end) >= WAITED
+
     def preferred_near(self, server: str, begin: int, end: int) -> set[Stall]:
         """What balancers did to who was held up there."""
         near = (s for s in self.preferred if s.origins & self.record.connected.get(server, frozenset()))
@@ -262,7 +272,8 @@ def _between_bursts(record: Record, stalls: tuple[Stall, ...]) -> tuple[Times, T
     """When no burst was on while requests were sent: begins and ends."""
     first, last = record.sending
     edges = [first]
-    for begin, end in sorted((s.begin, s.end) for s in stalls if s.kind == BURST):
+    # All of a batch are sent in one moment, which is its begin and its end.
+    for begin, end in sorted((s.begin, max(s.end, s.begin + JOIN_NS)) for s in stalls if s.kind == BURST):
         if end > edges[-1] and begin < last:
             edges += [max(begin, edges[-1]), end]
     edges.append(max(last, edges[-1]))

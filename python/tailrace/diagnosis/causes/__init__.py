@@ -73,8 +73,9 @@ class Cause:
 
     @property
     def starts_it(self) -> bool:
-        """Whether it is known, and more than what makes a stall worse."""
-        return self.name != UNKNOWN and not set(self.name.split(" or ")) & set(AMPLIFIERS)
+        """Whether it is known, and more than what makes a stall worse: or a limit, which is that of one server."""
+        names = set(self.name.split(" or "))
+        return self.name != UNKNOWN and not names & (set(AMPLIFIERS) - {soft_resource.CAUSE})
 
 
 def find(

@@ -29,6 +29,7 @@ from tailrace.diagnosis.evidence import coverage
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.millibottleneck import LIMITS
 from tailrace.diagnosis.queues import Stays, held_from
+from tailrace.diagnosis.service import as_usual
 from tailrace.diagnosis.spans import Spans, where
 from tailrace.diagnosis.waiting import per_second
 from tailrace.diagnosis.words import clock, duration, listing
@@ -63,7 +64,8 @@ def _slow_behind(case: Case, server: str) -> str | None:
     for callee in case.view.callees_of(server):
         calls = case.view.calls[server][callee]
         now, usual = _stay(calls, case.stall.begin, case.stall.end), _stay_calm(case, calls)
-        if now > SLOWER * usual > 0 and not _is_limited(case, callee):
+        slower = now > SLOWER * usual > 0 and not as_usual(case.view, callee, case.stall.begin, case.stall.end)
+        if slower and not _is_limited(case, callee):
             return f"{callee} took {duration(int(now))} for each call (usually {duration(int(usual))})"
     return None
 

@@ -43,7 +43,7 @@ from tailrace.diagnosis.causes.capacity import (
 from tailrace.diagnosis.causes.case import COVERAGE, Case, Sign
 from tailrace.diagnosis.demand import Demand
 from tailrace.diagnosis.finding import CauseEvidence
-from tailrace.diagnosis.queues import Rise, is_more
+from tailrace.diagnosis.queues import MORE, Rise, is_more
 from tailrace.diagnosis.series import TAKEN
 from tailrace.diagnosis.spans import Spans, contains, length, spans, union
 from tailrace.diagnosis.words import rate
@@ -60,11 +60,11 @@ def detect(case: Case) -> CauseEvidence:
     case = _since_it_came(case)
     limit, most, in_each = _narrowest(case)
     queued = long_rises(case, in_each)
-    by_requests = _told(case, limit, most, queued, _more_came(case, queued))
+    by_requests = _told(case, limit, most, queued, _more_came(case, limit, queued))
     most_crowded = crowded(case) if by_requests.verdict != "found" and limit == case.origin else None
     if most_crowded is not None and most_crowded < most:
         queued = long_rises(case, most_crowded)
-        by_crowd = _told(case, limit, most_crowded, queued, _more_came(case, queued))
+        by_crowd = _told(case, limit, most_crowded, queued, _more_came(case, limit, queued))
         by_requests = by_crowd if by_crowd.verdict == "found" else by_requests
     if by_requests.verdict == "found" or len(case.demand().names) < 2:
         return by_requests
@@ -153,15 +153,18 @@ def _narrowest(case: Case, weighed: bool = False) -> tuple[str, float, float | N
     return limit, served[limit], in_each
 
 
-def _more_came(case: Case, queued: tuple[Rise, ...]) -> bool:
-    return any(_is_more(case, begin, end) for begin, end in _when_it_came(case, queued))
+def _more_came(case: Case, limit: str, queued: tuple[Rise, ...]) -> bool:
+    grew = _grew(case, queued)
+    # What fills a CPU while its queue grows is more than it can do, and need not be half more than usual.
+    least = 1.0 if at_work(case, limit) else MORE
+    return any(_is_more(case, *when, least if when in grew else MORE) for when in _when_it_came(case, queued))
 
 
-def _is_more(case: Case, begin: int, end: int) -> bool:
+def _is_more(case: Case, begin: int, end: int, least: float = MORE) -> bool:
     """Than usual, of what clients wanted: what they ask twice is what a stall makes them do."""
     first, last = np.searchsorted(case.view.wanted(case.origin), (begin, end)).tolist()
     part = (end - begin) / max(length(case.slow.calm), 1)
-    return is_more(last - first, case.stall.arrivals_calm * (end - begin) / SECOND, part)
+    return is_more(last - first, case.stall.arrivals_calm * (end - begin) / SECOND, part, least)
 
 
 def _more_of_one(case: Case, queued: tuple[Rise, ...], demand: Demand) -> str | None:
@@ -180,6 +183,11 @@ def _when_it_came(case: Case, queued: tuple[Rise, ...]) -> list[tuple[int, int]]
     stall, window = case.stall, case.view.window_ns
     rose = [rise for rise in queued if rise.begin <= stall.begin < rise.end]
     around = [(begin - window, begin + window) for begin in (stall.begin, *(rise.begin for rise in rose))]
+    return [(stall.begin, stall.end), *around, *_grew(case, queued)]
+
+
+def _grew(case: Case, queued: tuple[Rise, ...]) -> list[tuple[int, int]]:
+    """When the queue grew that covers most of the stall."""
+    stall = case.stall
     main = max(queued, key=lambda rise: min(rise.end, stall.end) - max(rise.begin, stall.begin), default=None)
-    grew = [(main.begin, main.peak_at)] if main is not None and main.peak_at - main.begin >= WAVE_NS else []
-    return [(stall.begin, stall.end), *around, *grew]
+    return [(main.begin, main.peak_at)] if main is not None and main.peak_at - main.begin >= WAVE_NS else []

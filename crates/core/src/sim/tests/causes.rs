@@ -412,6 +412,27 @@ fn a_flush_that_outlasts_the_ramp_is_recorded() {
 }
 
 #[test]
+fn a_trace_tells_its_bursts_by_its_arrivals() {
+    let even = (0..400).map(|i| i * 10 * MS);
+    let crowd = (0..60).map(|i| 2 * S + i * 5 * MS);
+    let seen = |times: &[i64]| {
+        let mut plan = one(json!({"constant": 1e5}), 100, 128, batch(10), 5 * S);
+        plan["workloads"][0]["arrivals"] = json!({"trace": {"times": times, "classes": []}});
+        let (report, _) = run(&plan);
+        report
+            .stalls
+            .iter()
+            .map(|s| (s.kind.clone(), s.begin / MS, s.end / MS))
+            .collect::<Vec<_>>()
+    };
+    let mut times: Vec<i64> = even.clone().chain(crowd).collect();
+    times.sort_unstable();
+    assert_eq!(seen(&times), [("workload-burst".to_owned(), 2000, 2295)]);
+    assert_eq!(seen(&even.collect::<Vec<_>>()), []);
+    assert_eq!(seen(&[]), []);
+}
+
+#[test]
 fn bursts_of_the_load_are_told_to_their_end() {
     let (report, _) = run(&one(json!({"constant": 1e6}), 100, 128, batch(10), S));
     let seen = |report: &Report| {

@@ -1,0 +1,204 @@
+"""Systems as somebody who runs such might write them: what holds workers and connections, who is the origin, whose time
+it was, and what is not seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plans import made
+from tailrace.dataset import Dataset
+from tailrace.diagnosis import Diagnosis, diagnose
+from tailrace.diagnosis.serialise import as_dict
+from tailrace.report.info import describe
+from tailrace.score import Score, score
+
+Tables = dict[str, Any]
+SHORT = {"duration": "20 s", "ramp": "3 s", "kernel": {"syn": "linux-3.3"}}
+
+
+def told(table: Tables, folder: Path) -> tuple[Dataset, Diagnosis, Score]:
+    run = made(SHORT | table, folder)
+    found = diagnose(run)
+    return run, found, score(run, as_dict(found))
+
+
+def reports() -> Tables:
+    """Statements of 0.9 s take all connections to pg, which has workers and CPU to spare."""
+    return {
+        "tiers": {
+            "mono": {"workers": 80, "backlog": 50, "calls": {"pg": {"pool": 20}}},
+            "pg": {"workers": 100},
+        },
+        "nodes": {"mono": {"cores": 2}},
+        "interactions": {
+            "page": {"at": {"mono": {"compute": "3 ms", "calls": {"select": 3}}}},
+            "select": {"at": {"pg": {"compute": "0.5 ms"}}},
+            "report": {"at": {"mono": {"compute": "1 ms", "calls": {"sum": 1}}}},
+            "sum": {"at": {"pg": {"compute": "1 ms", "wait": "0.9 s"}}},
+        },
+        "workloads": {
+            "users": {"clients": 1500, "think": "4 s", "interaction": "page"},
+            "finance": {"kind": "batch", "size": 30, "every": "9 s", "interaction": "report"},
+        },
+    }
+
+
+def migration() -> Tables:
+    """Statements of 0.3 s take all eight workers of a database."""
+    return {
+        "tiers": {"web": {"workers": 80, "backlog": 60, "calls": ["db"]}, "db": {"software": "xmysql"}},
+        "interactions": {
+            "page": {"at": {"web": {"compute": "0.8 ms", "calls": {"select": 2}}}},
+            "select": {"at": {"db": {"compute": "0.4 ms"}}},
+            "change": {"at": {"web": {"compute": "0.2 ms", "calls": {"alter": 1}}}},
+            "alter": {"at": {"db": {"compute": "0.4 ms", "wait": "0.3 s"}}},
+        },
+        "workloads": {
+            "users": {"kind": "poisson", "rate": 500, "interaction": "page"},
+            "migration": {"kind": "batch", "size": 24, "every": "13 s", "interaction": "change"},
+        },
+    }
+
+
+@pytest.mark.parametrize(("table", "origin"), [(reports(), "mono"), (migration(), "db")], ids=["pool", "workers"])
+def test_slow_statements_that_hold_a_limit_are_no_freeze(tmp_path: Path, table: Tables, origin: str) -> None:
+    _, found, right = told(table, tmp_path / "run")
+    assert {(episode.origin, episode.cause) for episode in found.episodes} == {(origin, "soft-resource")}
+    assert right.right == right.vlrt > 100
+
+
+def test_a_freeze_is_no_slow_statement(tmp_path: Path) -> None:
+    frozen = reports() | {"stalls": [{"kind": "freeze", "place": "pg", "at": "14 s", "for": "900 ms"}]}
+    frozen["workloads"].pop("finance")
+    _, found, right = told(frozen, tmp_path / "run")
+    assert {(episode.origin, episode.cause) for episode in found.episodes} == {("pg", "freeze")}
+    assert right.right == right.vlrt > 100
+
+
+def test_who_has_few_threads_is_the_origin_and_not_the_database_behind(tmp_path: Path) -> None:
+    """More come to a database that answers as fast as ever, and through a canary of four threads."""
+    _, found, right = told(
+        {
+            "duration": "40 s",
+            "tiers": {
+                "proxy": {"kind": "async", "calls": ["main", "canary"]},
+                "main": {"workers": 60, "calls": ["db"]},
+                "canary": {"workers": 4, "backlog": 8, "calls": ["db"]},
+                "db": {"workers": 100},
+            },
+            "interactions": {
+                "get": {"at": {"proxy": {"compute": "0.2 ms", "calls": {"work": 0.7, "new": 0.3}}}},
+                "work": {"at": {"main": {"compute": "1 ms", "calls": {"query": 1}}}},
+                "new": {"at": {"canary": {"compute": "1 ms", "calls": {"query": 1}}}},
+                "query": {"at": {"db": {"compute": "0.3 ms", "wait": "20 ms"}}},
+            },
+            "workloads": {
+                "users": {"kind": "modulated", "rates": [300, 750], "stays": ["8 s", "1.2 s"], "interaction": "get"}
+            },
+        },
+        tmp_path / "run",
+    )
+    assert {episode.origin for episode in found.episodes} == {"canary"}
+    assert right.right == right.vlrt > 100
+
+
+def test_a_queue_that_was_up_again_is_looked_at_from_then_on(tmp_path: Path) -> None:
+    """A chance rise just before the freeze is half as long as the pool lets the queue become."""
+    _, found, right = told(
+        {
+            "kernel": {"syn": "linux-6.5"},
+            "tiers": {"web": {"workers": 40, "calls": ["db"]}, "db": {"workers": 60}},
+            "interactions": {
+                "page": {"at": {"web": {"compute": "0.8 ms", "calls": {"select": 2}}}},
+                "select": {"at": {"db": {"compute": "0.75 ms"}}},
+            },
+            "workloads": {
+                "users": {
+                    "kind": "poisson",
+                    "rate": 500,
+                    "timeout": "1.5 s",
+                    "retries": 3,
+                    "retry_pause": "0.1 s",
+                    "interaction": "page",
+                }
+            },
+            "stalls": [{"kind": "freeze", "place": "db", "at": "12 s", "for": "1.2 s"}],
+            "seed": 1,
+        },
+        tmp_path / "run",
+    )
+    assert {(episode.origin, episode.cause) for episode in found.episodes} == {("db", "freeze")}
+    assert right.right == right.vlrt > 500
+
+
+def test_what_grows_above_capacity_is_a_burst_though_less_than_half_more_come(tmp_path: Path) -> None:
+    steps = {
+        f"step{number}": {"kind": "poisson", "rate": 40, "begin": f"{8 + 2 * number} s", "end": "22 s"}
+        for number in range(5)
+    }
+    loads = {"base": {"kind": "poisson", "rate": 350}} | steps
+    _, found, right = told(
+        {
+            "duration": "30 s",
+            "tiers": {"web": {"workers": 100, "backlog": 100, "calls": ["app"]}, "app": {"workers": 60, "backlog": 60}},
+            "interactions": {
+                "page": {"at": {"web": {"compute": "0.3 ms", "calls": {"make": 1}}}},
+                "make": {"at": {"app": {"compute": "2 ms"}}},
+            },
+            "workloads": {name: load | {"interaction": "page"} for name, load in loads.items()},
+        },
+        tmp_path / "run",
+    )
+    assert {(episode.origin, episode.cause) for episode in found.episodes} == {("app", "workload-burst")}
+    assert right.right == right.vlrt > 100
+
+
+def test_what_takes_long_by_itself_is_not_blamed_on_what_was_short(tmp_path: Path) -> None:
+    """Reports compute for up to seconds, while the web tier collects for 60 ms now and then."""
+    heap = {"young": "15 MiB", "per_visit": "100 kB", "young_collection": {"base": "60 ms"}}
+    _, _, right = told(
+        {
+            "nodes": {"olap": {"cores": 8}},
+            "tiers": {"web": {"workers": 200, "calls": ["olap"], "heap": heap}, "olap": {"workers": 100}},
+            "interactions": {
+                "page": {"at": {"web": {"compute": "1 ms", "calls": {"sum": 0.05}}}},
+                "sum": {"at": {"olap": {"compute": "400 ms"}}},
+            },
+            "workloads": {"users": {"kind": "poisson", "rate": 150, "interaction": "page"}},
+        },
+        tmp_path / "run",
+    )
+    assert sum(right.confusion["unknown"].values()) >= 0.9 * right.vlrt > 9
+
+
+def test_clients_who_give_up_hide_how_long_it_would_have_taken(tmp_path: Path) -> None:
+    table: Tables = {
+        "tiers": {"api": {"workers": 60}},
+        "interactions": {"rest": {"at": {"api": {"compute": "2 ms"}}}},
+        "workloads": {"world": {"kind": "poisson", "rate": 300, "interaction": "rest", "timeout": "0.4 s"}},
+        "stalls": [{"kind": "freeze", "place": "api", "at": "6 s", "for": "1.5 s"}],
+    }
+    run, found, _ = told(table, tmp_path / "run")
+    assert found.vlrt == 0
+    assert "would have taken that clients gave up after 400 ms" in found.answer[1]
+    assert "--threshold '380 ms'" in found.answer[1]
+    lower = diagnose(run, threshold_ns=380_000_000)
+    assert lower.vlrt > 300
+    assert {episode.cause for episode in lower.episodes} == {"freeze"}
+
+
+def test_info_counts_lost_attempts_of_those_who_never_came(tmp_path: Path) -> None:
+    table: Tables = {
+        "kernel": {"syn": []},
+        "tiers": {"one": {"workers": 1, "backlog": 2}},
+        "interactions": {"job": {"at": {"one": {"compute": "1 ms", "scv": 0}}}},
+        "workloads": {"jobs": {"kind": "poisson", "rate": 900, "interaction": "job"}},
+    }
+    run = made(SHORT | table, tmp_path / "run")
+    failed = run.requests().collect()["status"].cast(str).ne("ok").sum()
+    [server] = describe(run)["servers"]
+    # One that was lost in the ramp has failed after it.
+    assert 1000 < failed <= server["drops"] < 1.1 * failed
