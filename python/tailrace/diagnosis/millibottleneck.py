@@ -157,8 +157,9 @@ def until(view: View, slow: Slow, origin: str, rise: Rise, kind: Kind, end: int)
     arrivals = float(view.asked(origin).arrived(edges)[0]) / lasted
     held_up = throughput < COLLAPSED * usual
     resources, sampled = _resources(view, slow, origin, rise.begin, end, held_up)
-    interval = view, origin, rise.begin, end
-    if {"frozen", "cpu_withheld"} & {r.metric for r in resources} and (as_usual(*interval) or held_by_calls(*interval)):
+    interval, saturated = (view, origin, rise.begin, end), {r.metric for r in resources if r.saturated}
+    without_cpu = saturated and saturated <= {"frozen", "cpu_withheld"}
+    if without_cpu and (as_usual(*interval) or held_by_calls(*interval)):
         # Nothing kept it from the CPU: those who hold its workers do not need any.
         kind, (resources, sampled) = "overload", _resources(view, slow, origin, rise.begin, end, held_up=False)
     stall = Stall(

@@ -14,7 +14,9 @@ for the server whose *own* queue (see `queues`) rose first and stayed up until t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -23,7 +25,7 @@ from numpy.typing import NDArray
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import Ctqo, Finding, LimitSource, Number, PushBack, Verdict
 from tailrace.diagnosis.queues import Rise, Stays, Times, held_from, is_more, plateau, rises
-from tailrace.diagnosis.service import as_usual
+from tailrace.diagnosis.service import held_by_calls
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import THRESHOLD_NS, Cluster, Slow
 from tailrace.diagnosis.waiting import ANSWERS_PER_STEP, COLLAPSED, STEP_NS, Level, Usual, onset, sent_to, waited_for
@@ -63,8 +65,13 @@ class Overflow:
     """When it was first felt: the first packet was lost, or half of the shortest wait had passed."""
     over: int | None = None
     """When the last packet was lost, if all requests lost one: what happened later did nothing to them."""
-    others: tuple[Overflow, ...] = ()
-    """What it is with another origin, whose queue led up to it, too; the earliest first."""
+    look: Callable[[], tuple[Overflow, ...]] = field(default=tuple, compare=False)
+    """Finds `others`, which are seldom asked for."""
+
+    @cached_property
+    def others(self) -> tuple[Overflow, ...]:
+        """What it is with another origin, whose queue led up to it, too; the earliest first."""
+        return self.look()
 
 
 @dataclass(frozen=True)
@@ -88,7 +95,7 @@ def find(view: View, slow: Slow, drops: tuple[Drops, ...], known: Usual) -> tupl
 
 
 def _felt(overflow: Overflow, felt: int) -> Overflow:
-    return replace(overflow, felt=felt, others=tuple(replace(other, felt=felt) for other in overflow.others))
+    return replace(overflow, felt=felt, look=lambda: tuple(replace(other, felt=felt) for other in overflow.others))
 
 
 def origin_of(view: View, cluster: Cluster, lost: Drops, known: Usual) -> str | None:
@@ -146,24 +153,28 @@ def _of_cluster(
     if unseen:
         return told(None, None)
     origin, rise = _origin(view, known, cluster, lost, part)
-    others = _others(view, known, cluster, lost, part) if origin else {}
-    return replace(told(origin, rise), others=tuple(told(*other) for other in others.items() if other[0] != origin))
+
+    def look() -> tuple[Overflow, ...]:
+        others = _others(view, known, cluster, lost, part) if origin else {}
+        return tuple(told(*other) for other in others.items() if other[0] != origin)
+
+    return replace(told(origin, rise), look=look)
 
 
 def _others(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Followed) -> dict[str, Rise]:
     """All servers, connected with the dropper by calls, that led up to the overflow and did not wait for another, but
-    for one that served them as usual, in the order in which their queues rose."""
+    for its own connections, in the order in which their queues rose."""
     chain = _in_time(view, known, cluster, lost, part)
     led = {server: _led_up_to(part, server, *_lasts(cluster, lost)) for server in chain.intersection(part.risen)}
     risen = sorted(
         ((server, rise) for server, rise in led.items() if rise), key=lambda o: (o[1].begin, -view.depth[o[0]])
     )
 
-    def slow_behind(server: str, rise: Rise) -> bool:
-        waited = waited_for(view, known, server, onset(known, server, rise))
-        return any(not as_usual(view, behind, rise.begin, rise.end) for behind in waited)
+    def only_waited(server: str, rise: Rise) -> bool:
+        behind = waited_for(view, known, server, onset(known, server, rise))
+        return bool(behind) and not held_by_calls(view, server, rise.begin, rise.end)
 
-    return {server: rise for server, rise in risen if not slow_behind(server, rise)}
+    return {server: rise for server, rise in risen if not only_waited(server, rise)}
 
 
 def _older_than_recording(view: View, cluster: Cluster, lost: Drops, part: _Followed) -> Finding | None:

@@ -28,10 +28,10 @@ def as_usual(view: View, server: str, begin: int, end: int) -> bool:
 
 
 def held_by_calls(view: View, server: str, begin: int, end: int) -> bool:
-    """Whether it had calls open for most of that time that were served as usual, and others waited for a connection.
+    """Whether it had calls open for most of that time, all of them served as usual, and others waited for a connection.
     Those of a server that stands still itself are answered meanwhile."""
     if not any((series.median(begin, end) or 0.0) >= 1.0 for series in view.series(server, "pool_waiting")):
         return False
     times = np.linspace(begin, end, LOOKS).astype(np.int64)
-    open_at = {callee: view.calls[server][callee].queue(times) for callee in view.callees_of(server)}
-    return any(np.median(calls) >= 1 and as_usual(view, callee, begin, end) for callee, calls in open_at.items())
+    called = [c for c in view.callees_of(server) if np.median(view.calls[server][c].queue(times)) >= 1]
+    return bool(called) and all(as_usual(view, callee, begin, end) for callee in called)

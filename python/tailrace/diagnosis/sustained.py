@@ -179,4 +179,4 @@ def _overflow(view: View, before: Overflow, origin: str, rise: Rise, ctqo: Ctqo)
     sentence = f"Queues were long from {clock(view, begin)} for {duration(end - begin)}: none rose first."
     numbers = {**before.finding.numbers, "lasting_overload": True}
     finding = Finding("overflow", "found", sentence, origin, begin, end, numbers)
-    return replace(before, origin=origin, rise=rise, ctqo=ctqo, finding=finding, others=())
+    return replace(before, origin=origin, rise=rise, ctqo=ctqo, finding=finding, look=tuple)

@@ -316,21 +316,30 @@ def look(tables: Tables, window_ns: int) -> View:
 
 
 def _requests(tables: Tables) -> pl.DataFrame:
-    given_up = pl.col("status").cast(pl.String).eq_missing("abandoned")
-    of_one = ("client", "interaction")
-    unanswered = (pl.col("sent") < pl.col("end").shift(1).over(of_one)) & (given_up | given_up.shift(1).over(of_one))
-    return (
+    found = (
         tables.requests()
         .select(
             "request", "client", "server", "interaction", "sent", "connected", "end", "status", "drops", "data_drops"
         )
         .filter(pl.col("end").is_not_null() & pl.col("sent").is_not_null())
-        .with_columns(response_ns=pl.col("end") - pl.col("sent"))
-        .sort("sent")
-        .with_columns(twice=(pl.col("client").is_not_null() & unanswered).fill_null(False))
-        .with_columns(given_up=given_up & ~pl.col("twice") & ~pl.col("twice").shift(-1).over(of_one).fill_null(False))
+        .with_columns(
+            response_ns=pl.col("end") - pl.col("sent"), given_up=pl.col("status").cast(pl.String) == "abandoned"
+        )
+        .with_columns(twice=pl.lit(False), given_up=pl.col("given_up").fill_null(False))
         .collect()
+        .sort("sent")
     )
+    return _with_hedged(found) if found["given_up"].any() else found
+
+
+def _with_hedged(requests: pl.DataFrame) -> pl.DataFrame:
+    """Who sent a request twice gave up one of them, and not both."""
+    of_one = ("client", "interaction")
+    unanswered = pl.col("sent") < pl.col("end").shift(1).over(of_one)
+    one_of_two = pl.col("given_up") | pl.col("given_up").shift(1).over(of_one)
+    twice = (pl.col("client").is_not_null() & unanswered & one_of_two).fill_null(False)
+    next_is = pl.col("twice").shift(-1).over(of_one).fill_null(False)
+    return requests.with_columns(twice=twice).with_columns(given_up=pl.col("given_up") & ~pl.col("twice") & ~next_is)
 
 
 def _visits(tables: Tables) -> tuple[dict[str, Stays], dict[str, dict[str, Stays]], pl.DataFrame]:

@@ -8,6 +8,7 @@ Evidence needed
     (`cpu_throttled`, `cpu_steal`, I/O) make it firmer where they were sampled.
 What it is confused with
     Each other: a stopped process and one whose workers all wait for a lock use no CPU and answer nothing alike.
+    Slow statements that hold all workers or connections: who is served then takes as long as usual (`service`).
     A neighbour or a quota: both leave *some* CPU and some answers. Work of higher priority on all CPUs that it may use
     leaves none: its own `psi_cpu` tells; without, the host's are full, or somebody fills those it is pinned to, and
     usually not. Waiting for I/O: `psi_io` or iowait tells. Idle time without load: the queue is empty.

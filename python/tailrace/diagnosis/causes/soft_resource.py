@@ -9,7 +9,8 @@ Evidence needed
     saturated.
 What it is confused with
     A slow or saturated server behind: workers and pool are all in use as well, but because the answers are slow. One
-    that is slow because all its own workers are in use is a limit itself, on the same requests.
+    that is slow because all its own workers are in use is a limit itself, on the same requests. One that takes as long
+    as usual for what it is asked (slow statements) is not slow.
     Saturated CPU, be it by all servers of its node together: then more threads would only wait for it.
 Thresholds and where they come from
     Slow: the server behind takes half longer than usual. The mean of 20 stays, the fewest that tell, is off by 22 % by
