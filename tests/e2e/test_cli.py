@@ -224,6 +224,13 @@ def test_a_workload_of_which_nobody_asks_is_told(tmp_path: Path) -> None:
     assert "nobody asked of workloads.crowd: it begins at 15 s, after the end of the run" in done.stdout
 
 
+def test_a_run_says_that_it_counts_what_was_lost_in_the_ramp(tmp_path: Path) -> None:
+    full = ["run", EXPERIMENT, "--set", "workloads={many={kind='poisson', rate=3000, entry='web'}}"]
+    full += ["--set", "duration=1s", "--set", "tiers.web.workers=1", "-o", str(tmp_path / "run")]
+    for ramp, said in (("1s", "dropped, ramp included: web "), ("0s", "dropped: web ")):
+        assert said in tailrace(*full, "--set", f"ramp={ramp}", "--overwrite").stdout
+
+
 def test_a_run_without_answers_has_no_mean_response(tmp_path: Path) -> None:
     nobody = ["run", EXPERIMENT, "--set", "workloads={few={kind='poisson', rate=1e-9, entry='web'}}"]
     nobody += ["--set", "duration=1s", "-o", str(tmp_path / "run"), "--overwrite"]

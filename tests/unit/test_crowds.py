@@ -131,7 +131,18 @@ def test_what_a_client_sends_twice_is_wanted_once(tmp_path: Path) -> None:
     assert np.diff(np.searchsorted(wanted, around)) == pytest.approx(2 * 220, rel=0.15)
 
 
-def test_who_gives_up_wanted_it_all_the_same(tmp_path: Path) -> None:
-    view = seen(made(hedging(hedge="0 s", timeout="300 ms"), tmp_path / "run"))
-    assert view.requests.filter(pl.col("status").cast(pl.String) == "abandoned").height > 50
+def test_who_asks_again_after_giving_up_wants_it_again(tmp_path: Path) -> None:
+    view = seen(made(hedging(hedge="0 s", timeout="300 ms", retries=2, retry_pause="0 s"), tmp_path / "run"))
+    given_up = view.requests["given_up"].sum()
+    assert given_up == view.requests.filter(pl.col("status").cast(pl.String) == "abandoned").height > 50
+    assert view.requests["twice"].sum() == 0
     assert len(view.wanted("web")) == len(view.asked("web").arrivals)
+
+
+def test_who_gives_up_both_of_two_has_given_up(tmp_path: Path) -> None:
+    view = seen(made(hedging(timeout="300 ms"), tmp_path / "run"))
+    both = view.requests.filter("twice", pl.col("status").cast(pl.String) == "abandoned")
+    # Of some the first was answered after all.
+    assert 0.9 * len(both) < view.requests["given_up"].sum() <= len(both)
+    assert len(both) > 20
+    assert view.requests.filter("given_up", "twice").is_empty()

@@ -148,6 +148,7 @@ def test_extends_in_a_circle_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
+        ("workloads.steady.rate=3", "workloads.steady.rate is not a known key; it is one of kind 'poisson'"),
         ("workloads.steady.clents=3", "workloads.steady.clents is not a known key; did you mean 'clients'?"),
         ("workloads.steady.clients=-3", "workloads.steady.clients must be a whole number above 0, got -3"),
         ("workloads.steady.think=3", 'workloads.steady.think must be a duration with its unit, such as "50 ms", got 3'),

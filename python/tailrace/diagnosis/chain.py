@@ -129,9 +129,10 @@ def _given_up(view: View, slow: Slow) -> tuple[Unknown, ...]:
     waited = view.requests.filter("given_up", pl.col("response_ns") < slow.threshold_ns)["response_ns"]
     if waited.is_empty():
         return ()
-    usual = int(waited.quantile(0.5) or 0)
-    what = f"How long {count(len(waited), 'request')} would have taken that clients gave up after {duration(usual)}"
-    datum = f"a lower threshold (--threshold '{duration(usual * 19 // 20)}'), from which on they count as very long"
+    least = int(waited.quantile(0.05) or 0)
+    many = count(len(waited), "request")
+    what = f"How long {many} would have taken that clients gave up after {duration(least)} or more"
+    datum = f"clients who wait; with --threshold '{duration(least * 19 // 20)}' these count as very long as it is"
     return (Unknown(what, datum),)
 
 

@@ -44,7 +44,7 @@ class Demand:
     kind: NDArray[np.int64]
     """Of each, the number of its interaction."""
     twice: NDArray[np.bool_]
-    """Of each, whether it was sent a second time."""
+    """Of each, whether its client had sent it before, and it had no answer yet."""
     weight: NDArray[np.float64]
     """Of each interaction, in requests of the mean."""
     usual: NDArray[np.float64]
@@ -65,7 +65,8 @@ class Demand:
         expected = self.usual * (end - begin) / SECOND
         heaviest = np.argsort(-(counts - expected) * self.weight, kind="stable").tolist()
         rows = [(self.names[i], int(counts[i]), float(expected[i])) for i in heaviest if i < len(self.names)]
-        return [row for row in rows if is_more(row[1], row[2], (end - begin) / self.counted_ns)]
+        part = (end - begin) / self.counted_ns if self.counted_ns else 0.0
+        return [row for row in rows if is_more(row[1], row[2], part)]
 
     @cached_property
     def _asked_before(self) -> NDArray[np.float64]:
@@ -79,15 +80,15 @@ def demand(requests: pl.DataFrame, costs: Mapping[str, float], calm: Spans) -> D
     known = names.drop_nulls().unique().sort()
     kind = names.cast(pl.Enum(known)).to_physical().fill_null(len(known)).to_numpy().astype(np.int64)
     sent = requests["sent"].to_numpy()
-    counts = np.bincount(kind[contains(calm, sent)], minlength=len(known) + 1).astype(np.float64)
+    twice = requests["twice"].to_numpy()
+    counts = np.bincount(kind[contains(calm, sent) & ~twice], minlength=len(known) + 1).astype(np.float64)
     cost = np.array([*(costs.get(name, np.nan) for name in known), np.nan])
     told = ~np.isnan(cost)
     usual = told & (counts > 0)
     mean = float(np.average(cost[usual], weights=counts[usual])) if usual.any() else 0.0
     weight = np.where(told, cost / mean, 1.0) if mean > 0 else np.ones_like(cost)
-    twice = requests["twice"].to_numpy()
-    counted = max(length(calm), 1)
-    return Demand(tuple(known), sent, kind, twice, weight, counts / (counted / SECOND), counted)
+    calm_ns = length(calm)
+    return Demand(tuple(known), sent, kind, twice, weight, counts / max(calm_ns / SECOND, 1e-9), calm_ns)
 
 
 def costs_of(requests: pl.DataFrame, own_times: OwnTimes, calm: Spans, window_ns: int) -> Costs:

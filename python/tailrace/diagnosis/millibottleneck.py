@@ -17,7 +17,7 @@ from tailrace.diagnosis.finding import Finding, Number
 from tailrace.diagnosis.overflow import Overflow
 from tailrace.diagnosis.queues import Rise, Times
 from tailrace.diagnosis.series import AT_WORK, TAKEN, Series
-from tailrace.diagnosis.service import as_usual, held_by_calls
+from tailrace.diagnosis.service import held_by_calls, holds_nobody, waits_for_connections
 from tailrace.diagnosis.spans import Spans, spans
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
@@ -92,31 +92,30 @@ def elsewhere(
     """Each with the next origin of which a resource is saturated, if none of its own is: which of two queues rose first
     is a matter of chance where both rise slowly. So with limits on workers and connections."""
     return tuple(
-        _of_saturated(view, slow, overflow, known, stall) if stall is not None and _idled(stall) else overflow
+        _yields_to(view, slow, overflow, known, stall) if stall is not None and _idled(stall) else overflow
         for overflow, stall in zip(overflows, stalls, strict=True)
     )
 
 
-def _of_saturated(view: View, slow: Slow, overflow: Overflow, known: Usual, idle: Stall) -> Overflow:
-    limited = _is_limited(view, idle)
+def _yields_to(view: View, slow: Slow, overflow: Overflow, known: Usual, idle: Stall) -> Overflow:
+    limited = _uses_up_a_limit(view, idle)
     for other in overflow.others:
         stall = _of_cluster(view, slow, other, known)
-        if stall is not None and (
-            any(r.saturated for r in stall.resources) or (not limited and _is_limited(view, stall))
-        ):
+        if stall is None:
+            continue
+        if any(r.saturated for r in stall.resources) or (not limited and _uses_up_a_limit(view, stall)):
             return other
     return overflow
 
 
-def _is_limited(view: View, stall: Stall) -> bool:
+def _uses_up_a_limit(view: View, stall: Stall) -> bool:
     """Whether all its workers were in use, or somebody waited for a connection, most of the time."""
-    known = view.topology.server(stall.origin)
-    limits = {"pool_waiting": 1.0} | ({"workers_busy": float(known.workers)} if known and known.workers else {})
-    return any(
-        (series.median(stall.begin, stall.end) or 0.0) >= limit
-        for metric, limit in limits.items()
-        for series in view.series(stall.origin, metric)
-    )
+    begin, end, known = stall.begin, stall.end, view.topology.server(stall.origin)
+    if known is not None and known.workers:
+        busy = (series.median(begin, end) or 0.0 for series in view.series(stall.origin, "workers_busy"))
+        if any(used >= known.workers for used in busy):
+            return True
+    return waits_for_connections(view, stall.origin, begin, end)
 
 
 def _idled(stall: Stall) -> bool:
@@ -159,7 +158,7 @@ def until(view: View, slow: Slow, origin: str, rise: Rise, kind: Kind, end: int)
     resources, sampled = _resources(view, slow, origin, rise.begin, end, held_up)
     interval, saturated = (view, origin, rise.begin, end), {r.metric for r in resources if r.saturated}
     without_cpu = saturated and saturated <= {"frozen", "cpu_withheld"}
-    if without_cpu and (as_usual(*interval) or held_by_calls(*interval)):
+    if without_cpu and (holds_nobody(*interval) or held_by_calls(*interval)):
         # Nothing kept it from the CPU: those who hold its workers do not need any.
         kind, (resources, sampled) = "overload", _resources(view, slow, origin, rise.begin, end, held_up=False)
     stall = Stall(

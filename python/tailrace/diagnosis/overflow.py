@@ -240,7 +240,8 @@ def _risen(
     found = {s: main_rise(times, q, levels[s], span, lost) for s, q in queues.items()}
     highest = max((rise.peak for rise in found.values() if rise is not None), default=0)
     significant = {s: r for s, r in found.items() if r is not None and r.peak >= SMALLEST * highest}
-    return _Followed(times, queues, significant, {s: queues[s] > levels[s].high for s in significant})
+    kept = {server: queues[server] for server in significant}
+    return _Followed(times, kept, significant, {s: queue > levels[s].high for s, queue in kept.items()})
 
 
 def _where_waits_are_long(stays: Stays, queue: Times, times: Times, span: tuple[int, int], long: int) -> Level | None:
@@ -360,12 +361,12 @@ def _led_up_to(part: _Followed, server: str, until: int, share: float, least: in
 
 def _stretch(part: _Followed, server: str, begin: int) -> Rise:
     """While the queue is up, from then on."""
-    first = int(np.searchsorted(part.times, begin))
-    down = np.flatnonzero(~part.risen_at[server][first:])
-    last = first + int(down[0]) - 1 if len(down) else len(part.times) - 1
-    queue = part.queues[server][first : last + 1]
+    up = np.flatnonzero(part.risen_at[server] & (part.times >= begin))
+    gaps = np.flatnonzero(np.diff(part.times[up]) > JOIN_NS)
+    last = int(up[gaps[0]]) if len(gaps) else int(up[-1])
+    queue = part.queues[server][up[0] : last + 1]
     top = int(np.argmax(queue))
-    return Rise(begin, int(part.times[last]), int(queue[top]), int(part.times[first + top]))
+    return Rise(begin, int(part.times[last]), int(queue[top]), int(part.times[up[0] + top]))
 
 
 def _in_time(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Followed) -> set[str]:

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 import polars as pl
 
-from tailrace.diagnosis.demand import SEEN, Demand, costs_of, demand
+from tailrace.diagnosis.demand import LEAST_BESIDE, SEEN, Demand, costs_of, demand
 from tailrace.diagnosis.queues import NOBODY, Stays, Times
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import Spans, spans
@@ -138,15 +138,26 @@ class View:
     def wanted(self, server: str) -> Times:
         """When these requests were sent, but of those that were sent twice the first alone: their clients do not want
         more."""
-        return self.asking(server).filter(~pl.col("twice"))["sent"].to_numpy()
+        if server not in self._wanted:
+            asking = self.asking(server)
+            self._wanted[server] = asking["sent"].filter(~asking["twice"]).to_numpy()
+        return self._wanted[server]
+
+    @cached_property
+    def _wanted(self) -> dict[str, Times]:
+        return {}
 
     def served(self, server: str) -> pl.DataFrame:
-        """Visits of known interactions to the server, of which it is known when a worker took them (`start`) and for
-        how long (`served_ns`), and for how long usually those of its interaction (`usual_ns`, the median)."""
+        """Visits to the server: when a worker took them (`start`; where nobody knows, when they arrived), for how long
+        (`served_ns`), and for how long usually those of their interaction (`usual_ns`, the median), of which there are
+        `LEAST_BESIDE` at least."""
         if server not in self._served:
-            known = pl.col("start", "departure").is_not_null() & pl.col("interaction").is_not_null()
-            rows = self.visits.filter(pl.col("server").cast(pl.String) == server, known)
-            rows = rows.with_columns(served_ns=pl.col("departure") - pl.col("start"))
+            start = pl.col("start").fill_null(pl.col("arrival"))
+            rows = (
+                self.visits.filter(pl.col("server").cast(pl.String) == server, pl.col("interaction").is_not_null())
+                .select("interaction", start=start, served_ns=pl.col("departure") - start)
+                .filter(pl.len().over("interaction") >= LEAST_BESIDE)
+            )
             usual = pl.col("served_ns").median().over("interaction")
             self._served[server] = rows.select("start", "served_ns", usual_ns=usual).collect()
         return self._served[server]
@@ -333,13 +344,13 @@ def _requests(tables: Tables) -> pl.DataFrame:
 
 
 def _with_hedged(requests: pl.DataFrame) -> pl.DataFrame:
-    """Who sent a request twice gave up one of them, and not both."""
+    """Who sent a request twice gave up one of them: that it was answered, unless he gave up both."""
     of_one = ("client", "interaction")
     unanswered = pl.col("sent") < pl.col("end").shift(1).over(of_one)
     one_of_two = pl.col("given_up") | pl.col("given_up").shift(1).over(of_one)
     twice = (pl.col("client").is_not_null() & unanswered & one_of_two).fill_null(False)
-    next_is = pl.col("twice").shift(-1).over(of_one).fill_null(False)
-    return requests.with_columns(twice=twice).with_columns(given_up=pl.col("given_up") & ~pl.col("twice") & ~next_is)
+    answered = (pl.col("twice") & ~pl.col("given_up")).shift(-1).over(of_one).fill_null(False)
+    return requests.with_columns(twice=twice).with_columns(given_up=pl.col("given_up") & ~pl.col("twice") & ~answered)
 
 
 def _visits(tables: Tables) -> tuple[dict[str, Stays], dict[str, dict[str, Stays]], pl.DataFrame]:

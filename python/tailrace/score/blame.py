@@ -35,8 +35,10 @@ from tailrace.units import SECOND
 
 MATTERS = 0.25
 WAITED = 0.5
-"""So much of its longest stay must be within what stalls reach, if it lost nothing: else it took that long by itself.
-(Who was refused waited for another schedule.)"""
+"""So much of its longest stay must be within what stalls reach, if it lost nothing and was answered: else it took that
+long by itself."""
+UNANSWERED = frozenset({"503", "refused", "timeout", "reset", "abandoned", "unknown"})
+"""Who waited for somebody's patience, and not for a queue."""
 FILLS = 1 / 3
 """So many more than usual fill a server that is usually at three quarters of its CPU …"""
 WAVE_NS = SECOND // 2
@@ -70,7 +72,7 @@ def blame(record: Record, stalls: tuple[Stall, ...], threshold_ns: int) -> tuple
     for request, sent, status in slow.select("request", "sent", pl.col("status").cast(pl.String)).iter_rows():
         held = lost.get(request) or waited.get(request, [])
         reached = {s for server, begin, end in held for s in reach.of(server, begin, end)}
-        if request not in lost and status == "ok" and not all(reach.hold(reached, *one) for one in held):
+        if request not in lost and status not in UNANSWERED and not all(reach.hold(reached, *one) for one in held):
             reached = set()
         droppers: frozenset[str | None] = frozenset(server for server, _, _ in lost.get(request, ()))
         if request in by_themselves:

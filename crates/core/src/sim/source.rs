@@ -7,9 +7,9 @@ use super::Sim;
 use crate::rng::{Purpose, Stream};
 use crate::workload::{self, Arriving, Chooser};
 
-/// Steps in which a trace is looked at, ns, and of how many requests one is a burst at least.
+/// Steps in which a trace is looked at, ns, and how many more than usual are a burst at least.
 const CROWD_STEP: i64 = 100_000_000;
-const CROWD_LEAST: f64 = 5.0;
+const CROWD_LEAST: f64 = 20.0;
 
 /// A think-time mode and since when it lasts.
 struct Mode {
@@ -31,14 +31,12 @@ pub struct Source {
     due: i64,
 }
 
-/// A trace says when its bursts are by its arrivals alone: steps in which twice as many come as in the mean one, and more
-/// than chance brings (four standard deviations of a Poisson stream, 1 in 30,000); those that follow each other are one.
-fn crowds(times: &[i64]) -> Vec<(i64, i64)> {
-    let (Some(&first), Some(&last)) = (times.first(), times.last()) else {
-        return Vec::new();
-    };
-    let mean = times.len() as f64 / ((last - first) / CROWD_STEP + 1) as f64;
-    let many = (2.0 * mean).max(mean + 4.0 * mean.sqrt()).max(CROWD_LEAST);
+/// A trace says when its bursts are by its arrivals alone: steps in which twice as many come as in the mean one until the
+/// end, and twenty more; those that follow each other are one.
+fn crowds(times: &[i64], end: i64) -> Vec<(i64, i64)> {
+    let times = &times[..times.partition_point(|&time| time < end)];
+    let mean = times.len() as f64 * CROWD_STEP as f64 / end.max(CROWD_STEP) as f64;
+    let many = (2.0 * mean).max(mean + CROWD_LEAST);
     let mut found: Vec<(i64, i64)> = Vec::new();
     for step in times.chunk_by(|a, b| a / CROWD_STEP == b / CROWD_STEP) {
         let (Some(&from), Some(&to)) = (step.first(), step.last()) else {
@@ -111,10 +109,8 @@ impl<S: Sink> Sim<'_, S> {
                     self.queue.push(begin + first, Kind::Source, number as u32)
                 }
                 Arrivals::Trace { times, .. } => {
-                    let end = self.clients.sources[number].end - begin;
-                    for (from, to) in crowds(times).into_iter().filter(|crowd| crowd.0 < end) {
-                        self.report
-                            .burst(plan, workload, begin + from, begin + to.min(end));
+                    for (from, to) in crowds(times, self.clients.sources[number].end - begin) {
+                        self.report.burst(plan, workload, begin + from, begin + to);
                     }
                     if let Some(&first) = times.first() {
                         self.queue.push(begin + first, Kind::Source, number as u32);

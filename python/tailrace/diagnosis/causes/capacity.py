@@ -11,7 +11,7 @@ from tailrace.diagnosis.causes.case import LONG, Case
 from tailrace.diagnosis.evidence import coverage
 from tailrace.diagnosis.queues import Rise, levels, rises
 from tailrace.diagnosis.series import AT_WORK, Series
-from tailrace.diagnosis.spans import Spans, contains, spans
+from tailrace.diagnosis.spans import Spans, contains, where
 from tailrace.diagnosis.view import View
 from tailrace.units import MILLISECOND, SECOND
 
@@ -122,7 +122,9 @@ def long_rises(
 
 
 def long_queues(case: Case, served: float | NDArray[np.float64]) -> Spans:
-    return spans([(rise.begin, rise.end) for rise in long_rises(case, served)])
+    """When that queue would have been long."""
+    edges, least = steps(case), max(LONG * case.stall.rise.peak, 2.0)
+    return where(edges[:-1], edges[1:], queue_of(case, served) > least, gap=case.view.window_ns)
 
 
 def mean_work(case: Case, server: str) -> float:

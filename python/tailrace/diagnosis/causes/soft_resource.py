@@ -6,7 +6,7 @@ What it looks for
     number while that server answers as fast as usual.
 Evidence needed
     Pool or worker samples, or visits to the server behind; and `cpu_busy` of the origin, to say that no hardware was
-    saturated.
+    saturated. Interactions of visits, to know slow statements.
 What it is confused with
     A slow or saturated server behind: workers and pool are all in use as well, but because the answers are slow. One
     that is slow because all its own workers are in use is a limit itself, on the same requests. One that takes as long
@@ -58,7 +58,7 @@ def detect(case: Case) -> CauseEvidence:
 
 def _slow_behind(case: Case, server: str) -> str | None:
     """A server behind this one that made those wait who were inside: one that is saturated, or takes longer than usual,
-    unless it does so at a limit of its own."""
+    unless it does so at a limit of its own, or takes as long as usual for what it is asked."""
     for behind in sorted(case.view.downstream_of(server)):
         if at_work(case, behind):
             return f"the CPU of {behind} behind it was saturated"

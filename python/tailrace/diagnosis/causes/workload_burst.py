@@ -16,8 +16,9 @@ What it is confused with
     full speed would have served is not the cause. A load that is too high all the time: then more came than usual at
     no time.
 Thresholds and where they come from
-    More than usual (`queues.is_more`) in the step in which it began, while the queue of a wave grew, or over the stall;
-    what clients ask twice is one. Long: `case.LONG`; from where it left its usual length, as a real queue is followed.
+    More than usual (`queues.is_more`) in the step in which it began, over the stall, or while the queue of a wave grew,
+    where it need only be no chance if it filled a CPU; what clients ask twice at once is one, what they ask again after
+    they gave up is not. Long: `case.LONG`; from where it left its usual length, as a real queue is followed.
     Capacity by the utilisation law, X / U in calm time; without CPU samples the most that was answered over 0.2 s. If
     that explains nothing, what it answered with as many inside, its CPU full: threads may cost time themselves.
 """
@@ -46,6 +47,7 @@ from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.queues import MORE, Rise, is_more
 from tailrace.diagnosis.series import TAKEN
 from tailrace.diagnosis.spans import Spans, contains, length, spans, union
+from tailrace.diagnosis.waiting import per_second
 from tailrace.diagnosis.words import rate
 from tailrace.units import SECOND
 
@@ -157,19 +159,23 @@ def _more_came(case: Case, limit: str, queued: tuple[Rise, ...]) -> bool:
     grew = _grew(case, queued)
     # What fills a CPU while its queue grows is more than it can do, and need not be half more than usual.
     least = 1.0 if at_work(case, limit) else MORE
-    return any(_is_more(case, *when, least if when in grew else MORE) for when in _when_it_came(case, queued))
+    if grew is not None and _is_more(case, *grew, least):
+        return True
+    return any(_is_more(case, *when) for when in _when_it_came(case, queued))
 
 
 def _is_more(case: Case, begin: int, end: int, least: float = MORE) -> bool:
-    """Than usual, of what clients wanted: what they ask twice is what a stall makes them do."""
-    first, last = np.searchsorted(case.view.wanted(case.origin), (begin, end)).tolist()
-    part = (end - begin) / max(length(case.slow.calm), 1)
-    return is_more(last - first, case.stall.arrivals_calm * (end - begin) / SECOND, part, least)
+    """Than usual, of what clients wanted: what they ask twice at once is what a stall makes them do."""
+    wanted, calm = case.view.wanted(case.origin), length(case.slow.calm)
+    first, last = np.searchsorted(wanted, (begin, end)).tolist()
+    expected = per_second(wanted, case.slow) * (end - begin) / SECOND
+    return is_more(last - first, expected, (end - begin) / calm if calm else 0.0, least)
 
 
 def _more_of_one(case: Case, queued: tuple[Rise, ...], demand: Demand) -> str | None:
     """Of an interaction more may come than usual that hardly counts among all."""
-    for begin, end in _when_it_came(case, queued):
+    grew = _grew(case, queued)
+    for begin, end in _when_it_came(case, queued) + ([grew] if grew else []):
         for name, came, usual in demand.more(begin, end):
             lasts, all_along = (end - begin) / SECOND, end == case.stall.end
             when = "" if all_along else f" {case.when(begin, end)}"
@@ -179,15 +185,16 @@ def _more_of_one(case: Case, queued: tuple[Rise, ...], demand: Demand) -> str | 
 
 def _when_it_came(case: Case, queued: tuple[Rise, ...]) -> list[tuple[int, int]]:
     """Over the stall, or in the window around its begin, for the queue of a batch rises at once; or when the queue that
-    explains it began, for a batch may come through servers that wait for nobody; or of a wave while that queue grew."""
+    explains it began, for a batch may come through servers that wait for nobody."""
     stall, window = case.stall, case.view.window_ns
     rose = [rise for rise in queued if rise.begin <= stall.begin < rise.end]
     around = [(begin - window, begin + window) for begin in (stall.begin, *(rise.begin for rise in rose))]
-    return [(stall.begin, stall.end), *around, *_grew(case, queued)]
+    return [(stall.begin, stall.end), *around]
 
 
-def _grew(case: Case, queued: tuple[Rise, ...]) -> list[tuple[int, int]]:
-    """When the queue grew that covers most of the stall."""
-    stall = case.stall
-    main = max(queued, key=lambda rise: min(rise.end, stall.end) - max(rise.begin, stall.begin), default=None)
-    return [(main.begin, main.peak_at)] if main is not None and main.peak_at - main.begin >= WAVE_NS else []
+def _grew(case: Case, queued: tuple[Rise, ...]) -> tuple[int, int] | None:
+    """When the queue of a wave grew: the one that covers more of the stall than others."""
+    begin, end = case.stall.begin, case.stall.end
+    within = [rise for rise in queued if rise.begin < end and begin < rise.end]
+    main = max(within, key=lambda rise: min(rise.end, end) - max(rise.begin, begin), default=None)
+    return (main.begin, main.peak_at) if main is not None and main.peak_at - main.begin >= WAVE_NS else None

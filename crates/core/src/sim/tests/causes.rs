@@ -414,7 +414,8 @@ fn a_flush_that_outlasts_the_ramp_is_recorded() {
 #[test]
 fn a_trace_tells_its_bursts_by_its_arrivals() {
     let even = (0..400).map(|i| i * 10 * MS);
-    let crowd = (0..60).map(|i| 2 * S + i * 5 * MS);
+    let crowd = (0..120).map(|i| 2 * S + i * 2 * MS);
+    let later = (0..90_000).map(|i| 10 * S + i * MS);
     let seen = |times: &[i64]| {
         let mut plan = one(json!({"constant": 1e5}), 100, 128, batch(10), 5 * S);
         plan["workloads"][0]["arrivals"] = json!({"trace": {"times": times, "classes": []}});
@@ -425,9 +426,14 @@ fn a_trace_tells_its_bursts_by_its_arrivals() {
             .map(|s| (s.kind.clone(), s.begin / MS, s.end / MS))
             .collect::<Vec<_>>()
     };
-    let mut times: Vec<i64> = even.clone().chain(crowd).collect();
+    let mut times: Vec<i64> = even.clone().chain(crowd.clone()).collect();
     times.sort_unstable();
-    assert_eq!(seen(&times), [("workload-burst".to_owned(), 2000, 2295)]);
+    let burst = [("workload-burst".to_owned(), 2000, 2198)];
+    assert_eq!(seen(&times), burst);
+    // One that has nothing else, and one that goes on after the run.
+    assert_eq!(seen(&crowd.collect::<Vec<_>>()), burst);
+    times.extend(later);
+    assert_eq!(seen(&times), burst);
     assert_eq!(seen(&even.collect::<Vec<_>>()), []);
     assert_eq!(seen(&[]), []);
 }
