@@ -46,8 +46,10 @@ def _slow(diagnosis: Diagnosis) -> str:
     shortest = min(int(_number(e, 0, "response_ns_p5")) for e in diagnosis.episodes)
     longest = max(int(_number(e, 0, "response_ns_max")) for e in diagnosis.episodes)
     took = duration(longest) if shortest == longest else f"{duration(shortest)} to {duration(longest)}"
-    usual = duration(int(_number(diagnosis.episodes[0], 0, "response_ns_usual")))
-    return f"{diagnosis.vlrt:,} of {count(diagnosis.requests, 'request')} ({part}) took {took} instead of {usual}"
+    usual = int(_number(diagnosis.episodes[0], 0, "response_ns_usual"))
+    # Of an overload that is as old as the recording the usual is as slow.
+    instead = f" instead of {duration(usual)}" if usual < diagnosis.threshold_ns else ""
+    return f"{diagnosis.vlrt:,} of {count(diagnosis.requests, 'request')} ({part}) took {took}{instead}"
 
 
 def _because(diagnosis: Diagnosis, main: SummaryRow) -> str:
