@@ -49,7 +49,7 @@ class Demand:
     """Of each interaction, in requests of the mean."""
     usual: NDArray[np.float64]
     """Requests of each interaction per second, in calm time …"""
-    counted_ns: int
+    calm_ns: int
     """… which is so long."""
 
     def came(self, edges: Times) -> NDArray[np.float64]:
@@ -65,7 +65,7 @@ class Demand:
         expected = self.usual * (end - begin) / SECOND
         heaviest = np.argsort(-(counts - expected) * self.weight, kind="stable").tolist()
         rows = [(self.names[i], int(counts[i]), float(expected[i])) for i in heaviest if i < len(self.names)]
-        part = (end - begin) / self.counted_ns if self.counted_ns else 0.0
+        part = (end - begin) / self.calm_ns if self.calm_ns else 0.0
         return [row for row in rows if is_more(row[1], row[2], part)]
 
     @cached_property

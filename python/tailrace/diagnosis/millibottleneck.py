@@ -156,9 +156,9 @@ def until(view: View, slow: Slow, origin: str, rise: Rise, kind: Kind, end: int)
     arrivals = float(view.asked(origin).arrived(edges)[0]) / lasted
     held_up = throughput < COLLAPSED * usual
     resources, sampled = _resources(view, slow, origin, rise.begin, end, held_up)
-    interval, saturated = (view, origin, rise.begin, end), {r.metric for r in resources if r.saturated}
+    saturated = {r.metric for r in resources if r.saturated}
     without_cpu = saturated and saturated <= {"frozen", "cpu_withheld"}
-    if without_cpu and (holds_nobody(*interval) or held_by_calls(*interval)):
+    if without_cpu and any(free(view, origin, rise.begin, end) for free in (holds_nobody, held_by_calls)):
         # Nothing kept it from the CPU: those who hold its workers do not need any.
         kind, (resources, sampled) = "overload", _resources(view, slow, origin, rise.begin, end, held_up=False)
     stall = Stall(

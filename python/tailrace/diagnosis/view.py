@@ -344,7 +344,7 @@ def _requests(tables: Tables) -> pl.DataFrame:
 
 
 def _with_hedged(requests: pl.DataFrame) -> pl.DataFrame:
-    """Who sent a request twice gave up one of them: that it was answered, unless he gave up both."""
+    """Marks the second of two that are one request: its client gave up one, when the other was answered, or both."""
     of_one = ("client", "interaction")
     unanswered = pl.col("sent") < pl.col("end").shift(1).over(of_one)
     one_of_two = pl.col("given_up") | pl.col("given_up").shift(1).over(of_one)

@@ -119,7 +119,8 @@ class Call(Table):
     policy: Policy | None = None
     """Which candidate a call goes to. mod_jk's default is total_request (`balancers` II-A); its sessions is the same
     where clients have none, as RUBBoS's. least_connections, power_of_two and peak_ewma count calls that have their
-    connection: those who wait for one at a pool are not seen, as in mod_jk. Ties go in turn."""
+    connection, as mod_jk's own do: those who wait for one at a pool are not seen. Ties go in turn, of power_of_two to
+    the first drawn."""
     decay: Positive = 10_000_000_000
     """Of peak_ewma: how long response times are remembered; Finagle's default. Its cost is this mean, decayed since the
     last answer, times one more than the calls that are out; a longer response time counts at once, in full."""

@@ -12,7 +12,8 @@ nothing, there it spent most of its time (its longest stay, less the calls it wa
 "Busy" is `busy.elevated`. A request with several losses belongs to the stalls of any of them. Of the stalls that reach
 it, those shorter than a quarter of the longest did not matter; and where all together cover less than a tenth of D's
 busy time up to t, none did: at up to 90 % use a backlog is worked off in ten times the stall. A burst always matters,
-and is no measure for stalls: it takes no time away, however long it lasts. Nothing left means "overload" (or a request
+and is no measure for stalls: it takes no time away, however long it lasts. Of the stay of a request that lost nothing
+and was answered, what stalls reach must be half. Nothing left means "overload" (or a request
 slow by itself), and the right answer is that the cause is unknown. Limits that never rest and balancers that prefer one
 server are nobody's injected stall; they are read from the record and are as right. So is a clock rate or a quota that
 slows servers down for a quarter of an overload.

@@ -43,7 +43,7 @@ def crowded(case: Case) -> float | None:
     if hz is not None and (hz.mean(begin, end) or 0.0) < AT_WORK * full_rate(case.view, case.origin, hz):
         return None
     times = steps(case)[:-1]
-    full = times[case.view.own_queue(case.origin, times) >= max(LONG * case.stall.rise.peak, 2.0)]
+    full = times[case.view.own_queue(case.origin, times) >= _long(case)]
     left = case.view.stays[case.origin].departures
     answers = np.searchsorted(left, full + BEST_NS) - np.searchsorted(left, full)
     return float(np.median(answers)) * SECOND / BEST_NS if len(answers) else None
@@ -115,7 +115,7 @@ def long_rises(
     """Stretches in which that queue would have been long, each from where it left its usual length: it is followed as
     the real one is. What is `asked` is so much for `each` of the requests that make the origin's own."""
     times, queue = steps(case)[1:], queue_of(case, served, asked)
-    least = max(LONG * case.stall.rise.peak, 2.0) * max(each, 1.0)
+    least = _long(case) * max(each, 1.0)
     typical, high = levels(queue[contains(case.slow.calm, times)])
     rose = rises(times, queue, min(typical, least), min(high, least), case.view.window_ns)
     return tuple(rise for rise in rose if rise.peak > least)
@@ -123,8 +123,13 @@ def long_rises(
 
 def long_queues(case: Case, served: float | NDArray[np.float64]) -> Spans:
     """When that queue would have been long."""
-    edges, least = steps(case), max(LONG * case.stall.rise.peak, 2.0)
-    return where(edges[:-1], edges[1:], queue_of(case, served) > least, gap=case.view.window_ns)
+    edges = steps(case)
+    return where(edges[:-1], edges[1:], queue_of(case, served) > _long(case), gap=case.view.window_ns)
+
+
+def _long(case: Case) -> float:
+    """How many make a long queue of the origin."""
+    return max(LONG * case.stall.rise.peak, 2.0)
 
 
 def mean_work(case: Case, server: str) -> float:
