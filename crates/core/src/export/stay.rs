@@ -12,13 +12,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, UInt32Array, UInt64Array, UInt8Array};
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::names::Names;
 use super::report::Report;
 use super::rows::{Batch, Rows};
 use crate::error::Result;
+use crate::record::columns::Columns;
 use crate::record::writer::{Row, TableWriter};
 use crate::record::{self, SortKey, NO_NAME, NO_TIME};
 
@@ -220,7 +220,11 @@ impl Row for Stay {
         (self.sent, self.key)
     }
 
-    fn batch(rows: &[Self], _: &record::Names) -> std::result::Result<RecordBatch, ArrowError> {
+    fn put(
+        rows: &[Self],
+        _: &record::Names,
+        columns: &mut Columns<'_>,
+    ) -> parquet::errors::Result<()> {
         let times: [fn(&Stay) -> i64; 4] =
             [|s| s.sent, |s| s.arrival, |s| s.first_byte, |s| s.departure];
         let counts: [fn(&Stay) -> u64; 3] = [|s| s.key, |s| s.bytes_in, |s| s.bytes_out];
@@ -232,20 +236,19 @@ impl Row for Stay {
             |s| u8::from(s.is_request),
             |s| u8::from(s.has_parent),
         ];
-        let mut columns: Vec<ArrayRef> = Vec::new();
         for of in times {
-            columns.push(Arc::new(Int64Array::from_iter_values(rows.iter().map(of))));
+            columns.numbers(rows.iter().map(of))?;
         }
         for of in counts {
-            columns.push(Arc::new(UInt64Array::from_iter_values(rows.iter().map(of))));
+            columns.counts(rows.iter().map(of))?;
         }
         for of in numbers {
-            columns.push(Arc::new(UInt32Array::from_iter_values(rows.iter().map(of))));
+            columns.numbers(rows.iter().map(of))?;
         }
         for of in small {
-            columns.push(Arc::new(UInt8Array::from_iter_values(rows.iter().map(of))));
+            columns.numbers(rows.iter().map(of))?;
         }
-        RecordBatch::try_new(Self::schema(), columns)
+        Ok(())
     }
 }
 

@@ -1,15 +1,16 @@
 //! One column of a row group: whole numbers and names become Parquet's pages here, everything else in the library.
 //!
 //! ```text
-//! arrays ─▶ page: [which are there] [values] ─ zstd ─▶ pages ─▶ row group
-//!   └─ names not met yet ─▶ dictionary ─────────────────▲ first
+//! rows or arrays ─▶ page: [which are there] [values] ─ zstd ─▶ pages ─▶ row group
+//!   └─ names not met yet ─▶ dictionary ─────────────────────────▲ first
 //! ```
 //! The library looks each name up by its hash, compares it with the least and the greatest, and packs numbers bit by bit.
 //! Rows of ours name what they mean by an index already, and a run of 70,000 clients was written for as long as it was
 //! simulated (benches/sim/README.md).
 
+use super::dictionary::{Dictionary, NO_INDEX};
 use super::encoding::ZSTD_LEVEL;
-use super::packing::{delta_packed, run, Width};
+use super::packing::{delta_packed, range, run, run_of_equal};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type, UInt32Type, UInt64Type, UInt8Type};
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType};
@@ -24,7 +25,6 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::statistics::Statistics;
 use parquet::file::writer::{SerializedPageWriter, SerializedRowGroupWriter, TrackedWrite};
 use parquet::schema::types::ColumnDescPtr;
-use rustc_hash::FxHashMap;
 use std::io::Write;
 use zstd::bulk::Compressor;
 
@@ -32,6 +32,8 @@ use zstd::bulk::Compressor;
 const WORTH_IT: usize = 20;
 /// … as far as a page of so many bytes tells: a bit for each row.
 const TELLS: usize = 1 << 10;
+/// Most pages have fewer bytes.
+const PAGE_BYTES: usize = 1 << 15;
 /// Bytes of a name in statistics; longer ones the library cuts.
 const STATISTICS_MAX: usize = 64;
 
@@ -44,75 +46,15 @@ pub struct Chunk {
     uncompressed: usize,
     rows: u64,
     nulls: u64,
-    /// The least and the greatest number, in the type's own order (see [`ordered`]).
+    /// The least and the greatest number, in the type's own order (see [`Chunk::order`]).
     range: Option<(i64, i64)>,
     names: Dictionary,
-    /// Of the page that is being made: its rows; where not all need have a value, 1 for those that have; and the values.
+    /// Of the page that is being made: its rows; 1 for those that have a value and 0 for others, where there are others, up
+    /// to the last of those at least; and the values.
     page_rows: usize,
     levels: Vec<u32>,
     numbers: Vec<i64>,
     indices: Vec<u32>,
-}
-
-/// The dictionary of a chunk, in the order in which rows first had its names. It is not bounded: a capture has few, and
-/// whoever writes a table from elsewhere has them in memory.
-#[derive(Default)]
-struct Dictionary {
-    known: FxHashMap<String, u32>,
-    /// Each after its length.
-    plain: Vec<u8>,
-}
-
-impl Dictionary {
-    fn index(&mut self, name: &str) -> u32 {
-        if let Some(&index) = self.known.get(name) {
-            return index;
-        }
-        let index = self.known.len() as u32;
-        self.known.insert(name.to_owned(), index);
-        self.plain
-            .extend_from_slice(&(name.len() as u32).to_le_bytes());
-        self.plain.extend_from_slice(name.as_bytes());
-        index
-    }
-
-    /// None where it is long: the end of a file has it for each row group.
-    fn in_statistics(name: Option<&String>) -> Option<ByteArray> {
-        let short = name.filter(|name| name.len() <= STATISTICS_MAX);
-        short.map(|name| ByteArray::from(name.as_str()))
-    }
-
-    /// The indices of the names that are there.
-    fn gather(&mut self, array: &ArrayRef, indices: &mut Vec<u32>) {
-        let dictionary = array.as_dictionary::<Int32Type>();
-        let (keys, values) = (dictionary.keys(), dictionary.values().as_string::<i32>());
-        let mut indices_of = vec![u32::MAX; values.len()];
-        let mut index = |key: i32| {
-            let place = &mut indices_of[key as usize];
-            if *place == u32::MAX {
-                *place = self.index(values.value(key as usize));
-            }
-            *place
-        };
-        if keys.null_count() == 0 {
-            indices.extend(keys.values().iter().map(|&key| index(key)));
-        } else {
-            indices.extend(keys.iter().flatten().map(index));
-        }
-    }
-
-    /// Bits of an index.
-    fn width(&self) -> u32 {
-        u32::BITS - (self.known.len().saturating_sub(1) as u32).leading_zeros()
-    }
-}
-
-/// Unsigned numbers in the order of signed ones.
-fn ordered(kind: &DataType, value: i64) -> i64 {
-    match kind {
-        DataType::UInt64 => value ^ i64::MIN,
-        _ => value,
-    }
 }
 
 fn is_names(kind: &DataType) -> bool {
@@ -120,9 +62,9 @@ fn is_names(kind: &DataType) -> bool {
 }
 
 impl Chunk {
-    /// None: the column is one for the library.
-    pub fn new(column: ColumnDescPtr, kind: &DataType) -> Option<Self> {
-        let ours = is_names(kind)
+    /// Whether columns of this kind are made here.
+    pub fn makes(kind: &DataType) -> bool {
+        is_names(kind)
             || matches!(
                 kind,
                 DataType::Int64
@@ -130,11 +72,15 @@ impl Chunk {
                     | DataType::Int32
                     | DataType::UInt32
                     | DataType::UInt8
-            );
-        ours.then(|| Chunk {
+            )
+    }
+
+    /// In the memory of an earlier one, if there was one.
+    pub fn new(column: ColumnDescPtr, kind: &DataType, memory: Vec<u8>) -> Self {
+        Chunk {
             column,
             kind: kind.clone(),
-            pages: Vec::new(),
+            pages: memory,
             compresses: None,
             uncompressed: 0,
             rows: 0,
@@ -145,23 +91,17 @@ impl Chunk {
             levels: Vec::new(),
             numbers: Vec::new(),
             indices: Vec::new(),
-        })
+        }
     }
 
     /// More rows of the page that is being made.
     pub fn push(&mut self, array: &ArrayRef) -> Result<()> {
         if array.data_type() != &self.kind {
-            let (column, found) = (self.column.name(), array.data_type());
-            return Err(ParquetError::General(format!(
-                "column {column} holds {}, got {found}",
-                self.kind
-            )));
+            return Err(self.is_of_another_type(array.data_type()));
         }
-        if self.column.max_def_level() > 0 {
-            match array.nulls() {
-                None => self.levels.resize(self.levels.len() + array.len(), 1),
-                Some(nulls) => self.levels.extend(nulls.iter().map(u32::from)),
-            }
+        if let Some(nulls) = array.nulls().filter(|_| self.may_be_missing().is_ok()) {
+            self.levels.resize(self.page_rows, 1);
+            self.levels.extend(nulls.iter().map(u32::from));
         }
         self.page_rows += array.len();
         self.nulls += array.null_count() as u64;
@@ -177,15 +117,93 @@ impl Chunk {
         Ok(())
     }
 
+    /// The same of whole numbers, of which `missing` means that there is none.
+    pub fn push_numbers(
+        &mut self,
+        values: impl Iterator<Item = i64>,
+        missing: Option<i64>,
+    ) -> Result<()> {
+        if is_names(&self.kind) {
+            return Err(self.is_of_another_type("whole numbers"));
+        }
+        let begin = self.numbers.len();
+        self.numbers.extend(values);
+        let rows = self.numbers.len() - begin;
+        let missing = missing.filter(|missing| self.numbers[begin..].contains(missing));
+        if let Some(missing) = missing {
+            self.may_be_missing()?;
+            self.levels.resize(self.page_rows, 1);
+            self.nulls += take_out(&mut self.numbers, begin, missing, &mut self.levels);
+        }
+        self.page_rows += rows;
+        Ok(())
+    }
+
+    /// The same of names that the writer knows by a number, each always by the same.
+    pub fn push_names<'n>(
+        &mut self,
+        numbers: impl Iterator<Item = u32>,
+        name_of: impl Fn(u32) -> Option<&'n String>,
+    ) -> Result<()> {
+        if !is_names(&self.kind) {
+            return Err(self.is_of_another_type("names"));
+        }
+        let begin = self.indices.len();
+        for number in numbers {
+            let index = self.names.index_of(number, &name_of)?;
+            self.indices.push(index);
+        }
+        let rows = self.indices.len() - begin;
+        if self.indices[begin..].contains(&NO_INDEX) {
+            self.may_be_missing()?;
+            self.levels.resize(self.page_rows, 1);
+            self.nulls += take_out(&mut self.indices, begin, NO_INDEX, &mut self.levels);
+        }
+        self.page_rows += rows;
+        Ok(())
+    }
+
+    /// The same of names as they are.
+    pub fn push_texts<'n>(&mut self, texts: impl Iterator<Item = &'n str>) -> Result<()> {
+        if !is_names(&self.kind) {
+            return Err(self.is_of_another_type("names"));
+        }
+        let before = self.indices.len();
+        self.indices
+            .extend(texts.map(|text| self.names.index(text)));
+        self.page_rows += self.indices.len() - before;
+        Ok(())
+    }
+
+    fn is_of_another_type(&self, found: impl std::fmt::Display) -> ParquetError {
+        let column = self.column.name();
+        ParquetError::General(format!("column {column} holds {}, got {found}", self.kind))
+    }
+
+    fn may_be_missing(&self) -> Result<()> {
+        if self.column.max_def_level() > 0 {
+            return Ok(());
+        }
+        let column = self.column.name();
+        Err(ParquetError::General(format!(
+            "column {column} needs a value in every row"
+        )))
+    }
+
     /// What was pushed becomes a page.
     pub fn end_page(&mut self, zstd: &mut Compressor) -> Result<()> {
         if self.page_rows == 0 {
             return Ok(());
         }
-        let mut page = Vec::new();
+        let mut page = Vec::with_capacity(PAGE_BYTES);
         if self.column.max_def_level() > 0 {
             page.extend_from_slice(&[0; 4]);
-            run(&self.levels, 1, &mut page);
+            if self.levels.is_empty() {
+                run_of_equal(1, self.page_rows, 1, &mut page);
+            } else {
+                self.levels.resize(self.page_rows, 1);
+                run(&self.levels, 1, &mut page);
+            }
             let length = page.len() as u32 - 4;
             page[..4].copy_from_slice(&length.to_le_bytes());
         }
@@ -195,7 +213,12 @@ impl Chunk {
             run(&self.indices, width, &mut page);
             Encoding::RLE_DICTIONARY
         } else {
-            delta_packed(&self.numbers, self.width(), &mut page);
+            match self.kind {
+                DataType::Int64 | DataType::UInt64 => {
+                    delta_packed::<64>(&self.numbers, &mut page);
+                }
+                _ => delta_packed::<32>(&self.numbers, &mut page),
+            }
             self.widen_range();
             Encoding::DELTA_BINARY_PACKED
         };
@@ -241,19 +264,20 @@ impl Chunk {
         })
     }
 
-    fn width(&self) -> Width {
+    /// With this flipped, unsigned numbers are in the order of signed ones.
+    fn order(&self) -> i64 {
         match self.kind {
-            DataType::Int64 | DataType::UInt64 => Width::Bits64,
-            _ => Width::Bits32,
+            DataType::UInt64 => i64::MIN,
+            _ => 0,
         }
     }
 
     fn widen_range(&mut self) {
-        let in_order = self.numbers.iter().map(|&value| ordered(&self.kind, value));
-        self.range = in_order.fold(self.range, |range, value| {
-            let (least, greatest) = range.unwrap_or((value, value));
-            Some((least.min(value), greatest.max(value)))
-        });
+        let Some((least, greatest)) = range(&self.numbers, self.order()) else {
+            return;
+        };
+        let before = self.range.unwrap_or((least, greatest));
+        self.range = Some((least.min(before.0), greatest.max(before.1)));
     }
 
     fn write_page(&mut self, page: CompressedPage) -> Result<()> {
@@ -264,18 +288,19 @@ impl Chunk {
         Ok(())
     }
 
+    /// Returns the memory that it took.
     pub fn append_to<W: Write + Send>(
         mut self,
         group: &mut SerializedRowGroupWriter<'_, W>,
         zstd: &mut Compressor,
-    ) -> Result<()> {
+    ) -> Result<Vec<u8>> {
         self.end_page(zstd)?;
-        let data = std::mem::take(&mut self.pages);
+        let mut bytes = std::mem::take(&mut self.pages);
         if is_names(&self.kind) {
             self.write_dictionary(zstd)?;
         }
-        let metadata = self.metadata(self.pages.len(), data.len())?;
-        let bytes = [std::mem::take(&mut self.pages), data].concat();
+        let metadata = self.metadata(self.pages.len(), bytes.len())?;
+        bytes.splice(..0, self.pages.drain(..));
         let close = ColumnCloseResult {
             bytes_written: bytes.len() as u64,
             rows_written: self.rows,
@@ -284,17 +309,21 @@ impl Chunk {
             column_index: None,
             offset_index: None,
         };
-        group.append_column(&Bytes::from(bytes), close)
+        let bytes = Bytes::from(bytes);
+        group.append_column(&bytes, close)?;
+        let mut memory = Vec::from(bytes);
+        memory.clear();
+        Ok(memory)
     }
 
     fn write_dictionary(&mut self, zstd: &mut Compressor) -> Result<()> {
-        let plain = std::mem::take(&mut self.names.plain);
+        let plain = self.names.take_plain();
         let length = plain.len();
         let page = self.compressed(plain, zstd)?;
         self.write_page(CompressedPage::new(
             Page::DictionaryPage {
                 buf: page.into(),
-                num_values: self.names.known.len() as u32,
+                num_values: self.names.len() as u32,
                 encoding: Encoding::PLAIN,
                 is_sorted: false,
             },
@@ -322,10 +351,10 @@ impl Chunk {
 
     /// By which a reader may pass over the row group.
     fn statistics(&self) -> Statistics {
-        let nulls = Some(self.nulls);
+        let (nulls, order) = (Some(self.nulls), self.order());
         let ends = self
             .range
-            .map(|(least, greatest)| (ordered(&self.kind, least), ordered(&self.kind, greatest)));
+            .map(|(least, greatest)| (least ^ order, greatest ^ order));
         let (least, greatest) = ends.unzip();
         match self.kind {
             DataType::Int64 | DataType::UInt64 => {
@@ -338,15 +367,39 @@ impl Chunk {
                 nulls,
                 false,
             ),
-            _ => Statistics::new(
-                Dictionary::in_statistics(self.names.known.keys().min()),
-                Dictionary::in_statistics(self.names.known.keys().max()),
-                None,
-                nulls,
-                false,
-            ),
+            _ => {
+                let (least, greatest) = self.names.ends();
+                let (least, greatest) = (in_statistics(least), in_statistics(greatest));
+                Statistics::new(least, greatest, None, nulls, false)
+            }
         }
     }
+}
+
+/// None where it is long: the end of a file has it for each row group.
+fn in_statistics(name: Option<&String>) -> Option<ByteArray> {
+    let short = name.filter(|name| name.len() <= STATISTICS_MAX);
+    short.map(|name| ByteArray::from(name.as_str()))
+}
+
+/// Takes those that are missing out of the values from `begin` on and says in `levels` which are there; how many are not.
+fn take_out<T: Copy + PartialEq>(
+    values: &mut Vec<T>,
+    begin: usize,
+    missing: T,
+    levels: &mut Vec<u32>,
+) -> u64 {
+    let mut kept = begin;
+    for at in begin..values.len() {
+        let value = values[at];
+        values[kept] = value;
+        let there = value != missing;
+        levels.push(u32::from(there));
+        kept += usize::from(there);
+    }
+    let out = values.len() - kept;
+    values.truncate(kept);
+    out as u64
 }
 
 /// The values that are there.

@@ -4,6 +4,8 @@
 //! Names (servers, interactions, statuses, hosts) are indices into the [`Names`] of the recording.
 
 mod chunk;
+pub(crate) mod columns;
+mod dictionary;
 pub mod encoding;
 mod file;
 pub mod join;

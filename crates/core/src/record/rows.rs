@@ -1,17 +1,14 @@
-//! Rows become Arrow batches: indices into [`Names`] turn into dictionaries, sentinels into nulls.
+//! What the rows of each table are, and which column has what of them: indices into [`Names`] become names there, sentinels
+//! nulls.
 
+use super::columns::Columns;
 use super::merge::SortKey;
 use super::writer::Row;
-use super::{schema, Names, Visit, CALLER_IS_SERVER, NO_ID, NO_NAME, NO_TIME};
-use arrow_array::types::{Int32Type, Int64Type, UInt64Type};
-use arrow_array::{
-    ArrayRef, ArrowPrimitiveType, DictionaryArray, Float64Array, PrimitiveArray, RecordBatch,
-    StringArray, UInt32Array, UInt64Array, UInt8Array,
-};
-use arrow_schema::{ArrowError, SchemaRef};
+use super::{schema, Names, Visit};
+use arrow_array::{Float64Array, StringArray, UInt64Array};
+use arrow_schema::SchemaRef;
+use parquet::errors::Result;
 use std::sync::Arc;
-
-type Batch = Result<RecordBatch, ArrowError>;
 
 /// A request as its client saw it: the root of a call tree, or a connection attempt that failed.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,74 +89,6 @@ pub struct NumberedSample {
     pub number: u64,
 }
 
-/// No place in a dictionary; null in the table.
-const NO_INDEX: i32 = -1;
-
-fn dictionary(values: Vec<&str>, keys: impl Iterator<Item = u32>) -> Result<ArrayRef, ArrowError> {
-    let index = |key| i32::try_from(key).unwrap_or(i32::MAX);
-    let keys = keys.map(|key| if key == NO_NAME { NO_INDEX } else { index(key) });
-    let keys = nullable::<Int32Type>(keys, NO_INDEX);
-    let values = StringArray::from(values);
-    Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(
-        keys,
-        Arc::new(values),
-    )?))
-}
-
-pub(super) fn named(
-    values: &[String],
-    keys: impl Iterator<Item = u32>,
-) -> Result<ArrayRef, ArrowError> {
-    dictionary(values.iter().map(String::as_str).collect(), keys)
-}
-
-/// Callers are hosts, or servers where the call graph knows better.
-fn callers(names: &Names, callers: impl Iterator<Item = u32>) -> Result<ArrayRef, ArrowError> {
-    let hosts = u32::try_from(names.hosts.len()).unwrap_or(u32::MAX);
-    let values = names
-        .hosts
-        .iter()
-        .chain(&names.servers)
-        .map(String::as_str)
-        .collect();
-    let keys = callers.map(|caller| match caller {
-        NO_NAME => NO_NAME,
-        _ if caller & CALLER_IS_SERVER != 0 => (caller & !CALLER_IS_SERVER).saturating_add(hosts),
-        _ => caller,
-    });
-    dictionary(values, keys)
-}
-
-pub(super) fn moments(values: impl Iterator<Item = i64>) -> ArrayRef {
-    Arc::new(nullable::<Int64Type>(values, NO_TIME))
-}
-
-fn ids(values: impl Iterator<Item = u64>) -> ArrayRef {
-    Arc::new(nullable::<UInt64Type>(values, NO_ID))
-}
-
-/// The values, null where they are `missing`. Mostly nothing is, and then nothing is looked at one by one.
-fn nullable<T: ArrowPrimitiveType>(
-    values: impl Iterator<Item = T::Native>,
-    missing: T::Native,
-) -> PrimitiveArray<T> {
-    let values: Vec<T::Native> = values.collect();
-    if values.contains(&missing) {
-        let known = |value| (value != missing).then_some(value);
-        values.into_iter().map(known).collect()
-    } else {
-        PrimitiveArray::new(values.into(), None)
-    }
-}
-
-pub(super) fn counts(values: impl Iterator<Item = u64>) -> ArrayRef {
-    Arc::new(UInt64Array::from_iter_values(values))
-}
-
-pub(super) fn small(values: impl Iterator<Item = u8>) -> ArrayRef {
-    Arc::new(UInt8Array::from_iter_values(values))
-}
-
 impl Row for Visit {
     const KEY: SortKey = SortKey {
         time: "departure",
@@ -174,27 +103,25 @@ impl Row for Visit {
         (self.departure, self.visit)
     }
 
-    fn batch(rows: &[Self], names: &Names) -> Batch {
-        let columns = vec![
-            ids(rows.iter().map(|v| v.visit)),
-            ids(rows.iter().map(|v| v.parent)),
-            ids(rows.iter().map(|v| v.request)),
-            named(&names.servers, rows.iter().map(|v| v.server))?,
-            named(&names.interactions, rows.iter().map(|v| v.interaction))?,
-            callers(names, rows.iter().map(|v| v.caller))?,
-            moments(rows.iter().map(|v| v.sent)),
-            moments(rows.iter().map(|v| v.arrival)),
-            moments(rows.iter().map(|v| v.start)),
-            moments(rows.iter().map(|v| v.first_byte)),
-            moments(rows.iter().map(|v| v.departure)),
-            small(rows.iter().map(|v| v.drops)),
-            small(rows.iter().map(|v| v.data_drops)),
-            named(&names.statuses, rows.iter().map(|v| v.status))?,
-            counts(rows.iter().map(|v| v.bytes_in)),
-            counts(rows.iter().map(|v| v.bytes_out)),
-            moments(rows.iter().map(|v| v.downstream_ns)),
-        ];
-        RecordBatch::try_new(Self::schema(), columns)
+    fn put(rows: &[Self], names: &Names, columns: &mut Columns<'_>) -> Result<()> {
+        let all = || rows.iter();
+        columns.ids(all().map(|v| v.visit))?;
+        columns.ids(all().map(|v| v.parent))?;
+        columns.ids(all().map(|v| v.request))?;
+        columns.named(&names.servers, all().map(|v| v.server))?;
+        columns.named(&names.interactions, all().map(|v| v.interaction))?;
+        columns.callers(names, all().map(|v| v.caller))?;
+        columns.times(all().map(|v| v.sent))?;
+        columns.times(all().map(|v| v.arrival))?;
+        columns.times(all().map(|v| v.start))?;
+        columns.times(all().map(|v| v.first_byte))?;
+        columns.times(all().map(|v| v.departure))?;
+        columns.numbers(all().map(|v| v.drops))?;
+        columns.numbers(all().map(|v| v.data_drops))?;
+        columns.named(&names.statuses, all().map(|v| v.status))?;
+        columns.counts(all().map(|v| v.bytes_in))?;
+        columns.counts(all().map(|v| v.bytes_out))?;
+        columns.times(all().map(|v| v.downstream_ns))
     }
 }
 
@@ -212,30 +139,27 @@ impl Row for Request {
         (self.end, self.request)
     }
 
-    fn batch(rows: &[Self], names: &Names) -> Batch {
-        RecordBatch::try_new(Self::schema(), request_columns(rows.iter(), names)?)
+    fn put(rows: &[Self], names: &Names, columns: &mut Columns<'_>) -> Result<()> {
+        put_requests(|| rows.iter(), names, columns)
     }
 }
 
-fn request_columns<'r>(
-    rows: impl Iterator<Item = &'r Request> + Clone,
+fn put_requests<'r, I: Iterator<Item = &'r Request>>(
+    all: impl Fn() -> I,
     names: &Names,
-) -> Result<Vec<ArrayRef>, ArrowError> {
-    Ok(vec![
-        ids(rows.clone().map(|r| r.request)),
-        Arc::new(UInt32Array::from_iter_values(
-            rows.clone().map(|r| r.client),
-        )),
-        named(&names.servers, rows.clone().map(|r| r.server))?,
-        named(&names.interactions, rows.clone().map(|r| r.interaction))?,
-        moments(rows.clone().map(|r| r.sent)),
-        moments(rows.clone().map(|r| r.connected)),
-        moments(rows.clone().map(|r| r.end)),
-        named(&names.statuses, rows.clone().map(|r| r.status))?,
-        small(rows.clone().map(|r| r.drops)),
-        small(rows.clone().map(|r| r.data_drops)),
-        Arc::new(rows.map(|r| r.bytes).collect::<UInt64Array>()),
-    ])
+    columns: &mut Columns<'_>,
+) -> Result<()> {
+    columns.ids(all().map(|r| r.request))?;
+    columns.numbers(all().map(|r| r.client))?;
+    columns.named(&names.servers, all().map(|r| r.server))?;
+    columns.named(&names.interactions, all().map(|r| r.interaction))?;
+    columns.times(all().map(|r| r.sent))?;
+    columns.times(all().map(|r| r.connected))?;
+    columns.times(all().map(|r| r.end))?;
+    columns.named(&names.statuses, all().map(|r| r.status))?;
+    columns.numbers(all().map(|r| r.drops))?;
+    columns.numbers(all().map(|r| r.data_drops))?;
+    columns.array(Arc::new(all().map(|r| r.bytes).collect::<UInt64Array>()))
 }
 
 impl Row for SentRequest {
@@ -249,11 +173,10 @@ impl Row for SentRequest {
         self.request.key()
     }
 
-    fn batch(rows: &[Self], names: &Names) -> Batch {
-        let mut columns = request_columns(rows.iter().map(|r| &r.request), names)?;
-        columns.push(moments(rows.iter().map(|r| r.intended)));
-        columns.push(moments(rows.iter().map(|r| r.first_byte)));
-        RecordBatch::try_new(Self::schema(), columns)
+    fn put(rows: &[Self], names: &Names, columns: &mut Columns<'_>) -> Result<()> {
+        put_requests(|| rows.iter().map(|r| &r.request), names, columns)?;
+        columns.times(rows.iter().map(|r| r.intended))?;
+        columns.times(rows.iter().map(|r| r.first_byte))
     }
 }
 
@@ -271,20 +194,14 @@ impl Row for NumberedEvent {
         (self.event.begin, self.number)
     }
 
-    fn batch(rows: &[Self], names: &Names) -> Batch {
-        let kinds: DictionaryArray<Int32Type> = rows.iter().map(|r| r.event.kind).collect();
-        let columns: Vec<ArrayRef> = vec![
-            named(&names.servers, rows.iter().map(|r| r.event.place))?,
-            Arc::new(kinds),
-            moments(rows.iter().map(|r| r.event.begin)),
-            moments(rows.iter().map(|r| r.event.end)),
-            Arc::new(
-                rows.iter()
-                    .map(|r| r.event.detail.as_deref())
-                    .collect::<StringArray>(),
-            ),
-        ];
-        RecordBatch::try_new(Self::schema(), columns)
+    fn put(rows: &[Self], names: &Names, columns: &mut Columns<'_>) -> Result<()> {
+        let all = || rows.iter().map(|r| &r.event);
+        columns.named(&names.servers, all().map(|e| e.place))?;
+        columns.texts(all().map(|e| e.kind))?;
+        columns.times(all().map(|e| e.begin))?;
+        columns.times(all().map(|e| e.end))?;
+        let details = all().map(|e| e.detail.as_deref());
+        columns.array(Arc::new(details.collect::<StringArray>()))
     }
 }
 
@@ -302,17 +219,13 @@ impl Row for NumberedSample {
         (self.sample.time, self.number)
     }
 
-    fn batch(rows: &[Self], names: &Names) -> Batch {
-        let metrics: DictionaryArray<Int32Type> = rows.iter().map(|r| r.sample.metric).collect();
-        let columns: Vec<ArrayRef> = vec![
-            moments(rows.iter().map(|r| r.sample.time)),
-            moments(rows.iter().map(|r| r.sample.interval)),
-            named(&names.servers, rows.iter().map(|r| r.sample.place))?,
-            Arc::new(metrics),
-            Arc::new(Float64Array::from_iter_values(
-                rows.iter().map(|r| r.sample.value),
-            )),
-        ];
-        RecordBatch::try_new(Self::schema(), columns)
+    fn put(rows: &[Self], names: &Names, columns: &mut Columns<'_>) -> Result<()> {
+        let all = || rows.iter().map(|r| &r.sample);
+        columns.times(all().map(|s| s.time))?;
+        columns.times(all().map(|s| s.interval))?;
+        columns.named(&names.servers, all().map(|s| s.place))?;
+        columns.texts(all().map(|s| s.metric))?;
+        let values = all().map(|s| s.value);
+        columns.array(Arc::new(Float64Array::from_iter_values(values)))
     }
 }

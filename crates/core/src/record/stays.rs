@@ -6,16 +6,14 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type, UInt32Type, UInt64Type, UInt8Type};
-use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, RecordBatch, UInt32Array,
-};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_array::{Array, ArrowPrimitiveType, BooleanArray, PrimitiveArray, RecordBatch};
+use arrow_schema::SchemaRef;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use rustc_hash::FxHashMap;
 
+use super::columns::Columns;
 use super::encoding::table_error;
 use super::merge::SortKey;
-use super::rows::{counts, moments, named, small};
 use super::writer::Row;
 use super::{schema, Names, Visit, NO_ID, NO_NAME, NO_TIME};
 use crate::error::Result;
@@ -37,34 +35,32 @@ impl Row for Stay {
         (self.0.departure, self.0.visit)
     }
 
-    fn batch(rows: &[Self], names: &Names) -> std::result::Result<RecordBatch, ArrowError> {
+    fn put(rows: &[Self], names: &Names, columns: &mut Columns<'_>) -> parquet::errors::Result<()> {
         let all = || rows.iter().map(|Stay(visit)| visit);
         let host = |visit: &Visit| {
             let host = names.server_hosts.get(visit.server as usize);
             host.copied().unwrap_or(NO_NAME)
         };
-        let columns: Vec<ArrayRef> = vec![
-            counts(all().map(|v| v.visit)),
-            named(&names.servers, all().map(|v| v.server))?,
-            named(&names.hosts, all().map(host))?,
-            named(&names.hosts, all().map(|v| v.caller))?,
-            Arc::new(UInt32Array::from_iter_values(all().map(|v| v.connection))),
-            named(&names.interactions, all().map(|v| v.interaction))?,
-            counts(all().map(|v| v.key)),
-            moments(all().map(|v| v.sent)),
-            moments(all().map(|v| v.connected)),
-            moments(all().map(|v| v.arrival)),
-            moments(all().map(|v| v.start)),
-            moments(all().map(|v| v.first_byte)),
-            moments(all().map(|v| v.departure)),
-            small(all().map(|v| v.drops)),
-            small(all().map(|v| v.data_drops)),
-            named(&names.statuses, all().map(|v| v.status))?,
-            counts(all().map(|v| v.bytes_in)),
-            counts(all().map(|v| v.bytes_out)),
-            Arc::new(BooleanArray::from_iter(all().map(|v| Some(v.served)))),
-        ];
-        RecordBatch::try_new(Self::schema(), columns)
+        columns.counts(all().map(|v| v.visit))?;
+        columns.named(&names.servers, all().map(|v| v.server))?;
+        columns.named(&names.hosts, all().map(host))?;
+        columns.named(&names.hosts, all().map(|v| v.caller))?;
+        columns.numbers(all().map(|v| v.connection))?;
+        columns.named(&names.interactions, all().map(|v| v.interaction))?;
+        columns.counts(all().map(|v| v.key))?;
+        columns.times(all().map(|v| v.sent))?;
+        columns.times(all().map(|v| v.connected))?;
+        columns.times(all().map(|v| v.arrival))?;
+        columns.times(all().map(|v| v.start))?;
+        columns.times(all().map(|v| v.first_byte))?;
+        columns.times(all().map(|v| v.departure))?;
+        columns.numbers(all().map(|v| v.drops))?;
+        columns.numbers(all().map(|v| v.data_drops))?;
+        columns.named(&names.statuses, all().map(|v| v.status))?;
+        columns.counts(all().map(|v| v.bytes_in))?;
+        columns.counts(all().map(|v| v.bytes_out))?;
+        let served = all().map(|v| Some(v.served));
+        columns.array(Arc::new(BooleanArray::from_iter(served)))
     }
 }
 

@@ -141,7 +141,7 @@ proptest! {
     ) {
         let folder = Folder::new();
         let write = |target: &Path, rows: &[(u64, i64)], capacity: usize| {
-            let mut writer = TableWriter::<Visit>::with_capacity(target, capacity).unwrap();
+            let mut writer = TableWriter::<Visit>::with_capacity(target, capacity, capacity / 2).unwrap();
             for &(id, departure) in rows {
                 writer.push(visit(id, departure), &names()).unwrap();
             }
@@ -166,7 +166,7 @@ proptest! {
 fn more_side_runs_than_are_merged_at_once_still_give_one_sorted_file() {
     let folder = Folder::new();
     let target = folder.0.join("visits.parquet");
-    let mut writer = TableWriter::<Visit>::with_capacity(&target, 8).unwrap();
+    let mut writer = TableWriter::<Visit>::with_capacity(&target, 8, 4).unwrap();
     for id in 1..=4000u64 {
         writer
             .push(visit(id, 10_000 - id as i64), &names())

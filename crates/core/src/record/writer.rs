@@ -1,19 +1,19 @@
 //! Rows that come roughly in order become a Parquet file that is exactly in order, in bounded memory.
 //!
 //! ```text
-//! push ─▶ buffer, sorted when full ─▶ its older half ─▶ <table>.parquet.tmp
+//! push ─▶ buffer, sorted when full ─▶ its older part ─▶ <table>.parquet.tmp
 //!   └─ older than what was written ─▶ late buffer ─▶ side runs ─┐
 //! seal: no side run: done; else  merge of all of them ──────────┴▶ <table>.parquet.merged.tmp
 //! publish: rename
 //! ```
 
+use super::columns::Columns;
 use super::encoding::{create, table_error, Temporary};
 use super::file::TableFile;
 use super::merge::{merge, SortKey};
 use super::Names;
 use crate::error::Result;
-use arrow_array::RecordBatch;
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::SchemaRef;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,8 @@ pub trait Row: Sized {
     fn schema() -> SchemaRef;
     /// The values of [`Self::KEY`].
     fn key(&self) -> (i64, u64);
-    fn batch(rows: &[Self], names: &Names) -> std::result::Result<RecordBatch, ArrowError>;
+    /// The values of some rows, a column after the other, as the schema has them.
+    fn put(rows: &[Self], names: &Names, columns: &mut Columns<'_>) -> parquet::errors::Result<()>;
 }
 
 /// Rows held for sorting. 256 k visits take about 50 MB; at 10,000 visits a second the older half is 13 s old, longer than
@@ -31,8 +32,6 @@ pub trait Row: Sized {
 const BUFFER_ROWS: usize = 1 << 18;
 /// Late rows held before they become a side run.
 const LATE_ROWS: usize = 1 << 15;
-/// Rows turned into Arrow at a time.
-const BATCH_ROWS: usize = 1 << 16;
 /// Runs merged at once: each takes a file and about 1 MB.
 const FAN_IN: usize = 16;
 
@@ -46,7 +45,10 @@ pub struct TableWriter<R: Row> {
     writer: Option<TableFile>,
     file: Option<Temporary>,
     buffer: Vec<R>,
+    /// Rows at the begin of the buffer that are in order.
+    in_order: usize,
     capacity: usize,
+    held: usize,
     late: Vec<R>,
     runs: VecDeque<Temporary>,
     runs_made: usize,
@@ -58,11 +60,11 @@ pub struct TableWriter<R: Row> {
 
 impl<R: Row> TableWriter<R> {
     pub fn create(target: &Path) -> Result<Self> {
-        Self::with_capacity(target, BUFFER_ROWS)
+        Self::with_capacity(target, BUFFER_ROWS, BUFFER_ROWS / 2)
     }
 
-    /// Holds so many rows for sorting.
-    pub fn with_capacity(target: &Path, capacity: usize) -> Result<Self> {
+    /// Sorts as soon as it has `capacity` rows, and holds the `held` youngest of them back then.
+    pub fn with_capacity(target: &Path, capacity: usize, held: usize) -> Result<Self> {
         let file = Temporary::of(target, "");
         let writer = create(&file.path, R::schema())?;
         Ok(TableWriter {
@@ -70,7 +72,9 @@ impl<R: Row> TableWriter<R> {
             writer: Some(writer),
             file: Some(file),
             buffer: Vec::new(),
-            capacity: capacity.max(2),
+            in_order: 0,
+            capacity: capacity.max(held + 1),
+            held,
             late: Vec::new(),
             runs: VecDeque::new(),
             runs_made: 0,
@@ -95,22 +99,23 @@ impl<R: Row> TableWriter<R> {
         } else {
             self.buffer.push(row);
             if self.buffer.len() >= self.capacity {
-                self.write_oldest(self.capacity / 2, names)?;
+                self.write_oldest(self.capacity - self.held, names)?;
             }
         }
         Ok(())
     }
 
     fn write_oldest(&mut self, count: usize, names: &Names) -> Result<()> {
-        put_in_order(&mut self.buffer);
+        put_in_order(&mut self.buffer, self.in_order);
         let Some(writer) = self.writer.as_mut() else {
             return Err(table_error(&self.target, "already finished"));
         };
-        for rows in self.buffer[..count].chunks(BATCH_ROWS) {
-            write_rows(writer, rows, names, &self.target)?;
-            self.written = rows.last().map(R::key);
-        }
+        let rows = &self.buffer[..count];
+        let put = writer.put(rows, names);
+        put.map_err(|e| table_error(&self.target, e))?;
+        self.written = rows.last().map(R::key).or(self.written);
         self.buffer.drain(..count);
+        self.in_order = self.buffer.len();
         Ok(())
     }
 
@@ -118,9 +123,8 @@ impl<R: Row> TableWriter<R> {
         self.late.sort_unstable_by_key(R::key);
         let run = self.new_run();
         let mut writer = create(&run.path, R::schema())?;
-        for rows in self.late.chunks(BATCH_ROWS) {
-            write_rows(&mut writer, rows, names, &self.target)?;
-        }
+        let put = writer.put(&self.late, names);
+        put.map_err(|e| table_error(&self.target, e))?;
         self.close(writer)?;
         self.late.clear();
         self.runs.push_back(run);
@@ -202,11 +206,11 @@ impl<R: Row> TableWriter<R> {
     }
 }
 
-/// For rows that are almost in order, as those of a simulator, where each of one moment goes past a few others. If they are
-/// not, that shows after as many moves as there are rows, and they are sorted.
-fn put_in_order<R: Row>(rows: &mut [R]) {
+/// For rows that are almost in order, as those of a simulator, where each of one moment goes past a few others, and the
+/// first of which are. If the others are not, that shows after as many moves as there are rows, and they are sorted.
+fn put_in_order<R: Row>(rows: &mut [R], in_order: usize) {
     let mut moves = 0;
-    for row in 1..rows.len() {
+    for row in in_order.max(1)..rows.len() {
         let mut place = row;
         while place > 0 && rows[place].key() < rows[place - 1].key() {
             rows.swap(place, place - 1);
@@ -217,14 +221,4 @@ fn put_in_order<R: Row>(rows: &mut [R]) {
             return rows.sort_unstable_by_key(R::key);
         }
     }
-}
-
-fn write_rows<R: Row>(
-    writer: &mut TableFile,
-    rows: &[R],
-    names: &Names,
-    target: &Path,
-) -> Result<()> {
-    let batch = R::batch(rows, names).map_err(|e| table_error(target, e))?;
-    writer.write(&batch).map_err(|e| table_error(target, e))
 }

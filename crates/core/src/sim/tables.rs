@@ -38,9 +38,11 @@ impl Sink for () {
     }
 }
 
-/// Rows of each table that are held for sorting. They come in the order of time, but for those of one moment and events
-/// that began a while ago; a longer while only costs time.
-const HELD: usize = 1 << 12;
+/// Rows of each table that are sorted at a time, and how many of them are held for the next time. They come in the order of
+/// time, but for those of one moment and events that began a while ago; a longer while only costs time.
+const SORTED: usize = 1 << 12;
+const HELD: usize = 1 << 9;
+const HELD_EVENTS: usize = 1 << 11;
 
 /// Writes `visits`, `requests`, `samples` and `events.parquet`, whole or not at all.
 pub struct Tables {
@@ -56,10 +58,10 @@ impl Tables {
         let path = |table: &str| folder.join(format!("{table}.parquet"));
         Ok(Tables {
             names: names(plan),
-            visits: TableWriter::with_capacity(&path("visits"), HELD)?,
-            requests: TableWriter::with_capacity(&path("requests"), HELD)?,
-            samples: TableWriter::with_capacity(&path("samples"), HELD)?,
-            events: TableWriter::with_capacity(&path("events"), HELD)?,
+            visits: TableWriter::with_capacity(&path("visits"), SORTED, HELD)?,
+            requests: TableWriter::with_capacity(&path("requests"), SORTED, HELD)?,
+            samples: TableWriter::with_capacity(&path("samples"), SORTED, HELD)?,
+            events: TableWriter::with_capacity(&path("events"), SORTED, HELD_EVENTS)?,
         })
     }
 }

@@ -1,0 +1,109 @@
+//! Rows become columns, each of them after the one before: the column that comes next takes its values of some rows.
+
+use super::chunk::Chunk;
+use super::{Names, CALLER_IS_SERVER, NO_ID, NO_TIME};
+use arrow_array::ArrayRef;
+use arrow_schema::FieldRef;
+use parquet::arrow::arrow_writer::{compute_leaves, ArrowColumnWriter};
+use parquet::errors::{ParquetError, Result};
+
+/// A column of the row group under way.
+pub enum Column {
+    Ours(Box<Chunk>),
+    /// Of each leaf, for a column may have fields of its own.
+    Library(FieldRef, Vec<ArrowColumnWriter>),
+}
+
+impl Column {
+    pub fn push(&mut self, array: &ArrayRef) -> Result<()> {
+        match self {
+            Column::Ours(chunk) => chunk.push(array),
+            Column::Library(field, writers) => {
+                let leaves = compute_leaves(field, array)?;
+                let mut leaves = leaves.iter().zip(writers);
+                leaves.try_for_each(|(leaf, writer)| writer.write(leaf))
+            }
+        }
+    }
+}
+
+/// Those that have not got their values yet. Every method fails where the next column is of another type, or none.
+pub struct Columns<'t>(std::slice::IterMut<'t, Column>);
+
+impl<'t> Columns<'t> {
+    pub fn of(columns: &'t mut [Column]) -> Self {
+        Columns(columns.iter_mut())
+    }
+
+    fn next(&mut self) -> Result<&'t mut Column> {
+        let none = || ParquetError::General("a row has more values than columns".to_owned());
+        self.0.next().ok_or_else(none)
+    }
+
+    fn chunk(&mut self) -> Result<&'t mut Chunk> {
+        match self.next()? {
+            Column::Ours(chunk) => Ok(chunk),
+            Column::Library(field, _) => Err(ParquetError::General(format!(
+                "column {} holds {}, got numbers or names",
+                field.name(),
+                field.data_type()
+            ))),
+        }
+    }
+
+    /// Moments or durations, ns; [`NO_TIME`] is none.
+    pub fn times(&mut self, values: impl Iterator<Item = i64>) -> Result<()> {
+        self.chunk()?.push_numbers(values, Some(NO_TIME))
+    }
+
+    /// [`NO_ID`] is none.
+    pub fn ids(&mut self, values: impl Iterator<Item = u64>) -> Result<()> {
+        let values = values.map(|value| value as i64);
+        self.chunk()?.push_numbers(values, Some(NO_ID as i64))
+    }
+
+    pub fn counts(&mut self, values: impl Iterator<Item = u64>) -> Result<()> {
+        let values = values.map(|value| value as i64);
+        self.chunk()?.push_numbers(values, None)
+    }
+
+    pub fn numbers(&mut self, values: impl Iterator<Item = impl Into<i64>>) -> Result<()> {
+        self.chunk()?.push_numbers(values.map(Into::into), None)
+    }
+
+    /// Indices into `names`, whose names keep their index; [`super::NO_NAME`] is none.
+    pub fn named(&mut self, names: &[String], indices: impl Iterator<Item = u32>) -> Result<()> {
+        let name_of = |index: u32| names.get(index as usize);
+        self.chunk()?.push_names(indices, name_of)
+    }
+
+    /// Callers are hosts, or servers where the call graph knows better.
+    pub fn callers(&mut self, names: &Names, callers: impl Iterator<Item = u32>) -> Result<()> {
+        const { assert!(CALLER_IS_SERVER.rotate_left(1) == 1) };
+        let name_of = |number: u32| match number & 1 {
+            0 => names.hosts.get(number as usize / 2),
+            _ => names.servers.get(number as usize / 2),
+        };
+        // So numbers are small.
+        let numbers = callers.map(|caller| caller.rotate_left(1));
+        self.chunk()?.push_names(numbers, name_of)
+    }
+
+    pub fn texts<'n>(&mut self, values: impl Iterator<Item = &'n str>) -> Result<()> {
+        self.chunk()?.push_texts(values)
+    }
+
+    pub fn array(&mut self, array: ArrayRef) -> Result<()> {
+        self.next()?.push(&array)
+    }
+
+    /// A row needs a value in each.
+    pub fn finish(mut self) -> Result<()> {
+        match self.0.next() {
+            None => Ok(()),
+            Some(_) => Err(ParquetError::General(
+                "a row has fewer values than columns".to_owned(),
+            )),
+        }
+    }
+}
