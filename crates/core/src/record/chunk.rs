@@ -10,7 +10,8 @@
 
 use super::dictionary::{Dictionary, NO_INDEX};
 use super::encoding::ZSTD_LEVEL;
-use super::packing::{delta_packed, range, run, run_of_equal};
+use super::numbers::Numbers;
+use super::packing::{run, run_of_equal};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type, UInt32Type, UInt64Type, UInt8Type};
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType};
@@ -46,14 +47,12 @@ pub struct Chunk {
     uncompressed: usize,
     rows: u64,
     nulls: u64,
-    /// The least and the greatest number, in the type's own order (see [`Chunk::order`]).
-    range: Option<(i64, i64)>,
     names: Dictionary,
     /// Of the page that is being made: its rows; 1 for those that have a value and 0 for others, where there are others, up
     /// to the last of those at least; and the values.
     page_rows: usize,
     levels: Vec<u32>,
-    numbers: Vec<i64>,
+    numbers: Numbers,
     indices: Vec<u32>,
 }
 
@@ -85,11 +84,10 @@ impl Chunk {
             uncompressed: 0,
             rows: 0,
             nulls: 0,
-            range: None,
             names: Dictionary::default(),
             page_rows: 0,
             levels: Vec::new(),
-            numbers: Vec::new(),
+            numbers: Numbers::new(kind),
             indices: Vec::new(),
         }
     }
@@ -105,7 +103,7 @@ impl Chunk {
         }
         self.page_rows += array.len();
         self.nulls += array.null_count() as u64;
-        let numbers = &mut self.numbers;
+        let numbers = &mut self.numbers.pending;
         match self.kind {
             DataType::Int64 => gather::<Int64Type>(array, numbers, |value| value),
             DataType::UInt64 => gather::<UInt64Type>(array, numbers, |value| value as i64),
@@ -114,6 +112,7 @@ impl Chunk {
             DataType::UInt8 => gather::<UInt8Type>(array, numbers, i64::from),
             _ => self.names.gather(array, &mut self.indices),
         }
+        self.numbers.pack();
         Ok(())
     }
 
@@ -126,16 +125,18 @@ impl Chunk {
         if is_names(&self.kind) {
             return Err(self.is_of_another_type("whole numbers"));
         }
-        let begin = self.numbers.len();
-        self.numbers.extend(values);
-        let rows = self.numbers.len() - begin;
-        let missing = missing.filter(|missing| self.numbers[begin..].contains(missing));
+        let numbers = &mut self.numbers.pending;
+        let begin = numbers.len();
+        numbers.extend(values);
+        let rows = numbers.len() - begin;
+        let missing = missing.filter(|missing| numbers[begin..].contains(missing));
         if let Some(missing) = missing {
             self.may_be_missing()?;
             self.levels.resize(self.page_rows, 1);
-            self.nulls += take_out(&mut self.numbers, begin, missing, &mut self.levels);
+            self.nulls += take_out(&mut self.numbers.pending, begin, missing, &mut self.levels);
         }
         self.page_rows += rows;
+        self.numbers.pack();
         Ok(())
     }
 
@@ -213,13 +214,7 @@ impl Chunk {
             run(&self.indices, width, &mut page);
             Encoding::RLE_DICTIONARY
         } else {
-            match self.kind {
-                DataType::Int64 | DataType::UInt64 => {
-                    delta_packed::<64>(&self.numbers, &mut page);
-                }
-                _ => delta_packed::<32>(&self.numbers, &mut page),
-            }
-            self.widen_range();
+            self.numbers.end_page(&mut page);
             Encoding::DELTA_BINARY_PACKED
         };
         let length = page.len();
@@ -237,7 +232,6 @@ impl Chunk {
         ))?;
         self.rows += std::mem::take(&mut self.page_rows) as u64;
         self.levels.clear();
-        self.numbers.clear();
         self.indices.clear();
         Ok(())
     }
@@ -262,22 +256,6 @@ impl Chunk {
             Some(false) => Compression::UNCOMPRESSED,
             _ => Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?),
         })
-    }
-
-    /// With this flipped, unsigned numbers are in the order of signed ones.
-    fn order(&self) -> i64 {
-        match self.kind {
-            DataType::UInt64 => i64::MIN,
-            _ => 0,
-        }
-    }
-
-    fn widen_range(&mut self) {
-        let Some((least, greatest)) = range(&self.numbers, self.order()) else {
-            return;
-        };
-        let before = self.range.unwrap_or((least, greatest));
-        self.range = Some((least.min(before.0), greatest.max(before.1)));
     }
 
     fn write_page(&mut self, page: CompressedPage) -> Result<()> {
@@ -351,11 +329,8 @@ impl Chunk {
 
     /// By which a reader may pass over the row group.
     fn statistics(&self) -> Statistics {
-        let (nulls, order) = (Some(self.nulls), self.order());
-        let ends = self
-            .range
-            .map(|(least, greatest)| (least ^ order, greatest ^ order));
-        let (least, greatest) = ends.unzip();
+        let nulls = Some(self.nulls);
+        let (least, greatest) = self.numbers.range().unzip();
         match self.kind {
             DataType::Int64 | DataType::UInt64 => {
                 Statistics::new(least, greatest, None, nulls, false)

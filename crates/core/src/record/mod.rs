@@ -10,6 +10,7 @@ pub mod encoding;
 mod file;
 pub mod join;
 mod merge;
+mod numbers;
 mod packing;
 pub mod rows;
 pub mod schema;

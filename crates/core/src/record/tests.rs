@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 mod files;
+mod rows;
 
 /// A folder of its own for each test, removed when the test ends.
 struct Folder(PathBuf);
