@@ -97,7 +97,8 @@ impl Chunk {
         if array.data_type() != &self.kind {
             return Err(self.is_of_another_type(array.data_type()));
         }
-        if let Some(nulls) = array.nulls().filter(|_| self.may_be_missing().is_ok()) {
+        if let Some(nulls) = array.nulls().filter(|nulls| nulls.null_count() > 0) {
+            self.may_be_missing()?;
             self.levels.resize(self.page_rows, 1);
             self.levels.extend(nulls.iter().map(u32::from));
         }

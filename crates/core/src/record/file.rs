@@ -17,7 +17,6 @@ use zstd::bulk::Compressor;
 
 /// Rows that become columns at a time: few enough to stay in the processor's first cache for all columns.
 const BLOCK_ROWS: usize = 128;
-
 /// Bytes that go to the disk at a time; the library writes 8 KiB.
 const WRITTEN_BYTES: usize = 1 << 18;
 
