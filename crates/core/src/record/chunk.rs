@@ -33,7 +33,7 @@ use zstd::bulk::Compressor;
 const WORTH_IT: usize = 20;
 /// … as far as a page of so many bytes tells: a bit for each row.
 const TELLS: usize = 1 << 10;
-/// Most pages have fewer bytes.
+/// Room for a page at first: most have fewer bytes.
 const PAGE_BYTES: usize = 1 << 15;
 /// Bytes of a name in statistics; longer ones the library cuts.
 const STATISTICS_MAX: usize = 64;
@@ -152,7 +152,12 @@ impl Chunk {
         }
         let begin = self.indices.len();
         for number in numbers {
-            let index = self.names.index_of(number, &name_of)?;
+            let Some(index) = self.names.index_of(number, &name_of) else {
+                let column = self.column.name();
+                return Err(ParquetError::General(format!(
+                    "column {column}: a row has a name that nobody knows"
+                )));
+            };
             self.indices.push(index);
         }
         let rows = self.indices.len() - begin;

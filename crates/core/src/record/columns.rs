@@ -2,32 +2,42 @@
 
 use super::chunk::Chunk;
 use super::{Names, CALLER_IS_SERVER, NO_ID, NO_TIME};
-use arrow_array::ArrayRef;
+use arrow_array::{Array, ArrayRef};
 use arrow_schema::FieldRef;
+use arrow_select::concat::concat;
 use parquet::arrow::arrow_writer::{compute_leaves, ArrowColumnWriter};
 use parquet::errors::{ParquetError, Result};
 
 /// A column of the row group under way.
 pub enum Column {
     Ours(Box<Chunk>),
-    /// Of each leaf, for a column may have fields of its own.
-    Library(FieldRef, Vec<ArrowColumnWriter>),
+    Library(Others),
 }
 
-impl Column {
-    pub fn push(&mut self, array: &ArrayRef) -> Result<()> {
-        match self {
-            Column::Ours(chunk) => chunk.push(array),
-            Column::Library(field, writers) => {
-                let leaves = compute_leaves(field, array)?;
-                let mut leaves = leaves.iter().zip(writers);
-                leaves.try_for_each(|(leaf, writer)| writer.write(leaf))
-            }
+/// What the library writes. It ends its own pages by how much it has got each time: it gets a page of ours at once, however
+/// the rows came.
+pub struct Others {
+    pub field: FieldRef,
+    /// Of each leaf, for a column may have fields of its own.
+    pub writers: Vec<ArrowColumnWriter>,
+    pub pending: Vec<ArrayRef>,
+}
+
+impl Others {
+    pub fn end_page(&mut self) -> Result<()> {
+        let arrays: Vec<&dyn Array> = self.pending.iter().map(AsRef::as_ref).collect();
+        if arrays.is_empty() {
+            return Ok(());
         }
+        let leaves = compute_leaves(&self.field, &concat(&arrays)?)?;
+        self.pending.clear();
+        let mut leaves = leaves.iter().zip(&mut self.writers);
+        leaves.try_for_each(|(leaf, writer)| writer.write(leaf))
     }
 }
 
-/// Those that have not got their values yet. Every method fails where the next column is of another type, or none.
+/// Those that have not got their values yet. Every method fails where there is no next column, and where that has names and
+/// gets numbers, or has anything else.
 pub struct Columns<'t>(std::slice::IterMut<'t, Column>);
 
 impl<'t> Columns<'t> {
@@ -43,7 +53,7 @@ impl<'t> Columns<'t> {
     fn chunk(&mut self) -> Result<&'t mut Chunk> {
         match self.next()? {
             Column::Ours(chunk) => Ok(chunk),
-            Column::Library(field, _) => Err(ParquetError::General(format!(
+            Column::Library(Others { field, .. }) => Err(ParquetError::General(format!(
                 "column {} holds {}, got numbers or names",
                 field.name(),
                 field.data_type()
@@ -94,7 +104,13 @@ impl<'t> Columns<'t> {
     }
 
     pub fn array(&mut self, array: ArrayRef) -> Result<()> {
-        self.next()?.push(&array)
+        match self.next()? {
+            Column::Ours(chunk) => chunk.push(&array),
+            Column::Library(others) => {
+                others.pending.push(array);
+                Ok(())
+            }
+        }
     }
 
     /// A row needs a value in each.

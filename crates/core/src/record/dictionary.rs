@@ -4,7 +4,6 @@ use super::NO_NAME;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef};
-use parquet::errors::{ParquetError, Result};
 use rustc_hash::FxHashMap;
 
 /// No index: a row without a name, or a name that no row has had yet.
@@ -52,31 +51,27 @@ impl Dictionary {
         index
     }
 
-    /// Of what the writer knows by a number; [`NO_INDEX`] of [`NO_NAME`].
+    /// Of what the writer knows by a number, if that is known; [`NO_INDEX`] of [`NO_NAME`].
     #[inline(always)]
     pub fn index_of<'n>(
         &mut self,
         number: u32,
         name_of: impl Fn(u32) -> Option<&'n String>,
-    ) -> Result<u32> {
+    ) -> Option<u32> {
         match self.by_number.get(number as usize) {
-            Some(&index) if index != NO_INDEX => Ok(index),
-            _ => self.learn(number, name_of(number)),
+            Some(&index) if index != NO_INDEX => Some(index),
+            _ if number == NO_NAME => Some(NO_INDEX),
+            _ => Some(self.learn(number, name_of(number)?)),
         }
     }
 
     #[cold]
-    fn learn(&mut self, number: u32, name: Option<&String>) -> Result<u32> {
-        let Some(name) = name else {
-            let known = (number == NO_NAME).then_some(NO_INDEX);
-            let unknown = || ParquetError::General(format!("no name has the number {number}"));
-            return known.ok_or_else(unknown);
-        };
+    fn learn(&mut self, number: u32, name: &str) -> u32 {
         let index = self.index(name);
         let least = (number as usize + 1).max(self.by_number.len());
         self.by_number.resize(least, NO_INDEX);
         self.by_number[number as usize] = index;
-        Ok(index)
+        index
     }
 
     /// The indices of the names that are there.

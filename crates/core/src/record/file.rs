@@ -1,7 +1,7 @@
 //! A table's file, row group by row group, in bounded memory.
 
 use super::chunk::Chunk;
-use super::columns::{Column, Columns};
+use super::columns::{Column, Columns, Others};
 use super::encoding::{properties, PAGE_ROWS, ROW_GROUP_ROWS, ZSTD_LEVEL};
 use super::writer::Row;
 use super::Names;
@@ -94,8 +94,9 @@ impl TableFile {
         self.rows += rows;
         if self.rows % PAGE_ROWS == 0 {
             for column in &mut self.columns {
-                if let Column::Ours(chunk) = column {
-                    chunk.end_page(&mut self.zstd)?;
+                match column {
+                    Column::Ours(chunk) => chunk.end_page(&mut self.zstd)?,
+                    Column::Library(others) => others.end_page()?,
                 }
             }
         }
@@ -120,7 +121,11 @@ impl TableFile {
                 let chunk = Chunk::new(leaves.column(first), field.data_type(), memory);
                 Column::Ours(Box::new(chunk))
             } else {
-                Column::Library(field.clone(), library)
+                Column::Library(Others {
+                    field: field.clone(),
+                    writers: library,
+                    pending: Vec::new(),
+                })
             });
             first += count;
         }
@@ -136,8 +141,9 @@ impl TableFile {
                     let memory = chunk.append_to(&mut group, &mut self.zstd)?;
                     self.memory.push(memory);
                 }
-                Column::Library(_, writers) => {
-                    for writer in writers {
+                Column::Library(mut others) => {
+                    others.end_page()?;
+                    for writer in others.writers {
                         writer.close()?.append_to_row_group(&mut group)?;
                     }
                 }

@@ -107,12 +107,14 @@ impl<R: Row> TableWriter<R> {
 
     fn write_oldest(&mut self, count: usize, names: &Names) -> Result<()> {
         put_in_order(&mut self.buffer, self.in_order);
-        let Some(writer) = self.writer.as_mut() else {
+        // Where a row does not fit, some of those before it are written: nothing more can be.
+        let Some(mut writer) = self.writer.take() else {
             return Err(table_error(&self.target, "already finished"));
         };
         let rows = &self.buffer[..count];
         let put = writer.put(rows, names);
         put.map_err(|e| table_error(&self.target, e))?;
+        self.writer = Some(writer);
         self.written = rows.last().map(R::key).or(self.written);
         self.buffer.drain(..count);
         self.in_order = self.buffer.len();

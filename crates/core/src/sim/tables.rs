@@ -40,9 +40,8 @@ impl Sink for () {
 
 /// Rows of each table that are sorted at a time, and how many of them are held for the next time. They come in the order of
 /// time, but for those of one moment and events that began a while ago; a longer while only costs time.
-const SORTED: usize = 1 << 12;
-const HELD: usize = 1 << 9;
-const HELD_EVENTS: usize = 1 << 11;
+const SORTED: usize = 1 << 13;
+const HELD: usize = 1 << 11;
 
 /// Writes `visits`, `requests`, `samples` and `events.parquet`, whole or not at all.
 pub struct Tables {
@@ -61,7 +60,7 @@ impl Tables {
             visits: TableWriter::with_capacity(&path("visits"), SORTED, HELD)?,
             requests: TableWriter::with_capacity(&path("requests"), SORTED, HELD)?,
             samples: TableWriter::with_capacity(&path("samples"), SORTED, HELD)?,
-            events: TableWriter::with_capacity(&path("events"), SORTED, HELD_EVENTS)?,
+            events: TableWriter::with_capacity(&path("events"), SORTED, HELD)?,
         })
     }
 }

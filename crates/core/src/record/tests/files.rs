@@ -6,8 +6,8 @@ use super::Folder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, Int64Array, RecordBatch,
-    StringArray, StructArray, UInt32Array, UInt64Array, UInt8Array,
+    Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array,
+    RecordBatch, StringArray, StructArray, UInt32Array, UInt64Array, UInt8Array,
 };
 use arrow_schema::{DataType, Field, Fields, Schema};
 use bytes::Bytes;
@@ -235,6 +235,15 @@ fn equal_rows_are_equal_bytes_however_they_came_over_several_pages() {
                 (0..rows as i64)
                     .map(|row| row * row)
                     .collect::<Int64Array>(),
+            ),
+        ),
+        // The library's, whose pages end after so many values, or so many bytes.
+        (
+            "value",
+            Arc::new(
+                (0..rows)
+                    .map(|row| Some((row as f64).sqrt()))
+                    .collect::<Float64Array>(),
             ),
         ),
     ]);

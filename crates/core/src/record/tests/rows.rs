@@ -23,13 +23,14 @@ fn error<R: Row>(row: R) -> String {
 }
 
 #[test]
-fn a_number_without_a_name_is_told() {
+fn a_name_that_nobody_knows_is_told() {
     let unknown = Visit {
         server: 7,
         ..visit(1, 10)
     };
     let error = error(unknown);
-    assert!(error.contains("no name has the number 7"), "{error}");
+    let expected = "column server: a row has a name that nobody knows";
+    assert!(error.contains(expected), "{error}");
 }
 
 #[test]
