@@ -95,11 +95,10 @@ impl Chunk {
     /// More rows of the page that is being made.
     pub fn push(&mut self, array: &ArrayRef) -> Result<()> {
         if array.data_type() != &self.kind {
-            return Err(self.is_of_another_type(array.data_type()));
+            return Err(self.wrong_type(array.data_type()));
         }
         if let Some(nulls) = array.nulls().filter(|nulls| nulls.null_count() > 0) {
-            self.may_be_missing()?;
-            self.levels.resize(self.page_rows, 1);
+            self.some_are_missing()?;
             self.levels.extend(nulls.iter().map(u32::from));
         }
         self.page_rows += array.len();
@@ -124,7 +123,7 @@ impl Chunk {
         missing: Option<i64>,
     ) -> Result<()> {
         if is_names(&self.kind) {
-            return Err(self.is_of_another_type("whole numbers"));
+            return Err(self.wrong_type("whole numbers"));
         }
         let numbers = &mut self.numbers.pending;
         let begin = numbers.len();
@@ -132,8 +131,7 @@ impl Chunk {
         let rows = numbers.len() - begin;
         let missing = missing.filter(|missing| numbers[begin..].contains(missing));
         if let Some(missing) = missing {
-            self.may_be_missing()?;
-            self.levels.resize(self.page_rows, 1);
+            self.some_are_missing()?;
             self.nulls += take_out(&mut self.numbers.pending, begin, missing, &mut self.levels);
         }
         self.page_rows += rows;
@@ -148,7 +146,7 @@ impl Chunk {
         name_of: impl Fn(u32) -> Option<&'n String>,
     ) -> Result<()> {
         if !is_names(&self.kind) {
-            return Err(self.is_of_another_type("names"));
+            return Err(self.wrong_type("names"));
         }
         let begin = self.indices.len();
         for number in numbers {
@@ -162,8 +160,7 @@ impl Chunk {
         }
         let rows = self.indices.len() - begin;
         if self.indices[begin..].contains(&NO_INDEX) {
-            self.may_be_missing()?;
-            self.levels.resize(self.page_rows, 1);
+            self.some_are_missing()?;
             self.nulls += take_out(&mut self.indices, begin, NO_INDEX, &mut self.levels);
         }
         self.page_rows += rows;
@@ -173,7 +170,7 @@ impl Chunk {
     /// The same of names as they are.
     pub fn push_texts<'n>(&mut self, texts: impl Iterator<Item = &'n str>) -> Result<()> {
         if !is_names(&self.kind) {
-            return Err(self.is_of_another_type("names"));
+            return Err(self.wrong_type("names"));
         }
         let before = self.indices.len();
         self.indices
@@ -182,19 +179,21 @@ impl Chunk {
         Ok(())
     }
 
-    fn is_of_another_type(&self, found: impl std::fmt::Display) -> ParquetError {
+    fn wrong_type(&self, found: impl std::fmt::Display) -> ParquetError {
         let column = self.column.name();
         ParquetError::General(format!("column {column} holds {}, got {found}", self.kind))
     }
 
-    fn may_be_missing(&self) -> Result<()> {
-        if self.column.max_def_level() > 0 {
-            return Ok(());
+    /// Of the rows that come now, if the column allows it; those before them are there, as far as nothing else is said.
+    fn some_are_missing(&mut self) -> Result<()> {
+        if self.column.max_def_level() == 0 {
+            let column = self.column.name();
+            return Err(ParquetError::General(format!(
+                "column {column} needs a value in every row"
+            )));
         }
-        let column = self.column.name();
-        Err(ParquetError::General(format!(
-            "column {column} needs a value in every row"
-        )))
+        self.levels.resize(self.page_rows, 1);
+        Ok(())
     }
 
     /// What was pushed becomes a page.

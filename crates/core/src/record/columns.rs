@@ -36,8 +36,8 @@ impl Others {
     }
 }
 
-/// Those that have not got their values yet. Every method fails where there is no next column, and where that has names and
-/// gets numbers, or has anything else.
+/// Those that have not got their values yet. Every method fails where there is no next column, or where that is of numbers
+/// and gets names, or the other way round.
 pub struct Columns<'t>(std::slice::IterMut<'t, Column>);
 
 impl<'t> Columns<'t> {
@@ -94,7 +94,7 @@ impl<'t> Columns<'t> {
             0 => names.hosts.get(number as usize / 2),
             _ => names.servers.get(number as usize / 2),
         };
-        // So numbers are small.
+        // The bit of a server goes last: numbers are small.
         let numbers = callers.map(|caller| caller.rotate_left(1));
         self.chunk()?.push_names(numbers, name_of)
     }

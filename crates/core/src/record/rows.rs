@@ -112,17 +112,26 @@ impl Row for Visit {
         columns.named(&names.interactions, all().map(|v| v.interaction))?;
         columns.callers(names, all().map(|v| v.caller))?;
         columns.times(all().map(|v| v.sent))?;
-        columns.times(all().map(|v| v.arrival))?;
-        columns.times(all().map(|v| v.start))?;
-        columns.times(all().map(|v| v.first_byte))?;
-        columns.times(all().map(|v| v.departure))?;
-        columns.numbers(all().map(|v| v.drops))?;
-        columns.numbers(all().map(|v| v.data_drops))?;
-        columns.named(&names.statuses, all().map(|v| v.status))?;
-        columns.counts(all().map(|v| v.bytes_in))?;
-        columns.counts(all().map(|v| v.bytes_out))?;
+        put_course(all, names, columns)?;
         columns.times(all().map(|v| v.downstream_ns))
     }
+}
+
+/// What became of visits, from their arrival on: as decoded and in the table.
+pub(super) fn put_course<'v, I: Iterator<Item = &'v Visit>>(
+    all: impl Fn() -> I,
+    names: &Names,
+    columns: &mut Columns<'_>,
+) -> Result<()> {
+    columns.times(all().map(|v| v.arrival))?;
+    columns.times(all().map(|v| v.start))?;
+    columns.times(all().map(|v| v.first_byte))?;
+    columns.times(all().map(|v| v.departure))?;
+    columns.numbers(all().map(|v| v.drops))?;
+    columns.numbers(all().map(|v| v.data_drops))?;
+    columns.named(&names.statuses, all().map(|v| v.status))?;
+    columns.counts(all().map(|v| v.bytes_in))?;
+    columns.counts(all().map(|v| v.bytes_out))
 }
 
 impl Row for Request {

@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 use super::columns::Columns;
 use super::encoding::table_error;
 use super::merge::SortKey;
+use super::rows::put_course;
 use super::writer::Row;
 use super::{schema, Names, Visit, NO_ID, NO_NAME, NO_TIME};
 use crate::error::Result;
@@ -50,15 +51,7 @@ impl Row for Stay {
         columns.counts(all().map(|v| v.key))?;
         columns.times(all().map(|v| v.sent))?;
         columns.times(all().map(|v| v.connected))?;
-        columns.times(all().map(|v| v.arrival))?;
-        columns.times(all().map(|v| v.start))?;
-        columns.times(all().map(|v| v.first_byte))?;
-        columns.times(all().map(|v| v.departure))?;
-        columns.numbers(all().map(|v| v.drops))?;
-        columns.numbers(all().map(|v| v.data_drops))?;
-        columns.named(&names.statuses, all().map(|v| v.status))?;
-        columns.counts(all().map(|v| v.bytes_in))?;
-        columns.counts(all().map(|v| v.bytes_out))?;
+        put_course(all, names, columns)?;
         let served = all().map(|v| Some(v.served));
         columns.array(Arc::new(BooleanArray::from_iter(served)))
     }

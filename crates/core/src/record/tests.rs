@@ -303,7 +303,9 @@ fn a_wrong_name_index_is_an_error_and_no_panic() {
         &names(),
     )
     .unwrap();
-    assert!(sink.finish(&names()).is_err());
+    let error = sink.finish(&names()).unwrap_err().to_string();
+    let expected = "column server: a row has a name that nobody knows";
+    assert!(error.contains(expected), "{error}");
 }
 
 #[test]

@@ -23,17 +23,6 @@ fn error<R: Row>(row: R) -> String {
 }
 
 #[test]
-fn a_name_that_nobody_knows_is_told() {
-    let unknown = Visit {
-        server: 7,
-        ..visit(1, 10)
-    };
-    let error = error(unknown);
-    let expected = "column server: a row has a name that nobody knows";
-    assert!(error.contains(expected), "{error}");
-}
-
-#[test]
 fn a_row_without_a_value_that_it_needs_is_told() {
     let nameless = Visit {
         server: NO_NAME,
