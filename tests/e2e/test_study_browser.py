@@ -60,15 +60,16 @@ EXPECTED: dict[str, Any] = {
         {"form": "bars", "title": "Percentiles", "values": ["p95"]},
     ],
 }
+COLUMNS = ["below 5 % lost"] * 7
 README = f"""# Title
 
 ## Why
 
 Some *words* {HOSTILE}, [this](../figure-1/README.md), [that](../figure-9/), [all](../base)
 
-| a | b |
-|---|---|
-| 1 | 2 |
+| of a middleware: requests inside and what each of them takes | {" | ".join(COLUMNS)} |
+|---|{"---|" * len(COLUMNS)}
+| collections of 1.3 s and 10 ms for each of more than twelve inside | {" | ".join(COLUMNS)} |
 """
 
 
@@ -126,6 +127,13 @@ def test_what_a_readme_links_to_is_on_the_page(shown: Opened) -> None:
     shown.page.locator(".readme a[href='#paper-base']").click()
     assert shown.page.locator("#paper-base h2").inner_text() == "Base"
     assert "As in the figure." in shown.page.locator("#paper-base").inner_text()
+
+
+def test_a_wide_table_of_a_readme_has_the_width_of_the_page(shown: Opened) -> None:
+    table = shown.page.locator(".readme table")
+    assert table.evaluate("table => table.scrollWidth <= table.clientWidth"), "nothing is cut"
+    heights = table.locator("tr").evaluate_all("rows => rows.map((row) => row.clientHeight)")
+    assert max(heights) < 120, "no word has a line of its own"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
