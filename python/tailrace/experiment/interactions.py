@@ -39,8 +39,8 @@ class Work(Table):
     compute: Duration = 0
     """Mean CPU time of a visit at full speed, all its parts together."""
     scv: Scv = 1.0
-    """How much each of its parts varies, variance ÷ mean²: 0 constant, 1/k Erlang, 1 exponential, above that
-    hyperexponential with balanced means."""
+    """How much each of its parts varies, variance ÷ mean²: 0 constant, 1/k Erlang (k up to 1000), 1 exponential, above
+    that hyperexponential with balanced means. Others are refused."""
     wait: Duration = 0
     """A constant time that passes after the first part of its computing, before its calls, without using the CPU. It
     keeps its worker, be it an event loop: `workers = 0` for a server in which many wait at once."""
@@ -50,7 +50,7 @@ class Work(Table):
     """Computes before, between and after its calls, otherwise before and after."""
     before: Share | None = None
     """Share of the computing before the first call. Default: as much as every other part; a call that is only sometimes
-    made has none after it."""
+    made has none after it where they are interleaved."""
 
 
 class Interaction(Table):

@@ -30,7 +30,7 @@ class Kernel(Table):
     the first attempt. The papers: 2.6.32, `balancers` 3.3."""
     give_up: Positive | None = None
     """When nothing is repeated any more and the request has failed. Default: the kernel's; of a list, twice its last
-    moment."""
+    moment, and 1 s of an empty one. Not of those with a `kernel` of their own."""
     data: tuple[Positive, ...] = ()
     """The second way to be dropped: the handshake's last ACK meets a full queue, and the first data are repeated at
     these moments (Linux: 0.2, 0.6, 1.4, 3.0 s). Needs a `latency`, in which the queue fills. Default: never."""

@@ -125,7 +125,7 @@ class Call(Table):
     """Of peak_ewma: how long response times are remembered; Finagle's default. Its cost is this mean, decayed since the
     last answer, times one more than the calls that are out; a longer response time counts at once, in full."""
     look_every: Positive = 50_000_000
-    """Of shortest_queue: how old the lengths may be."""
+    """Of shortest_queue: how old the lengths may be; the first call after that looks again."""
     endpoint: Literal["wait", "original", "modified"] | None = None
     """When the candidate's pool is empty: wait in line; mod_jk's original get_endpoint, which polls and holds its
     worker; or the papers' modified one, which skips to another (`balancers` IV), and where all are busy looks once more

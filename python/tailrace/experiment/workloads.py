@@ -29,8 +29,8 @@ class Workload(Table):
     interaction: Name | None = None
     """A single one."""
     embedded: tuple[Name, ...] = ()
-    """Fetched one after another when a page has come. RUBBoS's client fetches ["logo"]; the papers' throughputs count
-    pages alone, so the default is none."""
+    """Fetched one after another when a page has come, or has failed for good. RUBBoS's client fetches
+    ["logo"]; the papers' throughputs count pages alone, so the default is none."""
     embedded_apart: Flag = False
     """It is fetched and not counted: response times, rates and visits are those of pages alone, as a monitor of
     transactions gives them. The same for all workloads that embed anything."""
@@ -39,15 +39,16 @@ class Workload(Table):
     kernel: Name | None = None
     """Whose SYN schedule the clients have. Default: `[kernel]`'s."""
     timeout: Duration = 0
-    """When a client gives up waiting for an answer; 0: never."""
+    """When a client gives up waiting for an answer: the request is `abandoned`; 0: never."""
     retries: Whole = 0
     """How often a client asks again for what it gave up or got no answer to."""
     retry_pause: Duration = 1_000_000_000
     """How long it waits before it asks again: 1 s in RUBBoS's client."""
     hedge: Duration = 0
-    """When a client whose request has no answer yet sends it a second time, and takes the answer that comes first; 0:
-    never. Both count as one request; `requests.parquet` has a row of each (of one `client` and interaction, the second
-    sent before the first had ended), and the one that came too late is `abandoned`."""
+    """When a client whose request has no answer yet sends it a second time, to the same server, and takes the
+    answer that comes first; 0: never. Both count as one request; `requests.parquet` has a row of each (of one
+    `client` and interaction, the second sent before the first had ended), and the one that came too late is
+    `abandoned`."""
     begin: Duration | None = None
     """After the ramp. Default: with the ramp. After the end of the run: never, which the summary of the run says."""
     end: Duration | None = None
@@ -69,7 +70,7 @@ class Closed(Workload):
     think: Duration = 7_000_000_000
     """Mean think time: 7 s (RUBBoS)."""
     think_scv: Scv = 1.0
-    """Variance ÷ mean² of the think time; 1: exponential (RUBBoS)."""
+    """Variance ÷ mean² of the think time, as `scv` of what is computed; 1: exponential (RUBBoS)."""
     think_max: Duration = 70_000_000_000
     """A longer draw becomes no pause at all, as in RUBBoS's client; 0: no such rule. Draws of bursty clients
     (`index_of_dispersion`) are as long as they are."""

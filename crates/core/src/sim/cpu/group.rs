@@ -220,13 +220,30 @@ impl Group {
     pub fn take(&mut self, now: i64) -> Option<u32> {
         self.advance(now);
         let first = self.jobs.first();
-        if first.is_some_and(|key| f64::from_bits((key >> 64) as u64) <= self.attained + DONE) {
+        let done = |key: &u128| f64::from_bits((key >> 64) as u64);
+        if let Some(first) = first.filter(|key| done(key) <= self.attained + DONE) {
+            if self.quota.is_some() {
+                self.refund(now, self.attained - done(&first));
+            }
             return self.jobs.pop().map(|key| key as u32);
         }
         if let Some(quota) = &mut self.quota {
             quota.told = quota.used_up.is_some();
         }
         None
+    }
+
+    /// A job ended up to a nanosecond ago, `beyond` its work: its CPUs have not used the quota since.
+    fn refund(&mut self, now: i64, beyond: f64) {
+        let Some(quota) = &mut self.quota else {
+            return;
+        };
+        if beyond > 0.0 && self.share.rate > 0.0 {
+            quota.left += beyond / self.share.rate * self.share.allocated / self.jobs.len() as f64;
+            if quota.left > DONE && quota.used_up == Some(now) {
+                quota.used_up = None;
+            }
+        }
     }
 
     /// A new quota period; since when the old quota was used up and somebody waited.

@@ -164,6 +164,23 @@ fn a_quota_that_is_used_up_and_missed_by_nobody_is_no_stall() {
 }
 
 #[test]
+fn work_that_is_just_a_quota_ends_with_it_however_many_share_it() {
+    // Jobs end at fractions of a nanosecond here, which must not cost the others any of the quota.
+    for second in 1..200 {
+        let mut times = [0, second * 45_008, 9 * MS - second * 31_013];
+        times.sort_unstable();
+        let mut plan = one(json!({"constant": 10e6}), 10, 10, trace(&times), S);
+        plan["groups"][0]["quota"] = json!({"quota": 30 * MS, "period": 100 * MS});
+        let rows = run(&plan).1;
+        let last = rows.requests.iter().map(|r| r.end).max();
+        assert!(
+            last.is_some_and(|last| last <= 30 * MS + 5),
+            "{times:?} {last:?}"
+        );
+    }
+}
+
+#[test]
 fn a_server_whose_quota_is_used_up_accepts_when_the_next_begins() {
     // The first ten use it up at 220 ms and lack 0.1 ms each, ten of twenty workers are free, and twenty connect.
     let times: Vec<i64> = [200 * MS; 10].into_iter().chain([250 * MS; 20]).collect();
