@@ -60,6 +60,12 @@ fn key(done: f64, order: u32, job: u32) -> u128 {
     u128::from(done.to_bits()) << 64 | u128::from(order) << 32 | u128::from(job)
 }
 
+/// The service at which the job of a key is done.
+#[inline(always)]
+fn done_at(key: u128) -> f64 {
+    f64::from_bits((key >> 64) as u64)
+}
+
 pub struct Group {
     pub node: u32,
     /// The first group of its node.
@@ -219,11 +225,10 @@ impl Group {
     #[inline(always)]
     pub fn take(&mut self, now: i64) -> Option<u32> {
         self.advance(now);
-        let first = self.jobs.first();
-        let done = |key: &u128| f64::from_bits((key >> 64) as u64);
-        if let Some(first) = first.filter(|key| done(key) <= self.attained + DONE) {
+        let first = self.jobs.first().map(done_at);
+        if let Some(done) = first.filter(|&done| done <= self.attained + DONE) {
             if self.quota.is_some() {
-                self.refund(now, self.attained - done(&first));
+                self.refund(now, self.attained - done);
             }
             return self.jobs.pop().map(|key| key as u32);
         }
@@ -355,7 +360,7 @@ impl Group {
         if self.share.rate <= 0.0 {
             return NEVER;
         }
-        let lacks = f64::from_bits((first >> 64) as u64) - self.attained;
+        let lacks = done_at(first) - self.attained;
         let mut wait = lacks.max(0.0) / self.share.rate;
         if let Some(quota) = &self.quota {
             wait = wait.min(quota.left.max(0.0) / self.share.allocated);

@@ -166,8 +166,8 @@ fn a_quota_that_is_used_up_and_missed_by_nobody_is_no_stall() {
 #[test]
 fn work_that_is_just_a_quota_ends_with_it_however_many_share_it() {
     // Jobs end at fractions of a nanosecond here, which must not cost the others any of the quota.
-    for second in 1..200 {
-        let mut times = [0, second * 45_008, 9 * MS - second * 31_013];
+    for n in 1..200 {
+        let mut times = [0, n * 45_008, 9 * MS - n * 31_013];
         times.sort_unstable();
         let mut plan = one(json!({"constant": 10e6}), 10, 10, trace(&times), S);
         plan["groups"][0]["quota"] = json!({"quota": 30 * MS, "period": 100 * MS});
