@@ -172,7 +172,7 @@ def test_a_walk_asks_for_pages_with_values_of_the_board(tmp_path: Path) -> None:
     assert "ViewStory" in requests(tmp_path / "run")["interaction"].cast(pl.String)
 
 
-def test_images_follow_their_page_and_failures_are_tried_again(tmp_path: Path) -> None:
+def test_images_follow_a_page_that_came_and_failures_are_tried_again(tmp_path: Path) -> None:
     once = {"clients": 1, "think": "1000 s", "think_max": "0", "start": "at once"}
     table = {
         "duration": "0.2 s",
@@ -181,7 +181,7 @@ def test_images_follow_their_page_and_failures_are_tried_again(tmp_path: Path) -
         "interactions": {"/busy": {"at": {"web": {}}}},
         "workloads": {
             "page": {**once, "walk": "browse-only", "embedded": ["logo"]},
-            "busy": {**once, "interaction": "/busy", "retries": 2, "retry_pause": "10 ms"},
+            "busy": {**once, "interaction": "/busy", "retries": 2, "retry_pause": "10 ms", "embedded": ["logo"]},
         },
     }
     with serving() as (url, seen):

@@ -29,8 +29,8 @@ class Workload(Table):
     interaction: Name | None = None
     """A single one."""
     embedded: tuple[Name, ...] = ()
-    """Fetched one after another when a page has come, or has failed for good. RUBBoS's client fetches
-    ["logo"]; the papers' throughputs count pages alone, so the default is none."""
+    """Fetched one after another when a page has come. RUBBoS's client fetches ["logo"]; the papers' throughputs count
+    pages alone, so the default is none."""
     embedded_apart: Flag = False
     """It is fetched and not counted: response times, rates and visits are those of pages alone, as a monitor of
     transactions gives them. The same for all workloads that embed anything."""
@@ -41,7 +41,8 @@ class Workload(Table):
     timeout: Duration = 0
     """When a client gives up waiting for an answer: the request is `abandoned`; 0: never."""
     retries: Whole = 0
-    """How often a client asks again for what it gave up or got no answer to."""
+    """How often a client asks again for what it gave up or got no answer to. RUBBoS's client does so for a page, four
+    times; the papers' hardly ever fail."""
     retry_pause: Duration = 1_000_000_000
     """How long it waits before it asks again: 1 s in RUBBoS's client."""
     hedge: Duration = 0

@@ -389,7 +389,9 @@ impl Load<'_> {
             return self.timers.add(now + workload.retry_pause, at);
         }
         client.tries = 0;
-        if let Some(&class) = workload.embedded.get(client.fetched as usize) {
+        let next = workload.embedded.get(client.fetched as usize);
+        // What never came embeds nothing.
+        if let Some(&class) = next.filter(|_| status.is_ok() || client.fetched > 0) {
             client.class = class;
             client.fetched += 1;
             return self.ready.push_back((now, at));

@@ -243,7 +243,7 @@ impl<S: Sink> Sim<'_, S> {
             (c.page, c.whole) = (c.asked, true);
         }
         c.whole &= well;
-        let last = c.fetched as usize == settings.embedded.len();
+        let last = c.fetched as usize == settings.embedded.len() || !well && c.fetched == 0;
         if c.early || again && c.fetched > 0 || !again && !last {
             return;
         }
@@ -309,7 +309,7 @@ impl<S: Sink> Sim<'_, S> {
         let c = &mut self.clients.all[client as usize];
         let settings = &self.plan.workloads[c.workload as usize];
         if well || c.tries >= settings.retries {
-            return self.has_page(client);
+            return self.has_page(client, well);
         }
         c.tries += 1;
         let again = self.now + settings.retry_pause;
@@ -317,14 +317,14 @@ impl<S: Sink> Sim<'_, S> {
         self.queue.push(again, Kind::Client, client);
     }
 
-    /// The operation is over: the next embedded object, or a pause.
+    /// The operation is over: the next embedded object, or a pause. What never came embeds nothing.
     #[inline(always)]
-    fn has_page(&mut self, client: u32) {
+    fn has_page(&mut self, client: u32, well: bool) {
         let c = &mut self.clients.all[client as usize];
         c.tries = 0;
         let number = c.workload as usize;
         let settings = &self.plan.workloads[number];
-        if (c.fetched as usize) < settings.embedded.len() {
+        if (well || c.fetched > 0) && (c.fetched as usize) < settings.embedded.len() {
             c.fetched += 1;
             self.may_stay_incomplete(client, self.now);
             return self.queue.push(self.now, Kind::Client, client);

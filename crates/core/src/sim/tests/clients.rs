@@ -121,6 +121,27 @@ fn what_belongs_to_a_page_is_fetched_one_after_another() {
 }
 
 #[test]
+fn a_page_that_never_came_embeds_nothing() {
+    // Lost, or answered by the second try: only that one embeds.
+    let impatient = |retries| {
+        json!({"timeout": 150 * MS, "retries": retries, "retry_pause": 100 * MS, "embedded": [0]})
+    };
+    let (report, rows) = run(&third(impatient(0)));
+    assert_eq!(requests(&rows)[2..], [(0, 150 * MS, 3, 1)]);
+    assert_eq!((report.counts.answered, report.counts.failed), (2, 1));
+    let (report, rows) = run(&third(impatient(1)));
+    assert_eq!(
+        requests(&rows)[2..],
+        [
+            (0, 150 * MS, 3, 1),
+            (250 * MS, 350 * MS, 0, 0),
+            (350 * MS, 450 * MS, 0, 0)
+        ]
+    );
+    assert_eq!((report.counts.answered, report.counts.failed), (3, 1));
+}
+
+#[test]
 fn every_sender_has_its_schedule_and_its_end() {
     let schedules: [(&[i64], i64); 3] = [
         (&[1, 2, 3, 4, 5, 7, 11], 12),
