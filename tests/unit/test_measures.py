@@ -81,6 +81,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Measured:
 CASES: list[tuple[str, dict[str, Any], float]] = [
     ("throughput", {}, 0.4),
     ("throughput", {"place": "other"}, 0.0),
+    ("clients", {}, 1),
     ("requests", {}, 6),
     ("requests", {"place": "web2"}, 2),
     ("requests", {"place": "other"}, 1),

@@ -27,8 +27,21 @@ class Judged:
 
 def judge(claim: Claim, expected: Expected, replications: Replications) -> Judged:
     compare = _zero if claim.zero else _near if claim.near else _less
-    judged = compare(claim, expected, replications)
+    missing = _missing(claim, expected, replications)
+    judged = Judged(claim.says, "undecided", missing) if missing else compare(claim, expected, replications)
     return replace(judged, why=f"{judged.why}. {claim.note}") if claim.note else judged
+
+
+def _missing(claim: Claim, expected: Expected, replications: Replications) -> str:
+    """What is reached in no run, as a sentence; nothing if all is there."""
+    names = [name for name in (*claim.less, *claim.near, *claim.zero) if isinstance(name, str)]
+    cells = [(value.name, run) for name in names for value, run in expected.cells(name)]
+    crossings = dict.fromkeys(run for value, run in cells if (value, run) not in replications)
+    return ", ".join(
+        f"{crossing.value} reaches {number(crossing.reaches)} between no two runs of {crossing.name!r}"
+        for crossing in expected.crossings
+        if crossing.name in crossings
+    )
 
 
 def _less(claim: Claim, expected: Expected, replications: Replications) -> Judged:

@@ -12,6 +12,7 @@ from pydantic import Field
 from tailrace import toml
 from tailrace.errors import InputError
 from tailrace.experiment.quantities import Above0, Duration, Number, Positive
+from tailrace.reproduce.crossings import Crossing
 from tailrace.reproduce.panels import Lines, Names, Panel
 from tailrace.study import runs
 from tailrace.study.measures import Statistic, dimension
@@ -63,7 +64,7 @@ class Value(Table):
     begin: Duration | None = None
     end: Duration | None = None
     run: Names = ()
-    """The runs it is taken in. Default: all."""
+    """The runs it is taken in, or crossings. Default: all runs."""
     unit: str = ""
     """Of the paper's numbers and of ours on the page: req/s, %, ms, s, GHz, or what is counted."""
     paper: float | dict[Name, float] | None = None
@@ -131,6 +132,7 @@ class Expected(Table):
     slow: bool = False
     """Too long for `make test`; `tailrace reproduce` makes it all the same."""
     runs: tuple[Run, ...] = Field(min_length=1)
+    crossings: tuple[Crossing, ...] = ()
     values: tuple[Value, ...] = ()
     claims: tuple[Claim, ...] = ()
     panels: tuple[Panel, ...] = ()
@@ -143,7 +145,17 @@ class Expected(Table):
         return next(value for value in self.values if value.name == name)
 
     def runs_of(self, value: Value) -> tuple[str, ...]:
+        """Where it is shown: runs and crossings."""
         return value.run or tuple(run.name for run in self.runs)
+
+    def asked_in(self, value: Value) -> tuple[str, ...]:
+        """The runs that must answer it, for what is shown of it and for crossings."""
+        crossings = {crossing.name: crossing for crossing in self.crossings}
+        shown = self.runs_of(value)
+        along = [crossings[name] for name in shown if name in crossings]
+        along += [crossing for crossing in self.crossings if crossing.value == value.name]
+        between = [run for crossing in along for run in crossing.runs]
+        return tuple(dict.fromkeys([*(name for name in shown if name not in crossings), *between]))
 
     def cells(self, operand: str) -> tuple[tuple[Value, str], ...]:
         """The cells that a claim means by a name; none when there is no such value or run."""
@@ -190,12 +202,19 @@ def _spot(location: toml.Location) -> toml.Location:
 def _problems(expected: Expected) -> Iterator[str]:
     runs_known = [run.name for run in expected.runs]
     values_known = [value.name for value in expected.values]
-    for what, names in (("runs", runs_known), ("values", values_known)):
+    places_known = [*runs_known, *(crossing.name for crossing in expected.crossings)]
+    for what, names in (("runs and crossings", places_known), ("values", values_known)):
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice:
             yield f"{what} must have different names, got {twice!r} twice"
+    for number, crossing in enumerate(expected.crossings):
+        if crossing.value not in values_known:
+            yield wrong_name(f"crossings[{number}].value", crossing.value, values_known, "value")
+        for run in crossing.runs:
+            if run not in runs_known:
+                yield wrong_name(f"crossings[{number}].runs", run, runs_known, "run")
     for number, value in enumerate(expected.values):
-        yield from _problems_of_value(f"values[{number}]", value, runs_known, expected)
+        yield from _problems_of_value(f"values[{number}]", value, places_known, expected)
     for number, claim in enumerate(expected.claims):
         yield from _problems_of_claim(f"claims[{number}]", claim, expected)
     for number, panel in enumerate(expected.panels):
@@ -209,7 +228,7 @@ def _problems(expected: Expected) -> Iterator[str]:
             yield from _problems_of_lines(f"panels[{number}]", panel, expected)
 
 
-def _problems_of_value(key: str, value: Value, runs_known: list[str], expected: Expected) -> Iterator[str]:
+def _problems_of_value(key: str, value: Value, places_known: list[str], expected: Expected) -> Iterator[str]:
     problem = runs.check(value.measure, value.values, f"{key}.")
     if problem:
         yield problem
@@ -219,8 +238,8 @@ def _problems_of_value(key: str, value: Value, runs_known: list[str], expected: 
         units = ", ".join(f'"{unit}"' for unit in known)
         yield f"{key}.unit must be one of {units} for {value.measure}, got {value.unit!r}"
     for run in value.run:
-        if run not in runs_known:
-            yield wrong_name(f"{key}.run", run, runs_known, "run")
+        if run not in places_known:
+            yield wrong_name(f"{key}.run", run, places_known, "run or crossing")
     by_run = [(name, found) for name in ("paper", "note") if isinstance(found := getattr(value, name), dict)]
     if not isinstance(value.calibrated, bool):
         by_run.append(("calibrated", dict.fromkeys(value.calibrated)))
@@ -229,13 +248,13 @@ def _problems_of_value(key: str, value: Value, runs_known: list[str], expected: 
             if run not in expected.runs_of(value):
                 yield wrong_name(f"{key}.{name}", run, expected.runs_of(value), "run of this value")
     if isinstance(value.paper, float) and len(expected.runs_of(value)) > 1:
-        yield f"{key}.paper must say which run each number is for, like {{ {runs_known[0]!r} = {value.paper:g} }}"
+        yield f"{key}.paper must say which run each number is for, like {{ {places_known[0]!r} = {value.paper:g} }}"
 
 
 def _problems_of_lines(key: str, panel: Lines, expected: Expected) -> Iterator[str]:
     for line in panel.lines:
         for name in line.run or expected.runs_of(expected.value(line.value)):
-            place = expected.run(name).set.get(panel.x)
+            place = next((run.set.get(panel.x) for run in expected.runs if run.name == name), None)
             if not isinstance(place, int | float):
                 yield f"{key}.x must be a key that every run of the lines sets to a number; {name!r} has {place!r}"
 

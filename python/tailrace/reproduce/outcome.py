@@ -9,6 +9,7 @@ from typing import Any
 from tailrace.experiment import Experiment
 from tailrace.experiment import read as read_experiment
 from tailrace.reproduce.claims import Judged, judge
+from tailrace.reproduce.crossings import crossed
 from tailrace.reproduce.expected import WITHIN, Expected, Value, changes
 from tailrace.reproduce.panels import Frequency, Timeline
 from tailrace.reproduce.shelf import Entry
@@ -85,7 +86,7 @@ def plan(entry: Entry, expected: Expected, runs: Runs, seeds: int | None) -> Pla
     jobs: dict[str, list[Job]] = {}
     for run in expected.runs:
         experiment = read_experiment(entry.folder / run.experiment, changes(run))
-        values = [_question(value) for value in expected.values if run.name in expected.runs_of(value)]
+        values = [_question(value) for value in expected.values if run.name in expected.asked_in(value)]
         shapes = [question for panel in expected.panels for question in _shapes(panel, run.name)]
         for number in range(seeds or run.seeds or expected.seeds):
             asked = [*values, *shapes, *(_timelines(expected, run.name) if number == 0 else ())]
@@ -123,22 +124,36 @@ def _line(panel: Timeline, number: int) -> Question:
 def outcome(plan: Plan) -> Outcome:
     """Once its runs are made."""
     expected, jobs = plan.expected, plan.jobs
-    replications: dict[tuple[str, str], list[float]] = {}
-    cells = []
-    for value in expected.values:
-        for run in expected.runs_of(value):
-            found = [job.answers[_question(value).key] * value.scale for job in jobs[run]]
-            replications[value.name, run] = found
-            cells.append(_cell(value, run, found))
+    replications = _replications(expected, jobs)
+    shown = [(value, run) for value in expected.values for run in expected.runs_of(value)]
     return Outcome(
         entry=plan.entry,
         expected=expected,
         seeds=tuple(sorted({len(found) for found in jobs.values()})),
         told=plan.told,
-        cells=tuple(cells),
+        cells=tuple(
+            _cell(value, run, replications[value.name, run])
+            for value, run in shown
+            if (value.name, run) in replications
+        ),
         claims=tuple(judge(claim, expected, replications) for claim in expected.claims),
         drawings=tuple(_drawing(panel, expected, jobs) for panel in expected.panels),
     )
+
+
+def _replications(expected: Expected, jobs: Jobs) -> dict[tuple[str, str], list[float]]:
+    """By value and run, and by value and crossing where it is reached."""
+    found = {
+        (value.name, run): [job.answers[_question(value).key] * value.scale for job in jobs[run]]
+        for value in expected.values
+        for run in expected.asked_in(value)
+    }
+    for crossing in expected.crossings:
+        for value in expected.values:
+            there = crossed(crossing, value.name, found) if crossing.name in expected.runs_of(value) else None
+            if there is not None:
+                found[value.name, crossing.name] = there
+    return found
 
 
 def _cell(value: Value, run: str, found: list[float]) -> Cell:

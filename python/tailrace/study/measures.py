@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
+from tailrace.experiment.workloads import Closed
 from tailrace.study import drawn
 from tailrace.study.measured import WINDOW, Measured
 from tailrace.units import SECOND
@@ -35,6 +36,11 @@ class Measure:
 def throughput(run: Measured, place: str | None = None) -> float:
     """Requests answered within the interval a second, whenever they were sent."""
     return run.answered(place) / run.length * SECOND
+
+
+def clients(run: Measured) -> float:
+    """Clients that stay, as the experiment has them."""
+    return float(sum(load.clients for load in run.experiment.workloads.values() if isinstance(load, Closed)))
 
 
 def requests(run: Measured, place: str | None = None) -> float:
@@ -226,6 +232,7 @@ def collections(run: Measured, place: str) -> float:
 
 MEASURES: dict[str, Measure] = {
     "throughput": Measure(throughput, "rate"),
+    "clients": Measure(clients, "count"),
     "requests": Measure(requests, "count"),
     "failures": Measure(failures, "count"),
     "response_mean": Measure(response_mean, "ns"),
