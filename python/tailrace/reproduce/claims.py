@@ -33,7 +33,7 @@ def judge(claim: Claim, expected: Expected, replications: Replications) -> Judge
 
 
 def _missing(claim: Claim, expected: Expected, replications: Replications) -> str:
-    """What is reached in no run, as a sentence; nothing if all is there."""
+    """What is reached between no two runs, as a sentence; nothing if all is there."""
     names = [name for name in (*claim.less, *claim.near, *claim.zero) if isinstance(name, str)]
     cells = [(value.name, run) for name in names for value, run in expected.cells(name)]
     crossings = dict.fromkeys(run for value, run in cells if (value, run) not in replications)
