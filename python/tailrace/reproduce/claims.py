@@ -36,7 +36,7 @@ def _missing(claim: Claim, expected: Expected, replications: Replications) -> st
     """What is reached between no two runs, as a sentence; nothing if all is there."""
     names = [name for name in (*claim.less, *claim.near, *claim.zero) if isinstance(name, str)]
     cells = [(value.name, run) for name in names for value, run in expected.cells(name)]
-    crossings = dict.fromkeys(run for value, run in cells if (value, run) not in replications)
+    crossings = {run for value, run in cells if (value, run) not in replications}
     return ", ".join(
         f"{crossing.value} reaches {number(crossing.reaches)} between no two runs of {crossing.name!r}"
         for crossing in expected.crossings

@@ -1,6 +1,6 @@
 //! Clients: what they ask for, and what they do with the answer.
 
-use super::plan::{Arrivals, Plan};
+use super::plan::{Arrivals, Plan, Workload};
 use super::queue::Kind;
 use super::server::GoesOn;
 use super::source::Source;
@@ -243,8 +243,8 @@ impl<S: Sink> Sim<'_, S> {
             (c.page, c.whole) = (c.asked, true);
         }
         c.whole &= well;
-        let last = c.fetched as usize == settings.embedded.len() || !well && c.fetched == 0;
-        if c.early || again && c.fetched > 0 || !again && !last {
+        let more = embeds_more(c, settings, well);
+        if c.early || again && c.fetched > 0 || !again && more {
             return;
         }
         let (took, whole) = (self.now - c.page, c.whole);
@@ -317,14 +317,14 @@ impl<S: Sink> Sim<'_, S> {
         self.queue.push(again, Kind::Client, client);
     }
 
-    /// The operation is over: the next embedded object, or a pause. What never came embeds nothing.
+    /// The operation is over: the next embedded object, or a pause.
     #[inline(always)]
     fn has_page(&mut self, client: u32, well: bool) {
         let c = &mut self.clients.all[client as usize];
         c.tries = 0;
         let number = c.workload as usize;
         let settings = &self.plan.workloads[number];
-        if (well || c.fetched > 0) && (c.fetched as usize) < settings.embedded.len() {
+        if embeds_more(c, settings, well) {
             c.fetched += 1;
             self.may_stay_incomplete(client, self.now);
             return self.queue.push(self.now, Kind::Client, client);
@@ -369,4 +369,10 @@ impl<S: Sink> Sim<'_, S> {
         }
         None
     }
+}
+
+/// Whether an object of the page is still to be fetched; what never came embeds nothing.
+#[inline(always)]
+fn embeds_more(client: &Client, settings: &Workload, well: bool) -> bool {
+    (well || client.fetched > 0) && (client.fetched as usize) < settings.embedded.len()
 }

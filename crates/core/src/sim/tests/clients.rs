@@ -123,9 +123,7 @@ fn what_belongs_to_a_page_is_fetched_one_after_another() {
 #[test]
 fn a_page_that_never_came_embeds_nothing() {
     // Lost, or answered by the second try: only that one embeds.
-    let impatient = |retries| {
-        json!({"timeout": 150 * MS, "retries": retries, "retry_pause": 100 * MS, "embedded": [0]})
-    };
+    let impatient = |retries| json!({"timeout": 150 * MS, "retries": retries, "retry_pause": 100 * MS, "embedded": [0]});
     let (report, rows) = run(&third(impatient(0)));
     assert_eq!(requests(&rows)[2..], [(0, 150 * MS, 3, 1)]);
     assert_eq!((report.counts.answered, report.counts.failed), (2, 1));
