@@ -25,7 +25,7 @@ WORDS = ("units", "errors", "whole", "toml", "topology", "dataset", "experiment"
 ANALYSTS = ("timeline", "diagnosis", "report")
 MAKERS = ("readers", "sim", "load", "testbed", "recorder", "export")
 DOORS = (
-    *("cli", "cli_words", "cli_load", "cli_record", "cli_studies", "cli_testbed", "__main__", "__init__"),
+    *("cli", "__main__", "__init__"),
     *("score", "advise", "study", "reproduce", "sweep", "watch"),
 )
 ENGINE = "_core"

@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tailrace.cli_words import AsJson, Engine, Quiet, print_json, progress, say
+from tailrace.cli.options import Change, Out
+from tailrace.cli.words import AsJson, Engine, Quiet, print_json, progress, say
 from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 
 ExperimentFile = Annotated[
     Path, typer.Argument(metavar="EXPERIMENT", help="An experiment.toml, or a folder with one in it.")
-]
-Changes = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY.PATH=VALUE", help="Change the experiment, as TOML; repeat it."),
 ]
 
 testbed = typer.Typer(
@@ -53,7 +50,7 @@ def doctor(as_json: AsJson = False) -> None:
 
 
 @testbed.command(epilog="Example:\n\n`tailrace testbed up experiments/testbed/sync`")
-def up(experiment: ExperimentFile, change: Changes = None) -> None:
+def up(experiment: ExperimentFile, change: Change = None) -> None:
     """Start an experiment's servers and leave them up until Ctrl-C or `tailrace testbed down`."""
     from tailrace.experiment import read
     from tailrace.testbed import Site, serving
@@ -70,14 +67,14 @@ def up(experiment: ExperimentFile, change: Changes = None) -> None:
 @testbed.command(epilog="Example:\n\n`tailrace testbed run experiments/testbed/sync -o real`")
 def run(
     experiment: ExperimentFile,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="The run folder to write.")] = Path("run"),
-    change: Changes = None,
+    out: Out = Path("run"),
+    change: Change = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run folder if it exists.")] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Run an experiment on real servers: the same as `tailrace run --engine testbed`."""
-    from tailrace.cli import run as run_engine
+    from tailrace.cli.run import run as run_engine
 
     run_engine(experiment, Engine.TESTBED, out, change, as_json=as_json, quiet=quiet, overwrite=overwrite)
 

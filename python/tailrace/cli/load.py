@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tailrace.cli_words import AsJson, Overwrite, Quiet, duration_ns, pairs, print_json, progress, say
+from tailrace.cli.options import Change, Out
+from tailrace.cli.words import AsJson, Overwrite, Quiet, duration_ns, pairs, print_json, progress, say
 from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from tailrace.load.outcome import Outcome
     from tailrace.load.targets import Target
 
-LOAD = (
+EPILOG = (
     "Examples:\n\n"
     "`tailrace load http://127.0.0.1:8080/ --rate 1000 --duration 30s -o run`, then `tailrace diagnose run`\n\n"
     "`tailrace load http://127.0.0.1/ --clients 7000 --think 7s --walk browse-only --ramp 30s -o run`\n\n"
@@ -34,10 +35,6 @@ Urls = Annotated[
 ExperimentFile = Annotated[
     Path | None,
     typer.Option("--experiment", "-e", metavar="FILE", help="Ask as the workloads of this experiment.toml do."),
-]
-Change = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY.PATH=VALUE", help="Change the experiment, as TOML; repeat it."),
 ]
 Rate = Annotated[
     float | None,
@@ -113,7 +110,7 @@ def load(
     i_own_this_target: Own = False,
     epoch: Epoch = None,
     recover: Recover = None,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="The run folder to write.")] = Path("run"),
+    out: Out = Path("run"),
     as_json: AsJson = False,
     quiet: Quiet = False,
     overwrite: Overwrite = False,

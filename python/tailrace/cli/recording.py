@@ -1,33 +1,19 @@
-"""Commands that record this host."""
+"""What `tailrace record` and `tailrace watch` share: what of this host is recorded."""
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tailrace.cli_words import duration_ns, pairs, say
-from tailrace.errors import OutputError, UsageError
+from tailrace.cli.words import duration_ns, pairs
+from tailrace.errors import UsageError
 from tailrace.units import exact_bytes, parse_bytes
 
 if TYPE_CHECKING:
-    from tailrace.dataset import Dataset
     from tailrace.recorder import Interface, Node, Packets, Plan
-
-RECORD = (
-    "Examples:\n\n`tailrace record -o run --interface eth0 --duration 60s`, then `tailrace diagnose run`\n\n"
-    "`tailrace record -o run --node web=netns:/run/netns/web,cgroup:web --server web=10.0.0.3:80 --interval 10ms`"
-)
-
-WATCH = (
-    "Example:\n\n`tailrace watch -o incidents --interface eth0`, and look at incidents/*/report.html when it has "
-    "noticed something"
-)
 
 RING_MIN, RING_MAX = 1 << 20, 1 << 30
 
@@ -39,20 +25,16 @@ Nodes = Annotated[
         help="Sample a network namespace, a control group, or both, under this name; repeat it.",
     ),
 ]
-Servers = Annotated[
-    list[str] | None,
-    typer.Option("--server", metavar="NAME=IP:PORT", help="Name a server. Unnamed ones carry their address."),
-]
 Processes = Annotated[
     list[str] | None,
     typer.Option("--process", metavar="NAME=PID", help="Sample the CPU time of a process; repeat it."),
 ]
-_INTERFACE = typer.Option(
+INTERFACE = typer.Option(
     "--interface",
     metavar="[NODE:]NAME",
     help="Read the packets of an interface (of a node's namespace), or of `any`; repeat it.",
 )
-Interfaces = Annotated[list[str] | None, _INTERFACE]
+Interfaces = Annotated[list[str] | None, INTERFACE]
 Ports = Annotated[
     list[int] | None,
     typer.Option("--port", min=1, max=65535, help="Only packets with this port at either end; repeat it."),
@@ -60,7 +42,6 @@ Ports = Annotated[
 Promiscuous = Annotated[
     bool, typer.Option("--promiscuous", help="Also packets for others: those that pass a bridge, or a mirror port.")
 ]
-Capture = Annotated[bool, typer.Option("--capture", help="Keep the packets, decode them at the end.")]
 Snaplen = Annotated[
     int, typer.Option(metavar="BYTES", min=80, max=65535, help="Kept of each packet, from its IP header on.")
 ]
@@ -77,80 +58,7 @@ Duration = Annotated[
 ]
 
 
-def record(
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="The run folder to write.")],
-    node: Nodes = None,
-    server: Servers = None,
-    process: Processes = None,
-    interface: Interfaces = None,
-    port: Ports = None,
-    promiscuous: Promiscuous = False,
-    capture: Capture = False,
-    snaplen: Snaplen = 256,
-    ring: Ring = "16MiB",
-    interactions: Interactions = None,
-    interval: Interval = "50ms",
-    duration: Duration = None,
-    keep: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Keep only so much of the past. Default: everything.")
-    ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run folder if it exists.")] = False,
-) -> None:
-    """Record this host at 50 ms and finer, into a run folder; says `recording` once it does."""
-    from tailrace.readers import read
-    from tailrace.recorder import discard, kept, recording_of
-    from tailrace.recorder import record as record_host
-
-    servers = _servers(server)
-    plan = _plan(_nodes(node), servers, process, interval, duration, keep)
-    if interface:
-        packets = _packets(interface, plan.nodes, port, promiscuous, snaplen, ring, servers, interactions, capture)
-        plan = replace(plan, packets=packets)
-    elif port or capture or interactions:
-        said = "--port, --capture and --interactions are about packets"
-        raise UsageError(said, advice="say --interface, such as --interface any")
-    if out.exists() and not overwrite:
-        raise UsageError("it exists already", where=str(out), advice="choose another name, or --overwrite")
-    folder = recording_of(out)
-    record_host(folder, plan, _heard)
-    rules = interactions if capture else None
-    try:
-        run = read(folder, out=out, servers=servers, overwrite=overwrite, interactions=rules)
-    except OutputError as error:
-        raise kept(folder, error) from error
-    discard(folder)
-    _show(run)
-
-
-def watch(
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where incidents are written.")],
-    interface: Annotated[list[str], _INTERFACE],
-    node: Nodes = None,
-    server: Servers = None,
-    process: Processes = None,
-    port: Ports = None,
-    promiscuous: Promiscuous = False,
-    snaplen: Snaplen = 256,
-    ring: Ring = "16MiB",
-    interactions: Interactions = None,
-    interval: Interval = "50ms",
-    duration: Duration = None,
-    keep: Annotated[str, typer.Option(metavar="TIME", help="How much of the past an incident holds.")] = "2min",
-    most: Annotated[int, typer.Option(min=1, help="Incidents to write; later ones are told alone.")] = 50,
-    once: Annotated[bool, typer.Option("--once", help="End when the first incident was explained.")] = False,
-) -> None:
-    """Keep the last minutes, notice when requests are lost or take seconds, and explain why; go on."""
-    from tailrace.watch import Watch
-
-    servers = _servers(server)
-    plan = _plan(_nodes(node), servers, process, interval, duration, keep)
-    packets = _packets(interface, plan.nodes, port, promiscuous, snaplen, ring, servers, interactions, capture=False)
-    plan = replace(plan, packets=packets)
-    words = [word for name, address in servers.items() for word in ("--server", f"{name}={address}")]
-    Watch(out, words, most, once, _tell_at).run(plan)
-
-
-def _plan(
+def plan_of(
     nodes: tuple[Node, ...],
     servers: dict[str, str],
     process: list[str] | None,
@@ -183,7 +91,7 @@ def _plan(
     )
 
 
-def _packets(
+def packets_of(
     interface: list[str],
     nodes: Sequence[Node],
     port: list[int] | None,
@@ -234,7 +142,7 @@ def _ring_bytes(text: str) -> int:
 _NODE = "NAME=netns:PATH,cgroup:PATH, like web=netns:/run/netns/web,cgroup:web"
 
 
-def _nodes(given: list[str] | None) -> tuple[Node, ...]:
+def nodes_of(given: list[str] | None) -> tuple[Node, ...]:
     return tuple(_node(name, parts) for name, parts in pairs("--node", given, _NODE).items())
 
 
@@ -250,7 +158,7 @@ def _node(name: str, text: str) -> Node:
     return Node(name, parts.get("netns"), parts.get("cgroup"))
 
 
-def _servers(given: list[str] | None) -> dict[str, str]:
+def servers_of(given: list[str] | None) -> dict[str, str]:
     from tailrace.topology import endpoint
 
     servers = pairs("--server", given, "NAME=IP:PORT, like web=10.0.0.3:80")
@@ -261,25 +169,3 @@ def _servers(given: list[str] | None) -> dict[str, str]:
             said = f"--server {name}={address}: the address must be ip:port"
             raise UsageError(said, advice="such as 10.0.0.3:80 or [::1]:80") from None
     return servers
-
-
-def _heard(kind: str, sentence: str) -> None:
-    if kind == "recording":
-        sys.stdout.write("recording\n")
-        sys.stdout.flush()
-    else:
-        say(f"tailrace: {sentence}")
-
-
-def _tell_at(sentence: str) -> None:
-    from tailrace.units import format_clock
-
-    sys.stdout.write(f"{format_clock(time.time_ns(), digits=0)} {sentence}\n")
-    sys.stdout.flush()
-
-
-def _show(run: Dataset) -> None:
-    rows = ", ".join(f"{count:,} {table}" for table, count in run.manifest.rows.items()) or "nothing"
-    sys.stdout.write(f"{run.path}: {rows}; explain it with `tailrace diagnose {run.path}`\n")
-    for what, count in run.manifest.lost.items():
-        say(f"lost: {what}: {count:,}")

@@ -1,0 +1,72 @@
+"""All commands, in the order in which `tailrace --help` lists them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tailrace.cli import (
+    diagnose,
+    examine,
+    export,
+    info,
+    load,
+    read,
+    record,
+    report,
+    reproduce,
+    run,
+    score,
+    sweep,
+    testbed,
+    watch,
+)
+
+app = typer.Typer(
+    name="tailrace",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Why do a few requests take **seconds** when almost all take milliseconds, while no machine looks busy?\n\n"
+    "Give it a packet capture (and, better, 50 ms resource samples and garbage-collection logs); it answers which "
+    "server dropped connections, whose queue filled first, which resource was saturated, and by what.",
+    epilog="Start with `tailrace diagnose capture.pcap`. Exit codes: 0 done, 1 VLRT found with --fail-on-vlrt, "
+    "2 wrong use or unreadable input, 130 interrupted.",
+)
+
+for module, command in (
+    (diagnose, diagnose.diagnose),
+    (read, read.read),
+    (report, report.report),
+    (export, export.export),
+    (info, info.info),
+    (run, run.run),
+    (score, score.score),
+    (examine, examine.examine),
+    (load, load.load),
+    (record, record.record),
+    (watch, watch.watch),
+    (reproduce, reproduce.reproduce),
+    (sweep, sweep.sweep),
+):
+    app.command(epilog=module.EPILOG)(command)
+app.add_typer(testbed.testbed)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from tailrace._core import __version__
+
+        typer.echo(f"tailrace {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass

@@ -1,0 +1,67 @@
+"""`tailrace diagnose`: why some requests took seconds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tailrace.cli.options import (
+    Files,
+    Interactions,
+    Places,
+    Servers,
+    Threshold,
+    TopologyFile,
+    Window,
+    threshold_ns,
+    window_ns,
+)
+from tailrace.cli.running import diagnosed, read_files, show, write_beside, write_html, write_perfetto
+from tailrace.cli.words import AsJson, Overwrite, Quiet
+
+VLRT_FOUND = 1
+
+EPILOG = (
+    "Examples:\n\n"
+    "`tailrace diagnose slow.pcap`\n\n"
+    "`tailrace diagnose packets.pcap.zst samples.csv app=gc.log --server web=10.0.0.3:80 --report report.html`\n\n"
+    "`zcat day.pcap.gz | tailrace diagnose - --json | jq .summary`"
+)
+
+
+def diagnose(
+    files: Files,
+    server: Servers = None,
+    place: Places = None,
+    topology: TopologyFile = None,
+    interactions: Interactions = None,
+    threshold: Threshold = None,
+    window: Window = "50ms",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="RUN", help="Keep the run folder, with report.html and diagnosis.json."),
+    ] = None,
+    report: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Write the report here.")] = None,
+    perfetto: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a trace for Perfetto's viewer here.")
+    ] = None,
+    fail_on_vlrt: Annotated[bool, typer.Option("--fail-on-vlrt", help="Exit with 1 when there are VLRT.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Explain why some requests took seconds: from captures, samples and logs, or from a run folder."""
+    width, least = window_ns(window), threshold_ns(threshold)
+    run = read_files(files, server, place, topology, interactions, out, quiet, overwrite)
+    found = diagnosed(run, least, width, quiet)
+    if out is not None:
+        write_beside(run, found)
+    if report is not None:
+        write_html(run, found, report)
+    if perfetto is not None:
+        write_perfetto(run, found, perfetto)
+    show(run, found, as_json)
+    if fail_on_vlrt and found.vlrt:
+        raise typer.Exit(VLRT_FOUND)

@@ -1,0 +1,45 @@
+"""`tailrace examine`: the diagnosis on random systems."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from tailrace.cli.words import AsJson, Quiet, Systems, print_json, progress
+
+EPILOG = (
+    "Examples:\n\n`tailrace examine --runs 200`\n\n"
+    "`tailrace examine --runs 900 --seed 100000 --without -o exam`\n\n"
+    "`tailrace examine --systems chains --runs 400 --seed 30000000`"
+)
+
+
+def examine(
+    runs: Annotated[int, typer.Option(min=1, help="How many random systems.")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="The first one's; the others follow.")] = 0,
+    systems: Annotated[
+        Systems,
+        typer.Option(help="Chains of tiers; graphs of services; or both: chains for even seeds, graphs for odd ones."),
+    ] = Systems.BOTH,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Keep results here; a killed sweep goes on.")
+    ] = None,
+    without: Annotated[
+        bool,
+        typer.Option("--without", help="Simulate each again without its troubles, too: what is told must be missed."),
+    ] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Diagnose random simulated systems with known troubles, and count what is right."""
+    from tailrace.score import sweep
+    from tailrace.score.table import print_summary
+
+    with progress("Examining", quiet, of_bytes=False) as step:
+        seeds = range(seed, seed + runs)
+        rows = sweep.sweep(seeds, out, systems=systems.value, again=without, progress=step)
+    found = sweep.summarise(rows)
+    print_json(found.as_dict()) if as_json else print_summary(found, Console())

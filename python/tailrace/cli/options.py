@@ -1,0 +1,64 @@
+"""Options and arguments that several commands have, and what their words mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tailrace.cli.words import duration_ns
+from tailrace.errors import UsageError
+
+WINDOW_MIN_NS, WINDOW_MAX_NS = 1_000_000, 10_000_000_000
+
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILES… | RUN",
+        help="Captures (pcap, pcapng; plain, gzip, zstd; - is standard input), samples (CSV, Parquet, collectl), JVM "
+        "GC logs, in any order and told apart by content; or one run folder. `app=gc.log` says whose file it is.",
+    ),
+]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, as `tailrace read -o RUN` writes it.")]
+Servers = Annotated[
+    list[str] | None,
+    typer.Option("--server", metavar="NAME=IP:PORT", help="Name a server. Unnamed ones carry their address."),
+]
+Places = Annotated[
+    list[str] | None,
+    typer.Option("--place", metavar="PLACE=NODE", help="Which server or address a place in the samples means."),
+]
+TopologyFile = Annotated[
+    Path | None, typer.Option("--topology", metavar="FILE", help="A topology.toml that overrides what is inferred.")
+]
+Interactions = Annotated[
+    Path | None,
+    typer.Option(
+        "--interactions", metavar="FILE", help="TOML rules that name interactions: docs/reference/readers.md."
+    ),
+]
+Threshold = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME", help="What counts as very long, e.g. 800ms. Default: 0.95 s, or the gap between modes."
+    ),
+]
+Window = Annotated[str, typer.Option(metavar="TIME", help="Width of a window, 1ms to 10s.")]
+Out = Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="The run folder to write.")]
+Change = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY.PATH=VALUE", help="Change the experiment, as TOML; repeat it."),
+]
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, metavar="N", help="Runs at once. Default: all cores.")]
+
+
+def window_ns(text: str) -> int:
+    window = duration_ns("--window", text)
+    if not WINDOW_MIN_NS <= window <= WINDOW_MAX_NS:
+        raise UsageError(f"--window {text}: a window is 1 ms to 10 s wide")
+    return window
+
+
+def threshold_ns(text: str | None) -> int | None:
+    return None if text is None else duration_ns("--threshold", text)

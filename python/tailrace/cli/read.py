@@ -1,0 +1,27 @@
+"""`tailrace read`: files into a run folder."""
+
+from __future__ import annotations
+
+from tailrace.cli.options import Files, Interactions, Out, Places, Servers, TopologyFile
+from tailrace.cli.running import read_files, show_info
+from tailrace.cli.words import AsJson, Overwrite, Quiet
+
+EPILOG = (
+    "Examples:\n\n`tailrace read web.pcapng app.pcapng samples.csv -o run`\n\n"
+    "`tcpdump -w - -i any tcp | tailrace read - -o run`"
+)
+
+
+def read(
+    files: Files,
+    out: Out,
+    server: Servers = None,
+    place: Places = None,
+    topology: TopologyFile = None,
+    interactions: Interactions = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Read captures, samples and logs into a run folder: Parquet tables that any tool opens."""
+    show_info(read_files(files, server, place, topology, interactions, out, quiet, overwrite), as_json)

@@ -1,0 +1,96 @@
+"""What several commands do with a run folder: open it, read files into one, diagnose it, write and show the answer."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from tailrace.cli.words import pairs, print_json, progress, say
+
+if TYPE_CHECKING:
+    from tailrace.dataset import Dataset
+    from tailrace.diagnosis.finding import Diagnosis
+
+
+def open_run(path: Path) -> Dataset:
+    from tailrace.dataset import Dataset
+
+    return Dataset.open(path)
+
+
+def read_files(
+    files: list[str],
+    server: list[str] | None,
+    place: list[str] | None,
+    topology: Path | None,
+    interactions: Path | None,
+    out: Path | None,
+    quiet: bool,
+    overwrite: bool,
+) -> Dataset:
+    from tailrace.readers import read as read_files
+
+    servers = pairs("--server", server, "NAME=IP:PORT, like web=10.0.0.3:80")
+    places = pairs("--place", place, "PLACE=NODE, like web=10.0.0.3")
+    with progress("Reading", quiet) as step:
+        return read_files(
+            *files,
+            servers=servers,
+            places=places,
+            topology=topology,
+            interactions=interactions,
+            out=out,
+            overwrite=overwrite,
+            progress=step,
+        )
+
+
+def diagnosed(dataset: Dataset, threshold_ns: int | None, window_ns: int, quiet: bool) -> Diagnosis:
+    from tailrace.diagnosis import diagnose as run_diagnosis
+
+    with progress("Diagnosing", quiet):
+        return run_diagnosis(dataset, threshold_ns=threshold_ns, window_ns=window_ns)
+
+
+def write_beside(dataset: Dataset, found: Diagnosis) -> None:
+    from tailrace.report import write_json
+
+    write_json(found, dataset.path / "diagnosis.json")
+    write_html(dataset, found, dataset.path / "report.html")
+
+
+def write_html(dataset: Dataset, found: Diagnosis, path: Path) -> None:
+    from tailrace.report import write_html
+
+    write_html(dataset, found, path)
+    say(f"report: {path}")
+
+
+def write_perfetto(dataset: Dataset, found: Diagnosis, path: Path) -> None:
+    from tailrace.report import write_perfetto
+
+    write_perfetto(dataset, found, path)
+    say(f"Perfetto trace: {path} (open it at ui.perfetto.dev)")
+
+
+def show(dataset: Dataset, found: Diagnosis, as_json: bool) -> None:
+    if as_json:
+        from tailrace.diagnosis.serialise import to_json
+
+        sys.stdout.write(to_json(found) + "\n")
+        return
+    from tailrace.report import print_terminal
+
+    print_terminal(found, Console(), dataset)
+
+
+def show_info(dataset: Dataset, as_json: bool) -> None:
+    from tailrace.report.info import describe, print_info
+
+    if as_json:
+        print_json(describe(dataset))
+    else:
+        print_info(dataset, Console())

@@ -1,0 +1,64 @@
+"""`tailrace sweep`: one experiment under many conditions."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tailrace.cli.options import Change, Jobs
+from tailrace.cli.words import AsJson, Quiet, print_json, progress, say
+
+EPILOG = (
+    "Examples:\n\n`tailrace sweep experiments/rpc-vs-async/base --vary workloads.steady.clients=1000:9000:1000`\n\n"
+    "`tailrace sweep web.toml --vary tiers.web.workers=150,300,2000 --vary workloads.steady.think=5s,7s --seeds 10`\n\n"
+    "`tailrace sweep web.toml --seeds 20`"
+)
+
+
+def sweep(
+    experiment: Annotated[
+        Path, typer.Argument(metavar="EXPERIMENT", help="An experiment.toml, or a folder with one in it.")
+    ],
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUES",
+            help="a,b,c or FROM:TO:STEP, with units where due; repeat it for a grid. Default: the experiment as it is.",
+        ),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Replications of each.")] = 5,
+    change: Change = None,
+    measure: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MEASURE:KEY=VALUE,…", help="One more column: queue_max:place=web; repeat it."),
+    ] = None,
+    jobs: Jobs = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="For sweep.parquet, sweep.html and the runs kept.")
+    ] = Path("sweep"),
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run an experiment under many conditions: one table of all runs, and plots against what was varied.
+
+    Without --vary it is run as it is, with every seed: means and their 95 % intervals.
+    """
+    from tailrace import whole
+    from tailrace.sweep import page, parse
+    from tailrace.sweep import sweep as sweep_all
+    from tailrace.sweep.table import TABLE, column
+    from tailrace.sweep.terminal import lines
+
+    varied = [parse(text) for text in vary or ()]
+    extra = [column(text) for text in measure or ()]
+    with progress("Simulating", quiet, of_bytes=False) as step:
+        found = sweep_all(experiment, varied, out, seeds, change or (), extra, jobs, step)
+    whole.write(out / "sweep.html", page.html(found).encode())
+    if as_json:
+        print_json(found.frame.to_dicts())
+    else:
+        sys.stdout.write("\n".join(lines(found)) + "\n")
+    say(f"table: {out / TABLE}, one row a run ({found.frame.height}); page: {out / 'sweep.html'}")

@@ -1,0 +1,69 @@
+"""`tailrace watch`: notice what is unusual on this host, and explain it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tailrace.cli.options import Servers
+from tailrace.cli.recording import (
+    INTERFACE,
+    Duration,
+    Interactions,
+    Interval,
+    Nodes,
+    Ports,
+    Processes,
+    Promiscuous,
+    Ring,
+    Snaplen,
+    nodes_of,
+    packets_of,
+    plan_of,
+    servers_of,
+)
+
+EPILOG = (
+    "Example:\n\n`tailrace watch -o incidents --interface eth0`, and look at incidents/*/report.html when it has "
+    "noticed something"
+)
+
+
+def watch(
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where incidents are written.")],
+    interface: Annotated[list[str], INTERFACE],
+    node: Nodes = None,
+    server: Servers = None,
+    process: Processes = None,
+    port: Ports = None,
+    promiscuous: Promiscuous = False,
+    snaplen: Snaplen = 256,
+    ring: Ring = "16MiB",
+    interactions: Interactions = None,
+    interval: Interval = "50ms",
+    duration: Duration = None,
+    keep: Annotated[str, typer.Option(metavar="TIME", help="How much of the past an incident holds.")] = "2min",
+    most: Annotated[int, typer.Option(min=1, help="Incidents to write; later ones are told alone.")] = 50,
+    once: Annotated[bool, typer.Option("--once", help="End when the first incident was explained.")] = False,
+) -> None:
+    """Keep the last minutes, notice when requests are lost or take seconds, and explain why; go on."""
+    from tailrace.watch import Watch
+
+    servers = servers_of(server)
+    plan = plan_of(nodes_of(node), servers, process, interval, duration, keep)
+    packets = packets_of(interface, plan.nodes, port, promiscuous, snaplen, ring, servers, interactions, capture=False)
+    plan = replace(plan, packets=packets)
+    words = [word for name, address in servers.items() for word in ("--server", f"{name}={address}")]
+    Watch(out, words, most, once, _tell_at).run(plan)
+
+
+def _tell_at(sentence: str) -> None:
+    from tailrace.units import format_clock
+
+    sys.stdout.write(f"{format_clock(time.time_ns(), digits=0)} {sentence}\n")
+    sys.stdout.flush()
