@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -303,6 +304,42 @@ def test_a_process_that_did_not_run_marks_the_time_as_invalid(tmp_path: Path) ->
 def test_bad_targets_are_refused(url: str, sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         aim([url], own=False)
+
+
+@pytest.mark.parametrize(
+    ("host", "sentence"),
+    [
+        ("224.0.0.1", "a multicast address"),
+        ("239.255.255.250", "a multicast address"),
+        ("[ff02::1]", "a multicast address"),
+        ("[ff02::1%lo]", "a multicast address"),
+        ("[::ffff:224.0.0.1]", "a multicast address"),
+        ("255.255.255.255", "a broadcast address"),
+        ("[::ffff:255.255.255.255]", "a broadcast address"),
+        ("127.255.255.255", "a broadcast address"),
+        ("0xffffffff", "a broadcast address"),
+        ("0.0.0.0", "no address of a server"),
+        ("[::]", "no address of a server"),
+        ("[::ffff:0.0.0.0]", "no address of a server"),
+        ("many.test", "a multicast address"),
+    ],
+)
+def test_an_address_that_is_not_one_servers_is_refused_from_its_owner_too(
+    host: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look_up = socket.getaddrinfo
+
+    def answers(name: str, *more: Any, **options: Any) -> Any:
+        return look_up("224.0.0.251" if name == "many.test" else name, *more, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", answers)
+    for own in (True, False):
+        with pytest.raises(UsageError, match=sentence):
+            aim([f"http://{host}:80/"], own)
+
+
+def test_an_ipv4_address_that_is_written_as_ipv6_is_the_same_server() -> None:
+    assert aim(["http://[::ffff:127.0.0.1]:80/"], own=False)[0].address == "127.0.0.1:80"
 
 
 def test_a_target_that_is_owned_may_be_anywhere() -> None:

@@ -1,4 +1,4 @@
-"""Where requests go: URLs, looked up once, and refused where they are somebody else's."""
+"""Where requests go: URLs that are looked up once, and refused where they are not one server that may be loaded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Target:
     """A server that is asked."""
 
     name: str | None
-    """As whoever aimed calls it."""
+    """The user's name for it."""
     address: str
     """IP and port: `10.0.0.2:80`, `[::1]:80`."""
     host: str
@@ -33,7 +33,11 @@ class Target:
 
 
 def aim(urls: Sequence[str], own: bool) -> tuple[Target, ...]:
-    """`URL` or `NAME=URL` each. Raises UsageError for what is no URL, unknown, or not of this machine unless `own`."""
+    """Each of `urls` is `URL` or `NAME=URL`.
+
+    Raises UsageError for what is not a URL, has no address, or is the address of many machines or of none; unless
+    `own`, also for the address of another machine.
+    """
     targets = tuple(_target(url, own) for url in urls)
     names = [target.name for target in targets if target.name]
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -50,7 +54,9 @@ def _target(text: str, own: bool) -> Target:
         [(*_, found), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise UsageError(f"the address of {host} cannot be found ({error.strerror})", where=url) from error
-    ip = str(found[0]).partition("%")[0]
+    ip = _plain(str(found[0]))
+    if several := _not_one_server(ip):
+        raise UsageError(f"{host} ({ip}) is {several}", where=url, advice="give the address of one server")
     if not own and not is_local(ip):
         raise UsageError(
             f"{host} ({ip}) is not this machine",
@@ -60,6 +66,39 @@ def _target(text: str, own: bool) -> Target:
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     address = f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
     return Target(name, address, parts.netloc.rpartition("@")[2], path)
+
+
+def _plain(found: str) -> str:
+    """An address without its scope, and an IPv4 address that is written as IPv6 (`::ffff:10.0.0.2`) as IPv4."""
+    address = ip_address(found.partition("%")[0])
+    return str((address.version == 6 and address.ipv4_mapped) or address)
+
+
+def _not_one_server(ip: str) -> str | None:
+    """What the address means, where it does not mean one server: requests would go to many machines."""
+    address = ip_address(ip)
+    if address.is_multicast:
+        return "a multicast address"
+    if address.is_unspecified:
+        return "no address of a server"
+    return "a broadcast address" if _is_broadcast(ip) else None
+
+
+def _is_broadcast(ip: str) -> bool:
+    """By the routes of this machine: to a broadcast address, the kernel lets connect those alone that ask for it."""
+    if ":" in ip:  # IPv6 has no broadcast
+        return False
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:  # connecting it sends nothing
+        try:
+            probe.connect((ip, 9))
+        except PermissionError:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+            with suppress(OSError):
+                probe.connect((ip, 9))
+                return True
+        except OSError:
+            pass
+    return False
 
 
 def _named(text: str) -> tuple[str | None, str]:
