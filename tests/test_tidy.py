@@ -2,7 +2,7 @@
 
 Design section 2, in the order in which words may know of each other:
 
-    words      units  errors  whole  toml  topology  dataset  (experiment)
+    words      units  errors  endings  whole  toml  topology  dataset  (experiment)
     analysts   timeline ← diagnosis ← report          makers  readers (sim, testbed, recorder)
     doors      cli  __main__  __init__                nobody imports a door
 """
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "python" / "tailrace"
 CORE = ROOT / "crates" / "core" / "src"
 
-WORDS = ("units", "errors", "whole", "toml", "topology", "dataset", "experiment")
+WORDS = ("units", "errors", "endings", "whole", "toml", "topology", "dataset", "experiment")
 ANALYSTS = ("timeline", "diagnosis", "report")
 MAKERS = ("readers", "sim", "load", "testbed", "recorder", "export")
 DOORS = (
@@ -34,7 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     **{word: set(WORDS[:i]) for i, word in enumerate(WORDS)},
     **{analyst: {*WORDS, *ANALYSTS[:i], ENGINE} - {"experiment"} for i, analyst in enumerate(ANALYSTS)},
     **{maker: {*WORDS, ENGINE} for maker in MAKERS},
-    "dataset": {*WORDS[:5], ENGINE},
+    "dataset": {*WORDS[: WORDS.index("dataset")], ENGINE},
     **{door: {*WORDS, *ANALYSTS, *MAKERS, *DOORS, ENGINE} for door in DOORS},
 }
 

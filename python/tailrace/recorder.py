@@ -13,14 +13,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from tailrace import endings
 from tailrace.dataset import locks
 from tailrace.errors import OutputError, TailraceError, UsageError, cannot_write
 from tailrace.units import MILLISECOND
@@ -110,8 +111,8 @@ def _always() -> bool:
 def record(
     folder: Path, plan: Plan, say: Callable[[str, str], None], go_on: Callable[[], bool] = _always
 ) -> dict[str, Any]:
-    """Record into `folder`, which must not exist, until SIGINT or SIGTERM or the plan's duration, or until `go_on`,
-    which is asked five times a second, says no; returns its state.
+    """Record into `folder`, which must not exist, until a signal ends it (`endings`), the plan's duration is over, or
+    `go_on`, which is asked five times a second, says no; returns its state.
 
     `say(kind, sentence)` is told `recording` when everything runs, and a `warning` now and then. What cannot be
     recorded (no such namespace, no permission) is a `UsageError` and leaves nothing behind.
@@ -179,14 +180,11 @@ def _in_the_way(folder: Path) -> UsageError:
 
 @contextmanager
 def _until_signal() -> Iterator[Stop]:
-    """SIGINT and SIGTERM end the recording well. Outside the main thread, signals are not ours to take."""
+    """SIGINT, SIGTERM and SIGHUP end the recording well. Python gives signals to the main thread alone."""
     stop = Stop()
-    before = {}
-    with suppress(ValueError):
-        for number in (signal.SIGINT, signal.SIGTERM):
-            before[number] = signal.signal(number, stop)
+    in_main = threading.current_thread() is threading.main_thread()
+    before = endings.handle(stop) if in_main else {}
     try:
         yield stop
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        endings.restore(before)

@@ -176,7 +176,7 @@ def test_a_full_disk(full_disk: Path) -> None:
     assert [path.name for path in full_disk.iterdir()] == ["filler"]
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupted_leaves_nothing_half_written(tmp_path: Path, how: signal.Signals) -> None:
     words = [sys.executable, "-m", "tailrace", "read", "-", "-o", str(tmp_path / "run")]
     process = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=False)

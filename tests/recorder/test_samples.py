@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import signal
 import socket
 import subprocess
+import termios
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -42,6 +45,26 @@ def test_the_host_is_sampled_until_told_to_stop(tmp_path: Path) -> None:
     assert values(run, "host", "cpu_busy")["value"].is_between(0, 1).all()
     # The intervals of one metric leave no hole: each begins where the one before ended.
     assert mine["interval_ns"][1:].to_list() == pytest.approx(mine["time"].diff()[1:].to_list(), abs=1_000_000)
+
+
+def test_a_terminal_that_ends_ends_the_recording_well(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    ours, its = os.openpty()
+
+    def take_it() -> None:
+        fcntl.ioctl(its, termios.TIOCSCTTY, 0)
+
+    words = (*TAILRACE, "record", "-o", str(out))
+    with subprocess.Popen(
+        words, stdin=its, stdout=its, stderr=its, start_new_session=True, preexec_fn=take_it
+    ) as recorder:
+        os.close(its)
+        assert b"recording" in os.read(ours, 1000)
+        os.close(ours)  # the kernel sends SIGHUP, and whatever is written from now on fails
+        recorder.send_signal(signal.SIGHUP)  # the shell does, too
+        assert recorder.wait(60) == 0
+    Dataset.open(out).validate(checksums=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_a_round_is_read_in_parts_that_let_others_run_between_them(tmp_path: Path) -> None:

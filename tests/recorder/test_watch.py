@@ -55,11 +55,12 @@ def test_a_frozen_server_is_noticed_and_explained(tmp_path: Path) -> None:
     assert "web" in (incident / "diagnosis.txt").read_text()
 
 
-def test_ctrl_c_ends_a_watch_and_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_watch_and_leaves_nothing(tmp_path: Path, how: signal.Signals) -> None:
     out = tmp_path / "incidents"
     with started(*TAILRACE, "watch", "-o", str(out), "--interface", "lo", "--port", "9") as watch:
         assert watch.stdout is not None
         assert "watching" in watch.stdout.readline()
-        watch.send_signal(signal.SIGINT)
+        watch.send_signal(how)
         assert watch.wait(60) == 0
     assert list(out.iterdir()) == []

@@ -222,7 +222,7 @@ def test_a_limited_number_of_requests_is_kept(tmp_path: Path) -> None:
 
 def test_ctrl_c_ends_a_load_with_what_was_seen_and_a_kill_leaves_it_to_be_recovered(tmp_path: Path) -> None:
     with serving() as (url, seen):
-        for number, end in enumerate((signal.SIGINT, signal.SIGKILL)):
+        for number, end in enumerate((signal.SIGINT, signal.SIGHUP, signal.SIGKILL)):
             out = tmp_path / f"run{number}"
             command = [sys.executable, "-m", "tailrace", "load", url, "--clients=4", "--think=5ms", "--duration=60s"]
             seen.clear()
@@ -240,7 +240,8 @@ def test_ctrl_c_ends_a_load_with_what_was_seen_and_a_kill_leaves_it_to_be_recove
                 said = recovered.stdout
             assert json.loads(said)["requests"] == requests(out).height
             assert 100 <= requests(out).height <= len(seen)
-    assert any("stopped after" in note for note in Dataset.open(tmp_path / "run0").manifest.notes)
+    for ended in ("run0", "run1"):
+        assert any("stopped after" in note for note in Dataset.open(tmp_path / ended).manifest.notes)
 
 
 def test_a_full_disk_ends_a_load_with_what_was_seen_or_leaves_it_to_be_recovered(tmp_path: Path) -> None:

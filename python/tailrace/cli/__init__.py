@@ -12,6 +12,7 @@ import signal
 import sys
 from typing import NoReturn
 
+from tailrace import endings
 from tailrace.cli.commands import app
 from tailrace.errors import TailraceError
 
@@ -27,7 +28,7 @@ def _fail(sentence: str, code: int) -> NoReturn:
 
 def main() -> None:
     """Entry point: turns whatever goes wrong into one sentence and an exit code."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    endings.handle(signal.default_int_handler)
     try:
         app()
     except SystemExit as stop:

@@ -24,8 +24,9 @@ from tailrace.cli.recording import (
     packets_of,
     plan_of,
     servers_of,
+    tell,
 )
-from tailrace.cli.words import Overwrite, say
+from tailrace.cli.words import Overwrite
 from tailrace.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -86,14 +87,13 @@ def record(
 
 def _heard(kind: str, sentence: str) -> None:
     if kind == "recording":
-        sys.stdout.write("recording\n")
-        sys.stdout.flush()
+        tell("recording", sys.stdout)
     else:
-        say(f"tailrace: {sentence}")
+        tell(f"tailrace: {sentence}", sys.stderr)
 
 
 def _show(run: Dataset) -> None:
     rows = ", ".join(f"{count:,} {table}" for table, count in run.manifest.rows.items()) or "nothing"
-    sys.stdout.write(f"{run.path}: {rows}; explain it with `tailrace diagnose {run.path}`\n")
+    tell(f"{run.path}: {rows}; explain it with `tailrace diagnose {run.path}`", sys.stdout)
     for what, count in run.manifest.lost.items():
-        say(f"lost: {what}: {count:,}")
+        tell(f"lost: {what}: {count:,}", sys.stderr)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -54,8 +55,19 @@ Interactions = Annotated[
 
 
 Duration = Annotated[
-    str | None, typer.Option(metavar="TIME", help="End by itself. Default: on SIGINT (Ctrl-C) or SIGTERM.")
+    str | None, typer.Option(metavar="TIME", help="End by itself. Default: on SIGINT (Ctrl-C), SIGTERM or SIGHUP.")
 ]
+
+
+def tell(sentence: str, to: TextIO) -> None:
+    """Write a line for a person. A terminal or a reader that has gone does not end the recording."""
+    try:
+        to.write(sentence + "\n")
+        to.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, to.fileno())
+        os.close(nowhere)
 
 
 def plan_of(

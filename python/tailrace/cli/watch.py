@@ -26,6 +26,7 @@ from tailrace.cli.recording import (
     packets_of,
     plan_of,
     servers_of,
+    tell,
 )
 
 EPILOG = (
@@ -65,5 +66,4 @@ def watch(
 def _tell_at(sentence: str) -> None:
     from tailrace.units import format_clock
 
-    sys.stdout.write(f"{format_clock(time.time_ns(), digits=0)} {sentence}\n")
-    sys.stdout.flush()
+    tell(f"{format_clock(time.time_ns(), digits=0)} {sentence}", sys.stdout)

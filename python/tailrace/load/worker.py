@@ -1,16 +1,17 @@
 """One worker: `python -m tailrace.load.worker LOG` says that it is ready, reads its plan, and tells how far it is.
 
 Lines of JSON on standard output: `{}` when ready, progress ten times a second, `{"report": …}` at the end. It stops
-early, with everything it has seen in the log, on SIGINT, SIGTERM, and when whoever started it is gone.
+early, with everything it has seen in the log, on SIGINT, SIGTERM or SIGHUP, and when its parent has ended.
 """
 
 from __future__ import annotations
 
 import json
 import resource
-import signal
 import sys
 from contextlib import suppress
+
+from tailrace import endings
 
 
 def main() -> int:
@@ -20,8 +21,7 @@ def main() -> int:
         nonlocal stopped
         stopped = True
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
+    endings.handle(stop)
     from tailrace._core import load_worker
 
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

@@ -53,7 +53,7 @@ class Watch:
     explaining: incidents.Explaining | None = None
 
     def run(self, plan: Plan) -> None:
-        """Watch until SIGINT or SIGTERM, the plan's duration, or with `once` the first incident that was explained."""
+        """Watch until a signal ends it, the plan's duration, or with `once` the first incident that was explained."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:

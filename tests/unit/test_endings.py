@@ -1,0 +1,42 @@
+"""A program that handles its endings, told to end as a user, a service manager, a terminal and `nohup` do."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import signal, sys
+from tailrace import endings
+before = endings.handle(lambda number, frame: print(signal.Signals(number).name, flush=True))
+print("ready", flush=True)
+sys.stdin.readline()
+endings.restore(before)
+print(signal.getsignal(signal.SIGHUP).name, flush=True)
+"""
+INT, TERM, HUP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+
+
+@pytest.mark.parametrize(
+    ("begin", "sent", "ignored", "afterwards"),
+    [
+        ((), (INT, TERM, INT), (), "SIG_DFL"),
+        ((), (HUP, HUP, TERM), (1,), "SIG_IGN"),
+        (("nohup",), (HUP, TERM), (0,), "SIG_IGN"),
+    ],
+)
+def test_what_ends_a_program(
+    begin: tuple[str, ...], sent: tuple[signal.Signals, ...], ignored: tuple[int, ...], afterwards: str
+) -> None:
+    command = (*begin, sys.executable, "-c", PROGRAM)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "ready\n"
+        for at, number in enumerate(sent):
+            program.send_signal(number)
+            if at not in ignored:
+                assert program.stdout.readline() == f"{number.name}\n"
+        assert program.communicate("\n", timeout=20)[0] == f"{afterwards}\n"
