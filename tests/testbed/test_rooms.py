@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ import pytest
 from tailrace import experiment
 from tailrace.errors import TailraceError, UsageError
 from tailrace.testbed import cgroup, doctor, net, nodes, program, undoing
-from tailrace.testbed.ledger import Ledger, held
+from tailrace.testbed.ledger import InUseError, Ledger, held
 from tailrace.testbed.site import Site
 
 SITE = Site("tailrace-test")
@@ -123,18 +124,101 @@ def test_a_killed_testbed_is_undone_by_the_next(ledger: Ledger, tmp_path: Path) 
     nodes.up(SITE, ledger, EXPERIMENT, {})  # and the place is free
 
 
-def test_clean_finds_what_nobody_wrote_down(site: Site) -> None:
+def test_a_second_testbed_is_refused(ledger: Ledger) -> None:
+    with pytest.raises(UsageError, match=f"in use by process {os.getpid()}; wait for it"), held(SITE):
+        pass
+    # The lock is held, and not by the process that wrote there: nothing may be sent to that number.
+    (SITE.state / "lock").write_text(f"{os.getpid()} 1")
+    with pytest.raises(InUseError) as refused, held(SITE):
+        pass
+    assert refused.value.holder == 0
+
+
+def ip(*words: str) -> None:
+    subprocess.run(("ip", *words), check=True)
+
+
+@contextmanager
+def strangers() -> Iterator[subprocess.Popen[bytes]]:
+    """Namespaces, and a group with a process in it, that somebody else called as the testbed calls its own."""
+    group = cgroup.Group(cgroup.mounted(), SITE.group).make("0")
+    names = [SITE.namespace(name) for name in ("app-node", "mine")]
+    for name in names:
+        ip("netns", "add", name)
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            for entry in group.entries():
+                entry.write_text(str(process.pid))
+            yield process
+            assert process.poll() is None
+        finally:
+            process.kill()
+            group.remove()
+            for name in names:
+                ip("netns", "del", name)
+
+
+def test_what_no_testbed_made_is_left_alone(site: Site) -> None:
+    with strangers() as process:
+        assert undoing.clean(site) == []
+        assert process.pid in cgroup.Group(cgroup.mounted(), site.group).pids()
+        told = [what for _, what in undoing.strangers(site)]
+        assert {"tailrace-test.app-node", "tailrace-test.mine"} < set(told)
+        assert any(what.endswith("/tailrace-test") for what in told)
+        with held(site) as ledger:
+            remove = "and no testbed made it; if it may go: `ip netns del tailrace-test.app-node`"
+            with pytest.raises(TailraceError, match=remove):
+                nodes.up(site, ledger, EXPERIMENT, {})
+        made_before_it = [site.namespace(node) for node in ("web-node", "clients", "switch")]
+        assert [what for _, what in undoing.clean(site)] == made_before_it
+
+
+def test_a_group_of_somebody_else_is_not_taken(site: Site) -> None:
+    group = cgroup.Group(cgroup.mounted(), site.group)
+    group.place()
+    try:
+        with held(site) as ledger, pytest.raises(TailraceError, match="a control group tailrace-test is there already"):
+            nodes.up(site, ledger, EXPERIMENT, {})
+        assert ("group", site.group) not in undoing.clean(site)
+        assert group.known_by()
+    finally:
+        group.remove()
+
+
+def test_what_bears_a_name_of_the_ledger_later_is_left_alone(site: Site) -> None:
     with held(site) as ledger:
         nodes.up(site, ledger, EXPERIMENT, {})
-        ledger.file.unlink()
-        with pytest.raises(UsageError, match=f"in use by process {os.getpid()}; wait for it"), held(site):
-            pass
-    found = undoing.clean(site)
-    assert found[0] == ("group", "tailrace-test")
-    assert sorted(name for _, name in found[1:]) == [
-        f"tailrace-test.{node}" for node in ("app-node", "clients", "switch", "web-node")
-    ]
-    assert undoing.clean(site) == []
+    known = ledger.file.read_text()
+    undoing.clean(site)
+    ledger.file.write_text(known)
+    with strangers():
+        assert undoing.clean(site) == []
+        assert ledger.steps() == []
+
+
+def test_of_what_a_killed_testbed_had_no_time_to_recognise_only_the_empty_is_removed(site: Site) -> None:
+    empty, used = (site.namespace(name) for name in ("empty", "used"))
+    group = cgroup.Group(cgroup.mounted(), site.group)
+    with held(site) as ledger:
+        for name in (empty, used):
+            ledger.note("namespace", name)
+            ip("netns", "add", name)
+        ledger.note("namespace", site.namespace("never-made"))
+        ledger.note("group", site.group)
+    ip("-n", used, "link", "add", "v0", "type", "veth", "peer", "name", "v1")
+    group.place()
+    inside = cgroup.Group(group.hierarchies, f"{group.path}/inside")
+    inside.place()
+    try:
+        assert undoing.clean(site) == [("namespace", empty)]
+        assert inside.known_by()
+        with held(site) as ledger:
+            ledger.note("group", f"{group.path}/inside")
+        assert undoing.clean(site) == [("group", f"{group.path}/inside")]
+        assert group.known_by()
+    finally:
+        ip("netns", "del", used)
+        group.remove()
 
 
 def test_a_program_that_does_not_start_says_why(ledger: Ledger, tmp_path: Path) -> None:

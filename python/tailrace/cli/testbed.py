@@ -98,9 +98,12 @@ def measured(experiment: Experiment, out: Path, overwrite: bool, quiet: bool) ->
 
 @testbed.command(epilog="Example:\n\n`tailrace testbed clean`")
 def clean() -> None:
-    """Undo whatever a testbed left over, however it ended: processes, groups, namespaces."""
+    """Undo what a testbed left over, however it ended: what it noted when it made it, and nothing else."""
     from tailrace.testbed import Site
     from tailrace.testbed.undoing import clean as undo_all
+    from tailrace.testbed.undoing import strangers
 
     undone = undo_all(Site())
     say("\n".join(f"undone: {kind} {what}" for kind, what in undone) or "there was nothing to undo")
+    for kind, what in strangers(Site()):
+        say(f"left alone: {kind} {what}, for no testbed made it")

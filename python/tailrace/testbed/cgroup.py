@@ -49,6 +49,12 @@ class Hierarchies:
         v1 = [root for name, root in self.v1.items() if name != "blkio"]
         return list(dict.fromkeys([*v1, *([self.v2] if self.v2 else [])]))
 
+    def where(self, path: str, known_by: Mapping[str, int]) -> Hierarchies:
+        """Those in which the group of this path has the number that it is known by."""
+        same = {root for root in self.roots if _number(root / path) == known_by.get(str(root), 0)}
+        v1 = {name: root for name, root in self.v1.items() if root in same}
+        return Hierarchies(v1, self.v2 if self.v2 in same else None)
+
 
 def mounted(mounts: str | None = None) -> Hierarchies:
     """What is mounted, by the text of /proc/mounts."""
@@ -70,15 +76,24 @@ class Group:
 
     def make(self, cpus: str, weight: float = 1.0) -> Group:
         """`cpus` as the kernel lists them ("0", "1-3,5"); the groups above must have them, too."""
-        for root in self.hierarchies.roots:
-            if root == self.hierarchies.v2:
-                _enable(root, Path(self.path))
-            (root / self.path).mkdir(parents=True, exist_ok=True)
+        self.place()
         if "cpuset" in self.hierarchies.v1:
             self._write("cpuset", "cpuset.mems", (self._at("cpuset").parent / "cpuset.mems").read_text())
         self._write("cpuset", "cpuset.cpus", cpus)
         self.weigh(weight)
         return self
+
+    def place(self) -> None:
+        """Make it in every hierarchy, where it is not there yet."""
+        for root in self.hierarchies.roots:
+            if root == self.hierarchies.v2:
+                _enable(root, Path(self.path))
+            (root / self.path).mkdir(parents=True, exist_ok=True)
+
+    def known_by(self) -> dict[str, int]:
+        """Its number in each hierarchy that has it, which the kernel gives to no other group."""
+        roots = self.hierarchies.roots
+        return {str(root): number for root in roots if (number := _number(root / self.path))}
 
     def weigh(self, weight: float) -> None:
         """Its share of CPUs that are short, relative to the groups beside it."""
@@ -143,10 +158,20 @@ class Group:
         """Where a process writes its id to be in it."""
         return [root / self.path / "cgroup.procs" for root in self.hierarchies.roots]
 
+    def remove_empty(self) -> bool:
+        """Remove it where no group and no process is in it; whether it was there so."""
+        removed = False
+        for root in self.hierarchies.roots:
+            with suppress(OSError):
+                (root / self.path).rmdir()
+                removed = True
+        return removed
+
     def remove(self) -> None:
         """With the groups inside it. Ends their processes, except this one, which moves out."""
-        for freezer in self._inside("freezer"):
-            Group(self.hierarchies, freezer).thaw()
+        if self.hierarchies.has("freezer"):
+            for freezer in self._inside("freezer"):
+                Group(self.hierarchies, freezer).thaw()
         self._end()
         for root in self.hierarchies.roots:
             for folder in sorted((root / self.path).rglob("*/"), reverse=True):
@@ -223,6 +248,14 @@ def _enable(root: Path, path: Path) -> None:
         wanted = [f"+{name}" for name in V2 if name in _words(root / above / "cgroup.controllers")]
         if wanted:
             (root / above / "cgroup.subtree_control").write_text(" ".join(wanted))
+
+
+def _number(folder: Path) -> int:
+    """Of the folder of a group; 0 where there is none."""
+    try:
+        return folder.stat().st_ino
+    except FileNotFoundError:
+        return 0
 
 
 def _words(file: Path) -> list[str]:

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-from contextlib import suppress
 from pathlib import Path
 
 from tailrace.errors import TailraceError
 from tailrace.testbed.cgroup import mounted
-from tailrace.testbed.ledger import Ledger
+from tailrace.testbed.ledger import Ledger, refuse_taken
 from tailrace.testbed.program import command, where
 
 BYTES = 4 << 30
@@ -41,11 +40,13 @@ def problem() -> str | None:
 
 def up(ledger: Ledger, folder: Path) -> None:
     """Make the folder a disk of its own, at full speed at first."""
-    image = folder.with_suffix(".disk")
+    image = _image(folder)
+    refuse_taken(f"a disk {image}", image.exists(), f"rm {image}")
     ledger.note("disk", str(folder))
     folder.mkdir()
-    with image.open("wb") as file:
+    with image.open("xb") as file:
         file.truncate(BYTES)
+    ledger.made("disk", str(folder), _known_by(image) or "")
     _run(where("mkfs.ext4"), *_MAKE, str(image))
     device = _run(where("losetup"), "--find", "--show", "--direct-io=on", str(image))
     try:
@@ -66,14 +67,36 @@ def clean(folder: Path) -> None:
     _run(where("sync"), "--file-system", str(folder))
 
 
-def remove(path: str) -> None:
-    """Although it may be in use. A device that comes later is not slowed."""
-    folder = Path(path)
-    if folder.is_mount():
+def remove(path: str, known: str | None) -> bool:
+    """Although it may be in use; its folder stays. A device that comes later is not slowed."""
+    folder, image = Path(path), _image(Path(path))
+    if known is None or _known_by(image) != known:
+        return False
+    if folder.is_mount() and _file_of(folder) == str(image):
         slow_down(folder, 0)
         _run(where("umount"), "--lazy", path)
-    with suppress(FileNotFoundError):
-        folder.with_suffix(".disk").unlink()
+    image.unlink()
+    return True
+
+
+def _image(folder: Path) -> Path:
+    return folder.with_suffix(".disk")
+
+
+def _known_by(image: Path) -> str | None:
+    try:
+        found = image.lstat()
+    except FileNotFoundError:
+        return None
+    return f"{found.st_dev}:{found.st_ino}"
+
+
+def _file_of(mounted: Path) -> str | None:
+    """The file of the loop device that is mounted there."""
+    try:
+        return Path(f"/sys/dev/block/{_device(mounted)}/loop/backing_file").read_text().strip()
+    except FileNotFoundError:
+        return None
 
 
 def _throttle() -> Path | None:

@@ -1,9 +1,10 @@
-"""What is to be undone, written down before it is done.
+"""What is to be undone, written down before it is done, and how it is recognised, written down when it is there.
 
 ```text
-note("namespace", "tailrace.app-node")     flushed to /run/tailrace-testbed/ledger.jsonl
-ip netns add tailrace.app-node             done only now: kill -9 at any moment leaves a note of it
-undo()                                     the notes backwards, each forgotten when it is undone
+note("namespace", "tailrace.app-node")            flushed to /run/tailrace-testbed/ledger.jsonl
+ip netns add tailrace.app-node                    done only now: kill -9 at any moment leaves a note of it
+made("namespace", "tailrace.app-node", "4:40…")   what the system knows it by, whatever is called so later
+undo()                                            the notes backwards; each is forgotten when it is undone
 ```
 Undoing what was never done, or is undone already, does nothing. So the end of a run, Ctrl-C and `tailrace testbed
 clean` after a crash are one and the same.
@@ -25,7 +26,12 @@ from tailrace.testbed.site import Site
 FILE, LOCK = "ledger.jsonl", "lock"
 Step = tuple[str, str]
 """Kind of the thing, and which."""
-Undo = Mapping[str, Callable[[str], None]]
+Undo = Mapping[str, Callable[[str, str | None], bool]]
+"""Of each kind: undoes the thing that is called so and is recognised by this, and returns whether it was there.
+
+None: the testbed was killed before it could recognise what it made. Then nothing is in it yet, and it is removed only
+if that is so.
+"""
 
 
 class Ledger:
@@ -33,43 +39,71 @@ class Ledger:
         self.file = folder / FILE
 
     def note(self, kind: str, what: str) -> None:
+        """Of a thing that is about to be made. Nothing else may be called so: see `refuse_taken`."""
+        self._append(kind, what)
+
+    def made(self, kind: str, what: str, known_by: str) -> None:
+        self._append(kind, what, known_by)
+
+    def _append(self, *words: str) -> None:
         with self.file.open("a", encoding="utf-8") as lines:
-            lines.write(json.dumps([kind, what]) + "\n")
+            lines.write(json.dumps(words) + "\n")
             lines.flush()
             os.fsync(lines.fileno())
 
     def steps(self) -> list[Step]:
-        """What is not undone; a last line cut off by a crash is of a step that was not taken."""
+        """What is not undone."""
+        return list(self._known())
+
+    def _known(self) -> dict[Step, str | None]:
+        """By what each is recognised. A last line that a crash cut off is of a step that was not taken."""
         try:
             lines = self.file.read_text(encoding="utf-8").split("\n")
         except FileNotFoundError:
-            return []
-        return [tuple(json.loads(line)) for line in lines[:-1]]
+            return {}
+        known: dict[Step, str | None] = {}
+        for line in lines[:-1]:
+            kind, what, *known_by = json.loads(line)
+            known[kind, what] = known_by[0] if known_by else None
+        return known
 
     def undo(self, undo: Undo) -> list[Step]:
-        """Undo all steps, last first; returns them. What fails is told after everything else is undone, and stays."""
-        steps, failed, why = self.steps(), [], ""
-        for kind, what in reversed(steps):
+        """Undo all steps, the last one first; returns those whose thing was there. Steps that fail stay in the ledger,
+        and are reported after all others are undone."""
+        known = self._known()
+        undone: list[Step] = []
+        failed: dict[Step, str | None] = {}
+        why = ""
+        for (kind, what), known_by in reversed(known.items()):
             try:
-                undo[kind](what)
+                if undo[kind](what, known_by):
+                    undone.append((kind, what))
             except (OSError, TailraceError) as error:
-                failed.append((kind, what))
+                failed[kind, what] = known_by
                 why = f"{kind} {what}: {error}"
-        self._rewrite(failed[::-1])
+        self._rewrite(failed)
         if failed:
             advice = "end what still uses it and run `tailrace testbed clean`"
-            raise TailraceError(f"{len(failed)} of {len(steps)} steps could not be undone ({why})", advice=advice)
-        return steps[::-1]
+            raise TailraceError(f"{len(failed)} of {len(known)} steps could not be undone ({why})", advice=advice)
+        return undone
 
-    def _rewrite(self, steps: list[Step]) -> None:
-        whole.write(self.file, "".join(json.dumps(step) + "\n" for step in steps).encode())
+    def _rewrite(self, steps: dict[Step, str | None]) -> None:
+        rows = [[*step, *([known_by] if known_by else [])] for step, known_by in reversed(steps.items())]
+        whole.write(self.file, "".join(json.dumps(row) + "\n" for row in rows).encode())
+
+
+def refuse_taken(what: str, taken: bool, remove: str) -> None:
+    """Whatever the ledger says is undone by now: what still has a name that the testbed needs is somebody else's."""
+    if taken:
+        raise TailraceError(f"{what} is there already, and no testbed made it", advice=f"if it may go: `{remove}`")
 
 
 class InUseError(UsageError):
-    """Another process has the site; `holder` is its id."""
+    """Another process has the site; `holder` is its id, 0 where that is not known."""
 
     def __init__(self, holder: int) -> None:
-        super().__init__(f"a testbed is in use by process {holder}", advice="wait for it, or `tailrace testbed down`")
+        by = f"process {holder}" if holder else "a process whose parent has ended"
+        super().__init__(f"a testbed is in use by {by}", advice="wait for it, or `tailrace testbed down`")
         self.holder = holder
 
 
@@ -85,9 +119,24 @@ def held(site: Site) -> Iterator[Ledger]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InUseError(int(os.pread(lock, 20, 0) or 0)) from None
+            raise InUseError(_holder(os.pread(lock, 80, 0))) from None
         os.truncate(lock, 0)
-        os.pwrite(lock, str(os.getpid()).encode(), 0)
+        os.pwrite(lock, f"{os.getpid()} {_began(os.getpid())}".encode(), 0)
         yield Ledger(site.state)
     finally:
         os.close(lock)
+
+
+def _holder(said: bytes) -> int:
+    """The process that wrote this; 0 where it has ended, and a child of it, or a later process of its number, lives."""
+    pid, _, began = said.decode(errors="replace").partition(" ")
+    return int(pid) if pid.isdigit() and began and _began(int(pid)) == began else 0
+
+
+def _began(pid: int) -> str:
+    """When a process began, in ticks since the machine did; empty where there is none of this number."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    return stat.rpartition(")")[2].split()[19]

@@ -8,12 +8,13 @@ tailrace.clients   tailrace.web-node   tailrace.app-node  …      eth0 10.77.0.
 
 from __future__ import annotations
 
+import stat
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tailrace.errors import TailraceError
-from tailrace.testbed.ledger import Ledger
+from tailrace.testbed.ledger import Ledger, refuse_taken
 from tailrace.testbed.site import Site
 
 SWITCH, BRIDGE = "switch", "br0"
@@ -38,10 +39,7 @@ def addresses(nodes: Sequence[str]) -> dict[str, str]:
 def up(site: Site, ledger: Ledger, hosts: Mapping[str, str], sysctls: Mapping[str, str]) -> None:
     """One namespace for each node of `hosts` (name → address), and the switch between them."""
     for node in (SWITCH, *hosts):
-        name = site.namespace(node)
-        ledger.note("namespace", name)
-        remove(name)
-        _run("ip", "netns", "add", name)
+        _make(site.namespace(node), ledger)
     switch = site.namespace(SWITCH)
     _ip(switch, f"link add {BRIDGE} type bridge", f"link set {BRIDGE} up", "link set lo up")
     for number, (node, address) in enumerate(hosts.items()):
@@ -55,14 +53,46 @@ def up(site: Site, ledger: Ledger, hosts: Mapping[str, str], sysctls: Mapping[st
         _run(*inside(name), "sysctl", "-q", "-w", *(f"{key}={value}" for key, value in {**SYSCTLS, **sysctls}.items()))
 
 
-def remove(name: str) -> None:
+def _make(name: str, ledger: Ledger) -> None:
+    refuse_taken(f"a network namespace {name}", known_by(name) is not None, f"ip netns del {name}")
+    ledger.note("namespace", name)
+    _run("ip", "netns", "add", name)
+    ledger.made("namespace", name, known_by(name) or "")
+
+
+def known_by(name: str) -> str | None:
+    """What tells a namespace from a later one of its name; None where there is none. The kernel gives the number of one
+    that is gone to a new one, but not its moment."""
+    try:
+        found = (NAMED / name).stat()
+    except FileNotFoundError:
+        return None
+    return f"{found.st_dev}:{found.st_ino}:{found.st_ctime_ns}"
+
+
+def remove(name: str, known: str | None) -> bool:
     """Its processes are ended by their groups; the last one takes the namespace's links with it."""
-    if (NAMED / name).exists():
+    there = known_by(name)
+    if there is None:
+        return False
+    ours = there == known if known is not None else _is_empty(name)
+    if ours:
         _run("ip", "netns", "del", name)
+    return ours
+
+
+def _is_empty(name: str) -> bool:
+    """Whether nothing is in it but its loopback interface, as right after it was made; or it is a file that has its
+    name, and `ip` was killed before it made the namespace."""
+    file = (NAMED / name).lstat()
+    if file.st_dev == NAMED.stat().st_dev:
+        return stat.S_ISREG(file.st_mode) and file.st_size == 0
+    links = _run("ip", "-netns", name, "-oneline", "link")
+    return len(links.splitlines()) == 1 and not _run("ip", "netns", "pids", name).strip()
 
 
 def named(site: Site) -> list[str]:
-    """Namespaces of the site that there are, noted or not."""
+    """Namespaces that are called as those of the site are, whoever made them."""
     found = NAMED.glob(f"{site.name}.*") if NAMED.is_dir() else iter(())
     return sorted(path.name for path in found)
 
@@ -76,9 +106,10 @@ def _ip(name: str, *commands: str) -> None:
     _run("ip", "-netns", name, "-batch", "-", text="\n".join(commands))
 
 
-def _run(*command: str, text: str = "") -> None:
+def _run(*command: str, text: str = "") -> str:
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise TailraceError(
             f"`{' '.join(command)}` failed: {done.stderr.strip()}", advice="see `tailrace testbed doctor`"
         )
+    return done.stdout

@@ -6,6 +6,7 @@ whose CPU is contended for, then the application's; all other nodes, clients and
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from math import ceil
@@ -15,7 +16,7 @@ from tailrace.experiment import Experiment, places
 from tailrace.experiment.model import Burn
 from tailrace.testbed import net
 from tailrace.testbed.cgroup import Group, mounted
-from tailrace.testbed.ledger import Ledger
+from tailrace.testbed.ledger import Ledger, refuse_taken
 from tailrace.testbed.program import Room
 from tailrace.testbed.site import Site
 
@@ -63,10 +64,9 @@ def up(site: Site, ledger: Ledger, experiment: Experiment, sysctls: dict[str, st
     nodes = places.nodes(experiment)
     addresses = net.addresses([CLIENTS, *nodes])
     net.up(site, ledger, addresses, sysctls)
-    ledger.note("group", site.group)
     hierarchies = mounted()
     every = sorted(os.sched_getaffinity(0))
-    top = Group(hierarchies, site.group).make(_listed(every), SHIELD)
+    top = _top(Group(hierarchies, site.group), ledger, _listed(every))
     cpus = {CLIENTS: _listed(every[:1]), MONITORS: _listed(every[:1]), **pinned(experiment, every)}
     found = Nodes(site, addresses, cpus, {}, top)
     for node, on in cpus.items():
@@ -83,6 +83,17 @@ def up(site: Site, ledger: Ledger, experiment: Experiment, sysctls: dict[str, st
     found.rooms[MONITORS] = Room(None, Group(hierarchies, f"{top.path}/{MONITORS}/all").make(cpus[MONITORS]))
     found.rooms[MONITORS].group.be_prompt()
     return found
+
+
+def _top(group: Group, ledger: Ledger, cpus: str) -> Group:
+    """The group that holds all others."""
+    there = group.known_by()
+    remove = f"rmdir {' '.join(f'{root}/{group.path}' for root in there)}"
+    refuse_taken(f"a control group {group.path}", bool(there), remove)
+    ledger.note("group", group.path)
+    group.place()
+    ledger.made("group", group.path, json.dumps(group.known_by()))
+    return group.make(cpus, SHIELD)
 
 
 def pinned(experiment: Experiment, every: list[int]) -> dict[str, str]:

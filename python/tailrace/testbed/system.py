@@ -9,16 +9,14 @@ files/databases/…      what the bulletin board wrote once; every database serv
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from tailrace.errors import cannot_write
 from tailrace.experiment import Experiment, places
-from tailrace.testbed import clock, disk, nodes, program, syn
+from tailrace.testbed import clock, disk, folders, nodes, program, syn
 from tailrace.testbed.clock import Clock
 from tailrace.testbed.epoch import Epoch
 from tailrace.testbed.ledger import Ledger
@@ -59,12 +57,7 @@ def up(site: Site, ledger: Ledger, experiment: Experiment) -> Iterator[System]:
     """Servers that answer; stopped in the opposite order. Namespaces and groups are the ledger's to undo."""
     refuse(experiment)
     folder = site.files / "run"
-    ledger.note("folder", str(folder))
-    try:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-    except OSError as error:
-        raise cannot_write(folder, error) from error
+    folders.make(folder, ledger)
     disks = _disks(experiment, ledger, folder / "disks")
     up = nodes.up(site, ledger, experiment, syn.sysctls(experiment))
     system = System(

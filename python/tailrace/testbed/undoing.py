@@ -1,36 +1,33 @@
-"""How each kind of step is undone, and what is undone although nobody wrote it down."""
+"""How each kind of step is undone. What the ledger does not recognise is somebody else's, whatever it is called."""
 
 from __future__ import annotations
 
+import json
 import os
-import shutil
 import signal
 import time
-from collections.abc import Callable
 
-from tailrace.testbed import disk, net
+from tailrace.testbed import disk, folders, net
 from tailrace.testbed.cgroup import Group, mounted
-from tailrace.testbed.ledger import InUseError, Ledger, Step, held
+from tailrace.testbed.ledger import InUseError, Ledger, Step, Undo, held
 from tailrace.testbed.site import Site
 
 DOWN_S = 60.0
 """Servers have ten seconds each to stop."""
 
 
-def _group(path: str) -> None:
-    Group(mounted(), path).remove()
+def _group(path: str, known_by: str | None) -> bool:
+    """Ends the processes in it."""
+    if known_by is None:
+        return Group(mounted(), path).remove_empty()
+    ours = Group(mounted().where(path, json.loads(known_by)), path)
+    if not ours.hierarchies.roots:
+        return False
+    ours.remove()
+    return True
 
 
-def _folder(path: str) -> None:
-    shutil.rmtree(path, ignore_errors=True)
-
-
-UNDO: dict[str, Callable[[str], None]] = {
-    "namespace": net.remove,
-    "group": _group,  # ends the processes in it
-    "folder": _folder,
-    "disk": disk.remove,
-}
+UNDO: Undo = {"namespace": net.remove, "group": _group, "folder": folders.remove, "disk": disk.remove}
 
 
 def undo(ledger: Ledger) -> list[Step]:
@@ -38,14 +35,15 @@ def undo(ledger: Ledger) -> list[Step]:
 
 
 def clean(site: Site) -> list[Step]:
-    """Undo all that there is of a testbed, noted or not; returns what was found."""
+    """Undo what the ledger says; returns what was there."""
     with held(site) as ledger:
-        there = [("namespace", name) for name in net.named(site)]
-        there += [("group", site.group) for root in mounted().roots[:1] if (root / site.group).exists()]
-        for step in there:
-            if step not in ledger.steps():
-                ledger.note(*step)
         return undo(ledger)
+
+
+def strangers(site: Site) -> list[Step]:
+    """What is called as things of a testbed are, and is none of its own: after `clean`, all that there is."""
+    found = [("namespace", name) for name in net.named(site)]
+    return found + [("group", f"{root}/{site.group}") for root in Group(mounted(), site.group).known_by()]
 
 
 def take_down(site: Site) -> bool:
