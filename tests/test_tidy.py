@@ -2,7 +2,7 @@
 
 Design section 2, in the order in which words may know of each other:
 
-    words      units  errors  endings  whole  toml  topology  dataset  (experiment)
+    words      units  foreign  errors  endings  whole  toml  topology  dataset  (experiment)
     analysts   timeline ← diagnosis ← report          makers  readers (sim, testbed, recorder)
     doors      cli  __main__  __init__                nobody imports a door
 """
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "python" / "tailrace"
 CORE = ROOT / "crates" / "core" / "src"
 
-WORDS = ("units", "errors", "endings", "whole", "toml", "topology", "dataset", "experiment")
+WORDS = ("units", "foreign", "errors", "endings", "whole", "toml", "topology", "dataset", "experiment")
 ANALYSTS = ("timeline", "diagnosis", "report")
 MAKERS = ("readers", "sim", "load", "testbed", "recorder", "export")
 DOORS = (
@@ -367,3 +367,23 @@ def test_ci_runs_what_the_readme_says() -> None:
         "make test must draw the same cases in every run"
     )
     assert (ROOT / ".ci" / "run").stat().st_mode & 0o111, ".ci/run must be executable"
+
+
+# Files that may reach standard output or standard error: the screen, and a worker whose output is a pipe to its crew.
+PRINTERS = {"python/tailrace/cli/screen.py", "python/tailrace/load/worker.py"}
+PRINTING = re.compile(
+    r"\bsys\.std(?:out|err)\b|(?<![\w.])print\(|\b(?:typer|click)\.s?echo\(|(?<![\w.])Console\(|\bconsole\.(?:file|out|log)\b"
+    r"|\bwarnings\.warn|^import logging|\bos\.write\((?:1|2),"
+)
+
+
+def test_only_the_screen_prints() -> None:
+    for path in PYTHON:
+        if name_of(path) in PRINTERS:
+            continue
+        for line, text in enumerate(path.read_text().split("\n"), 1):
+            found = PRINTING.search(text)
+            assert not found, (
+                f"{name_of(path)}:{line} has {found and found[0]}: text of strangers reaches a terminal through "
+                "`tell`, `say`, `print_json` or a `Screen` of cli/screen.py alone, which write out what is hidden in it"
+            )

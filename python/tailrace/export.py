@@ -61,16 +61,15 @@ class Exported:
         return {**asdict(self), "path": str(self.path)}
 
 
-def describe(written: Exported) -> str:
+def describe(written: Exported) -> list[str]:
     """What was written, what reads back otherwise, and the command that reads it back."""
-    lines = [
+    servers = " ".join(f"--server {shlex.quote(f'{server.name}={server.address}')}" for server in written.servers)
+    return [
         f"{written.path}: {written.visits:,} visits, {written.packets:,} packets, {written.connections:,} connections",
         *(f"note: {count:,} visits read back with another {what}" for what, count in sorted(written.changed.items())),
         *(f"note: left out: {count:,} {why}" for why, count in sorted(written.left_out.items())),
+        f"read it back: tailrace read {shlex.quote(str(written.path))} {servers} -o RUN",
     ]
-    servers = " ".join(f"--server {shlex.quote(f'{server.name}={server.address}')}" for server in written.servers)
-    lines.append(f"read it back: tailrace read {shlex.quote(str(written.path))} {servers} -o RUN")
-    return "\n".join(lines)
 
 
 def write_pcap(

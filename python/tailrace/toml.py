@@ -9,7 +9,8 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from os import PathLike
 from typing import Annotated, Any, TypeVar
 
@@ -17,14 +18,14 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from tailrace.errors import InputError, read_text
+from tailrace.foreign import NAME_LENGTH_MAX, listed
 
 Name = Annotated[str, StringConstraints(min_length=1)]
 Count = Annotated[int, Field(gt=0, strict=True)]
 Flag = Annotated[bool, Field(strict=True)]
 Location = tuple[int | str, ...]
 Model = TypeVar("Model", bound="Table")
-NAMES_MAX = 12
-"""Names that a sentence lists."""
+_COMPARED_MAX = 1_000
 
 
 class Table(BaseModel):
@@ -91,8 +92,12 @@ def key_path(location: Location) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """ "; did you mean X?", or nothing when no known name is near."""
-    found = difflib.get_close_matches(name, list(known), n=1)
+    """ "; did you mean X?", or nothing when no known name is near. A comparison takes the product of both lengths, so
+    names longer than any that is shown whole are near to none, and not more names are compared than people write."""
+    if len(name) > NAME_LENGTH_MAX:
+        return ""
+    short = (one for one in known if len(one) <= NAME_LENGTH_MAX)
+    found = difflib.get_close_matches(name, islice(short, _COMPARED_MAX), n=1)
     return f"; did you mean {found[0]!r}?" if found else ""
 
 
@@ -102,12 +107,6 @@ def wrong_name(key: str, name: str, known: Iterable[str], what: str) -> str:
     article = "an" if what[0] in "aeiou" else "a"
     there = listed(names) or "there is none"
     return f"{key} must be the name of {article} {what} ({there}), got {name!r}{nearest(name, names)}"
-
-
-def listed(names: Sequence[str]) -> str:
-    """The first of many stand for all."""
-    more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
-    return ", ".join(names[:NAMES_MAX]) + more
 
 
 def _demand(error: ErrorDetails, need: str | None) -> str:

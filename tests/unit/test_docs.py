@@ -88,7 +88,7 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 
 def test_the_reference_names_every_option_and_command() -> None:
-    from tailrace.cli import app
+    from tailrace.cli.commands import app
 
     text = (ROOT / "docs/reference/cli.md").read_text()
     group = get_command(app)

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tailrace import readers
-from tailrace.cli import app
+from tailrace.cli.commands import app
 from tailrace.dataset import Dataset
 from tailrace.errors import InputError, TailraceError, UsageError
 from tailrace.readers.interactions import rules

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from builders import requests
 from fixtures_report import BEGIN, SECOND, diagnosis, episode, quiet, recording
 from tailrace import report
+from tailrace.cli.screen import Screen
 from tailrace.dataset import Dataset, create
 from tailrace.diagnosis import diagnose
 from tailrace.report.notebook import repr_html
@@ -22,9 +22,9 @@ from tailrace.report.terminal import print_terminal, spark
 
 def printed(width: int, run: tuple[object, object] | None = None, encoding: str = "utf-8", colour: bool = False) -> str:
     raw = io.BytesIO()
-    text = io.TextIOWrapper(raw, encoding=encoding)
+    text = io.TextIOWrapper(raw, encoding=encoding, errors="backslashreplace")
     shown, answer = run or (recording(), diagnosis())
-    console = Console(file=text, width=width, force_terminal=colour, color_system="standard" if colour else None)
+    console = Screen(file=text, width=width, force_terminal=colour, color_system="standard" if colour else None)
     print_terminal(answer, console, shown)  # type: ignore[arg-type]
     text.flush()
     return raw.getvalue().decode(encoding)
@@ -52,7 +52,7 @@ def test_it_is_told_although_nothing_took_long(tmp_path: Path) -> None:
         writer.notes.append("the clock was set forward by 5.000 s")
     run = Dataset.open(tmp_path / "run")
     text = io.StringIO()
-    report.print_terminal(diagnose(run), Console(file=text, width=80), run)
+    report.print_terminal(diagnose(run), Screen(file=text, width=80), run)
     assert "None of the 2 requests took" in " ".join(text.getvalue().split())
     assert "the clock was set forward by 5.000 s" in text.getvalue()
 
@@ -100,7 +100,7 @@ def test_without_vlrt_it_says_so_and_no_more() -> None:
 
 
 def test_without_a_recording_the_chain_stands_alone() -> None:
-    console = Console(file=io.StringIO(), width=80)
+    console = Screen(file=io.StringIO(), width=80)
     print_terminal(diagnosis(), console)
     assert "Millibottleneck" in console.file.getvalue()  # type: ignore[attr-defined]
 

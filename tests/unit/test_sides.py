@@ -196,7 +196,7 @@ def test_a_figure_without_a_scaled_form_is_refused(entry: Entry, tmp_path: Path)
 def test_what_the_machine_lacks_is_said_before_anything_runs(
     entry: Entry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tailrace.cli import app
+    from tailrace.cli.commands import app
 
     lacking = [Finding("root", False, "this is not root", "run it as root")]
     monkeypatch.setattr(doctor, "examine", lambda: lacking)

@@ -1,8 +1,8 @@
 """The command line: a thin door. Parses words, calls the same functions as the Python API, prints, and exits.
 
-Only this package prints or exits. Each command is one module, and `commands` lists them. Exit codes: 0 done, whatever
-was found; 1 there are VLRT and --fail-on-vlrt was given; 2 wrong use or unreadable input; 70 a fault of Tailrace
-itself; 130 interrupted.
+Only this package prints or exits. Each command is one module, `commands` lists them, and `screen` prints. Exit codes:
+0 done, whatever was found; 1 there are VLRT and --fail-on-vlrt was given; 2 wrong use, unreadable input, or a machine
+that cannot do it (a full disk, no memory left); 70 a fault of Tailrace itself; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -10,45 +10,85 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from typing import NoReturn
 
 from tailrace import endings
-from tailrace.cli.commands import app
-from tailrace.errors import TailraceError
+from tailrace.cli import screen
 
 WRONG_USE, OWN_FAULT, INTERRUPTED = 2, 70, 130
+TRACEBACK = "TAILRACE_TRACEBACK"
+"""The environment variable that asks for the whole story of a fault."""
 
-__all__ = ["app", "main"]
+__all__ = ["main", "perform"]
 
 
-def _fail(sentence: str, code: int) -> NoReturn:
-    sys.stderr.write(f"tailrace: {sentence}\n")
+def main() -> NoReturn:
+    """Entry point."""
+    screen.prepare(developer=TRACEBACK in os.environ)
+    endings.handle(signal.default_int_handler)
+    try:
+        code = perform(sys.argv[1:])
+    except KeyboardInterrupt:  # once more, while the first was being told
+        code = INTERRUPTED
     sys.exit(code)
 
 
-def main() -> None:
-    """Entry point: turns whatever goes wrong into one sentence and an exit code."""
-    endings.handle(signal.default_int_handler)
+def perform(words: Sequence[str]) -> int:
+    """Run the command that the words ask for; returns its exit code. Whatever goes wrong is told in one sentence."""
     try:
-        app()
-    except SystemExit as stop:
-        _leave(stop)
-    except TailraceError as error:
-        _fail(str(error), WRONG_USE)
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        _fail(f"{where}{error.strerror or error}", WRONG_USE)
-    except Exception as error:
-        if os.environ.get("TAILRACE_TRACEBACK"):
-            raise
-        kind = type(error).__name__
-        _fail(f"a fault of Tailrace itself ({kind}: {error}); TAILRACE_TRACEBACK=1 shows where", OWN_FAULT)
+        from tailrace.cli.commands import app
+
+        ended = app(list(words), prog_name="tailrace", standalone_mode=False)
+        screen.flush()
+    except BaseException as error:
+        return _told(error)
+    return _told(KeyboardInterrupt()) if ended == INTERRUPTED else ended or 0
 
 
-def _leave(stop: SystemExit) -> NoReturn:
-    """Typer's own endings, made ours: an interruption gets its sentence, a reader that went away is no fault."""
-    if stop.code == INTERRUPTED:
-        _fail("interrupted; nothing half-written was left behind", INTERRUPTED)
-    if isinstance(stop.__context__, BrokenPipeError):
-        sys.exit(0)
-    raise stop
+def _told(error: BaseException) -> int:
+    """Say in a sentence why the command did not come to its end; returns the exit code."""
+    from tailrace.errors import TailraceError
+
+    match error:
+        case KeyboardInterrupt():
+            return _failed("interrupted; nothing half-written was left behind", INTERRUPTED)
+        case SystemExit() if isinstance(error.__context__, BrokenPipeError):
+            return 0  # the reader of our output went away, which is no fault
+        case TailraceError():
+            return _failed(str(error), WRONG_USE)
+        case MemoryError():
+            return _failed(f"memory ran out{_memory_limit()}; allow it more, or give it less to read", WRONG_USE)
+        case OSError():
+            where = f"{error.filename}: " if error.filename else ""
+            return _failed(f"{where}{error.strerror or error}", WRONG_USE)
+    if hasattr(error, "format_message"):  # Typer's for wrong use, of a class that it does not publish
+        return _misused(error)
+    if TRACEBACK in os.environ:
+        from traceback import format_exception
+
+        screen.say(*"".join(format_exception(error)).splitlines())
+    kind = type(error).__name__
+    return _failed(f"a fault of Tailrace itself ({kind}: {error}); {TRACEBACK}=1 shows where", OWN_FAULT)
+
+
+def _failed(sentence: str, code: int) -> int:
+    screen.say(f"tailrace: {sentence}")
+    return code
+
+
+def _misused(error: BaseException) -> int:
+    """Words that make no command. Without a word at all Typer has shown the help, and its message is empty."""
+    message = error.format_message().rstrip(".")  # type: ignore[attr-defined]
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "tailrace"
+    return _failed(f"{message}; see `{command} --help`", WRONG_USE) if message else WRONG_USE
+
+
+def _memory_limit() -> str:
+    import resource
+
+    from tailrace.units import format_bytes
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return "" if limit == resource.RLIM_INFINITY else f" (this process may have {format_bytes(limit)})"

@@ -22,6 +22,7 @@ from tailrace.cli import (
     testbed,
     watch,
 )
+from tailrace.cli.words import tell
 
 app = typer.Typer(
     name="tailrace",
@@ -59,7 +60,7 @@ def _version(wanted: bool) -> None:
     if wanted:
         from tailrace._core import __version__
 
-        typer.echo(f"tailrace {__version__}")
+        tell(f"tailrace {__version__}")
         raise typer.Exit
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from tailrace.cli.screen import Screen
 from tailrace.cli.words import AsJson, Quiet, Systems, print_json, progress
 
 EPILOG = (
@@ -42,4 +42,4 @@ def examine(
         seeds = range(seed, seed + runs)
         rows = sweep.sweep(seeds, out, systems=systems.value, again=without, progress=step)
     found = sweep.summarise(rows)
-    print_json(found.as_dict()) if as_json else print_summary(found, Console())
+    print_json(found.as_dict()) if as_json else print_summary(found, Screen())

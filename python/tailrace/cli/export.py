@@ -9,7 +9,7 @@ import typer
 
 from tailrace.cli.options import Run
 from tailrace.cli.running import open_run
-from tailrace.cli.words import AsJson, Quiet, print_json, progress
+from tailrace.cli.words import AsJson, Quiet, print_json, progress, tell
 
 EPILOG = "Examples:\n\n`tailrace export run --pcap run.pcap`\n\n`tailrace export run --pcap run.pcap --snaplen 96`"
 
@@ -33,4 +33,4 @@ def export(
     if as_json:
         print_json(written.to_json())
     else:
-        typer.echo(describe(written))
+        tell(*describe(written))

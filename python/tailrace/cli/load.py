@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tailrace.cli.options import Change, Out
-from tailrace.cli.words import AsJson, Overwrite, Quiet, duration_ns, pairs, print_json, progress, say
+from tailrace.cli.words import AsJson, Overwrite, Quiet, duration_ns, pairs, print_json, progress, say, tell
 from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -197,8 +196,7 @@ def _show(found: Outcome, out: Path, as_json: bool) -> None:
     from tailrace.load.outcome import troubles
     from tailrace.units import format_count, format_duration, format_share
 
-    for trouble in troubles(found):
-        say(f"warning: {trouble}")
+    say(*(f"warning: {trouble}" for trouble in troubles(found)))
     if as_json:
         print_json({**asdict(found), "run": str(out)})
         return
@@ -212,4 +210,4 @@ def _show(found: Outcome, out: Path, as_json: bool) -> None:
         f"lost: {format_count(found.drops)} connection attempts, {format_count(found.data_drops)} segments after them",
         f"run folder: {out}",
     ]
-    sys.stdout.write("\n".join(lines) + "\n")
+    tell(*lines)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,9 +23,8 @@ from tailrace.cli.recording import (
     packets_of,
     plan_of,
     servers_of,
-    tell,
 )
-from tailrace.cli.words import Overwrite
+from tailrace.cli.words import Overwrite, say, tell
 from tailrace.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -87,13 +85,12 @@ def record(
 
 def _heard(kind: str, sentence: str) -> None:
     if kind == "recording":
-        tell("recording", sys.stdout)
+        tell("recording", lenient=True)
     else:
-        tell(f"tailrace: {sentence}", sys.stderr)
+        say(f"tailrace: {sentence}", lenient=True)
 
 
 def _show(run: Dataset) -> None:
     rows = ", ".join(f"{count:,} {table}" for table, count in run.manifest.rows.items()) or "nothing"
-    tell(f"{run.path}: {rows}; explain it with `tailrace diagnose {run.path}`", sys.stdout)
-    for what, count in run.manifest.lost.items():
-        tell(f"lost: {what}: {count:,}", sys.stderr)
+    tell(f"{run.path}: {rows}; explain it with `tailrace diagnose {run.path}`", lenient=True)
+    say(*(f"lost: {what}: {count:,}" for what, count in run.manifest.lost.items()), lenient=True)

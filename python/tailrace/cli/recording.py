@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -57,17 +56,6 @@ Interactions = Annotated[
 Duration = Annotated[
     str | None, typer.Option(metavar="TIME", help="End by itself. Default: on SIGINT (Ctrl-C), SIGTERM or SIGHUP.")
 ]
-
-
-def tell(sentence: str, to: TextIO) -> None:
-    """Write a line for a person. A terminal or a reader that has gone does not end the recording."""
-    try:
-        to.write(sentence + "\n")
-        to.flush()
-    except OSError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, to.fileno())
-        os.close(nowhere)
 
 
 def plan_of(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tailrace.cli.options import Jobs
-from tailrace.cli.words import AsJson, Engine, Quiet, print_json, progress, say
+from tailrace.cli.words import AsJson, Engine, Quiet, print_json, progress, say, tell
 from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -49,8 +48,8 @@ def reproduce(
     quiet: Quiet = False,
 ) -> None:
     """Run a paper's experiments and lay its figures and tables beside ours: does it behave as the papers say?"""
+    from tailrace.reproduce import as_dict, find
     from tailrace.reproduce import entries as every_entry
-    from tailrace.reproduce import find, to_json
     from tailrace.reproduce import reproduce as reproduce_all
     from tailrace.study.engines import TESTBED
 
@@ -68,7 +67,7 @@ def reproduce(
     name = f"{paper}-{entries[0].name}" if figure else paper
     _write(found, out, name)
     if as_json:
-        sys.stdout.write(to_json(found))
+        print_json(as_dict(found))
     else:
         _show(found)
 
@@ -92,7 +91,7 @@ def _list(entries: list[Entry], as_json: bool) -> None:
         return
     width = max((len(f"{entry.paper} {entry.name}") for entry in entries), default=0)
     for entry, expected in found:
-        sys.stdout.write(f"{f'{entry.paper} {entry.name}':{width}}  {expected.title}\n")
+        tell(f"{f'{entry.paper} {entry.name}':{width}}  {expected.title}")
 
 
 def _write(found: Reproduction, out: Path, name: str) -> None:
@@ -113,15 +112,14 @@ def _show(found: Reproduction) -> None:
         held = f"{verdicts.count('holds')} of {len(verdicts)} claims hold"
         held += f", {verdicts.count('undecided')} undecided" if "undecided" in verdicts else ""
         close = [cell.ours.close for cell in outcome.cells if cell.ours.close is not None]
-        sys.stdout.write(
-            f"{outcome.entry.paper} {outcome.entry.name}: {held}; "
-            f"{sum(close)} of {len(close)} numbers within a quarter\n"
+        tell(
+            f"{outcome.entry.paper} {outcome.entry.name}: {held}; {sum(close)} of {len(close)} numbers within a quarter"
         )
         for claim in outcome.claims:
             if claim.verdict != "holds":
-                sys.stdout.write(f"  {claim.verdict}: {claim.says} ({claim.why})\n")
+                tell(f"  {claim.verdict}: {claim.says} ({claim.why})")
         for cell in outcome.cells:
             if cell.ours.close is False:
                 paper, ours = number(cell.paper or 0), number(cell.ours.interval.mean)
                 why = cell.note or "no reason is written"
-                sys.stdout.write(f"  {cell.value} @ {cell.run}: the paper {paper}, ours {ours}; {why}\n")
+                tell(f"  {cell.value} @ {cell.run}: the paper {paper}, ours {ours}; {why}")

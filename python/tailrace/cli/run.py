@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tailrace.cli.testbed import measured
-from tailrace.cli.words import AsJson, Engine, Overwrite, Quiet, print_json, progress
+from tailrace.cli.words import AsJson, Engine, Overwrite, Quiet, print_json, progress, tell
 
 if TYPE_CHECKING:
     from tailrace.experiment import Experiment
@@ -101,7 +100,7 @@ def _show_outcome(experiment: Experiment, outcome: Simulated | Measured, out: Pa
         "stalled: " + (_stalls(outcome) or "nothing"),
         f"run folder: {out}; explain it with `tailrace diagnose {out}`",
     ]
-    sys.stdout.write("\n".join(lines) + "\n")
+    tell(*lines)
 
 
 def _dropped(experiment: Experiment, outcome: Simulated | Measured) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
+from tailrace.cli.screen import Screen
 from tailrace.cli.words import pairs, print_json, progress, say
 
 if TYPE_CHECKING:
@@ -78,13 +76,13 @@ def write_perfetto(dataset: Dataset, found: Diagnosis, path: Path) -> None:
 
 def show(dataset: Dataset, found: Diagnosis, as_json: bool) -> None:
     if as_json:
-        from tailrace.diagnosis.serialise import to_json
+        from tailrace.diagnosis.serialise import as_dict
 
-        sys.stdout.write(to_json(found) + "\n")
+        print_json(as_dict(found))
         return
     from tailrace.report import print_terminal
 
-    print_terminal(found, Console(), dataset)
+    print_terminal(found, Screen(), dataset)
 
 
 def show_info(dataset: Dataset, as_json: bool) -> None:
@@ -93,4 +91,4 @@ def show_info(dataset: Dataset, as_json: bool) -> None:
     if as_json:
         print_json(describe(dataset))
     else:
-        print_info(dataset, Console())
+        print_info(dataset, Screen())

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from tailrace.cli.options import Run
 from tailrace.cli.running import diagnosed, open_run
+from tailrace.cli.screen import Screen
 from tailrace.cli.words import AsJson, Quiet, print_json
 
 EPILOG = "Examples:\n\n`tailrace score run`\n\n`tailrace score run --diagnosis diagnosis.json --json`"
@@ -33,4 +33,4 @@ def score(
     dataset = open_run(run)
     told = as_dict(diagnosed(dataset, None, 50_000_000, quiet)) if diagnosis is None else read_diagnosis(diagnosis)
     found = compare(dataset, told, truth)
-    print_json(found.as_dict()) if as_json else print_score(found, Console())
+    print_json(found.as_dict()) if as_json else print_score(found, Screen())

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tailrace.cli.options import Change, Jobs
-from tailrace.cli.words import AsJson, Quiet, print_json, progress, say
+from tailrace.cli.words import AsJson, Quiet, print_json, progress, say, tell
 
 EPILOG = (
     "Examples:\n\n`tailrace sweep experiments/rpc-vs-async/base --vary workloads.steady.clients=1000:9000:1000`\n\n"
@@ -60,5 +59,5 @@ def sweep(
     if as_json:
         print_json(found.frame.to_dicts())
     else:
-        sys.stdout.write("\n".join(lines(found)) + "\n")
+        tell(*lines(found))
     say(f"table: {out / TABLE}, one row a run ({found.frame.height}); page: {out / 'sweep.html'}")

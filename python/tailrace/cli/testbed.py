@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from tailrace.cli.options import Change, Out
+from tailrace.cli.screen import Screen
 from tailrace.cli.words import AsJson, Engine, Quiet, print_json, progress, say
 from tailrace.errors import UsageError
 
@@ -42,9 +43,9 @@ def doctor(as_json: AsJson = False) -> None:
     else:
         table = Table("", "", "", box=None, show_header=False)
         for finding in findings:
-            lacking = "[bold]missing[/bold]" if finding.needed else "without"
+            lacking = Text("missing", style="bold") if finding.needed else "without"
             table.add_row("ok" if finding.good else lacking, finding.what, finding.said)
-        Console().print(table)
+        Screen().print(table)
     if told := missing(findings):
         raise UsageError(told)
 
@@ -104,6 +105,6 @@ def clean() -> None:
     from tailrace.testbed.undoing import strangers
 
     undone = undo_all(Site())
-    say("\n".join(f"undone: {kind} {what}" for kind, what in undone) or "there was nothing to undo")
-    for kind, what in strangers(Site()):
-        say(f"left alone: {kind} {what}, for no testbed made it")
+    said = [f"undone: {kind} {what}" for kind, what in undone]
+    say(*said or ["there was nothing to undo"])
+    say(*(f"left alone: {kind} {what}, for no testbed made it" for kind, what in strangers(Site())))

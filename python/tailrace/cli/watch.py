@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -26,8 +25,8 @@ from tailrace.cli.recording import (
     packets_of,
     plan_of,
     servers_of,
-    tell,
 )
+from tailrace.cli.words import tell
 
 EPILOG = (
     "Example:\n\n`tailrace watch -o incidents --interface eth0`, and look at incidents/*/report.html when it has "
@@ -66,4 +65,4 @@ def watch(
 def _tell_at(sentence: str) -> None:
     from tailrace.units import format_clock
 
-    tell(f"{format_clock(time.time_ns(), digits=0)} {sentence}", sys.stdout)
+    tell(f"{format_clock(time.time_ns(), digits=0)} {sentence}", lenient=True)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from tailrace.cli.screen import Screen, print_json, say, tell
 from tailrace.errors import UsageError
+
+__all__ = ["print_json", "progress", "say", "tell"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
@@ -34,18 +34,10 @@ class Systems(Enum):
     BOTH = "both"
 
 
-def print_json(value: object) -> None:
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
-
-
-def say(sentence: str) -> None:
-    sys.stderr.write(sentence + "\n")
-
-
 @contextmanager
 def progress(title: str, quiet: bool, of_bytes: bool = True) -> Iterator[Callable[[int, int], None] | None]:
     """A bar on standard error while it is a terminal; yields the function that moves it."""
-    console = Console(stderr=True)
+    console = Screen(stderr=True)
     if quiet or not console.is_terminal:
         yield None
         return

@@ -5,11 +5,11 @@ The schema is the dataclasses' own fields, so a field added there is a key here;
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from tailrace import foreign
 from tailrace.diagnosis.finding import STEPS, Diagnosis
 
 VERSION = 1
@@ -26,7 +26,7 @@ def as_dict(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def to_json(diagnosis: Diagnosis) -> str:
-    return json.dumps(as_dict(diagnosis), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return foreign.json_text(as_dict(diagnosis)) + "\n"
 
 
 def _plain(value: Any) -> Any:

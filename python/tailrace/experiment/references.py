@@ -10,7 +10,8 @@ from tailrace.experiment.interactions import Interaction
 from tailrace.experiment.machines import Governor
 from tailrace.experiment.model import SYN_SCHEDULES, Burn, Experiment, Iowait
 from tailrace.experiment.workloads import Batch, Closed, Modulated, Workload, never
-from tailrace.toml import listed, nearest, wrong_name
+from tailrace.foreign import listed
+from tailrace.toml import nearest, wrong_name
 from tailrace.units import exact_duration
 
 Use = tuple[str, str, set[str], str]

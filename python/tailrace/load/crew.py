@@ -52,7 +52,7 @@ class Crew:
         for number, worker in enumerate(self._workers):
             assert worker.stdout
             if worker.stdout.readline() != "{}\n":
-                raise TailraceError(f"worker {number} did not start", advice="its complaint is above")
+                raise TailraceError(f"worker {number} did not start", advice="TAILRACE_TRACEBACK=1 shows why")
 
     def work(self, plans: Sequence[str], progress: Progress | None) -> list[dict[str, Any]]:
         """The reports of the workers that came to their end, in their order. Ctrl-C stops them, as does one that

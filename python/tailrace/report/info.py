@@ -10,8 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from tailrace.dataset import Dataset
+from tailrace.foreign import listed, name, sentence
 from tailrace.units import format_bytes, format_count, format_duration, format_moment
 
+_ROWS_MAX = 100
+"""Rows that are shown of each table: more than fits a screen, and a run may have a million servers."""
 _MISSING = {
     "requests": "no end-to-end requests: very long response times cannot be counted; capture the clients' side too",
     "visits": "no visits: neither drops nor queue lengths; give a packet capture",
@@ -22,18 +25,19 @@ _MISSING = {
 
 def describe(dataset: Dataset) -> dict[str, Any]:
     """Everything `info` shows, as plain values. Times in nanoseconds."""
-    manifest, topology = dataset.manifest, dataset.topology
+    manifest, topology, visits = dataset.manifest, dataset.topology, _visits(dataset)
     return {
         "path": str(dataset.path),
         "maker": f"{manifest.maker} {manifest.maker_version}",
         "begin": manifest.begin,
         "end": manifest.end,
         "tables": {
-            name: {"rows": rows, "bytes": (dataset.path / f"{name}.parquet").stat().st_size}
-            for name, rows in manifest.rows.items()
+            table: {"rows": rows, "bytes": (dataset.path / f"{table}.parquet").stat().st_size}
+            for table, rows in manifest.rows.items()
         },
         "servers": [
-            server.model_dump(exclude_none=True) | _visits(dataset, server.name) for server in topology.servers
+            server.model_dump(exclude_none=True) | visits.get(server.name, {"visits": 0, "drops": 0})
+            for server in topology.servers
         ],
         "calls": [call.model_dump(exclude_none=True) for call in topology.calls],
         "clocks": [clock.model_dump() for clock in topology.clocks],
@@ -41,73 +45,107 @@ def describe(dataset: Dataset) -> dict[str, Any]:
         "events": _groups(dataset.events(), "kind"),
         "lost": manifest.lost,
         "notes": list(manifest.notes),
-        "missing": [sentence for name, sentence in _MISSING.items() if not manifest.rows.get(name)],
+        "missing": [said for table, said in _MISSING.items() if not manifest.rows.get(table)],
     }
 
 
 def print_info(dataset: Dataset, console: Console) -> None:
-    """The same for a person."""
+    """The same for a person. Of many servers, metrics, losses and notes the first stand for all."""
     told = describe(dataset)
-    console.print(Text(told["path"], style="bold"), f"made by {told['maker']}")
+    console.print(Text.assemble((sentence(told["path"]), "bold"), f" made by {name(told['maker'])}"))
     if told["begin"] is not None:
         length = format_duration(told["end"] - told["begin"])
-        console.print(f"{format_moment(told['begin'])} to {format_moment(told['end'])} ({length})")
+        console.print(Text(f"{format_moment(told['begin'])} to {format_moment(told['end'])} ({length})"))
     _print_tables(told, console)
     _print_servers(told, console)
     _print_groups("metric", told["metrics"], console)
     _print_groups("event", told["events"], console)
-    for clock in told["clocks"]:
-        bound = "bound unknown" if clock["bound_ns"] is None else f"to within {format_duration(clock['bound_ns'])}"
-        offset = f"{clock['offset_ns']:+,} ns"
-        console.print(Text(f"clock: {clock['capture']} {offset} = time of the first capture, {bound}"))
-    for what, count in told["lost"].items():
-        console.print(Text(f"lost: {what}: {count:,}", style="yellow"))
-    for sentence in told["missing"]:
-        console.print(Text(f"missing: {sentence}", style="yellow"))
-    for note in told["notes"]:
-        console.print(Text(f"note: {note}"))
+    _print_lines("clock", [_clock(clock) for clock in told["clocks"]], console)
+    _print_lines("lost", [f"{what}: {count:,}" for what, count in told["lost"].items()], console, "yellow")
+    _print_lines("missing", told["missing"], console, "yellow")
+    _print_lines("note", told["notes"], console)
+
+
+def _clock(clock: dict[str, Any]) -> str:
+    bound = "bound unknown" if clock["bound_ns"] is None else f"to within {format_duration(clock['bound_ns'])}"
+    return f"{name(clock['capture'])} {clock['offset_ns']:+,} ns = time of the first capture, {bound}"
+
+
+def _print_lines(title: str, lines: list[str], console: Console, style: str = "") -> None:
+    for line in lines[:_ROWS_MAX]:
+        console.print(Text(sentence(f"{title}: {line}"), style=style), soft_wrap=True)
+    _print_rest(len(lines), title, console)
 
 
 def _print_tables(told: dict[str, Any], console: Console) -> None:
-    table = Table("table", "rows", "size", box=None)
-    table.columns[1].justify = table.columns[2].justify = "right"
-    for name, size in told["tables"].items():
-        table.add_row(name, format_count(size["rows"]), format_bytes(size["bytes"]))
+    table = _table("table", "rows", "size", right=(1, 2))
+    for table_name, size in told["tables"].items():
+        table.add_row(Text(name(table_name)), format_count(size["rows"]), format_bytes(size["bytes"]))
     console.print(table)
 
 
 def _print_servers(told: dict[str, Any], console: Console) -> None:
     if not told["servers"]:
         return
-    table = Table("server", "tier", "address", "protocol", "visits", "drops", "called by", box=None)
-    for server in told["servers"]:
-        callers = ", ".join(call["caller"] for call in told["calls"] if call["callee"] == server["name"])
+    callers: dict[str, list[str]] = {}
+    for call in told["calls"]:
+        callers.setdefault(call["callee"], []).append(call["caller"])
+    table = _table("server", "tier", "address", "protocol", "visits", "drops", "called by")
+    for server in told["servers"][:_ROWS_MAX]:
         shown = (str(server.get(key, "")) for key in ("name", "tier", "address", "protocol", "visits", "drops"))
-        table.add_row(*(Text(text) for text in (*shown, callers)))
+        table.add_row(*(Text(name(text)) for text in shown), _names(callers.get(server["name"], [])))
     console.print(table)
+    _print_rest(len(told["servers"]), "server", console)
 
 
 def _print_groups(title: str, groups: list[dict[str, Any]], console: Console) -> None:
     if not groups:
         return
-    table = Table(title, "rows", "places", box=None)
-    table.columns[1].justify = "right"
-    for group in groups:
-        table.add_row(Text(group["name"]), format_count(group["rows"]), Text(", ".join(group["places"])))
+    table = _table(title, "rows", "places", right=(1,))
+    for group in groups[:_ROWS_MAX]:
+        table.add_row(Text(name(group["name"])), format_count(group["rows"]), _names(group["places"]))
     console.print(table)
+    _print_rest(len(groups), title, console)
 
 
-def _visits(dataset: Dataset, server: str) -> dict[str, int]:
-    """Visits that came to it, and lost connection attempts: those of who never came, too, where events have them."""
-    counted = (
+def _table(*heads: str, right: tuple[int, ...] = ()) -> Table:
+    table = Table(*heads, box=None)
+    for column in right:
+        table.columns[column].justify = "right"
+    return table
+
+
+def _names(names: list[str]) -> Text:
+    return Text(listed(names))
+
+
+def _print_rest(count: int, title: str, console: Console) -> None:
+    if count > _ROWS_MAX:
+        console.print(Text(f"and {count - _ROWS_MAX:,} more of this kind ({title}); `--json` has all"))
+
+
+def _visits(dataset: Dataset) -> dict[str, dict[str, int]]:
+    """Of each server, the visits that came to it and the lost connection attempts: where events have them, also those
+    of clients that never came through."""
+    visits = (
         dataset.visits()
-        .filter(pl.col("server").cast(pl.String) == server)
-        .select(visits=pl.len(), drops=pl.col("drops").cast(pl.Int64).sum())
+        .group_by(pl.col("server").cast(pl.String))
+        .agg(visits=pl.len(), drops=pl.col("drops").cast(pl.Int64).sum())
         .collect()
     )
-    here = (pl.col("kind").cast(pl.String) == "drop") & (pl.col("place").cast(pl.String) == server)
-    events = int(dataset.events().filter(here).select(pl.len()).collect().item())
-    return {"visits": int(counted["visits"][0]), "drops": max(int(counted["drops"][0] or 0), events)}
+    events = (
+        dataset.events()
+        .filter(pl.col("kind").cast(pl.String) == "drop")
+        .group_by(pl.col("place").cast(pl.String))
+        .agg(drops=pl.len())
+        .collect()
+    )
+    lost = dict(events.iter_rows())
+    came = {server: (count, drops or 0) for server, count, drops in visits.iter_rows()}
+    return {
+        server: {"visits": came.get(server, (0, 0))[0], "drops": max(came.get(server, (0, 0))[1], lost.get(server, 0))}
+        for server in (*came, *lost)
+    }
 
 
 def _groups(frame: pl.LazyFrame, column: str) -> list[dict[str, Any]]:

@@ -58,4 +58,4 @@ def _episode(number: int, this: Episode) -> str:
 
 
 def _safe(text: str) -> str:
-    return escape(words.visible(text), quote=True)
+    return escape(words.sentence(text), quote=True)

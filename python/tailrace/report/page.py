@@ -1,7 +1,8 @@
 """The report as one HTML file: what a performance engineer puts in front of the team.
 
 Everything is inside (styles, scripts, numbers), nothing is fetched, and equal input gives equal bytes. Names come from
-captures, so every value is escaped by the template, and a content policy refuses any script that is not ours.
+captures, so every value is made visible and escaped by the template, and a content policy refuses any script that is
+not ours.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
+from tailrace import foreign
 from tailrace.diagnosis.finding import STEPS, CauseEvidence, Diagnosis, Episode, Finding
 from tailrace.report import charts, words
 from tailrace.report.histogram import Histogram, histogram
@@ -60,6 +62,7 @@ def render(template: str, *, title: str, numbers: dict[str, Any], css: str = "",
         loader=jinja2.FunctionLoader(lambda name: asset(f"page/{name}")),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=foreign.html,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -81,7 +84,7 @@ def render(template: str, *, title: str, numbers: dict[str, Any], css: str = "",
 
 def prose(text: str) -> Markup:
     """Escaped text with what stands between backticks as code, and numbers kept on one line with their unit."""
-    safe = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
+    safe = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(foreign.html(text))))
     return Markup(UNIT_AFTER_NUMBER.sub("\u00a0", safe))
 
 
@@ -104,11 +107,11 @@ def _context(recording: Recording, diagnosis: Diagnosis) -> dict[str, Any]:
     episodes = [_episode(recording, diagnosis, i, groups.get(f"e{i + 1}")) for i in range(len(diagnosis.episodes))]
     drawing = histogram(recording, diagnosis)
     return {
-        "title": f"Tailrace: {words.visible(diagnosis.answer[0])}" if diagnosis.answer else "Tailrace",
+        "title": f"Tailrace: {words.sentence(diagnosis.answer[0])}" if diagnosis.answer else "Tailrace",
         "numbers": payload(recording, groups),
         "sections": _sections(diagnosis, bool(groups["overview"].charts)),
         "when": _when(diagnosis, recording),
-        "answer": [words.visible(s) for s in diagnosis.answer] or ["No answer."],
+        "answer": [words.sentence(s) for s in diagnosis.answer] or ["No answer."],
         "path": _path(diagnosis),
         "figures": _figures(recording, diagnosis),
         "overview": {"charts": [chart_context(c) for c in groups["overview"].charts]},
@@ -117,9 +120,9 @@ def _context(recording: Recording, diagnosis: Diagnosis) -> dict[str, Any]:
         "open_all": all(e["open"] for e in episodes),
         **_histogram(diagnosis, drawing),
         "summary": [_summary_row(diagnosis, i) for i in range(len(diagnosis.summary))],
-        "unknown": [{"what": words.visible(u.what), "datum": words.visible(u.datum)} for u in diagnosis.unknown],
+        "unknown": [{"what": words.sentence(u.what), "datum": words.sentence(u.datum)} for u in diagnosis.unknown],
         "method": _method(recording, diagnosis),
-        "notes": [words.visible(n) for n in diagnosis.notes],
+        "notes": [words.sentence(n) for n in diagnosis.notes],
     }
 
 
@@ -289,8 +292,8 @@ def _finding(finding: Finding, recording: Recording, group: charts.Group | None)
         "title": words.STEP_TITLES[finding.step],
         "short": words.STEP_WORDS[finding.step] + (f" · {words.name(finding.place)}" if finding.place else ""),
         "verdict": finding.verdict,
-        "sentence": words.visible(finding.sentence),
-        "missing": words.visible(finding.missing or ""),
+        "sentence": words.sentence(finding.sentence),
+        "missing": words.sentence(finding.missing or ""),
         "numbers": [(words.label(k), words.number(k, v)) for k, v in finding.numbers.items()],
         "from": f"{(begin - recording.begin) / 1e9:.6f}" if shown else None,
         "to": f"{(end - recording.begin) / 1e9:.6f}" if shown else None,
@@ -311,8 +314,8 @@ def _evidence(evidence: CauseEvidence) -> dict[str, str]:
         "lift": or_dash(None if evidence.lift is None else words.ratio(evidence.lift)),
         "p": or_dash(None if evidence.p_value is None else f"{evidence.p_value:.3g}"),
         "lead": or_dash(None if evidence.lead_ns is None else words.duration(evidence.lead_ns).replace("-", "−")),
-        "sentence": words.visible(evidence.sentence),
-        "missing": words.visible(evidence.missing)
+        "sentence": words.sentence(evidence.sentence),
+        "missing": words.sentence(evidence.missing)
         if evidence.missing and evidence.missing not in evidence.sentence
         else "",
     }

@@ -163,7 +163,7 @@ class _Writer:
         if key not in self._tracks:
             self._number += 1
             descriptor = self._packet().track_descriptor
-            descriptor.uuid, descriptor.name = self._number, name
+            descriptor.uuid, descriptor.name = self._number, words.visible(name)
             if parent:
                 descriptor.parent_uuid = parent
             if counter:
@@ -181,7 +181,7 @@ class _Writer:
 
     def _slice(self, track: int, begin: int, end: int, name: str, about: Annotations, flow: int | None = None) -> None:
         event = self._event(track, begin, "SLICE_BEGIN")
-        event.name = words.visible(name)
+        event.name = words.sentence(name)
         if flow is not None:
             event.flow_ids.append(flow + 1)
         for key, value in about.items():
@@ -193,7 +193,7 @@ class _Writer:
 
 
 def _annotate(entry: Any, key: str, value: float | int | str | bool) -> None:
-    entry.name = key
+    entry.name = words.name(key)
     if isinstance(value, bool):
         entry.bool_value = value
     elif isinstance(value, int):
@@ -201,7 +201,7 @@ def _annotate(entry: Any, key: str, value: float | int | str | bool) -> None:
     elif isinstance(value, float):
         entry.double_value = value
     else:
-        entry.string_value = words.visible(value)
+        entry.string_value = words.sentence(value)
 
 
 def _lanes(stays: list[Stay]) -> Iterator[tuple[int, Stay]]:

@@ -266,8 +266,8 @@ def _equal_bins(response: Times) -> tuple[tuple[int, int, int], ...]:
 
 def _provenance(dataset: Dataset) -> tuple[tuple[str, str], ...]:
     manifest = dataset.manifest
-    rows = ", ".join(f"{units.format_count(n)} {name}" for name, n in manifest.rows.items() if n)
-    lost = ", ".join(f"{units.format_count(n)} {words.label(what)}" for what, n in manifest.lost.items() if n)
+    rows = words.listed([f"{units.format_count(n)} {name}" for name, n in manifest.rows.items() if n])
+    lost = words.listed([f"{units.format_count(n)} {words.label(what)}" for what, n in manifest.lost.items() if n])
     clocks = [
         (
             f"Clock of {words.name(clock.capture)}",
@@ -277,9 +277,9 @@ def _provenance(dataset: Dataset) -> tuple[tuple[str, str], ...]:
         for clock in dataset.topology.clocks
     ]
     return (
-        ("Recording read by", f"{manifest.maker} {manifest.maker_version}"),
+        ("Recording read by", words.name(f"{manifest.maker} {manifest.maker_version}")),
         ("Rows", rows or "none"),
         (LOST, lost or NOTHING),
         *clocks,
-        *((NOTE, words.visible(note)) for note in manifest.notes),
+        *((NOTE, words.sentence(note)) for note in manifest.notes),
     )

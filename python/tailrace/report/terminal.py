@@ -21,8 +21,6 @@ LINES_MAX = 12
 """Further episodes named in a line each."""
 SPARKS_MAX = 60
 BLOCKS = " ▁▂▃▄▅▆▇█"
-PLAIN = str.maketrans(dict(zip("▁▂▃▄▅▆▇█●○·–−…µ×", "_.:-=+*#+o--..ux", strict=True)))
-"""For terminals without Unicode."""
 SIGNS: dict[Verdict, tuple[str, str]] = {
     "found": ("●", "green"),
     "absent": ("○", "dim"),
@@ -32,16 +30,6 @@ SIGNS: dict[Verdict, tuple[str, str]] = {
 
 def print_terminal(diagnosis: Diagnosis, console: Console, recording: Recording | None = None) -> None:
     """Print the report; with the recording, each chain has small timelines."""
-    if _unicode(console):
-        _report(diagnosis, console, recording)
-        return
-    with console.capture() as captured:
-        _report(diagnosis, console, recording)
-    text = captured.get().translate(PLAIN)
-    console.file.write(text.encode(console.encoding, "replace").decode(console.encoding))
-
-
-def _report(diagnosis: Diagnosis, console: Console, recording: Recording | None) -> None:
     _answer(diagnosis, console)
     if diagnosis.summary:
         _summary(diagnosis, console)
@@ -49,27 +37,28 @@ def _report(diagnosis: Diagnosis, console: Console, recording: Recording | None)
     if diagnosis.unknown:
         console.print(Text("Not known", style="bold"))
         for gap in diagnosis.unknown:
-            line = Text(f"{words.visible(gap.what)}. Would settle it: {words.visible(gap.datum)}")
+            line = Text(f"{words.sentence(gap.what)}. Would settle it: {words.sentence(gap.datum)}")
             console.print(_hanging("?", "yellow", line))
         console.print()
     for note in diagnosis.notes:
-        console.print(Text(words.visible(note), style="dim"))
+        console.print(Text(words.sentence(note), style="dim"))
     for flaw in recording.flaws[:LINES_MAX] if recording is not None else ():
-        console.print(Text(flaw, style="yellow"))
-    threshold = f"VLRT from {words.duration(diagnosis.threshold_ns)}: {words.visible(diagnosis.threshold_reason)}."
+        console.print(Text(words.sentence(flaw), style="yellow"))
+    threshold = f"VLRT from {words.duration(diagnosis.threshold_ns)}: {words.sentence(diagnosis.threshold_reason)}."
     console.print(Text(f"{threshold} Windows of {words.duration(diagnosis.window_ns)}.", style="dim"))
 
 
 def _answer(diagnosis: Diagnosis, console: Console) -> None:
     console.print()
     for k, sentence in enumerate(diagnosis.answer):
-        console.print(Text(words.visible(sentence), style="bold" if k == 0 else ""))
+        console.print(Text(words.sentence(sentence), style="bold" if k == 0 else ""))
     part = diagnosis.vlrt / diagnosis.requests if diagnosis.requests else 0.0
     facts = f"{words.count(diagnosis.requests)} requests · {words.count(diagnosis.vlrt)} VLRT ({words.share(part)})"
     if diagnosis.vlrt:
         facts += f" · {words.share(diagnosis.explained)} explained"
         facts += f" · {words.plural(len(diagnosis.episodes), 'episode')}"
-    console.print(Text(f"{facts}\n", style="dim"))
+    console.print(Text(facts, style="dim"))
+    console.print()
 
 
 def _summary(diagnosis: Diagnosis, console: Console) -> None:
@@ -126,11 +115,11 @@ def _episode(index: int, this: Episode, begin: int, console: Console) -> None:
 def _finding(number: int, finding: Finding) -> Table:
     sign, style = SIGNS[finding.verdict]
     title = words.STEP_TITLES[finding.step]
-    text = Text.assemble((f"{title}: ", "bold"), words.visible(finding.sentence))
+    text = Text.assemble((f"{title}: ", "bold"), words.sentence(finding.sentence))
     if finding.verdict != "found":
-        text = Text.assemble((f"{title} ({finding.verdict}): ", "bold"), words.visible(finding.sentence))
+        text = Text.assemble((f"{title} ({finding.verdict}): ", "bold"), words.sentence(finding.sentence))
     if finding.missing:
-        text.append(f" Would settle it: {words.visible(finding.missing)}", style="yellow")
+        text.append(f" Would settle it: {words.sentence(finding.missing)}", style="yellow")
     return _hanging(f"{number} {sign}", style, text)
 
 
@@ -141,10 +130,6 @@ def _hanging(sign: str, style: str, text: Text) -> Table:
     grid.add_column(overflow="fold")
     grid.add_row(Text(f"  {sign}", style=style), text)
     return grid
-
-
-def _unicode(console: Console) -> bool:
-    return console.encoding.lower().startswith("utf")
 
 
 class Sparks:

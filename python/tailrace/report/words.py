@@ -1,18 +1,17 @@
-"""How numbers, moments and names from a capture become text that a person reads."""
+"""How numbers, moments and names from a capture become text that a person reads.
+
+Names come from captures, so a sender chooses them: `visible`, `name` and `sentence` make them safe to show.
+"""
 
 from __future__ import annotations
-
-import unicodedata
 
 from tailrace import units
 from tailrace.dataset.metrics import SHARES
 from tailrace.diagnosis.finding import Ctqo, Number, Step
-
-NAME_LENGTH_MAX = 80
-"""Longest name shown whole; interactions can be as long as a request line."""
-
-HIDDEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
-"""Unicode categories that a reader cannot see or that reorder what is seen."""
+from tailrace.foreign import listed as listed
+from tailrace.foreign import name as name
+from tailrace.foreign import sentence as sentence
+from tailrace.foreign import visible as visible
 
 STEP_TITLES: dict[Step, str] = {
     "vlrt": "Very long response times",
@@ -83,22 +82,6 @@ EVENT_WORDS = {"gc": "garbage collection", "neighbour_burst": "burst", "process_
 
 SHARE_WORDS = SHARES | {"coverage", "explained"}
 """What is in the key of a finding's number that is a share."""
-
-
-def visible(text: str) -> str:
-    """Text with control and direction-changing characters written out.
-
-    Names come from captures, so a sender chooses them; markup is escaped where the text is put into a page.
-    """
-    if text.isprintable():
-        return text
-    return "".join(f"\\u{ord(c):04x}" if unicodedata.category(c) in HIDDEN else c for c in text)
-
-
-def name(text: str) -> str:
-    """A name as it may be shown: `visible`, and of bounded length."""
-    shown = visible(text)
-    return shown if len(shown) <= NAME_LENGTH_MAX else shown[: NAME_LENGTH_MAX - 1] + "…"
 
 
 def share(part: float) -> str:

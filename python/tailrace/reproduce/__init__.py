@@ -9,7 +9,18 @@ experiments/<paper>/<figure-N>/   experiment.toml  expected.toml  README.md  (te
 
 from tailrace.reproduce.expected import Expected, json_schema
 from tailrace.reproduce.outcome import Outcome
-from tailrace.reproduce.reproduction import Reproduction, reproduce, to_json
+from tailrace.reproduce.reproduction import Reproduction, as_dict, reproduce, to_json
 from tailrace.reproduce.shelf import Entry, entries, find
 
-__all__ = ["Entry", "Expected", "Outcome", "Reproduction", "entries", "find", "json_schema", "reproduce", "to_json"]
+__all__ = [
+    "Entry",
+    "Expected",
+    "Outcome",
+    "Reproduction",
+    "as_dict",
+    "entries",
+    "find",
+    "json_schema",
+    "reproduce",
+    "to_json",
+]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tailrace import foreign
 from tailrace.errors import UsageError
 from tailrace.reproduce import scaled
 from tailrace.reproduce.expected import GUIDE, WITHIN
@@ -129,10 +129,11 @@ def reproduce(
     )
 
 
-def to_json(reproduction: Reproduction) -> str:
+def as_dict(reproduction: Reproduction) -> dict[str, Any]:
+    """What `reproduced/*.json` holds."""
     held, claims = reproduction.claims
     close, cells = reproduction.close()
-    table = {
+    return {
         "format": 1,
         "summary": {"claims_held": held, "claims": claims, "cells_close": close, "cells": cells},
         "figures": [
@@ -148,7 +149,10 @@ def to_json(reproduction: Reproduction) -> str:
             for outcome, sides in zip(reproduction.outcomes, reproduction.sides, strict=True)
         ],
     }
-    return json.dumps(table, indent=2, ensure_ascii=False) + "\n"
+
+
+def to_json(reproduction: Reproduction) -> str:
+    return foreign.json_text(as_dict(reproduction)) + "\n"
 
 
 def _cell_json(cell: Cell) -> dict[str, Any]:

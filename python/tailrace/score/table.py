@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.table import Table
 
+from tailrace.foreign import name, sentence
 from tailrace.score.comparing import Score
 from tailrace.score.sweep import Summary
 from tailrace.units import format_share
@@ -16,7 +17,7 @@ MISTAKES_SHOWN = 8
 
 def print_score(found: Score, console: Console) -> None:
     if found.vlrt:
-        console.print(_shares({name: getattr(found, name) for name, _ in SHARES}, found.vlrt))
+        console.print(_shares({key: getattr(found, key) for key, _ in SHARES}, found.vlrt))
     console.print(
         f"{found.vlrt:,} of {found.requests:,} requests were very slow. {found.episodes} episodes, {found.claims} with "
         f"a cause, {found.false_alarms} of these where nothing of the kind happened."
@@ -24,12 +25,11 @@ def print_score(found: Score, console: Console) -> None:
     if found.vlrt:
         console.print(confusion_table(found.confusion))
     for mistake in found.mistakes[:MISTAKES_SHOWN]:
-        told = mistake["told"]
+        told = {key: name(str(mistake["told"][key] or "nobody")) for key in ("dropper", "origin", "cause", "ctqo")}
         truth = "; ".join(f"{' or '.join(c)} at {' or '.join(o)}" for c, o in mistake["stalls"]) or "no stall"
-        console.print(
-            f"{mistake['vlrt']:,} told: dropped by {told['dropper'] or 'nobody'}, origin {told['origin']}, "
-            f"{told['cause']}, {told['ctqo']}. Right: dropped by {' or '.join(mistake['droppers'])}; {truth}."
-        )
+        right = f"Right: dropped by {' or '.join(mistake['droppers'])}; {truth}"
+        said = f"dropped by {told['dropper']}, origin {told['origin']}, {told['cause']}, {told['ctqo']}"
+        console.print(sentence(f"{mistake['vlrt']:,} told: {said}. {right}."))
 
 
 def print_summary(found: Summary, console: Console) -> None:
@@ -62,8 +62,8 @@ SHARES = (
 
 def _shares(counts: Mapping[str, int], vlrt: int) -> Table:
     table = Table("of the very slow requests", "requests", "share", box=None, pad_edge=False)
-    for name, words in SHARES:
-        table.add_row(words, f"{counts[name]:,}", format_share(counts[name] / vlrt))
+    for key, words in SHARES:
+        table.add_row(words, f"{counts[key]:,}", format_share(counts[key] / vlrt))
     return table
 
 
@@ -75,5 +75,5 @@ def confusion_table(confusion: Mapping[str, Mapping[str, int]]) -> Table:
     for true, row in confusion.items():
         others = sorted((cause for cause in row if cause != true), key=lambda cause: -row[cause])
         said = ", ".join(f"{cause} {row[cause]:,}" for cause in others)
-        table.add_row(true, f"{sum(row.values()):,}", f"{row.get(true, 0):,}", said)
+        table.add_row(name(true), f"{sum(row.values()):,}", f"{row.get(true, 0):,}", sentence(said))
     return table
