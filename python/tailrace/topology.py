@@ -7,6 +7,7 @@ the places of samples and events (a collectl host, a cgroup) to those names wher
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections import Counter
 from collections.abc import Mapping
 from os import PathLike
@@ -28,8 +29,9 @@ def _ip_address(text: str) -> str:
 
 
 def endpoint(text: str) -> str:
+    """`ip:port` as it may stand in a packet: port 0 is none that a program serves, but one that packets name."""
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+    if not colon or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
         raise ValueError
     ipaddress.ip_address(host[1:-1] if host.startswith("[") and host.endswith("]") else host)
     return text
