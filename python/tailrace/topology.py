@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -117,24 +119,37 @@ class Topology(Table):
     cpus: Mapping[Name, tuple[CpuNumber, ...]] = Field(default_factory=dict)
     """Place in samples → numbers of the CPUs of its host that it may use, where these are not all."""
 
+    @cached_property
+    def _index(self) -> _Index:
+        return _Index.of(self)
+
+    def __copy__(self) -> Topology:
+        copied = super().__copy__()
+        copied.__dict__.pop("_index", None)  # the copy may be given other servers
+        return copied
+
     def server(self, name: str) -> Server | None:
-        return next((server for server in self.servers if server.name == name), None)
+        return self._index.servers.get(name)
 
     def node(self, name: str) -> Node | None:
-        return next((node for node in self.nodes if node.name == name), None)
+        return self._index.nodes.get(name)
 
     def callers_of(self, name: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(call.caller for call in self.calls if call.callee == name))
+        return tuple(self._index.callers.get(name, ()))
 
     def callees_of(self, name: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(call.callee for call in self.calls if call.caller == name))
+        return tuple(self._index.callees.get(name, ()))
 
     def downstream_of(self, name: str) -> tuple[str, ...]:
         """Every server reached by calls from `name`, nearest first, without `name` itself."""
-        reached = [name]
-        for server in reached:  # grows while it is walked: breadth first
-            reached.extend(callee for callee in self.callees_of(server) if callee not in reached)
-        return tuple(reached[1:])
+        reached = {name: None}
+        waiting = deque([name])
+        while waiting:
+            for callee in self._index.callees.get(waiting.popleft(), ()):
+                if callee not in reached:
+                    reached[callee] = None
+                    waiting.append(callee)
+        return tuple(reached)[1:]
 
     def node_of(self, server: str) -> Node | None:
         """The node that a server runs on; None where it is not known."""
@@ -142,15 +157,14 @@ class Topology(Table):
         return self.node(known.node) if known and known.node else None
 
     def servers_on(self, node: str) -> tuple[Server, ...]:
-        return tuple(server for server in self.servers if server.node == node)
+        return tuple(self._index.servers_on.get(node, ()))
 
     def place_to_server(self, place: str) -> Server | None:
         """The server a place of samples or events means: mapped, by name, by address, or alone on the node of that
         name. None where it means a node with several servers, or nothing known."""
-        target = self.places.get(place, place)
-        for server in self.servers:
-            if target in (server.name, server.address):
-                return server
+        server = self._index.server_places.get(self.places.get(place, place))
+        if server is not None:
+            return server
         node = self.place_to_node(place)
         alone = self.servers_on(node.name) if node else ()
         return alone[0] if len(alone) == 1 else None
@@ -163,11 +177,40 @@ class Topology(Table):
     def place_to_node(self, place: str) -> Node | None:
         """The node a place of samples or events means: mapped, by name, by address, or through a server's name."""
         target = self.places.get(place, place)
-        for node in self.nodes:
-            if target in (node.name, node.address):
-                return node
-        server = next((server for server in self.servers if target in (server.name, server.address)), None)
-        return self.node(server.node) if server and server.node else None
+        node = self._index.node_places.get(target)
+        server = self._index.server_places.get(target) if node is None else None
+        return self.node(server.node) if server and server.node else node
+
+
+@dataclass(frozen=True)
+class _Index:
+    """What a topology is asked for, by what it is asked with. Of several that match, the first counts."""
+
+    servers: dict[str, Server] = field(default_factory=dict)
+    nodes: dict[str, Node] = field(default_factory=dict)
+    server_places: dict[str, Server] = field(default_factory=dict)
+    node_places: dict[str, Node] = field(default_factory=dict)
+    servers_on: dict[str, list[Server]] = field(default_factory=dict)
+    callers: dict[str, dict[str, None]] = field(default_factory=dict)
+    callees: dict[str, dict[str, None]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, topology: Topology) -> _Index:
+        index = cls()
+        for server in topology.servers:
+            index.servers.setdefault(server.name, server)
+            for place in (server.name, server.address):
+                index.server_places.setdefault(place or server.name, server)
+            if server.node:
+                index.servers_on.setdefault(server.node, []).append(server)
+        for node in topology.nodes:
+            index.nodes.setdefault(node.name, node)
+            for place in (node.name, node.address):
+                index.node_places.setdefault(place or node.name, node)
+        for call in topology.calls:
+            index.callers.setdefault(call.callee, {})[call.caller] = None
+            index.callees.setdefault(call.caller, {})[call.callee] = None
+        return index
 
 
 def read(path: str | PathLike[str]) -> Topology:

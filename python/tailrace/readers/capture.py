@@ -5,6 +5,7 @@ The engine's options and report are described in crates/core/src/capture/decode.
 
 from __future__ import annotations
 
+import heapq
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -84,16 +85,17 @@ def decode(
 def topology_of(report: Mapping[str, Any], visits: pl.LazyFrame | None) -> Topology:
     """Servers and nodes of the report, and who calls whom: as the call graph found, else as the callers' hosts show."""
     seen = report.get("servers", [])
-    hosts = {str(server["host"]) for server in seen}
     names = {server["name"] for server in seen}
-    alone = {host: [s["name"] for s in seen if s["host"] == host] for host in hosts}
-    by_host = {host: servers[0] for host, servers in alone.items() if len(servers) == 1}
+    on_host: dict[str, list[str]] = {}
+    for server in seen:
+        on_host.setdefault(str(server["host"]), []).append(server["name"])
+    by_host = {host: servers[0] for host, servers in on_host.items() if len(servers) == 1}
     made = _linked(report, names)
     if not made and visits is not None:
         made = _counted(visits, names, by_host)
     tiers = _tiers(names, made)
     return Topology(
-        nodes=tuple(Node(name=host, address=host) for host in sorted(hosts)),
+        nodes=tuple(Node(name=host, address=host) for host in sorted(on_host)),
         servers=tuple(
             Server(
                 name=server["name"],
@@ -138,21 +140,26 @@ def _counted(visits: pl.LazyFrame, names: set[str], by_host: Mapping[str, str]) 
 
 
 def _tiers(names: set[str], calls: Sequence[Call]) -> dict[str, int]:
-    """The longest distance from the clients; a server no other calls is 1. A cycle ends where it closes."""
-    callers = {name: [call.caller for call in calls if call.callee == name] for name in names}
+    """The longest distance from the clients; a server that no other calls is 1. A cycle is entered at its server that
+    fewest others call, the first by name, as if the calls to it from within the cycle were not there."""
+    callers: dict[str, set[str]] = {name: set() for name in names}
+    callees: dict[str, set[str]] = {name: set() for name in names}
+    for call in calls:
+        if call.caller != call.callee:
+            callers[call.callee].add(call.caller)
+            callees[call.caller].add(call.callee)
+    waits = {name: len(found) for name, found in callers.items()}
+    entries = [(count, name) for name, count in waits.items()]
+    heapq.heapify(entries)
     tiers: dict[str, int] = {}
-
-    def tier(name: str, path: tuple[str, ...]) -> int:
-        if name not in tiers:
-            above = [tier(caller, (*path, name)) for caller in callers[name] if caller not in path and caller != name]
-            depth = 1 + max(above, default=0)
-            if path:
-                return depth  # seen from inside a cycle this may be short: only the outermost answer is kept
-            tiers[name] = depth
-        return tiers[name]
-
-    for name in sorted(names):
-        tier(name, ())
+    while entries:
+        count, name = heapq.heappop(entries)
+        if name in tiers or count != waits[name]:
+            continue
+        tiers[name] = 1 + max((tiers[caller] for caller in callers[name] if caller in tiers), default=0)
+        for callee in callees[name] - tiers.keys():
+            waits[callee] -= 1
+            heapq.heappush(entries, (waits[callee], callee))
     return tiers
 
 

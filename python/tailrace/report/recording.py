@@ -6,6 +6,7 @@ Everything here is small (a few numbers a window), so a page can be rendered, an
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,22 +82,41 @@ class Recording:
         lost = [f"{label}: {said}" for label, said in self.provenance if label == LOST and said != NOTHING]
         return (*lost, *(said for label, said in self.provenance if label == NOTE))
 
+    @cached_property
+    def _lines(self) -> dict[tuple[str, str], dict[int | None, int]]:
+        """Place and metric → the episode of each axis → the line: the first of an episode, the last of the whole."""
+        found: dict[tuple[str, str], dict[int | None, int]] = {}
+        for index, line in enumerate(self.lines):
+            episode = self.axes[line.axis].episode
+            known = found.setdefault((line.place, line.metric), {})
+            if episode is None or episode not in known:
+                known[episode] = index
+        return found
+
+    @cached_property
+    def _metrics(self) -> dict[str, dict[str, None]]:
+        found: dict[str, dict[str, None]] = {}
+        for line in self.lines:
+            found.setdefault(line.place, {})[line.metric] = None
+        return found
+
+    @cached_property
+    def _places(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for server, place in self.means:
+            if place != server:
+                found.setdefault(server, []).append(place)
+        return found
+
     def line(self, place: str, metric: str, episode: int | None = None) -> int | None:
         """Index of a line, the finest that covers the episode; None if there is none."""
-        whole = None
-        for index, line in enumerate(self.lines):
-            if line.place == place and line.metric == metric:
-                of = self.axes[line.axis].episode
-                if of is not None and of == episode:
-                    return index
-                if of is None:
-                    whole = index
-        return whole
+        known = self._lines.get((place, metric), {})
+        return known.get(episode, known.get(None))
 
     def metrics(self, place: str) -> tuple[str, ...]:
         """Metrics that the place has, each once, in the order of the lines."""
-        return tuple(dict.fromkeys(line.metric for line in self.lines if line.place == place))
+        return tuple(self._metrics.get(place, ()))
 
     def places(self, server: str) -> tuple[str, ...]:
         """Other places whose samples speak for a server."""
-        return tuple(place for name, place in self.means if name == server and place != server)
+        return tuple(self._places.get(server, ()))
