@@ -24,9 +24,9 @@ def summary(path: Path) -> dict[str, Any]:
     """Everything for a small file; of many samples the first, the last and their counts."""
     source = readers.Source(path)
     [reader] = [reader for reader in readers.READERS if reader.sniff(path.name, source.head())][:1]
-    found = reader.read(source)
+    found = reader.read([source])
     shown: dict[str, Any] = {"reader": reader.name, "notes": found.notes, "lost": found.lost}
-    shown["events"] = [[e.kind, e.begin, e.end, e.detail] for e in found.events]
+    shown["events"] = [list(row) for frame in found.events for row in frame.rows()]
     for frame in found.samples:
         rows = [list(row) for row in frame.select("time", "interval_ns", "place", "metric", "value").rows()]
         shown["samples"] = rows if len(rows) <= 2 * SAMPLES_SHOWN else [*rows[:SAMPLES_SHOWN], *rows[-SAMPLES_SHOWN:]]

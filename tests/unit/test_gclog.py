@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from tailrace.errors import InputError
 from tailrace.readers import gclog
-from tailrace.readers.source import Event, Source
+from tailrace.readers.source import Found, Source
 from tailrace.units import parse_moment
+
+
+class Event(NamedTuple):
+    kind: str
+    begin: int
+    end: int
+    detail: str
+
+
+def events(found: Found) -> list[Event]:
+    return [Event(*row) for frame in found.events for row in frame.rows()]
 
 
 def read(tmp_path: Path, text: str) -> list[Event]:
@@ -17,14 +29,14 @@ def read(tmp_path: Path, text: str) -> list[Event]:
     path.write_text(text)
     source = Source(path, "app")
     assert gclog.sniff(path.name, source.head())
-    return gclog.read(source).events
+    return events(gclog.read([source]))
 
 
 def test_a_unified_line_is_stamped_at_the_end(tmp_path: Path) -> None:
     [event] = read(tmp_path, "[2026-11-20T16:52:55.693+0000][gc] GC(5) Pause Young (Normal) 150M->14M(494M) 4.859ms\n")
     end = parse_moment("2026-11-20T16:52:55.693Z")
     assert (event.begin, event.end) == (end - 4_859_000, end)
-    assert (event.place, event.kind, event.detail) == ("app", "gc", "Pause Young (Normal)")
+    assert (event.kind, event.detail) == ("gc", "Pause Young (Normal)")
 
 
 def test_a_jdk_8_line_is_stamped_at_the_begin(tmp_path: Path) -> None:
@@ -55,7 +67,7 @@ def test_other_stops_are_no_collections(tmp_path: Path) -> None:
 
 def test_a_log_without_a_wall_clock_is_refused_with_what_to_do(tmp_path: Path) -> None:
     for text in ("[0.100s] GC(0) Pause Young (Normal) 17M->3M(61M) 7.393ms\n", "1.2: [GC (X) 9K->1K(99K), 1.5 secs]\n"):
-        with pytest.raises(InputError, match=r"line 1: .* start of the JVM .* log with -Xlog"):
+        with pytest.raises(InputError, match=r"line 1: .* start of the JVM .* --began app=.* log with -Xlog"):
             read(tmp_path, text)
 
 

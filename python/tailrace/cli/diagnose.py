@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tailrace.cli.options import (
+    Began,
     Files,
     Interactions,
     Places,
@@ -37,6 +38,7 @@ def diagnose(
     place: Places = None,
     topology: TopologyFile = None,
     interactions: Interactions = None,
+    began: Began = None,
     threshold: Threshold = None,
     window: Window = "50ms",
     out: Annotated[
@@ -54,7 +56,7 @@ def diagnose(
 ) -> None:
     """Explain why some requests took seconds: from captures, samples and logs, or from a run folder."""
     width, least = window_ns(window), threshold_ns(threshold)
-    run = read_files(files, server, place, topology, interactions, out, quiet, overwrite)
+    run = read_files(files, server, place, topology, interactions, began, out, quiet, overwrite)
     found = diagnosed(run, least, width, quiet)
     if out is not None:
         write_beside(run, found)

@@ -38,6 +38,15 @@ Interactions = Annotated[
         "--interactions", metavar="FILE", help="TOML rules that name interactions: docs/reference/readers.md."
     ),
 ]
+Began = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--began",
+        metavar="NAME=TIME",
+        help="When the JVM started whose log counts from its start, like app=2026-11-20T16:49:00Z. Repeat it for "
+        "several logs, or for several runs in one.",
+    ),
+]
 Threshold = Annotated[
     str | None,
     typer.Option(

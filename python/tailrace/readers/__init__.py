@@ -1,6 +1,7 @@
 """Other people's files → a Dataset: `read()`.
 
-A reader is two functions, `sniff(name, head)` and `read(source)`, in a file of its own and a line of `READERS`.
+A reader is two functions, `sniff(name, head)` and `read(source)`, in a file of its own and a line of `READERS`. The
+JVM's logs have a third, `together(source)`: files of one JVM are read at once.
 Captures differ: all of them are read together, since one server's clock is another's client.
 docs/reference/readers.md says what each accepts.
 """
@@ -11,12 +12,12 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
 
-from tailrace import dataset
+from tailrace import dataset, units
 from tailrace import topology as topology_file
 from tailrace.dataset import Dataset, Writer
 from tailrace.errors import InputError, UsageError, cannot_read
@@ -31,17 +32,23 @@ AnyPath = str | PathLike[str]
 
 @dataclass(frozen=True)
 class Reader:
-    """`sniff` is told the file's name and its first bytes, decompressed."""
+    """`sniff` gets the file's name and its first bytes, decompressed; files that have the same `together` are read at
+    once."""
 
     name: str
     sniff: Callable[[str, bytes], bool]
-    read: Callable[[Source], Found]
+    read: Callable[[Sequence[Source]], Found]
+    together: Callable[[Source], Hashable] = id
+
+
+def _one(read: Callable[[Source], Found]) -> Callable[[Sequence[Source]], Found]:
+    return lambda sources: read(sources[0])
 
 
 READERS: tuple[Reader, ...] = (
-    Reader("collectl", collectl.sniff, collectl.read),
-    Reader("JVM garbage collection log", gclog.sniff, gclog.read),
-    Reader("samples", samples.sniff, samples.read),
+    Reader("collectl", collectl.sniff, _one(collectl.read)),
+    Reader("JVM garbage collection log", gclog.sniff, gclog.read, gclog.together),
+    Reader("samples", samples.sniff, _one(samples.read)),
 )
 
 
@@ -53,6 +60,7 @@ def read(
     out: AnyPath | None = None,
     overwrite: bool = False,
     interactions: AnyPath | Mapping[str, str] | None = None,
+    began: Sequence[str] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> Dataset:
     """Read captures, samples and logs, told apart by content, into one run folder; a run folder is opened as it is.
@@ -61,7 +69,9 @@ def read(
     one server or node.
     `servers` names servers by address (`{"web": "10.0.0.3:80"}`), `places` says what a place in the samples means (a
     server, a node or an address), a topology (file) overrides what was inferred, `interactions` names requests by
-    rules (a file, or expression → name). Without `out` the run folder is temporary and goes away with the interpreter.
+    rules (a file, or expression → name). `began` says when a JVM started whose log has no wall clock
+    (`app=2026-11-20T16:49:00Z`, or the moment alone; one after the other for several runs of it).
+    Without `out` the run folder is temporary and goes away with the interpreter.
     `progress(bytes read, bytes in all)` may raise to stop the work. What cannot be read or makes no sense together
     raises a `TailraceError` (`InputError`, `UsageError`, `OutputError`) and leaves nothing behind.
     """
@@ -76,7 +86,7 @@ def read(
         raise UsageError("rules for interactions without a capture", advice="give the capture they are about")
     if files.run and not (files.texts or out or places or given):
         return files.run
-    texts = [(source, reader.read(source)) for source, reader in files.texts]
+    texts = _read_texts(_dated(files.texts, began))
     target = Path(out) if out is not None else _temporary() / "run"
     with dataset.create(target, overwrite) as writer:
         if files.run:
@@ -91,10 +101,43 @@ def read(
 def fill(writer: Writer, paths: Sequence[AnyPath], topology: Topology, interactions: Mapping[str, str]) -> None:
     """The tables of a recording, samples and logs into a run folder that somebody else is making."""
     files = _sort([fspath(path) for path in paths])
-    texts = [(source, reader.read(source)) for source, reader in files.texts]
+    texts = _read_texts(files.texts)
     known, rules = capture.known_servers({}, topology), interaction_rules(interactions)
     writer.topology = assembly.complete_topology(_inferred(files, writer, known, rules), topology, {})
     assembly.add(writer, texts)
+
+
+def _read_texts(texts: Sequence[tuple[Source, Reader]]) -> list[tuple[Source, Found]]:
+    """What readers find; files that belong together count as the first of them."""
+    groups: dict[Hashable, tuple[Reader, list[Source]]] = {}
+    for source, reader in texts:
+        groups.setdefault((reader.name, reader.together(source)), (reader, []))[1].append(source)
+    return [(sources[0], reader.read(sources)) for reader, sources in groups.values()]
+
+
+def _dated(texts: Sequence[tuple[Source, Reader]], began: Sequence[str]) -> list[tuple[Source, Reader]]:
+    """JVM logs with the starts that `--began [NAME=]MOMENT` says."""
+    logs = [source for source, reader in texts if reader.read is gclog.read]
+    names = {name for source in logs for name in (source.place, source.path.name) if name}
+    starts: dict[str, list[int]] = {}
+    for text in began:
+        name, _, moment = text.rpartition("=")
+        if not logs or (name and name not in names):
+            known = f"the JVM logs are {', '.join(sorted(names))}" if logs else "give the log, like app=gc.log"
+            raise UsageError(f"--began {text}: there is no JVM log{' of ' + name if name else ''}", advice=known)
+        try:
+            starts.setdefault(name, []).append(units.parse_moment(moment))
+        except ValueError as error:
+            example = "like --began app=2026-11-20T16:49:00Z"
+            raise UsageError(f"--began {text}: expected the moment when the JVM started", advice=example) from error
+    return [
+        (replace(source, began=tuple(_of(starts, source.place, source.path.name, ""))), reader)
+        for source, reader in texts
+    ]
+
+
+def _of(starts: Mapping[str, list[int]], *names: str | None) -> list[int]:
+    return next((starts[name] for name in names if name is not None and name in starts), [])
 
 
 def _inferred(

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from tailrace import topology as topology_file
-from tailrace.dataset import EVENTS, TABLES, Dataset, Writer
+from tailrace.dataset import TABLES, Dataset, Writer
 from tailrace.errors import UsageError, cannot_write
 from tailrace.readers.source import Found, Source
 from tailrace.topology import Server, Topology
@@ -19,23 +19,25 @@ JVM = "jvm"
 """The place of a JVM's log when nothing says which server it is of: the diagnosis then goes by time alone."""
 
 
+_EVENT_COLUMNS = {name: pl.col(name) for name in ("kind", "begin", "end", "detail")}
+
+
 def add(writer: Writer, texts: Sequence[tuple[Source, Found]]) -> None:
     """Put what readers found into the tables; events without a place get one."""
-    rows: list[tuple[str, str, int, int, str]] = []
+    events: list[pl.DataFrame] = []
     for source, found in texts:
         if found.events:
             place, note = (source.place, None) if source.place else jvm_place(source, writer.topology)
             found.notes += [note] if note else []
-            rows += [(event.place or place, event.kind, event.begin, event.end, event.detail) for event in found.events]
+            events += [frame.select(place=pl.lit(place), **_EVENT_COLUMNS) for frame in found.events]
         writer.notes += found.notes
         for what, count in found.lost.items():
             writer.lose(f"{source.path.name}: {what}", count)
     samples = [frame for _, found in texts for frame in found.samples]
     if samples:
         writer.append_table("samples", pl.concat(samples))
-    if rows:
-        columns = [column.name for column in EVENTS.columns]
-        writer.append_table("events", pl.DataFrame(rows, schema=columns, orient="row", infer_schema_length=None))
+    if events:
+        writer.append_table("events", pl.concat(events))
 
 
 def unseen_servers(known: Mapping[str, str], topology: Topology) -> list[str]:

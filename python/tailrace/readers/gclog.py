@@ -1,180 +1,149 @@
-"""A JVM's log of its garbage collections: unified logging (JDK 9 and later) and JDK 8's -XX:+PrintGCDetails.
+"""A JVM's log of its garbage collections and stops (HotSpot, JDK 5 and later), as it is found: rotated, carried by
+docker or journald, cut off, with two runs in one file.
 
 ```text
-unified   [2026-11-20T16:52:55.693+0000][33.708s][info][gc] GC(5) Pause Young (…) 150M->14M(494M) 4.859ms
-          a line is stamped at the END of what it reports, so the pause began 4.859 ms before
-          ("gc,start" lines are stamped at the begin; one without an end is a pause that the log's end cut off)
-JDK 8     2016-11-20T16:52:55.688+0000: 33.703: [GC (Allocation Failure) …, 0.0048590 secs] [Times: …]
-          a line is stamped at the BEGIN of the collection
+gclog_lines     a line without what carried it, and the stamps before a word
+gclog_unified   JDK 9 and later    ┐ pauses, stops and stalls, each with its stamps
+gclog_jdk8      JDK 8 and earlier  ┘
+gclog_reports   each to the run of the JVM that it belongs to
+gclog_clock     an uptime becomes a moment
+gclog_run       what one run reported, in little memory
+gclog_stops     each stop once
 ```
 
-Only what stops the application counts: pauses, and safepoints (which also hold the time to reach them). Pauses that
-overlap or nest are one. An event of kind `gc` is a collection; other stops are of kind `safepoint`. Stamps are whole
-milliseconds, so begin and end are good to 1 ms.
-
-A log that counts only from the start of the JVM cannot be placed beside a capture, and is refused.
+What stops the application counts: pauses, and the stops around them, which also hold the time until all threads stood.
+A stop is of kind `gc` where the collector accounts for it, else `safepoint`. An allocation stall of ZGC stops one
+thread and is an event `allocation_stall`. Stamps are whole milliseconds, so begin and end are good to 1 ms.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import replace
+from array import array
+from collections.abc import Hashable, Iterator, Sequence
 
-from tailrace import units
+import polars as pl
+
 from tailrace.errors import InputError
-from tailrace.readers import gclog_jdk8
-from tailrace.readers.source import Event, Found, Source, text_head
+from tailrace.readers.gclog_lines import PAUSE, STALL, STOP, first_stamps
+from tailrace.readers.gclog_reports import Reports
+from tailrace.readers.gclog_run import Details
+from tailrace.readers.gclog_stops import Stop, Sum, compared, in_turn, joined, once
+from tailrace.readers.source import Found, Source, text_head
 
-_DECORATION = re.compile(r"\[([^\[\]]*)\]")
-_ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
-_UPTIME = re.compile(r"\d+[.,]\d+s")
-_MILLIS = re.compile(r"(\d{12,14})ms")  # Unix time; an uptime of twelve digits would be 3 years
-_TAGS = re.compile(r"[a-z]+(?:,[a-z]+)*\s*")
-_LEVELS = frozenset({"trace", "debug", "info", "warning", "error"})
-_LENGTH = r"(\d+(?:[.,]\d+)?)\s?(ms|s)"
-_PAUSE = re.compile(
-    rf"GC\((\d+)\) (?:[YyOo]: )?(Pause [^\d\s][^>]*?)(?: \d+[KMG]?(?:\(\d+[KMG]?\))?->\S+)? {_LENGTH}\s*$"
-)
-_PAUSE_BEGUN = re.compile(r"GC\((\d+)\) (?:[YyOo]: )?(Pause [^\d\s].*?)\s*$")
-_STALL = re.compile(rf"Allocation Stall \(.*\) {_LENGTH}\s*$")
-_SAFEPOINT = re.compile(r'Safepoint "([^"]*)",.* Total: +(\d+) ns')
-_REGION = re.compile(r"Entering safepoint region: (\S+)")
-_STOPPED = re.compile(r"Total time for which application threads were stopped: (\d+[.,]\d+) seconds")
-_COLLECTS = re.compile(r"Collect|GC|^G1|^Gen|^Z(?:Mark|Relocate|Verify|Op)|^XMark|^XRelocate|^Shenandoah")
-_UNIFIED = re.compile(
-    r"^(?:\[[^\[\]]*\])+ ?(?:GC\(\d+\) |Using (?:G1|Serial|Parallel|The Z|Shenandoah|Concurrent)|Safepoint \"|"
-    r"Application time:|Entering safepoint region|Total time for which|Heap (?:Region|Min|Max)|CardTable|"
-    r"Initializing The Z|\S+ ?\S*Version: |Version: \d)",
+_SEEN = re.compile(
+    r"\] ?GC\(\d{1,9}\) |\[(?:gc|safepoint)[a-z, ]{0,40}\] |Safepoint \"|threads were stopped: \d|Application time: \d"
+    r"|\[(?:Full )?GC(?:--)?(?:[ \[\d(]|\d{4}-)[^\n]{0,400} secs\]|\d: ?\[(?:Full )?GC|\[GC (?:pause|remark|cleanup)"
+    r"|\[Pause (?:Init|Final|Full|Degenerated)|^CommandLine flags: -|^[-\d: ]{19} GC log file |\[CMS-concurrent-"
+    r"|^Desired survivor size \d",
     re.MULTILINE,
 )
+_ROTATED = re.compile(r"(?:\.\d{1,6})?(?:\.current)?(?:\.gz|\.zst)?$")
+_STALLED = "allocation_stall"
+_KINDS = ("gc", "safepoint", _STALLED)
 
 
 def sniff(name: str, head: bytes) -> bool:
     text = text_head(head)
-    return text is not None and (bool(_UNIFIED.search(text)) or gclog_jdk8.recognises(text))
+    return text is not None and _SEEN.search(text) is not None
 
 
-def read(source: Source) -> Found:
-    found = Found()
-    head = text_head(source.head()) or ""
-    old = not _UNIFIED.search(head) and gclog_jdk8.recognises(head)
-    parse = gclog_jdk8.stops if old else _stops
-    lines = _Lines(source, found)
-    events = list(parse(lines))
-    if lines.unplaced and not events:
-        raise InputError(
-            source.path,
-            "its lines count from the start of the JVM and no wall clock says when that was",
-            "log with -Xlog:gc*,safepoint:file=gc.log:time,uptime,level,tags (JDK 8: -XX:+PrintGCDateStamps)",
-            line=lines.unplaced[0],
-        )
-    if lines.unplaced:
-        found.lose("lines without a wall clock", len(lines.unplaced))
-        found.notes.append(f"{source.path.name}: {len(lines.unplaced)} pauses without a wall clock were left out")
-    found.events += [replace(event, place=source.place) for event in merged(events)]
-    if not events:
-        found.notes.append(f"{source.path.name}: no pause and no safepoint in it")
+def together(source: Source) -> Hashable:
+    """Files of one JVM have the same: those of one NAME, else those that rotation numbered."""
+    if source.place is not None:
+        return source.place
+    return source.path.parent, _ROTATED.sub("", source.path.name)
+
+
+def read(sources: Sequence[Source]) -> Found:
+    """The log of one JVM, in one file or in several that rotation made, in any order and perhaps with copies."""
+    found, reports = Found(), Reports()
+    sources = sorted(sources, key=_first_stamp)
+    for source in sources:
+        reports.read(source, found)
+    reports.end()
+    notes = list(reports.dated([moment for source in sources[:1] for moment in source.began]))
+    for what, count, sentence in reports.troubles():
+        found.lose(what, count)
+        notes.append(sentence)
+    notes += _collect(sources[0], reports, found)
+    others = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
+    found.notes += [f"{sources[0].path.name}{others}: {note}" for note in notes]
     return found
 
 
-class _Lines:
-    """The lines of a log, and those whose pause could not be placed in time."""
-
-    def __init__(self, source: Source, found: Found) -> None:
-        self.source, self.found = source, found
-        self.unplaced: list[int] = []
-
-    def __iter__(self) -> Iterator[tuple[int, str]]:
-        return self.source.lines(self.found)
+def _first_stamp(source: Source) -> tuple[int, int]:
+    """Where a file belongs among those of its JVM."""
+    first = first_stamps(text_head(source.head()) or "")
+    return first.wall or 0, first.uptime or 0
 
 
-def _stops(lines: _Lines) -> Iterator[Event]:
-    begun: dict[str, str] = {}
-    region = ""
-    for number, line in lines:
-        moment, tags, message = _decorations(line)
-        entered = _REGION.search(message)
-        if entered:
-            region = entered[1].rstrip(",")
-        stop = _stop(message, region)
-        if stop is None:
-            start = _PAUSE_BEGUN.fullmatch(message)
-            if start and "start" in tags:
-                begun[start[1]] = f"{start[2]} (line {number})"
-            continue
-        kind, length, detail = stop
-        begun = {}
-        if moment is None:
-            lines.unplaced.append(number)
-            continue
-        yield Event(kind, moment - length, moment, detail)
-    if begun:
-        cut = ", ".join(begun.values())
-        lines.found.notes.append(f"{lines.source.path.name}: it ends within a pause, which is left out: {cut}")
+def _collect(source: Source, reports: Reports, found: Found) -> Iterator[str]:
+    """Each stop once into the events, and what is to say about them."""
+    pauses, stops, stalls = (
+        once([pl.concat([run.spans[kind].frame(run.clock.start()) for run in runs]) for runs in reports.files])
+        for kind in (PAUSE, STOP, STALL)
+    )
+    unplaced = [run for runs in reports.files for run in runs if run.uptimes and run.clock.start() is None]
+    if pauses.is_empty() and stops.is_empty() and stalls.is_empty():
+        _refuse(source, reports)
+        yield "no pause and no safepoint in it"
+        return
+    if unplaced:
+        count = sum(run.uptimes for run in unplaced)
+        found.lose("stops without a wall clock", count)
+        yield f"{count} stops count from the start of a JVM that nothing dates, and were left out; {_began(source)}"
+    names, events = reports.details.names, _Events()
+    collecting, standing = Sum.over(pauses, stops), Sum.over(pauses, stops)
+    for stop in joined(collecting.of(in_turn(pauses, names)), standing.of(in_turn(stops, names, around=True))):
+        events.add(stop, stop.kind)
+    if not pauses.is_empty() and not stops.is_empty() and (different := compared(collecting.total, standing.total)):
+        yield different
+    for stall in joined(in_turn(stalls, names), ()):
+        events.add(stall, _STALLED)
+    found.events.append(events.frame())
 
 
-def _decorations(line: str) -> tuple[int | None, frozenset[str], str]:
-    """The wall clock of a line (None without one), its tags, and its message."""
-    moment: int | None = None
-    tags: frozenset[str] = frozenset()
-    at = 0
-    while match := _DECORATION.match(line, at):
-        text, at = match[1].strip(), match.end()
-        if moment is None and _ISO.match(text):
-            moment = _moment(text)
-        elif moment is None and (millis := _MILLIS.fullmatch(text)):
-            moment = int(millis[1]) * units.MILLISECOND
-        elif _TAGS.fullmatch(text) and text not in _LEVELS:
-            tags = frozenset(text.split(","))
-    return moment, tags, line[at:].strip()
+def _refuse(source: Source, reports: Reports) -> None:
+    """A log whose stops nothing places in time."""
+    runs = [run for runs in reports.files for run in runs]
+    line = next((run.first_unplaced for run in runs if run.first_unplaced is not None), None)
+    if line is not None:
+        why = "its lines count from the start of the JVM and no wall clock says when that was"
+        raise InputError(source.path, why, _began(source), line=line)
+    if any(run.nowhere for run in runs):
+        raise InputError(source.path, "its lines have no time stamp", _LOG_WITH)
 
 
-def _moment(text: str) -> int | None:
-    try:
-        return units.parse_moment(text)
-    except ValueError:
-        return None
+_LOG_WITH = (
+    "log with -Xlog:gc*,safepoint:file=gc.log:time,uptime,level,tags "
+    "(JDK 8: -XX:+PrintGCDetails -XX:+PrintGCDateStamps)"
+)
 
 
-def _stop(message: str, region: str) -> tuple[str, int, str] | None:
-    """Kind, length and detail of the stop that a line reports."""
-    if pause := _PAUSE.search(message):
-        return "gc", length_ns(pause[3], pause[4]), pause[2].strip()
-    if safepoint := _SAFEPOINT.search(message):
-        return _kind(safepoint[1]), int(safepoint[2]), safepoint[1]
-    if stopped := _STOPPED.search(message):
-        return _kind(region), length_ns(stopped[1], "s"), region or "application threads stopped"
-    if stall := _STALL.search(message):
-        return "gc", length_ns(stall[1], stall[2]), "Allocation Stall"
-    return None
+def _began(source: Source) -> str:
+    return f"say it with --began {source.place or source.path.name}=2026-11-20T16:49:00Z, or {_LOG_WITH}"
 
 
-def _kind(operation: str) -> str:
-    return "gc" if _COLLECTS.search(operation) else "safepoint"
+class _Events:
+    """The rows of the events, column by column."""
 
+    def __init__(self) -> None:
+        self.kind, self.begin, self.end, self.detail = array("b"), array("q"), array("q"), array("i")
+        self.details = Details()
 
-def length_ns(number: str, unit: str) -> int:
-    return units.parse_duration(number.replace(",", ".") + unit)
+    def add(self, stop: Stop, kind: str) -> None:
+        self.kind.append(_KINDS.index(kind))
+        self.begin.append(stop.begin)
+        self.end.append(stop.end)
+        self.detail.append(self.details.number(stop.detail))
 
-
-def merged(events: list[Event]) -> list[Event]:
-    """Stops that overlap or nest become one, a collection if one of them is; its detail is that of the longest
-    pause. What else a safepoint did is told by the safepoint alone."""
-    joined: list[list[Event]] = []
-    end = 0
-    for event in sorted(events, key=lambda event: (event.begin, event.end)):
-        if joined and event.begin < end:
-            joined[-1].append(event)
-            end = max(end, event.end)
-        else:
-            joined.append([event])
-            end = event.end
-    return [_one(group) for group in joined]
-
-
-def _one(group: list[Event]) -> Event:
-    collections = [event for event in group if event.kind == "gc"]
-    named = [event for event in collections if event.detail.startswith("Pause")] or collections or group
-    longest = max(named, key=lambda event: event.end - event.begin)
-    return replace(longest, begin=min(e.begin for e in group), end=max(e.end for e in group))
+    def frame(self) -> pl.DataFrame:
+        kinds, names = pl.Series(_KINDS), pl.Series(self.details.names)
+        columns = {
+            "kind": kinds.gather(pl.Series(self.kind, dtype=pl.Int8)),
+            "begin": pl.Series(self.begin, dtype=pl.Int64),
+            "end": pl.Series(self.end, dtype=pl.Int64),
+            "detail": names.gather(pl.Series(self.detail, dtype=pl.Int32)),
+        }
+        return pl.DataFrame(columns).sort("begin", maintain_order=True)

@@ -1,72 +1,162 @@
-"""The log of -XX:+PrintGCDetails -XX:+PrintGCDateStamps, as JDK 8 and earlier write it (see `gclog`).
+"""The log of JDK 8 and earlier (-XX:+PrintGC and its like): records in brackets, of one line or of many.
 
-A collection is stamped at its begin and its length stands before `secs]`, on the same line or, when other threads or
--XX:+PrintTenuringDistribution wrote in between, on a later one. Concurrent phases (`[CMS-concurrent-…`,
-`[GC concurrent-…`) stop nobody.
+```text
+2016-11-20T16:52:55.688+0000: 33.703: [GC (Allocation Failure) 33.703: [ParNew[SoftReference, 0 refs, 0.0000412 secs]
+: 279616K->31424K(314560K), 0.0956012 secs] 402113K->271940K(1013632K), 0.0957431 secs] [Times: user=0.30 …]
+```
+
+A record is stamped at its BEGIN, and its own length stands before the bracket that closes it, wherever that is: what
+stands in between are brackets of phases, of references, histograms and policies, and of the concurrent threads, which
+write at any time. So brackets are counted and no line is looked at alone. A pause within a pause (the scavenge before
+a remark) belongs to it. A class histogram or a heap dump beside a full collection stops the application as well.
+Shenandoah's backport writes `[Pause Init Mark, start]` and, stamped at the END, `[Pause Init Mark, 0.434 ms]`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Protocol
+from dataclasses import dataclass
 
-from tailrace import units
-from tailrace.readers.source import Event
+from tailrace.readers.gclog_lines import PAUSE, RAN, STOP, UNSTAMPED, Line, Reported, Stamps, length_ns, stamps
+from tailrace.units import MILLISECOND
 
-_STAMP = r"(?:(\d{4}-\d\d-\d\dT[\d:]+[.,]\d+[+-]\d{4}): )?(?:(\d+[.,]\d+): )?"
-_BEGUN = re.compile(rf"^{_STAMP}\[((?:Full )?GC(?! concurrent)(?: [a-z]+)?(?: ?\([^()]*\))*)")
-_LENGTH = re.compile(r", (\d+[.,]\d+) secs\](?=\s*\[Times|\s*$)")
-_STOPPED = re.compile(rf"^{_STAMP}Total time for which application threads were stopped: (\d+[.,]\d+) seconds")
-_SEEN = re.compile(rf"^{_STAMP}\[(?:Full )?GC[ -(]", re.MULTILINE)
-
-
-class Lines(Protocol):
-    unplaced: list[int]
-
-    def __iter__(self) -> Iterator[tuple[int, str]]: ...
-
-
-def recognises(text: str) -> bool:
-    return any(match[1] or match[2] for match in _SEEN.finditer(text)) or "CommandLine flags:" in text[:4096]
-
-
-def stops(lines: Lines) -> Iterator[Event]:
-    pending: tuple[int, str] | None = None
-    for number, line in lines:
-        stopped = _STOPPED.match(line)
-        if stopped:
-            yield from _stopped(stopped, number, lines)
-            continue
-        begun = _BEGUN.match(line)
-        if begun:
-            pending = None
-            moment = _moment(begun[1])
-            if moment is not None:
-                pending = moment, begun[3].strip()
-            else:
-                lines.unplaced.append(number)
-        lengths = _LENGTH.findall(line)
-        if pending and lengths:
-            moment, detail = pending
-            yield Event("gc", moment, moment + _ns(lengths[-1]), detail)
-            pending = None
+_NUMBER = r"(?<![\d.,])(\d{1,9}[.,]\d{1,9})"
+_TOKEN = re.compile(rf"(\[0x[0-9a-fA-F, x]*[\])]?)|(\[)|(?:{_NUMBER} (secs|ms) ?)?\](?=( ?\[Times)?)")
+_OPENS = re.compile(
+    r"\[(?:(?P<pause>(?:Full )?GC(?=--|[ \[{(:\d]|$|Adaptive|PSAdaptive|Before|TLAB)"
+    r"(?! ?(?:concurrent|Worker|ref-proc|Thread)))"
+    r"|(?P<shenandoah>Pause (?:Init|Final|Full|Degenerated)[^\[\]]{0,200}\])"
+    r"|(?P<beside>Class Histogram|Heap Dump))"
+)
+_TITLE = re.compile(
+    r"\[((?:Full )?GC(?:--)?(?: (?:pause|remark|cleanup))?|[A-Z][A-Za-z ]*)((?: ?\((?:[^()]|\(\))*\))*)"
+)
+_SHENANDOAH_LENGTH = re.compile(r", (\d{1,9}[.,]\d{1,9}) ms\]$")
+_SIZES = re.compile(r" \d{1,9}[BKMG]->\S+$")
+_HISTOGRAM_ROW = re.compile(r"\d{1,9}: +\d{1,19} +\d{1,19}  ?\S+$")
+_STOPPED = re.compile(
+    rf"[A-Za-z ]{{0,60}}threads were stopped: {_NUMBER} seconds(?:, Stopping threads took: {_NUMBER} seconds)?"
+)
+_RAN = re.compile(rf"Application time: {_NUMBER} seconds")
+_DEPTH_MAX = 64
+_SLACK = 5 * MILLISECOND
+"""Stamps are whole milliseconds, and the concurrent threads stamp a line before they get to write it."""
 
 
-def _stopped(match: re.Match[str], number: int, lines: Lines) -> Iterator[Event]:
-    moment = _moment(match[1])
-    if moment is None:
-        # PrintGCApplicationStoppedTime stamps nothing before JDK 8u20; the collections themselves are stamped.
-        return
-    yield Event("safepoint", moment - _ns(match[3]), moment, "application threads stopped")
+def waits(line: Line, operation: str) -> Iterator[Reported]:
+    """-XX:+PrintGCApplicationStoppedTime and …ConcurrentTime, which JDK 9 to 12 write in the same words."""
+    for ran in _RAN.finditer(line.text):
+        yield Reported(RAN, stamps(line.text, ran.start()), True, length_ns(ran[1], "s"), "", line)
+    for stopped in _STOPPED.finditer(line.text):
+        length, reached = length_ns(stopped[1], "s"), length_ns(stopped[2], "s") if stopped[2] else 0
+        yield Reported(STOP, stamps(line.text, stopped.start()), True, length, operation, line, reached)
 
 
-def _moment(text: str | None) -> int | None:
-    try:
-        return units.parse_moment(text.replace(",", ".")) if text else None
-    except ValueError:
-        return None
+@dataclass
+class _Bracket:
+    """An open one; `pause` and `beside` say that its length is of a stop."""
+
+    pause: bool = False
+    beside: bool = False
+    concurrent: bool = False
+    begin: Stamps = UNSTAMPED
+    detail: str = ""
+    line: Line | None = None
+    nested: Reported | None = None
+    """The pause that ended within it."""
 
 
-def _ns(seconds: str) -> int:
-    return units.parse_duration(seconds.replace(",", ".") + "s")
+class Records:
+    """The records of one JVM, from line to line; `torn` counts pauses that have no end."""
+
+    def __init__(self) -> None:
+        self.open: list[_Bracket] = []
+        self.begun = ""
+        """The pause of Shenandoah that is under way."""
+        self.torn = 0
+        self.last_torn = ""
+
+    def reports(self, line: Line) -> Iterator[Reported]:
+        text = line.text
+        if self.open and _HISTOGRAM_ROW.search(text[-300:]):
+            return
+        for token in _TOKEN.finditer(text):
+            if token[1]:
+                continue
+            if token[2]:
+                yield from self._opened(line, token.start())
+            elif self.open:
+                yield from self._closed(token)
+
+    def interrupted(self) -> Iterator[Reported]:
+        """No pause is under way: whatever is open never ended; what ended within it stands for itself."""
+        for bracket in self.open:
+            if bracket.pause:
+                self.torn += 1
+                self.last_torn = f"{bracket.detail} (line {bracket.line.number if bracket.line else 0})"
+                if bracket.nested:
+                    yield bracket.nested
+        self.open = []
+
+    def _opened(self, line: Line, at: int) -> Iterator[Reported]:
+        kind = _OPENS.match(line.text, at)
+        if kind is None:
+            if self.open and len(self.open) < _DEPTH_MAX:
+                self.open.append(_Bracket(concurrent="concurrent" in line.text[at : at + 20]))
+            return
+        if kind["shenandoah"]:
+            yield from self._of_shenandoah(line, at, kind["shenandoah"])
+            return
+        pause = kind["pause"] is not None
+        if pause and any(bracket.nested for bracket in self.open):
+            yield from self.interrupted()
+        title = _TITLE.match(line.text, at, at + 300)
+        detail = "".join(title.groups()) if title else kind[0][1:]
+        if len(self.open) < _DEPTH_MAX:
+            begin = stamps(line.text, at)
+            self.open.append(_Bracket(pause, kind["beside"] is not None, False, begin, detail.strip(), line))
+
+    def _of_shenandoah(self, line: Line, at: int, text: str) -> Iterator[Reported]:
+        length = _SHENANDOAH_LENGTH.search(text)
+        self.begun = "" if length else f"{text[:80]} (line {line.number})"
+        if length:
+            detail = _SIZES.sub("", text[: length.start()])
+            yield Reported(PAUSE, stamps(line.text, at), True, length_ns(length[1], "ms"), detail, line)
+
+    def ended(self) -> Iterator[Reported]:
+        """The log is at its end: what is open is cut off."""
+        yield from self.interrupted()
+        if self.begun:
+            self.torn, self.last_torn, self.begun = self.torn + 1, self.begun, ""
+
+    def _closed(self, token: re.Match[str]) -> Iterator[Reported]:
+        timed, of_record = token[3] is not None, token[5] is not None
+        if timed and of_record and not self.open[-1].concurrent:
+            while self.open and not self.open[-1].pause and not (self.open[-1].beside and len(self.open) == 1):
+                self.open.pop()
+            if not self.open:
+                return
+        elif not timed and self.open[-1].line and self.open[-1].begin != UNSTAMPED:
+            return
+        bracket = self.open.pop()
+        if not timed or bracket.line is None or not (bracket.pause or bracket.beside):
+            return
+        length = length_ns(token[3], "s" if token[4] == "secs" else "ms")
+        ended = Reported(PAUSE, bracket.begin, False, length, bracket.detail, bracket.line)
+        around = next((outer for outer in reversed(self.open) if outer.pause), None)
+        if bracket.nested and not _within(bracket.nested, ended):
+            yield bracket.nested
+        if around is None:
+            yield ended
+        elif bracket.pause:
+            around.nested = ended
+
+
+def _within(inner: Reported, outer: Reported) -> bool:
+    """Whether the outer one lasts until the inner one has ended, by whichever clock both have."""
+    for clock in ("wall", "uptime"):
+        began, begins = getattr(outer.stamps, clock), getattr(inner.stamps, clock)
+        if began is not None and begins is not None:
+            return bool(begins + inner.length <= began + outer.length + _SLACK)
+    return True

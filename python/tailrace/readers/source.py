@@ -30,10 +30,12 @@ _LINE_MAX = 1024 * 1024
 
 @dataclass(frozen=True)
 class Source:
-    """`place` is what the user said the file belongs to (`NAME=FILE`)."""
+    """`place` is what the user said the file belongs to (`NAME=FILE`), `began` when the JVMs of a log without a wall
+    clock started (`--began`), in ns since the Unix epoch."""
 
     path: Path
     place: str | None = None
+    began: tuple[int, ...] = ()
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
@@ -105,27 +107,17 @@ def _text(data: bytes) -> str:
 
 @dataclass
 class Found:
-    """What reading one file gave. Places may be None: nothing in the file says where it was recorded."""
+    """What reading one file gave. Events have `kind`, `begin`, `end` (ns since the Unix epoch) and `detail`; their
+    place is that of the file."""
 
     samples: list[pl.DataFrame] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
+    events: list[pl.DataFrame] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     lost: dict[str, int] = field(default_factory=dict)
 
     def lose(self, what: str, count: int) -> None:
         if count:
             self.lost[what] = self.lost.get(what, 0) + count
-
-
-@dataclass(frozen=True)
-class Event:
-    """`place` None: unknown. Moments are nanoseconds since the Unix epoch."""
-
-    kind: str
-    begin: int
-    end: int
-    detail: str
-    place: str | None = None
 
 
 def text_head(head: bytes) -> str | None:

@@ -1,7 +1,8 @@
 """Garbage collection stopped the server.
 
 What it looks for
-    Pauses of the collector (events of kind `gc`, or `gc_share` of the sampling interval) that lie over the stall.
+    Pauses of the collector (events of kind `gc`, or `gc_share` of the sampling interval) that lie over the stall, and
+    threads that waited for memory that it had not yet freed (`allocation_stall`, of ZGC).
     The server answers nothing meanwhile and, where CPU is sampled, burns it (`lightning` 3.1, figure 6).
 Evidence needed
     A GC log of the origin's JVM with wall clock or uptime (`-Xlog:gc*,safepoint`), or `gc_share` samples.
@@ -31,7 +32,7 @@ CAUSE = "garbage-collection"
 
 
 def detect(case: Case) -> CauseEvidence:
-    events = case.view.events_of("gc")
+    events = case.view.events_of("gc", "allocation_stall")
     own = [table for place, table in events if case.view.means(place, case.origin)]
     stray = [table for place, table in events if not case.view.is_known(place)]
     pauses = union(own or stray)

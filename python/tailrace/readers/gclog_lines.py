@@ -1,0 +1,199 @@
+"""A line of a JVM's log without what carried it, and the stamps that stand before a word of it.
+
+```text
+docker, kubectl    2026-01-20T07:15:12.480518204Z [pod/app/app] …    before the JVM's own text, which is searched for
+json-file, CRI     {"log":"… \\u003e …\\n","time":"2026-01-20T07:15:12.48Z"}     unwrapped
+unified            [2026-11-20T16:52:55.693+0000][33.708s][info][gc] GC(5) …     decorations, in any combination
+JDK 8 and earlier  2016-11-20T16:52:55.688+0000: 33.703: #12: [GC …              wall clock, uptime, number
+```
+
+The JVM's own stamp counts. What a carrier stamped serves only where the JVM stamped nothing or an uptime alone.
+Every expression here takes time in proportion to the length of the line, and a line is at most `LINE_MAX` long.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import NamedTuple
+
+from tailrace import units
+from tailrace.readers.source import Found, Source
+
+LINE_MAX = 64 * 1024
+"""Characters. The longest line of a JVM, a worker's times of 1,000 threads or a collection with `PrintReferenceGC`, has
+some 10,000."""
+
+_MESSAGE_KEYS = ("log", "message", "msg", "MESSAGE", "Message", "@message", "text")
+_CARRIER_TIME_KEYS = ("time", "@timestamp", "timestamp", "ts", "__REALTIME_TIMESTAMP")
+_WINDOW = 200
+_DATE = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)"
+_CARRIED = re.compile(rf"(?:^|[\s|\]]){_DATE}(?=[\s|])")
+_PLAIN = re.compile(rf"(?:{_DATE}: ?)?(?:(\d{{1,9}}[.,]\d{{1,4}}): ?)?(?:#\d{{1,9}}: ?)?$")
+_WALL = re.compile(_DATE)
+_UPTIME = re.compile(r"(\d{1,9}[.,]\d{1,9})s")
+_UNIT = re.compile(r"(\d{1,19})(ms|ns)")
+_TAGS = re.compile(r"(?:gc|safepoint)(?:,[a-z0-9]{1,20}){0,8}")
+_DECORATIONS_MAX = 16
+_UNIX_MS_MIN = 10**11  # 1973 as Unix time in milliseconds; as an uptime it is 3 years
+_EARLIEST, _LATEST = 1990, 2200
+
+
+class Line(NamedTuple):
+    """`carried` is when the carrier stamped it, in ns since the Unix epoch."""
+
+    number: int
+    text: str
+    carried: int | None
+
+
+class Stamps(NamedTuple):
+    """What stands before a message: wall clock and uptime in ns, and the tags of unified logging (None without any)."""
+
+    wall: int | None
+    uptime: int | None
+    tags: frozenset[str] | None = None
+
+
+UNSTAMPED = Stamps(None, None)
+
+PAUSE, STOP, STALL, RAN = "pause", "stop", "stall", "ran"
+
+
+class Reported(NamedTuple):
+    """What a line or a record of several lines reports: a PAUSE of the collector, a STOP of the application, a STALL of
+    one thread, or how long the application RAN since the stop before."""
+
+    kind: str
+    stamps: Stamps
+    at_end: bool
+    """The stamps are of its end, not of its begin."""
+    length: int
+    detail: str
+    line: Line
+    reached: int = 0
+    """Of a STOP: how long it took until all threads had stopped."""
+
+
+def bounded(source: Source, found: Found) -> Iterator[tuple[int, str]]:
+    """The lines of a log, by any line ends; of an overlong one the begin, and `found` says so."""
+    cut = 0
+    for number, line in source.lines(found):
+        for text in line.split("\r"):
+            cut += len(text) > LINE_MAX
+            yield number, text[:LINE_MAX]
+    found.lose(f"ends of lines longer than {LINE_MAX // 1024} KiB", cut)
+
+
+def unwrapped(number: int, text: str) -> Line:
+    """The line without the JSON that a log shipper wrapped it in."""
+    if text.startswith("{") and text.endswith("}"):
+        try:
+            fields = json.loads(text)
+        except (ValueError, RecursionError):
+            fields = None
+        if isinstance(fields, dict):
+            message = next((fields[key] for key in _MESSAGE_KEYS if isinstance(fields.get(key), str)), None)
+            if message is not None:
+                return Line(number, message.rstrip("\r\n"), _first_moment(fields))
+    return Line(number, text, carried(text))
+
+
+def _first_moment(fields: dict[str, object]) -> int | None:
+    for key in _CARRIER_TIME_KEYS:
+        match = _WALL.fullmatch(str(fields.get(key, ""))[:40])
+        if match:
+            return moment(match[1], match[2], match[3])
+    return None
+
+
+def carried(text: str) -> int | None:
+    match = _CARRIED.search(text, 0, _WINDOW)
+    return moment(match[1], match[2], match[3]) if match else None
+
+
+def stamps(text: str, at: int) -> Stamps:
+    """What stands right before the character `at` of a line."""
+    while at and text[at - 1] == " ":
+        at -= 1
+    if at and text[at - 1] == "]":
+        decorated = _decorations(text, at)
+        if decorated.tags is not None or decorated.wall is not None or decorated.uptime is not None:
+            return decorated
+    return _plain(text, at)
+
+
+_FIRST = re.compile(rf"{_DATE}|(?:^|\[|\s)(\d{{1,9}}[.,]\d{{1,4}})(?:s\]|: )", re.MULTILINE)
+
+
+def first_stamps(text: str) -> Stamps:
+    """The first of a text."""
+    match = _FIRST.search(text)
+    if match is None:
+        return UNSTAMPED
+    return Stamps(*((moment(match[1], match[2], match[3]), None) if match[1] else (None, length_ns(match[4], "s"))))
+
+
+def _plain(text: str, at: int) -> Stamps:
+    match = _PLAIN.search(text[max(0, at - 80) : at])
+    if match is None:
+        return UNSTAMPED
+    wall = moment(match[1], match[2], match[3]) if match[1] else None
+    return Stamps(wall, length_ns(match[4], "s") if match[4] else None)
+
+
+def _decorations(text: str, at: int) -> Stamps:
+    wall = uptime = counter = tags = None
+    for inner in _groups(text, at):
+        if date := _WALL.fullmatch(inner):
+            wall = moment(date[1], date[2], date[3])
+        elif seconds := _UPTIME.fullmatch(inner):
+            uptime = length_ns(seconds[1], "s")
+        elif number := _UNIT.fullmatch(inner):
+            if number[2] == "ns":
+                counter = int(number[1])
+            elif int(number[1]) >= _UNIX_MS_MIN:
+                wall = int(number[1]) * units.MILLISECOND
+            else:
+                uptime = int(number[1]) * units.MILLISECOND
+        elif _TAGS.fullmatch(inner):
+            tags = frozenset(inner.split(","))
+    return Stamps(wall, counter if uptime is None else uptime, tags)
+
+
+def _groups(text: str, at: int) -> Iterable[str]:
+    """The texts in the brackets that end at `at`, last first."""
+    for _ in range(_DECORATIONS_MAX):
+        begin = text.rfind("[", max(0, at - _WINDOW), at)
+        inner = text[begin + 1 : at - 1]
+        if begin < 0 or "]" in inner:
+            return
+        yield inner.strip()
+        if begin == 0 or text[begin - 1] != "]":
+            return
+        at = begin
+
+
+def moment(date: str, fraction: str | None, zone: str) -> int | None:
+    """Nanoseconds since the Unix epoch; None for a date that is none."""
+    second = _second(date, zone)
+    return None if second is None else second + int((fraction or "").ljust(9, "0"))
+
+
+@lru_cache(4096)
+def _second(date: str, zone: str) -> int | None:
+    try:
+        whole = datetime.fromisoformat(date + ("+00:00" if zone == "Z" else zone))
+    except ValueError:
+        return None
+    return round(whole.astimezone(UTC).timestamp()) * units.SECOND if _EARLIEST <= whole.year < _LATEST else None
+
+
+def length_ns(number: str, unit: str) -> int:
+    """Nanoseconds of "12.345" or "12,345" in `s` or `ms`."""
+    digits = 6 if unit == "ms" else 9
+    whole, _, part = number.replace(",", ".").partition(".")
+    return int(whole + part[:digits].ljust(digits, "0"))

@@ -1,0 +1,151 @@
+"""What the lines of one run of a JVM report, each at its moment, in little memory.
+
+Where the log has no wall clock the moment is an uptime, until the run's clock knows when the JVM started. A stop
+without any stamp (before JDK 8u20) is placed by the pause that it contains, or by how long the application ran before.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+import polars as pl
+
+from tailrace import units
+from tailrace.readers.gclog_clock import Clock
+from tailrace.readers.gclog_lines import PAUSE, RAN, STALL, STOP, Reported
+
+RESOLUTION = 2 * units.MILLISECOND
+"""Stamps are whole milliseconds, at the begin of one report and at the end of the other."""
+_DETAILS_MAX = 10_000
+"""Different names of stops: a collector has some hundred."""
+
+
+class Details:
+    """What stops are called, each text once and each with its number."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def number(self, name: str) -> int:
+        if name not in self._numbers:
+            if len(self.names) >= _DETAILS_MAX:
+                return self._numbers.get(name.split(" (")[0], 0)
+            self._numbers[name] = len(self.names)
+            self.names.append(name)
+        return self._numbers[name]
+
+
+class Spans:
+    """Many of them, small: begin, length, number of the detail, and whether `begin` is a moment or still an uptime."""
+
+    def __init__(self) -> None:
+        self.begin, self.length, self.detail, self.placed = array("q"), array("q"), array("i"), bytearray()
+
+    def add(self, begin: int, length: int, detail: int, placed: bool) -> None:
+        self.begin.append(begin)
+        self.length.append(length)
+        self.detail.append(detail)
+        self.placed.append(placed)
+
+    def frame(self, start: int | None) -> pl.DataFrame:
+        """Begin, end and detail of those that have a place in time, in the order in which they were reported."""
+        table = pl.DataFrame(
+            {
+                "begin": pl.Series(self.begin, dtype=pl.Int64),
+                "length": pl.Series(self.length, dtype=pl.Int64),
+                "detail": pl.Series(self.detail, dtype=pl.Int32),
+                "placed": pl.Series(np.frombuffer(self.placed, dtype=np.bool_), dtype=pl.Boolean),
+            }
+        )
+        if start is None:
+            table = table.filter("placed")
+        moment = pl.when("placed").then("begin").otherwise(pl.col("begin") + (start or 0))
+        return table.select(begin=moment, end=moment + pl.col("length"), detail="detail")
+
+    def columns(self) -> tuple[array[int], array[int]]:
+        return self.begin, self.length
+
+    def unplaced(self) -> int:
+        return self.placed.count(0)
+
+
+class Run:
+    """One run of a JVM: its clock, and what was reported of it."""
+
+    def __init__(self, details: Details) -> None:
+        self.clock = Clock()
+        self.details = details
+        self.spans = {PAUSE: Spans(), STOP: Spans(), STALL: Spans()}
+        self.first_unplaced: int | None = None
+        self.nowhere = 0
+        """Stops without any stamp that nothing beside them places."""
+        self.nowhere_ns = 0
+        self._cursor: tuple[int, bool] | None = None
+        """When the threads last went on, as far as that is known: (moment or uptime, which)."""
+        self._pause: tuple[int, int, bool] | None = None
+        """The pause since the last stop: begin, length, placed."""
+
+    @property
+    def uptimes(self) -> int:
+        """How many stops have an uptime only."""
+        return sum(spans.unplaced() for spans in self.spans.values())
+
+    def goes_on_in(self, later: Run) -> bool:
+        """Whether the run of a later file is the same: it goes on from here, or has a report that stands here too."""
+        first, last = later.clock.first, self.clock.last
+        if first is None or last is None or first > last - units.SECOND:
+            return True
+        copied = next(zip(*later.spans[PAUSE].columns(), strict=True), None)
+        return copied is not None and copied in set(zip(*self.spans[PAUSE].columns(), strict=True))
+
+    def add(self, report: Reported) -> None:
+        """Take it up at its moment; at its uptime where the start is not known (yet)."""
+        self.clock.learn(report.stamps, report.line)
+        at = self._at(report)
+        if report.kind == RAN:
+            self._ran(at, report.length)
+            return
+        if at is None and report.kind == STOP:
+            at = self._implied(report)
+        if at is None:
+            self.nowhere += 1
+            self.nowhere_ns += report.length
+            return
+        moment, placed = at
+        begin = moment - report.length if report.at_end else moment
+        self.spans[report.kind].add(begin, report.length, self.details.number(report.detail), placed)
+        if not placed and self.first_unplaced is None:
+            self.first_unplaced = report.line.number
+        if report.kind == PAUSE:
+            self._pause = begin, report.length, placed
+        elif report.kind == STOP:
+            self._pause = None
+        if report.kind != STALL:
+            self._cursor = begin + report.length, placed
+
+    def _at(self, report: Reported) -> tuple[int, bool] | None:
+        wall, uptime, _ = report.stamps
+        if wall is not None:
+            return wall, True
+        if uptime is not None:
+            return (uptime, False) if self.clock.exact is None else (uptime + self.clock.exact, True)
+        return None if report.line.carried is None or not report.at_end else (report.line.carried, True)
+
+    def _ran(self, at: tuple[int, bool] | None, length: int) -> None:
+        if at is not None:
+            self._cursor = at
+        elif self._cursor is not None:
+            self._cursor = self._cursor[0] + length, self._cursor[1]
+        self._pause = None
+
+    def _implied(self, stop: Reported) -> tuple[int, bool] | None:
+        """The end of a stop without a stamp: that of the pause just before, else from when the threads last went on."""
+        if self._pause is not None and self._pause[1] <= stop.length + RESOLUTION:
+            begin, length, placed = self._pause
+            end = begin - stop.reached + stop.length if stop.reached else begin + length
+            return max(end, begin + length), placed
+        if self._cursor is not None:
+            return self._cursor[0] + stop.length, self._cursor[1]
+        return None

@@ -1,0 +1,158 @@
+"""Reports of a JVM's log → when its application stood still, each stop once.
+
+A log may report one stop several times: as a pause of the collector, as the stop around it (which also holds the time
+until all threads stood, and what else was done), and again in a copy of the file. A pause that lies in a stop belongs
+to it; two pauses in turn are two, even where stamps in whole milliseconds make them overlap; a pause that reaches back
+over another contains it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from tailrace import units
+from tailrace.readers.gclog_run import RESOLUTION
+from tailrace.units import format_duration, format_share
+
+_COLLECTS = re.compile(r"Collect|GC|^G1|^Gen|^Z(?:Mark|Relocate|Verify|Op)|^XMark|^XRelocate|^Shenandoah")
+_BRIEF = 10 * units.MILLISECOND
+"""In a stop as short as this, no share of it explains a slow request."""
+_DIFFERENCE = 0.05
+_NESTED_MAX = 64
+
+
+@dataclass(slots=True)
+class Stop:
+    """`collection` is how much of it its pauses account for, `longest` the length of the one whose `detail` it has;
+    `around` says that the log reports it as a stop, and not as a pause alone."""
+
+    begin: int
+    end: int
+    detail: str
+    collection: int = 0
+    longest: int = 0
+    around: bool = False
+
+    @property
+    def kind(self) -> str:
+        """`gc` where the collector accounts for it, `safepoint` where most of it is something else."""
+        length = self.end - self.begin
+        if self.longest:
+            return "gc" if length <= _BRIEF or 2 * self.collection >= length else "safepoint"
+        return "gc" if not self.around or _COLLECTS.search(self.detail) else "safepoint"
+
+
+def once(files: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The reports of several files (begin, end, detail), one of each that stands in more than one, by their ends."""
+    if len(files) == 1:
+        return files[0].sort("end", maintain_order=True)
+    key = ["begin", "end", "detail"]
+    reports = pl.concat([frame.with_columns(file=pl.lit(i, pl.Int32)) for i, frame in enumerate(files)])
+    reports = reports.with_columns(nth=pl.int_range(pl.len()).over(["file", *key]))
+    reports = reports.unique([*key, "nth"], keep="first", maintain_order=True)
+    return reports.sort("end", maintain_order=True).select(key)
+
+
+def in_turn(reports: pl.DataFrame, names: Sequence[str], *, around: bool = False) -> Iterator[Stop]:
+    """One after the other, by their ends: one that reaches back over others contains them."""
+    last: list[Stop] = []
+    for begin, end, detail in reports.iter_rows():
+        stop = Stop(begin, end, names[detail], around=around)
+        while last and stop.begin < last[-1].end - RESOLUTION:
+            inner = last.pop()
+            if inner.end - inner.begin > (stop.end - stop.begin) // 2:
+                stop.detail = inner.detail
+            stop.begin, stop.end = min(inner.begin, stop.begin), max(inner.end, stop.end)
+        if last and stop.begin < last[-1].end:
+            late = last[-1].end - stop.begin
+            stop.begin, stop.end = stop.begin + late, stop.end + late
+        if not around:
+            stop.collection = stop.longest = stop.end - stop.begin
+        last.append(stop)
+        if len(last) > _NESTED_MAX:
+            yield last.pop(0)
+    yield from last
+
+
+def joined(pauses: Iterable[Stop], stops: Iterable[Stop]) -> Iterator[Stop]:
+    """Stops with the pauses that lie in them, and pauses of which no stop is reported; what still overlaps is one."""
+    last: Stop | None = None
+    for stop in _with_pauses(pauses, stops):
+        if last is not None and stop.begin < last.end - RESOLUTION:
+            _take(last, stop)
+            continue
+        if last is not None:
+            yield last
+        last = stop
+    if last is not None:
+        yield last
+
+
+def _with_pauses(pauses: Iterable[Stop], stops: Iterable[Stop]) -> Iterator[Stop]:
+    near, more = deque[Stop](), iter(stops)
+    for pause in pauses:
+        while (not near or near[-1].begin <= pause.end + RESOLUTION) and (stop := next(more, None)):
+            near.append(stop)
+        while near and near[0].end < pause.begin - RESOLUTION:
+            yield near.popleft()
+        around = max(near, key=lambda stop: _shared(pause, stop), default=None)
+        if around is None or _shared(pause, around) < 0:
+            yield pause
+        else:
+            _take(around, pause)
+    yield from near
+    yield from more
+
+
+def _shared(pause: Stop, stop: Stop) -> int:
+    """How far they overlap; below 0 where they do not, as stamps go. The stop that holds all of a pause comes first."""
+    off = max(0, stop.begin - pause.begin, pause.end - stop.end)
+    if off <= RESOLUTION:
+        return pause.end - pause.begin + 2 * RESOLUTION - off
+    return min(pause.end, stop.end) - max(pause.begin, stop.begin) - RESOLUTION
+
+
+def _take(stop: Stop, pause: Stop) -> None:
+    if pause.begin < stop.begin - RESOLUTION or pause.end > stop.end + RESOLUTION:
+        stop.begin, stop.end = min(stop.begin, pause.begin), max(stop.end, pause.end)
+    stop.collection += pause.collection
+    if pause.longest and pause.longest >= stop.longest:
+        stop.detail, stop.longest = pause.detail, pause.longest
+
+
+class Sum:
+    """How long stops last together that begin in a span of time, counted as they go by."""
+
+    def __init__(self, begin: int, end: int) -> None:
+        self.begin, self.end, self.total = begin - RESOLUTION, end, 0
+
+    @staticmethod
+    def over(pauses: pl.DataFrame, stops: pl.DataFrame) -> Sum:
+        """Of the time that both cover."""
+        if pauses.is_empty() or stops.is_empty():
+            return Sum(0, -1)
+        begins, ends = zip(*((f.get_column("begin")[0], f.get_column("end")[-1]) for f in (pauses, stops)), strict=True)
+        return Sum(max(begins), min(ends))
+
+    def of(self, stops: Iterable[Stop]) -> Iterator[Stop]:
+        for stop in stops:
+            if self.begin <= stop.begin <= self.end:
+                self.total += stop.end - stop.begin
+            yield stop
+
+
+def compared(collecting: int, standing: int) -> str | None:
+    """What to say where the sums of pauses and of stops differ by more than a twentieth."""
+    most = max(collecting, standing)
+    if abs(collecting - standing) <= _DIFFERENCE * most:
+        return None
+    return (
+        f"its pauses of the collector add up to {format_duration(collecting)}, the stops of all threads that it "
+        f"reports to {format_duration(standing)}, which differs by {format_share(abs(collecting - standing) / most)}; "
+        "a stop counts as a whole"
+    )
