@@ -4,6 +4,7 @@
 `validation` names the row that breaks a promise.
 """
 
+from tailrace.dataset.connections import Apart, Connections, ServerConnections
 from tailrace.dataset.reading import Dataset, Manifest, is_run
 from tailrace.dataset.schema import EVENTS, FORMAT, REQUESTS, SAMPLES, TABLES, VISITS, Column, Table
 from tailrace.dataset.writing import Writer, create, hold, leftovers
@@ -15,9 +16,12 @@ __all__ = [
     "SAMPLES",
     "TABLES",
     "VISITS",
+    "Apart",
     "Column",
+    "Connections",
     "Dataset",
     "Manifest",
+    "ServerConnections",
     "Table",
     "Writer",
     "create",

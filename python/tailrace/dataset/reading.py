@@ -14,6 +14,7 @@ import polars as pl
 
 from tailrace import topology as topology_file
 from tailrace.dataset import schema, validation
+from tailrace.dataset.connections import Connections
 from tailrace.errors import InputError, cannot_read
 from tailrace.topology import Topology
 
@@ -35,6 +36,7 @@ class Manifest:
     """What was lost and how much of it: ring drops, gaps, truncated bytes, damaged lines."""
     notes: tuple[str, ...] = ()
     """What a reader wants said of how the data were made."""
+    connections: Connections = field(default_factory=Connections)
     checksums: dict[str, str] = field(default_factory=dict)
     """SHA-256 of each file, by name."""
 
@@ -46,6 +48,7 @@ class Manifest:
             "rows": self.rows,
             "lost": self.lost,
             "notes": list(self.notes),
+            "connections": self.connections.to_table(),
             "checksums": self.checksums,
         }
         return json.dumps(table, indent=2, ensure_ascii=False) + "\n"
@@ -201,5 +204,6 @@ def _manifest_of(table: dict[str, Any]) -> Manifest:
         rows={str(name): int(count) for name, count in table.get("rows", {}).items()},
         lost={str(name): int(count) for name, count in table.get("lost", {}).items()},
         notes=tuple(str(note) for note in table.get("notes", ())),
+        connections=Connections.from_table(table.get("connections", {})),
         checksums={str(name): str(digest) for name, digest in table.get("checksums", {}).items()},
     )

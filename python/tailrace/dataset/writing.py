@@ -25,6 +25,7 @@ import polars as pl
 from tailrace import topology as topology_file
 from tailrace import whole
 from tailrace.dataset import locks, schema
+from tailrace.dataset.connections import Connections
 from tailrace.dataset.reading import MANIFEST, TOPOLOGY, Manifest, is_run, sha256
 from tailrace.errors import InputError, OutputError, TailraceError, UsageError, cannot_write
 from tailrace.topology import Clock, Topology
@@ -41,6 +42,7 @@ class Writer:
     clocks: tuple[Clock, ...] = ()
     losses: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    connections: Connections = field(default_factory=Connections)
     keep: str = ""
     """What to do with the folder if it cannot be finished, for it holds what cannot be had again: then it stays."""
 
@@ -183,6 +185,7 @@ def _finish(writer: Writer) -> None:
         rows={name: count for name, (count, _) in ranges.items()},
         lost=dict(writer.losses),
         notes=tuple(writer.notes),
+        connections=writer.connections,
         checksums={file.as_posix(): sha256(folder / file) for file in files},
     )
     (folder / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")

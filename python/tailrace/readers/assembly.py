@@ -77,6 +77,7 @@ def copy_run(run: Dataset, writer: Writer) -> Topology:
     writer.maker = run.manifest.maker
     writer.losses |= run.manifest.lost
     writer.notes += run.manifest.notes
+    writer.connections = run.manifest.connections
     return run.topology
 
 

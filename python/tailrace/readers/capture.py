@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from tailrace.dataset import Writer
+from tailrace.dataset import Connections, Writer
 from tailrace.errors import TailraceError, UsageError, cannot_read, cannot_write
 from tailrace.readers.interactions import Rules
 from tailrace.topology import Call, Clock, Node, Server, Topology, endpoint
@@ -78,6 +78,7 @@ def decode(
     for name, count in losses(report).items():
         writer.lose(name, count)
     writer.notes += notes(report)
+    writer.connections = connections(report)
     visits = writer.folder / "visits.parquet"
     return topology_of(report, pl.scan_parquet(visits) if visits.exists() else None)
 
@@ -207,6 +208,14 @@ def losses(report: Mapping[str, Any]) -> dict[str, int]:
         if report.get("counts", {}).get(key):
             lost[what] = int(report["counts"][key])
     return lost
+
+
+def connections(report: Mapping[str, Any]) -> Connections:
+    """What became of connections: the engine's counts of each server, and of attempts that are no requests."""
+    counts = {
+        server["name"]: {**server, "established": server.get("connections", 0)} for server in report.get("servers", [])
+    }
+    return Connections.from_table({"servers": counts, "apart": report.get("apart", [])})
 
 
 def notes(report: Mapping[str, Any]) -> list[str]:

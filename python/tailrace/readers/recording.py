@@ -74,6 +74,7 @@ def _packets(
         for what, count in capture.losses(report).items():
             writer.lose(what, count)
         writer.notes += capture.notes(report)
+        writer.connections = capture.connections(report)
         visits = writer.folder / "visits.parquet"
         return capture.topology_of(report, pl.scan_parquet(visits) if visits.exists() else None)
     return Topology(servers=tuple(Server(name=name, address=address) for name, address in servers.items()))

@@ -43,6 +43,7 @@ def describe(dataset: Dataset) -> dict[str, Any]:
         "clocks": [clock.model_dump() for clock in topology.clocks],
         "metrics": _groups(dataset.samples(), "metric"),
         "events": _groups(dataset.events(), "kind"),
+        "connections": manifest.connections.to_table(),
         "lost": manifest.lost,
         "notes": list(manifest.notes),
         "missing": [said for table, said in _MISSING.items() if not manifest.rows.get(table)],
@@ -61,6 +62,7 @@ def print_info(dataset: Dataset, console: Console) -> None:
     _print_groups("metric", told["metrics"], console)
     _print_groups("event", told["events"], console)
     _print_lines("clock", [_clock(clock) for clock in told["clocks"]], console)
+    _print_lines("connections", dataset.manifest.connections.sentences(), console)
     _print_lines("lost", [f"{what}: {count:,}" for what, count in told["lost"].items()], console, "yellow")
     _print_lines("missing", told["missing"], console, "yellow")
     _print_lines("note", told["notes"], console)

@@ -1,0 +1,123 @@
+"""What became of connections that are no row of a table, or that rows do not tell: the manifest's `connections`.
+
+A request that was never answered has no end, and a port scan has no requests: both are counted here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self
+
+from tailrace.units import format_duration
+
+
+@dataclass(frozen=True)
+class ServerConnections:
+    """One server's connection attempts, and its requests that the recording does not see the end of."""
+
+    attempts: int = 0
+    """Connections whose SYN was recorded; attempts that count as `Apart` are not among them."""
+    established: int = 0
+    """Connections that became one; those that were open before the recording began are among them."""
+    refused: int = 0
+    """Attempts that a reset answered: requests with the status `refused`, if they are of a client."""
+    unanswered: int = 0
+    """Attempts that nothing answered: requests with the status `timeout` or `abandoned`, if they are of a client."""
+    reset: int = 0
+    """Connections that the server reset right after the handshake, before anything was sent: status `reset`."""
+    half_open: int = 0
+    """Attempts that the server answered and the sender never completed."""
+    attempts_under_way: int = 0
+    """Attempts without an answer when the recording ended, which their sender had not given up."""
+    under_way: int = 0
+    """Requests without a whole answer when the recording ended: they are no rows."""
+    under_way_longest_ns: int | None = None
+    """How long the oldest of them had waited."""
+
+    def sentences(self, name: str) -> list[str]:
+        """What did not go as usual at the server of this name."""
+        ends = {
+            "were refused": self.refused,
+            "had no answer": self.unanswered,
+            "were reset right after the handshake": self.reset,
+            "were answered, but never completed by their senders": self.half_open,
+            "waited for an answer when the recording ended": self.attempts_under_way,
+        }
+        told = ", ".join(f"{count:,} {what}" for what, count in ends.items() if count)
+        said = [f"{name}: of {self.attempts:,} connection attempts, {told}"] if told else []
+        if self.under_way:
+            longest = self.under_way_longest_ns
+            since = "" if longest is None else f", the oldest of them for {format_duration(longest)}"
+            said.append(f"{name}: {self.under_way:,} requests had no whole answer when the recording ended{since}")
+        return said
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Attempts that nothing shows to be requests of a client: a scan, a flood, or senders that gave up at once."""
+
+    state: str
+    """`unanswered`, `refused` or `half-open`."""
+    attempts: int
+    senders: int
+    """Addresses they came from, and addresses and ports they went to: at least so many."""
+    endpoints: int
+    begin: int
+    end: int
+    to: Mapping[str, int] = field(default_factory=dict)
+    """Where most of them went, and how many there."""
+
+    def sentence(self) -> str:
+        to = ", ".join(self.to) if len(self.to) == self.endpoints else f"{self.endpoints:,} addresses and ports"
+        senders = f"{self.senders:,} sender{'s' if self.senders != 1 else ''}"
+        what, reason = _APART.get(self.state, (f"ended as {self.state}", "nothing shows that a client made them"))
+        return f"{self.attempts:,} connection attempts from {senders} to {to} {what}; they are no requests: {reason}"
+
+
+_APART = {
+    "unanswered": ("had no answer", "a scan or a flood, or senders that gave up at once"),
+    "refused": ("were refused", "a scan of ports that nobody serves"),
+    "half-open": (
+        "were answered, but never completed by their senders",
+        "a scan or a flood, or the answers never reached their senders",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Connections:
+    servers: Mapping[str, ServerConnections] = field(default_factory=dict)
+    apart: tuple[Apart, ...] = ()
+
+    def sentences(self) -> list[str]:
+        """What the tables do not tell."""
+        of_servers = [said for name, counts in self.servers.items() for said in counts.sentences(name)]
+        return [*of_servers, *(row.sentence() for row in self.apart)]
+
+    def to_table(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any]) -> Self:
+        """Plain values of a manifest; what is no number is a `TypeError`, a `ValueError` or a `KeyError`."""
+        servers = {str(name): ServerConnections(**_numbers(counts)) for name, counts in _items(table, "servers")}
+        apart = tuple(_apart(row) for row in table.get("apart", ()))
+        return cls(servers, apart)
+
+
+_COUNTS = {count.name for count in fields(ServerConnections)}
+
+
+def _items(table: Mapping[str, Any], key: str) -> Any:
+    return dict(table.get(key, {})).items()
+
+
+def _numbers(counts: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that are known; a newer Tailrace may count more."""
+    return {key: None if value is None else int(value) for key, value in counts.items() if key in _COUNTS}
+
+
+def _apart(row: Mapping[str, Any]) -> Apart:
+    numbers = {key: int(row[key]) for key in ("attempts", "senders", "endpoints", "begin", "end")}
+    return Apart(str(row["state"]), **numbers, to={str(name): int(count) for name, count in _items(row, "to")})
