@@ -114,8 +114,8 @@ def _items(table: Mapping[str, Any], key: str) -> Any:
 
 
 def _numbers(counts: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that are known; a newer Tailrace may count more."""
-    return {key: None if value is None else int(value) for key, value in counts.items() if key in _COUNTS}
+    """Those that are known; a newer Tailrace may count more, and an older one fewer."""
+    return {key: int(value) for key, value in counts.items() if key in _COUNTS and value is not None}
 
 
 def _apart(row: Mapping[str, Any]) -> Apart:

@@ -210,11 +210,20 @@ def losses(report: Mapping[str, Any]) -> dict[str, int]:
     return lost
 
 
+_COUNTED = {
+    "attempts": "attempts",
+    "established": "connections",
+    "refused": "refused",
+    "unanswered": "unanswered",
+    "attempts_under_way": "attempts_unfinished",
+    "under_way": "visits_unfinished",
+}
+
+
 def connections(report: Mapping[str, Any]) -> Connections:
     """What became of connections: the engine's counts of each server, and of attempts that are no requests."""
-    counts = {
-        server["name"]: {**server, "established": server.get("connections", 0)} for server in report.get("servers", [])
-    }
+    seen = report.get("servers", [])
+    counts = {server["name"]: {key: server.get(said) for key, said in _COUNTED.items()} for server in seen}
     return Connections.from_table({"servers": counts, "apart": report.get("apart", [])})
 
 
