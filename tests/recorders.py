@@ -97,31 +97,26 @@ def two_hosts(mine: str | None = None, bridged: bool = False) -> Iterator[Hosts]
             for port, name in enumerate((hosts.client, hosts.server)):
                 _run(*on_switch, "add", f"v{port}", "type", "veth", "peer", "eth0", "netns", name)
                 _run(*on_switch, "set", f"v{port}", "master", "br0", "up")
+            set_up(hosts)
         else:
-            _run(
-                *(
-                    "ip",
-                    "-n",
-                    hosts.client,
-                    "link",
-                    "add",
-                    "eth0",
-                    "type",
-                    "veth",
-                    "peer",
-                    "eth0",
-                    "netns",
-                    hosts.server,
-                )
-            )
-        for name, address in ((hosts.client, "10.78.0.1"), (hosts.server, hosts.address)):
-            _run("ip", "-n", name, "addr", "add", f"{address}/24", "dev", "eth0")
-            for link in ("eth0", "lo"):
-                _run("ip", "-n", name, "link", "set", link, "up")
+            cable(hosts)
         yield hosts
     finally:
         for name in (hosts.client, hosts.server, hosts.switch):
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
+
+
+def cable(hosts: Hosts) -> None:
+    """Between the two, at once as it was before and newly made."""
+    _run(*("ip", "-n", hosts.client, "link", "add", "eth0", "type", "veth", "peer", "eth0", "netns", hosts.server))
+    set_up(hosts)
+
+
+def set_up(hosts: Hosts) -> None:
+    for name, address in ((hosts.client, "10.78.0.1"), (hosts.server, hosts.address)):
+        _run("ip", "-n", name, "addr", "add", f"{address}/24", "dev", "eth0")
+        for link in ("eth0", "lo"):
+            _run("ip", "-n", name, "link", "set", link, "up")
 
 
 @contextmanager
@@ -140,6 +135,10 @@ def served(hosts: Hosts, folder: Path) -> Iterator[subprocess.Popen[str]]:
                 break
             time.sleep(0.1)
         yield server
+
+
+def ip(*words: str) -> None:
+    _run("ip", *words)
 
 
 def _run(*command: str) -> None:

@@ -165,7 +165,7 @@ def test_an_interface_that_goes_away_is_told_and_the_rest_is_recorded_on(tmp_pat
         gone = time.time_ns()
         time.sleep(1.5)
         _, err = end(process)
-    assert "eth0: Network is down" in err
+    assert "eth0 is gone: its packets are missing until" in err
     run = Dataset.open(out)
     assert any("packets are missing" in note for note in run.manifest.notes)
     assert visits(run).height == 10
@@ -192,7 +192,7 @@ def test_packets_that_find_no_room_are_counted(hosts: Hosts, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--interface", "never0"], "never0: No such device"),
+        (["--interface", "never0"], "there is no interface never0"),
         (["--interface", "box:eth0"], "box is no --node with a netns"),
         (["--port", "80"], "--port, --capture and --interactions are about packets"),
         (["--interface", "lo", "--interactions", "never.toml"], "never.toml"),

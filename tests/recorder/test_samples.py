@@ -134,7 +134,7 @@ def test_a_control_group_that_goes_away_is_told_once(tmp_path: Path) -> None:
         time.sleep(0.5)
         _, err = end(process)
     assert err.count(f"the control group {group.path} of box is gone") == 1
-    assert err.count("not sampled from here on") == 1
+    assert err.count("it is not sampled until it is there again") == 1
     box = Dataset.open(tmp_path / "run").samples().filter(pl.col("place").cast(pl.String) == "box").collect()
     assert box.height > 5
 

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use super::clock::Clock;
 use super::options::Packets as Options;
-use super::ring::{Ring, RingPacket, Wanted};
+use super::ring::RingPacket;
 use super::segments::{Outbox, Segment, Tell, SEGMENT_NS};
 use super::state::Shared;
 use super::sys;
+use super::tap::Tap;
 use crate::capture::live::Live;
 use crate::error::{Error, Result};
 use crate::record::rows::{Event, NumberedEvent};
@@ -20,8 +21,8 @@ use crate::record::Names;
 
 /// How long it sleeps at most without packets: the end of a segment is not far missed.
 const WAIT_MS: i32 = 50;
-/// Of an interface that is gone, an error is reported at once, again and again.
-const GONE_NS: i64 = 50_000_000;
+/// The youngest block of the ring is handed over when it is old enough.
+const LAST_BLOCK_NS: i64 = 50_000_000;
 /// A file is locked while it is written to: never for long.
 const PIECE: usize = 128 << 10;
 /// pcap of nanoseconds whose packets begin with the IP header (LINKTYPE_RAW).
@@ -29,13 +30,12 @@ const PCAP_MAGIC: u32 = 0xa1b2_3c4d;
 const PCAP_RAW: u32 = 101;
 
 pub struct Packets {
-    ring: Ring,
+    tap: Tap,
     into: Into,
     clock: Clock,
     source: String,
     dropped: u64,
     events: u64,
-    away: bool,
     shared: Arc<Shared>,
     outbox: Outbox,
     tell: Tell,
@@ -64,21 +64,7 @@ impl Packets {
             [] => "all interfaces".to_owned(),
             names => names.join(", "),
         };
-        let ring = sys::in_namespace(options.netns(), || {
-            let mut indices = Vec::new();
-            for name in &names {
-                let index = sys::interface_index(name)
-                    .map_err(|error| io::Error::new(error.kind(), format!("{name}: {error}")))?;
-                indices.push(index.unsigned_abs());
-            }
-            Ring::open(&Wanted {
-                interfaces: &indices,
-                promiscuous: options.promiscuous,
-                ports: &options.ports,
-                snap: options.snap,
-                bytes: options.ring_bytes,
-            })
-        });
+        let opened = Tap::open(options).map_err(|error| refused(&source, &error))?;
         let into = if options.raw {
             Into::Capture {
                 bytes: Vec::new(),
@@ -89,36 +75,38 @@ impl Packets {
         } else {
             Into::Visits(Box::new(Live::new(&options.decode, &source)?))
         };
-        Ok(Packets {
-            ring: ring.map_err(|error| refused(&source, &error))?,
+        let (tap, late) = opened;
+        let packets = Packets {
+            tap,
             into,
             clock,
             source,
             dropped: 0,
             events: 0,
-            away: false,
             shared,
             outbox,
             tell,
-        })
+        };
+        late.into_iter().for_each(|sentence| packets.warn(sentence));
+        Ok(packets)
     }
 
     pub fn run(mut self, stop: &AtomicBool) {
         sys::stand_back();
         let mut segment_ends = sys::steady_ns() + SEGMENT_NS;
         while !stop.load(Ordering::Relaxed) {
-            if let Err(error) = self.ring.wait(WAIT_MS) {
-                self.is_away(&error);
-            }
+            self.tap.wait(WAIT_MS);
             self.drain();
+            for sentence in self.tap.look() {
+                self.warn(sentence);
+            }
             let now = sys::steady_ns();
             if now >= segment_ends {
                 segment_ends = now + SEGMENT_NS;
                 self.close_segment();
             }
         }
-        // The youngest block is handed over when it is old enough.
-        sys::sleep_until(sys::steady_ns() + GONE_NS);
+        sys::sleep_until(sys::steady_ns() + LAST_BLOCK_NS);
         self.drain();
         if let Into::Visits(live) = &mut self.into {
             live.finish();
@@ -128,35 +116,25 @@ impl Packets {
 
     fn drain(&mut self) {
         let (into, clock) = (&mut self.into, &mut self.clock);
-        let mut seen = false;
         loop {
             clock.look();
             let mut each = |packet: RingPacket<'_>| {
                 let time = clock.stamped(packet.time);
                 into.packet(RingPacket { time, ..packet });
             };
-            if !self.ring.take(&mut each) {
+            if !self.tap.take(&mut each) {
                 break;
             }
-            seen = true;
         }
-        self.away &= !seen;
     }
 
-    fn is_away(&mut self, error: &io::Error) {
-        if !std::mem::replace(&mut self.away, true) {
-            let sentence = format!(
-                "{}: {error}: from here on packets are missing until the interface is up again",
-                self.source
-            );
-            (self.tell)(sentence.clone());
-            self.shared.note(sentence);
-        }
-        sys::sleep_until(sys::steady_ns() + GONE_NS);
+    fn warn(&self, sentence: String) {
+        (self.tell)(sentence.clone());
+        self.shared.note(sentence);
     }
 
     fn close_segment(&mut self) {
-        self.dropped += self.ring.dropped().unwrap_or(0);
+        self.dropped += self.tap.dropped();
         let now = self.clock.time(sys::steady_ns());
         match &mut self.into {
             Into::Visits(live) => {

@@ -6,7 +6,6 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -16,6 +15,7 @@ use std::time::Duration;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::listeners::{Asker, Listener};
+use super::namespaces::{Netns, Now};
 use super::sys;
 
 /// The parent of all kernel threads, and how they are called here.
@@ -62,8 +62,8 @@ pub struct Found {
 /// Where listeners are asked for.
 pub struct Namespace {
     node: String,
-    path: Option<PathBuf>,
-    inode: Option<u64>,
+    /// None: ours.
+    netns: Option<Netns>,
     /// None: the namespace is gone, and nothing of ours shall keep it.
     asker: Option<Asker>,
     addresses: Vec<IpAddr>,
@@ -72,19 +72,44 @@ pub struct Namespace {
 impl Namespace {
     /// Of the path; None: ours.
     pub fn open(node: &str, netns: Option<&Path>) -> io::Result<Namespace> {
-        let opened = sys::in_namespace(netns, || Ok((Asker::new()?, sys::addresses()?)));
-        opened.map(|(asker, addresses)| Namespace {
+        let open = || Ok((Asker::new()?, sys::addresses()?));
+        let (netns, (asker, addresses)) = match netns {
+            None => (None, open()?),
+            Some(path) => {
+                let (netns, opened) = Netns::enter(path, open)?;
+                (Some(netns), opened)
+            }
+        };
+        Ok(Namespace {
             node: node.to_owned(),
-            path: netns.map(Path::to_owned),
-            inode: netns.and_then(inode),
+            netns,
             asker: Some(asker),
             addresses,
         })
     }
-}
 
-fn inode(path: &Path) -> Option<u64> {
-    std::fs::metadata(path).map(|found| found.ino()).ok()
+    /// Whether it is still there, or another one in its place.
+    fn look(&mut self) {
+        let Some(netns) = &mut self.netns else {
+            return;
+        };
+        match netns.now() {
+            Now::Same => return,
+            Now::Gone => {}
+            Now::Another => {
+                let path = netns.path().to_owned();
+                if let Ok(another) = Namespace::open(&self.node, Some(&path)) {
+                    *self = another;
+                    return;
+                }
+            }
+        }
+        self.asker = None;
+    }
+
+    fn path(&self) -> Option<&Path> {
+        self.netns.as_ref().map(Netns::path)
+    }
 }
 
 struct Known {
@@ -204,7 +229,7 @@ impl Processes {
     /// The addresses of a namespace: all of one host.
     pub fn addresses(&self, netns: Option<&Path>) -> Vec<IpAddr> {
         let mut known = self.namespaces.iter();
-        let asked = known.find(|namespace| namespace.path.as_deref() == netns);
+        let asked = known.find(|namespace| namespace.path() == netns);
         asked.map_or_else(Vec::new, |namespace| namespace.addresses.clone())
     }
 
@@ -213,10 +238,7 @@ impl Processes {
         let mut sockets: FxHashMap<u32, Vec<(usize, Listener)>> = FxHashMap::default();
         let ports = &self.ports;
         for (node, namespace) in self.namespaces.iter_mut().enumerate() {
-            let path = namespace.path.as_deref();
-            if path.is_some_and(|path| inode(path) != namespace.inode) {
-                namespace.asker = None;
-            }
+            namespace.look();
             let Some(asker) = &mut namespace.asker else {
                 continue;
             };
@@ -333,8 +355,7 @@ mod tests {
     fn here(port: u16) -> Processes {
         let namespace = Namespace {
             node: "web".to_owned(),
-            path: None,
-            inode: None,
+            netns: None,
             asker: Some(Asker::new().unwrap()),
             addresses: vec![
                 Ipv4Addr::LOCALHOST.into(),

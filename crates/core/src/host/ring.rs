@@ -29,17 +29,6 @@ const LENGTH: usize = 16;
 const DATA: usize = 24;
 const INTERFACE: usize = 52;
 
-/// What the ring is of.
-pub struct Wanted<'a> {
-    /// Indices of interfaces; empty: all.
-    pub interfaces: &'a [u32],
-    /// Of those interfaces, also packets that are for others.
-    pub promiscuous: bool,
-    pub ports: &'a [u16],
-    pub snap: u32,
-    pub bytes: usize,
-}
-
 /// A packet of the ring, from its IP header on.
 #[derive(Clone, Copy, Debug)]
 pub struct RingPacket<'a> {
@@ -56,6 +45,8 @@ pub struct Ring {
     memory: Memory,
     blocks: usize,
     next: usize,
+    /// The interface that it is bound to, 0: to all; None: to none yet, and nothing comes.
+    bound: Option<u32>,
 }
 
 /// Memory shared with the kernel.
@@ -75,14 +66,12 @@ impl Drop for Memory {
 }
 
 impl Ring {
-    /// In the network namespace of this thread.
-    pub fn open(wanted: &Wanted<'_>) -> io::Result<Ring> {
+    /// In the network namespace of this thread, with so much memory. Nothing comes before it is bound.
+    pub fn open(bytes: usize) -> io::Result<Ring> {
         let socket = sys::socket(libc::AF_PACKET, libc::SOCK_DGRAM, 0)?;
         let version = libc::tpacket_versions::TPACKET_V3 as i32;
         sys::set_option(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
-        let mut program = filter::program(wanted.interfaces, wanted.ports, wanted.snap);
-        sys::attach_filter(&socket, &mut program)?;
-        let blocks = (wanted.bytes / BLOCK).max(4);
+        let blocks = (bytes / BLOCK).max(4);
         let request = libc::tpacket_req3 {
             tp_block_size: BLOCK as u32,
             tp_block_nr: blocks as u32,
@@ -94,35 +83,50 @@ impl Ring {
         };
         sys::set_option(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
         let memory = map(&socket, blocks * BLOCK)?;
-        let one = if let [one] = wanted.interfaces {
-            *one as i32
-        } else {
-            0
-        };
-        sys::bind_packets(&socket, one)?;
-        if wanted.promiscuous {
-            for &interface in wanted.interfaces {
-                sys::see_all_packets(&socket, interface as i32)?;
-            }
-        }
         Ok(Ring {
             socket,
             memory,
             blocks,
             next: 0,
+            bound: None,
         })
     }
 
-    /// Waits at most `ms` for packets. An error is the interface's: it went down or away.
-    pub fn wait(&self, ms: i32) -> io::Result<()> {
-        if !sys::wait(&self.socket, ms) {
-            return Ok(());
+    /// From now on, only packets of these interfaces (none: of all) and ports come, cut to a length.
+    pub fn pick(&self, interfaces: &[u32], ports: &[u16], snap: u32) -> io::Result<()> {
+        sys::attach_filter(&self.socket, &mut filter::program(interfaces, ports, snap))
+    }
+
+    /// To an interface, or (0) to all. It takes a moment in which packets are lost, unless it is bound so already.
+    pub fn bind(&mut self, interface: u32) -> io::Result<()> {
+        if self.bound != Some(interface) {
+            sys::bind_packets(&self.socket, interface as i32)?;
+            // To one that is down, it holds as well, and is reported as an error.
+            let _ = self.failure();
+            self.bound = Some(interface);
         }
-        let code: i32 = sys::get_option(&self.socket, libc::SOL_SOCKET, libc::SO_ERROR)?;
-        match code {
-            0 => Ok(()),
-            code => Err(io::Error::from_raw_os_error(code)),
-        }
+        Ok(())
+    }
+
+    /// Of this interface, also packets that are for others come.
+    pub fn see_all(&self, interface: u32) -> io::Result<()> {
+        sys::see_all_packets(&self.socket, interface as i32)
+    }
+
+    pub fn socket(&self) -> &OwnedFd {
+        &self.socket
+    }
+
+    /// What is the matter with its interface: it went down or away. It must be bound again, for the next one may have its
+    /// number.
+    pub fn failure(&mut self) -> Option<io::Error> {
+        let error = match sys::get_option(&self.socket, libc::SOL_SOCKET, libc::SO_ERROR) {
+            Ok(0) => return None,
+            Ok(code) => io::Error::from_raw_os_error(code),
+            Err(error) => error,
+        };
+        self.bound = None;
+        Some(error)
     }
 
     /// Hands over what is in the next full block and gives the block back; false when there is none.

@@ -3,21 +3,18 @@
 //! A round is read in parts with pauses between them, each probe always in the same part: whoever wants this CPU meanwhile
 //! waits for one part, not for all of them.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::Arc;
 
 use super::clock::Clock;
-use super::listeners::Asker;
+use super::nodes::{Group, Namespace, Network, Probes, Turn};
 use super::options::{Options, HOST};
 use super::places::Places;
-use super::probes::cgroup::Cgroup;
-use super::probes::network::{QueueProbe, TcpProbe};
 use super::probes::process::ProcessProbe;
 use super::probes::processes::ProcessesProbe;
-use super::probes::{host, Probe, Source, Tick};
+use super::probes::{host, Probe, Tick};
 use super::processes::Found;
 use super::segments::{Outbox, Segment, Tell, Write, SEGMENT_NS};
 use super::state::{NodeState, Sampling, Shared};
@@ -32,50 +29,28 @@ const TOGETHER: usize = 3;
 /// From the begin of a part to the begin of the next.
 const APART_NS: i64 = 2_000_000;
 
-/// A probe, the node whose namespace it holds open, and the control group whose file it reads, for a person.
+/// Whose probe it is: they go together, and come again together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    Host,
+    Namespace(usize),
+    Group(usize),
+}
+
 struct Sampled {
     probe: Box<dyn Probe>,
-    node: Option<usize>,
-    group: Option<String>,
+    owner: Owner,
     /// Which part of each round it is read in.
     part: i64,
-}
-
-impl Sampled {
-    fn alone(probe: Box<dyn Probe>) -> Sampled {
-        Sampled {
-            probe,
-            node: None,
-            group: None,
-            part: 0,
-        }
-    }
-
-    fn ended(&self, error: &std::io::Error) -> String {
-        // What a file of a control group says when the group was removed.
-        let gone = error.raw_os_error() == Some(libc::ENODEV);
-        match self.group.as_ref().filter(|_| gone) {
-            Some(group) => format!("{group} is gone; it is not sampled from here on"),
-            None => {
-                let about = self.probe.about();
-                format!("{about}: {error}; it is not sampled from here on")
-            }
-        }
-    }
-}
-
-/// A network namespace that probes look into: they keep it alive, so its removal must be noticed.
-struct Namespace {
-    node: String,
-    path: PathBuf,
-    inode: u64,
-    gone: bool,
 }
 
 pub struct Sampler {
     interval: i64,
     probes: Vec<Sampled>,
+    /// Of a round.
+    parts: i64,
     namespaces: Vec<Namespace>,
+    groups: Vec<Group>,
     places: Places,
     shared: Arc<Shared>,
     outbox: Outbox,
@@ -97,7 +72,9 @@ impl Sampler {
         let mut sampler = Sampler {
             interval: options.interval_ns,
             probes: Vec::new(),
+            parts: 1,
             namespaces: Vec::new(),
+            groups: Vec::new(),
             places: Places::default(),
             shared,
             outbox,
@@ -108,25 +85,11 @@ impl Sampler {
         };
         let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let place = sampler.places.index(HOST);
-        for probe in host::probes(place, &mountinfo) {
-            sampler.probes.push(Sampled::alone(probe));
-        }
+        sampler.add(Owner::Host, host::probes(place, &mountinfo));
         sampler.add_network(HOST, None, &options.ports)?;
         for node in &options.nodes {
             if let Some(path) = &node.cgroup {
-                let place = sampler.places.index(&node.name);
-                let found = Cgroup::find(path, &mountinfo);
-                let probes = found.and_then(|found| Ok((found.cpus(), found.probes(place)?)));
-                let (cpus, probes) =
-                    probes.map_err(|error| wrong(&node.name, "cgroup", path, &error))?;
-                sampler.shared.may_use(&node.name, cpus);
-                let group = format!("the control group {} of {}", path.display(), node.name);
-                sampler
-                    .probes
-                    .extend(probes.into_iter().map(|probe| Sampled {
-                        group: Some(group.clone()),
-                        ..Sampled::alone(probe)
-                    }));
+                sampler.add_group(&node.name, path, &mountinfo)?;
             }
             if let Some(path) = &node.netns {
                 sampler.add_network(&node.name, Some(path), &options.ports)?;
@@ -137,7 +100,7 @@ impl Sampler {
             let probe = ProcessProbe::new(place, process.pid).map_err(|error| {
                 Error::Options(format!("process {}={}: {error}", process.name, process.pid))
             })?;
-            sampler.probes.push(Sampled::alone(Box::new(probe)));
+            sampler.add(Owner::Host, vec![Box::new(probe)]);
             let cpus = sys::allowed_cpus(process.pid);
             sampler.shared.may_use(&process.name, cpus);
         }
@@ -151,38 +114,52 @@ impl Sampler {
             self.places.clone(),
             self.shared.clone(),
         ));
-        self.probes.push(Sampled::alone(probe));
+        self.add(Owner::Host, vec![probe]);
+    }
+
+    /// Neighbours go apart into the parts of a round: those that take long are side by side.
+    fn add(&mut self, owner: Owner, probes: Probes) {
+        for probe in probes {
+            let part = i64::try_from(self.probes.len()).unwrap_or(0) % self.parts;
+            self.probes.push(Sampled { probe, owner, part });
+        }
+    }
+
+    fn add_group(&mut self, node: &str, path: &Path, mountinfo: &str) -> Result<()> {
+        let place = self.places.index(node);
+        let opened = Group::open(node, place, path, mountinfo);
+        let (group, probes) = opened.map_err(|error| wrong(node, "cgroup", path, &error))?;
+        self.shared.may_use(node, group.cpus());
+        self.add(Owner::Group(self.groups.len()), probes);
+        self.groups.push(group);
+        Ok(())
     }
 
     fn add_network(&mut self, node: &str, netns: Option<&Path>, ports: &[u16]) -> Result<()> {
-        let opened = sys::in_namespace(netns, || {
-            let netstat = Source::open("/proc/thread-self/net/netstat")?;
-            Ok((netstat, Asker::new()?, sys::addresses()?))
-        });
-        let path = netns.unwrap_or(Path::new("/proc/self/ns/net"));
-        let (netstat, asker, addresses) =
-            opened.map_err(|error| wrong(node, "netns", path, &error))?;
-        let index = netns.map(|path| {
-            let inode = std::fs::metadata(path).map_or(0, |found| found.ino());
-            self.namespaces.push(Namespace {
-                node: node.to_owned(),
-                path: path.to_owned(),
-                inode,
-                gone: false,
-            });
-            self.namespaces.len() - 1
-        });
-        let place = self.places.index(node);
-        let queues = QueueProbe::new(asker, node, ports, self.places.clone());
-        for probe in [
-            Box::new(TcpProbe::new(place, netstat, node)) as Box<dyn Probe>,
-            Box::new(queues),
-        ] {
-            self.probes.push(Sampled {
-                node: index,
-                ..Sampled::alone(probe)
-            });
-        }
+        let network = Network {
+            name: node.to_owned(),
+            place: self.places.index(node),
+            ports: ports.to_vec(),
+            places: self.places.clone(),
+        };
+        let addresses = match netns {
+            None => {
+                let own = Path::new("/proc/self/ns/net");
+                let opened = network.open(None);
+                let (_, probes, addresses) =
+                    opened.map_err(|error| wrong(node, "netns", own, &error))?;
+                self.add(Owner::Host, probes);
+                addresses
+            }
+            Some(path) => {
+                let opened = Namespace::open(network, path);
+                let (namespace, probes, addresses) =
+                    opened.map_err(|error| wrong(node, "netns", path, &error))?;
+                self.add(Owner::Namespace(self.namespaces.len()), probes);
+                self.namespaces.push(namespace);
+                addresses
+            }
+        };
         self.shared.lock().nodes.push(NodeState {
             name: node.to_owned(),
             addresses: addresses.iter().map(ToString::to_string).collect(),
@@ -193,10 +170,10 @@ impl Sampler {
 
     /// Samples until told to stop. A round that is late is not made up for: the next begins at its own time.
     pub fn run(mut self, stop: &AtomicBool) {
-        let parts = self.divide();
+        self.divide();
         let mut due = sys::steady_ns();
         // The first round tells nothing yet, and is the longest: all processes are new. It need not be prompt.
-        self.round(due, parts);
+        self.round(due);
         if !sys::be_prompt() {
             let said = "sampling runs at ordinary priority (CAP_SYS_NICE is missing, or real-time threads are not for \
                         its control group): on a busy host samples come late";
@@ -212,7 +189,7 @@ impl Sampler {
             due = next + skipped * self.interval;
             sys::sleep_until(due);
             last = stop.load(Ordering::Relaxed);
-            let begun = self.round(due, parts);
+            let begun = self.round(due);
             if begun >= segment_ends {
                 segment_ends = begun + SEGMENT_NS;
                 self.look_around();
@@ -225,19 +202,17 @@ impl Sampler {
         self.close_segment();
     }
 
-    /// Gives each probe its part of a round; how many there are. Neighbours go apart: those that take long are side by side.
-    fn divide(&mut self) -> i64 {
-        let parts = parts(self.probes.len(), self.interval);
-        for (part, sampled) in (0..parts).cycle().zip(&mut self.probes) {
+    fn divide(&mut self) {
+        self.parts = parts(self.probes.len(), self.interval);
+        for (part, sampled) in (0..self.parts).cycle().zip(&mut self.probes) {
             sampled.part = part;
         }
-        parts
     }
 
     /// Waits for each part's time; when the last of them began.
-    fn round(&mut self, due: i64, parts: i64) -> i64 {
+    fn round(&mut self, due: i64) -> i64 {
         let mut begun = due;
-        for part in 0..parts {
+        for part in 0..self.parts {
             let due = due + part * APART_NS;
             sys::sleep_until(due);
             begun = sys::steady_ns();
@@ -267,30 +242,78 @@ impl Sampler {
             }
         }
         for (at, error) in failed.into_iter().rev() {
-            let sentence = self.probes.swap_remove(at).ended(&error);
-            let told = self.shared.lock().notes.contains(&sentence);
-            if !told {
-                self.warn(sentence);
+            let mut ended = self.probes.swap_remove(at);
+            ended.probe.end(&mut self.tick);
+            self.ended(&ended, &error);
+        }
+    }
+
+    fn ended(&mut self, ended: &Sampled, error: &std::io::Error) {
+        // What a file of a control group says when the group was removed.
+        let gone = error.raw_os_error() == Some(libc::ENODEV);
+        if let (Owner::Group(number), true) = (ended.owner, gone) {
+            let group = &mut self.groups[number];
+            if group.is_gone() {
+                let what = group.what();
+                self.warn(format!(
+                    "{what} is gone; it is not sampled until it is there again"
+                ));
+            }
+            return;
+        }
+        let about = ended.probe.about();
+        self.warn(format!("{about}: {error}; it is not sampled from here on"));
+    }
+
+    /// Once a segment: is every namespace and group still the one it was?
+    fn look_around(&mut self) {
+        for number in 0..self.namespaces.len() {
+            let turn = self.namespaces[number].look();
+            let what = self.namespaces[number].what();
+            self.turned(Owner::Namespace(number), turn, &what);
+            let namespace = &self.namespaces[number];
+            self.shared
+                .has(namespace.node(), &namespace.new_addresses());
+        }
+        for number in 0..self.groups.len() {
+            let turn = self.groups[number].look();
+            let what = self.groups[number].what();
+            let back = matches!(turn, Turn::Back(_));
+            self.turned(Owner::Group(number), turn, &what);
+            if back {
+                let group = &self.groups[number];
+                self.shared.may_use(group.node(), group.cpus());
             }
         }
     }
 
-    /// Once a segment: is every namespace still the one it was?
-    fn look_around(&mut self) {
-        let mut gone = Vec::new();
-        for (index, namespace) in self.namespaces.iter_mut().enumerate() {
-            let now = std::fs::metadata(&namespace.path).map(|found| found.ino());
-            if !namespace.gone && now.ok() != Some(namespace.inode) {
-                namespace.gone = true;
-                gone.push((index, namespace.node.clone(), namespace.path.clone()));
+    fn turned(&mut self, owner: Owner, turn: Turn, what: &str) {
+        match turn {
+            Turn::Same => {}
+            Turn::Gone => {
+                self.let_go(owner);
+                self.warn(format!("{what} is gone; its TCP counters and accept queues are not sampled until it is there again"));
+            }
+            Turn::Back(probes) => {
+                // Those of a group that was made again at once may not have been read since.
+                self.let_go(owner);
+                self.add(owner, probes);
+                self.warn(format!(
+                    "{what} is there again, and is sampled from here on"
+                ));
             }
         }
-        for (index, node, path) in gone {
-            // The open files hold the namespace; it shall go.
-            self.probes.retain(|sampled| sampled.node != Some(index));
-            let path = path.display();
-            self.warn(format!("the network namespace {path} of {node} is gone; its TCP counters and accept queues are not sampled from here on"));
-        }
+    }
+
+    fn let_go(&mut self, owner: Owner) {
+        let tick = &mut self.tick;
+        self.probes.retain_mut(|sampled| {
+            let goes = sampled.owner == owner;
+            if goes {
+                sampled.probe.end(tick);
+            }
+            !goes
+        });
     }
 
     fn warn(&self, sentence: String) {

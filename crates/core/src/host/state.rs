@@ -84,6 +84,19 @@ impl Shared {
         }
     }
 
+    /// Addresses of a node, beside those that are known.
+    pub fn has(&self, node: &str, addresses: &[IpAddr]) {
+        let mut state = self.lock();
+        let Some(node) = state.nodes.iter_mut().find(|known| known.name == node) else {
+            return;
+        };
+        for address in addresses.iter().map(ToString::to_string) {
+            if !node.addresses.contains(&address) {
+                node.addresses.push(address);
+            }
+        }
+    }
+
     pub fn note(&self, sentence: String) {
         self.lock().notes.push(sentence);
     }

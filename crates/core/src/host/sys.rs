@@ -8,7 +8,6 @@ use std::io;
 use std::mem::{size_of, size_of_val, MaybeUninit};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::path::Path;
 
 /// Nanoseconds since the Unix epoch: the clock that the kernel stamps packets with.
 pub fn epoch_ns() -> i64 {
@@ -141,16 +140,12 @@ fn cpus_of_thread(thread: i32) -> Option<BTreeSet<u32>> {
     Some(allowed.collect())
 }
 
-/// Runs `work` in the network namespace of `path` (None: in ours), on a thread of its own that ends with it: files of
-/// `/proc/thread-self/net` and sockets opened there keep belonging to that namespace.
+/// Runs `work` in a network namespace, on a thread of its own that ends with it: files of `/proc/thread-self/net` and
+/// sockets opened there keep belonging to that namespace.
 pub fn in_namespace<T: Send>(
-    path: Option<&Path>,
+    namespace: &File,
     work: impl FnOnce() -> io::Result<T> + Send,
 ) -> io::Result<T> {
-    let Some(path) = path else {
-        return work();
-    };
-    let namespace = File::open(path)?;
     std::thread::scope(|scope| {
         let inside = scope.spawn(|| {
             // SAFETY: changes the namespace of this thread alone, which then ends.
@@ -228,14 +223,39 @@ pub fn get_option<T: Copy>(fd: &OwnedFd, level: i32, option: i32) -> io::Result<
     }
 }
 
-/// Index of an interface in this thread's network namespace.
-pub fn interface_index(name: &str) -> io::Result<i32> {
-    let name = std::ffi::CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
-    // SAFETY: reads a live C string.
-    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
-        0 => Err(io::Error::last_os_error()),
-        index => i32::try_from(index).map_err(|_| io::ErrorKind::InvalidData.into()),
+/// The number of an interface in the network namespace of a socket; None: there is none of this name.
+pub fn interface_number(socket: &OwnedFd, name: &str) -> Option<u32> {
+    // SAFETY: a plain C structure whose zero is valid.
+    let mut asked: libc::ifreq = unsafe { std::mem::zeroed() };
+    let room = asked.ifr_name.len() - 1;
+    if name.is_empty() || name.len() > room || name.contains('\0') {
+        return None;
     }
+    for (to, from) in asked.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    // SAFETY: the kernel reads the name, which a zero ends, and fills in the number.
+    unsafe {
+        checked(libc::ioctl(
+            socket.as_raw_fd(),
+            libc::SIOCGIFINDEX as _,
+            &mut asked,
+        ))
+        .ok()?;
+        u32::try_from(asked.ifr_ifru.ifru_ifindex).ok()
+    }
+}
+
+/// Lets a netlink socket receive what the kernel tells these groups of.
+pub fn bind_netlink(fd: &OwnedFd, groups: u32) -> io::Result<()> {
+    // SAFETY: a plain C structure whose zero is valid.
+    let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+    address.nl_family = libc::AF_NETLINK as u16;
+    address.nl_groups = groups;
+    let length = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
+    let at = std::ptr::from_ref(&address).cast();
+    // SAFETY: the kernel reads a live structure of that length.
+    checked(unsafe { libc::bind(fd.as_raw_fd(), at, length) }).map(drop)
 }
 
 /// Lets the kernel hand over only what a classic BPF program accepts.
@@ -272,16 +292,22 @@ pub fn see_all_packets(fd: &OwnedFd, interface: i32) -> io::Result<()> {
     set_option(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &wanted)
 }
 
-/// Waits at most `ms` until `fd` can be read; true if it reports an error instead.
-pub fn wait(fd: &OwnedFd, ms: i32) -> bool {
-    let mut asked = libc::pollfd {
-        fd: fd.as_raw_fd(),
+/// Waits at most `ms` until one of the two can be read: whether the first reports an error, and whether the second can
+/// be read.
+pub fn wait(first: Option<&OwnedFd>, second: &OwnedFd, ms: i32) -> (bool, bool) {
+    let asked = |fd: i32| libc::pollfd {
+        fd, // a negative one is passed over
         events: libc::POLLIN,
         revents: 0,
     };
-    // SAFETY: one live structure.
-    let ready = unsafe { libc::poll(&mut asked, 1, ms) };
-    ready > 0 && asked.revents & libc::POLLERR != 0
+    let mut both = [first.map_or(-1, AsRawFd::as_raw_fd), second.as_raw_fd()].map(asked);
+    // SAFETY: two live structures.
+    let ready = unsafe { libc::poll(both.as_mut_ptr(), 2, ms) };
+    let is = |fd: &libc::pollfd, what| ready > 0 && fd.revents & what != 0;
+    (
+        is(&both[0], libc::POLLERR),
+        is(&both[1], libc::POLLIN | libc::POLLERR),
+    )
 }
 
 /// Sends bytes to the kernel's end of a netlink socket.
@@ -370,11 +396,5 @@ mod tests {
     fn loopback_is_among_the_addresses() {
         let found = addresses().unwrap();
         assert!(found.contains(&IpAddr::V4(Ipv4Addr::LOCALHOST)));
-    }
-
-    #[test]
-    fn a_namespace_that_is_gone_is_an_error() {
-        let gone = in_namespace(Some(Path::new("/run/netns/never-there")), || Ok(()));
-        assert_eq!(gone.unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

@@ -1,0 +1,126 @@
+//! Which interfaces there are. The kernel says when one comes or goes (rtnetlink); one that is made again has its name,
+//! but another number.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use super::sys;
+
+/// `RTMGRP_LINK` of linux/rtnetlink.h: interfaces that come, go, or change.
+const OF_LINKS: u32 = 1;
+
+/// In the network namespace it was made in.
+pub struct Links {
+    events: OwnedFd,
+    links: Vec<Link>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Link {
+    name: String,
+    number: Option<u32>,
+}
+
+impl Links {
+    pub fn open(names: &[String]) -> io::Result<Links> {
+        let events = sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)?;
+        // Before they are looked up, so that none comes or goes between the two.
+        sys::bind_netlink(&events, OF_LINKS)?;
+        let link = |name: &String| Link {
+            number: sys::interface_number(&events, name),
+            name: name.clone(),
+        };
+        Ok(Links {
+            links: names.iter().map(link).collect(),
+            events,
+        })
+    }
+
+    /// Can be read when something may have changed.
+    pub fn events(&self) -> &OwnedFd {
+        &self.events
+    }
+
+    /// Numbers of those that there are.
+    pub fn numbers(&self) -> Vec<u32> {
+        self.links.iter().filter_map(|link| link.number).collect()
+    }
+
+    pub fn names(&self) -> String {
+        let names: Vec<&str> = self.links.iter().map(|link| link.name.as_str()).collect();
+        names.join(", ")
+    }
+
+    /// Names of those that there are not.
+    pub fn missing(&self) -> Vec<&str> {
+        let missing = self.links.iter().filter(|link| link.number.is_none());
+        missing.map(|link| link.name.as_str()).collect()
+    }
+
+    /// What has changed since the last look, as sentences.
+    pub fn look(&mut self) -> Vec<String> {
+        self.forget_events();
+        let events = &self.events;
+        let changed = |link: &mut Link| {
+            let now = sys::interface_number(events, &link.name);
+            let before = std::mem::replace(&mut link.number, now);
+            told(&link.name, before, now)
+        };
+        self.links.iter_mut().filter_map(changed).collect()
+    }
+
+    /// They say only that it is time to look. Those that found no room in the socket are reported by an error, once.
+    fn forget_events(&self) {
+        let mut event = [0; 64];
+        while match sys::receive(&self.events, &mut event) {
+            Ok(_) => true,
+            Err(error) => error.raw_os_error() == Some(libc::ENOBUFS),
+        } {}
+    }
+}
+
+fn told(name: &str, before: Option<u32>, now: Option<u32>) -> Option<String> {
+    match (before, now) {
+        (Some(_), None) => Some(format!(
+            "{name} is gone: its packets are missing until there is an interface of that name again"
+        )),
+        (None, Some(_)) => Some(format!(
+            "{name} is there: its packets are read from here on"
+        )),
+        (Some(before), Some(now)) if before != now => Some(format!(
+            "{name} was removed and made again: packets of the moment between are missing"
+        )),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_there_and_what_is_not_is_missing() {
+        let mut links = Links::open(&["lo".to_owned(), "never-there".to_owned()]).unwrap();
+        assert_eq!(links.numbers(), [1]);
+        assert_eq!(links.missing(), ["never-there"]);
+        assert_eq!(links.look(), [""; 0]);
+    }
+
+    #[test]
+    fn a_name_that_is_no_interfaces_is_missing() {
+        for name in ["", "a-name-longer-than-fifteen", "nul\0"] {
+            let links = Links::open(&[name.to_owned()]).unwrap();
+            assert_eq!(links.missing(), [name]);
+        }
+    }
+
+    #[test]
+    fn what_comes_goes_or_is_another_is_told() {
+        assert!(told("eth0", Some(2), None).unwrap().contains("gone"));
+        assert!(told("eth0", None, Some(3)).unwrap().contains("there"));
+        assert!(told("eth0", Some(2), Some(3)).unwrap().contains("again"));
+        assert_eq!(told("eth0", Some(2), Some(2)), None);
+        assert_eq!(told("eth0", None, None), None);
+    }
+}
