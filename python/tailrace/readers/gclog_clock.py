@@ -56,8 +56,8 @@ class Clock:
             return
         if stamps.wall is not None:
             self.exact = stamps.wall - stamps.uptime
-        if line.carried is not None:
-            late = line.carried - stamps.uptime
+        elif self.exact is None and (carried := line.carried()) is not None:
+            late = carried - stamps.uptime
             self.carrier = late if self.carrier is None else min(self.carrier, late)
         if self._opened is not None:
             self._above(self._opened - stamps.uptime)

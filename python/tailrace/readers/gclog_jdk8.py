@@ -22,7 +22,9 @@ from tailrace.readers.gclog_lines import PAUSE, RAN, STOP, UNSTAMPED, Line, Repo
 from tailrace.units import MILLISECOND
 
 _NUMBER = r"(?<![\d.,])(\d{1,9}[.,]\d{1,9})"
-_TOKEN = re.compile(rf"(\[0x[0-9a-fA-F, x]*[\])]?)|(\[)|(?:{_NUMBER} (secs|ms) ?)?\](?=( ?\[Times)?)")
+_BRACKET = re.compile(r"[\[\]]")
+_RANGE = re.compile(r"\[0x[0-9a-fA-F, x]*[\])]?")
+_TIMED = re.compile(rf"{_NUMBER} (secs|ms) ?$")
 _OPENS = re.compile(
     r"\[(?:(?P<pause>(?:Full )?GC(?=--|[ \[{(:\d]|$|Adaptive|PSAdaptive|Before|TLAB)"
     r"(?! ?(?:concurrent|Worker|ref-proc|Thread)))"
@@ -78,16 +80,20 @@ class Records:
         self.last_torn = ""
 
     def reports(self, line: Line) -> Iterator[Reported]:
-        text = line.text
+        text, skipped = line.text, 0
         if self.open and _HISTOGRAM_ROW.search(text[-300:]):
             return
-        for token in _TOKEN.finditer(text):
-            if token[1]:
+        for token in _BRACKET.finditer(text):
+            at = token.start()
+            if at < skipped:
                 continue
-            if token[2]:
-                yield from self._opened(line, token.start())
-            elif self.open:
-                yield from self._closed(token)
+            if text[at] == "]":
+                if self.open:
+                    yield from self._closed(text, at)
+            elif text.startswith("[0x", at):  # a range of addresses, which may end in a parenthesis
+                skipped = at + len(_RANGE.match(text, at)[0])  # type: ignore[index]
+            else:
+                yield from self._opened(line, at)
 
     def interrupted(self) -> Iterator[Reported]:
         """No pause is under way: whatever is open never ended; what ended within it stands for itself."""
@@ -130,9 +136,9 @@ class Records:
         if self.begun:
             self.torn, self.last_torn, self.begun = self.torn + 1, self.begun, ""
 
-    def _closed(self, token: re.Match[str]) -> Iterator[Reported]:
-        timed, of_record = token[3] is not None, token[5] is not None
-        if timed and of_record and not self.open[-1].concurrent:
+    def _closed(self, text: str, at: int) -> Iterator[Reported]:
+        timed = _TIMED.search(text[max(0, at - 28) : at]) if text[at - 1 : at] == "s" else None
+        if timed and text.startswith(("[Times", " [Times"), at + 1) and not self.open[-1].concurrent:
             while self.open and not self.open[-1].pause and not (self.open[-1].beside and len(self.open) == 1):
                 self.open.pop()
             if not self.open:
@@ -142,7 +148,7 @@ class Records:
         bracket = self.open.pop()
         if not timed or bracket.line is None or not (bracket.pause or bracket.beside):
             return
-        length = length_ns(token[3], "s" if token[4] == "secs" else "ms")
+        length = length_ns(timed[1], "s" if timed[2] == "secs" else "ms")
         ended = Reported(PAUSE, bracket.begin, False, length, bracket.detail, bracket.line)
         around = next((outer for outer in reversed(self.open) if outer.pause), None)
         if bracket.nested and not _within(bracket.nested, ended):

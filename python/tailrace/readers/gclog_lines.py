@@ -33,6 +33,7 @@ _WINDOW = 200
 _DATE = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)"
 _CARRIED = re.compile(rf"(?:^|[\s|\]]){_DATE}(?=[\s|])")
 _PLAIN = re.compile(rf"(?:{_DATE}: ?)?(?:(\d{{1,9}}[.,]\d{{1,4}}): ?)?(?:#\d{{1,9}}: ?)?$")
+_PLAIN_MAX = 80
 _WALL = re.compile(_DATE)
 _UPTIME = re.compile(r"(\d{1,9}[.,]\d{1,9})s")
 _UNIT = re.compile(r"(\d{1,19})(ms|ns)")
@@ -43,11 +44,16 @@ _EARLIEST, _LATEST = 1990, 2200
 
 
 class Line(NamedTuple):
-    """`carried` is when the carrier stamped it, in ns since the Unix epoch."""
-
     number: int
     text: str
-    carried: int | None
+    shipped: int | None = None
+
+    def carried(self) -> int | None:
+        """When whatever carried it stamped it, in ns since the Unix epoch."""
+        if self.shipped is not None:
+            return self.shipped
+        match = _CARRIED.search(self.text, 0, _WINDOW)
+        return moment(match[1], match[2], match[3]) if match else None
 
 
 class Stamps(NamedTuple):
@@ -99,7 +105,7 @@ def unwrapped(number: int, text: str) -> Line:
             message = next((fields[key] for key in _MESSAGE_KEYS if isinstance(fields.get(key), str)), None)
             if message is not None:
                 return Line(number, message.rstrip("\r\n"), _first_moment(fields))
-    return Line(number, text, carried(text))
+    return Line(number, text)
 
 
 def _first_moment(fields: dict[str, object]) -> int | None:
@@ -108,11 +114,6 @@ def _first_moment(fields: dict[str, object]) -> int | None:
         if match:
             return moment(match[1], match[2], match[3])
     return None
-
-
-def carried(text: str) -> int | None:
-    match = _CARRIED.search(text, 0, _WINDOW)
-    return moment(match[1], match[2], match[3]) if match else None
 
 
 def stamps(text: str, at: int) -> Stamps:
@@ -138,7 +139,8 @@ def first_stamps(text: str) -> Stamps:
 
 
 def _plain(text: str, at: int) -> Stamps:
-    match = _PLAIN.search(text[max(0, at - 80) : at])
+    window = max(0, at - _PLAIN_MAX)
+    match = _PLAIN.match(text, window, at) or _PLAIN.search(text, window, at)
     if match is None:
         return UNSTAMPED
     wall = moment(match[1], match[2], match[3]) if match[1] else None

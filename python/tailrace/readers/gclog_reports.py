@@ -30,7 +30,7 @@ class Reports:
     def read(self, source: Source, found: Found) -> None:
         self.files.append([Run(self.details)])
         for number, text in bounded(source, found):
-            if self.records.open or _may_report(text):
+            if _may_report(text) or (self.records.open and ("[" in text or "]" in text)):
                 for report in self._of(unwrapped(number, text)):
                     self._take(report)
 

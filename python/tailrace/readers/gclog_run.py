@@ -131,7 +131,8 @@ class Run:
             return wall, True
         if uptime is not None:
             return (uptime, False) if self.clock.exact is None else (uptime + self.clock.exact, True)
-        return None if report.line.carried is None or not report.at_end else (report.line.carried, True)
+        carried = report.line.carried() if report.at_end else None
+        return None if carried is None else (carried, True)
 
     def _ran(self, at: tuple[int, bool] | None, length: int) -> None:
         if at is not None:
