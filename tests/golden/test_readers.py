@@ -15,7 +15,9 @@ import pytest
 from tailrace import readers
 
 CASES = sorted(
-    path for path in (Path(__file__).parent / "readers").glob("*/*") if not path.name.endswith(".expected.json")
+    path
+    for path in (Path(__file__).parent / "readers").glob("*/*")
+    if not path.name.endswith((".expected.json", ".toml"))
 )
 SAMPLES_SHOWN = 12
 

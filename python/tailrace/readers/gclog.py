@@ -28,7 +28,7 @@ from tailrace.errors import InputError
 from tailrace.readers.gclog_lines import PAUSE, STALL, STOP, first_stamps
 from tailrace.readers.gclog_reports import Reports
 from tailrace.readers.gclog_run import Details
-from tailrace.readers.gclog_stops import Stop, Sum, compared, in_turn, joined, once
+from tailrace.readers.gclog_stops import Comparison, Stop, in_turn, joined, once
 from tailrace.readers.source import Found, Source, text_head
 
 _SEEN = re.compile(
@@ -72,10 +72,12 @@ def read(sources: Sequence[Source]) -> Found:
     return found
 
 
-def _first_stamp(source: Source) -> tuple[int, int]:
-    """Where a file belongs among those of its JVM."""
+def _first_stamp(source: Source) -> tuple[int, int, str]:
+    """Where a file belongs among those of its JVM; one that has no stamp goes last."""
     first = first_stamps(text_head(source.head()) or "")
-    return first.wall or 0, first.uptime or 0
+    if first.wall is not None:
+        return 0, first.wall, ""
+    return (2, 0, source.path.name) if first.uptime is None else (1, first.uptime, "")
 
 
 def _collect(source: Source, reports: Reports, found: Found) -> Iterator[str]:
@@ -94,10 +96,11 @@ def _collect(source: Source, reports: Reports, found: Found) -> Iterator[str]:
         found.lose("stops without a wall clock", count)
         yield f"{count} stops count from the start of a JVM that nothing dates, and were left out; {_began(source)}"
     names, events = reports.details.names, _Events()
-    collecting, standing = Sum.over(pauses, stops), Sum.over(pauses, stops)
-    for stop in joined(collecting.of(in_turn(pauses, names)), standing.of(in_turn(stops, names, around=True))):
+    comparison = Comparison(stops)
+    for stop in joined(in_turn(pauses, names), in_turn(stops, names, around=True)):
         events.add(stop, stop.kind)
-    if not pauses.is_empty() and not stops.is_empty() and (different := compared(collecting.total, standing.total)):
+        comparison.add(stop)
+    if len(stops) and (different := comparison.words()):
         yield different
     for stall in joined(in_turn(stalls, names), ()):
         events.add(stall, _STALLED)

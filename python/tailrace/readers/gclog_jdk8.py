@@ -108,8 +108,8 @@ class Records:
     def _opened(self, line: Line, at: int) -> Iterator[Reported]:
         kind = _OPENS.match(line.text, at)
         if kind is None:
-            if self.open and len(self.open) < _DEPTH_MAX:
-                self.open.append(_Bracket(concurrent="concurrent" in line.text[at : at + 20]))
+            if self.open:
+                yield from self._push(_Bracket(concurrent="concurrent" in line.text[at : at + 20]))
             return
         if kind["shenandoah"]:
             yield from self._of_shenandoah(line, at, kind["shenandoah"])
@@ -119,9 +119,14 @@ class Records:
             yield from self.interrupted()
         title = _TITLE.match(line.text, at, at + 300)
         detail = "".join(title.groups()) if title else kind[0][1:]
-        if len(self.open) < _DEPTH_MAX:
-            begin = stamps(line.text, at)
-            self.open.append(_Bracket(pause, kind["beside"] is not None, False, begin, detail.strip(), line))
+        begin = stamps(line.text, at)
+        yield from self._push(_Bracket(pause, kind["beside"] is not None, False, begin, detail.strip(), line))
+
+    def _push(self, bracket: _Bracket) -> Iterator[Reported]:
+        """A record is not as deep as `_DEPTH_MAX`: what is, is none."""
+        if len(self.open) >= _DEPTH_MAX:
+            yield from self.interrupted()
+        self.open.append(bracket)
 
     def _of_shenandoah(self, line: Line, at: int, text: str) -> Iterator[Reported]:
         length = _SHENANDOAH_LENGTH.search(text)

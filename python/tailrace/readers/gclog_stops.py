@@ -125,34 +125,37 @@ def _take(stop: Stop, pause: Stop) -> None:
         stop.detail, stop.longest = pause.detail, pause.longest
 
 
-class Sum:
-    """How long stops last together that begin in a span of time, counted as they go by."""
+class Comparison:
+    """The sums of what a log reports as pauses and of what it reports as stops of all threads, where it does both."""
 
-    def __init__(self, begin: int, end: int) -> None:
-        self.begin, self.end, self.total = begin - RESOLUTION, end, 0
+    def __init__(self, stops: pl.DataFrame) -> None:
+        self._begin: int = stops.get_column("begin")[0] if len(stops) else 0
+        self._end: int = stops.get_column("end")[-1] if len(stops) else 0
+        self.pauses = self.stops = self.other = self.alone = 0
 
-    @staticmethod
-    def over(pauses: pl.DataFrame, stops: pl.DataFrame) -> Sum:
-        """Of the time that both cover."""
-        if pauses.is_empty() or stops.is_empty():
-            return Sum(0, -1)
-        begins, ends = zip(*((f.get_column("begin")[0], f.get_column("end")[-1]) for f in (pauses, stops)), strict=True)
-        return Sum(max(begins), min(ends))
+    def add(self, stop: Stop) -> None:
+        length = stop.end - stop.begin
+        if stop.around:
+            self.stops += length
+            self.pauses += stop.collection
+            self.other += 0 if stop.collection else length
+        elif self._begin <= stop.begin <= self._end:
+            self.pauses += length
+            self.alone += length
 
-    def of(self, stops: Iterable[Stop]) -> Iterator[Stop]:
-        for stop in stops:
-            if self.begin <= stop.begin <= self.end:
-                self.total += stop.end - stop.begin
-            yield stop
-
-
-def compared(collecting: int, standing: int) -> str | None:
-    """What to say where the sums of pauses and of stops differ by more than a twentieth."""
-    most = max(collecting, standing)
-    if abs(collecting - standing) <= _DIFFERENCE * most:
-        return None
-    return (
-        f"its pauses of the collector add up to {format_duration(collecting)}, the stops of all threads that it "
-        f"reports to {format_duration(standing)}, which differs by {format_share(abs(collecting - standing) / most)}; "
-        "a stop counts as a whole"
-    )
+    def words(self) -> str | None:
+        """What to say where they differ by more than a twentieth."""
+        most = max(self.pauses, self.stops)
+        if not self.pauses or abs(self.pauses - self.stops) <= _DIFFERENCE * most:
+            return None
+        parts = [
+            f"{format_duration(length)} are {what}"
+            for length, what in ((self.other, "stops without a collection"), (self.alone, "pauses outside of them"))
+            if length
+        ]
+        return (
+            f"its pauses of the collector add up to {format_duration(self.pauses)}, the stops of all threads that it "
+            f"reports to {format_duration(self.stops)}, {format_share(abs(self.pauses - self.stops) / most)} apart"
+            + (f" ({', '.join(parts)})" if parts else "")
+            + "; each stop counts as a whole"
+        )
