@@ -64,3 +64,33 @@ def test_a_signal_ends_a_watch_and_leaves_nothing(tmp_path: Path, how: signal.Si
         watch.send_signal(how)
         assert watch.wait(60) == 0
     assert list(out.iterdir()) == []
+
+
+def test_a_watch_that_was_killed_in_an_incident_explains_it_when_it_is_started_again(tmp_path: Path) -> None:
+    out = tmp_path / "incidents"
+    with two_hosts() as hosts, served(hosts, tmp_path) as server:
+        words = ("-o", str(out), "--node", hosts.node, "--interface", "box:eth0", "--server", f"web={hosts.address}:80")
+        with started(*TAILRACE, "watch", *words) as watch:
+            assert watch.stdout is not None
+            assert "watching" in watch.stdout.readline()
+            with started(*hosts.on(hosts.client, sys.executable, "-c", CROWD, hosts.address, "5")):
+                time.sleep(2)
+                server.send_signal(signal.SIGSTOP)
+                time.sleep(1)
+                server.send_signal(signal.SIGCONT)
+                while "noticed" not in watch.stdout.readline():
+                    pass
+                time.sleep(4)
+                watch.kill()
+        assert [path.name for path in out.iterdir()] == ["recording"]
+        with started(*TAILRACE, "watch", *words) as watch:
+            assert watch.stdout is not None
+            said = [watch.stdout.readline() for _ in range(3)]
+            watch.send_signal(signal.SIGTERM)
+            assert watch.wait(60) == 0
+    [incident] = out.iterdir()
+    assert "watching" in said[0]
+    assert f"explaining what the watch before was killed at: {incident}" in said[1]
+    assert f"{incident}: " in said[2]
+    assert json.loads((incident / "diagnosis.json").read_text())["vlrt"] >= 5
+    assert any("the recorder was killed" in note for note in Dataset.open(incident).manifest.notes)

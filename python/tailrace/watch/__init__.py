@@ -2,22 +2,24 @@
 
 ```text
 recorder ─▶ segments of a second ─▶ noticing ─▶ incident: wait until it is over ─▶ incidents ─▶ run folder, report
+leftovers: what a watch before this one was killed at
 ```
 """
 
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tailrace import recorder
-from tailrace.errors import cannot_write
-from tailrace.recorder import Plan
-from tailrace.units import SECOND, format_moment
-from tailrace.watch import incidents
-from tailrace.watch.noticing import Notice
+from tailrace.errors import TailraceError, cannot_write
+from tailrace.recorder import Plan, recording_of
+from tailrace.units import SECOND
+from tailrace.watch import incidents, leftovers
+from tailrace.watch.noticing import Notice, number_of
 
 LOOK_NS = SECOND // 2
 """Segments are closed once a second."""
@@ -25,6 +27,8 @@ QUIET_NS = 8 * SECOND
 """The third repetition of a lost SYN leaves 7 s after the SYN (Linux waits 1, 2 and 4 s): its request is then seen."""
 LONGEST_NS = 30 * SECOND
 """What goes on longer is explained by its beginning."""
+TROUBLES_MAX = 100
+"""What is remembered of them is bounded: one that was told long ago may be told again."""
 
 RECORDING = "recording"
 
@@ -37,7 +41,7 @@ class Watch:
     words: Sequence[str]
     """Further options of the diagnosis."""
     most: int
-    """Incidents to write; later ones are told alone. This bounds the disk."""
+    """Incidents that the folder may hold; later ones are told alone. This bounds the disk."""
     once: bool
     tell: Callable[[str], None]
     notice: Notice = field(default_factory=Notice)
@@ -49,8 +53,15 @@ class Watch:
     began: int | None = None
     """When the incident that is going on was noticed."""
     last: int = 0
-    written: int = 0
     explaining: incidents.Explaining | None = None
+    waiting: list[Path] = field(default_factory=list)
+    """Run folders of incidents that an earlier watch left to be explained."""
+    troubles: set[str] = field(default_factory=set)
+    """What has been reported already, of this watch itself and of explanations."""
+
+    @property
+    def recording(self) -> Path:
+        return self.folder / RECORDING
 
     def run(self, plan: Plan) -> None:
         """Watch until a signal ends it, the plan's duration, or with `once` the first incident that was explained."""
@@ -58,19 +69,22 @@ class Watch:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise cannot_write(self.folder, error) from error
-        recording = self.folder / RECORDING
+        self.waiting = leftovers.take_up(self.folder, self.recording)
         self.named = dict(plan.packets.decode.get("servers", {})) if plan.packets else {}
-        recorder.record(recording, plan, self._heard, self._look)
+        recorder.record(self.recording, plan, self._heard, self._look)
         if self.began is not None:
-            self._explain(recording)
-        if self.explaining:
-            self.tell(self.explaining.finish())
-        recorder.discard(recording)
+            self._guarded(self._explain)
+        if over := self.explaining:
+            self._guarded(lambda: self._finish(over))
+        recorder.discard(self.recording)
 
     def _heard(self, kind: str, sentence: str) -> None:
         if kind == "recording":
-            self.notice.names = incidents.listeners(self.folder / RECORDING, self.named)
+            self._guarded(self._learn_names)
         self.tell(sentence if kind == "warning" else f"watching; incidents go to {self.folder}")
+
+    def _learn_names(self) -> None:
+        self.notice.names = incidents.listeners(self.recording, self.named)
 
     def _look(self) -> bool:
         """What is new? Asked five times a second; False ends the watch."""
@@ -78,23 +92,27 @@ class Watch:
         if now - self.looked < LOOK_NS:
             return True
         self.looked = now
-        recording = self.folder / RECORDING
-        reasons = [reason for segment in self._closed(recording) for reason in self.notice.see(segment)]
+        self._guarded(lambda: self._see(now))
+        if self.explaining and self.explaining.done():
+            over, self.explaining = self.explaining, None
+            self._guarded(lambda: self._finish(over))
+            return over.earlier or not self.once
+        if self.waiting and not self.explaining:
+            self._guarded(self._explain_earlier)
+        return True
+
+    def _see(self, now: int) -> None:
+        reasons = [reason for segment in self._closed() for reason in self.notice.see(segment)]
         if reasons:
             self._noticed(reasons, now)
         if self.began is not None and (now - self.last >= QUIET_NS or now - self.began >= LONGEST_NS):
-            self._explain(recording)
-        if self.explaining and self.explaining.done():
-            self.tell(self.explaining.finish())
-            self.explaining = None
-            return not self.once
-        return True
+            self._explain()
 
-    def _closed(self, recording: Path) -> list[Path]:
-        new = [path for path in recording.glob("*.parquet") if int(path.name.partition(".")[0]) > self.seen]
-        new.sort()
+    def _closed(self) -> list[Path]:
+        new = [path for path in self.recording.glob("*.parquet") if number_of(path) > self.seen]
+        new.sort(key=number_of)
         if new:
-            self.seen = int(new[-1].name.partition(".")[0])
+            self.seen = number_of(new[-1])
         return new
 
     def _noticed(self, reasons: list[str], now: int) -> None:
@@ -103,14 +121,67 @@ class Watch:
             self.began = now
             self.tell(f"noticed: {'; '.join(reasons)}")
 
-    def _explain(self, recording: Path) -> None:
+    def _explain(self) -> None:
         self.began = None
         if self.explaining and not self.explaining.done():
             self.tell("another incident, while the one before is being explained: it is not written")
             return
-        if self.written == self.most:
+        if self._is_full():
             self.tell(f"it is not written: there are {self.most} incidents already (--most)")
             return
-        self.written += 1
-        stamp = format_moment(time.time_ns(), digits=0).replace(":", "")
-        self.explaining = incidents.explain(recording, self.folder / f"incident-{stamp}", self.words)
+        out = incidents.named(self.folder, incidents.INCIDENT, time.time_ns())
+        incidents.keep(self.recording, recording_of(out))
+        leftovers.mark_explained(self.recording, self.seen)
+        self.explaining = incidents.explain(out, self.words)
+
+    def _is_full(self) -> bool:
+        kept = {path.name.removesuffix(".recording") for path in self.folder.glob(f"{incidents.INCIDENT}*")}
+        kept |= {path.name for path in self.folder.glob(f"{incidents.FAULT}*")}
+        return len(kept) >= self.most
+
+    def _explain_earlier(self) -> None:
+        out = self.waiting.pop(0)
+        if incidents.is_running(recording_of(out)):
+            self.explaining = incidents.Explaining(out, earlier=True)
+        else:
+            self.tell(f"explaining what the watch before was killed at: {out}")
+            self.explaining = incidents.explain(out, self.words, earlier=True)
+
+    def _finish(self, explaining: incidents.Explaining) -> None:
+        why_not = explaining.finish()
+        if why_not is None:
+            self.tell(explaining.said())
+        elif self._is_new(why_not.replace(str(explaining.kept), "")):
+            self.tell(f"{explaining.kept}: it could not be explained: {why_not}")
+        else:
+            self.tell(f"{explaining.kept}: it could not be explained, for the reason that was told before")
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        """Do it; whatever goes wrong with it, the watch goes on. A fault of its own is reported once, and the recording
+        is kept."""
+        try:
+            work()
+        except TailraceError as error:
+            if self._is_new(str(error)):
+                self.tell(f"{error}; the watch goes on")
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # what a library in Rust raises when it panics is no Exception
+            *_, (frame, line) = traceback.walk_tb(error.__traceback__)
+            if self._is_new(f"{frame.f_code.co_filename}:{line}"):
+                self.tell(f"a fault of Tailrace itself ({type(error).__name__}: {error}); the watch goes on")
+                self._guarded(self._keep)
+
+    def _is_new(self, trouble: str) -> bool:
+        if trouble in self.troubles:
+            return False
+        if len(self.troubles) == TROUBLES_MAX:
+            self.troubles.clear()
+        self.troubles.add(trouble)
+        return True
+
+    def _keep(self) -> None:
+        if not self._is_full():
+            kept = recording_of(incidents.named(self.folder, incidents.FAULT, time.time_ns()))
+            incidents.keep(self.recording, kept)
+            self.tell(f"what it recorded until then is kept in {kept}: please report the fault with it")

@@ -2,17 +2,20 @@
 
 ```text
 FOLDER/recording/            the ring: segments come and go
-FOLDER/NAME.recording/       links to the segments that were there: nothing is copied, and the ring goes on
+FOLDER/NAME.recording/       links to the segments that were there: nothing is copied, and the ring goes on;
+                             gone when it is explained, kept where that failed
 FOLDER/NAME/                 the run folder, with report.html, diagnosis.json, diagnosis.txt
 ```
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,47 +24,105 @@ from typing import Any
 
 from tailrace.errors import cannot_write
 from tailrace.recorder import STATE, discard, recording_of
+from tailrace.units import format_moment
 
 SAID, WHY_NOT = "diagnosis.txt", "errors.txt"
+INCIDENT, FAULT = "incident-", "fault-"
 _LOWEST_PRIORITY = 19
+_LOOK_S = 0.1
 
 
 @dataclass(frozen=True)
 class Explaining:
-    """An incident that is being explained."""
+    """An incident that is being explained, by a process of this watch or of one before it."""
 
     out: Path
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | None = None
+    earlier: bool = False
+    """Noticed by a watch before this one."""
+
+    @property
+    def kept(self) -> Path:
+        return recording_of(self.out)
 
     def done(self) -> bool:
-        return self.process.poll() is not None
+        return self.process.poll() is not None if self.process else not is_running(self.kept)
 
-    def finish(self) -> str:
-        """What came of it, as a sentence."""
-        failed = self.process.wait() != 0
-        kept = recording_of(self.out)
-        said = kept / SAID
-        if failed:
-            return f"{kept}: it could not be explained: {_last_line(kept / WHY_NOT)}"
+    def finish(self) -> str | None:
+        """Wait until it is over; None if it is explained, else why not."""
+        while not self.done():
+            time.sleep(_LOOK_S)
+        if not is_explained(self.out):
+            return _last_line(self.kept / WHY_NOT)
         with suppress(OSError):
-            said.replace(self.out / SAID)
-        discard(kept)
+            (self.kept / SAID).replace(self.out / SAID)
+        discard(self.kept)
+        return None
+
+    def said(self) -> str:
+        """Of one that is explained, what to tell a person."""
         return f"{self.out}: {_headline(self.out)}; see {self.out / 'report.html'}"
 
 
-def explain(recording: Path, out: Path, words: Sequence[str]) -> Explaining:
-    """Begin to explain what `recording` holds now; `words` are further options of `tailrace diagnose`."""
-    kept = recording_of(out)
+def named(folder: Path, kind: str, moment: int) -> Path:
+    return folder / f"{kind}{format_moment(moment, digits=0).replace(':', '')}"
+
+
+def is_explained(out: Path) -> bool:
+    return all((out / name).is_file() for name in ("diagnosis.json", "report.html"))
+
+
+def is_running(kept: Path) -> bool:
+    """Whether a process explains it."""
     try:
-        _link(recording, kept)
+        with (kept / WHY_NOT).open("rb") as why_not:
+            fcntl.flock(why_not, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def has_failed(kept: Path) -> bool:
+    """Whether its explanation came to an end, and said why there is none."""
+    with suppress(OSError):
+        return (kept / WHY_NOT).stat().st_size > 0
+    return False
+
+
+def explain(out: Path, words: Sequence[str], earlier: bool = False) -> Explaining:
+    """Begin to explain what was kept for `out`; `words` are further options of `tailrace diagnose`."""
+    kept = recording_of(out)
+    command = (sys.executable, "-m", "tailrace", "diagnose", str(kept), "-o", str(out), "--quiet", *words)
+    try:
         with (kept / SAID).open("wb") as said, (kept / WHY_NOT).open("wb") as why_not:
-            command = (sys.executable, "-m", "tailrace", "diagnose", str(kept), "-o", str(out), "--quiet", *words)
-            # A session of its own: Ctrl-C is for the watch, which waits for the explanation.
-            lower = ("nice", "-n", str(_LOWEST_PRIORITY))
-            process = subprocess.Popen((*lower, *command), stdout=said, stderr=why_not, start_new_session=True)
+            fcntl.flock(why_not, fcntl.LOCK_EX | fcntl.LOCK_NB)  # that process has it, too: until it has ended
+            process = subprocess.Popen(
+                ("nice", "-n", str(_LOWEST_PRIORITY), *command),
+                stdout=said,
+                stderr=why_not,
+                start_new_session=True,  # Ctrl-C is for the watch, which waits for the explanation
+            )
     except OSError as error:
         raise cannot_write(kept, error) from error
-    return Explaining(out, process)
+    return Explaining(out, process, earlier)
+
+
+def keep(recording: Path, kept: Path) -> None:
+    """Link what `recording` holds now."""
+    try:
+        state = _state(recording)
+        kept.mkdir()
+        for segment in sorted(recording.iterdir()):
+            if segment.name[:1].isdigit() and segment.suffix != ".tmp":
+                with suppress(FileNotFoundError):  # the ring has let go of it meanwhile
+                    os.link(segment, kept / segment.name)
+        # It ends with its last closed segment: nothing of it is lost.
+        (kept / STATE).write_text(json.dumps({**state, "closed": True}), encoding="utf-8")
+    except OSError as error:
+        discard(kept)
+        raise cannot_write(kept, error) from error
 
 
 def listeners(recording: Path, named: Mapping[str, str]) -> dict[str, str]:
@@ -78,20 +139,14 @@ def listeners(recording: Path, named: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def end_of(recording: Path) -> int:
+    """The last moment of a recording."""
+    return int(_state(recording)["end"])
+
+
 def _state(recording: Path) -> dict[str, Any]:
     state: dict[str, Any] = json.loads((recording / STATE).read_text(encoding="utf-8"))
     return state
-
-
-def _link(recording: Path, kept: Path) -> None:
-    state = _state(recording)
-    kept.mkdir()
-    for segment in sorted(recording.iterdir()):
-        if segment.name[:1].isdigit() and segment.suffix != ".tmp":
-            with suppress(FileNotFoundError):  # the ring has let go of it meanwhile
-                os.link(segment, kept / segment.name)
-    # It ends with its last closed segment: nothing of it is lost.
-    (kept / STATE).write_text(json.dumps({**state, "closed": True}), encoding="utf-8")
 
 
 def _headline(explained: Path) -> str:
@@ -100,5 +155,5 @@ def _headline(explained: Path) -> str:
 
 
 def _last_line(said: Path) -> str:
-    lines = said.read_text(encoding="utf-8").splitlines()
+    lines = said.read_text(encoding="utf-8", errors="replace").splitlines() if said.is_file() else []
     return lines[-1] if lines else "it said nothing"

@@ -1,0 +1,80 @@
+"""What a watch that was killed left in its folder, and what becomes of it.
+
+| left | becomes |
+|---|---|
+| the ring, with signs of an incident that nobody has explained | an incident to explain |
+| the ring without such signs | nothing: it is removed |
+| an incident whose explanation runs on | waited for |
+| an incident whose explanation was killed | explained from the start |
+| an incident that is explained | its recording is removed, as it would have been |
+| an incident whose explanation failed | nothing: that was reported, and it is kept for a person |
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from tailrace.dataset import locks
+from tailrace.errors import cannot_write
+from tailrace.recorder import discard, recording_of
+from tailrace.watch import incidents
+from tailrace.watch.incidents import Explaining
+from tailrace.watch.noticing import Notice, number_of
+
+EXPLAINED = "explained"
+"""In the ring: the number of the last segment that an explanation has seen."""
+
+
+def mark_explained(recording: Path, number: int) -> None:
+    with suppress(OSError):  # on a full disk, an incident may be explained twice
+        (recording / EXPLAINED).write_text(str(number))
+
+
+def take_up(folder: Path, recording: Path) -> list[Path]:
+    """Incidents to explain, the oldest first: the names of their run folders."""
+    if recording.is_dir() and not locks.is_held(recording):
+        _take_up_ring(folder, recording)
+    found = []
+    for kept in sorted(folder.glob(f"{incidents.INCIDENT}*.recording")):
+        out = kept.with_suffix("")
+        if recording_of(out) != kept or incidents.has_failed(kept):
+            continue
+        if not incidents.is_running(kept) and incidents.is_explained(out):
+            Explaining(out).finish()
+        else:
+            found.append(out)
+    return found
+
+
+def _take_up_ring(folder: Path, recording: Path) -> None:
+    try:
+        kept = recording_of(incidents.named(folder, incidents.INCIDENT, incidents.end_of(recording)))
+    except (OSError, ValueError, KeyError, TypeError):  # it was killed before it recorded anything
+        kept = None
+    if kept is None or kept.exists() or not _has_signs(recording):
+        discard(recording)
+        return
+    (recording / EXPLAINED).unlink(missing_ok=True)
+    try:
+        recording.rename(kept)
+    except OSError as error:
+        raise cannot_write(kept, error) from error
+
+
+def _has_signs(recording: Path) -> bool:
+    """Whether there is something in it that was noticed, or would have been, and is not explained."""
+    notice = Notice()
+    explained = _explained(recording)
+    signs = False
+    for segment in sorted(recording.glob("*.parquet"), key=number_of):
+        # What came before says what is usual.
+        reasons = notice.see(segment)
+        signs |= bool(reasons) and number_of(segment) > explained
+    return signs
+
+
+def _explained(recording: Path) -> int:
+    with suppress(OSError, ValueError):
+        return int((recording / EXPLAINED).read_text())
+    return 0
