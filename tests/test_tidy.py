@@ -2,7 +2,7 @@
 
 Design section 2, in the order in which words may know of each other:
 
-    words      units  foreign  errors  endings  whole  toml  topology  dataset  (experiment)
+    words      units  bounds  foreign  errors  endings  whole  handed  toml  topology  dataset  (experiment)
     analysts   timeline ← diagnosis ← report          makers  readers (sim, testbed, recorder)
     doors      cli  __main__  __init__                nobody imports a door
 """
@@ -21,7 +21,10 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "python" / "tailrace"
 CORE = ROOT / "crates" / "core" / "src"
 
-WORDS = ("units", "foreign", "errors", "endings", "whole", "toml", "topology", "dataset", "experiment")
+WORDS = (
+    *("units", "bounds", "foreign", "errors", "endings", "whole", "handed", "toml", "topology", "dataset"),
+    "experiment",
+)
 ANALYSTS = ("timeline", "diagnosis", "report")
 MAKERS = ("readers", "sim", "load", "testbed", "recorder", "export")
 DOORS = (
@@ -45,15 +48,17 @@ AGAINST_THE_GRAIN = {("python/tailrace/diagnosis/finding.py", "report")}
 CORE_MAY_USE = {
     "error": set[str](),
     "rng": set[str](),
-    "record": {"error"},
+    "bounds": set[str](),
+    "whole": {"error"},
+    "record": {"bounds", "error", "whole"},
     "callgraph": {"error", "record"},
     "window": {"error", "record"},
     "workload": {"error", "rng"},
     "sim": {"error", "record", "rng", "workload"},
     "capture": {"error", "record", "callgraph"},
-    "load": {"error", "record", "rng", "workload", "capture"},
-    "export": {"error", "record"},
-    "host": {"error", "record", "capture"},
+    "load": {"error", "record", "rng", "workload", "capture", "whole"},
+    "export": {"error", "record", "whole"},
+    "host": {"error", "record", "capture", "whole"},
 }
 
 # What a package of the bulletin board may use of the others, and whose libraries: core knows neither edge nor driver,

@@ -48,6 +48,10 @@ def join(folder: str, out: str) -> str:
     """Join the closed segments of the recording `folder` into tables in `out`; returns a JSON report
     (crates/core/src/host/join.rs)."""
 
+def table_shape(path: str) -> tuple[int, int]:
+    """Rows of a Parquet file, and the bytes that it takes when it is decoded, as its end and the heads of its pages
+    say. ValueError: it is none, it is damaged there, or it is beyond a bound (crates/core/src/bounds.rs)."""
+
 def write_table(table: ArrowStream, path: str) -> int:
     """Write an Arrow stream as Parquet the way a Dataset wants it (zstd, timestamps delta packed, row groups of at
     most 1 M rows). Returns the rows written."""

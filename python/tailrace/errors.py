@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 from os import PathLike, fspath
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 
@@ -73,6 +73,8 @@ _READING: dict[int, tuple[str, str]] = {
     errno.EPERM: ("permission to read it is missing", "change its permissions or run as a user who may read it"),
     errno.EISDIR: ("it is a folder where a file is needed", "name a file in it"),
     errno.ENOTDIR: ("a part of the path is a file, not a folder", "check the path"),
+    errno.ELOOP: ("it is a symbolic link where a file is needed", "name the file that it leads to"),
+    errno.ENAMETOOLONG: ("the name is too long", "check the path"),
 }
 _WRITING: dict[int, tuple[str, str]] = {
     errno.ENOSPC: ("the disk is full", "free some space or write to another disk"),
@@ -82,6 +84,8 @@ _WRITING: dict[int, tuple[str, str]] = {
     errno.EROFS: ("the file system is read-only", "choose another folder"),
     errno.ENOENT: ("the folder to write into does not exist", "create it first"),
     errno.ENOTDIR: ("a part of the path is a file, not a folder", "check the path"),
+    errno.EISDIR: ("it is a folder where a file is needed", "name a file in it"),
+    errno.ENAMETOOLONG: ("the name is too long", "choose a shorter one"),
 }
 
 
@@ -89,16 +93,6 @@ def cannot_read(path: str | PathLike[str], error: OSError) -> InputError:
     """The sentence for what the operating system refused while reading."""
     found, advice = _READING.get(error.errno or 0, (error.strerror or str(error), ""))
     return InputError(path, found, advice)
-
-
-def read_text(path: str | PathLike[str]) -> str:
-    """The whole of a small file that people write; with or without a byte order mark."""
-    try:
-        return Path(path).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise cannot_read(path, error) from error
-    except UnicodeDecodeError as error:
-        raise InputError(path, "not UTF-8 text", "save it as UTF-8", byte=error.start) from error
 
 
 def cannot_write(path: str | PathLike[str], error: Exception) -> OutputError:

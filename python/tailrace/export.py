@@ -20,6 +20,7 @@ from typing import Any
 
 import polars as pl
 
+from tailrace import whole
 from tailrace.dataset import TABLES, Dataset
 from tailrace.errors import InputError, TailraceError, UsageError, cannot_read, cannot_write
 from tailrace.topology import Server, Topology
@@ -91,8 +92,7 @@ def write_pcap(
         raise UsageError(f"a snap length of {snaplen} bytes", advice=f"{SNAPLEN_MIN} to {SNAPLEN_MAX} are possible")
     if not run.has("visits"):
         raise InputError(run.path / TABLES["visits"].file, "no visits, so nothing to put on a wire")
-    if target.is_dir():
-        raise UsageError("it is a folder", where=str(target), advice="name the file to be made")
+    whole.refuse_unusual(target)
     if target.exists() and not overwrite:
         raise UsageError("it exists already", where=str(target), advice="choose another name, or --overwrite")
     parties = Parties.of(run)
@@ -109,7 +109,7 @@ def _write(
     from tailrace._core import export
 
     try:
-        folder = Path(tempfile.mkdtemp(prefix=f"{target.name}.tmp-", dir=target.parent))
+        folder = Path(tempfile.mkdtemp(prefix=".tailrace-", dir=target.parent))
     except OSError as error:
         raise cannot_write(target, error) from error
     try:

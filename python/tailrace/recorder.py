@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,13 +21,18 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tailrace import endings
+from tailrace import dataset, endings
 from tailrace.dataset import locks
 from tailrace.errors import OutputError, TailraceError, UsageError, cannot_write
 from tailrace.units import MILLISECOND
 
 STATE = "recording.json"
 """What a recording says of itself: crates/core/src/host/state.rs."""
+_WRITTEN = re.compile(
+    r"(recording\.json|\d{8,}\.(samples|events|stays)\.parquet|\d{8,}\.packets\.pcap)(\.[0-9a-f]{16}\.tmp)?"
+    r"|\.lock|diagnosis\.txt|errors\.txt"
+)
+"""Files of a recording: crates/core/src/host/segments.rs, and what `watch` says of one (watch/incidents.py)."""
 
 
 @dataclass(frozen=True)
@@ -147,8 +152,8 @@ def _rows(folder: Path) -> bool:
 
 
 def discard(folder: Path) -> None:
-    """Remove a recording that has become a run folder."""
-    shutil.rmtree(folder, ignore_errors=True)
+    """Remove a recording that has become a run folder; what Tailrace did not write there stays."""
+    dataset.remove_known(folder, lambda path: bool(_WRITTEN.fullmatch(str(path))))
 
 
 @contextmanager

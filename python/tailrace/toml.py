@@ -12,13 +12,15 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from os import PathLike
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from tailrace.errors import InputError, read_text
+from tailrace.errors import InputError
 from tailrace.foreign import NAME_LENGTH_MAX, listed
+from tailrace.handed import read_inside, read_text
 
 Name = Annotated[str, StringConstraints(min_length=1)]
 Count = Annotated[int, Field(gt=0, strict=True)]
@@ -50,11 +52,13 @@ class Table(BaseModel):
         return table
 
 
-def read(path: str | PathLike[str], example: str) -> dict[str, Any]:
-    """The file as plain values; `example` names the document that shows one."""
+def read(path: str | PathLike[str], example: str, *, handed: bool = False) -> dict[str, Any]:
+    """The file as plain values; `example` names the document that shows one. `handed`: it lies in a folder that was
+    handed in, so it must be a regular file."""
+    text = read_inside(Path(path)) if handed else read_text(path)
     try:
-        return tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
+        return tomllib.loads(text)
+    except ValueError as error:  # a number of thousands of digits, too
         raise InputError(path, f"not TOML: {error}", f"see {example} for an example") from error
     except RecursionError as error:
         raise InputError(

@@ -20,7 +20,7 @@ import tomli_w
 from pydantic import AfterValidator, Field
 from pydantic_core import ErrorDetails
 
-from tailrace import toml
+from tailrace import toml, whole
 from tailrace.errors import InputError
 from tailrace.toml import Count, Name, Table
 
@@ -213,9 +213,10 @@ class _Index:
         return index
 
 
-def read(path: str | PathLike[str]) -> Topology:
-    """Read `topology.toml`; an error names the file, the key and what the key must be."""
-    return from_table(toml.read(path, "docs/reference/dataset.md"), path)
+def read(path: str | PathLike[str], *, handed: bool = False) -> Topology:
+    """Read `topology.toml`, `handed` in with its folder or named by the user; an error names the file, the key and what
+    the key must be."""
+    return from_table(toml.read(path, "docs/reference/topology.md", handed=handed), path)
 
 
 def from_table(table: Mapping[str, Any], path: str | PathLike[str] = "topology.toml") -> Topology:
@@ -231,7 +232,7 @@ def write(topology: Topology, path: str | PathLike[str]) -> None:
     """Write `topology.toml`, without what is unknown."""
     table = topology.model_dump(mode="json", exclude_none=True)
     kept = {key: value for key, value in table.items() if value}
-    Path(path).write_text(tomli_w.dumps(kept), encoding="utf-8")
+    whole.write(Path(path), tomli_w.dumps(kept).encode())
 
 
 def json_schema() -> dict[str, Any]:

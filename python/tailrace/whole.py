@@ -1,33 +1,79 @@
-"""Files that are there whole or not at all: written under a temporary name, then renamed."""
+"""Files that are there whole or not at all, and that never reach a file of somebody else.
+
+A folder may come from a stranger, so its names are not trusted: what is written goes to a new file, under a name that
+nobody can foresee, and then takes the name of the target. A symbolic link of that name is replaced; what it leads to
+stays as it is.
+"""
 
 from __future__ import annotations
 
+import os
+import re
+import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
-from tailrace.errors import cannot_write
+from tailrace.errors import UsageError, cannot_write
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+PARTIAL = re.compile(r"\.tailrace-[0-9a-f]{16}\.tmp")
+"""Names of files that are being written; one that stays was left by a writer that was killed."""
+
+
+def kind(mode: int) -> str | None:
+    """What a name stands for that is no regular file, as a sentence says it; None for a regular file."""
+    return None if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "no file")
+
+
+def refuse_unusual(*paths: Path | None) -> None:
+    """Raise UsageError for an output that the user names and that is there already as something else than a file."""
+    for path in paths:
+        with suppress(OSError):
+            found = kind(path.lstat().st_mode) if path else None
+            if found:
+                advice = "name the file that it leads to" if found == "a symbolic link" else "name the file to be made"
+                raise UsageError(f"it is {found}, not a file", where=str(path), advice=advice)
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Where to write what `path` shall be; whatever ends the writing, an interruption too, leaves nothing half-written.
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """The file to write what `path` shall be; whatever ends the writing, an interruption too, leaves nothing
+    half-written.
 
-    Raises OutputError for what the operating system refused.
+    Raises OutputError for what the operating system refused, UsageError where `path` is a folder, a pipe or a device.
     """
-    partial = path.with_name(path.name + ".tmp")
+    if not path.is_symlink():
+        refuse_unusual(path)
+    partial = f".tailrace-{secrets.token_hex(8)}.tmp"
+    folder = -1
     try:
-        yield partial
-        partial.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        with os.fdopen(os.open(partial, _NEW, 0o666, dir_fd=folder), "wb") as file:
+            yield file
+        os.replace(partial, path.name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException as error:
         with suppress(OSError):
-            partial.unlink(missing_ok=True)
+            os.unlink(partial, dir_fd=folder)
         if isinstance(error, OSError):
             raise cannot_write(path, error) from error
         raise
+    finally:
+        if folder >= 0:
+            os.close(folder)
 
 
 def write(path: Path, content: bytes) -> None:
     """Write or replace `path`."""
-    with replacing(path) as partial:
-        partial.write_bytes(content)
+    with replacing(path) as file:
+        file.write(content)

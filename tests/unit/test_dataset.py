@@ -179,7 +179,7 @@ def test_validation_names_file_column_and_row(
 
 
 def test_rows_out_of_order_are_named(tmp_path: Path) -> None:
-    opened = run(tmp_path / "run", visits=visits({}))
+    opened = run(tmp_path / "run", visits=visits({}, {}))
     visits({"departure": T0 + 5}, {"departure": T0 + 2}).write_parquet(tmp_path / "run" / "visits.parquet")
     with pytest.raises(InputError, match=r"visits\.parquet: column departure, row 1: .* comes after a later value"):
         Dataset.open(opened.path).validate()
@@ -216,8 +216,8 @@ def test_a_cut_or_changed_file_is_found(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="SHA-256"):
         Dataset.open(opened.path).validate(checksums=True)
     visits({}).write_parquet(file)
-    with pytest.raises(InputError, match=r"1 rows where manifest\.json says 2"):
-        Dataset.open(opened.path).validate()
+    with pytest.raises(InputError, match=r"it has 1 rows where manifest\.json says 2"):
+        Dataset.open(opened.path)
     file.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match="not a readable Parquet file"):
         Dataset.open(opened.path)
@@ -241,7 +241,16 @@ def test_a_manifest_from_the_future_or_of_nonsense_is_refused(tmp_path: Path) ->
         (json.dumps({**table, "format": 99}), "format 99 is newer than 1"),
         ("{", "not JSON"),
         ("[]", "format is missing"),
-        (json.dumps({**table, "rows": 3}), "not what it should be"),
+        (json.dumps({**table, "rows": 3}), "rows: it must be names with their counts"),
+        (json.dumps({**table, "rows": {"../visits": 3}}), "rows.../visits: it must be one of requests"),
+        (json.dumps({**table, "checksums": {"../../x": "0"}}), "the path of a file within the folder"),
+        (json.dumps({**table, "checksums": {"/etc/passwd": "0"}}), "the path of a file within the folder"),
+        (json.dumps({**table, "maker": "x"}), "maker: it must be a name and a version"),
+        (json.dumps({**table, "notes": 3}), "notes: it must be a list of sentences"),
+        (json.dumps({**table, "time_range_ns": [10**30, 10**30]}), "time_range_ns: it must be two moments"),
+        (json.dumps({**table, "time_range_ns": [1e999, 1]}), "time_range_ns: it must be two moments"),
+        (json.dumps(table).replace("1", "1" * 5000, 1), "not JSON"),
+        ("[" * 100_000, "hundreds deep"),
     ):
         manifest.write_text(text)
         with pytest.raises(InputError, match=words):

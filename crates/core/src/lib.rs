@@ -1,6 +1,8 @@
 //! The engine of Tailrace, with no Python in it.
 //!
 //! ```text
+//! bounds     the most that is taken of each thing
+//! whole      files that are there whole or not at all
 //! record     the rows that cross every seam, and their Parquet files
 //! capture    packets → segments → connections → exchanges → visits
 //! callgraph  visits → visits that know their parent and their request
@@ -13,6 +15,7 @@
 //! host       a live Linux host → segments of samples and visits
 //! ```
 
+pub mod bounds;
 pub mod callgraph;
 pub mod capture;
 pub mod error;
@@ -24,5 +27,6 @@ pub mod load;
 pub mod record;
 pub mod rng;
 pub mod sim;
+pub mod whole;
 pub mod window;
 pub mod workload;

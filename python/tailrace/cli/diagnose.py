@@ -21,6 +21,7 @@ from tailrace.cli.options import (
 )
 from tailrace.cli.running import diagnosed, read_files, show, write_beside, write_html, write_perfetto
 from tailrace.cli.words import AsJson, Overwrite, Quiet
+from tailrace.whole import refuse_unusual
 
 VLRT_FOUND = 1
 
@@ -56,6 +57,7 @@ def diagnose(
 ) -> None:
     """Explain why some requests took seconds: from captures, samples and logs, or from a run folder."""
     width, least = window_ns(window), threshold_ns(threshold)
+    refuse_unusual(report, perfetto)
     run = read_files(files, server, place, topology, interactions, began, out, quiet, overwrite)
     found = diagnosed(run, least, width, quiet)
     if out is not None:

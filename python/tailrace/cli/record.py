@@ -58,6 +58,7 @@ def record(
     overwrite: Overwrite = False,
 ) -> None:
     """Record this host at 50 ms and finer, into a run folder; says `recording` once it does."""
+    from tailrace.dataset import refuse
     from tailrace.readers import read
     from tailrace.recorder import discard, kept, recording_of
     from tailrace.recorder import record as record_host
@@ -70,8 +71,7 @@ def record(
     elif port or capture or interactions:
         said = "--port, --capture and --interactions are about packets"
         raise UsageError(said, advice="say --interface, such as --interface any")
-    if out.exists() and not overwrite:
-        raise UsageError("it exists already", where=str(out), advice="choose another name, or --overwrite")
+    refuse(out, overwrite)
     folder = recording_of(out)
     record_host(folder, plan, _heard)
     rules = interactions if capture else None

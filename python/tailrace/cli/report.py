@@ -10,6 +10,7 @@ import typer
 from tailrace.cli.options import Run, Threshold, Window, threshold_ns, window_ns
 from tailrace.cli.running import diagnosed, open_run, write_html, write_perfetto
 from tailrace.cli.words import AsJson, Quiet, print_json
+from tailrace.whole import refuse_unusual
 
 EPILOG = "Examples:\n\n`tailrace report run`\n\n`tailrace report run -o friday.html --perfetto friday.pftrace`"
 
@@ -29,6 +30,7 @@ def report(
 ) -> None:
     """Write the report of a run folder: one HTML file that needs no network."""
     width, least = window_ns(window), threshold_ns(threshold)
+    refuse_unusual(out, perfetto)
     dataset = open_run(run)
     found = diagnosed(dataset, least, width, quiet)
     target = out or run / "report.html"

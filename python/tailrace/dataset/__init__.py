@@ -5,8 +5,11 @@
 """
 
 from tailrace.dataset.connections import Apart, Connections, ServerConnections
-from tailrace.dataset.reading import Dataset, Manifest, is_run
+from tailrace.dataset.manifest import Manifest
+from tailrace.dataset.overwriting import refuse, remove, remove_known
+from tailrace.dataset.reading import Dataset, is_run
 from tailrace.dataset.schema import EVENTS, FORMAT, REQUESTS, SAMPLES, TABLES, VISITS, Column, Table
+from tailrace.dataset.tables import scan
 from tailrace.dataset.writing import Writer, create, hold, leftovers
 
 __all__ = [
@@ -28,4 +31,8 @@ __all__ = [
     "hold",
     "is_run",
     "leftovers",
+    "refuse",
+    "remove",
+    "remove_known",
+    "scan",
 ]

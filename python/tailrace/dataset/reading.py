@@ -3,59 +3,32 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import polars as pl
+from polars.exceptions import PanicException
 
+from tailrace import handed
 from tailrace import topology as topology_file
-from tailrace.dataset import schema, validation
-from tailrace.dataset.connections import Connections
+from tailrace.dataset import schema, tables, validation
+from tailrace.dataset.manifest import MANIFEST, Manifest
+from tailrace.dataset.manifest import read as read_manifest
+from tailrace.dataset.overwriting import TOPOLOGY
 from tailrace.errors import InputError, cannot_read
 from tailrace.topology import Topology
 
-MANIFEST = "manifest.json"
-TOPOLOGY = "topology.toml"
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """What `manifest.json` says. `begin` and `end` span requests and visits, or samples where there are neither."""
-
-    maker: str
-    maker_version: str
-    format: int = schema.FORMAT
-    begin: int | None = None
-    end: int | None = None
-    rows: dict[str, int] = field(default_factory=dict)
-    lost: dict[str, int] = field(default_factory=dict)
-    """What was lost and how much of it: ring drops, gaps, truncated bytes, damaged lines."""
-    notes: tuple[str, ...] = ()
-    """What a reader wants said of how the data were made."""
-    connections: Connections = field(default_factory=Connections)
-    checksums: dict[str, str] = field(default_factory=dict)
-    """SHA-256 of each file, by name."""
-
-    def to_json(self) -> str:
-        table = {
-            "format": self.format,
-            "maker": {"name": self.maker, "version": self.maker_version},
-            "time_range_ns": None if self.begin is None or self.end is None else [self.begin, self.end],
-            "rows": self.rows,
-            "lost": self.lost,
-            "notes": list(self.notes),
-            "connections": self.connections.to_table(),
-            "checksums": self.checksums,
-        }
-        return json.dumps(table, indent=2, ensure_ascii=False) + "\n"
+_AGAIN = "make the run again"
 
 
 def is_run(path: str | PathLike[str]) -> bool:
-    return (Path(path) / MANIFEST).is_file()
+    """Whether there is a run folder, as its manifest says."""
+    try:
+        read_manifest(Path(path) / MANIFEST)
+    except InputError:
+        return False
+    return True
 
 
 class Dataset:
@@ -65,6 +38,7 @@ class Dataset:
         self.path = path
         self.manifest = manifest
         self._frames: dict[str, pl.LazyFrame] = {}
+        self._shapes: dict[str, tables.Shape] = {}
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> Dataset:
@@ -74,30 +48,42 @@ class Dataset:
             if not folder.is_dir():
                 folder.stat()
                 raise InputError(folder, "it is a file, not a run folder", "read it with `tailrace read`")
-            if not is_run(folder):
+            if not handed.regular(folder / MANIFEST):
                 advice = f"a run folder holds {MANIFEST}; make one with `tailrace read FILES… -o RUN`"
                 raise InputError(folder, "not a run folder", advice)
         except OSError as error:
             raise cannot_read(folder, error) from error
-        run = cls(folder, _read_manifest(folder / MANIFEST))
+        run = cls(folder, read_manifest(folder / MANIFEST))
         for table in schema.TABLES.values():
-            run._frames[table.name] = _open_table(folder / table.file, table)
+            run._open(table)
         return run
+
+    def _open(self, table: schema.Table) -> None:
+        path, said = self.path / table.file, self.manifest.rows.get(table.name)
+        if not handed.regular(path):
+            if said:
+                raise InputError(path, f"it is missing, and {MANIFEST} says that it has {said} rows", _AGAIN)
+            self._frames[table.name] = pl.LazyFrame(schema=table.schema)
+            return
+        shape = tables.shape(path)
+        if said is not None and said != shape.rows:
+            found = f"it has {shape.rows} rows where {MANIFEST} says {said}"
+            raise InputError(path, found, f"the file was replaced or cut; {_AGAIN}")
+        self._shapes[table.name] = shape
+        self._frames[table.name] = _frame(path, table)
 
     @cached_property
     def topology(self) -> Topology:
         path = self.path / TOPOLOGY
-        return topology_file.read(path) if path.exists() else Topology()
+        return topology_file.read(path, handed=True) if handed.regular(path) else Topology()
 
     def has(self, table: str) -> bool:
         """Whether the table is there and holds rows."""
-        file = self.path / schema.TABLES[table].file
-        return file.exists() and bool(pl.scan_parquet(file).select(pl.len()).collect().item())
+        return table in self._shapes and self._shapes[table].rows > 0
 
     def files(self, table: str) -> list[str]:
         """The Parquet files of a table; none when it is absent."""
-        file = self.path / schema.TABLES[table].file
-        return [str(file)] if file.exists() else []
+        return [str(self.path / schema.TABLES[table].file)] if table in self._shapes else []
 
     def requests(self) -> pl.LazyFrame:
         return self._frames["requests"]
@@ -114,37 +100,23 @@ class Dataset:
     def validate(self, *, checksums: bool = False) -> None:
         """Read every row and raise the first problem: file, column and row. With `checksums`, files changed since."""
         for table in schema.TABLES.values():
-            if (self.path / table.file).exists():
+            if table.name in self._shapes:
                 validation.check(self._frames[table.name], table, self.path / table.file)
-        for file, found in self._rows_found():
-            if found != self.manifest.rows.get(file, found):
-                said = self.manifest.rows[file]
-                raise InputError(
-                    self.path / schema.TABLES[file].file,
-                    f"{found} rows where {MANIFEST} says {said}",
-                    "the file was replaced or cut; make the run again",
-                )
         _ = self.topology
         if checksums:
             self._check_checksums()
 
-    def _rows_found(self) -> list[tuple[str, int]]:
-        return [
-            (name, int(pl.scan_parquet(self.path / table.file).select(pl.len()).collect().item()))
-            for name, table in schema.TABLES.items()
-            if (self.path / table.file).exists()
-        ]
-
     def _check_checksums(self) -> None:
         for name, said in self.manifest.checksums.items():
-            try:
-                found = sha256(self.path / name)
-            except OSError as error:
-                raise cannot_read(self.path / name, error) from error
+            path = self.path / name
+            if path.parent.resolve() != self.path.resolve() / Path(name).parent:
+                raise InputError(path, "a symbolic link leads out of the folder on the way to it", "remove the link")
+            found = sha256(path) if handed.regular(path) else None
+            if found is None:
+                raise InputError(path, f"it is missing, and {MANIFEST} lists it", _AGAIN)
             if found != said:
-                raise InputError(
-                    self.path / name, f"its SHA-256 is {found[:12]}…, {MANIFEST} says {said[:12]}…", "it was changed"
-                )
+                wrong = f"its SHA-256 is {found[:12]}…, {MANIFEST} says {said[:12]}…"
+                raise InputError(path, wrong, f"the file was changed; {_AGAIN}")
 
     def __repr__(self) -> str:
         rows = ", ".join(f"{count:,} {name}" for name, count in self.manifest.rows.items())
@@ -152,58 +124,21 @@ class Dataset:
 
 
 def sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _open_table(path: Path, table: schema.Table) -> pl.LazyFrame:
-    if not path.exists():
-        return pl.LazyFrame(schema=table.schema)
     try:
-        frame = pl.scan_parquet(path)
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise cannot_read(path, error) from error
+
+
+def _frame(path: Path, table: schema.Table) -> pl.LazyFrame:
+    try:
+        frame = tables.scan(path)
         problem = schema.shape_problem(frame.collect_schema(), table)
     except OSError as error:
         raise cannot_read(path, error) from error
-    except pl.exceptions.PolarsError as error:
-        raise InputError(path, f"not a readable Parquet file ({error})", "it may be cut; make the run again") from error
+    except (pl.exceptions.PolarsError, PanicException) as error:
+        raise tables.unreadable(path, error) from error
     if problem:
         raise InputError(path, problem[1], "docs/reference/dataset.md lists the columns", column=problem[0])
     return schema.conform(frame, table)
-
-
-def _read_manifest(path: Path) -> Manifest:
-    try:
-        text = path.read_text(encoding="utf-8")
-        table = json.loads(text)
-    except OSError as error:
-        raise cannot_read(path, error) from error
-    except ValueError as error:
-        raise InputError(path, f"not JSON ({error})", "make the run again") from error
-    if not isinstance(table, dict) or not isinstance(table.get("format"), int):
-        raise InputError(path, "format is missing", "this is not the manifest of a run folder", key="format")
-    if table["format"] > schema.FORMAT:
-        raise InputError(
-            path,
-            f"format {table['format']} is newer than {schema.FORMAT}, the newest this Tailrace reads",
-            "upgrade Tailrace",
-        )
-    try:
-        return _manifest_of(table)
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise InputError(path, f"a value is not what it should be ({error})", "make the run again") from error
-
-
-def _manifest_of(table: dict[str, Any]) -> Manifest:
-    begin, end = table.get("time_range_ns") or (None, None)
-    return Manifest(
-        maker=str(table["maker"]["name"]),
-        maker_version=str(table["maker"]["version"]),
-        format=table["format"],
-        begin=None if begin is None else int(begin),
-        end=None if end is None else int(end),
-        rows={str(name): int(count) for name, count in table.get("rows", {}).items()},
-        lost={str(name): int(count) for name, count in table.get("lost", {}).items()},
-        notes=tuple(str(note) for note in table.get("notes", ())),
-        connections=Connections.from_table(table.get("connections", {})),
-        checksums={str(name): str(digest) for name, digest in table.get("checksums", {}).items()},
-    )

@@ -12,6 +12,9 @@ import polars as pl
 
 FORMAT = 1
 """Version of the folder's layout. A reader accepts its own and older ones."""
+MOMENT_MAX = 1 << 62
+MOMENT_MIN = -MOMENT_MAX
+"""146 years on either side of 1970: what lies beyond is damage, and would overflow the difference of two moments."""
 
 
 @dataclass(frozen=True)

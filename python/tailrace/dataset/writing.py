@@ -10,6 +10,7 @@ create("run")     run.tmp-4711-9f3a…/   tables, topology.toml        (locked w
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
@@ -24,10 +25,13 @@ import polars as pl
 
 from tailrace import topology as topology_file
 from tailrace import whole
-from tailrace.dataset import locks, schema
+from tailrace.dataset import locks, overwriting, schema
 from tailrace.dataset.connections import Connections
-from tailrace.dataset.reading import MANIFEST, TOPOLOGY, Manifest, is_run, sha256
-from tailrace.errors import InputError, OutputError, TailraceError, UsageError, cannot_write
+from tailrace.dataset.manifest import MANIFEST, Manifest
+from tailrace.dataset.overwriting import TOPOLOGY, strangers
+from tailrace.dataset.reading import sha256
+from tailrace.dataset.tables import scan
+from tailrace.errors import InputError, OutputError, TailraceError, cannot_write
 from tailrace.topology import Clock, Topology
 
 
@@ -59,12 +63,7 @@ class Writer:
             raise InputError(table.file, f"a value does not fit its column ({error})") from error
         if not rows.get_column(table.sorted_by).is_sorted():
             rows = rows.sort(table.sorted_by, maintain_order=True)
-        path = self.folder / table.file
-        try:
-            with whole.replacing(path) as partial:
-                return _write_parquet(rows, partial)
-        except (pl.exceptions.PolarsError, ValueError, RuntimeError) as error:
-            raise cannot_write(path, error) from error
+        return write_parquet(rows, self.folder / table.file)
 
     def append_table(self, name: str, frame: pl.DataFrame | pl.LazyFrame) -> int:
         """Add rows to a table that an engine or an earlier call has written."""
@@ -72,7 +71,7 @@ class Writer:
         if not path.exists():
             return self.write_table(name, frame)
         table = schema.TABLES[name]
-        earlier = schema.conform(pl.read_parquet(path).lazy(), table)
+        earlier = schema.conform(scan(path), table)
         return self.write_table(name, pl.concat([earlier, schema.conform(frame.lazy(), table)], how="diagonal"))
 
     def lose(self, what: str, count: int) -> None:
@@ -86,10 +85,10 @@ def create(path: str | PathLike[str], overwrite: bool = False) -> Iterator[Write
     """A writer whose folder becomes `path` when the block ends well, and vanishes when it does not."""
     target = Path(path)
     try:
-        _refuse_existing(target, overwrite)
+        overwriting.refuse(target, overwrite)
         for dead in leftovers(target):
             shutil.rmtree(dead, ignore_errors=True)
-        folder = target.parent / f"{target.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}"
+        folder = target.with_name(f"{target.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
         folder.mkdir()
     except OSError as error:
         raise cannot_write(target, error) from error
@@ -99,8 +98,12 @@ def create(path: str | PathLike[str], overwrite: bool = False) -> Iterator[Write
         lock = locks.hold(folder)
         writer = Writer(folder)
         yield writer
+        aside = target.with_name(f"{target.name}.old-{secrets.token_hex(4)}")
+        if overwrite and os.path.lexists(target):
+            left = [name for name in strangers(target) if os.path.lexists(target / name)]
+            writer.notes += [f"{name} lay in the run before; it is in {aside.name} now" for name in left]
         _finish(writer)
-        _publish(folder, target, overwrite)
+        _publish(folder, target, aside if overwrite else None)
     except OutputError as error:
         kept = writer.keep
         raise _advised(error, kept) from error
@@ -135,36 +138,20 @@ def hold(folder: Path) -> Iterator[None]:
 def leftovers(path: str | PathLike[str]) -> tuple[Path, ...]:
     """Temporary folders of `path` whose writer died before it could remove them."""
     target = Path(path)
-    found = sorted(target.parent.glob(f"{_escaped(target.name)}.tmp-*")) if target.parent.is_dir() else []
-    return tuple(folder for folder in found if (folder / locks.LOCK).is_file() and not locks.is_held(folder))
+    made = re.compile(re.escape(target.name) + r"\.tmp-\d+-[0-9a-f]{8}")
+    folders = sorted(target.parent.iterdir()) if target.parent.is_dir() else []
+    named = (folder for folder in folders if made.fullmatch(folder.name) and not folder.is_symlink())
+    return tuple(folder for folder in named if locks.is_ours(folder) and not locks.is_held(folder))
 
 
-def _escaped(name: str) -> str:
-    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
+def write_parquet(rows: pl.DataFrame, path: Path) -> int:
+    """Write the rows of a table as they are, whole or not at all; returns how many."""
+    from tailrace._core import write_table
 
-
-def _refuse_existing(target: Path, overwrite: bool) -> None:
-    if not target.name:
-        raise UsageError("that is no name for a run folder", where=str(target), advice="name a folder to be made")
-    if not (target.exists() or target.is_symlink()):
-        return
-    if not overwrite:
-        raise UsageError("it exists already", where=str(target), advice="choose another name, or --overwrite")
-    if not is_run(target) and not (target.is_dir() and not any(target.iterdir())):
-        raise UsageError(
-            "it exists and is not a run folder, so it is not overwritten",
-            where=str(target),
-            advice="choose another name",
-        )
-
-
-def _write_parquet(rows: pl.DataFrame, path: Path) -> int:
     try:
-        from tailrace._core import write_table
-    except ImportError:
-        rows.write_parquet(path, compression="zstd", row_group_size=1_000_000)
-        return rows.height
-    return write_table(rows, str(path))
+        return write_table(rows, str(path))
+    except (OSError, ValueError, RuntimeError) as error:
+        raise cannot_write(path, error) from error
 
 
 def _finish(writer: Writer) -> None:
@@ -181,14 +168,14 @@ def _finish(writer: Writer) -> None:
         maker=writer.maker,
         maker_version=_version(),
         begin=min((begin for begin, _ in spans), default=None),
-        end=max((end for _, end in spans), default=None),
+        end=max((moment for span in spans for moment in span), default=None),
         rows={name: count for name, (count, _) in ranges.items()},
         lost=dict(writer.losses),
         notes=tuple(writer.notes),
         connections=writer.connections,
         checksums={file.as_posix(): sha256(folder / file) for file in files},
     )
-    (folder / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
+    whole.write(folder / MANIFEST, manifest.to_json().encode())
     for file in (*files, Path(MANIFEST)):
         _flush(folder / file)
 
@@ -202,7 +189,7 @@ def _range(folder: Path, table: schema.Table) -> tuple[int, tuple[int, int] | No
     if table is schema.SAMPLES:
         begin = begin - pl.col("interval_ns")
     found: Mapping[str, Any] = (
-        pl.scan_parquet(path)
+        scan(path)
         .select(pl.len().alias("rows"), begin.min().alias("begin"), pl.col(table.end).max().alias("end"))
         .collect(engine="streaming")
         .row(0, named=True)
@@ -211,24 +198,24 @@ def _range(folder: Path, table: schema.Table) -> tuple[int, tuple[int, int] | No
     return found["rows"], span
 
 
-def _publish(folder: Path, target: Path, overwrite: bool) -> None:
-    """Rename into place. An old run moves aside first and is removed after, so that `target` is always whole."""
-    if not (overwrite and target.exists()):
+def _publish(folder: Path, target: Path, aside: Path | None) -> None:
+    """Rename into place. An old run moves aside first and is removed after, so that `target` is always whole. What
+    somebody has put into it meanwhile stays there."""
+    if aside is None or not target.is_dir() or target.is_symlink():
         try:
             folder.rename(target)
         except OSError as error:
-            if target.exists():
+            if os.path.lexists(target):
                 raise OutputError(target, "it was made by somebody else meanwhile", "choose another name") from error
             raise
     else:
-        aside = folder.with_name(f"{folder.name}-old")
         target.rename(aside)
         try:
             folder.rename(target)
         except BaseException:
             aside.rename(target)
             raise
-        shutil.rmtree(aside, ignore_errors=True)
+        overwriting.remove(aside)
     (target / locks.LOCK).unlink(missing_ok=True)
     _flush(target.parent)
 

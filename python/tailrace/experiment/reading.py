@@ -18,6 +18,7 @@ from typing import Any
 from pydantic_core import ErrorDetails
 
 from tailrace import toml
+from tailrace.bounds import EXPERIMENT_FILES
 from tailrace.errors import InputError, UsageError
 from tailrace.experiment import references, rubbos
 from tailrace.experiment.model import Experiment
@@ -46,7 +47,7 @@ def read(path: str | PathLike[str], changes: Sequence[str] = ()) -> Experiment:
     Raises InputError with file, key and what it must be, UsageError for a change that is none.
     """
     file = Path(path) / FILE if Path(path).is_dir() else Path(path)
-    table = _whole(file, ())
+    table = _whole(file, (), {})
     for change in changes:
         _apply(table, change)
     return from_table(table, file)
@@ -100,13 +101,17 @@ def _write_default(field: dict[str, Any]) -> None:
         field["default"] = write(default)
 
 
-def _whole(file: Path, above: tuple[Path, ...]) -> dict[str, Any]:
+def _whole(file: Path, above: tuple[Path, ...], known: dict[Path, dict[str, Any]]) -> dict[str, Any]:
     """The file over what it extends, later bases over earlier ones; a trace file's path is made to lie beside the file
-    that names it."""
+    that names it. `known`: the files that were read already, each with what it extends."""
     real = file.resolve()
+    if real in known:
+        return known[real]
     if real in above:
         circle = " → ".join(path.parent.name + "/" + path.name for path in (*above[above.index(real) :], real))
         raise InputError(file, f"extends goes in a circle: {circle}")
+    if len(known) + len(above) >= EXPERIMENT_FILES:
+        raise InputError(file, f"it is one of more than {EXPERIMENT_FILES} files that extend each other", "join some")
     table = toml.read(file, EXAMPLE)
     for workload in _tables(table.get("workloads")).values():
         if isinstance(workload, dict) and isinstance(workload.get("file"), str):
@@ -117,8 +122,9 @@ def _whole(file: Path, above: tuple[Path, ...]) -> dict[str, Any]:
         if not isinstance(base, str):
             raise InputError(file, f"extends must be the path of an experiment, or several, got {base!r}")
         under = file.parent / base
-        whole = _merged(whole, _whole(under / FILE if under.is_dir() else under, (*above, real)))
-    return _merged(whole, table)
+        whole = _merged(whole, _whole(under / FILE if under.is_dir() else under, (*above, real), known))
+    known[real] = _merged(whole, table)
+    return known[real]
 
 
 def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

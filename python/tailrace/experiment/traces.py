@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 
-from tailrace.errors import InputError, read_text
+from tailrace.errors import InputError
+from tailrace.handed import read_text
 from tailrace.units import SECOND, parse_moment
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import tomli_w
 
-from tailrace import toml
+from tailrace import toml, whole
 from tailrace.errors import InputError
 from tailrace.experiment.model import Experiment
 from tailrace.experiment.reading import from_table, to_table
@@ -43,7 +43,7 @@ def write(truth: Truth, path: str | PathLike[str]) -> None:
         "stalls": [vars(stall) for stall in truth.stalls],
         "experiment": to_table(truth.experiment),
     }
-    Path(path).write_text(tomli_w.dumps(table), encoding="utf-8")
+    whole.write(Path(path), tomli_w.dumps(table).encode())
 
 
 def read(path: str | PathLike[str]) -> Truth:
@@ -68,8 +68,9 @@ def _stalls(file: Path, table: dict[str, Any]) -> tuple[Stall, ...]:
 
 
 def _table(path: str | PathLike[str]) -> tuple[Path, dict[str, Any]]:
-    file = Path(path) / FILE if Path(path).is_dir() else Path(path)
-    table = toml.read(file, "docs/reference/experiment.md")
+    handed = Path(path).is_dir()
+    file = Path(path) / FILE if handed else Path(path)
+    table = toml.read(file, "docs/reference/experiment.md", handed=handed)
     if table.get("format") != FORMAT:
         raise InputError(file, f"format {table.get('format')!r} is not {FORMAT}", "use the Tailrace that wrote it")
     return file, table

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
 from typing import Any
 
+from tailrace.bounds import LOAD_WORKERS
 from tailrace.errors import UsageError
 from tailrace.experiment import Experiment, arrivals, places
 from tailrace.experiment.workloads import AnyWorkload, Closed
@@ -62,12 +64,15 @@ def plan(experiment: Experiment, targets: Sequence[Target], settings: Settings) 
     """The plan of all workers; `for_worker` makes one worker's of it. Raises UsageError."""
     patterns = paths.read(settings.paths)
     known = paths.ranges(settings.sizes)
-    classes: dict[str, Json] = {}
+    classes: list[Json] = []
+    numbers: dict[str, int] = {}
 
     def class_of(interaction: str) -> int:
         pattern = patterns.get(interaction, interaction if interaction.startswith("/") else f"/{interaction}")
-        classes.setdefault(interaction, paths.class_of(interaction, pattern, known))
-        return list(classes).index(interaction)
+        if interaction not in numbers:
+            numbers[interaction] = len(classes)
+            classes.append(paths.class_of(interaction, pattern, known))
+        return numbers[interaction]
 
     names = _names(experiment, targets)
     workloads = [_workload(experiment, name, load, names, class_of) for name, load in experiment.workloads.items()]
@@ -80,7 +85,7 @@ def plan(experiment: Experiment, targets: Sequence[Target], settings: Settings) 
         "late_after": settings.late_after,
         "sources": list(settings.sources),
         "targets": [_target(name, target, settings) for name, target in zip(names, targets, strict=True)],
-        "classes": list(classes.values()),
+        "classes": classes,
         "workloads": workloads,
     }
 
@@ -98,8 +103,18 @@ def workers(experiment: Experiment, parts: int) -> int:
     return max(1, min(ceil(clients / parts / WORKER_CLIENTS), _chains(experiment)[1] // parts))
 
 
+def workers_max() -> int:
+    """Two for each CPU are more than keep it busy; fewer than these take no harm."""
+    return max(LOAD_WORKERS, 2 * (os.cpu_count() or 1))
+
+
 def refuse(experiment: Experiment, share: Share, settings: Settings) -> None:
     """What this generator cannot do as it is asked to."""
+    if share.workers > workers_max():
+        raise UsageError(
+            f"{share.workers:,} workers, and {workers_max()} are the most on this machine",
+            advice="one has 18,000 clients and keeps a CPU busy; make parts of the load on other machines (--share)",
+        )
     name, chains = _chains(experiment)
     if share.shares > chains:
         raise UsageError(

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from tailrace.dataset import Writer
+from tailrace.dataset import Writer, scan
 from tailrace.load import ports
 from tailrace.units import format_count, format_duration
 
@@ -48,7 +48,7 @@ class Outcome:
 
 def outcome(folder: Path, rows: dict[str, int], reports: list[dict[str, Any]], whole: int | None) -> Outcome:
     """Of the tables in `folder` and what the workers reported (nothing, after a kill)."""
-    requests = pl.scan_parquet(folder / "requests.parquet")
+    requests = scan(folder / "requests.parquet")
     took = pl.col("end") - pl.col("sent")
     numbers = requests.select(
         *(took.quantile(share, "nearest").alias(name) for name, share in PERCENTILES.items()),
@@ -81,7 +81,7 @@ def _late(folder: Path, rows: dict[str, int]) -> tuple[int, int]:
     """Windows with a late stretch in them, and the longest stretch."""
     if not rows["late"]:
         return 0, 0
-    events = pl.read_parquet(folder / "events.parquet", columns=["begin", "end"])
+    events = scan(folder / "events.parquet").select("begin", "end").collect()
     windows = {
         window for begin, end in events.iter_rows() for window in range(begin // WINDOW, (end + WINDOW - 1) // WINDOW)
     }

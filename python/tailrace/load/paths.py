@@ -11,10 +11,13 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tailrace.errors import InputError, UsageError, cannot_read
+from tailrace.bounds import LOAD_PATHS
+from tailrace.errors import InputError, UsageError
+from tailrace.handed import read_text
 from tailrace.toml import nearest
 
 Json = dict[str, Any]
@@ -64,13 +67,16 @@ def read(path: Path | None) -> dict[str, str]:
 
 @cache
 def _rows(path: Path | None) -> dict[str, str]:
-    file = path or resources.files(__package__).joinpath("paths.csv")
+    if path is None:
+        text = resources.files(__package__).joinpath("paths.csv").read_text(encoding="utf-8")
+    else:
+        text = read_text(path)
     try:
-        rows = list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
-    except OSError as error:
-        raise cannot_read(path or "paths.csv", error) from error
-    except ValueError as error:
-        raise InputError(path or "paths.csv", f"not UTF-8 text ({error})", "save it as UTF-8") from error
+        rows = list(islice(csv.DictReader(text.splitlines()), LOAD_PATHS + 1))
+    except csv.Error as error:
+        raise InputError(path or "", f"not CSV ({error})", "see --help") from error
+    if len(rows) > LOAD_PATHS:
+        raise InputError(path or "", f"more than {LOAD_PATHS:,} paths", "give fewer, with values such as {1..100}")
     found = {}
     for number, row in enumerate(rows):
         name, pattern = row.get("interaction"), row.get("path")

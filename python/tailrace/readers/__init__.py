@@ -75,6 +75,8 @@ def read(
     `progress(bytes read, bytes in all)` may raise to stop the work. What cannot be read or makes no sense together
     raises a `TailraceError` (`InputError`, `UsageError`, `OutputError`) and leaves nothing behind.
     """
+    if out is not None:
+        dataset.refuse(out, overwrite)
     files = _sort([fspath(path) for path in paths])
     given = topology if isinstance(topology, Topology) or topology is None else topology_file.read(topology)
     known = capture.known_servers(servers or {}, given)

@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from tailrace.dataset import Connections, Writer
+from tailrace.dataset import Connections, Writer, scan
 from tailrace.errors import TailraceError, UsageError, cannot_read, cannot_write
 from tailrace.readers.interactions import Rules
 from tailrace.topology import Call, Clock, Node, Server, Topology, endpoint
@@ -80,7 +80,7 @@ def decode(
     writer.notes += notes(report)
     writer.connections = connections(report)
     visits = writer.folder / "visits.parquet"
-    return topology_of(report, pl.scan_parquet(visits) if visits.exists() else None)
+    return topology_of(report, scan(visits) if visits.exists() else None)
 
 
 def topology_of(report: Mapping[str, Any], visits: pl.LazyFrame | None) -> Topology:

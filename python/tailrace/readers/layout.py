@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from tailrace import units
+from tailrace.dataset import scan
 from tailrace.errors import InputError
 from tailrace.readers.source import Found, Source
 
@@ -132,7 +133,7 @@ def _none_if_empty(field: pl.Expr) -> pl.Expr:
 def parquet_rows(source: Source) -> tuple[Layout, Iterator[pl.DataFrame]]:
     """The same of a Parquet file; `row` counts from 0."""
     try:
-        frame = pl.scan_parquet(source.path)
+        frame = scan(source.path)
         schema = frame.collect_schema()
         layout = _by_names(list(schema))
         if layout is None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from tailrace.dataset import Writer, locks
+from tailrace.dataset import Writer, locks, scan
 from tailrace.errors import InputError, UsageError, cannot_read, cannot_write
 from tailrace.readers import capture
 from tailrace.readers.interactions import Rules
@@ -76,7 +76,7 @@ def _packets(
         writer.notes += capture.notes(report)
         writer.connections = capture.connections(report)
         visits = writer.folder / "visits.parquet"
-        return capture.topology_of(report, pl.scan_parquet(visits) if visits.exists() else None)
+        return capture.topology_of(report, scan(visits) if visits.exists() else None)
     return Topology(servers=tuple(Server(name=name, address=address) for name, address in servers.items()))
 
 
@@ -108,7 +108,7 @@ def _places(writer: Writer) -> list[str]:
     path = writer.folder / "samples.parquet"
     if not path.exists():
         return []
-    return sorted(pl.scan_parquet(path).select(pl.col("place").cast(pl.String).unique()).collect()["place"])
+    return sorted(scan(path).select(pl.col("place").cast(pl.String).unique()).collect()["place"])
 
 
 def _cpus(state: dict[str, Any]) -> dict[str, tuple[int, ...]]:

@@ -147,9 +147,9 @@ def _earlier(lines: Path | None) -> list[Row]:
     if lines is None or not lines.exists():
         return []
     # The last line may have been cut by what killed the sweep.
-    whole = lines.read_text(encoding="utf-8").split("\n")[:-1]
-    lines.write_text("".join(f"{line}\n" for line in whole), encoding="utf-8")
-    return [json.loads(line) for line in whole]
+    ended = lines.read_text(encoding="utf-8").split("\n")[:-1]
+    whole.write(lines, "".join(f"{line}\n" for line in ended).encode())
+    return [json.loads(line) for line in ended]
 
 
 def _append(lines: Path | None, row: Row) -> None:
@@ -168,6 +168,6 @@ def _write(out: Path, rows: tuple[Row, ...]) -> None:
 
     summary = summarise(rows)
     table = pl.DataFrame([{name: row[name] for name in ("seed", "systems", *_COUNTS)} for row in rows])
-    with whole.replacing(out / TABLE) as partial:
-        table.write_parquet(partial)
+    with whole.replacing(out / TABLE) as file:
+        table.write_parquet(file)
     whole.write(out / SUMMARY, (json.dumps(summary.as_dict(), indent=2) + "\n").encode())

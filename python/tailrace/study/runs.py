@@ -15,7 +15,6 @@ import hashlib
 import inspect
 import json
 import os
-import shutil
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -24,9 +23,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, get_args
 
-from tailrace import _core, whole
-from tailrace.dataset import Dataset
-from tailrace.dataset.reading import is_run
+from tailrace import _core, dataset, whole
+from tailrace.dataset import Dataset, is_run
 from tailrace.errors import TailraceError, UsageError, cannot_write
 from tailrace.experiment import Experiment
 from tailrace.study import drawn, measures
@@ -130,19 +128,19 @@ class Runs:
         try:
             early: Mapping[str, int] = {}
             if not self.engine.measures:  # of a study killed while it asked: not all that `make` gave is in the folder
-                shutil.rmtree(folder, ignore_errors=True)
+                dataset.remove(folder)
             if not is_run(folder):
                 early = self.engine.early(self.engine.make(job.experiment, folder, partial(self._go_on, tell)))
-            dataset = Dataset.open(folder)
-            begin = self.engine.begin(dataset, job.experiment)
-            run = Measured(dataset, job.experiment, begin, begin + job.experiment.duration, early)
+            made = Dataset.open(folder)
+            begin = self.engine.begin(made, job.experiment)
+            run = Measured(made, job.experiment, begin, begin + job.experiment.duration, early)
             for question in sorted(job.missing, key=lambda question: question.key):
                 job.answers[question.key] = _ask(run, question)
         except UsageError as error:
             raise UsageError(error.found, where=error.where or job.name, advice=error.advice) from error
         finally:
             if not self.engine.measures:
-                shutil.rmtree(folder, ignore_errors=True)
+                dataset.remove(folder)
         _keep(self.folder / f"{key}.json", job.answers)
 
     def _go_on(self, tell: Callable[[float], None], done: int, whole: int) -> None:

@@ -159,5 +159,5 @@ def _typed(one: Varied, value: str) -> float | int | str:
 
 
 def _write(frame: pl.DataFrame, file: Path) -> None:
-    with whole.replacing(file) as partial:
-        frame.write_parquet(partial)
+    with whole.replacing(file) as table:
+        frame.write_parquet(table)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tailrace.dataset import REQUESTS, VISITS
+from tailrace.dataset import REQUESTS, VISITS, scan
 from tailrace.experiment import truth
 from tailrace.units import SECOND
 
@@ -32,7 +32,7 @@ def outcome(folder: Path, stalls: tuple[truth.Stall, ...]) -> Outcome:
     response = pl.col("end") - pl.col("sent")
     answered = pl.col("status").cast(pl.String) == "ok"
     [counts] = (
-        pl.scan_parquet(folder / REQUESTS.file)
+        scan(folder / REQUESTS.file)
         .select(
             requests=pl.len(),
             answered=answered.sum(),
@@ -44,7 +44,7 @@ def outcome(folder: Path, stalls: tuple[truth.Stall, ...]) -> Outcome:
         .to_dicts()
     )
     drops = (
-        pl.scan_parquet(folder / VISITS.file)
+        scan(folder / VISITS.file)
         .group_by(pl.col("server").cast(pl.String))
         .agg(pl.col("drops").cast(pl.Int64).sum())
         .filter(pl.col("drops") > 0)

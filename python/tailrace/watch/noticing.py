@@ -19,6 +19,7 @@ from pathlib import Path
 
 import polars as pl
 
+from tailrace.dataset import scan
 from tailrace.units import MILLISECOND, format_duration
 
 CLUSTER = 5
@@ -89,7 +90,7 @@ class Notice:
         """What is unusual in this second; nothing where the file has gone meanwhile or is no whole table."""
         signs = [sign for sign in SIGNS if segment.name.endswith(f".{sign.table}.parquet")]
         try:
-            rows = pl.read_parquet(segment) if signs else pl.DataFrame()
+            rows = scan(segment).collect() if signs else pl.DataFrame()
         except (OSError, pl.exceptions.PolarsError):
             return []
         return [sentence for sign in signs for sentence in self._unusual(sign, sign.count(rows))]

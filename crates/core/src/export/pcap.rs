@@ -5,6 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::whole;
 
 const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
 const ETHERNET: u32 = 1;
@@ -29,7 +30,7 @@ impl PcapFile {
             path: path.to_path_buf(),
             source,
         };
-        let file = File::create(path).map_err(failed)?;
+        let file = whole::create_new(path)?;
         let mut out = BufWriter::with_capacity(BUFFER, file);
         let mut head = MAGIC_NANOSECONDS.to_le_bytes().to_vec();
         head.extend([2, 0, 4, 0]);

@@ -1,7 +1,6 @@
 //! The tables of a run folder, a batch at a time.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use parquet::arrow::arrow_reader::{
 
 use super::names::Names;
 use crate::error::{Error, Result};
-use crate::record::NO_NAME;
+use crate::record::{shape, NO_NAME};
 
 const BATCH_ROWS: usize = 1 << 13;
 
@@ -35,16 +34,12 @@ pub struct Rows<T> {
 
 impl<T> Rows<T> {
     pub fn open(path: &Path, read: Read<T>) -> Result<Self> {
-        let file = File::open(path).map_err(|source| Error::Io {
-            path: path.to_path_buf(),
-            source,
-        })?;
+        let (file, shape) = shape::open(path)?;
         let wrong = |e: parquet::errors::ParquetError| table_error(path, e.to_string());
         let plain = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(wrong)?;
         let options = ArrowReaderOptions::new().with_schema(Arc::new(dictionaries(plain.schema())));
         let metadata =
             ArrowReaderMetadata::try_new(Arc::clone(plain.metadata()), options).map_err(wrong)?;
-        let total = metadata.metadata().file_metadata().num_rows();
         let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
             .with_batch_size(BATCH_ROWS)
             .build()
@@ -54,7 +49,7 @@ impl<T> Rows<T> {
             reader,
             read,
             held: VecDeque::new(),
-            total: u64::try_from(total).unwrap_or(0),
+            total: shape.rows,
         })
     }
 

@@ -10,6 +10,7 @@ use crate::capture::live;
 use crate::error::{Error, Result};
 use crate::record::join::{join as join_table, Joined};
 use crate::record::rows::{NumberedEvent, NumberedSample};
+use crate::whole::create_new;
 
 /// What was joined.
 #[derive(Debug, Default, Serialize)]
@@ -66,7 +67,7 @@ fn join_captures(captures: &[PathBuf], raw: &Path) -> Result<PathBuf> {
         move |source| Error::Io { path, source }
     };
     std::fs::create_dir_all(raw).map_err(failed(raw))?;
-    let mut whole = File::create(&target).map_err(failed(&target))?;
+    let mut whole = create_new(&target)?;
     for (number, path) in captures.iter().enumerate() {
         let mut part = File::open(path).map_err(failed(path))?;
         if number > 0 {

@@ -18,6 +18,7 @@ use crate::record::rows::{Event, NumberedEvent};
 use crate::record::stays::Stay;
 use crate::record::writer::{Row, TableWriter};
 use crate::record::Names;
+use crate::whole::Partial;
 
 /// How long it sleeps at most without packets: the end of a segment is not far missed.
 const WAIT_MS: i32 = 50;
@@ -240,22 +241,16 @@ pub fn head(snap: u32) -> [u8; 24] {
 }
 
 fn whole(path: &Path, head: &[u8], packets: &[u8]) -> Result<()> {
-    let mut partial = path.as_os_str().to_os_string();
-    partial.push(".tmp");
-    let written = std::fs::File::create(&partial).and_then(|mut file| {
-        io::Write::write_all(&mut file, head)?;
+    let (partial, mut file) = Partial::create(path)?;
+    let written = io::Write::write_all(&mut file, head).and_then(|()| {
         let mut pieces = packets.chunks(PIECE);
         pieces.try_for_each(|piece| io::Write::write_all(&mut file, piece))
     });
-    let named = written.and_then(|()| std::fs::rename(&partial, path));
-    named.map_err(|source| {
-        // What is half-written goes; the error is told.
-        let _ = std::fs::remove_file(&partial);
-        Error::Io {
-            path: path.to_owned(),
-            source,
-        }
-    })
+    written.map_err(|source| Error::Io {
+        path: path.to_owned(),
+        source,
+    })?;
+    partial.publish(path)
 }
 
 fn refused(source: &str, error: &io::Error) -> Error {

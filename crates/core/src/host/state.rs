@@ -3,14 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::{fs, io};
+use std::{fs, io, io::Write};
 
 use serde::Serialize;
 
 use crate::error::{Error, Result};
+use crate::whole::Partial;
 
 pub const FILE: &str = "recording.json";
 
@@ -106,26 +107,36 @@ impl Shared {
     pub fn write(&self, folder: &Path) -> Result<()> {
         let text = serde_json::to_vec_pretty(&*self.lock());
         let path = folder.join(FILE);
-        let partial = folder.join(format!("{FILE}.tmp"));
-        let written = text.map_err(io::Error::from).and_then(|text| {
-            let whole = fs::write(&partial, &text).and_then(|()| fs::rename(&partial, &path));
-            whole.or_else(|error| {
-                // What is half-written goes; the error is told.
-                let _ = fs::remove_file(&partial);
-                match error.kind() {
-                    io::ErrorKind::StorageFull => over(&path, &text).map_err(|_| error),
-                    _ => Err(error),
-                }
-            })
-        });
-        written.map_err(|source| Error::Io { path, source })
+        let text = text.map_err(|source| Error::Io {
+            path: path.clone(),
+            source: source.into(),
+        })?;
+        match replace(&path, &text) {
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::StorageFull => {
+                over(&path, &text).map_err(|_| Error::Io { path, source })
+            }
+            replaced => replaced,
+        }
     }
+}
+
+fn replace(path: &Path, text: &[u8]) -> Result<()> {
+    let (partial, mut file) = Partial::create(path)?;
+    file.write_all(text).map_err(|source| Error::Io {
+        path: path.to_owned(),
+        source,
+    })?;
+    partial.publish(path)
 }
 
 /// Writes into the room that a file has already.
 fn over(path: &Path, text: &[u8]) -> io::Result<()> {
     const BLOCK: u64 = 512;
-    let file = fs::OpenOptions::new().write(true).open(path)?;
+    let mut options = fs::OpenOptions::new();
+    let file = options
+        .write(true)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(path)?;
     let length = text.len() as u64;
     if file.metadata()?.blocks() * BLOCK < length {
         return Err(io::ErrorKind::StorageFull.into());

@@ -2,6 +2,7 @@
 //! ends the worker leaves all rows but the last few. They become tables when the load is over ([`super::table`]).
 
 use crate::error::{Error, Result};
+use crate::whole;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
@@ -143,7 +144,7 @@ impl Writer {
             path: path.to_path_buf(),
             source,
         };
-        let mut file = File::create(path).map_err(failed)?;
+        let mut file = whole::create_new(path)?;
         let header = serde_json::to_vec(header).map_err(|e| Error::Options(e.to_string()))?;
         let mut head = MAGIC.to_vec();
         head.extend_from_slice(&(header.len() as u64).to_le_bytes());

@@ -5,6 +5,7 @@
 
 use super::file::TableFile;
 use crate::error::{Error, Result};
+use crate::whole::Partial;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ByteArrayType, Int32Type};
 use arrow_array::{
@@ -15,8 +16,7 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Rows of a page of ours: it ends where it does however the rows came, so that equal rows give equal bytes.
@@ -25,43 +25,6 @@ pub(super) const PAGE_ROWS: usize = 1 << 13;
 pub const ROW_GROUP_ROWS: usize = 122 * PAGE_ROWS;
 pub(super) const ZSTD_LEVEL: i32 = 1;
 
-/// A file that carries its name only when it is whole: written as `<name>.tmp`, removed when given up.
-#[derive(Debug)]
-pub(super) struct Temporary {
-    pub path: PathBuf,
-    keep: bool,
-}
-
-impl Temporary {
-    pub fn of(target: &Path, what: &str) -> Self {
-        let mut name = target.file_name().unwrap_or_default().to_os_string();
-        name.push(what);
-        name.push(".tmp");
-        Temporary {
-            path: target.with_file_name(name),
-            keep: false,
-        }
-    }
-
-    pub fn publish(mut self, target: &Path) -> Result<()> {
-        std::fs::rename(&self.path, target).map_err(|source| Error::Io {
-            path: target.to_path_buf(),
-            source,
-        })?;
-        self.keep = true;
-        Ok(())
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        if !self.keep {
-            // Nobody is left to tell; the name says that the file is not whole.
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
 pub(super) fn table_error(path: &Path, message: impl std::fmt::Display) -> Error {
     Error::Table {
         path: path.to_path_buf(),
@@ -69,12 +32,11 @@ pub(super) fn table_error(path: &Path, message: impl std::fmt::Display) -> Error
     }
 }
 
-pub(super) fn create(path: &Path, schema: SchemaRef) -> Result<TableFile> {
-    let file = File::create(path).map_err(|source| Error::Io {
-        path: path.to_path_buf(),
-        source,
-    })?;
-    TableFile::new(file, schema).map_err(|e| table_error(path, e))
+/// A table's file beside `target`, until it is whole.
+pub(super) fn create(target: &Path, schema: SchemaRef) -> Result<(Partial, TableFile)> {
+    let (partial, file) = Partial::create(target)?;
+    let table = TableFile::new(file, schema).map_err(|e| table_error(target, e))?;
+    Ok((partial, table))
 }
 
 /// Of what the library encodes. Nobody looks for single pages.
@@ -90,8 +52,7 @@ pub(super) fn properties() -> std::result::Result<WriterProperties, ParquetError
 /// becomes utf8, dictionaries become dictionary(int32, utf8).
 pub fn write_table(reader: impl RecordBatchReader, target: &Path) -> Result<u64> {
     let schema = plain_schema(&reader.schema());
-    let temporary = Temporary::of(target, "");
-    let mut writer = create(&temporary.path, schema.clone())?;
+    let (partial, mut writer) = create(target, schema.clone())?;
     let mut rows = 0;
     for batch in reader {
         let batch = batch
@@ -101,7 +62,7 @@ pub fn write_table(reader: impl RecordBatchReader, target: &Path) -> Result<u64>
         writer.write(&batch).map_err(|e| table_error(target, e))?;
     }
     writer.close().map_err(|e| table_error(target, e))?;
-    temporary.publish(target)?;
+    partial.publish(target)?;
     Ok(rows)
 }
 

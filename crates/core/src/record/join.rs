@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::encoding::{create, table_error, Temporary};
+use super::encoding::{create, table_error};
 use super::merge::{is_whole, merge};
 use super::writer::Row;
 use crate::error::Result;
+use crate::whole::Partial;
 
 /// Files open at once; each takes a batch of rows in memory.
 const FAN_IN: usize = 64;
@@ -24,40 +25,37 @@ pub fn join<R: Row>(segments: &[PathBuf], target: &Path) -> Result<Joined> {
     let (mut inputs, damaged): (Vec<PathBuf>, Vec<PathBuf>) =
         segments.iter().cloned().partition(|path| is_whole(path));
     let mut joined = Joined { rows: 0, damaged };
-    let mut temporaries: Vec<Temporary> = Vec::new();
-    let mut round = 0;
+    let mut runs: Vec<Partial> = Vec::new();
     while inputs.len() > FAN_IN {
-        let mut merged = Vec::new();
-        for (number, group) in inputs.chunks(FAN_IN).enumerate() {
-            let run = Temporary::of(target, &format!(".round{round}-{number}"));
-            write::<R>(group, &run.path)?;
-            merged.push(run);
-        }
+        let merged = inputs
+            .chunks(FAN_IN)
+            .map(|group| merged::<R>(group, target));
+        let merged: Vec<Partial> = merged.map(|run| Ok(run?.0)).collect::<Result<_>>()?;
         inputs = merged.iter().map(|run| run.path.clone()).collect();
         // Those of the round before are read and go.
-        temporaries = merged;
-        round += 1;
+        runs = merged;
     }
     if inputs.is_empty() {
         return Ok(joined);
     }
-    let whole = Temporary::of(target, "");
-    joined.rows = write::<R>(&inputs, &whole.path)?;
-    drop(temporaries);
-    if joined.rows > 0 {
+    let (whole, rows) = merged::<R>(&inputs, target)?;
+    joined.rows = rows;
+    drop(runs);
+    if rows > 0 {
         whole.publish(target)?;
     }
     Ok(joined)
 }
 
-fn write<R: Row>(inputs: &[PathBuf], path: &Path) -> Result<u64> {
-    let mut writer = create(path, R::schema())?;
+/// The rows of all inputs, in order, in a file beside `target`, and how many.
+fn merged<R: Row>(inputs: &[PathBuf], target: &Path) -> Result<(Partial, u64)> {
+    let (partial, mut writer) = create(target, R::schema())?;
     let mut rows = 0;
     let paths: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
     merge(&paths, R::KEY, |batch| {
         rows += batch.num_rows() as u64;
-        writer.write(batch).map_err(|e| table_error(path, e))
+        writer.write(batch).map_err(|e| table_error(target, e))
     })?;
-    writer.close().map_err(|e| table_error(path, e))?;
-    Ok(rows)
+    writer.close().map_err(|e| table_error(target, e))?;
+    Ok((partial, rows))
 }

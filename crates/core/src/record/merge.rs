@@ -1,7 +1,8 @@
 //! Merges sorted Parquet runs into one sorted stream, a batch of each in memory at a time.
 
 use super::encoding::table_error;
-use crate::error::{Error, Result};
+use super::shape;
+use crate::error::Result;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, UInt64Type};
 use arrow_array::RecordBatch;
@@ -9,7 +10,6 @@ use arrow_select::interleave::interleave_record_batch;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// Rows read and written at a time: with 17 columns about 1 MB a run.
@@ -34,10 +34,7 @@ struct Run {
 
 impl Run {
     fn open(path: &Path) -> Result<ParquetRecordBatchReader> {
-        let file = File::open(path).map_err(|source| Error::Io {
-            path: path.to_path_buf(),
-            source,
-        })?;
+        let (file, _) = shape::open(path)?;
         ParquetRecordBatchReaderBuilder::try_new(file)
             .and_then(|builder| builder.with_batch_size(BATCH_ROWS).build())
             .map_err(|e| table_error(path, e))

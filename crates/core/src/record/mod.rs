@@ -14,10 +14,12 @@ mod numbers;
 mod packing;
 pub mod rows;
 pub mod schema;
+pub mod shape;
 pub mod stays;
 pub mod tables;
 #[cfg(test)]
 mod tests;
+mod thrift;
 pub mod writer;
 
 pub use merge::SortKey;

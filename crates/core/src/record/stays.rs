@@ -1,6 +1,5 @@
 //! Visits as decoded, before their parents are known, to a file and back: the segments of a recording.
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use super::encoding::table_error;
 use super::merge::SortKey;
 use super::rows::put_course;
 use super::writer::Row;
-use super::{schema, Names, Visit, NO_ID, NO_NAME, NO_TIME};
+use super::{schema, shape, Names, Visit, NO_ID, NO_NAME, NO_TIME};
 use crate::error::Result;
 
 /// A visit without parent and request.
@@ -80,9 +79,9 @@ impl Reader {
         path: &Path,
         each: &mut impl FnMut(Visit, &Names) -> Result<()>,
     ) -> Result<bool> {
-        let opened = File::open(path)
+        let opened = shape::open(path)
             .map_err(|error| error.to_string())
-            .and_then(|file| {
+            .and_then(|(file, _)| {
                 let builder = ParquetRecordBatchReaderBuilder::try_new(file);
                 builder
                     .and_then(|builder| builder.build())

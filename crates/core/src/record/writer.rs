@@ -1,18 +1,19 @@
 //! Rows that come roughly in order become a Parquet file that is exactly in order, in bounded memory.
 //!
 //! ```text
-//! push ─▶ buffer, sorted when full ─▶ its older part ─▶ <table>.parquet.tmp
+//! push ─▶ buffer, sorted when full ─▶ its older part ─▶ <table>.parquet.<random>.tmp
 //!   └─ older than what was written ─▶ late buffer ─▶ side runs ─┐
-//! seal: no side run: done; else  merge of all of them ──────────┴▶ <table>.parquet.merged.tmp
+//! seal: no side run: done; else  merge of all of them ──────────┴▶ another
 //! publish: rename
 //! ```
 
 use super::columns::Columns;
-use super::encoding::{create, table_error, Temporary};
+use super::encoding::{create, table_error};
 use super::file::TableFile;
 use super::merge::{merge, SortKey};
 use super::Names;
 use crate::error::Result;
+use crate::whole::Partial;
 use arrow_schema::SchemaRef;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -36,22 +37,21 @@ const LATE_ROWS: usize = 1 << 15;
 const FAN_IN: usize = 16;
 
 struct Sealed {
-    file: Temporary,
+    file: Partial,
     rows: u64,
 }
 
 pub struct TableWriter<R: Row> {
     target: PathBuf,
     writer: Option<TableFile>,
-    file: Option<Temporary>,
+    file: Option<Partial>,
     buffer: Vec<R>,
     /// Rows at the begin of the buffer that are in order.
     in_order: usize,
     capacity: usize,
     held: usize,
     late: Vec<R>,
-    runs: VecDeque<Temporary>,
-    runs_made: usize,
+    runs: VecDeque<Partial>,
     /// The key of the newest row written.
     written: Option<(i64, u64)>,
     rows: u64,
@@ -65,8 +65,7 @@ impl<R: Row> TableWriter<R> {
 
     /// Sorts as soon as it has `capacity` rows, and holds the `held` youngest of them back then.
     pub fn with_capacity(target: &Path, capacity: usize, held: usize) -> Result<Self> {
-        let file = Temporary::of(target, "");
-        let writer = create(&file.path, R::schema())?;
+        let (file, writer) = create(target, R::schema())?;
         Ok(TableWriter {
             target: target.to_path_buf(),
             writer: Some(writer),
@@ -77,7 +76,6 @@ impl<R: Row> TableWriter<R> {
             held,
             late: Vec::new(),
             runs: VecDeque::new(),
-            runs_made: 0,
             written: None,
             rows: 0,
             sealed: None,
@@ -123,19 +121,13 @@ impl<R: Row> TableWriter<R> {
 
     fn write_side_run(&mut self, names: &Names) -> Result<()> {
         self.late.sort_unstable_by_key(R::key);
-        let run = self.new_run();
-        let mut writer = create(&run.path, R::schema())?;
+        let (run, mut writer) = create(&self.target, R::schema())?;
         let put = writer.put(&self.late, names);
         put.map_err(|e| table_error(&self.target, e))?;
         self.close(writer)?;
         self.late.clear();
         self.runs.push_back(run);
         Ok(())
-    }
-
-    fn new_run(&mut self) -> Temporary {
-        self.runs_made += 1;
-        Temporary::of(&self.target, &format!(".run{}", self.runs_made))
     }
 
     fn close(&self, writer: TableFile) -> Result<()> {
@@ -167,30 +159,28 @@ impl<R: Row> TableWriter<R> {
 
     fn merge_runs(&mut self) -> Result<()> {
         while self.runs.len() >= FAN_IN {
-            let merged = self.new_run();
-            let inputs: Vec<Temporary> = self.runs.drain(..FAN_IN).collect();
-            self.merge_into(&merged, &inputs)?;
+            let inputs: Vec<Partial> = self.runs.drain(..FAN_IN).collect();
+            let merged = self.merged(&inputs)?;
             self.runs.push_back(merged);
         }
         let Some(main) = self.file.take() else {
             return Ok(());
         };
-        let merged = Temporary::of(&self.target, ".merged");
-        let inputs: Vec<Temporary> = std::iter::once(main).chain(self.runs.drain(..)).collect();
-        self.merge_into(&merged, &inputs)?;
-        self.file = Some(merged);
+        let inputs: Vec<Partial> = std::iter::once(main).chain(self.runs.drain(..)).collect();
+        self.file = Some(self.merged(&inputs)?);
         Ok(())
     }
 
-    fn merge_into(&self, merged: &Temporary, inputs: &[Temporary]) -> Result<()> {
-        let mut writer = create(&merged.path, R::schema())?;
+    fn merged(&self, inputs: &[Partial]) -> Result<Partial> {
+        let (merged, mut writer) = create(&self.target, R::schema())?;
         let paths: Vec<&Path> = inputs.iter().map(|run| run.path.as_path()).collect();
         merge(&paths, R::KEY, |batch| {
             writer
                 .write(batch)
                 .map_err(|e| table_error(&self.target, e))
         })?;
-        self.close(writer)
+        self.close(writer)?;
+        Ok(merged)
     }
 
     /// Gives the sealed file its name; returns the rows in it.

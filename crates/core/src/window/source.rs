@@ -19,6 +19,7 @@ use parquet::file::statistics::Statistics;
 use super::groups::{Group, Groups};
 use super::kernel::Rows;
 use crate::error::{Error, Result};
+use crate::record::shape;
 
 /// Rows per batch: five columns of it (120 kB) stay near the core that decodes them until they are summed.
 const BATCH_ROWS: usize = 1 << 12;
@@ -307,10 +308,7 @@ impl Scratch {
 
 impl Table {
     fn open(path: PathBuf, by_interaction: bool) -> Result<Self> {
-        let file = File::open(&path).map_err(|source| Error::Io {
-            path: path.clone(),
-            source,
-        })?;
+        let (file, _) = shape::open(&path)?;
         let fail = |message: String| Error::Table {
             path: path.clone(),
             message,

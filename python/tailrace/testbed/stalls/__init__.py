@@ -20,7 +20,7 @@ from typing import Any
 
 import polars as pl
 
-from tailrace.dataset import REQUESTS
+from tailrace.dataset import REQUESTS, scan
 from tailrace.experiment import truth
 from tailrace.testbed.epoch import Epoch
 from tailrace.testbed.stalls import burn, collection, contention, crowd, freeze, frequency, slow, writing
@@ -74,7 +74,7 @@ def prepare(system: System) -> Injector:
 
 def arose(system: System, run: Path) -> list[truth.Stall]:
     """From the first request on that was recorded."""
-    first = pl.scan_parquet(run / REQUESTS.file).select(pl.col("sent").min()).collect().item()
+    first = scan(run / REQUESTS.file).select(pl.col("sent").min()).collect().item()
     return [stall for look in ARISING for stall in look(system, run) if first is not None and stall.end > first]
 
 

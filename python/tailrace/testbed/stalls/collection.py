@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tailrace.dataset import EVENTS
+from tailrace.dataset import EVENTS, scan
 from tailrace.experiment import truth
 from tailrace.testbed.system import System
 
@@ -17,7 +17,7 @@ def arose(system: System, run: Path) -> Iterator[truth.Stall]:
     collected = [name for name, setting in system.settings.items() if setting.tier.heap]
     if not collected:
         return
-    events = pl.read_parquet(run / EVENTS.file).with_columns(pl.col("place", "kind").cast(pl.String))
+    events = scan(run / EVENTS.file).collect().with_columns(pl.col("place", "kind").cast(pl.String))
     pauses = events.filter((pl.col("kind") == "gc") & pl.col("place").is_in(collected))
     for place, begin, end in pauses.select("place", "begin", "end").iter_rows():
         yield truth.Stall("garbage-collection", place, begin, end)

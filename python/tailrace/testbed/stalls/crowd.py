@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tailrace.dataset import REQUESTS
+from tailrace.dataset import REQUESTS, scan
 from tailrace.experiment import places, truth
 from tailrace.experiment.workloads import Batch
 from tailrace.testbed.system import System
@@ -18,7 +18,7 @@ def arose(system: System, run: Path) -> Iterator[truth.Stall]:
     batches = [load for load in system.experiment.workloads.values() if isinstance(load, Batch)]
     if not batches:
         return
-    sent = pl.read_parquet(run / "raw/load" / REQUESTS.file).with_columns(pl.col("server").cast(pl.String))
+    sent = scan(run / "raw/load" / REQUESTS.file).collect().with_columns(pl.col("server").cast(pl.String))
     for load in batches:
         entry = load.entry or places.entries(system.experiment)[0]
         together = (

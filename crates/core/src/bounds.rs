@@ -1,0 +1,15 @@
+//! The most that the engine takes of each thing that somebody else made: docs/reference/limits.md says them all, and
+//! python/tailrace/bounds.py holds those of the Python side.
+
+const MIB: u64 = 1 << 20;
+
+/// Of the end of a Parquet file that describes it: ours have 2 kB a row group.
+pub const FOOTER_BYTES: u64 = 16 * MIB;
+/// Columns of a Parquet file.
+pub const COLUMNS: usize = 1_000;
+/// Bytes of one page of a Parquet file, decompressed: writers make pages of 1 MiB.
+pub const PAGE_BYTES: u64 = 64 * MIB;
+/// Bytes that a table may take in memory whatever the size of its file …
+pub const TABLE_BYTES: u64 = 256 * MIB;
+/// … and bytes in memory for each byte of a larger file: visits take 5, samples of a host that rests 100.
+pub const TABLE_EXPANSION: u64 = 256;

@@ -1,0 +1,86 @@
+//! Files that are there whole or not at all, and that never reach a file of somebody else: each is new, under a name that
+//! nobody can foresee, and then takes the name of the target. A symbolic link of that name is replaced, and what it leads
+//! to stays as it is.
+
+use std::fs::{File, OpenOptions};
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// A file under another name until it is whole; removed when given up.
+#[derive(Debug)]
+pub struct Partial {
+    pub path: PathBuf,
+    keep: bool,
+}
+
+impl Partial {
+    /// A new file beside `target`, as `<name>.<random>.tmp`.
+    pub fn create(target: &Path) -> Result<(Self, File)> {
+        let mut name = target.file_name().unwrap_or_default().to_os_string();
+        name.push(format!(".{:016x}.tmp", unforeseen()));
+        let path = target.with_file_name(name);
+        let file = create_new(&path)?;
+        Ok((Partial { path, keep: false }, file))
+    }
+
+    /// Gives the file its name.
+    pub fn publish(mut self, target: &Path) -> Result<()> {
+        std::fs::rename(&self.path, target).map_err(|source| Error::Io {
+            path: target.to_path_buf(),
+            source,
+        })?;
+        self.keep = true;
+        Ok(())
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if !self.keep {
+            // Nobody is left to tell; the name says that the file is not whole.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// A file that was not there before, in a folder that only its writer knows; never what a link leads to.
+pub fn create_new(path: &Path) -> Result<File> {
+    let made = OpenOptions::new().write(true).create_new(true).open(path);
+    made.map_err(|source| Error::Io {
+        path: path.to_path_buf(),
+        source,
+    })
+}
+
+/// The keys of std's hashes come from the operating system's random numbers, once a thread, and each is another.
+fn unforeseen() -> u64 {
+    RandomState::new().hash_one(std::process::id())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_link_is_replaced_and_what_it_leads_to_stays() {
+        let name = format!("tailrace-whole-{:016x}", unforeseen());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir(&folder).unwrap();
+        let (theirs, target) = (folder.join("theirs"), folder.join("table"));
+        std::fs::write(&theirs, "theirs").unwrap();
+        std::os::unix::fs::symlink(&theirs, &target).unwrap();
+        let (partial, mut file) = Partial::create(&target).unwrap();
+        file.write_all(b"ours").unwrap();
+        partial.publish(&target).unwrap();
+        assert_eq!(std::fs::read(&theirs).unwrap(), b"theirs");
+        assert_eq!(std::fs::read(&target).unwrap(), b"ours");
+        assert!(create_new(&target).is_err());
+        drop(Partial::create(&target).unwrap());
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 2);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

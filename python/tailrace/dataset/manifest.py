@@ -1,0 +1,129 @@
+"""`manifest.json`: what a run folder says of itself. A stranger may have written it, so nothing in it is trusted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from tailrace import handed
+from tailrace.dataset import schema
+from tailrace.dataset.connections import Connections
+from tailrace.errors import InputError
+
+MANIFEST = "manifest.json"
+_AGAIN = "make the run again"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """`begin` and `end` span requests and visits, or samples where there are neither."""
+
+    maker: str
+    maker_version: str
+    format: int = schema.FORMAT
+    begin: int | None = None
+    end: int | None = None
+    rows: dict[str, int] = field(default_factory=dict)
+    lost: dict[str, int] = field(default_factory=dict)
+    """What was lost and how much of it: ring drops, gaps, truncated bytes, damaged lines."""
+    notes: tuple[str, ...] = ()
+    """What a reader wants said of how the data were made."""
+    connections: Connections = field(default_factory=Connections)
+    checksums: dict[str, str] = field(default_factory=dict)
+    """SHA-256 of each file, by its path within the folder."""
+
+    def to_json(self) -> str:
+        table = {
+            "format": self.format,
+            "maker": {"name": self.maker, "version": self.maker_version},
+            "time_range_ns": None if self.begin is None or self.end is None else [self.begin, self.end],
+            "rows": self.rows,
+            "lost": self.lost,
+            "notes": list(self.notes),
+            "connections": self.connections.to_table(),
+            "checksums": self.checksums,
+        }
+        return json.dumps(table, indent=2, ensure_ascii=False) + "\n"
+
+
+def read(path: Path) -> Manifest:
+    """Read a manifest; an error names the key and what is wrong with it."""
+    table = handed.parse_json(handed.read_inside(path), path, _AGAIN)
+    if not isinstance(table, dict) or not _is_count(table.get("format")):
+        raise InputError(path, "format is missing", "this is not the manifest of a run folder", key="format")
+    if table["format"] > schema.FORMAT:
+        raise InputError(
+            path,
+            f"format {table['format']} is newer than {schema.FORMAT}, the newest this Tailrace reads",
+            "upgrade Tailrace",
+        )
+    wrong = next(_wrong(table), None)
+    if wrong:
+        raise InputError(path, f"it must be {wrong[1]}", _AGAIN, key=wrong[0])
+    begin, end = table.get("time_range_ns") or (None, None)
+    return Manifest(
+        maker=table["maker"]["name"],
+        maker_version=table["maker"]["version"],
+        format=table["format"],
+        begin=begin,
+        end=end,
+        rows=table.get("rows", {}),
+        lost=table.get("lost", {}),
+        notes=tuple(table.get("notes", ())),
+        connections=_connections(table, path),
+        checksums=table.get("checksums", {}),
+    )
+
+
+def _connections(table: dict[str, Any], path: Path) -> Connections:
+    try:
+        return Connections.from_table(table.get("connections", {}))
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise InputError(path, f"a value is not what it must be ({error})", _AGAIN, key="connections") from error
+
+
+def _wrong(table: dict[str, Any]) -> Any:
+    """Keys whose value is not what it must be, and what that is."""
+    maker = table.get("maker")
+    if not (isinstance(maker, dict) and _is_text(maker.get("name")) and _is_text(maker.get("version"))):
+        yield "maker", "a name and a version"
+    span = table.get("time_range_ns")
+    moments = isinstance(span, list) and len(span) == 2 and all(map(_is_moment, span)) and span[0] <= span[1]
+    if not (span is None or moments):
+        yield "time_range_ns", "two moments in order, in nanoseconds since 1970"
+    for key in ("rows", "lost"):
+        if not (isinstance(table.get(key, {}), dict) and all(map(_is_count, table.get(key, {}).values()))):
+            yield key, "names with their counts"
+    for name in table.get("rows", {}):
+        if name not in schema.TABLES:
+            yield f"rows.{name}", f"one of {', '.join(schema.TABLES)}"
+    if not (isinstance(table.get("notes", []), list) and all(map(_is_text, table.get("notes", [])))):
+        yield "notes", "a list of sentences"
+    checksums = table.get("checksums", {})
+    if not (isinstance(checksums, Mapping) and all(map(_is_text, checksums.values()))):
+        yield "checksums", "names with their SHA-256"
+        return
+    for name in checksums:
+        if not is_inside(name):
+            yield f"checksums.{name}", "the path of a file within the folder"
+
+
+def is_inside(name: str) -> bool:
+    """Whether a path stays within the folder that it is relative to."""
+    parts = PurePosixPath(name).parts
+    return bool(parts) and parts[0] != "/" and ".." not in parts and "\0" not in name
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+def _is_moment(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and schema.MOMENT_MIN <= value <= schema.MOMENT_MAX
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)

@@ -1,0 +1,106 @@
+"""What may be replaced: a run folder that holds nothing but what Tailrace wrote.
+
+A run folder is known by its manifest. Files are known by their names, and those in `raw/` by the manifest, which lists
+them: anything else is somebody's, and stays.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from os import PathLike
+from pathlib import Path
+
+from tailrace import whole
+from tailrace.dataset import locks, schema
+from tailrace.dataset.manifest import MANIFEST, Manifest
+from tailrace.dataset.manifest import read as read_manifest
+from tailrace.errors import InputError, UsageError
+
+TOPOLOGY, TRUTH, RAW = "topology.toml", "truth.toml", "raw"
+RESULTS = ("report.html", "diagnosis.json", "diagnosis.txt")
+"""What is written into a run folder that is whole already."""
+_NAMES = {MANIFEST, TOPOLOGY, TRUTH, locks.LOCK, *RESULTS, *(table.file for table in schema.TABLES.values())}
+
+
+def refuse(path: str | PathLike[str], overwrite: bool) -> None:
+    """Raise UsageError where no run folder can be written at `path`; whoever makes one asks before any work begins."""
+    target = Path(path)
+    if target.name in ("", ".."):
+        raise UsageError("that is no name for a run folder", where=str(target), advice="name a folder to be made")
+    if not os.path.lexists(target):
+        return
+    if not overwrite:
+        raise UsageError("it exists already", where=str(target), advice="choose another name, or --overwrite")
+    if target.is_symlink() or not target.is_dir():
+        kind = whole.kind(target.lstat().st_mode) or "a file"
+        raise UsageError(f"it is {kind}, so it is not overwritten", where=str(target), advice="choose another name")
+    if not any(target.iterdir()):
+        return
+    stranger = next(strangers(target), None)
+    if stranger is None:
+        return
+    if stranger == Path(MANIFEST):
+        found = "it exists and is not a run folder, so it is not overwritten"
+        raise UsageError(found, where=str(target), advice="choose another name")
+    found = f"it holds {stranger}, which Tailrace did not write, so it is not overwritten"
+    raise UsageError(found, where=str(target), advice=f"move {stranger} elsewhere or choose another name")
+
+
+def strangers(folder: Path) -> Iterator[Path]:
+    """Of a folder: the files that Tailrace did not write, as paths within it. In a folder that is no run folder these
+    are all files, and the manifest, which is missing or is another program's, comes first."""
+    manifest = _manifest(folder)
+    if manifest is None:
+        yield Path(MANIFEST)
+    known = _known(manifest)
+    for path in _files(folder):
+        if not known(path.relative_to(folder)) or path.is_symlink() or not path.is_file():
+            yield path.relative_to(folder)
+
+
+def remove(folder: Path) -> bool:
+    """Remove a run folder's files and then the folders that are empty; False where something of somebody is left."""
+    return remove_known(folder, _known(_manifest(folder)))
+
+
+def remove_known(folder: Path, known: Callable[[Path], bool]) -> bool:
+    """Remove the files whose path within the folder is `known`, and then the folders that are empty."""
+    if folder.is_symlink():
+        return False
+    for path in list(_files(folder)):
+        if known(path.relative_to(folder)):
+            with suppress(OSError):
+                path.unlink()
+    for inner, _, _ in os.walk(folder, topdown=False):
+        with suppress(OSError):
+            Path(inner).rmdir()
+    return not os.path.lexists(folder)
+
+
+def _manifest(folder: Path) -> Manifest | None:
+    try:
+        return read_manifest(folder / MANIFEST)
+    except InputError:
+        return None
+
+
+def _known(manifest: Manifest | None) -> Callable[[Path], bool]:
+    listed = {Path(name) for name in manifest.checksums} if manifest else set()
+
+    def known(path: Path) -> bool:
+        if manifest is None:
+            return False
+        if path.parts[0] == RAW:
+            return path in listed
+        return len(path.parts) == 1 and (path.name in _NAMES or bool(whole.PARTIAL.fullmatch(path.name)))
+
+    return known
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Everything below a folder that is no folder; links are not followed. Empty folders count for nothing."""
+    for inner, folders, files in os.walk(folder):
+        yield from (Path(inner, name) for name in files)
+        yield from (Path(inner, name) for name in folders if Path(inner, name).is_symlink())

@@ -1,0 +1,83 @@
+"""Reading small files that somebody else made: what is no regular file, too long or too deep is refused in a sentence.
+
+A file that the user names may be a link or a pipe. The files of a folder that was handed in may not: a link leads
+elsewhere, a pipe has no end, a device has no size.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from math import isfinite
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from tailrace import whole
+from tailrace.bounds import TEXT_BYTES
+from tailrace.errors import InputError, cannot_read
+
+_HANDED_IN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def regular(path: Path) -> bool:
+    """Whether the file of a folder that was handed in is there. Raises InputError where it is no regular file."""
+    try:
+        mode = path.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise cannot_read(path, error) from error
+    found = whole.kind(mode)
+    if found:
+        raise InputError(path, f"it is {found}, not a file", "Tailrace opens nothing else in a folder that it reads")
+    return True
+
+
+def read_text(path: str | PathLike[str], most: int = TEXT_BYTES) -> str:
+    """The whole of a file that the user names, of at most so many bytes; with or without a byte order mark."""
+    return _text(Path(path), most, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def read_inside(path: Path, most: int = TEXT_BYTES) -> str:
+    """The same of a file in a folder that was handed in."""
+    regular(path)
+    return _text(path, most, _HANDED_IN)
+
+
+def _text(path: Path, most: int, flags: int) -> str:
+    try:
+        with os.fdopen(os.open(path, flags), "rb") as file:
+            content = file.read(most + 1)
+    except OSError as error:
+        raise cannot_read(path, error) from error
+    if len(content) > most:
+        raise InputError(path, f"it has more than {most:,} bytes", "docs/reference/limits.md lists what is read")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(path, "not UTF-8 text", "save it as UTF-8", byte=error.start) from error
+
+
+def parse_json(text: str, path: str | PathLike[str], advice: str = "") -> Any:
+    """The value of a text of JSON, its numbers finite and of 64 bits; `path` is what errors name."""
+    try:
+        return json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_finite)
+    except RecursionError as error:
+        raise InputError(path, "lists or objects lie inside each other hundreds deep", advice) from error
+    except ValueError as error:
+        raise InputError(path, f"not JSON ({error})", advice) from error
+
+
+def _whole(digits: str) -> int:
+    number = int(digits) if len(digits) <= len(str(-(2**63))) else 2**64
+    if not -(2**63) <= number < 2**64:
+        raise ValueError(f"a number of {len(digits)} digits, which has more than 64 bits")
+    return number
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not isfinite(number):
+        raise ValueError(f"{digits[:20]} is no finite number")
+    return number
