@@ -283,10 +283,9 @@ fn nothing_is_left_of_a_writer_that_was_given_up() {
     let folder = Folder::new();
     let mut sink = TablesSink::create(&folder.0).unwrap();
     sink.push(visit(1, 10), &names()).unwrap();
-    assert_eq!(
-        folder.files(),
-        ["requests.parquet.tmp", "visits.parquet.tmp"]
-    );
+    let files = folder.files();
+    assert_eq!(files.len(), 2);
+    assert!(files.iter().all(|name| name.ends_with(".tmp")), "{files:?}");
     drop(sink);
     assert!(folder.files().is_empty());
 }
