@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from tailrace.diagnosis import causes, chain, drops, episodes, millibottleneck, overflow, sustained, view, vlrt, waiting
+from tailrace.diagnosis import (
+    causes,
+    chain,
+    drops,
+    episodes,
+    losses,
+    millibottleneck,
+    overflow,
+    sustained,
+    view,
+    vlrt,
+    waiting,
+)
 from tailrace.diagnosis.finding import (
     CauseEvidence,
     Diagnosis,
@@ -33,8 +45,9 @@ def diagnose(dataset: view.Tables, *, threshold_ns: int | None = None, window_ns
     seen = view.look(dataset, window_ns)
     slow = vlrt.find(seen, threshold_ns)
     known = waiting.usual(seen, slow)
-    slow = episodes.separate(seen, slow, known)
-    lost = drops.find(seen, slow)
+    lost_packets = losses.find(seen, slow)
+    slow = episodes.separate(seen, slow, lost_packets, known)
+    lost = drops.find(seen, slow, lost_packets)
     overflows = overflow.find(seen, slow, lost, known)
     stalls = millibottleneck.find(seen, slow, overflows, known)
     found = causes.find(seen, slow, lost, overflows, stalls)
@@ -48,4 +61,4 @@ def diagnose(dataset: view.Tables, *, threshold_ns: int | None = None, window_ns
         explained = tuple(new if old[2].name == causes.UNKNOWN and new[2].starts_it else old for old, new in pairs)
     parts = zip(slow.clusters, lost, explained, strict=True)
     explained = tuple(sustained.explain(seen, slow, *part) for part in parts)
-    return chain.link(seen, slow, lost, explained)
+    return chain.link(seen, slow, lost_packets, lost, explained)

@@ -1,16 +1,21 @@
-"""The top of the report: up to three sentences, in plain words, for people who do not know the terms.
+"""The top of the report: up to five sentences, in plain words, for people who do not know the terms.
 
-1  how many were slow, how slow, and what made them so      (steps 1 and 2)
-2  where it began                                           (step 3)
-3  why, and what is left open                               (steps 4 and 5)
+1  how many requests were slow, how slow, and what made them so      (steps 1 and 2: `because`)
+2  where it began, or how much time nothing accounts for             (step 3)
+3  why, and what is left open                                        (steps 4 and 5)
+4  which requests were never answered                                (`unanswered`)
+
+Between the first two, the time that most requests took alike, where a timer made it (`constants`).
 """
 
 from __future__ import annotations
 
-from tailrace.diagnosis.causes import PACKET_LOSS, UNKNOWN
+from tailrace.diagnosis import because, unanswered
+from tailrace.diagnosis.causes import UNKNOWN
 from tailrace.diagnosis.finding import CauseEvidence, Diagnosis, Episode, SummaryRow
-from tailrace.diagnosis.words import count, duration, listing, rate, share
+from tailrace.diagnosis.words import count, duration, rate, share
 
+SENTENCES = 5
 PLAIN = {
     "garbage-collection": "a garbage collection stopped {origin}",
     "frequency-step": "the CPU of {origin} was still at a low clock rate when the work came",
@@ -28,57 +33,40 @@ PLAIN = {
 
 def sentences(diagnosis: Diagnosis) -> tuple[str, ...]:
     if diagnosis.requests == 0:
-        return ("There are no finished requests in this recording, so nothing can be said of response times.",)
+        first = "There are no finished requests in this recording, so nothing can be said of response times."
+        return tuple(filter(None, (first, unanswered.sentence(diagnosis))))
     if diagnosis.vlrt == 0:
-        return (
+        none = (
             f"None of the {count(diagnosis.requests, 'request')} took {duration(diagnosis.threshold_ns)} or longer: "
-            "there are no very long response times to explain.",
-            *(f"{gap.what} is not known. Would settle it: {gap.datum}." for gap in diagnosis.unknown),
+            "there are no very long response times to explain."
         )
+        open_ = (f"{gap.what} is not known. Would settle it: {gap.datum}." for gap in diagnosis.unknown)
+        return tuple(filter(None, (none, unanswered.sentence(diagnosis), *open_)))[:SENTENCES]
     main = max(diagnosis.summary, key=lambda row: row.vlrt)
     episodes = [e for e in diagnosis.episodes if (e.origin, e.cause) == (main.origin, main.cause)]
-    first = f"{_slow(diagnosis)} {_because(diagnosis, main)}"
-    return tuple(filter(None, (first, _began(main, episodes), _why(diagnosis, main, episodes))))
+    first = f"{_slow(diagnosis)}{because.clause(diagnosis)}."
+    began = _began(main, episodes) if main.origin is not None else _nowhere(diagnosis, episodes)
+    told = (first, because.alike(diagnosis), began, _why(diagnosis, main, episodes), unanswered.sentence(diagnosis))
+    return tuple(filter(None, told))[:SENTENCES]
 
 
 def _slow(diagnosis: Diagnosis) -> str:
     part = share(diagnosis.vlrt / diagnosis.requests)
-    shortest = min(int(_number(e, 0, "response_ns_p5")) for e in diagnosis.episodes)
-    longest = max(int(_number(e, 0, "response_ns_max")) for e in diagnosis.episodes)
-    took = duration(longest) if shortest == longest else f"{duration(shortest)} to {duration(longest)}"
     usual = int(_number(diagnosis.episodes[0], 0, "response_ns_usual"))
     # Of an overload that is as old as the recording the usual is as slow.
     instead = f" instead of {duration(usual)}" if usual < diagnosis.threshold_ns else ""
-    return f"{diagnosis.vlrt:,} of {count(diagnosis.requests, 'request')} ({part}) took {took}{instead}"
+    return f"{diagnosis.vlrt:,} of {count(diagnosis.requests, 'request')} ({part}) took {_took(diagnosis)}{instead}"
 
 
-def _because(diagnosis: Diagnosis, main: SummaryRow) -> str:
-    lost = {row.dropper: 0 for row in diagnosis.summary if row.dropper}
-    for row in diagnosis.summary:
-        if row.dropper:
-            lost[row.dropper] += row.vlrt
-    waited = diagnosis.vlrt - sum(lost.values())
-    if not lost:
-        verdicts = {e.findings[1].verdict for e in diagnosis.episodes}
-        if verdicts == {"absent"}:
-            return "by waiting in queues; no packet of theirs was dropped."
-        if main.cause == PACKET_LOSS:
-            return "because packets of theirs were lost on the way and sent again a retransmission time later."
-        if "found" in verdicts:
-            return "because packets of theirs were lost; which server dropped them is not recorded."
-        return "; whether packets of theirs were dropped was not recorded."
-    ranked = sorted(lost.items(), key=lambda item: -item[1])
-    if waited == 0 and len(ranked) == 1:
-        name = ranked[0][0]
-        return f"because {name} dropped their connection attempts, which were sent again a retransmission time later."
-    parts = [f"{name} dropped packets of {number:,}" for name, number in ranked]
-    rest = f"; {waited:,} waited without a loss" if waited else ""
-    return f"because {listing(parts)}, which were sent again a retransmission time later{rest}."
+def _took(diagnosis: Diagnosis) -> str:
+    shortest = duration(min(int(_number(e, 0, "response_ns_min")) for e in diagnosis.episodes))
+    longest = duration(max(int(_number(e, 0, "response_ns_max")) for e in diagnosis.episodes))
+    if shortest == longest:
+        return shortest
+    return f"{shortest} and {longest}" if diagnosis.vlrt == 2 else f"{shortest} to {longest}"
 
 
 def _began(main: SummaryRow, episodes: list[Episode]) -> str:
-    if main.origin is None:
-        return episodes[0].findings[2].sentence
     times = "" if len(episodes) == 1 else f" in each of {len(episodes)} episodes"
     if "lasting_overload" in episodes[0].findings[2].numbers:
         return f"All queues were long for most of the time; {main.origin} is where they could not be worked off."
@@ -94,6 +82,14 @@ def _began(main: SummaryRow, episodes: list[Episode]) -> str:
     return f"{where}{times}{before}."
 
 
+def _nowhere(diagnosis: Diagnosis, episodes: list[Episode]) -> str:
+    """Without an origin: what is known of it, or where the time went."""
+    told = episodes[0].findings[2]
+    if {"slow_by_themselves", "older_than_recording"} & set(told.numbers):
+        return told.sentence
+    return because.unexplained(diagnosis) or ("" if episodes[0].dropper is None else told.sentence)
+
+
 def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str:
     if main.origin is None:
         return ""
@@ -104,12 +100,12 @@ def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str
         blind = next((e for e in episodes if e.findings[3].verdict == "unknown"), None)
         if blind is not None and "cpu_busy_median" not in blind.findings[3].numbers:
             length = duration(int(_number(blind, 3, "length_ns")))
-            return (
-                f"What kept {main.origin} from answering for {length} is unknown, for nothing fine enough was sampled "
-                f"on it. Would settle it: {blind.findings[3].missing}."
+            unknown = (
+                f"What kept {main.origin} from answering for {length} is unknown: no samples of it are fine enough."
             )
+            return f"{unknown} Would settle it: {blind.findings[3].missing}." if blind.findings[3].missing else unknown
         settle = next((e.findings[4].missing for e in episodes if e.findings[4].missing), None)
-        return f"{seen}Why is unknown; this would settle it: {settle}." if settle else f"{seen}Why is unknown."
+        return f"{seen}Why is unknown. Would settle it: {settle}." if settle else f"{seen}Why is unknown."
     winners = [w for w in episodes[0].causes if w.verdict == "found" and w.cause in main.cause.split(" or ")]
     plain = " or ".join(PLAIN[w.cause].format(origin=main.origin, place=w.place) for w in winners)
     often = "" if len(episodes) == 1 else f", {len(episodes)} times"

@@ -7,13 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from tailrace.diagnosis import answer, millibottleneck, vlrt
-from tailrace.diagnosis.causes import UNKNOWN, Cause, soft_resource
-from tailrace.diagnosis.drops import Drops
-from tailrace.diagnosis.finding import STEPS, Ctqo, Diagnosis, Episode, Finding, SummaryRow, Unknown
-from tailrace.diagnosis.millibottleneck import Stall
-from tailrace.diagnosis.overflow import Overflow, judge
+from tailrace.diagnosis import account, answer, constants, millibottleneck, settle, unanswered, vlrt
+from tailrace.diagnosis.account import HALF, NAMED, Account
+from tailrace.diagnosis.causes import PACKET_LOSS, UNKNOWN, soft_resource
+from tailrace.diagnosis.drops import STRAYED, UNPLACED, Drops
+from tailrace.diagnosis.finding import STEPS, Accounted, Ctqo, Diagnosis, Episode, Finding, SummaryRow, Unknown
+from tailrace.diagnosis.losses import NOWHERE, Losses
+from tailrace.diagnosis.overflow import judge
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.sustained import Explained
 from tailrace.diagnosis.view import View
@@ -24,12 +26,14 @@ from tailrace.diagnosis.words import clock, count, duration
 def link(
     view: View,
     slow: Slow,
+    packets: Losses,
     lost: tuple[Drops, ...],
     explained: tuple[Explained, ...],
 ) -> Diagnosis:
-    first = vlrt.findings(view, slow)
-    parts = zip(slow.clusters, first, lost, explained, strict=True)
-    episodes = tuple(_episode(view, cluster, vlrts, drops, *chain) for cluster, vlrts, drops, chain in parts)
+    alike = constants.find(view, slow, packets)
+    timed = constants.members(slow, alike)
+    parts = zip(slow.clusters, vlrt.findings(view, slow), lost, explained, strict=True)
+    episodes = tuple(_episode(view, slow, packets, timed, *part) for part in parts)
     summary = _summary(episodes)
     known = sum(row.vlrt for row in summary if row.cause != UNKNOWN)
     diagnosis = Diagnosis(
@@ -47,52 +51,129 @@ def link(
         modes=slow.modes,
         histogram=slow.histogram,
         unknown=(*_unknown(view, episodes), *_given_up(view, slow)),
+        unanswered=unanswered.find(view),
+        constants=alike,
         notes=_notes(view, slow),
     )
     return replace(diagnosis, answer=answer.sentences(diagnosis))
 
 
 def _episode(
-    view: View, cluster: Cluster, first: Finding, lost: Drops, overflow: Overflow, stall: Stall | None, cause: Cause
+    view: View,
+    slow: Slow,
+    packets: Losses,
+    timed: NDArray[np.bool_],
+    cluster: Cluster,
+    first: Finding,
+    lost: Drops,
+    explained: Explained,
 ) -> Episode:
-    fourth = stall.finding if stall is not None else millibottleneck.nothing_found(view, cluster)
+    overflow, stall, cause = explained
+    time = account.of_cluster(view, slow, cluster, packets, lost, explained, timed)
+    told = account.told(view, time, slow.requests[cluster.rows])
+    sentence = f"{first.sentence} {account.sentence(told, cluster.vlrt)}"
     episode = Episode(
         begin=cluster.begin,
         end=cluster.end,
         vlrt=cluster.vlrt,
-        findings=(first, lost.finding, overflow.finding, fourth, cause.finding),
+        findings=(
+            replace(first, sentence=sentence),
+            lost.finding,
+            overflow.finding,
+            stall.finding if stall is not None else millibottleneck.nothing_found(view, cluster),
+            cause.finding,
+        ),
         dropper=lost.dropper,
         origin=overflow.origin,
         cause=cause.name,
         ctqo="soft-resource" if cause.name == soft_resource.CAUSE else overflow.ctqo,
         wave=overflow.wave,
         causes=cause.evidence,
+        account=told,
     )
-    return replace(episode, chains=_chains(view, episode, lost))
+    episode = replace(episode, chains=_chains(view, episode, lost, time))
+    return _without_explanation(view, episode, told) if told.vlrt_unexplained * 2 > cluster.vlrt else episode
 
 
-def _chains(view: View, episode: Episode, drops: Drops) -> tuple[SummaryRow, ...]:
-    rows: Counter[tuple[str | None, str | None, str, Ctqo]] = Counter()
+def _without_explanation(view: View, episode: Episode, told: Accounted) -> Episode:
+    """Most of its requests took more time than what was found accounts for: that is not why they were slow."""
+    main = episode.chains[0]
+    findings = (*episode.findings[:2], *_not_why(episode), _cause_unknown(view, episode, told))
+    return replace(
+        episode,
+        findings=findings,
+        dropper=main.dropper,
+        origin=main.origin,
+        cause=main.cause,
+        ctqo=main.ctqo,
+    )
+
+
+def _not_why(episode: Episode) -> tuple[Finding, Finding]:
+    """The third and fourth step: what rose is no origin if it accounts for less than half of the time."""
+    third, fourth = episode.findings[2:4]
+    if episode.origin is None:
+        return third, fourth
+    sentence = f"The own queue of {episode.origin} rose, but that accounts for less than half of the time."
+    nothing = "There is no origin in which to look for a saturated resource."
+    span = None, episode.begin, episode.end
+    return Finding("overflow", "absent", sentence, *span), Finding("millibottleneck", "absent", nothing, *span)
+
+
+def _cause_unknown(view: View, episode: Episode, told: Accounted) -> Finding:
+    last, place = episode.findings[4], told.unexplained_place
+    if "slow_by_themselves" in episode.findings[2].numbers:
+        return last
+    missing = settle.slow_alone(view, place) if place is not None else last.missing
+    if told.transferred_ns * HALF >= told.response_ns:
+        sentence = "The cause is unknown: most of the time passed after the first byte of the response."
+        missing = None
+    elif told.lost_ns + told.queued_ns >= NAMED * told.response_ns:
+        sentence = "The cause is unknown: lost packets and queues account for less than half of the time."
+    else:
+        sentence = "The cause is unknown: no packet was lost, and no queue rose, that accounts for the time."
+    return Finding("cause", "unknown", sentence, None, episode.begin, episode.end, {}, missing)
+
+
+Chain = tuple[str | None, str | None, str, Ctqo]
+NOTHING: Chain = (None, None, UNKNOWN, "none")
+"""The chain of a request that nothing explains."""
+
+
+def _chains(view: View, episode: Episode, drops: Drops, time: Account) -> tuple[SummaryRow, ...]:
+    rows: Counter[Chain] = Counter()
     soft = episode.ctqo == "soft-resource"
-    for server, vlrt_ in drops.by_server.items():
-        same = server == episode.dropper
-        ctqo = episode.ctqo if same or soft else judge(view, server, episode.origin, _times(episode))
-        rows[server, episode.origin, episode.cause, ctqo] += vlrt_
-    if drops.queued:
-        waited: Ctqo = "soft-resource" if soft else "none"
-        rows[None, episode.origin, episode.cause, waited] += drops.queued
+    waited: Chain = (None, episode.origin, episode.cause, "soft-resource" if soft else "none")
+
+    def dropped_by(server: str) -> Chain:
+        same = server == episode.dropper or soft
+        ctqo = episode.ctqo if same else judge(view, server, episode.origin, _times(episode))
+        return server, episode.origin, episode.cause, ctqo
+
+    if drops.fates is None:  # nobody knows which of them lost a packet
+        rows.update({dropped_by(server): number for server, number in drops.by_server.items()})
+        rows.update({waited: drops.queued} if drops.queued else {})
+        return _ranked(rows)
+    chains = {server: dropped_by(server) for server in drops.by_server}
+    chains |= {NOWHERE: waited, STRAYED: (None, None, PACKET_LOSS, "none"), UNPLACED: (None, None, UNKNOWN, "unknown")}
+    by_loss = time.lost * HALF >= time.response
+    for fate, known, lost in zip(drops.fates.tolist(), time.explained.tolist(), by_loss.tolist(), strict=True):
+        if fate in (STRAYED, UNPLACED) and known and not lost:
+            rows[waited] += 1
+        else:
+            rows[chains[fate] if known else NOTHING] += 1
     return _ranked(rows)
 
 
 def _summary(episodes: tuple[Episode, ...]) -> tuple[SummaryRow, ...]:
     """VLRT requests by chain, the most first."""
-    rows: Counter[tuple[str | None, str | None, str, Ctqo]] = Counter()
+    rows: Counter[Chain] = Counter()
     for row in (row for episode in episodes for row in episode.chains):
         rows[row.dropper, row.origin, row.cause, row.ctqo] += row.vlrt
     return _ranked(rows)
 
 
-def _ranked(rows: Counter[tuple[str | None, str | None, str, Ctqo]]) -> tuple[SummaryRow, ...]:
+def _ranked(rows: Counter[Chain]) -> tuple[SummaryRow, ...]:
     ordered = sorted(rows.items(), key=lambda item: (-item[1], str(item[0])))
     return tuple(SummaryRow(*key, vlrt=number) for key, number in ordered)
 
@@ -102,11 +183,10 @@ def _times(episode: Episode) -> Times:
 
 
 def _unknown(view: View, episodes: tuple[Episode, ...]) -> tuple[Unknown, ...]:
-    """What the data could not settle, each thing once, with how many requests it concerns."""
-    found: dict[tuple[str, str], Unknown] = {}
+    """What the data could not settle, each datum once, with how many requests it concerns."""
+    found: dict[str, Unknown] = {}
     if not len(view.requests):
-        what, datum = "Whether any request took very long", "requests: a capture, traces or access logs"
-        found[what, datum] = Unknown(what, datum)
+        found[""] = Unknown("Whether any request took very long", "requests: a packet capture")
     for step in STEPS:
         open_ = [
             (e, f) for e in episodes for f in e.findings if f.step == step and f.verdict == "unknown" and f.missing
@@ -120,7 +200,8 @@ def _unknown(view: View, episodes: tuple[Episode, ...]) -> tuple[Unknown, ...]:
             requests = count(sum(e.vlrt for e in concerned), "VLRT request")
             where = "" if len(concerned) == 1 else f" in {len(concerned)} episodes, the first"
             what = f"{_ASKS[step]} of the {requests}{where} sent from {clock(view, concerned[0].begin)}"
-            found[what, datum] = Unknown(what, datum)
+            # What settles an earlier step settles the later ones that ask for the same.
+            found.setdefault(datum, Unknown(what, datum))
     return tuple(found.values())
 
 
@@ -132,7 +213,7 @@ def _given_up(view: View, slow: Slow) -> tuple[Unknown, ...]:
     least = int(waited.quantile(0.05) or 0)
     many = count(len(waited), "request")
     what = f"How long {many} would have taken that clients gave up after {duration(least)} or more"
-    datum = f"clients who wait; with --threshold '{duration(least * 19 // 20)}' these count as very long as it is"
+    datum = f"nothing in this recording; with --threshold '{duration(least * 19 // 20)}' they count as very long"
     return (Unknown(what, datum),)
 
 

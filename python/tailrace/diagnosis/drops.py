@@ -1,30 +1,39 @@
-"""Step 2: which VLRT requests lost a packet, and which server dropped it.
+"""Step 2: which server dropped packets of the VLRT requests, and which packets were lost on the way.
 
-Direct evidence is a repeated connection attempt or segment of the request itself or of a visit it caused further down;
-the kernel's own counters (`listen_drops`, `accept_queue`) confirm it. Where neither is recorded, two signs remain:
-response times that cluster at the sender's retransmission times, and a request that its client sent one such time
-before the server saw it arrive.
+A packet that was lost (`losses`) was dropped by the server only where that is seen:
 
-A server whose kernel was asked and refused nothing has dropped nothing: those packets were lost on their way to it.
+    dropped    its kernel counted overflows meanwhile (`listen_overflows`, `listen_drops`), or, where no kernel was
+               asked, its queue was long when connection attempts got no answer (`crowds`)
+    strayed    its kernel counted none; or the attempt was answered, and what was lost is the answer or the first data
+    unplaced   no kernel was asked, the attempt got no answer, and the queue was not long: nobody knows who lost it
+
+Without any record of losses two signs remain: the kernel's count alone, and response times that cluster at the sender's
+retransmission times.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.crowds import Crowd, crowd
 from tailrace.diagnosis.finding import Finding, Number
+from tailrace.diagnosis.losses import NOWHERE, Losses
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import SCHEDULES, Cluster, Slow
 from tailrace.diagnosis.words import clock, count, duration, listing
 from tailrace.units import MILLISECOND, SECOND
 
-QUEUED = ""
-"""The dropper of a request that lost nothing."""
+STRAYED, UNPLACED = "-", "?"
+"""Fates of packets that no server is known to have dropped; no server has such a name."""
+MARGIN_NS = 200 * MILLISECOND
+"""A kernel counts a drop some time after its packet was sent, and a sample is told at its end."""
+LEAST_COUNTED = 20
+"""A counter explains requests of which no loss is recorded if it counted one for every twentieth of them."""
 
 
 @dataclass(frozen=True)
@@ -42,104 +51,74 @@ class Drops:
     last: int | None
     finding: Finding
     strayed: int = 0
-    """Of the `queued`, those whose packets were lost on their way."""
+    """Of the `queued`, those whose packets were lost on their way …"""
+    unplaced: int = 0
+    """… and those of whose packets nobody knows who lost them."""
+    before: bool = False
+    """Whether the dropper's queue can only have been filled before the recording began."""
+    fates: NDArray[np.str_] | None = field(default=None, compare=False)
+    """Of each request of the cluster: the server that dropped its packet, STRAYED, UNPLACED, or NOWHERE; None where it
+    was not recorded whose packets were lost."""
 
-    def mostly_strayed(self) -> bool:
-        return self.strayed * 2 > self.queued + sum(self.by_server.values())
-
-
-def find(view: View, slow: Slow) -> tuple[Drops, ...]:
-    droppers, lost_at = attribute(view, slow)
-    return tuple(of_cluster(view, slow, cluster, droppers, lost_at) for cluster in slow.clusters)
-
-
-def attribute(view: View, slow: Slow) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
-    """For each VLRT request the server that dropped its packet (`QUEUED` where none did), and when that was sent."""
-    rows = slow.requests
-    own = (rows["drops"].to_numpy() > 0) | (rows["data_drops"].to_numpy() > 0)
-    entry = rows["server"].cast(pl.String).to_numpy().astype(np.str_)
-    droppers = np.where(own, entry, QUEUED).astype(object)
-    lost_at = rows["sent"].to_numpy().copy()
-    # Of several visits that lost packets, the one that lost the most time made the request slow.
-    deeper = (
-        view.lossy.filter(pl.col("request").is_not_null())
-        .with_columns(wait=_wait())
-        .sort("wait")
-        .group_by("request")
-        .last()
-    )
-    joined = rows.select("request").join(deeper, on="request", how="left", maintain_order="left")
-    server, wait, sent = joined["server"].to_list(), joined["wait"].to_list(), joined["sent"].to_list()
-    for i, name in enumerate(server):
-        if name is not None and (not own[i] or name != entry[i]) and _explains(wait[i], rows["response_ns"][i], own[i]):
-            droppers[i] = name
-            lost_at[i] = sent[i]
-    _unlinked(view, rows, droppers, lost_at)
-    return droppers.astype(np.str_), lost_at
+    @property
+    def astray(self) -> bool:
+        """Whether no server is known to have dropped what most of them lost."""
+        return (self.strayed + self.unplaced) * 2 > self.queued + sum(self.by_server.values())
 
 
-def _unlinked(view: View, rows: pl.DataFrame, droppers: NDArray[np.object_], lost_at: NDArray[np.int64]) -> None:
-    """Losses of visits that could not be linked to a request: each goes to the request without a loss that it fits most
-    tightly, if it explains it. Where links were swapped it need not lie wholly within: a twentieth may stick out."""
-    lossy = view.lossy.filter(pl.col("request").is_null()).with_columns(wait=_wait())
-    if len(lossy) == 0:
-        return
-    sent, end = rows["sent"].to_numpy(), rows["end"].to_numpy()
-    open_ = droppers == QUEUED
-    for server, first, departure, wait in lossy.select("server", "sent", "departure", "wait").iter_rows():
-        out = np.maximum(sent - first, 0) + np.maximum(departure - end, 0)
-        fits = np.flatnonzero(open_ & (out * 20 <= wait) & (wait * 4 >= end - sent))
-        if len(fits):
-            best = int(fits[np.argmin((end - sent + out)[fits])])
-            droppers[best], lost_at[best], open_[best] = server, first, False
+@dataclass(frozen=True)
+class _Part:
+    """What the requests of a cluster lost at one server."""
+
+    server: str
+    rows: NDArray[np.int64]
+    sent: NDArray[np.int64]
+    cost: NDArray[np.int64]
+    unanswered: int
+    """Requests that lost a connection attempt which nobody answered."""
+    counted: int | None
+    """By its kernel; None where it was not asked."""
+    crowd: Crowd
+
+    @property
+    def dropped(self) -> bool:
+        if self.counted is not None:
+            return self.counted > 0
+        return self.unanswered > 0 and self.crowd.long
+
+    @property
+    def strayed(self) -> bool:
+        return self.counted == 0 or (self.unanswered == 0 and not self.dropped)
 
 
-def _wait() -> pl.Expr:
-    """Time that a visit lost: until its connection was accepted, or, for lost data, until its departure."""
-    connecting = pl.col("arrival") - pl.col("sent")
-    return pl.when(pl.col("drops") > 0).then(connecting).otherwise(pl.col("departure") - pl.col("sent"))
+def find(view: View, slow: Slow, lost: Losses) -> tuple[Drops, ...]:
+    return tuple(of_cluster(view, slow, cluster, lost) for cluster in slow.clusters)
 
 
-def _explains(wait: int, response: int, own: bool) -> bool:
-    """A loss further down explains a request that it made wait for a quarter of its time (a half, where the request
-    also lost a packet at its entry)."""
-    return wait * (2 if own else 4) >= response
-
-
-def of_cluster(
-    view: View, slow: Slow, cluster: Cluster, droppers: NDArray[np.str_], lost_at: NDArray[np.int64]
-) -> Drops:
-    part = cluster.rows
-    names, counts = np.unique(droppers[part], return_counts=True)
-    by_server = {str(n): int(c) for n, c in zip(names, counts, strict=True) if n != QUEUED}
-    queued = cluster.vlrt - sum(by_server.values())
-    if by_server:
-        times = {name: lost_at[part][droppers[part] == name] for name in by_server}
-        strayed = {name: n for name, n in by_server.items() if _refused_none(view, name, times[name])}
-        by_server = {name: n for name, n in by_server.items() if name not in strayed}
-        lost = np.concatenate([times[name] for name in by_server or strayed])
-        span = int(lost.min()), int(lost.max())
-        if not by_server:
-            return _strayed(view, cluster, strayed, queued, span)
-        return _direct(view, slow, cluster, by_server, queued, strayed, span)
+def of_cluster(view: View, slow: Slow, cluster: Cluster, lost: Losses) -> Drops:
+    names = sorted(set(lost.server[cluster.rows].tolist()) - {NOWHERE})
+    if names:
+        return _recorded(view, slow, cluster, [_part(view, slow, cluster, lost, name) for name in names])
     # A counter tells of losses that are not recorded, and not of those of other requests that are.
-    near = (lost_at >= cluster.begin - MARGIN_NS) & (lost_at <= cluster.end + MARGIN_NS)
-    recorded = set(droppers[near].tolist())
+    near = (lost.sent >= cluster.begin - MARGIN_NS) & (lost.sent <= cluster.end + MARGIN_NS)
+    recorded = set(lost.server[near].tolist())
     counted = {server: dropped for server, dropped in _counted(view, cluster).items() if server not in recorded}
-    if counted and max(counted.values()) * 20 >= cluster.vlrt:
+    if counted and max(counted.values()) * LEAST_COUNTED >= cluster.vlrt:
         place, dropped = max(counted.items(), key=lambda item: item[1])
         return _by_counter(cluster, place, dropped)
     return _indirect(view, slow, cluster)
 
 
-MARGIN_NS = 200 * MILLISECOND
-"""A kernel counts a drop some time after its packet was sent, and a sample is told at its end."""
-
-
-def _refused_none(view: View, server: str, lost_at: NDArray[np.int64]) -> bool:
-    """Whether the server's kernel was asked how many connections it refused meanwhile, and says: none."""
-    asked = [series.during(*_around(series, lost_at)) for series in _refusals(view, server)]
-    return any(len(counted) for counted in asked) and not any(counted.any() for counted in asked)
+def _part(view: View, slow: Slow, cluster: Cluster, lost: Losses, server: str) -> _Part:
+    rows = cluster.rows[lost.server[cluster.rows] == server]
+    sent = lost.sent[rows]
+    asked = [series.during(*_around(series, sent)) for series in _refusals(view, server)]
+    seen = [counted for counted in asked if len(counted)]
+    counted = round(sum(float(part.sum()) for part in seen)) if seen else None
+    unanswered = lost.unanswered[rows]
+    at = sent[unanswered] if unanswered.any() else sent
+    crowded = crowd(view, slow, server, np.sort(at))
+    return _Part(server, rows, sent, lost.cost[rows], int(unanswered.sum()), counted, crowded)
 
 
 def _refusals(view: View, server: str) -> tuple[Series, ...]:
@@ -153,64 +132,123 @@ def _around(series: Series, times: NDArray[np.int64]) -> tuple[int, int]:
     return int(times.min()) - margin, int(times.max()) + margin
 
 
-def _strayed(view: View, cluster: Cluster, strayed: dict[str, int], queued: int, span: tuple[int, int]) -> Drops:
-    number = sum(strayed.values())
-    parts = [f"{n:,} lost packets on their way to {name}" for name, n in strayed.items()]
-    sentence = (
-        f"Of {cluster.vlrt:,} VLRT requests, {listing(parts)}, from {clock(view, span[0])} to {clock(view, span[1])}: "
-        f"{_AND_YET}."
+def _recorded(view: View, slow: Slow, cluster: Cluster, parts: list[_Part]) -> Drops:
+    dropped = [part for part in parts if part.dropped]
+    strayed = [part for part in parts if not part.dropped and part.strayed]
+    unplaced = [part for part in parts if not part.dropped and not part.strayed]
+    by_server = {part.server: len(part.rows) for part in dropped}
+    astray, nobodys = (sum(len(part.rows) for part in some) for some in (strayed, unplaced))
+    without = cluster.vlrt - sum(len(part.rows) for part in parts)
+    sent = np.concatenate([part.sent for part in dropped or parts])
+    span = int(sent.min()), int(sent.max())
+    dropper = max(by_server, key=lambda name: by_server[name]) if by_server else None
+    numbers: dict[str, Number] = {
+        "vlrt_with_loss": cluster.vlrt - without,
+        "vlrt_without_loss": without,
+        "loss_ns_p50": int(np.median(np.concatenate([part.cost for part in dropped or parts]))),
+    }
+    numbers |= {"vlrt_strayed": astray} if astray else {}
+    numbers |= {"vlrt_unplaced": nobodys, "unplaced_at": ", ".join(p.server for p in unplaced)} if nobodys else {}
+    whose = listing([f"{part.server} dropped packets of {len(part.rows):,}" for part in dropped])
+    said = [f"Of {count(cluster.vlrt, 'VLRT request')}, {whose}." if dropped else ""]
+    if dropper is not None:
+        said += _how(view, slow, cluster, next(part for part in dropped if part.server == dropper), span, numbers)
+    elif all(part.counted == 0 for part in parts):
+        numbers["listen_drops"] = 0
+    said += [_astray(view, part) for part in strayed] + [_nobodys(view, part) for part in unplaced]
+    said.append(f"{count(without, 'request')} lost nothing that explains it." if without else "")
+    missing = "; ".join(f"listen_drops of {part.server}" for part in unplaced) or None
+    finding = Finding(
+        "drops",
+        "unknown" if unplaced and not dropped and nobodys > astray else "found",
+        " ".join(filter(None, said)),
+        dropper,
+        *span,
+        numbers,
+        missing,
     )
-    if queued:
-        sentence += f" {queued:,} lost nothing and were slow by waiting."
-    numbers: dict[str, Number] = {"vlrt_strayed": number, "vlrt_without_loss": queued, "listen_drops": 0}
-    finding = Finding("drops", "found", sentence, None, *span, numbers)
-    return Drops(None, {}, queued + number, *span, finding, number)
+    return Drops(
+        dropper,
+        by_server,
+        cluster.vlrt - sum(by_server.values()),
+        *span,
+        finding,
+        astray,
+        nobodys,
+        any(part.server == dropper and part.crowd.before and not part.counted for part in dropped),
+        _fates(cluster, parts),
+    )
 
 
-_AND_YET = "the kernel there counted no listen drops meanwhile, so no accept queue refused them"
+def _fates(cluster: Cluster, parts: list[_Part]) -> NDArray[np.str_]:
+    fates = np.full(cluster.vlrt, NOWHERE, dtype=object)
+    for part in parts:
+        fates[np.isin(cluster.rows, part.rows)] = part.server if part.dropped else STRAYED if part.strayed else UNPLACED
+    return fates.astype(np.str_)
 
 
-def _direct(
-    view: View,
-    slow: Slow,
-    cluster: Cluster,
-    by_server: dict[str, int],
-    queued: int,
-    strayed: dict[str, int],
-    span: tuple[int, int],
-) -> Drops:
-    first, last = span
+def _how(
+    view: View, slow: Slow, cluster: Cluster, part: _Part, span: tuple[int, int], numbers: dict[str, Number]
+) -> list[str]:
+    """What the main dropper lost, when, how long it took until it was sent again, and how one knows who dropped it."""
     rows = slow.requests[cluster.rows]
-    dropper = max(by_server, key=lambda name: by_server[name])
-    attempts = int(rows["drops"].sum()) + int(rows["data_drops"].sum())
-    lossy = view.lost_between(first, last).filter(pl.col("server") == dropper)
-    attempts = max(attempts, int(lossy["drops"].sum()) + int(lossy["data_drops"].sum()))
-    waits = (lossy if len(lossy) else rows).filter(pl.col("drops") > 0)
-    accepted = "arrival" if len(lossy) else "connected"
-    wait = _whole((waits[accepted] - waits["sent"]).median()) if len(waits) else None
-    numbers: dict[str, Number] = {"vlrt_with_loss": sum(by_server.values())}
-    numbers |= {"packets_lost": attempts, "vlrt_without_loss": queued, "retransmission_ns_p50": wait}
-    counted = _counted(view, cluster).get(dropper)
-    if counted is not None:
-        numbers["listen_drops"] = counted
-    parts = [f"{name} dropped packets of {n:,}" for name, n in by_server.items()]
-    sentence = f"Of {cluster.vlrt:,} VLRT requests, {listing(parts)}: {attempts:,} connection attempts or segments"
-    if wait is not None:
-        sentence += f", accepted only when sent again, {duration(wait)} later (median)"
-    sentence += f", from {clock(view, first)} to {clock(view, last)}."
-    if counted is not None:
-        sentence += f" The kernel of {dropper} counted {counted:,} listen drops."
-    if queued:
-        sentence += f" {queued:,} lost nothing and were slow by waiting."
-    for name, n in strayed.items():
-        sentence += f" {n:,} lost packets on their way to {name}: {_AND_YET}."
-    finding = Finding("drops", "found", sentence, dropper, first, last, numbers)
-    elsewhere = sum(strayed.values())
-    return Drops(dropper, by_server, queued + elsewhere, first, last, finding, elsewhere)
+    lossy = view.lost_between(*span).filter(pl.col("server") == part.server)
+    table, accepted = (lossy, "arrival") if len(lossy) else (rows, "connected")
+    attempts, segments = (
+        max(int(rows[name].cast(pl.Int64).sum()), int(lossy[name].cast(pl.Int64).sum()))
+        for name in ("drops", "data_drops")
+    )
+    waits = table.filter(pl.col("drops") > 0)
+    wait = (waits[accepted] - waits["sent"]).median() if len(waits) else None
+    numbers |= {"attempts_lost": attempts, "segments_lost": segments}
+    lost = [count(attempts, "connection attempt")] if attempts else []
+    lost += [count(segments, "later packet" if attempts else "packet")] if segments else []
+    first, last = (clock(view, time) for time in span)
+    were = "was" if attempts + segments == 1 else "were"
+    sentence = f"{listing(lost)} {were} lost " + (f"at {first}" if first == last else f"from {first} to {last}")
+    if isinstance(wait, int | float):
+        numbers["retransmission_ns_p50"] = int(wait)
+        each = "attempts were" if len(waits) > 1 else "the attempt was"
+        sentence += f"; {each} accepted when sent again, {duration(int(wait))} later"
+        sentence += " (median)" if len(waits) > 1 else ""
+    if part.counted:
+        numbers["listen_drops"] = part.counted
+        return [f"{sentence}.", f"The kernel of {part.server} counted {count(part.counted, 'listen drop')}."]
+    numbers["queue_at_loss_p50"] = part.crowd.inside
+    why = f"from its queue: it held {count(part.crowd.inside, 'request')} when they were lost (median)"
+    if part.crowd.before:
+        why = "from this: meanwhile it accepted hardly any"
+    return [f"{sentence}.", f"That {part.server} dropped them is inferred {why}."]
 
 
-def _whole(value: object) -> int | None:
-    return int(value) if isinstance(value, int | float) else None
+def _when(view: View, part: _Part) -> str:
+    first, last = clock(view, int(part.sent.min())), clock(view, int(part.sent.max()))
+    return f"at {first}" if first == last else f"from {first} to {last}"
+
+
+def _astray(view: View, part: _Part) -> str:
+    number, when = count(len(part.rows), "request"), _when(view, part)
+    if part.counted == 0:
+        return (
+            f"{number} lost packets on the way to {part.server}, {when}: the kernel there counted no listen drops "
+            "meanwhile, so no accept queue refused them."
+        )
+    return (
+        f"{number} lost packets on the way between {part.server} and its callers, {when}: {part.server} had answered "
+        "the connection attempt, so its accept queue did not refuse it."
+    )
+
+
+def _nobodys(view: View, part: _Part) -> str:
+    number, inside = len(part.rows), part.crowd.inside_most
+    lost = "1 request sent a connection attempt" if number == 1 else f"{number:,} requests sent connection attempts"
+    what, were = ("it", "it was") if number == 1 else ("them", "they were")
+    seen = f"{count(inside, 'request')} at most {'was' if inside == 1 else 'were'} inside" if inside else "it was empty"
+    known = f"its queue was not long then ({seen})" if inside is not None else "no visit to it was recorded"
+    return (
+        f"{lost} to {part.server} that got no answer, {_when(view, part)}. Whether {part.server} dropped {what} or "
+        f"{were} lost on the way is not known: {known}, and no counter of its kernel was recorded."
+    )
 
 
 def _counted(view: View, cluster: Cluster) -> dict[str, int]:
@@ -227,9 +265,10 @@ def _counted(view: View, cluster: Cluster) -> dict[str, int]:
 
 def _by_counter(cluster: Cluster, server: str, dropped: int) -> Drops:
     vlrt = min(dropped, cluster.vlrt)
+    these = "this request was" if cluster.vlrt == 1 else f"these {cluster.vlrt:,} requests were"
     sentence = (
-        f"The kernel of {server} counted {count(dropped, 'dropped connection attempt')} while these "
-        f"{cluster.vlrt:,} requests were sent; which of them lost one was not recorded."
+        f"The kernel of {server} counted {count(dropped, 'dropped connection attempt')} while {these} sent; "
+        "which of them lost one was not recorded."
     )
     numbers: dict[str, Number] = {"listen_drops": dropped, "vlrt_without_loss": cluster.vlrt - vlrt}
     finding = Finding("drops", "found", sentence, server, cluster.begin, cluster.end, numbers)
@@ -239,9 +278,9 @@ def _by_counter(cluster: Cluster, server: str, dropped: int) -> Drops:
 def _indirect(view: View, slow: Slow, cluster: Cluster) -> Drops:
     """No loss was recorded: does the shape of the response times say that there was one?"""
     response = slow.requests["response_ns"].to_numpy()[cluster.rows]
-    queued = Drops(None, {}, cluster.vlrt, None, None, _absent(view, cluster))
-    if saw_connections(view):
-        return queued
+    if view.saw_connections:
+        waited = np.full(cluster.vlrt, NOWHERE)
+        return Drops(None, {}, cluster.vlrt, None, None, _absent(view, cluster), fates=waited)
     for name, times in SCHEDULES.items():
         at = np.zeros(len(response), dtype=bool)
         for time in times:
@@ -251,20 +290,10 @@ def _indirect(view: View, slow: Slow, cluster: Cluster) -> Drops:
         below = int(np.count_nonzero((response > times[0] * 0.5) & (response < times[0] * 0.95)))
         if times[0] >= SECOND and at.mean() >= 0.9 and below == 0 and len(response) >= 5:
             return _clustered(view, cluster, name, int(at.sum()))
-    missing = "whether connection attempts were repeated (a capture, `connected` times, or listen_drops samples)"
+    missing = "a packet capture, which shows repeated connection attempts, or listen_drops samples"
     sentence = "Nothing recorded shows or excludes lost packets, and the response times fit no retransmission schedule."
     finding = Finding("drops", "unknown", sentence, None, cluster.begin, cluster.end, {}, missing)
-    return Drops(None, {}, cluster.vlrt, None, None, finding)
-
-
-def saw_connections(view: View) -> bool:
-    """Whether the recording could have seen a lost connection attempt: it saw others, or when connections opened, or
-    kernels counted."""
-    if len(view.lossy) or bool((view.requests["drops"] > 0).any()):
-        return True
-    if any(metric == "listen_drops" for _, metric in view.samples):
-        return True
-    return bool(view.requests["connected"].is_not_null().any())
+    return Drops(None, {}, cluster.vlrt, None, None, finding, fates=np.full(cluster.vlrt, NOWHERE))
 
 
 def _clustered(view: View, cluster: Cluster, schedule: str, requests: int) -> Drops:
@@ -277,17 +306,15 @@ def _clustered(view: View, cluster: Cluster, schedule: str, requests: int) -> Dr
     )
     numbers: dict[str, Number] = {"vlrt_at_schedule": requests, "schedule": schedule}
     by_server = {dropper: requests} if dropper else {}
-    missing = "repeated connection attempts (a capture) or listen_drops samples"
+    missing = "a packet capture, which shows repeated connection attempts, or listen_drops samples"
     finding = Finding("drops", "found", sentence, dropper, cluster.begin, cluster.end, numbers, missing)
     return Drops(dropper, by_server, cluster.vlrt - sum(by_server.values()), cluster.begin, cluster.end, finding)
 
 
 def _absent(view: View, cluster: Cluster) -> Finding:
     kernels = sum(1 for _, metric in view.samples if metric == "listen_drops")
-    sentence = f"None of these {cluster.vlrt:,} requests lost a connection attempt or a segment" + (
-        f", and {count(kernels, 'kernel')} counted no listen drops: they were slow by waiting."
-        if kernels
-        else ": they were slow by waiting."
-    )
+    these = "This request did not lose" if cluster.vlrt == 1 else f"None of these {cluster.vlrt:,} requests lost"
+    sentence = f"{these} a connection attempt or a packet"
+    sentence += f", and {count(kernels, 'kernel')} counted no listen drops." if kernels else "."
     numbers: dict[str, Number] = {"packets_lost": 0, "vlrt_without_loss": cluster.vlrt}
     return Finding("drops", "absent", sentence, None, cluster.begin, cluster.end, numbers)

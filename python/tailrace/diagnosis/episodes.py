@@ -13,21 +13,20 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tailrace.diagnosis import drops, overflow
-from tailrace.diagnosis.drops import QUEUED
+from tailrace.diagnosis.losses import NOWHERE, Losses
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import GAP_NS, Cluster, Slow, cluster_of, clusters_of
 from tailrace.diagnosis.waiting import Usual
 
 
-def separate(view: View, slow: Slow, known: Usual) -> Slow:
+def separate(view: View, slow: Slow, lost: Losses, known: Usual) -> Slow:
     """The same requests, in clusters of one origin each."""
     if not slow.clusters or len(view.stays) < 2:
         return slow
-    droppers, lost_at = drops.attribute(view, slow)
-    held = _held(view, slow, droppers)
+    held = _held(view, slow, lost.server)
 
     def origin(part: Cluster) -> str | None:
-        return overflow.origin_of(view, part, drops.of_cluster(view, slow, part, droppers, lost_at), known)
+        return overflow.origin_of(view, part, drops.of_cluster(view, slow, part, lost), known)
 
     found: list[Cluster] = []
     for cluster in slow.clusters:
@@ -40,9 +39,9 @@ def separate(view: View, slow: Slow, known: Usual) -> Slow:
 
 def _held(view: View, slow: Slow, droppers: NDArray[np.str_]) -> NDArray[np.str_]:
     """Where each request was held up: the server that dropped its packet, or where it waited longest."""
-    waited = view.longest_stays(slow.requests.filter(droppers == QUEUED))
+    waited = view.longest_stays(slow.requests.filter(droppers == NOWHERE))
     held = droppers.astype(object)
-    held[droppers == QUEUED] = waited
+    held[droppers == NOWHERE] = waited
     entries = slow.requests["server"].cast(pl.String).to_list()
     return np.array([place or entry for place, entry in zip(held.tolist(), entries, strict=True)], dtype=np.str_)
 

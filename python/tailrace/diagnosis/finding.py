@@ -83,6 +83,40 @@ class SummaryRow:
 
 
 @dataclass(frozen=True)
+class Slowest:
+    """One VLRT request and where its time went; see `Accounted`."""
+
+    request: int
+    sent: int
+    response_ns: int
+    lost_ns: int
+    queued_ns: int
+    transferred_ns: int
+    unaccounted_ns: int
+
+
+@dataclass(frozen=True)
+class Accounted:
+    """Where the time of the VLRT requests of an episode went, in sums over them; the parts add up to `response_ns`."""
+
+    response_ns: int
+    lost_ns: int
+    """Until lost packets were sent again …"""
+    queued_ns: int
+    """… while a queue of the episode's wave was long: this and `lost_ns` is what the finding accounts for …"""
+    transferred_ns: int
+    """… after the first byte of the response …"""
+    unaccounted_ns: int
+    """… and the rest."""
+    vlrt_unexplained: int
+    """Requests of whose time the finding accounts for less than half: it does not explain them …"""
+    unexplained_place: str | None
+    """… and the server in which most of these spent the most time."""
+    slowest: tuple[Slowest, ...] = ()
+    """Up to 20 of them, those with the most time that the finding does not account for."""
+
+
+@dataclass(frozen=True)
 class Episode:
     """VLRT requests sent close together, and the chain that explains them."""
 
@@ -101,6 +135,8 @@ class Episode:
     """Every detector's say, the strongest first."""
     chains: tuple[SummaryRow, ...] = ()
     """Its VLRT requests by dropper: in one episode some may have been dropped and others only have waited."""
+    account: Accounted | None = None
+    """Where their time went."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +159,33 @@ class Unknown:
 
 
 @dataclass(frozen=True)
+class Constant:
+    """A time that several VLRT requests took, whenever they were sent: a timer's, such as a timeout."""
+
+    response_ns: int
+    """The middle one of theirs."""
+    shortest_ns: int
+    longest_ns: int
+    requests: int
+    place: str | None
+    """The server in which most of them spent the most time; None where no visit of theirs is known."""
+    retransmission: bool
+    """Whether a sender's first retransmission comes after as long: then a loss may not have been recorded."""
+
+
+@dataclass(frozen=True)
+class Unanswered:
+    """Requests that got no answer from a server."""
+
+    server: str
+    how: Literal["refused", "reset", "timeout", "abandoned", "under-way"]
+    """As the requests' `status` has it; `under-way`: sent, and not answered when the recording ended."""
+    requests: int
+    longest_ns: int | None
+    """For how long the one that waited longest had waited; None where that is not known."""
+
+
+@dataclass(frozen=True)
 class Diagnosis:
     """The answer. `explained` is the share of VLRT whose cause is not "unknown" (1.0 when there are none)."""
 
@@ -135,13 +198,17 @@ class Diagnosis:
     end: int | None
     window_ns: int
     answer: tuple[str, ...]
-    """Up to three sentences for the top of the report."""
+    """Up to five sentences for the top of the report."""
     summary: tuple[SummaryRow, ...]
     episodes: tuple[Episode, ...]
     modes: tuple[Mode, ...]
     histogram: tuple[tuple[int, int, int], ...]
     """Response times of all requests: (lower bound ns, upper bound ns, requests), log-linear, empty bins left out."""
     unknown: tuple[Unknown, ...]
+    unanswered: tuple[Unanswered, ...] = ()
+    """Requests that were refused, reset, given up or still under way at the end, the most first."""
+    constants: tuple[Constant, ...] = ()
+    """Times that several VLRT requests took alike, the most first."""
     notes: tuple[str, ...] = ()
     """How the numbers were made and what to be careful about (losses of the capture, clock bounds)."""
 

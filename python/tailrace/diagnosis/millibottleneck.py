@@ -13,7 +13,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.finding import Finding, Number
+from tailrace.diagnosis import settle
+from tailrace.diagnosis.finding import Finding, Number, Verdict
 from tailrace.diagnosis.overflow import Overflow
 from tailrace.diagnosis.queues import Rise, Times
 from tailrace.diagnosis.series import AT_WORK, TAKEN, Series
@@ -35,6 +36,10 @@ HELD_UP = 3
 it is at work for longer without answers, that is the stall itself."""
 FROZEN = 0.05
 """No more CPU than measurement leaves of none."""
+RESOURCES = ("cpu_busy", "cpu_iowait", "cpu_steal", "cpu_throttled", "disk_busy")
+"""What tells which resource a server lacked …"""
+WITHHELD = ("cpu_steal", "cpu_throttled", "cpu_iowait", "psi_io")
+"""… and, of one that did not work though it had CPU to spare, what kept it waiting."""
 
 Kind = Literal["collapse", "overload"]
 
@@ -130,9 +135,8 @@ def nothing_found(view: View, cluster: Cluster) -> Finding:
     sentence = "There is no origin in which to look for a saturated resource."
     if view.stays:
         return Finding("millibottleneck", "absent", sentence, None, cluster.begin, cluster.end)
-    missing = "visits: what each server received and answered when (a capture, traces or access logs)"
     sentence = "Without visits to servers there is no origin in which to look for a saturated resource."
-    return Finding("millibottleneck", "unknown", sentence, missing=missing)
+    return Finding("millibottleneck", "unknown", sentence, missing=settle.visits(view, None))
 
 
 def _of_cluster(view: View, slow: Slow, overflow: Overflow, known: Usual) -> Stall | None:
@@ -337,36 +341,18 @@ def _finding(view: View, stall: Stall) -> Finding:
         return Finding("millibottleneck", "found", sentence, stall.origin, stall.begin, stall.end, numbers)
     what = "its throughput collapsed" if stall.kind == "collapse" else "more was asked than it answered"
     sentence = f"{stall.origin} could not keep up {when}: {what} ({answers})"
+    where = view, stall.origin, stall.begin, stall.end
     if stall.sampled == "yes":
         seen = listing([r.why for r in stall.resources])
         sentence += f"; none of its sampled resources was saturated: {seen}."
-        verdict: Literal["absent", "unknown"] = "absent"
-        missing = None
-        if stall.kind == "collapse" and not {"cpu_steal", "cpu_throttled"} <= {r.metric for r in stall.resources}:
-            verdict, missing = (
-                "unknown",
-                missing_samples(view, stall, "cpu_steal, cpu_throttled, cpu_iowait and psi_io"),
-            )
+        missing = settle.samples(*where, WITHHELD) if stall.kind == "collapse" else None
+        verdict: Verdict = "unknown" if missing else "absent"
         return Finding("millibottleneck", verdict, sentence, stall.origin, stall.begin, stall.end, numbers, missing)
-    missing = missing_samples(view, stall, "cpu_busy, cpu_iowait, cpu_steal, cpu_throttled and disk_busy")
+    missing = settle.samples(*where, RESOURCES)
     sentence += "; which resource it lacked is unknown" + (
         ", for its samples are too far apart." if stall.sampled == "coarse" else ", for there are no samples of it."
     )
     return Finding("millibottleneck", "unknown", sentence, stall.origin, stall.begin, stall.end, numbers, missing)
-
-
-def missing_samples(view: View, stall: Stall, metrics: str) -> str:
-    """Exactly which samples would have told: of what, when, how often; and where samples are but cannot be joined."""
-    finest = max(min(50 * MILLISECOND, (stall.end - stall.begin) // 4), MILLISECOND)
-    said = (
-        f"{metrics} of {stall.origin} or its node from {clock(view, stall.begin)} to {clock(view, stall.end)}, "
-        f"every {duration(finest)} or finer"
-    )
-    strangers = [p for p in view.sampled_places if not view.is_known(p)]
-    if stall.sampled == "no" and strangers:
-        of = listing(strangers[:6])
-        said += f" (there are samples of {of}: if one is {stall.origin}, say --place PLACE={stall.origin})"
-    return said
 
 
 def intervals(stalls: tuple[Stall | None, ...], origin: str) -> Spans:

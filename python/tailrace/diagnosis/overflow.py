@@ -14,7 +14,7 @@ for the server whose *own* queue (see `queues`) rose first and stayed up until t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -22,6 +22,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tailrace.diagnosis import settle
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import Ctqo, Finding, LimitSource, Number, PushBack, Verdict
 from tailrace.diagnosis.queues import Rise, Stays, Times, held_from, is_more, plateau, rises
@@ -51,6 +52,8 @@ MOSTLY = 0.5
 """Who is as full for more than half of the time is overloaded rather than stalled again and again."""
 SHORTEST_NS = 20 * MILLISECOND
 """A rise shorter than this filled nothing."""
+ALONE = 1.0
+"""The queue of a request that nobody else's requests make wait."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,8 @@ class Overflow:
     """When it was first felt: the first packet was lost, or half of the shortest wait had passed."""
     over: int | None = None
     """When the last packet was lost, if all requests lost one: what happened later did nothing to them."""
+    levels: Mapping[str, float] = field(default_factory=dict, compare=False)
+    """Server → the length above which its own queue was long."""
     look: Callable[[], tuple[Overflow, ...]] = field(default=tuple, compare=False)
     """Finds `others`, which are seldom asked for."""
 
@@ -83,6 +88,8 @@ class _Followed:
     risen: dict[str, Rise]
     risen_at: dict[str, NDArray[np.bool_]]
     """Server → whether its own queue is above its usual high level, at each of `times`."""
+    levels: dict[str, float]
+    """Of all servers, the typical level: above it a queue has begun to rise, or is not down again."""
 
 
 def find(view: View, slow: Slow, drops: tuple[Drops, ...], known: Usual) -> tuple[Overflow, ...]:
@@ -128,18 +135,13 @@ def _of_cluster(
     view: View, slow: Slow, known: Usual, cluster: Cluster, lost: Drops, part: _Followed, held: dict[str, int]
 ) -> Overflow:
     if not view.stays:
-        missing = "visits: what each server received and answered when (a capture, traces or access logs)"
         sentence = "Queue lengths are unknown: no visits to servers were recorded."
-        return Overflow(None, None, "none", (), Finding("overflow", "unknown", sentence, missing=missing))
-    by_itself = slow.is_by_itself(cluster)
-    if by_itself or lost.mostly_strayed():
-        sentence = "No queue overflowed: the packets were lost on their way."
-        if by_itself:
-            sentence = "Nearly all requests of this interaction take that long: they are slow by themselves."
-        return Overflow(
-            None, None, "none", (), Finding("overflow", "absent", sentence, None, cluster.begin, cluster.end)
-        )
-    unseen = _older_than_recording(view, cluster, lost, part)
+        finding = Finding("overflow", "unknown", sentence, missing=settle.visits(view, None))
+        return Overflow(None, None, "none" if lost.dropper is None else "unknown", (), finding)
+    nowhere = _without_queue(slow, cluster, lost)
+    if nowhere is not None:
+        return Overflow(None, None, "unknown" if nowhere.verdict == "unknown" else "none", (), nowhere)
+    unseen = _older_than_recording(view, cluster, lost)
     pushed = (_push_back(view, server, rise, part.times, held) for server, rise in part.risen.items())
     wave = tuple(sorted(pushed, key=lambda p: p.rise))
     over = lost.last if lost.queued == 0 else None
@@ -148,7 +150,7 @@ def _of_cluster(
     def told(origin: str | None, rise: Rise | None) -> Overflow:
         ctqo = judge(view, lost.dropper, origin, part.times)
         finding = unseen or _finding(view, cluster, lost, origin, rise, ctqo, wave)
-        return Overflow(origin, rise, ctqo, wave, finding, felt, over)
+        return Overflow(origin, rise, ctqo, wave, finding, felt, over, part.levels)
 
     if unseen:
         return told(None, None)
@@ -177,19 +179,30 @@ def _others(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Foll
     return {server: rise for server, rise in risen if not only_waited(server, rise)}
 
 
-def _older_than_recording(view: View, cluster: Cluster, lost: Drops, part: _Followed) -> Finding | None:
-    """That nobody can see where it began, if those who had been seen to come to the dropper when it lost the first
-    packet cannot have filled it: then its queue was full before the recording began. Not of what lasts for most of the
-    recording, which has no beginning that matters: there the server is told whose queue stays."""
-    if lost.dropper not in view.stays or lost.first is None:
+def _without_queue(slow: Slow, cluster: Cluster, lost: Drops) -> Finding | None:
+    """The finding where no queue is looked for: most requests lost packets that no server is known to have dropped, or
+    they take that long at any time."""
+    span = None, cluster.begin, cluster.end
+    if slow.is_by_itself(cluster):
+        sentence = "Nearly all requests of this interaction take that long: they are slow by themselves."
+        return Finding("overflow", "absent", sentence, *span, {"slow_by_themselves": True})
+    if not lost.astray:
+        return None
+    if lost.strayed >= lost.unplaced:
+        return Finding("overflow", "absent", "No queue overflowed: the packets were lost on the way.", *span)
+    sentence = "No queue was long when the packets were lost. Whether an accept queue overflowed is not known."
+    return Finding("overflow", "unknown", sentence, *span, missing=lost.finding.missing)
+
+
+def _older_than_recording(view: View, cluster: Cluster, lost: Drops) -> Finding | None:
+    """That nobody can see where it began: the requests that were seen to come cannot have filled the dropper's queue,
+    so it was full before the recording began. Not of what lasts for most of the recording, which has no beginning that
+    matters: there the server whose queue stays is reported."""
+    if not lost.before or lost.dropper is None or lost.first is None:
         return None
     if (cluster.end - view.begin) * 2 > view.end - view.begin:
         return None
-    stays = view.stays[lost.dropper]
-    # What was sent with the lost packet takes up to a step to arrive.
-    came = int(np.searchsorted(stays.arrivals, lost.first + STEP_NS, "right"))
-    if came * 2 >= int(stays.queue(part.times).max(initial=0)):
-        return None
+    came = int(np.searchsorted(view.stays[lost.dropper].arrivals, lost.first + STEP_NS, "right"))
     before = count(came, "request") if came else "no request"
     sentence = (
         f"The overload was there when the recording began: {lost.dropper} dropped packets from "
@@ -241,7 +254,8 @@ def _risen(
     highest = max((rise.peak for rise in found.values() if rise is not None), default=0)
     significant = {s: r for s, r in found.items() if r is not None and r.peak >= SMALLEST * highest}
     kept = {server: queues[server] for server in significant}
-    return _Followed(times, kept, significant, {s: queue > levels[s].high for s, queue in kept.items()})
+    risen_at = {s: queue > levels[s].high for s, queue in kept.items()}
+    return _Followed(times, kept, significant, risen_at, {s: level.typical for s, level in levels.items()})
 
 
 def _where_waits_are_long(stays: Stays, queue: Times, times: Times, span: tuple[int, int], long: int) -> Level | None:
@@ -251,7 +265,8 @@ def _where_waits_are_long(stays: Stays, queue: Times, times: Times, span: tuple[
     ends = np.append(stays.departures, times[-1])
     waits = ends[np.minimum(left + queue, len(ends)) - 1] - times
     held = queue[(queue > 0) & (waits >= long) & (times >= span[0]) & (times <= span[1])]
-    high = float(np.median(held)) / 2 if len(held) else 0.0
+    # One request alone waits for nobody: a rise holds two at least.
+    high = max(float(np.median(held)) / 2, ALONE) if len(held) else 0.0
     return Level(high / 2, high) if len(held) else None
 
 
@@ -459,9 +474,9 @@ def limit_of(view: View, server: str, queue: Times, held: dict[str, int]) -> tup
         # A backlog of N holds N + 1 connections (the kernel tests `>`).
         backlog = known.backlog if known.backlog is not None else backlogs[0]
         return known.workers + backlog + 1, "topology" if known.backlog is not None else "samples"
-    # One that was held lower elsewhere (fewer threads then) has no limit that is known.
+    # A plateau elsewhere is no limit of a queue that did not get there, or that passed it.
     limit = held.get(server)
-    reached = limit is not None and int(queue.max(initial=0)) <= limit * 1.03 + 1
+    reached = limit is not None and held_from(limit) <= int(queue.max(initial=0)) <= limit * 1.03 + 1
     return (limit, "plateau") if reached else (None, "unknown")
 
 
@@ -475,10 +490,14 @@ def _finding(
     wave: tuple[PushBack, ...],
 ) -> Finding:
     if origin is None or rise is None:
-        sentence = "No server's queue rose while these requests were sent."
+        these = "this request was" if cluster.vlrt == 1 else "these requests were"
+        sentence = f"No server's queue rose while {these} under way."
+        if wave:
+            rose = listing([step.server for step in wave])
+            sentence = f"No queue rose for as long as {these} under way (for less long: {rose})."
         numbers: dict[str, Number] = {"servers_risen": len(wave)}
         if lost.dropper is not None and lost.by_server:
-            missing = f"visits to {lost.dropper} and the servers behind it"
+            missing = settle.origin_behind(view, lost.dropper)
             return Finding("overflow", "unknown", sentence, lost.dropper, cluster.begin, cluster.end, numbers, missing)
         return Finding("overflow", "absent", sentence, None, cluster.begin, cluster.end, numbers)
     numbers = {"origin": origin, "ctqo": ctqo, "own_queue_max": rise.peak}
@@ -528,4 +547,4 @@ def _verdict(ctqo: Ctqo, dropper: str | None, origin: str) -> str:
         return f"{origin} released what it held onto {dropper}, which overflowed: downstream cross-tier queue overflow."
     if ctqo == "local":
         return f"{dropper} overflowed by its own queue."
-    return "No queue overflowed: the requests waited, and nothing was dropped."
+    return "Nothing was dropped: the requests waited."

@@ -8,6 +8,7 @@ rise one after the other, which is the push-back wave (`lightning` 3.1, figure 6
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,11 @@ class Stays:
     def queue(self, times: Times) -> Times:
         """How many are inside at each time."""
         return np.searchsorted(self.arrivals, times, "right") - np.searchsorted(self.departures, times, "right")
+
+    @cached_property
+    def longest(self) -> int:
+        """The most that were ever inside."""
+        return int(self.queue(self.arrivals).max(initial=0))
 
     def arrived(self, edges: Times) -> Times:
         return np.diff(np.searchsorted(self.arrivals, edges))

@@ -91,6 +91,25 @@ _WAVE = _object(
     limit_source={"enum": ["topology", "samples", "plateau", "unknown"]},
 )
 _CHAINS = _list(_object(dropper=_NAME, origin=_NAME, cause=_TEXT, ctqo=_CTQO, vlrt=_COUNT))
+_SLOWEST = _object(
+    request=_COUNT,
+    sent={"type": "integer"},
+    response_ns=_COUNT,
+    lost_ns=_COUNT,
+    queued_ns=_COUNT,
+    transferred_ns=_COUNT,
+    unaccounted_ns=_COUNT,
+)
+_ACCOUNT = _object(
+    response_ns=_COUNT,
+    lost_ns=_COUNT,
+    queued_ns=_COUNT,
+    transferred_ns=_COUNT,
+    unaccounted_ns=_COUNT,
+    vlrt_unexplained=_COUNT,
+    unexplained_place=_NAME,
+    slowest=_list(_SLOWEST, maxItems=20),
+)
 _EPISODE = _object(
     begin={"type": "integer"},
     end={"type": "integer"},
@@ -103,6 +122,21 @@ _EPISODE = _object(
     wave=_list(_WAVE),
     causes=_list(_CAUSE),
     chains=_CHAINS,
+    account=_ACCOUNT,
+)
+_UNANSWERED = _object(
+    server=_TEXT,
+    how={"enum": ["refused", "reset", "timeout", "abandoned", "under-way"]},
+    requests=_COUNT,
+    longest_ns=_MOMENT,
+)
+_CONSTANT = _object(
+    response_ns=_COUNT,
+    shortest_ns=_COUNT,
+    longest_ns=_COUNT,
+    requests=_COUNT,
+    place=_NAME,
+    retransmission={"type": "boolean"},
 )
 
 SCHEMA: dict[str, Any] = {
@@ -118,12 +152,14 @@ SCHEMA: dict[str, Any] = {
         begin=_MOMENT,
         end=_MOMENT,
         window_ns=_COUNT,
-        answer=_list(_TEXT, minItems=1, maxItems=3),
+        answer=_list(_TEXT, minItems=1, maxItems=5),
         summary=_CHAINS,
         episodes=_list(_EPISODE),
         modes=_list(_object(centre_ns=_COUNT, requests=_COUNT, retransmission_ns=_MOMENT, attempts_lost=_MOMENT)),
         histogram=_list(_object(lower_ns=_COUNT, upper_ns=_COUNT, requests=_COUNT)),
         unknown=_list(_object(what=_TEXT, datum=_TEXT)),
+        unanswered=_list(_UNANSWERED),
+        constants=_list(_CONSTANT),
         notes=_list(_TEXT),
     ),
 }

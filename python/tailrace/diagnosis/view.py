@@ -55,6 +55,8 @@ class View:
     """Kind → (place, when)."""
     topology: Topology
     visits: pl.LazyFrame
+    under_way: dict[str, tuple[int, int | None]]
+    """Server → requests that were not answered when the recording ended, and how long the oldest of them had waited."""
 
     @cached_property
     def servers(self) -> tuple[str, ...]:
@@ -71,6 +73,16 @@ class View:
                     if callee != caller and depth[caller] < len(self.stays):
                         depth[callee] = max(depth[callee], depth[caller] + 1)
         return depth
+
+    @cached_property
+    def saw_connections(self) -> bool:
+        """Whether the recording could have seen a lost connection attempt: it saw others, or when connections opened,
+        or kernels counted."""
+        if len(self.lossy) or bool((self.requests["drops"] > 0).any()):
+            return True
+        if any(metric == "listen_drops" for _, metric in self.samples):
+            return True
+        return bool(self.requests["connected"].is_not_null().any())
 
     @cached_property
     def sent(self) -> Times:
@@ -323,7 +335,26 @@ def look(tables: Tables, window_ns: int) -> View:
     samples = _samples(tables)
     events = _events(tables)
     begin, end = _range(requests, stays, samples)
-    return View(begin, end, window_ns, requests, lossy, stays, calls, samples, events, tables.topology, tables.visits())
+    return View(
+        begin,
+        end,
+        window_ns,
+        requests,
+        lossy,
+        stays,
+        calls,
+        samples,
+        events,
+        tables.topology,
+        tables.visits(),
+        _under_way(tables),
+    )
+
+
+def _under_way(tables: Tables) -> dict[str, tuple[int, int | None]]:
+    connections = getattr(getattr(tables, "manifest", None), "connections", None)
+    servers = connections.servers.items() if connections is not None else ()
+    return {name: (seen.under_way, seen.under_way_longest_ns) for name, seen in servers if seen.under_way}
 
 
 def _requests(tables: Tables) -> pl.DataFrame:

@@ -3,6 +3,8 @@ were *sent* (the moment at which something was wrong; they end a retransmission 
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -14,7 +16,7 @@ from tailrace.diagnosis.finding import Finding, Mode
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import Spans, complement, spans
 from tailrace.diagnosis.view import View
-from tailrace.diagnosis.words import clock, count, duration, share
+from tailrace.diagnosis.words import clock, count, duration, listing, share
 from tailrace.units import MILLISECOND, SECOND
 
 THRESHOLD_NS = 950 * MILLISECOND
@@ -99,7 +101,9 @@ def find(view: View, threshold_ns: int | None) -> Slow:
     by_themselves = clusters_of(view, slow, np.flatnonzero(always))
     modes = find_modes(edges, counts)
     waits = direct_waits(slow)
-    schedule = infer_schedule(waits, tuple(mode.centre_ns for mode in modes if mode.centre_ns >= threshold))
+    # Where lost packets would have been seen, a mode alone is no sign of them.
+    unseen = () if waits or view.saw_connections else modes
+    schedule = infer_schedule(waits, tuple(mode.centre_ns for mode in unseen if mode.centre_ns >= threshold))
     return Slow(
         threshold,
         reason,
@@ -122,23 +126,39 @@ def findings(view: View, slow: Slow) -> tuple[Finding, ...]:
 def _finding(view: View, slow: Slow, cluster: Cluster) -> Finding:
     rows = slow.requests["response_ns"].to_numpy()[cluster.rows]
     sent = int(np.count_nonzero((view.sent >= cluster.begin) & (view.sent <= cluster.end)))
-    low, high = np.percentile(rows, (5, 95))
-    sentence = (
-        f"{count(cluster.vlrt, 'request')} of {sent:,} sent from {clock(view, cluster.begin)} to "
-        f"{clock(view, cluster.end)} took {duration(int(low))} to {duration(int(high))} (5th to 95th percentile); "
-        f"the usual response takes {duration(slow.normal_ns)}."
-    )
+    first, last = clock(view, cluster.begin), clock(view, cluster.end)
+    low, middle, high = (int(value) for value in np.percentile(rows, (5, 50, 95), method="inverted_cdf"))
+    took = values(rows.tolist())
+    if len(rows) >= MANY:
+        took = f"{duration(low)} to {duration(high)} (5th to 95th percentile), {duration(int(rows.max()))} at most"
+    when = f"sent at {first}" if first == last else f"sent from {first} to {last}"
+    many = f"{cluster.vlrt:,} of {count(sent, 'request')}" if sent > 1 else "The only request"
+    usual = f"; the usual response takes {duration(slow.normal_ns)}" if slow.normal_ns < slow.threshold_ns else ""
+    sentence = f"{many} {when} took {took}{usual}."
     numbers = {
         "vlrt": cluster.vlrt,
         "requests_sent": sent,
         "vlrt_share": cluster.vlrt / max(sent, 1),
-        "response_ns_p5": int(low),
-        "response_ns_p50": int(np.median(rows)),
-        "response_ns_p95": int(high),
+        "response_ns_min": int(rows.min()),
+        "response_ns_p5": low,
+        "response_ns_p50": middle,
+        "response_ns_p95": high,
         "response_ns_max": int(rows.max()),
         "response_ns_usual": slow.normal_ns,
     }
     return Finding("vlrt", "found", sentence, begin=cluster.begin, end=cluster.end, numbers=numbers)
+
+
+MANY = 20
+"""Of fewer values no percentile is told (the 5th of 20 is the lowest of them): the values are."""
+
+
+def values(durations: Sequence[int]) -> str:
+    """All of them, alike ones once: "1.01 s (3 times), 1.02 s and 39.1 s"."""
+    told = Counter(duration(value) for value in sorted(durations))
+    if len(told) == 1 < len(durations):
+        return f"{next(iter(told))} each"
+    return listing([text if times == 1 else f"{text} ({times} times)" for text, times in told.items()])
 
 
 def _threshold(response: NDArray[np.int64]) -> tuple[int, str]:
@@ -169,12 +189,16 @@ def _threshold(response: NDArray[np.int64]) -> tuple[int, str]:
 ALWAYS = 0.9
 """Interactions of which so many are very slow take that long by themselves: a stall would have to last for nine tenths
 of the recording. They are no sign of trouble, so they are kept apart and do not make their time less calm."""
+ALWAYS_LEAST = 10
+"""Of fewer requests, nine in ten says nothing of an interaction."""
 
 
 def _always_slow(view: View, slow: pl.DataFrame, threshold: int) -> NDArray[np.bool_]:
     known = view.requests.filter(pl.col("interaction").is_not_null())
-    shares = known.group_by("interaction").agg((pl.col("response_ns") >= threshold).mean().alias("slow"))
-    always = shares.filter(pl.col("slow") >= ALWAYS)
+    shares = known.group_by("interaction").agg(
+        (pl.col("response_ns") >= threshold).mean().alias("slow"), requests=pl.len()
+    )
+    always = shares.filter(pl.col("slow") >= ALWAYS, pl.col("requests") >= ALWAYS_LEAST)
     if len(always) == len(shares):  # a system in which everything is slow
         return np.zeros(len(slow), dtype=bool)
     return slow["interaction"].is_in(always["interaction"].implode()).fill_null(value=False).to_numpy()
@@ -278,14 +302,16 @@ def direct_waits(slow: pl.DataFrame) -> dict[int, int]:
 
 
 def infer_schedule(waits: dict[int, int], modes: tuple[int, ...]) -> str | None:
-    """The schedule that fits the waits seen directly; without any, the one that most of the slow modes sit at."""
+    """The schedule that fits the waits seen directly; without any, the one that most of the slow modes sit at, the
+    first of its times among them."""
     scores = {}
     for name, times in SCHEDULES.items():
         if waits:
             known = [(times[n - 1], wait) for n, wait in waits.items() if n <= len(times)]
             scores[name] = sum(near(wait, time) for time, wait in known) - len(waits) / 2
         else:
-            scores[name] = sum(any(near(mode, time) for time in times) for mode in modes) - len(modes) / 2
+            begins = any(near(mode, times[0]) for mode in modes)
+            scores[name] = begins * sum(any(near(mode, time) for time in times) for mode in modes) - len(modes) / 2
     best = max(scores, key=lambda name: scores[name])
     return best if (waits or modes) and scores[best] > 0 else None
 

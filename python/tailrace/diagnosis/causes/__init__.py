@@ -92,12 +92,16 @@ def find(
 
 
 def _without_origin(slow: Slow, cluster: Cluster, lost: Drops, overflow: Overflow) -> Cause:
-    if lost.mostly_strayed():
-        sentence = f"{lost.strayed:,} of {cluster.vlrt:,} requests had to send packets again that no server refused."
+    if lost.astray and lost.strayed >= lost.unplaced:
+        of = "" if lost.strayed == cluster.vlrt else f" of {cluster.vlrt:,}"
+        lost_by = "1 request" if lost.strayed == cluster.vlrt == 1 else f"{lost.strayed:,}{of} requests"
+        sentence = f"Packets of {lost_by} were lost on the way, and sent again."
         return Cause(PACKET_LOSS, (), Finding("cause", "found", sentence, None, lost.first, lost.last))
-    wanted = overflow.finding.missing or "a server whose queue rose"
-    missing = None if slow.is_by_itself(cluster) else wanted
-    return Cause(UNKNOWN, (), Finding("cause", "unknown", "No cause is looked for without an origin.", missing=missing))
+    sentence, missing = (
+        "The cause is unknown: no origin is known whose resources could tell it.",
+        overflow.finding.missing,
+    )
+    return Cause(UNKNOWN, (), Finding("cause", "unknown", sentence, missing=missing))
 
 
 def _of(case: Case) -> Cause:
@@ -129,7 +133,7 @@ def _finding(stall: Stall, evidence: tuple[CauseEvidence, ...], winners: tuple[C
         excluded = [e.cause for e in evidence if e.verdict == "absent"]
         sentence = f"The cause is unknown. Excluded: {listing(excluded)}." if excluded else "The cause is unknown."
         sentence += also
-        missing = "; ".join(_wanted(stall, evidence)) or "something else: no detector matches what was recorded"
+        missing = "; ".join(dict.fromkeys(_wanted(stall, evidence))) or None
         return Finding("cause", "unknown", sentence, stall.origin, stall.begin, stall.end, {}, missing)
     first = winners[0]
     numbers: dict[str, Number] = {

@@ -233,8 +233,9 @@ class Case:
     def nothing(self, cause: str, sentence: str, numbers: Mapping[str, Number] | None = None) -> CauseEvidence:
         return CauseEvidence(cause, self.origin, "absent", sentence, coverage=0.0, numbers=dict(numbers or {}))
 
-    def unknown(self, cause: str, missing: str) -> CauseEvidence:
-        return CauseEvidence(cause, self.origin, "unknown", f"Not recorded: {missing}.", missing=missing)
+    def unknown(self, cause: str, missing: str | None, what: str | None = None) -> CauseEvidence:
+        """`what` is not recorded; `missing` is the datum that Tailrace would read of it."""
+        return CauseEvidence(cause, self.origin, "unknown", f"Not recorded: {what or missing}.", missing=missing)
 
 
 def _against(found: Fit, slack: int, enough: bool) -> str | None:

@@ -19,6 +19,7 @@ Thresholds and where they come from
 
 from __future__ import annotations
 
+from tailrace.diagnosis import settle
 from tailrace.diagnosis.causes.capacity import capacity, in_steps, queue_lasts
 from tailrace.diagnosis.causes.case import COVERAGE, Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
@@ -34,7 +35,8 @@ PERIOD_NS = 100 * MILLISECOND
 def detect(case: Case) -> CauseEvidence:
     throttled = case.view.series(case.origin, "cpu_throttled")
     if not throttled:
-        return case.unknown(CAUSE, f"cpu_throttled of {case.origin}")
+        wanted = None if settle.has_no_quota(case.view, case.origin) else f"cpu_throttled of {case.origin}"
+        return case.unknown(CAUSE, wanted, f"a quota of {case.origin} or of a control group that contains it")
     series = max(throttled, key=lambda s: s.mean(case.stall.begin, case.stall.end) or 0.0)
     inside, usual = series.mean(case.stall.begin, case.stall.end) or 0.0, case.usual(series)
     evidence = spans(series.above(max((inside + usual) / 2, TAKEN)), gap=PERIOD_NS)

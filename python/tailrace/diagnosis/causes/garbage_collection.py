@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tailrace.diagnosis import settle
 from tailrace.diagnosis.causes.case import Case, Sign
 from tailrace.diagnosis.finding import CauseEvidence
 from tailrace.diagnosis.spans import length, overlap, union
@@ -40,9 +41,9 @@ def detect(case: Case) -> CauseEvidence:
     for series in case.view.series(case.origin, "gc_share") if len(pauses) == 0 else ():
         pauses, resolution = series.above(0.5), series.interval_ns
     if len(pauses) == 0:
-        if len(events) or case.view.series(case.origin, "gc_share"):
+        if case.view.series(case.origin, "gc_share"):
             return case.nothing(CAUSE, f"No collection of {case.origin} is recorded.")
-        return case.unknown(CAUSE, f"a garbage collection log of {case.origin}, if it runs in a JVM")
+        return case.unknown(CAUSE, settle.collections(case.view, case.origin), "its garbage collections, if it has any")
     stall = case.stall
     inside = overlap(pauses, stall.begin, stall.end)
     longest = max(pauses.tolist(), key=lambda p: min(p[1], stall.end) - max(p[0], stall.begin))

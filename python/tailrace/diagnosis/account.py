@@ -1,0 +1,166 @@
+"""Where the time of a VLRT request went, and how much of it the episode's finding accounts for.
+
+    lost          it waited until a lost packet was sent again
+    queued        it was under way while a queue of the episode's wave was long: others were inside as well
+    transferred   the first byte of its response was out; what is left was to send the rest
+    unaccounted   none of these: a server was at work for it alone, or waited for something that was not recorded
+
+A finding that accounts for less than half of the time of a request does not explain it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tailrace.diagnosis.causes import UNKNOWN
+from tailrace.diagnosis.causes.case import LONG
+from tailrace.diagnosis.drops import Drops
+from tailrace.diagnosis.finding import Accounted, Slowest
+from tailrace.diagnosis.losses import Losses
+from tailrace.diagnosis.overflow import ALONE, Overflow
+from tailrace.diagnosis.queues import Times
+from tailrace.diagnosis.spans import Spans, overlap, spans, union, where
+from tailrace.diagnosis.sustained import Explained
+from tailrace.diagnosis.view import View
+from tailrace.diagnosis.vlrt import Cluster, Slow
+from tailrace.diagnosis.waiting import STEP_NS
+from tailrace.diagnosis.words import duration, listing, share
+
+HALF = 2
+"""What accounts for more than one part of two is the explanation."""
+SLOWEST = 20
+"""Requests of an episode that are listed one by one, those with the most time that nothing accounts for."""
+NAMED = 0.02
+"""A smaller part of the time is not named: the usual service is as long."""
+STEPS_MOST = 200_000
+"""Steps in which the queues of one episode are followed, at most."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """Of the requests of one cluster, in their order; nanoseconds."""
+
+    response: NDArray[np.int64]
+    lost: NDArray[np.int64]
+    queued: NDArray[np.int64]
+    transferred: NDArray[np.int64]
+
+    @property
+    def rest(self) -> NDArray[np.int64]:
+        return self.response - self.lost - self.queued - self.transferred
+
+    @property
+    def explained(self) -> NDArray[np.bool_]:
+        """Whether losses and queues account for half of the time or more."""
+        enough: NDArray[np.bool_] = (self.lost + self.queued) * HALF >= self.response
+        return enough
+
+
+def of_cluster(
+    view: View,
+    slow: Slow,
+    cluster: Cluster,
+    packets: Losses,
+    lost: Drops,
+    explained: Explained,
+    timed: NDArray[np.bool_],
+) -> Account:
+    """`timed`: of each VLRT request, whether it took as long as others whenever it was sent. No queue makes that,
+    unless something is known that made all of them wait until their timer ran out."""
+    overflow, stall, cause = explained
+    rows = slow.requests[cluster.rows]
+    sent, end = rows["sent"].to_numpy(), rows["end"].to_numpy()
+    response = rows["response_ns"].to_numpy()
+    repeated = np.minimum(packets.cost[cluster.rows], response)
+    answered = _first_bytes(view, rows)
+    first = packets.sent[cluster.rows]
+    again = np.minimum(first + repeated, answered)
+    long = _long(view, cluster, lost, overflow, int(end.max()))
+    queued = overlap(long, sent, answered) - overlap(long, np.minimum(first, again), again)
+    if stall is not None and cause.name != UNKNOWN:
+        # A stall stretches the transfer of a response, too.
+        queued += overlap(spans([(stall.begin, stall.end)]), answered, end)
+    if cause.name == UNKNOWN:
+        queued = np.where(timed[cluster.rows], 0, queued)
+    queued = np.clip(queued, 0, response - repeated)
+    transferred = np.clip(end - answered, 0, response - repeated - queued)
+    return Account(response, repeated, queued, transferred)
+
+
+def _long(view: View, cluster: Cluster, lost: Drops, overflow: Overflow, end: int) -> Spans:
+    """When the own queue of a server on the way through the origin (without one, through the dropper) was longer than
+    usual, or a quarter as long as at most, and held two at least."""
+    centre = overflow.origin or lost.dropper
+    if centre not in view.stays:
+        return spans([])
+    servers = view.chain_of(centre)
+    begin = min([cluster.begin, *(step.rise for step in overflow.wave if step.server in servers)])
+    if "lasting_overload" in overflow.finding.numbers:
+        return spans([(begin, end)])
+    step = max(STEP_NS, (end - begin) // STEPS_MOST)
+    times: Times = np.arange(begin, end + step, step, dtype=np.int64)
+    found = []
+    for server in sorted(servers):
+        queue = view.own_queue(server, times)
+        quarter = LONG * float(queue.max(initial=0))
+        usual = min(overflow.levels.get(server, quarter), quarter)
+        found.append(where(times, times + step, queue > max(usual, ALONE)))
+    return union(found)
+
+
+def _first_bytes(view: View, rows: pl.DataFrame) -> NDArray[np.int64]:
+    """When the first byte of the response left the entry; the end, where that was not recorded."""
+    entry = (
+        view.visits.filter(pl.col("request").is_in(rows["request"].implode()), pl.col("parent").is_null())
+        .group_by("request")
+        .agg(pl.col("first_byte").max())
+        .collect()
+    )
+    joined = rows.select("request", "end").join(entry, on="request", how="left", maintain_order="left")
+    return joined.select(pl.coalesce("first_byte", "end")).to_series().to_numpy()
+
+
+def told(view: View, account: Account, rows: pl.DataFrame) -> Accounted:
+    """The sums, and the requests one by one of which the finding accounts for the least."""
+    rest, missed = account.rest, ~account.explained
+    order = np.argsort(-(account.transferred + rest), kind="stable")[:SLOWEST]
+    columns = (rows["request"].to_numpy(), rows["sent"].to_numpy(), account.response, account.lost, account.queued)
+    each = [[int(column[i]) for column in (*columns, account.transferred, rest)] for i in order.tolist()]
+    places = Counter(filter(None, view.longest_stays(rows.filter(missed)) if missed.any() else ()))
+    return Accounted(
+        int(account.response.sum()),
+        int(account.lost.sum()),
+        int(account.queued.sum()),
+        int(account.transferred.sum()),
+        int(rest.sum()),
+        int(np.count_nonzero(missed)),
+        max(sorted(places), key=lambda place: places[place], default=None),
+        tuple(Slowest(*one) for one in each),
+    )
+
+
+def sentence(told: Accounted, vlrt: int) -> str:
+    """Where the time went, in words."""
+    parts = [
+        (told.lost_ns, "until a lost packet was sent again"),
+        (told.queued_ns, "while queues were long"),
+        (told.transferred_ns, "after the first byte of the response"),
+    ]
+    whole, rest = told.response_ns, told.unaccounted_ns
+    long = [(ns, what) for ns, what in parts if ns >= NAMED * whole]
+
+    def size(ns: int) -> str:
+        return duration(ns) if vlrt == 1 else share(ns / whole)
+
+    of = f"Of the {duration(whole)}" if vlrt == 1 else "Of their time"
+    said = f"{of}, {listing([f'{size(ns)} passed {what}' for ns, what in long])}" if long else ""
+    if rest < NAMED * whole:
+        return f"{said}."
+    if not said:
+        return f"Nothing recorded accounts for {size(rest)}{'' if vlrt == 1 else ' of their time'}."
+    return f"{said}; nothing recorded accounts for {size(rest)}."

@@ -1,0 +1,166 @@
+"""What made the VLRT requests slow, as the first sentences of the answer say it. One request is "it", several are
+"they"."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from tailrace.diagnosis.causes import PACKET_LOSS
+from tailrace.diagnosis.finding import Accounted, Diagnosis, Episode
+from tailrace.diagnosis.words import duration, listing
+
+NAMED = 0.02
+"""A smaller part of the time is not worth a word (`account`)."""
+
+
+@dataclass
+class _Groups:
+    """VLRT requests by what is known of them."""
+
+    dropped: Counter[str] = field(default_factory=Counter)
+    """By the server that dropped their packets."""
+    strayed: int = 0
+    unplaced: int = 0
+    queued: int = 0
+    """They waited in queues that rose, and lost nothing that explains them."""
+    unexplained: int = 0
+
+
+def clause(diagnosis: Diagnosis) -> str:
+    """The rest of the first sentence, without its full stop."""
+    groups, every, one = _groups(diagnosis), diagnosis.vlrt, diagnosis.vlrt == 1
+    what = _lost(diagnosis)
+    them = f"its {what}" if one else f"their {what}s"
+    again = _again(diagnosis)
+    if groups.dropped.total() == every and len(groups.dropped) == 1:
+        which = "which was" if one else "which were"
+        return f" because {next(iter(groups.dropped))} dropped {them}, {which} sent again{again}"
+    if groups.strayed == every:
+        packets = "a packet of it was" if one else "packets of theirs were"
+        return f" because {packets} lost on the way and sent again{again}"
+    if groups.unplaced == every:
+        where = listing(_unplaced_at(diagnosis))
+        if one:
+            silent, open_ = f"its connection attempt to {where} got no answer and was", f"{where} dropped it or it was"
+        else:
+            silent, open_ = (
+                f"their connection attempts to {where} got no answer and were",
+                f"{where} dropped them or they were",
+            )
+        return f": {silent} sent again{again}. Whether {open_} lost on the way is not known"
+    if groups.queued == every:
+        return f" by waiting in queues; {_no_loss(diagnosis)}"
+    if groups.unexplained == every:
+        return f"; {_no_loss(diagnosis)}" if not _lost_anything(diagnosis) else ""
+    lost = [f"{name} dropped {what}s of {number:,}" for name, number in groups.dropped.most_common()]
+    lost += [f"{groups.strayed:,} lost packets on the way"] if groups.strayed else []
+    lost += [f"{groups.unplaced:,} sent connection attempts that got no answer"] if groups.unplaced else []
+    parts = [f"{listing(lost)}; what was lost was sent again{again}"] if lost else []
+    parts += [f"{groups.queued:,} waited in queues without such a loss"] if groups.queued else []
+    parts += [f"{groups.unexplained:,} are not explained"] if groups.unexplained else []
+    return ": " + "; ".join(parts)
+
+
+def unexplained(diagnosis: Diagnosis) -> str:
+    """Where the time of requests went of which the findings account for less than half; empty without any."""
+    accounts = [e.account for e in diagnosis.episodes if e.account is not None and e.account.vlrt_unexplained]
+    number = sum(account.vlrt_unexplained for account in accounts)
+    if not number:
+        return ""
+    longest = max((one for account in accounts for one in account.slowest), key=lambda one: one.response_ns)
+    it, its = ("it", "its") if number == 1 else ("they", "the")
+    parts = [
+        (longest.lost_ns, "until a lost packet was sent again"),
+        (longest.queued_ns, "while queues were long"),
+        (longest.transferred_ns, f"after the first byte of {its} response"),
+    ]
+    long = [(ns, what) for ns, what in parts if ns >= NAMED * longest.response_ns]
+    place = _place(accounts)
+    where = f"{it} spent the most time in {place}." if place else ""
+    if not long:
+        return f"No queue rose that {it} waited in; {where}" if where else f"No queue rose that {it} waited in."
+    whole = f"its {duration(longest.response_ns)}"
+    if number > 1:
+        whole = f"the {duration(longest.response_ns)} of the longest"
+    said = f"Of {whole}, {listing([f'{duration(ns)} passed {what}' for ns, what in long])}"
+    if longest.unaccounted_ns < NAMED * longest.response_ns:
+        return f"{said}."
+    rest = f"{said}; nothing recorded accounts for the other {duration(longest.unaccounted_ns)}."
+    return f"{rest} {where[:1].upper()}{where[1:]}".rstrip()
+
+
+def alike(diagnosis: Diagnosis) -> str:
+    """The time that most VLRT requests took alike, if any did."""
+    if not diagnosis.constants:
+        return ""
+    most = diagnosis.constants[0]
+    which = "All" if most.requests == diagnosis.vlrt else f"{most.requests:,} of them"
+    low, high = duration(most.shortest_ns), duration(most.longest_ns)
+    took = low if low == high else f"{low} to {high}"
+    what = "a timeout" if not most.retransmission else "a timeout, or a retransmission that was not recorded"
+    where = f" in or behind {most.place}" if most.place else ""
+    return (
+        f"{which} took {took}, whenever they were sent. A timer makes such times, and a queue does not: {what}{where}."
+    )
+
+
+def _groups(diagnosis: Diagnosis) -> _Groups:
+    groups = _Groups()
+    for row in diagnosis.summary:
+        if row.dropper is not None:
+            groups.dropped[row.dropper] += row.vlrt
+        elif row.cause == PACKET_LOSS:
+            groups.strayed += row.vlrt
+        elif row.ctqo == "unknown":
+            groups.unplaced += row.vlrt
+        elif row.origin is not None:
+            groups.queued += row.vlrt
+        else:
+            groups.unexplained += row.vlrt
+    return groups
+
+
+def _lost(diagnosis: Diagnosis) -> str:
+    """ "connection attempt", where nothing but these was lost."""
+    attempts, segments = (
+        sum(_number(e, name) for e in diagnosis.episodes) for name in ("attempts_lost", "segments_lost")
+    )
+    return "connection attempt" if attempts and not segments else "packet"
+
+
+def _again(diagnosis: Diagnosis) -> str:
+    waits = sorted(int(wait) for e in diagnosis.episodes if (wait := _number(e, "loss_ns_p50")))
+    if not waits:
+        return ""
+    first, last = duration(waits[0]), duration(waits[-1])
+    return f" {first} later" if first == last else f" {first} to {last} later"
+
+
+def _unplaced_at(diagnosis: Diagnosis) -> list[str]:
+    places = (str(e.findings[1].numbers.get("unplaced_at", "")) for e in diagnosis.episodes)
+    return sorted({place for text in places for place in text.split(", ") if place})
+
+
+def _no_loss(diagnosis: Diagnosis) -> str:
+    if all(e.findings[1].verdict == "absent" for e in diagnosis.episodes):
+        return "no packet of it was lost" if diagnosis.vlrt == 1 else "no packet of theirs was lost"
+    return "whether packets were lost was not recorded"
+
+
+def _lost_anything(diagnosis: Diagnosis) -> bool:
+    return any(e.account is not None and e.account.lost_ns for e in diagnosis.episodes)
+
+
+def _place(accounts: list[Accounted]) -> str | None:
+    places: Counter[str] = Counter()
+    for account in accounts:
+        if account.unexplained_place is not None:
+            places[account.unexplained_place] += account.vlrt_unexplained
+    return places.most_common(1)[0][0] if places else None
+
+
+def _number(episode: Episode, name: str) -> float:
+    """Of the episode's second finding; 0 where it has none of that name."""
+    value = episode.findings[1].numbers.get(name)
+    return float(value) if isinstance(value, int | float) else 0.0

@@ -1,0 +1,84 @@
+"""Requests that took the same time whenever they were sent: a timer makes such times, and a queue does not.
+
+Requests that wait in a queue for the same stall end together, so they take the longer the earlier they were sent. What
+waits for an answer that never comes takes as long as it is willing to wait.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.diagnosis.account import HALF
+from tailrace.diagnosis.finding import Constant
+from tailrace.diagnosis.losses import Losses
+from tailrace.diagnosis.view import View
+from tailrace.diagnosis.vlrt import SCHEDULES, Slow
+
+LEAST = 3
+"""Two that take as long may do so by chance."""
+WIDTH = 0.02
+"""The same time: within 2 %, by which timers and the usual service before and after them vary."""
+APART = 1.25
+"""Far from the rest: between the band and 1.25 times as much, or as little, lie few others …"""
+OTHERS = 0.1
+"""… a tenth as many at most."""
+
+
+def find(view: View, slow: Slow, packets: Losses) -> tuple[Constant, ...]:
+    """The most requests first. Without those of whose time losses took half: retransmissions have a timer, too."""
+    response = slow.requests["response_ns"].to_numpy()
+    rows = np.flatnonzero(packets.cost * HALF < response)
+    rows = rows[np.argsort(response[rows], kind="stable")]
+    every = np.sort(view.requests["response_ns"].to_numpy())
+    found: list[Constant] = []
+    while len(rows) >= LEAST:
+        begin, end = _densest(response[rows])
+        part = rows[begin:end]
+        if len(part) < LEAST:
+            break
+        if _is_a_band(response[part], every) and _sent_at_any_time(slow, part):
+            found.append(_told(view, slow, part))
+        rows = np.concatenate((rows[:begin], rows[end:]))
+    return tuple(found)
+
+
+def members(slow: Slow, constants: tuple[Constant, ...]) -> NDArray[np.bool_]:
+    """Of each VLRT request, whether it took one of these times."""
+    response = slow.requests["response_ns"].to_numpy()
+    inside = np.zeros(len(response), dtype=bool)
+    for one in constants:
+        inside |= (response >= one.shortest_ns) & (response <= one.longest_ns)
+    return inside
+
+
+def _densest(response: NDArray[np.int64]) -> tuple[int, int]:
+    """Of sorted times, the stretch within `WIDTH` that holds the most."""
+    ends = np.searchsorted(response, response * (1 + WIDTH), "right")
+    begin = int(np.argmax(ends - np.arange(len(response))))
+    return begin, int(ends[begin])
+
+
+def _is_a_band(band: NDArray[np.int64], every: NDArray[np.int64]) -> bool:
+    low, high = int(band[0]), int(band[-1])
+    edges = np.searchsorted(every, (low / APART, low)), np.searchsorted(every, (high, high * APART), "right")
+    return sum(int(after - before) for before, after in edges) <= OTHERS * len(band)
+
+
+def _sent_at_any_time(slow: Slow, part: NDArray[np.int64]) -> bool:
+    """Whether they were sent further apart than their times differ: what was sent together may have ended together."""
+    sent, response = slow.requests["sent"].to_numpy()[part], slow.requests["response_ns"].to_numpy()[part]
+    spread = max(int(np.ptp(response)), 1)
+    return len(np.unique(sent // (2 * spread))) >= LEAST
+
+
+def _told(view: View, slow: Slow, part: NDArray[np.int64]) -> Constant:
+    rows = slow.requests[part]
+    middle = int(rows["response_ns"].median() or 0)  # type: ignore[arg-type]
+    places = Counter(filter(None, view.longest_stays(rows)))
+    place = max(sorted(places), key=lambda name: places[name], default=None)
+    timer = any(abs(middle - times[0]) <= WIDTH * times[0] for times in SCHEDULES.values())
+    low, high = rows["response_ns"].min(), rows["response_ns"].max()
+    return Constant(middle, int(low), int(high), len(rows), place, timer)  # type: ignore[arg-type]

@@ -1,0 +1,121 @@
+"""Which VLRT requests lost a packet, at which server, and how much time that cost each of them.
+
+Direct evidence is a repeated connection attempt or segment of the request itself or of a visit it caused further down.
+What a lost connection attempt costs is the time until the connection was established. What lost data cost is told by
+events of kind `data_drop`; without them it may be all of the time that the visit took.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tailrace.diagnosis.spans import overlap, union
+from tailrace.diagnosis.view import View
+from tailrace.diagnosis.vlrt import Slow
+
+NOWHERE = ""
+"""The server of a request that lost nothing, or nothing that explains it."""
+LEAST_PART = 4
+"""A loss may explain a request of whose time it took a quarter, or that would have been very long by it alone. The rest
+may have passed in the queue that made the server lose packets; `account` judges both together."""
+LEAST_PART_BEHIND = 2
+"""… and half, where the loss was further down and the request also lost a packet at its entry."""
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Of each VLRT request, in their order."""
+
+    server: NDArray[np.str_]
+    """Where it lost a packet, if that explains it."""
+    sent: NDArray[np.int64]
+    """When that packet was first sent."""
+    cost: NDArray[np.int64]
+    """How long it waited until lost packets were sent again, be it too short to explain it."""
+    unanswered: NDArray[np.bool_]
+    """Whether what was lost was a connection attempt that nobody answered: of others the handshake shows that the
+    server, or its kernel, was there."""
+
+
+def find(view: View, slow: Slow) -> Losses:
+    rows = slow.requests
+    response = rows["response_ns"].to_numpy()
+    entry = rows["server"].cast(pl.String).to_numpy().astype(np.str_)
+    attempts, data = rows["drops"].to_numpy() > 0, rows["data_drops"].to_numpy() > 0
+    cost = _own_cost(view, rows)
+    own = (attempts | data) & ((cost * LEAST_PART >= response) | (cost >= slow.threshold_ns))
+    server = np.where(own, entry, NOWHERE).astype(object)
+    sent, unanswered = rows["sent"].to_numpy().copy(), attempts.copy()
+    # Of several visits that lost packets, the one that lost the most time made the request slow.
+    deeper = _behind(view).filter(pl.col("request").is_not_null()).sort("cost").group_by("request").last()
+    joined = rows.select("request").join(deeper, on="request", how="left", maintain_order="left")
+    columns = (joined[name].to_list() for name in ("server", "cost", "sent", "unanswered"))
+    for i, (name, lost, first, silent) in enumerate(zip(*columns, strict=True)):
+        least = LEAST_PART_BEHIND if own[i] else LEAST_PART
+        if name is not None and (not own[i] or name != entry[i]):
+            cost[i] = max(cost[i], min(lost, response[i]))
+            if lost * least >= response[i]:
+                server[i], sent[i], unanswered[i] = name, first, silent
+    found = Losses(server, sent, cost, unanswered)
+    _unlinked(view, rows, found)
+    return Losses(server.astype(np.str_), sent, cost, unanswered)
+
+
+def _own_cost(view: View, rows: pl.DataFrame) -> NDArray[np.int64]:
+    """Of packets that were lost between the client and the server at the entry."""
+    sent, end = rows["sent"].to_numpy(), rows["end"].to_numpy()
+    connected = rows["connected"].fill_null(rows["end"]).to_numpy()
+    known = rows["connected"].is_not_null().to_numpy()
+    attempts, data = rows["drops"].to_numpy() > 0, rows["data_drops"].to_numpy() > 0
+    cost = np.where(attempts | (data & known), connected - sent, 0)
+    begin = np.where(known, connected, sent)
+    for name, here in _by_server(rows, data).items():
+        cost[here] += _repeated(view, name, begin[here], end[here])
+    least: NDArray[np.int64] = np.minimum(cost, end - sent)
+    return least
+
+
+def _behind(view: View) -> pl.DataFrame:
+    """Visits that lost packets, with what that cost them."""
+    rows = view.lossy
+    data = rows["data_drops"].to_numpy() > 0
+    cost = np.where(rows["drops"].to_numpy() > 0, rows["arrival"].to_numpy() - rows["sent"].to_numpy(), 0)
+    for name, here in _by_server(rows, data).items():
+        cost[here] += _repeated(view, name, rows["arrival"].to_numpy()[here], rows["departure"].to_numpy()[here])
+    return rows.with_columns(cost=pl.Series(cost, dtype=pl.Int64), unanswered=pl.col("drops") > 0)
+
+
+def _by_server(rows: pl.DataFrame, which: NDArray[np.bool_]) -> dict[str, NDArray[np.int64]]:
+    names = rows["server"].cast(pl.String).to_numpy().astype(np.str_)
+    return {str(name): np.flatnonzero(which & (names == name)) for name in np.unique(names[which])}
+
+
+def _repeated(view: View, server: str, begin: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How much of each of these times passed while data sent to a server, or its SYN-ACK, was lost and not yet sent
+    again. Other connections lose packets, too, so it is that long at most."""
+    told = [when for place, when in view.events_of("data_drop") if view.means(place, server)]
+    if not told:
+        return end - begin
+    return overlap(union(told), begin, end)
+
+
+def _unlinked(view: View, rows: pl.DataFrame, found: Losses) -> None:
+    """Losses of visits that could not be linked to a request: each goes to the request without a loss that it fits most
+    tightly, if it explains it. Where links were swapped it need not lie wholly within: a twentieth may stick out."""
+    lossy = _behind(view).filter(pl.col("request").is_null())
+    if len(lossy) == 0:
+        return
+    sent, end = rows["sent"].to_numpy(), rows["end"].to_numpy()
+    open_ = found.server == NOWHERE
+    columns = ("server", "sent", "departure", "cost", "unanswered")
+    for server, first, departure, cost, unanswered in lossy.select(columns).iter_rows():
+        out = np.maximum(sent - first, 0) + np.maximum(departure - end, 0)
+        fits = np.flatnonzero(open_ & (out * 20 <= cost) & (cost * LEAST_PART >= end - sent))
+        if len(fits):
+            best = int(fits[np.argmin((end - sent + out)[fits])])
+            found.server[best], found.sent[best], found.unanswered[best], open_[best] = server, first, unanswered, False
+            found.cost[best] = min(max(cost, found.cost[best]), int((end - sent)[best]))

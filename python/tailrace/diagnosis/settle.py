@@ -1,0 +1,80 @@
+"""What would settle a question: only data that Tailrace reads, that may exist, and that the recording does not have."""
+
+from __future__ import annotations
+
+import re
+
+from tailrace.diagnosis.view import View
+from tailrace.diagnosis.words import clock, duration, listing
+from tailrace.units import MILLISECOND
+
+NO_JVM = re.compile(
+    r"(node|deno|bun|php|python|gunicorn|uvicorn|uwsgi|celery|ruby|puma|unicorn|perl|nginx|apache2?$|httpd|haproxy|envoy"
+    r"|caddy|lighttpd|varnish|squid|mysql|maria|postgres|pgbouncer|redis|valkey|memcached|mongo|rabbitmq|beam)"
+)
+"""Beginnings of the names of programs that run in no JVM, by which the recorder names servers."""
+NO_JVM_PROTOCOLS = ("mysql", "postgres", "redis", "fastcgi")
+"""Protocols of which the usual servers run in no JVM."""
+OF_THE_RECORDER = "syn_queue_drops"
+"""Only `tailrace record` samples this counter, and it reads the control group of every listener as well."""
+FINEST_NS = 50 * MILLISECOND
+"""A step in which a stall of a few hundred milliseconds shows."""
+
+
+def visits(view: View, server: str | None) -> str:
+    """The visits that are missing: to all servers, or to one."""
+    if server is None:
+        return "visits (what each server received and answered when): a packet capture"
+    return f"visits to {server}: a packet capture of its port"
+
+
+def origin_behind(view: View, dropper: str) -> str | None:
+    """What would tell why a server overflowed of which no queue is seen to rise."""
+    if dropper not in view.stays:
+        return visits(view, dropper)
+    if not view.series(dropper, "accept_queue"):
+        return f"accept_queue of {dropper}, every {duration(FINEST_NS)} or finer"
+    return None if view.callees_of(dropper) else f"a capture of the calls that {dropper} makes, if it makes any"
+
+
+def slow_alone(view: View, server: str) -> str | None:
+    """What would tell why requests took long in a server of which no queue is seen to rise."""
+    wanted = [] if view.callees_of(server) else [f"a capture of the calls that {server} makes, if it makes any"]
+    wanted += [] if view.series(server, "cpu_busy") else [f"cpu_busy of {server}"]
+    return "; ".join(wanted) or None
+
+
+def collections(view: View, server: str) -> str | None:
+    """A log of its garbage collections, unless what is known of it says that it runs in no JVM."""
+    known = view.topology.server(server)
+    protocol = known.protocol if known is not None else None
+    if protocol in NO_JVM_PROTOCOLS or NO_JVM.match(server.lower()):
+        return None
+    return f"a garbage collection log of {server}" + ("" if protocol == "ajp" else ", if it is a JVM")
+
+
+def has_no_quota(view: View, server: str) -> bool:
+    """Whether the recorder looked for the control group of a server and found no quota in it."""
+    recorded = any(metric == OF_THE_RECORDER for _, metric in view.samples)
+    return recorded and not view.series(server, "cpu_throttled")
+
+
+def samples(view: View, server: str, begin: int, end: int, metrics: tuple[str, ...]) -> str | None:
+    """Which of these metrics are not there as finely as that time needs; and where samples are but cannot be joined."""
+    wanted = [
+        metric
+        for metric in metrics
+        if not any(series.resolves(begin, end) for series in view.series(server, metric))
+        and not (metric == "cpu_throttled" and has_no_quota(view, server))
+    ]
+    if not wanted:
+        return None
+    finest = max(min(FINEST_NS, (end - begin) // 4), MILLISECOND)
+    said = (
+        f"{listing(wanted)} of {server} or its node from {clock(view, begin)} to {clock(view, end)}, "
+        f"every {duration(finest)} or finer"
+    )
+    strangers = [place for place in view.sampled_places if not view.is_known(place)]
+    if strangers and not any(view.series(server, metric) for metric in metrics):
+        said += f" (there are samples of {listing(strangers[:6])}: if one is {server}, say --place PLACE={server})"
+    return said

@@ -1,0 +1,60 @@
+"""Requests that got no answer. They have no response time that means anything, and for a user they are the outage."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from tailrace.diagnosis.finding import Diagnosis, Unanswered
+from tailrace.diagnosis.view import View
+from tailrace.diagnosis.words import count, duration, listing
+
+HOW: dict[str, str] = {
+    "refused": "refused by {where}",
+    "reset": "reset by {where} before an answer",
+    "timeout": "never answered by {where}",
+    "abandoned": "given up by clients before {where} answered",
+    "under-way": "under way at {where} when the recording ended",
+}
+"""Status → what became of the request, in the order in which it is reported."""
+WAITED = ("timeout", "abandoned", "under-way")
+NAMED = 3
+"""Servers that are named for each kind."""
+
+
+def find(view: View) -> tuple[Unanswered, ...]:
+    """By server and kind, the most first. A hedged request whose other copy was answered is not among them."""
+    status = pl.col("status").cast(pl.String)
+    groups = (
+        view.requests.filter(status.is_in(list(HOW)), (status != "abandoned") | pl.col("given_up"))
+        .group_by(pl.col("server").cast(pl.String), status)
+        .agg(pl.len(), pl.col("response_ns").max().alias("longest"))
+    )
+    found = [Unanswered(*row) for row in groups.iter_rows()]
+    found += [Unanswered(server, "under-way", *seen) for server, seen in view.under_way.items()]
+    return tuple(sorted(found, key=lambda one: (-one.requests, one.server, one.how)))
+
+
+def sentence(diagnosis: Diagnosis) -> str:
+    """How many of how many, how, and where; empty where all were answered."""
+    parts = [part for how in HOW if (part := _part(how, [one for one in diagnosis.unanswered if one.how == how]))]
+    if not parts:
+        return ""
+    unfinished = sum(one.requests for one in diagnosis.unanswered if one.how == "under-way")
+    first, *others = parts
+    whole = count(diagnosis.requests + unfinished, "request")
+    number, was, rest = first
+    return "; ".join((f"{number:,} of {whole} {was} {rest}", *(f"{n:,} {w} {what}" for n, w, what in others))) + "."
+
+
+def _part(how: str, mine: list[Unanswered]) -> tuple[int, str, str] | None:
+    if not mine:
+        return None
+    number = sum(one.requests for one in mine)
+    named = [one.server if len(mine) == 1 else f"{one.server} ({one.requests:,})" for one in mine[:NAMED]]
+    if len(mine) > NAMED:
+        named.append(count(len(mine) - NAMED, "other server"))
+    said = HOW[how].format(where=listing(named))
+    longest = max((one.longest_ns or 0 for one in mine), default=0)
+    if how in WAITED and longest:
+        said += f", after {duration(longest)}" if number == 1 else f", the longest after {duration(longest)}"
+    return number, "was" if number == 1 else "were", said
