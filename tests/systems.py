@@ -72,6 +72,7 @@ class Memory:
 
     topology: Topology
     tables: dict[str, pl.DataFrame] = field(default_factory=dict)
+    connections: dataset.Connections = field(default_factory=dataset.Connections)
 
     def requests(self) -> pl.LazyFrame:
         return self._table(dataset.REQUESTS)

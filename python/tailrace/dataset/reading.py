@@ -77,6 +77,11 @@ class Dataset:
         path = self.path / TOPOLOGY
         return topology_file.read(path, handed=True) if handed.regular(path) else Topology()
 
+    @property
+    def connections(self) -> Connections:
+        """What became of connections that are no row of a table."""
+        return self.manifest.connections
+
     def has(self, table: str) -> bool:
         """Whether the table is there and holds rows."""
         return table in self._shapes and self._shapes[table].rows > 0

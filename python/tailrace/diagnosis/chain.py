@@ -229,9 +229,10 @@ _ASKS = {
 def _notes(view: View, slow: Slow) -> tuple[str, ...]:
     notes = []
     if slow.schedule is not None:
-        notes.append(f"Retransmission schedule of the sender, inferred from this recording: {slow.schedule}.")
+        notes.append(f"The sender's retransmission schedule, as this recording shows it: {slow.schedule}.")
     if view.sampled_places and view.stays:
         joined = [s for s in view.servers if view.places_of(s)]
         if not joined:
             notes.append("No sample belongs to a server that was seen; `--place PLACE=SERVER` joins them.")
+    notes += [f"{apart.sentence()}." for apart in view.connections.apart]
     return tuple(notes)

@@ -98,7 +98,7 @@ def find(view: View, slow: Slow, lost: Losses) -> tuple[Drops, ...]:
 def of_cluster(view: View, slow: Slow, cluster: Cluster, lost: Losses) -> Drops:
     names = sorted(set(lost.server[cluster.rows].tolist()) - {NOWHERE})
     if names:
-        return _recorded(view, slow, cluster, [_part(view, slow, cluster, lost, name) for name in names])
+        return _recorded(view, slow, cluster, [_part(view, cluster, lost, name) for name in names])
     # A counter tells of losses that are not recorded, and not of those of other requests that are.
     near = (lost.sent >= cluster.begin - MARGIN_NS) & (lost.sent <= cluster.end + MARGIN_NS)
     recorded = set(lost.server[near].tolist())
@@ -109,7 +109,7 @@ def of_cluster(view: View, slow: Slow, cluster: Cluster, lost: Losses) -> Drops:
     return _indirect(view, slow, cluster)
 
 
-def _part(view: View, slow: Slow, cluster: Cluster, lost: Losses, server: str) -> _Part:
+def _part(view: View, cluster: Cluster, lost: Losses, server: str) -> _Part:
     rows = cluster.rows[lost.server[cluster.rows] == server]
     sent = lost.sent[rows]
     asked = [series.during(*_around(series, sent)) for series in _refusals(view, server)]
@@ -117,7 +117,7 @@ def _part(view: View, slow: Slow, cluster: Cluster, lost: Losses, server: str) -
     counted = round(sum(float(part.sum()) for part in seen)) if seen else None
     unanswered = lost.unanswered[rows]
     at = sent[unanswered] if unanswered.any() else sent
-    crowded = crowd(view, slow, server, np.sort(at))
+    crowded = crowd(view, server, np.sort(at))
     return _Part(server, rows, sent, lost.cost[rows], int(unanswered.sum()), counted, crowded)
 
 

@@ -42,6 +42,11 @@ class Stays:
         """The most that were ever inside."""
         return int(self.queue(self.arrivals).max(initial=0))
 
+    @cached_property
+    def met(self) -> Times:
+        """How many were inside when each came, in order of size."""
+        return np.sort(self.queue(self.arrivals - 1))
+
     def arrived(self, edges: Times) -> Times:
         return np.diff(np.searchsorted(self.arrivals, edges))
 

@@ -30,7 +30,11 @@ def find(view: View) -> tuple[Unanswered, ...]:
         .agg(pl.len(), pl.col("response_ns").max().alias("longest"))
     )
     found = [Unanswered(*row) for row in groups.iter_rows()]
-    found += [Unanswered(server, "under-way", *seen) for server, seen in view.under_way.items()]
+    for server, seen in view.connections.servers.items():
+        # A call of another server is part of a request that is under way there.
+        number = seen.under_way + seen.attempts_under_way
+        if number and not view.callers_of(server):
+            found.append(Unanswered(server, "under-way", number, seen.under_way_longest_ns))
     return tuple(sorted(found, key=lambda one: (-one.requests, one.server, one.how)))
 
 

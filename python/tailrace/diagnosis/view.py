@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 import polars as pl
 
+from tailrace.dataset import Connections
 from tailrace.diagnosis.demand import LEAST_BESIDE, SEEN, Demand, costs_of, demand
 from tailrace.diagnosis.queues import NOBODY, Stays, Times
 from tailrace.diagnosis.series import Series
@@ -21,6 +22,8 @@ class Tables(Protocol):
 
     @property
     def topology(self) -> Topology: ...
+    @property
+    def connections(self) -> Connections: ...
     def requests(self) -> pl.LazyFrame: ...
     def visits(self) -> pl.LazyFrame: ...
     def samples(self) -> pl.LazyFrame: ...
@@ -55,8 +58,8 @@ class View:
     """Kind → (place, when)."""
     topology: Topology
     visits: pl.LazyFrame
-    under_way: dict[str, tuple[int, int | None]]
-    """Server → requests that were not answered when the recording ended, and how long the oldest of them had waited."""
+    connections: Connections
+    """What became of connections that are no visit."""
 
     @cached_property
     def servers(self) -> tuple[str, ...]:
@@ -347,14 +350,8 @@ def look(tables: Tables, window_ns: int) -> View:
         events,
         tables.topology,
         tables.visits(),
-        _under_way(tables),
+        tables.connections,
     )
-
-
-def _under_way(tables: Tables) -> dict[str, tuple[int, int | None]]:
-    connections = getattr(getattr(tables, "manifest", None), "connections", None)
-    servers = connections.servers.items() if connections is not None else ()
-    return {name: (seen.under_way, seen.under_way_longest_ns) for name, seen in servers if seen.under_way}
 
 
 def _requests(tables: Tables) -> pl.DataFrame:

@@ -163,7 +163,7 @@ def values(durations: Sequence[int]) -> str:
 
 def _threshold(response: NDArray[np.int64]) -> tuple[int, str]:
     """1 s (less 5 %), moved into the gap between two modes where that gap is near and 1 s would cut a mode."""
-    usual = f"1 s less 5 % (the shortest wait for a repeated connection attempt, {duration(THRESHOLD_NS)})"
+    usual = "1 s, the shortest wait for a repeated connection attempt, less 5 %"
     ordered = np.sort(response)
     slow = len(ordered) - int(np.searchsorted(ordered, THRESHOLD_NS))
     if slow == 0:

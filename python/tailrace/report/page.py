@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 
 from tailrace import foreign
 from tailrace.diagnosis.finding import STEPS, CauseEvidence, Diagnosis, Episode, Finding
-from tailrace.report import charts, words
+from tailrace.report import accounts, charts, words
 from tailrace.report.histogram import Histogram, histogram
 from tailrace.report.payload import payload, script_json
 from tailrace.report.recording import Recording
@@ -120,6 +120,7 @@ def _context(recording: Recording, diagnosis: Diagnosis) -> dict[str, Any]:
         "open_all": all(e["open"] for e in episodes),
         **_histogram(diagnosis, drawing),
         "summary": [_summary_row(diagnosis, i) for i in range(len(diagnosis.summary))],
+        "unanswered": accounts.unanswered(diagnosis),
         "unknown": [{"what": words.sentence(u.what), "datum": words.sentence(u.datum)} for u in diagnosis.unknown],
         "method": _method(recording, diagnosis),
         "notes": [words.sentence(n) for n in diagnosis.notes],
@@ -135,6 +136,7 @@ def _sections(diagnosis: Diagnosis, drawn: bool) -> list[tuple[str, str]]:
         ("recording", "Recording", drawn),
         ("responses", "Response times", bool(diagnosis.histogram)),
         ("summary", "Summary", bool(diagnosis.summary)),
+        ("unanswered", "Not answered", bool(diagnosis.unanswered)),
         ("episodes", "Episodes", bool(diagnosis.episodes)),
         ("unknown", "Not known", bool(diagnosis.unknown)),
         ("method", "Method", True),
@@ -185,6 +187,8 @@ def _figures(recording: Recording, diagnosis: Diagnosis) -> list[dict[str, str]]
     if diagnosis.vlrt:
         figures.append(("Explained", words.share(diagnosis.explained), "of the VLRT have a cause"))
         figures.append(("Episodes", words.count(len(diagnosis.episodes)), "of VLRT sent close together"))
+    if diagnosis.unanswered:
+        figures.append(("Not answered", words.count(sum(u.requests for u in diagnosis.unanswered)), "see below"))
     return [{"label": a, "value": b, "note": c} for a, b, c in figures]
 
 
@@ -250,7 +254,8 @@ def episode_title(this: Episode) -> str:
     """The chain in a line, as the list of episodes shows it."""
     cause = "cause unknown" if this.cause == "unknown" else words.cause(this.cause)
     origin = f" at {words.name(this.origin)}" if this.origin else ""
-    dropped = f", dropped by {words.name(this.dropper)}" if this.dropper else ", nothing dropped"
+    lost_nothing = ", no packet lost" if this.findings[1].verdict == "absent" else ""
+    dropped = f", dropped by {words.name(this.dropper)}" if this.dropper else lost_nothing
     return f"{cause[:1].upper()}{cause[1:]}{origin}{dropped}"
 
 
@@ -280,6 +285,7 @@ def _episode(recording: Recording, diagnosis: Diagnosis, index: int, group: char
             for w in this.wave
         ],
         "causes": [_evidence(c) for c in this.causes],
+        "account": accounts.account(this.account),
     }
 
 

@@ -53,10 +53,12 @@ def _answer(diagnosis: Diagnosis, console: Console) -> None:
     for k, sentence in enumerate(diagnosis.answer):
         console.print(Text(words.sentence(sentence), style="bold" if k == 0 else ""))
     part = diagnosis.vlrt / diagnosis.requests if diagnosis.requests else 0.0
-    facts = f"{words.count(diagnosis.requests)} requests · {words.count(diagnosis.vlrt)} VLRT ({words.share(part)})"
+    facts = f"{words.plural(diagnosis.requests, 'request')} · {words.count(diagnosis.vlrt)} VLRT ({words.share(part)})"
     if diagnosis.vlrt:
         facts += f" · {words.share(diagnosis.explained)} explained"
         facts += f" · {words.plural(len(diagnosis.episodes), 'episode')}"
+    if diagnosis.unanswered:
+        facts += f" · {words.count(sum(one.requests for one in diagnosis.unanswered))} not answered"
     console.print(Text(facts, style="dim"))
     console.print()
 

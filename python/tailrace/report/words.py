@@ -41,9 +41,9 @@ CTQO_WORDS: dict[Ctqo, str] = {
 CTQO_MEANING: dict[Ctqo, str] = {
     "upstream": "the queue filled against the direction of the calls: the origin is behind the server that dropped",
     "downstream": "requests held back upstream arrived all at once and overflowed a server further down",
-    "local": "the server that dropped is the one that stood still",
+    "local": "the server that dropped is the one whose own queue rose",
     "soft-resource": "a pool or thread limit was reached while no hardware was saturated",
-    "unknown": "a queue overflowed, and where it began cannot be seen",
+    "unknown": "packets were lost, and it cannot be seen who lost them, or where the overload began",
     "none": "no queue overflowed",
 }
 

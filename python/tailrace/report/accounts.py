@@ -1,0 +1,57 @@
+"""Where the time of very slow requests went, and which requests were never answered: the tables of the page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tailrace.diagnosis.finding import Accounted, Diagnosis
+from tailrace.report import words
+
+PARTS = (
+    ("lost_ns", "until a lost packet was sent again"),
+    ("queued_ns", "while queues were long"),
+    ("transferred_ns", "after the first byte of the response"),
+    ("unaccounted_ns", "nothing recorded accounts for it"),
+)
+BEFORE = "before an answer"
+ENDS = {
+    "refused": "refused",
+    "reset": f"reset {BEFORE}",
+    "timeout": "never answered",
+    "abandoned": f"given up {BEFORE}",
+    "under-way": "under way when the recording ended",
+}
+
+
+def account(told: Accounted | None) -> dict[str, Any] | None:
+    """The sums of an episode, and its slowest requests one by one; None where they are not known."""
+    if told is None or told.response_ns <= 0:
+        return None
+    parts = [(what, getattr(told, key) / told.response_ns) for key, what in PARTS]
+    return {
+        "whole": words.duration(told.response_ns),
+        "parts": [{"what": what, "share": words.share(part), "percent": f"{100 * part:.2f}"} for what, part in parts],
+        "rows": [
+            {
+                "request": words.count(one.request),
+                "times": [_time(ns) for ns in (one.response_ns, *(getattr(one, key) for key, _ in PARTS))],
+            }
+            for one in told.slowest
+        ],
+    }
+
+
+def _time(ns: int) -> str:
+    return words.duration(ns) if ns else "–"
+
+
+def unanswered(diagnosis: Diagnosis) -> list[dict[str, str]]:
+    return [
+        {
+            "server": words.name(one.server),
+            "how": ENDS[one.how],
+            "requests": words.count(one.requests),
+            "longest": "–" if one.longest_ns is None else words.duration(one.longest_ns),
+        }
+        for one in diagnosis.unanswered
+    ]
