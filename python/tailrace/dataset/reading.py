@@ -13,6 +13,7 @@ from polars.exceptions import PanicException
 from tailrace import handed
 from tailrace import topology as topology_file
 from tailrace.dataset import schema, tables, validation
+from tailrace.dataset.connections import Connections
 from tailrace.dataset.manifest import MANIFEST, Manifest
 from tailrace.dataset.manifest import read as read_manifest
 from tailrace.dataset.overwriting import TOPOLOGY
