@@ -16,3 +16,14 @@ LOAD_WORKERS = 64
 """Processes of a load, of some 30 MB each, or two for each CPU where these are more."""
 LOAD_PATHS = 10_000
 """Rows of a table of paths: as many as interactions that a recording keeps apart (crates/core/src/capture/names.rs)."""
+GC_LINE = 64 * 1024
+"""Characters of a line of a JVM's log. The longest, a worker's times of 1,000 threads, or a collection with
+PrintReferenceGC, has some 10,000."""
+GC_RECORD_DEPTH = 64
+"""Brackets that are open at once in a record of a JVM's log; a remark with a scavenge in it has five."""
+GC_BEGUN = 64
+"""Pauses of a JVM's log that have begun and not ended; a collection in a collection makes two."""
+GC_NAMES = 10_000
+"""Different names of stops in a JVM's log; a collector has some hundred."""
+FIRST_LINE = 120
+"""Characters of the first line of a file that no reader knows, in the sentence about it."""

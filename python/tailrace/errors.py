@@ -12,13 +12,14 @@ from typing import Any
 
 
 class TailraceError(Exception):
-    """`where: found; advice`."""
+    """`where: found; advice`, and the commands that mend it, one a line."""
 
-    def __init__(self, found: str, *, where: str = "", advice: str = "") -> None:
+    def __init__(self, found: str, *, where: str = "", advice: str = "", commands: tuple[str, ...] = ()) -> None:
         super().__init__(found)
         self.found = found
         self.where = where
         self.advice = advice
+        self.commands = commands
 
     def __str__(self) -> str:
         sentence = f"{self.where}: {self.found}" if self.where else self.found
@@ -51,12 +52,14 @@ class InputError(TailraceError):
         row: int | None = None,
         line: int | None = None,
         byte: int | None = None,
+        commands: tuple[str, ...] = (),
     ) -> None:
         self.path = fspath(path)
         self.key, self.column, self.row, self.line, self.byte = key, column, row, line, byte
         spots = [("", key), ("column ", column), ("row ", row), ("line ", line), ("byte ", byte)]
         spot = ", ".join(f"{name}{value}" for name, value in spots if value is not None)
-        super().__init__(found, where=f"{self.path}: {spot}" if spot else self.path, advice=advice)
+        where = f"{self.path}: {spot}" if spot else self.path
+        super().__init__(found, where=where, advice=advice, commands=commands)
 
 
 class OutputError(TailraceError):

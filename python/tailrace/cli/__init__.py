@@ -56,7 +56,7 @@ def _told(error: BaseException) -> int:
         case SystemExit() if isinstance(error.__context__, BrokenPipeError):
             return 0  # the reader of our output went away, which is no fault
         case TailraceError():
-            return _failed(str(error), WRONG_USE)
+            return _failed(str(error), WRONG_USE, error.commands)
         case MemoryError():
             return _failed(f"memory ran out{_memory_limit()}; allow it more, or give it less to read", WRONG_USE)
         case OSError():
@@ -72,8 +72,9 @@ def _told(error: BaseException) -> int:
     return _failed(f"a fault of Tailrace itself ({kind}: {error}); {TRACEBACK}=1 shows where", OWN_FAULT)
 
 
-def _failed(sentence: str, code: int) -> int:
-    screen.say(f"tailrace: {sentence}")
+def _failed(sentence: str, code: int, commands: Sequence[str] = ()) -> int:
+    """A sentence, and the commands that mend it below, to be copied."""
+    screen.say(f"tailrace: {sentence}{':' if commands else ''}", *(f"    {command}" for command in commands))
     return code
 
 

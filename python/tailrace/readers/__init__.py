@@ -21,7 +21,7 @@ from tailrace import dataset, units
 from tailrace import topology as topology_file
 from tailrace.dataset import Dataset, Writer
 from tailrace.errors import InputError, UsageError, cannot_read
-from tailrace.readers import assembly, capture, collectl, gclog, recording, samples
+from tailrace.readers import assembly, capture, collectl, gclog, recording, refused, samples
 from tailrace.readers.interactions import Rules
 from tailrace.readers.interactions import rules as interaction_rules
 from tailrace.readers.source import Found, Source
@@ -223,12 +223,7 @@ def _reader(source: Source, head: bytes) -> Reader:
     for reader in READERS:
         if reader.sniff(source.path.name, head):
             return reader
-    names = ", ".join(reader.name for reader in READERS)
-    raise InputError(
-        source.path,
-        f"it is neither a capture (pcap, pcapng) nor one of: {names}",
-        "docs/reference/readers.md lists what is read",
-    )
+    raise refused.refusal(source, head, ", ".join(reader.name for reader in READERS))
 
 
 def _temporary() -> Path:

@@ -1,4 +1,4 @@
-"""collectl's plot format (`collectl -P`): .tab, .cpu and .dsk files, plain or compressed.
+"""collectl's plot format (`collectl -P`): .tab, .cpu and .dsk files, or what it writes to standard output.
 
 ```text
 # Host:       app1  DaemonOpts:
@@ -8,9 +8,11 @@
 20261120 18:00:38.503 95 0 …                             stamped at the end of the interval
 ```
 
-The place is the host of the header, else of the file name (`<name>-<host>-<date>.tab`). Without `-om` stamps are
-whole seconds: the rows of a second are then spread over it in their order. Kilobytes become bytes, percentages
-shares, and rates counts within the interval. What collectl measures beyond the record's metrics stays behind.
+The place is the host of the header, else of the file name (`<name>-<host>-<date>.tab`). Standard output has no header
+but "waiting for .1 second sample...". Without `-om` stamps are whole seconds: the rows of a second are then spread over
+it in their order. Kilobytes become bytes, percentages shares, and rates counts within the interval. What collectl
+measures beyond the record's metrics stays behind. Its raw files, its rows of processes and its tables for people are
+refused with the command that makes the plot format.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from shlex import quote
 
 import polars as pl
 
@@ -28,6 +31,10 @@ from tailrace.readers import intervals
 from tailrace.readers.source import Found, Source, text_head
 
 _HEADER = re.compile(r"^#(Date[^\w\[]Time|UTC)([^\w\[])\[", re.MULTILINE)
+_OTHER_ROWS = re.compile(r"^#(?:Date[^\w\[]Time|UTC)[^\w\[](PID|SlabName)\b", re.MULTILINE)
+_RAW = re.compile(r"^>>> \d{1,12}\.\d{1,9} <<<", re.MULTILINE)
+_FOR_PEOPLE = re.compile(r"^#<-+[A-Z][A-Za-z]*-+>|^# [A-Z]+ SUMMARY \(|^### RECORD +\d+ >>> ", re.MULTILINE)
+_WAITING = re.compile(r"waiting for (\d*\.?\d+) second sample")
 _HOST = re.compile(r"^# Host:\s+(\S+)")
 _ZONE = re.compile(r"\bTZ: ([+-]\d{4})")
 _INTERVAL = re.compile(r"\bInterval: (\d*\.?\d+)")
@@ -55,16 +62,18 @@ class _Header:
 
 def sniff(name: str, head: bytes) -> bool:
     text = text_head(head)
-    return text is not None and ("# Collectl:" in text[:400] or bool(_HEADER.search(text)))
+    kinds = (_HEADER, _OTHER_ROWS, _FOR_PEOPLE)
+    return text is not None and ("# Collectl:" in text[:400] or any(kind.search(text) for kind in kinds))
 
 
 def read(source: Source) -> Found:
+    _refuse_other(source)
     found = Found()
     rows: list[tuple[int, str, str, float]] = []
     seconds: list[int] = []
     header, damaged = _Header(), 0
     for number, line in source.lines(found):
-        if line.startswith("#"):
+        if line.startswith(("#", "waiting for ")):
             _learn(header, line)
             continue
         if not line.strip():
@@ -89,11 +98,37 @@ def read(source: Source) -> Found:
     return found
 
 
+def _refuse_other(source: Source) -> None:
+    """What collectl writes that is not in its plot format."""
+    head = text_head(source.head()) or ""
+    if _HEADER.search(head):
+        return
+    if rows := _OTHER_ROWS.search(head):
+        what = "processes" if rows[1] == "PID" else "slabs"
+        raise InputError(
+            source.path,
+            f"these are collectl's rows of {what}, of which no metric is read",
+            "the .tab file beside it has the samples of the machine; without one, record them",
+            commands=("collectl -scdm -i .05 -P -om > samples.tab", "tailrace read NAME=samples.tab -o run"),
+        )
+    if _RAW.search(head):
+        commands = (f"collectl -p {quote(str(source.path))} -P -om -f .", "tailrace read *.tab.gz -o run")
+        what = "this is a raw file of collectl, which only collectl plays back"
+        raise InputError(source.path, what, "convert it", commands=commands)
+    if _FOR_PEOPLE.search(head):
+        raise InputError(
+            source.path,
+            "this is collectl's table for people, which has no dates",
+            "record in its plot format",
+            commands=("collectl -scdm -i .05 -P -om > samples.tab", "tailrace read NAME=samples.tab -o run"),
+        )
+
+
 def _learn(header: _Header, line: str) -> None:
     for pattern, key in ((_HOST, "host"), (_ZONE, "zone")):
         if match := pattern.search(line):
             setattr(header, key, match[1])
-    if match := _INTERVAL.search(line):
+    if match := _INTERVAL.search(line) or _WAITING.match(line):
         header.interval_ns = max(1, units.parse_duration(match[1] + "s"))
     columns = _HEADER.match(line)
     if columns is None:
@@ -196,7 +231,10 @@ def _spread(moments: list[int], interval_ns: int | None, name: str, found: Found
     """Rows that share a whole second, one interval apart; the first second may be a part and is filled from its end."""
     whole = all(moment % units.SECOND == 0 for moment in moments)
     shared = len(set(moments)) < len(moments)
-    if not (whole and shared and interval_ns and interval_ns < units.SECOND):
+    if not (whole and shared):
+        return moments
+    interval_ns = interval_ns or units.SECOND // _usual_rows(moments)
+    if interval_ns >= units.SECOND:
         return moments
     found.notes.append(
         f"{name}: its stamps are whole seconds (record with -om): samples are good to "
@@ -207,5 +245,12 @@ def _spread(moments: list[int], interval_ns: int | None, name: str, found: Found
     for moment, group in groupby(moments):
         count = len(list(group))
         first = max(0, rows_a_second - count) if not spread else 0
-        spread += [moment + (first + i) * interval_ns for i in range(count)]
+        step = min(interval_ns, units.SECOND // count)
+        spread += [moment + first * interval_ns + i * step for i in range(count)]
     return spread
+
+
+def _usual_rows(moments: list[int]) -> int:
+    """How many rows the middle one of the seconds has, but for the first and the last, which may be parts."""
+    counts = [len(list(group)) for _, group in groupby(moments)]
+    return sorted(counts[1:-1] or counts)[len(counts[1:-1] or counts) // 2]

@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tailrace import bounds
 from tailrace.readers.gclog_lines import PAUSE, RAN, STOP, UNSTAMPED, Line, Reported, Stamps, length_ns, stamps
 from tailrace.units import MILLISECOND
 
@@ -41,7 +42,6 @@ _STOPPED = re.compile(
     rf"[A-Za-z ]{{0,60}}threads were stopped: {_NUMBER} seconds(?:, Stopping threads took: {_NUMBER} seconds)?"
 )
 _RAN = re.compile(rf"Application time: {_NUMBER} seconds")
-_DEPTH_MAX = 64
 _SLACK = 5 * MILLISECOND
 """Stamps are whole milliseconds, and the concurrent threads stamp a line before they get to write it."""
 
@@ -123,8 +123,8 @@ class Records:
         yield from self._push(_Bracket(pause, kind["beside"] is not None, False, begin, detail.strip(), line))
 
     def _push(self, bracket: _Bracket) -> Iterator[Reported]:
-        """A record is not as deep as `_DEPTH_MAX`: what is, is none."""
-        if len(self.open) >= _DEPTH_MAX:
+        """A record is not as deep as `GC_RECORD_DEPTH`: what is, is none."""
+        if len(self.open) >= bounds.GC_RECORD_DEPTH:
             yield from self.interrupted()
         self.open.append(bracket)
 

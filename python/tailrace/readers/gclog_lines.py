@@ -8,7 +8,7 @@ JDK 8 and earlier  2016-11-20T16:52:55.688+0000: 33.703: #12: [GC …           
 ```
 
 The JVM's own stamp counts. What a carrier stamped serves only where the JVM stamped nothing or an uptime alone.
-Every expression here takes time in proportion to the length of the line, and a line is at most `LINE_MAX` long.
+Every expression here takes time in proportion to the length of the line, and a line is at most `bounds.GC_LINE` long.
 """
 
 from __future__ import annotations
@@ -20,12 +20,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import NamedTuple
 
-from tailrace import units
+from tailrace import bounds, units
 from tailrace.readers.source import Found, Source
-
-LINE_MAX = 64 * 1024
-"""Characters. The longest line of a JVM, a worker's times of 1,000 threads or a collection with `PrintReferenceGC`, has
-some 10,000."""
 
 _MESSAGE_KEYS = ("log", "message", "msg", "MESSAGE", "Message", "@message", "text")
 _CARRIER_TIME_KEYS = ("time", "@timestamp", "timestamp", "ts", "__REALTIME_TIMESTAMP")
@@ -89,9 +85,9 @@ def bounded(source: Source, found: Found) -> Iterator[tuple[int, str]]:
     cut = 0
     for number, line in source.lines(found):
         for text in line.split("\r"):
-            cut += len(text) > LINE_MAX
-            yield number, text[:LINE_MAX]
-    found.lose(f"ends of lines longer than {LINE_MAX // 1024} KiB", cut)
+            cut += len(text) > bounds.GC_LINE
+            yield number, text[: bounds.GC_LINE]
+    found.lose(f"ends of lines longer than {bounds.GC_LINE // 1024} KiB", cut)
 
 
 def unwrapped(number: int, text: str) -> Line:

@@ -11,14 +11,12 @@ from array import array
 import numpy as np
 import polars as pl
 
-from tailrace import units
+from tailrace import bounds, units
 from tailrace.readers.gclog_clock import Clock
 from tailrace.readers.gclog_lines import PAUSE, RAN, STALL, STOP, Reported
 
 RESOLUTION = 2 * units.MILLISECOND
 """Stamps are whole milliseconds, at the begin of one report and at the end of the other."""
-_DETAILS_MAX = 10_000
-"""Different names of stops: a collector has some hundred."""
 
 
 class Details:
@@ -30,7 +28,7 @@ class Details:
 
     def number(self, name: str) -> int:
         if name not in self._numbers:
-            if len(self.names) >= _DETAILS_MAX:
+            if len(self.names) >= bounds.GC_NAMES:
                 return self._numbers.get(name.split(" (")[0], 0)
             self._numbers[name] = len(self.names)
             self.names.append(name)

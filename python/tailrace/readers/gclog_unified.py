@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from tailrace import bounds
 from tailrace.readers.gclog_lines import PAUSE, STALL, STOP, Line, Reported, length_ns, stamps
 
 _PAUSE = re.compile(r"GC\((\d{1,9})\) (?:[YyOo]: )?(?=Pause [A-Z])")
@@ -24,7 +25,6 @@ _SAFEPOINT = re.compile(r'Safepoint "([^"]{0,200})",')
 _TOTAL = re.compile(r" Total: +(\d{1,16}) ns")
 _REGION = re.compile(r"Entering safepoint region: ([^\s,]{1,200})")
 _STALLED = re.compile(r"(?:GC\(\d{1,9}\) (?:[YyOo]: )?)?Allocation Stall \(")
-_BEGUN_MAX = 64
 
 
 class Unified:
@@ -67,7 +67,7 @@ class Unified:
             detail = _SIZES.sub("", body[: len(body) - len(length[0])].rstrip()[:300])
             yield Reported(PAUSE, at, True, length_ns(length[1], length[2]), detail, line)
         elif at.tags is None or "start" in at.tags:
-            if len(self.begun) >= _BEGUN_MAX:
+            if len(self.begun) >= bounds.GC_BEGUN:
                 self.begun.pop(next(iter(self.begun)))
                 self.torn += 1
             self.begun[pause[1]] = f"{body[:80]} (line {line.number})"

@@ -62,8 +62,27 @@ def _fields(line: str, delimiter: str) -> list[str]:
         return []
 
 
+def column_names(text: str) -> tuple[list[str], str]:
+    """The columns of a table with a header, and its delimiter; none where the next line has more or fewer fields."""
+    lines = [line for line in text.split("\n")[:-1] if line.strip() and not line.startswith("#")][:2]
+    for delimiter in (",", ";", "\t"):
+        rows = [_fields(line.strip(), delimiter) for line in lines]
+        if len(rows) == 2 and len(rows[0]) == len(rows[1]) > 1:
+            return [name.strip() for name in rows[0]], delimiter
+    return [], ""
+
+
+def role(name: str) -> str | None:
+    """Which of a sample's columns has this name."""
+    return _ROLES.get(_plain(name))
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace(" ", "_")
+
+
 def _by_names(names: list[str], delimiter: str = ",") -> Layout | None:
-    plain = [name.strip().lower().replace(" ", "_") for name in names]
+    plain = [_plain(name) for name in names]
     columns: dict[str, int] = {}
     for i, name in enumerate(plain):
         if name in _ROLES:

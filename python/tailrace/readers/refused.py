@@ -1,0 +1,203 @@
+"""What a file is that no reader reads: what was seen, what is wanted, and the commands that make one of the other."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+
+from tailrace import bounds, foreign
+from tailrace.errors import InputError
+from tailrace.readers import conversions
+from tailrace.readers.layout import column_names, role
+from tailrace.readers.source import Source, text_head
+
+_FORM = "a table of time, place, metric and value (CSV or Parquet)"
+_WANTED = f"what is read is {_FORM}; convert it"
+_CAPTURE = ("tcpdump -i any -s 256 -w web.pcap tcp", "tailrace diagnose web.pcap")
+_NO_WAITING = "when requests waited, and where, is read from captures"
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """`seen` finds it in the head of a file; `advice` says what is missing where no command makes samples of it."""
+
+    what: str
+    seen: re.Pattern[str]
+    commands: tuple[str, ...] = ()
+    advice: str = _WANTED
+    placed: bool = True
+    """The table that the command makes names its places."""
+
+
+def _is(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.MULTILINE)
+
+
+_LINUX = r"\ALinux \S{1,99} \([^()\n]{1,99}\)[^\n]{0,99}\n\s*\n"
+_KINDS = (
+    _Kind("the text of sar or mpstat", _is(_LINUX + r"\d\d:[^\n]{0,40}\bCPU +%us"), (conversions.SAR,)),
+    _Kind("the text of pidstat", _is(_LINUX + r"[^\n]{0,60}\bPID\b[^\n]{0,200}%CPU"), (conversions.PIDSTAT,)),
+    _Kind(
+        "the text of sar",
+        _is(_LINUX + r"\d\d:\d\d:\d\d "),
+        ("sar -u 1 60 > cpu.txt", conversions.SAR.replace("FILE", "cpu.txt")),
+        "of sar's text the processors (sar -u) can be converted",
+    ),
+    _Kind("the text of iostat", _is(_LINUX + r"\d[^\n]{0,30}\n(?:avg-cpu|Device)"), (conversions.IOSTAT,)),
+    _Kind(
+        "the text of iostat without times",
+        _is(_LINUX + r"(?:avg-cpu|Device)"),
+        ("iostat -xt 1 60 > disks.txt", conversions.IOSTAT.replace("FILE", "disks.txt")),
+        "it does not say when it was measured; record with -t and convert it",
+    ),
+    _Kind("the text of vmstat", _is(r"\Aprocs -[^\n]{1,200}timestamp-+\n *r +b "), (conversions.VMSTAT,), placed=False),
+    _Kind(
+        "the text of vmstat without times",
+        _is(r"\Aprocs -[^\n]{1,200}\n *r +b "),
+        ("vmstat -nt 1 60 > vmstat.txt", conversions.VMSTAT.replace("FILE", "vmstat.txt")),
+        "it does not say when it was measured; record with -t and convert it",
+        placed=False,
+    ),
+    _Kind(
+        "the CSV of dstat or dool",
+        _is(r'\A"(?:Dstat|Dool|pcp-dstat)[^\n]{0,99}CSV output"[\s\S]{0,2000}"epoch"'),
+        (conversions.DSTAT,),
+        placed=False,
+    ),
+    _Kind(
+        "what dstat or dool prints",
+        _is(r'\A"(?:Dstat|Dool|pcp-dstat)[^\n]{0,99}CSV output"|^-{2,4}(?:total-)?(?:cpu-)?usage-{2,4}'),
+        ("dool -T --cpu --output cpu.csv 1 60", conversions.DSTAT.replace("FILE", "cpu.csv")),
+        "it does not say when it was measured; record with -T and convert it",
+        placed=False,
+    ),
+    _Kind("what top -b prints", _is(r"\A\s{0,9}top - \d\d:\d\d:\d\d up "), (conversions.TOP,), placed=False),
+    _Kind(
+        "the text of atop",
+        _is(r"\A\s{0,9}ATOP - "),
+        ("atop -w atop.raw 1 60", conversions.ATOP.replace("FILE", "atop.raw")),
+        "atop's own file can be converted",
+    ),
+    _Kind(
+        "an answer of Prometheus",
+        _is(r'\A\s{0,9}\{"status":"success","data":\{"resultType":"matrix"'),
+        (conversions.PROMETHEUS,),
+    ),
+    _Kind(
+        "what Prometheus scrapes, without times",
+        _is(r"^# (?:HELP|TYPE|EOF)\b"),
+        (conversions.PROMETHEUS_QUERY, conversions.PROMETHEUS.replace("FILE", "cpu.json")),
+        "the history is in Prometheus; scraped every 15 s it shows no stall that is shorter",
+    ),
+    _Kind(
+        "an access log",
+        _is(r'\A[^\n]{0,400}\[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] "'),
+        _CAPTURE,
+        _NO_WAITING,
+    ),
+    _Kind(
+        "a trace of requests in JSON",
+        _is(r'\A\s{0,9}[\[{][\s\S]{0,2000}"(?:traceId|traceID|trace_id|traceEvents|resourceSpans|spans)"'),
+        _CAPTURE,
+        _NO_WAITING,
+    ),
+    _Kind(
+        "packets as text, as tcpdump or Wireshark print them",
+        _is(
+            r"\A(?:\d{4}-\d\d-\d\d )?(?:\d\d:\d\d:\d\d|\d{10})\.\d{6,9} (?:\S{1,15} +(?:In|Out|P|B|M) +)?IP6? "
+            r'|\A"No\.","Time"'
+        ),
+        _CAPTURE,
+        "the capture itself (pcap, pcapng) is read",
+    ),
+    _Kind(
+        "a garbage-collection log of OpenJ9",
+        _is(r"<verbosegc|^<af type=|^<gc-start "),
+        (),
+        "the logs of HotSpot are read (-Xlog:gc*,safepoint)",
+    ),
+    _Kind(
+        "a garbage-collection log of JRockit",
+        _is(r"^\[memory *\]|^\[INFO \]\[memory"),
+        (),
+        "the logs of HotSpot are read (-Xlog:gc*,safepoint)",
+    ),
+)
+_BINARY: tuple[tuple[bytes, str, tuple[str, ...], str], ...] = (
+    (b"\x96\xd5", "a file of sar (sysstat)", (conversions.SYSSTAT_FILE,), _WANTED),
+    (b"\xef\xbe\xed\xfe", "a file of atop", (conversions.ATOP,), _WANTED),
+    (
+        b"FLR\x00",
+        "a recording of Java's Flight Recorder",
+        (),
+        "log with -Xlog:gc*,safepoint:file=gc.log:time,level,tags",
+    ),
+    (b"PK\x03\x04", "a zip archive", ("unzip FILE",), "what is in it may be read"),
+    (b"\xfd7zXZ\x00", "compressed with xz", ("xz -dk FILE",), "gzip and zstd are read through; unpack this first"),
+    (b"BZh", "compressed with bzip2", ("bunzip2 -k FILE",), "gzip and zstd are read through; unpack this first"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", ("7z x FILE",), "what is in it may be read"),
+)
+_TAR = slice(257, 262)
+
+
+def refusal(source: Source, head: bytes, readers: str) -> InputError:
+    """What to say of a file that none of `readers` reads."""
+    text = text_head(head)
+    if text is None:
+        return _binary(source, head, readers)
+    kind = next((kind for kind in _KINDS if kind.seen.search(text)), None)
+    if kind is None:
+        return _table(source, text) or _unknown(source, text, readers)
+    found = f"this is {kind.what}: {_first_line(text)}"
+    return _error(source, found, kind.advice, kind.commands, placed=kind.placed)
+
+
+def _binary(source: Source, head: bytes, readers: str) -> InputError:
+    for magic, what, commands, advice in _BINARY:
+        if head.startswith(magic):
+            return _error(source, f"this is {what}", advice, commands)
+    if head[_TAR] == b"ustar":
+        return _error(source, "this is a tar archive", "what is in it may be read", ("tar xf FILE",))
+    return _error(source, f"it is neither a capture (pcap, pcapng) nor one of: {readers}", _MORE)
+
+
+_MORE = "docs/reference/readers.md lists what is read"
+
+
+def _table(source: Source, text: str) -> InputError | None:
+    """A table whose columns are not those of samples."""
+    names, delimiter = column_names(text)
+    if len(names) < 2:
+        return None
+    found = f"its columns are {foreign.listed(names)}"
+    time = next((i for i, name in enumerate(names) if role(name) == "time"), None)
+    if time is None:
+        return _error(source, found, f"what is read is {_FORM}, and none of these is a time")
+    place = next((i + 1 for i, name in enumerate(names) if role(name) == "place"), None)
+    command = conversions.columns_to_rows(delimiter, time + 1, place)
+    return _error(source, f"{found}, one for each metric", _WANTED, (command,), placed=place is not None)
+
+
+def _unknown(source: Source, text: str, readers: str) -> InputError:
+    found = f"it is neither a capture (pcap, pcapng) nor one of: {readers}; it begins with {_first_line(text)}"
+    return _error(source, found, _MORE)
+
+
+def _first_line(text: str) -> str:
+    """The first line that is not empty, quoted, safe to show and of bounded length."""
+    line = text.lstrip()[: 2 * bounds.FIRST_LINE].split("\n")[0].rstrip()
+    shown = foreign.visible(" ".join(line.split()))
+    return f"'{shown}'" if len(shown) <= bounds.FIRST_LINE else f"'{shown[: bounds.FIRST_LINE]}…'"
+
+
+def _error(
+    source: Source, found: str, advice: str, commands: tuple[str, ...] = (), *, placed: bool = True
+) -> InputError:
+    """`FILE` in a command is the file, quoted for a shell; samples that a command makes are read by one more."""
+    file = shlex.quote(str(source.path))
+    ready = [command.replace("FILE", file) for command in commands]
+    if ready and ready[-1].endswith("> samples.csv"):
+        place = "" if placed else f"{source.place or 'NAME'}="
+        ready.append(f"tailrace read {place}samples.csv -o run")
+    return InputError(source.path, found, advice, commands=tuple(ready))

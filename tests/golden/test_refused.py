@@ -1,0 +1,203 @@
+"""Files that no reader reads: what is said of them, and that the commands which are said make samples of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tailrace import readers
+from tailrace.errors import InputError
+from tailrace.units import SECOND, parse_moment
+
+FILES = Path(__file__).parent / "refused"
+T = parse_moment("2026-11-20T16:49:00Z")
+BUSY = [(T + SECOND, 0.2), (T + 2 * SECOND, 0.5)]
+# What atop and sadf write for these commands, of a machine with two processors.
+ATOP = (
+    "RESET\n"
+    "CPU app1 1795193340 2026/11/20 16:49:00 4207 100 2 70298 404494 346796 16553 533 0 665 1444 0 5192 100 0 0\nSEP\n"
+    "CPU app1 1795193341 2026/11/20 16:49:01 1 100 2 14 24 1 150 8 0 1 2 0 5192 100 0 0\nSEP\n"
+    "CPU app1 1795193342 2026/11/20 16:49:02 1 100 2 20 80 0 100 0 0 0 0 0 5192 100 0 0\nSEP\n"
+)
+SADF = (
+    "# hostname;interval;timestamp;CPU;%user;%nice;%system;%iowait;%steal;%idle\n"
+    "app1;1;1795193341;-1;12.50;0.50;7.00;4.00;1.00;75.00\napp1;1;1795193342;-1;40.00;0.00;10.00;0.00;0.00;50.00\n"
+)
+
+
+def refusal(path: Path) -> InputError:
+    with pytest.raises(InputError) as caught:
+        readers.read(f"app1={path}")
+    return caught.value
+
+
+def converted(error: InputError, folder: Path, *, programs: dict[str, str] | None = None) -> pl.DataFrame:
+    """The samples that the two commands of an error make, with stand-ins for programs that may be missing here."""
+    for name, output in (programs or {}).items():
+        (folder / f"{name}.txt").write_text(output)
+        (folder / name).write_text(f"#!/bin/sh\ncat {shlex.quote(str(folder / name))}.txt\n")
+        (folder / name).chmod(0o755)
+    search = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+    convert, read = error.commands
+    subprocess.run(convert, shell=True, cwd=folder, check=True, env=search)
+    [_, _, file, *_] = shlex.split(read)
+    place, _, name = file.rpartition("=")
+    samples = readers.read(f"{place}{'=' if place else ''}{folder / name}").samples().collect()
+    return samples.with_columns(pl.col("metric", "place").cast(pl.String))
+
+
+def values(samples: pl.DataFrame, metric: str) -> list[tuple[int, float]]:
+    rows = samples.filter(pl.col("metric") == metric).select("time", pl.col("value").round(6)).rows()
+    return [(time, value) for time, value in rows]
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("sar-u.txt", "the text of sar or mpstat"),
+        ("sar-iso.txt", "the text of sar or mpstat"),
+        ("mpstat.txt", "the text of sar or mpstat"),
+        ("pidstat.txt", "the text of pidstat"),
+        ("pidstat-hH.txt", "the text of pidstat"),
+        ("iostat-t.txt", "the text of iostat"),
+        ("iostat-pm.txt", "the text of iostat"),
+        ("iostat-iso.txt", "the text of iostat"),
+        ("vmstat-t.txt", "the text of vmstat"),
+        ("top.txt", "what top -b prints"),
+    ],
+)
+def test_the_commands_make_samples_of_what_a_tool_prints(name: str, what: str, tmp_path: Path) -> None:
+    error = refusal(FILES / name)
+    assert f"this is {what}: '" in str(error)
+    assert "a table of time, place, metric and value" in str(error)
+    samples = converted(error, tmp_path)
+    assert values(samples, "cpu_busy") == BUSY
+    assert set(samples.get_column("place")) == {"app1"}
+    if "pidstat" not in name:
+        assert values(samples, "cpu_iowait") == [(T + SECOND, 0.04), (T + 2 * SECOND, 0.0)]
+        assert values(samples, "cpu_steal") == [(T + SECOND, 0.01), (T + 2 * SECOND, 0.0)]
+    if "iostat" in name:
+        assert values(samples, "disk_busy") == [(T + SECOND, 0.625), (T + 2 * SECOND, 0.03)]
+    if "vmstat" in name:
+        assert values(samples, "run_queue") == [(T + SECOND, 3.0), (T + 2 * SECOND, 9.0)]
+
+
+def test_times_before_and_after_noon(tmp_path: Path) -> None:
+    samples = converted(refusal(FILES / "sar-pm.txt"), tmp_path)
+    midnight, one = parse_moment("2026-11-20T00:00:00Z"), parse_moment("2026-11-20T13:00:01Z")
+    assert values(samples, "cpu_busy") == [(midnight, 0.2), (one, 0.5)]
+
+
+def test_csv_of_dstat(tmp_path: Path) -> None:
+    samples = converted(refusal(FILES / "dstat.csv"), tmp_path)
+    early = T + 120_000_000
+    assert values(samples, "cpu_busy") == [(early, 0.16), (early + SECOND, 0.75)]
+    assert values(samples, "cpu_iowait") == [(early, 0.04), (early + SECOND, 0.05)]
+
+
+def test_an_answer_of_prometheus(tmp_path: Path) -> None:
+    error = refusal(FILES / "prometheus.json")
+    if shutil.which("jq") is None:
+        pytest.skip("jq is missing (apt-get install jq)")
+    samples = converted(error, tmp_path)
+    assert sorted(samples.select("place", "value").rows()) == [
+        ("10.0.0.3:9100", 0.25),
+        ("10.0.0.3:9100", 0.5),
+        ("10.0.0.4:9100", 0.125),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("magic", "program", "output"), [(b"\x96\xd5u!", "sadf", SADF), (b"\xef\xbe\xed\xfe\x08", "atop", ATOP)]
+)
+def test_files_of_sar_and_atop(magic: bytes, program: str, output: str, tmp_path: Path) -> None:
+    (tmp_path / "it's a file").write_bytes(magic + b"\x00" * 500)
+    error = refusal(tmp_path / "it's a file")
+    samples = converted(error, tmp_path, programs={program: output})
+    assert values(samples, "cpu_busy") == BUSY
+    assert set(samples.get_column("interval_ns")) == {SECOND}
+
+
+def test_a_table_with_a_column_for_each_metric(tmp_path: Path) -> None:
+    error = refusal(FILES / "wide.csv")
+    assert "its columns are timestamp, host, cpu_busy, run_queue, one for each metric" in str(error)
+    samples = converted(error, tmp_path)
+    assert samples.select("time", "metric", "value").rows() == [
+        (T, "cpu_busy", 0.25),
+        (T, "run_queue", 3.0),
+        (T + SECOND, "cpu_busy", 0.5),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "command"),
+    [
+        ("sar-d.txt", "of sar's text the processors", "sar -u 1 60 > cpu.txt"),
+        ("iostat.txt", "record with -t", "iostat -xt 1 60 > disks.txt"),
+        ("vmstat.txt", "record with -t", "vmstat -nt 1 60 > vmstat.txt"),
+        ("access.log", "an access log: '10.0.0.9 - - ", "tcpdump -i any -s 256 -w web.pcap tcp"),
+        ("metrics.prom", "the history is in Prometheus", "curl -G http://localhost:9090/api/v1/query_range"),
+        ("spans.json", "a trace of requests in JSON", "tcpdump"),
+        ("packets.txt", "packets as text", "tcpdump"),
+        ("openj9.xml", "of OpenJ9", ""),
+        ("app.log", r"it begins with '2026-11-20 16:49:00 WARN [main] o.e.shop.Basket - slow'", ""),
+    ],
+)
+def test_what_is_said_of_other_files(name: str, said: str, command: str) -> None:
+    error = refusal(FILES / name)
+    assert said in str(error)
+    assert "\n".join(error.commands).startswith(command)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"PK\x03\x04\x14\x00\x00", "a zip archive"),
+        (b"\xfd7zXZ\x00\x00", "compressed with xz"),
+        (b"FLR\x00\x00\x02", "Flight Recorder"),
+        (b"name" + b"\x00" * 253 + b"ustar\x00", "a tar archive"),
+        (b"\x00\x01\x02", "neither a capture"),
+        (b"a,b,c\n1,2,3\n", "its columns are a, b, c; what is read is .* none of these is a time"),
+        (b"\x1b]0;gone\x07 all fine\n", r"it begins with '\\u001b\]0;gone\\u0007 all fine'"),
+        (b"x" * 100_000, "it begins with 'x{120}…'"),
+    ],
+)
+def test_what_is_seen_is_safe_to_show_and_short(content: bytes, said: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(InputError, match=said) as caught:
+        readers.read(tmp_path / "file")
+    assert len(str(caught.value)) < 1000
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            "# Collectl: V4.3.1-1\n#######\n>>> 1795612932.801 <<<\ncpu  201101 31398\n",
+            r"collectl -p .*file -P -om -f \.",
+        ),
+        ("# Collectl: V3.6.9\n#UTC PID User PR PPID\n1795615340.001 950 mysql 20 1\n", "rows of processes"),
+        ("#Date Time PID User PR PPID\n20261125 18:17:32 1 root 20 0\n", "rows of processes"),
+        ("#Date Time SlabName ObjInUse\n20261125 18:17:32 dentry 10\n", "rows of slabs"),
+        (
+            "waiting for 1 second sample...\n#<--------CPU--------><--Disks-->\n#cpu sys\n 100 10\n",
+            "for people, .* -P -om",
+        ),
+        (
+            "waiting\n\n### RECORD    1 >>> vm <<< (1795630623.505) ###\n\n# CPU SUMMARY (INTR)\n",
+            "for people, .* -P -om",
+        ),
+    ],
+)
+def test_what_collectl_writes_beside_its_plot_format(content: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text(content)
+    error = refusal(tmp_path / "file")
+    assert re.search(said, "\n".join([str(error), *error.commands]), re.DOTALL)
