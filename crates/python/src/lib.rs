@@ -10,6 +10,7 @@ mod progress;
 mod record;
 mod reduce;
 mod simulate;
+mod stream;
 mod table;
 mod write_table;
 
