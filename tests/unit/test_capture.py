@@ -11,9 +11,11 @@ import pytest
 
 from builders import visits
 from tailrace import _core, readers
-from tailrace.errors import InputError, OutputError, TailraceError
+from tailrace.errors import InputError, OutputError, TailraceError, UsageError
+from tailrace.readers import capture
+from tailrace.readers.decoding import PROTOCOLS
 
-PCAP = b"\xd4\xc3\xb2\xa1" + bytes(20)
+PCAP = b"\xd4\xc3\xb2\xa1\2\0\4\0" + bytes(9) + b"\1\0\0\1\0\0\0"
 Engine = Callable[..., str]
 
 
@@ -52,6 +54,46 @@ def test_the_report_becomes_topology_clocks_losses_and_notes(
     assert [clock.offset_ns for clock in run.topology.clocks] == [-5, -5]
     assert run.manifest.notes == ("a note", "no packet of db (10.0.0.9:1) is in the captures")
     assert set(run.manifest.lost.values()) == {3}
+
+
+def test_a_server_at_a_loopback_address_is_on_its_machine() -> None:
+    servers = [
+        {"name": "web", "address": "10.0.0.3:80", "host": "10.0.0.3", "protocol": "http"},
+        {"name": "app", "address": "127.0.0.1:5000", "host": "127.0.0.1", "protocol": "http"},
+    ]
+    edges = [{"caller": "web", "callee": "app", "calls_mean": 1.0, "observed": True}]
+    graph = {"edges": edges, "machines": {"app": "10.0.0.3"}}
+    topology = capture.topology_of({"servers": servers, "graph": graph}, None)
+    assert [(node.name, node.address) for node in topology.nodes] == [("10.0.0.3", "10.0.0.3")]
+    assert [(server.name, server.node, server.tier) for server in topology.servers] == [
+        ("web", "10.0.0.3", 1),
+        ("app", "10.0.0.3", 2),
+    ]
+
+
+def test_what_a_port_speaks_can_be_said(packets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+
+    def engine(paths: list[str], out: str, options: str, progress: object) -> str:
+        told.append(json.loads(options))
+        return json.dumps({})
+
+    replace_engine(monkeypatch, engine)
+    readers.read(packets, protocols={9000: "fastcgi"}, out=tmp_path / "run")
+    assert told == [{"servers": {}, "protocols": {"9000": "fastcgi"}}]
+    for protocols in ({9000: "gopher"}, {0: "http"}, {65536: "http"}):
+        with pytest.raises(UsageError, match="--protocol"):
+            readers.read(packets, protocols=protocols, out=tmp_path / "other")
+
+
+def test_the_engine_reads_the_protocols_that_can_be_said(packets: Path, tmp_path: Path) -> None:
+    def engine(protocol: str) -> str:
+        return _core.decode([str(packets)], str(tmp_path), json.dumps({"protocols": {"80": protocol}}))
+
+    with pytest.raises(ValueError, match="none of " + ", ".join(PROTOCOLS)):
+        engine("gopher")
+    for protocol in PROTOCOLS:
+        engine(protocol)
 
 
 @pytest.mark.parametrize(

@@ -86,5 +86,5 @@ def test_an_expression_that_is_none_is_told_and_leaves_nothing(tmp_path: Path) -
 
 def test_rules_without_a_capture_are_wrong_use(tmp_path: Path) -> None:
     (tmp_path / "samples.csv").write_text("time,place,metric,value\n1795193376.27,web,cpu_busy,0.1\n")
-    with pytest.raises(UsageError, match="without a capture"):
+    with pytest.raises(UsageError, match="there is no capture"):
         readers.read(tmp_path / "samples.csv", interactions={"GET": "x"})

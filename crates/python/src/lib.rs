@@ -10,7 +10,6 @@ mod progress;
 mod record;
 mod reduce;
 mod simulate;
-mod stream;
 mod table;
 mod write_table;
 

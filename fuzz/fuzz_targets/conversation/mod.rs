@@ -3,37 +3,41 @@
 //! An event is a byte of flags (1: the server's side; 2, 4: a hole or the end of a side instead of data; 8: more was on
 //! the wire than is visible), a length, and as many bytes.
 
+use std::collections::VecDeque;
+
 use tailrace_core::capture::wire::{open, Chunk, Exchanges, Kind, Outcome, Raw, Side};
 
 #[derive(Default)]
 struct Contract {
     requests: u64,
-    open: usize,
-    told: bool,
-    holes: usize,
+    open: VecDeque<Open>,
     opaque: bool,
+}
+
+/// What closes an exchange at the next request.
+#[derive(Default)]
+struct Open {
+    told: bool,
+    hole: bool,
 }
 
 impl Contract {
     fn close(&mut self) {
-        assert!(self.open > 0, "the end of an exchange that is not open");
-        self.open -= 1;
-        self.told = false;
-        self.holes = self.holes.saturating_sub(1);
+        assert!(self.open.pop_front().is_some(), "the end of an exchange that is not open");
     }
 }
 
 impl Exchanges for Contract {
     fn request(&mut self, _time: i64, _raw: Raw<'_>, _key: u64) {
         assert!(!self.opaque);
-        if self.told {
+        while self.open.front().is_some_and(|front| front.told) {
             self.close();
         }
-        while self.holes > 0 {
+        while self.open.front().is_some_and(|front| front.hole) {
             self.close();
         }
         self.requests += 1;
-        self.open += 1;
+        self.open.push_back(Open::default());
     }
     fn rename(&mut self, _raw: Raw<'_>, _key: u64) {
         assert!(self.requests > 0);
@@ -42,18 +46,22 @@ impl Exchanges for Contract {
         assert!(self.requests > 0);
     }
     fn response_bytes(&mut self, _time: i64, _len: u64) {
-        assert!(self.open > 0);
+        assert!(!self.open.is_empty());
+    }
+    fn turn_to(&mut self, nth: usize) {
+        let turned = self.open.remove(nth).expect("turn_to() without so many exchanges");
+        self.open.push_front(turned);
     }
     fn finish(&mut self, _outcome: Outcome) {
         self.close();
     }
     fn open_ended(&mut self, _outcome: Outcome) {
-        assert!(self.open > 0 && !self.told);
-        self.told = true;
+        let front = self.open.front_mut().expect("open_ended() without an open exchange");
+        assert!(!front.told, "open_ended() twice");
+        front.told = true;
     }
     fn one_way(&mut self) {
-        assert!(self.open > 0);
-        self.open -= 1;
+        assert!(self.open.pop_back().is_some());
     }
     fn unreadable(&mut self, _reason: &'static str, _len: u64) {}
     fn opaque(&mut self, _reason: &'static str) {
@@ -76,7 +84,7 @@ pub fn drive(kind: Kind, mut bytes: &[u8]) {
         match flags & 6 {
             2 => {
                 if side == Side::Server {
-                    contract.holes = contract.open;
+                    contract.open.iter_mut().for_each(|open| open.hole = true);
                 }
                 reader.gap(side, time, data.len() as u64, &mut contract);
             }

@@ -12,6 +12,7 @@ from tailrace.cli.options import (
     Files,
     Interactions,
     Places,
+    Protocols,
     Servers,
     Threshold,
     TopologyFile,
@@ -39,6 +40,7 @@ def diagnose(
     place: Places = None,
     topology: TopologyFile = None,
     interactions: Interactions = None,
+    protocol: Protocols = None,
     began: Began = None,
     threshold: Threshold = None,
     window: Window = "50ms",
@@ -58,7 +60,7 @@ def diagnose(
     """Explain why some requests took seconds: from captures, samples and logs, or from a run folder."""
     width, least = window_ns(window), threshold_ns(threshold)
     refuse_unusual(report, perfetto)
-    run = read_files(files, server, place, topology, interactions, began, out, quiet, overwrite)
+    run = read_files(files, server, place, topology, interactions, protocol, began, out, quiet, overwrite)
     found = diagnosed(run, least, width, quiet)
     if out is not None:
         write_beside(run, found)

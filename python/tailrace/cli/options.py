@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.words import duration_ns
+from tailrace.cli.words import duration_ns, pairs
 from tailrace.errors import UsageError
 
 WINDOW_MIN_NS, WINDOW_MAX_NS = 1_000_000, 10_000_000_000
@@ -38,6 +38,15 @@ Interactions = Annotated[
         "--interactions", metavar="FILE", help="TOML rules that name interactions: docs/reference/readers.md."
     ),
 ]
+Protocols = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--protocol",
+        metavar="PORT=NAME",
+        help="What servers at a port speak, instead of what their bytes show: http, ajp, fastcgi, mysql, postgres, "
+        "redis, or opaque (any other, by change of direction). Repeat it.",
+    ),
+]
 Began = Annotated[
     list[str] | None,
     typer.Option(
@@ -59,11 +68,18 @@ Change = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY.PATH=VALUE", help="Change the experiment, as TOML; repeat it."),
 ]
-Add = Annotated[
-    bool,
-    typer.Option("--add", help="--set and --vary may name workloads, tiers, nodes and pages that are not there yet."),
-]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, metavar="N", help="Runs at once. Default: all cores.")]
+
+
+def protocols_of(given: list[str] | None) -> dict[int, str]:
+    named = pairs("--protocol", given, _PROTOCOL)
+    for port, name in named.items():
+        if not (port.isascii() and port.isdigit()):
+            raise UsageError(f"--protocol {port}={name}: expected {_PROTOCOL}")
+    return {int(port): name for port, name in named.items()}
+
+
+_PROTOCOL = "PORT=NAME, like 9000=fastcgi"
 
 
 def window_ns(text: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tailrace.cli.options import Began, Files, Interactions, Out, Places, Servers, TopologyFile
+from tailrace.cli.options import Began, Files, Interactions, Out, Places, Protocols, Servers, TopologyFile
 from tailrace.cli.running import read_files, show_info
 from tailrace.cli.words import AsJson, Overwrite, Quiet
 
@@ -19,10 +19,11 @@ def read(
     place: Places = None,
     topology: TopologyFile = None,
     interactions: Interactions = None,
+    protocol: Protocols = None,
     began: Began = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Read captures, samples and logs into a run folder: Parquet tables that any tool opens."""
-    show_info(read_files(files, server, place, topology, interactions, began, out, quiet, overwrite), as_json)
+    show_info(read_files(files, server, place, topology, interactions, protocol, began, out, quiet, overwrite), as_json)

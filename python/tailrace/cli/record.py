@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tailrace.cli.options import Out, Servers
+from tailrace.cli.options import Out, Protocols, Servers, protocols_of
 from tailrace.cli.recording import (
     Duration,
     Interactions,
@@ -19,6 +19,7 @@ from tailrace.cli.recording import (
     Promiscuous,
     Ring,
     Snaplen,
+    decode_options,
     nodes_of,
     packets_of,
     plan_of,
@@ -50,6 +51,7 @@ def record(
     snaplen: Snaplen = 256,
     ring: Ring = "16MiB",
     interactions: Interactions = None,
+    protocol: Protocols = None,
     interval: Interval = "50ms",
     duration: Duration = None,
     keep: Annotated[
@@ -66,17 +68,18 @@ def record(
     servers = servers_of(server)
     plan = plan_of(nodes_of(node), servers, process, interval, duration, keep)
     if interface:
-        packets = packets_of(interface, plan.nodes, port, promiscuous, snaplen, ring, servers, interactions, capture)
+        decode = decode_options(servers, interactions, protocol)
+        packets = packets_of(interface, plan.nodes, port, promiscuous, snaplen, ring, decode, capture)
         plan = replace(plan, packets=packets)
-    elif port or capture or interactions:
-        said = "--port, --capture and --interactions are about packets"
+    elif port or capture or interactions or protocol:
+        said = "--port, --capture, --interactions and --protocol are about packets"
         raise UsageError(said, advice="say --interface, such as --interface any")
     refuse(out, overwrite)
     folder = recording_of(out)
     record_host(folder, plan, _heard)
-    rules = interactions if capture else None
+    rules, protocols = (interactions, protocols_of(protocol)) if capture else (None, None)
     try:
-        run = read(folder, out=out, servers=servers, overwrite=overwrite, interactions=rules)
+        run = read(folder, out=out, servers=servers, overwrite=overwrite, interactions=rules, protocols=protocols)
     except OutputError as error:
         raise kept(folder, error) from error
     discard(folder)

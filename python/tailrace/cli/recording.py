@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tailrace.cli.options import protocols_of
 from tailrace.cli.words import duration_ns, pairs
 from tailrace.errors import UsageError
 from tailrace.units import exact_bytes, parse_bytes
@@ -98,11 +99,9 @@ def packets_of(
     promiscuous: bool,
     snaplen: int,
     ring: str,
-    servers: dict[str, str],
-    interactions: Path | None,
+    decode: dict[str, Any],
     capture: bool,
 ) -> Packets:
-    from tailrace.readers.interactions import rules
     from tailrace.recorder import Packets
 
     return Packets(
@@ -112,8 +111,16 @@ def packets_of(
         snap=snaplen,
         ring_bytes=_ring_bytes(ring),
         raw=capture,
-        decode={"servers": servers, "interactions": rules(interactions)},
+        decode=decode,
     )
+
+
+def decode_options(servers: dict[str, str], interactions: Path | None, protocol: list[str] | None) -> dict[str, Any]:
+    """What the decoder is told; wrong words are refused before anything is recorded."""
+    from tailrace.readers.decoding import Decoding
+    from tailrace.readers.interactions import rules
+
+    return Decoding(servers, rules(interactions), protocols_of(protocol)).options()
 
 
 def _interface(text: str, nodes: Sequence[Node]) -> Interface:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tailrace.cli.options import protocols_of
 from tailrace.cli.screen import Screen
 from tailrace.cli.words import pairs, print_json, progress, say
 
@@ -25,6 +26,7 @@ def read_files(
     place: list[str] | None,
     topology: Path | None,
     interactions: Path | None,
+    protocol: list[str] | None,
     began: list[str] | None,
     out: Path | None,
     quiet: bool,
@@ -41,6 +43,7 @@ def read_files(
             places=places,
             topology=topology,
             interactions=interactions,
+            protocols=protocols_of(protocol),
             began=began or (),
             out=out,
             overwrite=overwrite,

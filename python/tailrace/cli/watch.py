@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.options import Servers
+from tailrace.cli.options import Protocols, Servers
 from tailrace.cli.recording import (
     INTERFACE,
     Duration,
@@ -21,6 +21,7 @@ from tailrace.cli.recording import (
     Promiscuous,
     Ring,
     Snaplen,
+    decode_options,
     nodes_of,
     packets_of,
     plan_of,
@@ -45,6 +46,7 @@ def watch(
     snaplen: Snaplen = 256,
     ring: Ring = "16MiB",
     interactions: Interactions = None,
+    protocol: Protocols = None,
     interval: Interval = "50ms",
     duration: Duration = None,
     keep: Annotated[str, typer.Option(metavar="TIME", help="How much of the past an incident holds.")] = "2min",
@@ -56,7 +58,8 @@ def watch(
 
     servers = servers_of(server)
     plan = plan_of(nodes_of(node), servers, process, interval, duration, keep)
-    packets = packets_of(interface, plan.nodes, port, promiscuous, snaplen, ring, servers, interactions, capture=False)
+    decode = decode_options(servers, interactions, protocol)
+    packets = packets_of(interface, plan.nodes, port, promiscuous, snaplen, ring, decode, capture=False)
     plan = replace(plan, packets=packets)
     words = [word for name, address in servers.items() for word in ("--server", f"{name}={address}")]
     Watch(out, words, most, once, _tell_at).run(plan)

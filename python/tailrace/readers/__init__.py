@@ -22,7 +22,7 @@ from tailrace import topology as topology_file
 from tailrace.dataset import Dataset, Writer
 from tailrace.errors import InputError, UsageError, cannot_read
 from tailrace.readers import assembly, capture, collectl, gclog, recording, refused, samples
-from tailrace.readers.interactions import Rules
+from tailrace.readers.decoding import Decoding
 from tailrace.readers.interactions import rules as interaction_rules
 from tailrace.readers.source import Found, Source
 from tailrace.topology import Server, Topology
@@ -60,6 +60,7 @@ def read(
     out: AnyPath | None = None,
     overwrite: bool = False,
     interactions: AnyPath | Mapping[str, str] | None = None,
+    protocols: Mapping[int, str] | None = None,
     began: Sequence[str] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> Dataset:
@@ -69,8 +70,9 @@ def read(
     one server or node.
     `servers` names servers by address (`{"web": "10.0.0.3:80"}`), `places` says what a place in the samples means (a
     server, a node or an address), a topology (file) overrides what was inferred, `interactions` names requests by
-    rules (a file, or expression → name). `began` says when a JVM started whose log has no wall clock
-    (`app=2026-11-20T16:49:00Z`, or the moment alone; one after the other for several runs of it).
+    rules (a file, or expression → name), `protocols` says what ports speak (`{9000: "fastcgi"}`). `began` says when a
+    JVM started whose log has no wall clock (`app=2026-11-20T16:49:00Z`, or the moment alone; one after the other for
+    several runs of it).
     Without `out` the run folder is temporary and goes away with the interpreter.
     `progress(bytes read, bytes in all)` may raise to stop the work. What cannot be read or makes no sense together
     raises a `TailraceError` (`InputError`, `UsageError`, `OutputError`) and leaves nothing behind.
@@ -80,21 +82,20 @@ def read(
     files = _sort([fspath(path) for path in paths])
     given = topology if isinstance(topology, Topology) or topology is None else topology_file.read(topology)
     known = capture.known_servers(servers or {}, given)
-    rules = interaction_rules(interactions)
-    if files.run and (servers or rules):
-        advice = "name servers and interactions when the captures are read"
-        raise UsageError("the servers and interactions of a run folder have their names already", advice=advice)
-    if rules and not (files.captures or files.recording):
-        raise UsageError("rules for interactions without a capture", advice="give the capture they are about")
+    decoding = Decoding(known, interaction_rules(interactions), protocols or {})
+    about_packets = bool(decoding.rules or decoding.protocols)
+    if files.run and (servers or about_packets):
+        advice = "say --server, --interactions and --protocol when the captures are read"
+        raise UsageError("the packets of a run folder were read and named already", advice=advice)
+    if about_packets and not (files.captures or files.recording):
+        said = "--interactions and --protocol are about packets, and there is no capture"
+        raise UsageError(said, advice="give the capture they are about")
     if files.run and not (files.texts or out or places or given):
         return files.run
     texts = _read_texts(_dated(files.texts, began))
     target = Path(out) if out is not None else _temporary() / "run"
     with dataset.create(target, overwrite) as writer:
-        if files.run:
-            inferred = assembly.copy_run(files.run, writer)
-        else:
-            inferred = _inferred(files, writer, known, rules, progress)
+        inferred = assembly.copy_run(files.run, writer) if files.run else _inferred(files, writer, decoding, progress)
         writer.topology = assembly.complete_topology(inferred, given, places or {})
         assembly.add(writer, texts)
     return Dataset.open(target)
@@ -104,8 +105,8 @@ def fill(writer: Writer, paths: Sequence[AnyPath], topology: Topology, interacti
     """The tables of a recording, samples and logs into a run folder that somebody else is making."""
     files = _sort([fspath(path) for path in paths])
     texts = _read_texts(files.texts)
-    known, rules = capture.known_servers({}, topology), interaction_rules(interactions)
-    writer.topology = assembly.complete_topology(_inferred(files, writer, known, rules), topology, {})
+    decoding = Decoding(capture.known_servers({}, topology), interaction_rules(interactions))
+    writer.topology = assembly.complete_topology(_inferred(files, writer, decoding), topology, {})
     assembly.add(writer, texts)
 
 
@@ -145,18 +146,17 @@ def _of(starts: Mapping[str, list[int]], *names: str | None) -> list[int]:
 def _inferred(
     files: _Files,
     writer: Writer,
-    known: dict[str, str],
-    rules: Rules,
+    decoding: Decoding,
     progress: Callable[[int, int], None] | None = None,
 ) -> Topology:
     """The tables of a recording or of captures; returns the topology that they show."""
     if files.recording:
-        inferred = recording.join(files.recording, writer, known, rules)
+        inferred = recording.join(files.recording, writer, decoding)
     elif files.captures:
-        inferred = capture.decode(files.captures, writer, known, rules, progress)
+        inferred = capture.decode(files.captures, writer, decoding, progress)
     else:
-        return Topology(servers=tuple(Server(name=name, address=at) for name, at in known.items()))
-    writer.notes += assembly.unseen_servers(known, inferred)
+        return Topology(servers=tuple(Server(name=name, address=at) for name, at in decoding.servers.items()))
+    writer.notes += assembly.unseen_servers(decoding.servers, inferred)
     return inferred
 
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from tailrace.dataset import Connections, Writer, scan
 from tailrace.errors import TailraceError, UsageError, cannot_read, cannot_write
-from tailrace.readers.interactions import Rules
+from tailrace.readers.decoding import Decoding
 from tailrace.topology import Call, Clock, Node, Server, Topology, endpoint
 
 _MAGIC = (
@@ -50,22 +50,15 @@ def known_servers(servers: Mapping[str, str], topology: Topology | None) -> dict
 def decode(
     paths: Sequence[str],
     writer: Writer,
-    servers: Mapping[str, str | list[str]],
-    rules: Rules,
+    decoding: Decoding,
     progress: Callable[[int, int], None] | None,
-    same_host: Sequence[str] = (),
 ) -> Topology:
-    """Decode captures into the writer's folder; returns the topology they show. `same_host`: addresses of one host."""
+    """Decode captures into the writer's folder; returns the topology that they show."""
     from tailrace._core import decode as engine
 
-    options: dict[str, Any] = {"servers": dict(servers)}
-    if same_host:
-        options["same_host"] = list(same_host)
-    if rules:
-        options["interactions"] = rules
     folder = str(writer.folder)
     try:
-        report = json.loads(engine(list(paths), folder, json.dumps(options), progress))
+        report = json.loads(engine(list(paths), folder, json.dumps(decoding.options()), progress))
     except OSError as error:
         if str(error.filename or "").startswith(folder):
             raise cannot_write(writer.folder, error) from error
@@ -85,7 +78,8 @@ def decode(
 
 def topology_of(report: Mapping[str, Any], visits: pl.LazyFrame | None) -> Topology:
     """Servers and nodes of the report, and who calls whom: as the call graph found, else as the callers' hosts show."""
-    seen = report.get("servers", [])
+    machines = (report.get("graph") or {}).get("machines", {})
+    seen = [{**server, "host": machines.get(server["name"], server["host"])} for server in report.get("servers", [])]
     names = {server["name"] for server in seen}
     on_host: dict[str, list[str]] = {}
     for server in seen:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import polars as pl
 from tailrace.dataset import Writer, locks, scan
 from tailrace.errors import InputError, UsageError, cannot_read, cannot_write
 from tailrace.readers import capture
-from tailrace.readers.interactions import Rules
+from tailrace.readers.decoding import Decoding
 from tailrace.topology import Node, Server, Topology
 from tailrace.units import format_moment
 
@@ -31,7 +32,7 @@ def is_recording(path: Path) -> bool:
     return os.path.isfile(path / STATE)  # noqa: PTH113 (never raises)
 
 
-def join(folder: Path, writer: Writer, servers: Mapping[str, str], rules: Rules) -> Topology:
+def join(folder: Path, writer: Writer, decoding: Decoding) -> Topology:
     """Join a recording's segments into the writer's folder; returns the topology that it shows."""
     from tailrace._core import join as engine
 
@@ -45,7 +46,7 @@ def join(folder: Path, writer: Writer, servers: Mapping[str, str], rules: Rules)
         writer.lose(what, count)
     writer.lose("segments that could not be read", len(joined["damaged"]))
     writer.notes += state["notes"]
-    topology = _packets(state, joined, writer, servers, rules)
+    topology = _packets(state, joined, writer, decoding)
     if not state["closed"] and locks.is_held(folder):
         writer.notes.append(f"the recorder was still at work: this is its record up to {format_moment(state['end'])}")
     elif not state["closed"]:
@@ -55,20 +56,19 @@ def join(folder: Path, writer: Writer, servers: Mapping[str, str], rules: Rules)
     return on_nodes.model_copy(update={"cpus": _cpus(state)})
 
 
-def _packets(
-    state: dict[str, Any], joined: dict[str, Any], writer: Writer, servers: Mapping[str, str], rules: Rules
-) -> Topology:
+def _packets(state: dict[str, Any], joined: dict[str, Any], writer: Writer, decoding: Decoding) -> Topology:
     """What the packets show: decoded while they were recorded, or now. Without packets, the servers that were named."""
     if joined["capture"]:
-        same_host = state.get("same_host", [])
-        topology = capture.decode([joined["capture"]], writer, _named(state, servers), rules, None, same_host)
+        processes = _processes(state, decoding.servers)
+        known = replace(decoding, processes=processes, same_host=state.get("same_host", []))
+        topology = capture.decode([joined["capture"]], writer, known, None)
         here = f"{writer.folder}/"  # the folder has another name when the run is whole
         writer.losses = {what.replace(here, ""): count for what, count in writer.losses.items()}
         writer.notes = [note.replace(here, "") for note in writer.notes]
         return topology
-    if rules:
-        advice = "give the rules to the recorder, or record with --capture"
-        raise UsageError("this recording's requests were named when it was made", advice=advice)
+    if decoding.rules or decoding.protocols:
+        advice = "give --interactions and --protocol to the recorder, or record with --capture"
+        raise UsageError("the packets of this recording were read when it was made", advice=advice)
     if state.get("packets"):
         report = {**state["packets"], **(joined["packets"] or {})}
         for what, count in capture.losses(report).items():
@@ -77,14 +77,14 @@ def _packets(
         writer.connections = capture.connections(report)
         visits = writer.folder / "visits.parquet"
         return capture.topology_of(report, scan(visits) if visits.exists() else None)
-    return Topology(servers=tuple(Server(name=name, address=address) for name, address in servers.items()))
+    return Topology(servers=tuple(Server(name=name, address=address) for name, address in decoding.servers.items()))
 
 
-def _named(state: dict[str, Any], servers: Mapping[str, str]) -> dict[str, str | list[str]]:
-    """Servers as the user names them, and the others after their processes."""
+def _processes(state: dict[str, Any], servers: Mapping[str, str]) -> dict[str, list[str]]:
+    """Servers that the user does not name, after their processes."""
     given = set(servers.values())
     found = {name: [a for a in addresses if a not in given] for name, addresses in state.get("servers", {}).items()}
-    return {**{name: addresses for name, addresses in found.items() if addresses}, **servers}
+    return {name: addresses for name, addresses in found.items() if addresses}
 
 
 def _state(folder: Path) -> dict[str, Any]:

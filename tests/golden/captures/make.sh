@@ -1,12 +1,15 @@
 #!/bin/sh
-# Records the small sessions of this folder again: nginx, MariaDB, PostgreSQL and Redis on a loopback of their own.
-# Needs root (network namespace, tcpdump), nginx, mariadbd, postgres, redis-server, tcpdump and uv (what
+# Records the small sessions of this folder again: nginx, php-fpm, MariaDB, PostgreSQL and Redis on a loopback of their
+# own. Arguments name the ones to record; without any, all of them are.
+# Needs root (network namespace, tcpdump), nginx, php-fpm, mariadbd, postgres, redis-server, tcpdump and uv (what
 # uv fetches must be in its cache: the loopback leads nowhere). MARIADB_BASE says where MariaDB is if not in /usr.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 if [ "${1:-}" != inside ]; then
-    exec unshare -n -- env UV_OFFLINE=1 "$0" inside
+    exec unshare -n -- env UV_OFFLINE=1 "$0" inside "$@"
 fi
+shift
+wanted=${*:-http fastcgi redis postgres mysql}
 ip link set lo up
 dir=$(mktemp -d)
 chmod 755 "$dir"
@@ -14,7 +17,7 @@ pids=
 trap 'kill $pids 2>/dev/null || true; wait; rm -rf "$dir"' EXIT
 
 record() { # name port: what follows on loopback, until `recorded`
-    tcpdump -q -i lo --immediate-mode -U -w "$here/$1.pcap" "tcp port $2" 2>"$dir/tcpdump.log" &
+    tcpdump -q -i lo --immediate-mode -B 16384 -U -w "$here/$1.pcap" "tcp port $2" 2>"$dir/tcpdump.log" &
     dump=$!
     until grep -q listening "$dir/tcpdump.log"; do sleep 0.05; done
 }
@@ -23,6 +26,7 @@ recorded() {
     sleep 0.5
     kill -INT "$dump"
     wait "$dump" || true
+    grep -q "^0 packets dropped" "$dir/tcpdump.log" || { cat "$dir/tcpdump.log" >&2; exit 1; }
 }
 
 until_up() { # port
@@ -34,11 +38,11 @@ until_up() { # port
     exit 1
 }
 
-# HTTP: nginx in front of itself.
-mkdir "$dir/www"
-head -c 3000 /dev/zero | tr '\0' x >"$dir/www/3000.html"
-echo small >"$dir/www/small.html"
-cat >"$dir/nginx.conf" <<EOF
+http() { # nginx in front of itself
+    mkdir "$dir/www"
+    head -c 3000 /dev/zero | tr '\0' x >"$dir/www/3000.html"
+    echo small >"$dir/www/small.html"
+    cat >"$dir/nginx.conf" <<EOF
 daemon off; pid $dir/nginx.pid; error_log stderr; events {}
 http {
     access_log off; client_body_temp_path $dir/b; proxy_temp_path $dir/p; fastcgi_temp_path $dir/f;
@@ -53,39 +57,92 @@ http {
     }
 }
 EOF
-nginx -c "$dir/nginx.conf" 2>/dev/null &
-pids="$pids $!"
-until_up 80
-record http 80
-python3 "$here/talk_http.py"
-recorded
+    nginx -c "$dir/nginx.conf" 2>/dev/null &
+    pids="$pids $!"
+    until_up 80
+    record http 80
+    python3 "$here/talk_http.py"
+    recorded
+}
 
-# Redis.
-(cd "$dir" && exec redis-server --port 6379 --bind 127.0.0.1 --save '' --daemonize no >/dev/null) &
-pids="$pids $!"
-until_up 6379
-record redis 6379
-python3 "$here/talk_redis.py"
-recorded
+fastcgi() { # nginx in front of php-fpm, and a client that speaks to it directly
+    mkdir "$dir/php"
+    for page in "ok <?php echo 'ok';" "big <?php echo str_repeat('x', 30000);" "posted <?php echo strlen(file_get_contents('php://input'));" \
+        "broken <?php undefined_function();" "refused <?php http_response_code(403); echo 'no';" \
+        "leaves <?php echo 'half'; exit(3);" "warns <?php error_log('something odd'); echo 'ok';" \
+        "slow <?php usleep(300000); echo 'late';"; do
+        echo "${page#* }" >"$dir/php/${page%% *}.php"
+    done
+    cat >"$dir/fpm.conf" <<EOF
+[global]
+error_log = $dir/fpm.log
+daemonize = no
+[www]
+user = nobody
+listen = 127.0.0.1:9000
+pm = static
+pm.max_children = 3
+EOF
+    cat >"$dir/fastcgi.conf" <<EOF
+daemon off; pid $dir/nginx-fastcgi.pid; error_log $dir/nginx-fastcgi.log; events {}
+http {
+    access_log off; client_body_temp_path $dir/b; proxy_temp_path $dir/p; fastcgi_temp_path $dir/f;
+    uwsgi_temp_path $dir/u; scgi_temp_path $dir/s;
+    upstream kept { server 127.0.0.1:9000; keepalive 1; }
+    server {
+        listen 127.0.0.1:8000; root $dir/php;
+        include /etc/nginx/fastcgi_params;
+        fastcgi_param SCRIPT_FILENAME \$document_root\$fastcgi_script_name;
+        location / { fastcgi_pass 127.0.0.1:9000; }
+        location /kept/ { rewrite ^/kept(/.*) \$1 break; fastcgi_pass kept; fastcgi_keep_conn on; }
+    }
+}
+EOF
+    php_fpm=$(command -v php-fpm || ls /usr/sbin/php-fpm* | tail -1)
+    "$php_fpm" -n -d log_errors=1 -d display_errors=0 -F -y "$dir/fpm.conf" 2>/dev/null &
+    pids="$pids $!"
+    nginx -c "$dir/fastcgi.conf" 2>/dev/null &
+    pids="$pids $!"
+    until_up 9000
+    until_up 8000
+    record fastcgi 9000
+    python3 "$here/talk_fastcgi.py"
+    recorded
+}
 
-# PostgreSQL, as nobody: it refuses to be root.
-mkdir "$dir/pg" && chown nobody "$dir/pg"
-bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -1)
-setpriv --reuid=nobody --clear-groups "${bin:-/usr/local/bin}/initdb" -D "$dir/pg/data" -U me -A trust >/dev/null
-setpriv --reuid=nobody --clear-groups "${bin:-/usr/local/bin}/postgres" -D "$dir/pg/data" -k "" -p 5432 >/dev/null 2>&1 &
-pids="$pids $!"
-until_up 5432
-record postgres 5432
-uv run -q --no-project --with 'psycopg[binary]==3.*' python "$here/talk_postgres.py"
-recorded
+redis() { # no files
+    (cd "$dir" && exec redis-server --port 6379 --bind 127.0.0.1 --save '' --daemonize no >/dev/null) &
+    pids="$pids $!"
+    until_up 6379
+    record redis 6379
+    python3 "$here/talk_redis.py"
+    recorded
+}
 
-# MariaDB.
-base=${MARIADB_BASE:-/usr}
-mariadb-install-db --no-defaults --basedir="$base" --datadir="$dir/db" --user=root --auth-root-authentication-method=normal >/dev/null
-mariadbd --no-defaults --basedir="$base" --user=root --datadir="$dir/db" --socket="$dir/db.sock" --bind-address=127.0.0.1 --port=3306 \
-    --local-infile=1 >/dev/null 2>&1 &
-pids="$pids $!"
-until_up 3306
-record mysql 3306
-uv run -q --no-project --with pymysql --with mysql-connector-python python "$here/talk_mysql.py"
-recorded
+postgres() { # as nobody: it refuses to be root
+    mkdir "$dir/pg" && chown nobody "$dir/pg"
+    bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -1)
+    setpriv --reuid=nobody --clear-groups "${bin:-/usr/local/bin}/initdb" -D "$dir/pg/data" -U me -A trust >/dev/null
+    setpriv --reuid=nobody --clear-groups "${bin:-/usr/local/bin}/postgres" -D "$dir/pg/data" -k "" -p 5432 >/dev/null 2>&1 &
+    pids="$pids $!"
+    until_up 5432
+    record postgres 5432
+    uv run -q --no-project --with 'psycopg[binary]==3.*' python "$here/talk_postgres.py"
+    recorded
+}
+
+mysql() { # MariaDB
+    base=${MARIADB_BASE:-/usr}
+    mariadb-install-db --no-defaults --basedir="$base" --datadir="$dir/db" --user=root --auth-root-authentication-method=normal >/dev/null
+    mariadbd --no-defaults --basedir="$base" --user=root --datadir="$dir/db" --socket="$dir/db.sock" --bind-address=127.0.0.1 --port=3306 \
+        --local-infile=1 >/dev/null 2>&1 &
+    pids="$pids $!"
+    until_up 3306
+    record mysql 3306
+    uv run -q --no-project --with pymysql --with mysql-connector-python python "$here/talk_mysql.py"
+    recorded
+}
+
+for session in $wanted; do
+    "$session"
+done

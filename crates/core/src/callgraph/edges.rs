@@ -4,7 +4,8 @@
 //! at some other time of the sample. With everything on one host (127.0.0.1) the database's visits lie inside the web
 //! server's too: the innermost caller that explains as many is kept.
 
-use crate::record::{Names, Visit, NO_NAME, NO_TIME};
+use super::machines::Hosts;
+use crate::record::{Visit, NO_NAME, NO_TIME};
 use rustc_hash::FxHashMap;
 
 /// Of the visits that chance leaves outside, at least this share must lie inside: lost packets and direct clients on
@@ -16,6 +17,8 @@ const TOLERANCE: f64 = 0.02;
 pub const ENOUGH: usize = 20;
 /// The sample is shifted by these shares of its length to see what chance alone puts inside.
 const SHIFTS: [f64; 4] = [0.17, 0.37, 0.59, 0.83];
+/// That two addresses are one machine is believed if chance puts the calls inside in fewer than one case of so many.
+const BY_CHANCE: f64 = 1000.0;
 /// Where chance puts this share inside, calls that are inside say nothing: a server with a queue is always visited.
 const DROWNED: f64 = 0.9;
 
@@ -24,6 +27,8 @@ const DROWNED: f64 = 0.9;
 pub struct Nesting {
     pub caller: u32,
     pub callee: u32,
+    /// Where the calls came from.
+    pub host: u32,
     /// Visits looked at, the share of them inside a visit of the caller, and the share that chance would put there.
     pub visits: usize,
     pub inside: f64,
@@ -38,8 +43,22 @@ impl Nesting {
         ((self.inside - self.chance) / (1.0 - self.chance).max(1e-9)).clamp(-1.0, 1.0)
     }
 
-    fn holds(&self) -> bool {
+    pub fn holds(&self) -> bool {
         self.visits > 0 && 1.0 - self.inside <= (1.0 - EXPLAINED) * (1.0 - self.chance)
+    }
+
+    /// Whether so many would lie inside by chance in less than one case of [`BY_CHANCE`] (Chernoff's bound of the binomial
+    /// distribution), where the shifted visits make chance no surer than their number does.
+    pub fn is_no_chance(&self) -> bool {
+        let n = self.visits as f64;
+        let shifted = n * SHIFTS.len() as f64;
+        let chance = (self.chance * shifted + 1.0) / (shifted + 2.0);
+        let term = |share: f64, of: f64| match share {
+            0.0 => 0.0,
+            _ => share * (share / of).ln(),
+        };
+        let divergence = term(self.inside, chance) + term(1.0 - self.inside, 1.0 - chance);
+        self.inside > chance && n * divergence >= BY_CHANCE.ln()
     }
 }
 
@@ -56,6 +75,12 @@ type Interval = (i64, i64);
 /// By the host they came from and the server they went to.
 type Calls = FxHashMap<(u32, u32), Vec<Interval>>;
 type Covers = FxHashMap<u32, Cover>;
+
+/// Visits, as calls of somebody and as stays that calls may lie in.
+pub struct Sample {
+    pub calls: Calls,
+    covers: Covers,
+}
 
 /// Visits of one server, ready for the question whether one of them contains an interval.
 struct Cover {
@@ -108,65 +133,102 @@ impl Cover {
     }
 }
 
-/// Who calls whom in the sample.
-pub fn discover(sample: &[Visit], names: &Names) -> Found {
-    let mut stays: FxHashMap<u32, Vec<Interval>> = FxHashMap::default();
-    let mut calls = Calls::default();
-    for visit in sample
-        .iter()
-        .filter(|visit| visit.served && visit.departure != NO_TIME)
-    {
-        let arrival = if visit.arrival == NO_TIME {
-            visit.sent
-        } else {
-            visit.arrival
-        };
-        stays
-            .entry(visit.server)
-            .or_default()
-            .push((arrival, visit.departure));
-        calls
-            .entry((visit.caller, visit.server))
-            .or_default()
-            .push((visit.sent, visit.departure));
+impl Sample {
+    pub fn of(visits: &[Visit]) -> Sample {
+        let mut stays: FxHashMap<u32, Vec<Interval>> = FxHashMap::default();
+        let mut calls = Calls::default();
+        for visit in visits
+            .iter()
+            .filter(|visit| visit.served && visit.departure != NO_TIME)
+        {
+            let arrival = if visit.arrival == NO_TIME {
+                visit.sent
+            } else {
+                visit.arrival
+            };
+            stays
+                .entry(visit.server)
+                .or_default()
+                .push((arrival, visit.departure));
+            calls
+                .entry((visit.caller, visit.server))
+                .or_default()
+                .push((visit.sent, visit.departure));
+        }
+        let covers = stays
+            .into_iter()
+            .filter_map(|(server, stays)| Some((server, Cover::of(stays)?)))
+            .collect();
+        Sample { calls, covers }
     }
-    let covers: Covers = stays
-        .into_iter()
-        .filter_map(|(server, stays)| Some((server, Cover::of(stays)?)))
-        .collect();
+
+    /// The servers with the most visits, up to `most`.
+    pub fn busiest(&self, most: usize) -> Vec<u32> {
+        let mut servers: Vec<(usize, u32)> = self
+            .covers
+            .iter()
+            .map(|(&server, cover)| (cover.arrivals.len(), server))
+            .collect();
+        servers.sort_unstable_by(|a, b| b.cmp(a));
+        servers.truncate(most);
+        servers.into_iter().map(|(_, server)| server).collect()
+    }
+
+    /// How the calls from a host to a server lie in the visits of a caller. None: one of the two has no visits.
+    pub fn nesting(&self, caller: u32, host: u32, callee: u32) -> Option<Nesting> {
+        let calls = self.calls.get(&(host, callee))?;
+        let (cover, own) = (self.covers.get(&caller)?, self.covers.get(&callee)?);
+        let mut nesting = measure(caller, callee, calls, cover, own.median);
+        nesting.host = host;
+        Some(nesting)
+    }
+
+    /// On one host, where each could be calling the other, the caller is the one that takes longer.
+    pub fn takes_longer(&self, caller: u32, callee: u32) -> bool {
+        let median = |server| self.covers.get(&server).map(|cover| cover.median);
+        median(callee) <= median(caller)
+    }
+}
+
+/// Who calls whom in the sample.
+pub fn discover(visits: &[Visit], hosts: &Hosts<'_>) -> Found {
+    let sample = Sample::of(visits);
     let mut found = Vec::new();
     let mut undecided = false;
-    for (&(host, callee), calls) in &calls {
+    for (&(host, callee), calls) in &sample.calls {
         let (held, mut open) = (found.len(), false);
-        for caller in servers_on(host, names).filter(|&caller| caller != callee) {
-            let (Some(cover), Some(own)) = (covers.get(&caller), covers.get(&callee)) else {
+        for caller in hosts.servers_on(host).filter(|&caller| caller != callee) {
+            let Some(nesting) = sample.nesting(caller, host, callee) else {
                 open = true;
                 continue;
             };
-            let nesting = measure(caller, callee, calls, cover, own.median);
-            open |= cover.short || nesting.visits < ENOUGH || nesting.chance >= DROWNED;
-            // On one host, where each could be calling the other, the caller is the one that takes longer.
-            let elsewhere = names.server_hosts.get(callee as usize) != Some(&host);
-            if nesting.holds() && (elsewhere || own.median <= cover.median) {
+            let short = sample.covers.get(&caller).is_none_or(|cover| cover.short);
+            open |= short || nesting.visits < ENOUGH || nesting.chance >= DROWNED;
+            let elsewhere = hosts.of(callee) != host;
+            if nesting.holds() && (elsewhere || sample.takes_longer(caller, callee)) {
                 found.push(nesting);
             }
         }
         undecided |= found.len() == held && open && calls.len() >= ENOUGH;
     }
-    let nested = innermost(without_cycles(found), names);
     Found {
-        edges: without_shadows(nested, &calls, &covers, names),
+        edges: choose(found, &sample, |_| false),
         undecided,
     }
 }
 
-pub fn servers_on(host: u32, names: &Names) -> impl Iterator<Item = u32> + '_ {
-    let on_host = names
-        .server_hosts
-        .iter()
-        .enumerate()
-        .filter(move |(_, &at)| at == host && host != NO_NAME);
-    on_host.filter_map(|(server, _)| u32::try_from(server).ok())
+/// Of edges that hold, those that explain something others do not. `anywhere`: calls of which nobody knows which host
+/// made them, so that callers on several compete.
+pub fn choose(
+    found: Vec<Nesting>,
+    sample: &Sample,
+    anywhere: impl Fn(&Nesting) -> bool,
+) -> Vec<Nesting> {
+    let rivals = |one: &Nesting, other: &Nesting| {
+        one.callee == other.callee && (one.host == other.host || anywhere(one) && anywhere(other))
+    };
+    let nested = innermost(without_cycles(found), rivals);
+    without_shadows(nested, sample, rivals)
 }
 
 fn measure(
@@ -202,6 +264,7 @@ fn measure(
     Nesting {
         caller,
         callee,
+        host: NO_NAME,
         visits: known.len(),
         inside: share(inside, known.len()),
         chance: share(by_chance, known.len() * SHIFTS.len()),
@@ -249,18 +312,16 @@ fn without_cycles(mut found: Vec<Nesting>) -> Vec<Nesting> {
     kept
 }
 
-/// Drops outer callers of the same host where an inner one, which they call, explains as much.
-fn innermost(found: Vec<Nesting>, names: &Names) -> Vec<Nesting> {
+/// Drops outer callers where an inner rival, which they call, explains as much.
+fn innermost(found: Vec<Nesting>, rivals: impl Fn(&Nesting, &Nesting) -> bool) -> Vec<Nesting> {
     let pairs: Vec<(u32, u32)> = found
         .iter()
         .map(|edge| (edge.caller, edge.callee))
         .collect();
-    let host = |server: u32| names.server_hosts.get(server as usize).copied();
     let explained_inside = |outer: &Nesting| {
         found.iter().any(|inner| {
-            inner.callee == outer.callee
-                && inner.caller != outer.caller
-                && host(inner.caller) == host(outer.caller)
+            inner.caller != outer.caller
+                && rivals(inner, outer)
                 && inner.inside >= outer.inside - TOLERANCE
                 && reaches(pairs.iter().copied(), outer.caller, inner.caller)
         })
@@ -272,13 +333,12 @@ fn innermost(found: Vec<Nesting>, names: &Names) -> Vec<Nesting> {
         .collect()
 }
 
-/// Drops callers that explain next to nothing which a better one, unrelated and on the same host, leaves: of two systems
-/// side by side the busier one is always visited.
+/// Drops callers that explain next to nothing which a better rival, unrelated to them, leaves: of two systems side by side
+/// the busier one is always visited.
 fn without_shadows(
     found: Vec<Nesting>,
-    calls: &Calls,
-    covers: &Covers,
-    names: &Names,
+    sample: &Sample,
+    rivals: impl Fn(&Nesting, &Nesting) -> bool,
 ) -> Vec<Nesting> {
     let pairs: Vec<(u32, u32)> = found
         .iter()
@@ -287,17 +347,15 @@ fn without_shadows(
     let related = |one: u32, other: u32| {
         reaches(pairs.iter().copied(), one, other) || reaches(pairs.iter().copied(), other, one)
     };
-    let from = |edge: &Nesting| Some((*names.server_hosts.get(edge.caller as usize)?, edge.callee));
     let mut kept: Vec<Nesting> = Vec::new();
     for edge in found {
         let better: Vec<&Cover> = kept
             .iter()
-            .filter(|other| from(other) == from(&edge) && !related(other.caller, edge.caller))
-            .filter_map(|other| covers.get(&other.caller))
+            .filter(|other| rivals(other, &edge) && !related(other.caller, edge.caller))
+            .filter_map(|other| sample.covers.get(&other.caller))
             .collect();
-        let of_both = covers
-            .get(&edge.caller)
-            .zip(from(&edge).and_then(|pair| calls.get(&pair)));
+        let calls = sample.calls.get(&(edge.host, edge.callee));
+        let of_both = sample.covers.get(&edge.caller).zip(calls);
         let is_shadow = !better.is_empty()
             && of_both.is_some_and(|(own, calls)| {
                 let left = |call: Interval| {

@@ -1,8 +1,9 @@
 //! Gives each visit its calls when it departs, and each tree its request when its root departs.
 
 use super::chain::likeliest;
-use super::edges::{reaches, servers_on, Nesting, ENOUGH};
+use super::edges::{reaches, Nesting, ENOUGH};
 use super::lane::{Lane, Tree};
+use super::machines::Hosts;
 use super::model::{Call, Frame, Model, CALLS_MAX};
 use super::report::{EdgeReport, Report, Unlinked};
 use super::stays::Stays;
@@ -107,9 +108,9 @@ pub struct Linker {
 
 impl Linker {
     /// Finds the edges in the sample and goes through it once to learn what is usual on each.
-    pub fn learn(&mut self, sample: &[Visit], edges: &[Nesting], names: &Names) -> Result<()> {
+    pub fn learn(&mut self, sample: &[Visit], edges: &[Nesting], hosts: &Hosts<'_>) -> Result<()> {
         for nesting in edges {
-            self.add_edge(nesting.caller, nesting.callee, names, true);
+            self.add_edge(nesting.caller, nesting.callee, hosts, true);
         }
         let mut sampled: FxHashMap<Pair, usize> = FxHashMap::default();
         for visit in sample.iter().filter(|visit| visit.served) {
@@ -122,7 +123,7 @@ impl Linker {
             }
         }
         for visit in sample {
-            self.link(visit.clone(), names, &mut Nowhere)?;
+            self.link(visit.clone(), hosts, &mut Nowhere)?;
         }
         self.forget_sample();
         Ok(())
@@ -171,10 +172,8 @@ impl Linker {
         self.unlinked = Unlinked::default();
     }
 
-    fn add_edge(&mut self, caller: u32, callee: u32, names: &Names, observed: bool) {
-        let Some(&host) = names.server_hosts.get(caller as usize) else {
-            return;
-        };
+    fn add_edge(&mut self, caller: u32, callee: u32, hosts: &Hosts<'_>, observed: bool) {
+        let host = hosts.of(caller);
         self.origins.insert((host, callee), Origin::Server);
         self.out.entry(caller).or_default().push(self.edges.len());
         let model = Model::default();
@@ -190,14 +189,20 @@ impl Linker {
         });
     }
 
-    pub fn link<S: VisitSink>(&mut self, visit: Visit, names: &Names, next: &mut S) -> Result<()> {
+    pub fn link<S: VisitSink>(
+        &mut self,
+        visit: Visit,
+        hosts: &Hosts<'_>,
+        next: &mut S,
+    ) -> Result<()> {
+        let names = hosts.names;
         self.clock = self.clock.max(visit.departure);
         self.visits += 1;
         if self.visits % EXPIRE_EVERY == 0 {
             self.expire(names, next)?;
         }
         let pair = (visit.caller, visit.server);
-        let from_server = self.is_from_server(pair, names);
+        let from_server = self.is_from_server(pair, hosts);
         if !visit.served {
             if from_server {
                 self.unlinked.attempts += 1;
@@ -226,7 +231,8 @@ impl Linker {
     }
 
     /// Whether a server on the calling host is known, or must be taken, to call this one.
-    fn is_from_server(&mut self, pair: Pair, names: &Names) -> bool {
+    fn is_from_server(&mut self, pair: Pair, hosts: &Hosts<'_>) -> bool {
+        let known = hosts.names.servers.len();
         let origin = self
             .origins
             .get(&pair)
@@ -235,19 +241,19 @@ impl Linker {
         match origin {
             Origin::Server => true,
             Origin::Client => false,
-            Origin::Unknown(servers) if servers == names.servers.len() => false,
+            Origin::Unknown(servers) if servers == known => false,
             Origin::Unknown(_) => {
                 let (host, callee) = pair;
                 let edges = self.edges.iter().map(|edge| (edge.caller, edge.callee));
-                let mut callers = servers_on(host, names)
+                let mut callers = hosts
+                    .servers_on(host)
                     .filter(|&caller| caller != callee && !reaches(edges.clone(), callee, caller));
                 let only = callers.next().filter(|_| callers.next().is_none());
                 drop(callers);
                 if let Some(caller) = only {
-                    self.add_edge(caller, callee, names, false);
+                    self.add_edge(caller, callee, hosts, false);
                 } else {
-                    self.origins
-                        .insert(pair, Origin::Unknown(names.servers.len()));
+                    self.origins.insert(pair, Origin::Unknown(known));
                 }
                 only.is_some()
             }
@@ -412,14 +418,10 @@ impl Linker {
         Ok(())
     }
 
-    pub fn report(&self, late: u64, names: &Names) -> Report {
-        let name = |server: u32| {
-            names
-                .servers
-                .get(server as usize)
-                .cloned()
-                .unwrap_or_default()
-        };
+    pub fn report(&self, late: u64, hosts: &Hosts<'_>) -> Report {
+        let names = hosts.names;
+        let text = |list: &[String], index: u32| list.get(index as usize).cloned();
+        let name = |server: u32| text(&names.servers, server).unwrap_or_default();
         let mut edges: Vec<EdgeReport> = self
             .edges
             .iter()
@@ -428,8 +430,15 @@ impl Linker {
         edges.sort_by(|a, b| (&a.caller, &a.callee).cmp(&(&b.caller, &b.callee)));
         let mut entries: Vec<String> = self.entries.iter().map(|&server| name(server)).collect();
         entries.sort();
+        let moved = (0u32..)
+            .zip(&names.server_hosts)
+            .filter_map(|(server, &host)| {
+                let machine = hosts.of(server);
+                (machine != host).then(|| Some((name(server), text(&names.hosts, machine)?)))?
+            });
         Report {
             requests: self.requests,
+            machines: moved.collect(),
             edges,
             entries,
             unlinked: self.unlinked,

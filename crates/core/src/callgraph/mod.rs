@@ -12,6 +12,8 @@
 //!                         └─ root: the tree gets its request id and goes on to the next sink
 //! ```
 //!
+//! Addresses of one machine count as one host: see [`machines`].
+//!
 //! Which visits are requests of a client:
 //! - called from a host where no server is known to call this one: a request;
 //! - called from a host where one does, but owned by no visit: `request` stays empty, because its parent is most likely
@@ -23,6 +25,7 @@ pub mod chain;
 pub mod edges;
 pub mod lane;
 pub mod linker;
+pub mod machines;
 pub mod model;
 mod reorder;
 pub mod report;
@@ -32,10 +35,12 @@ mod tests;
 
 use crate::error::Result;
 use crate::record::{Names, Visit, VisitSink};
-use edges::{discover, Nesting};
+use edges::discover;
 use linker::Linker;
+use machines::{Hosts, Machines};
 use reorder::Reorder;
 use report::Report;
+use std::borrow::Cow;
 
 /// Visits from which edges and first delays are learnt: some seconds of a busy system, 1.5 MB.
 const SAMPLE_VISITS: usize = 8192;
@@ -50,6 +55,7 @@ pub struct CallGraph<S: VisitSink> {
     sample: Option<Vec<Visit>>,
     /// So many visits make the sample.
     sampled: usize,
+    machines: Machines,
     linker: Linker,
 }
 
@@ -60,6 +66,7 @@ impl<S: VisitSink> CallGraph<S> {
             reorder: Reorder::default(),
             sample: Some(Vec::new()),
             sampled: SAMPLE_VISITS,
+            machines: Machines::default(),
             linker: Linker::default(),
         }
     }
@@ -73,33 +80,56 @@ impl<S: VisitSink> CallGraph<S> {
     }
 
     pub fn report(&self, names: &Names) -> Report {
-        self.linker.report(self.reorder.late(), names)
+        let machines = &self.machines;
+        let hosts = Hosts { names, machines };
+        self.linker.report(self.reorder.late(), &hosts)
     }
 
     fn accept(&mut self, visit: Visit, names: &Names) -> Result<()> {
         match &mut self.sample {
-            None => self.linker.link(visit, names, &mut self.next),
+            None => self.link(visit, names),
             Some(sample) => {
                 sample.push(visit);
                 if sample.len() < self.sampled {
                     return Ok(());
                 }
-                let found = discover(sample, names);
-                if found.undecided && self.sampled < SAMPLE_VISITS_MAX {
-                    self.sampled *= 4;
-                    return Ok(());
-                }
-                self.learn(&found.edges, names)
+                self.learn(names, self.sampled < SAMPLE_VISITS_MAX)
             }
         }
     }
 
-    fn learn(&mut self, edges: &[Nesting], names: &Names) -> Result<()> {
+    fn link(&mut self, mut visit: Visit, names: &Names) -> Result<()> {
+        let machines = &self.machines;
+        if !machines.know_nothing() {
+            machines.settle(&mut visit, names);
+        }
+        self.linker
+            .link(visit, &Hosts { names, machines }, &mut self.next)
+    }
+
+    /// Learns from the sample, unless a longer one may tell more.
+    fn learn(&mut self, names: &Names, may_wait: bool) -> Result<()> {
         let sample = self.sample.take().unwrap_or_default();
-        self.linker.learn(&sample, edges, names)?;
+        self.machines = Machines::learn(&sample, names);
+        let machines = &self.machines;
+        let hosts = Hosts { names, machines };
+        let mut settled = Cow::Borrowed(&sample[..]);
+        if !machines.know_nothing() {
+            for visit in settled.to_mut() {
+                machines.settle(visit, names);
+            }
+        }
+        let found = discover(&settled, &hosts);
+        if found.undecided && may_wait {
+            drop(settled);
+            self.sample = Some(sample);
+            self.sampled *= 4;
+            return Ok(());
+        }
+        self.linker.learn(&settled, &found.edges, &hosts)?;
         sample
             .into_iter()
-            .try_for_each(|visit| self.linker.link(visit, names, &mut self.next))
+            .try_for_each(|visit| self.link(visit, names))
     }
 }
 
@@ -116,9 +146,8 @@ impl<S: VisitSink> VisitSink for CallGraph<S> {
         while let Some(visit) = self.reorder.pop() {
             self.accept(visit, names)?;
         }
-        if let Some(sample) = &self.sample {
-            let found = discover(sample, names);
-            self.learn(&found.edges, names)?;
+        if self.sample.is_some() {
+            self.learn(names, false)?;
         }
         self.linker.finish(names, &mut self.next)?;
         self.next.finish(names)

@@ -1,10 +1,13 @@
 //! What the call graph found, for the manifest and the topology.
 
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
     pub requests: u64,
+    /// Servers at loopback addresses, and by which host their machine is called.
+    pub machines: BTreeMap<String, String>,
     pub edges: Vec<EdgeReport>,
     /// Servers that clients call.
     pub entries: Vec<String>,

@@ -115,6 +115,11 @@ impl Attempt {
         self.accepted != NO_TIME
     }
 
+    /// Whether a SYN-ACK was captured.
+    pub fn answer_seen(&self) -> bool {
+        self.answer.time != NO_TIME
+    }
+
     pub fn syn(&mut self, segment: &Segment<'_>) -> Syn {
         if segment.seq != self.isn {
             return Syn::Other;
@@ -144,6 +149,8 @@ impl Attempt {
         if !self.is_answered() {
             (self.accepted, self.connected) = (self.last_syn(), segment.time);
             self.answer = Print::of(segment);
+            // It took data with the SYN.
+            self.server_heard = distance(segment.ack, self.first_byte()) > 0;
             return Answer::First;
         }
         if self.answer.is_copy(segment) || self.answer.time == NO_TIME {

@@ -21,14 +21,17 @@ macro_rules! scribe {
                 .as_ref()
                 .map_or(0, |attempt| attempt.answer_repeats),
             opaque: None,
+            refused: Vec::new(),
         }
     };
 }
 
+mod early;
 mod handshake;
 mod held;
 mod roles;
 
+use self::early::Early;
 use self::held::{Held, HELD};
 use super::attempt::{Attempt, Syn};
 use super::exchange::{Parties, Queue, Scribe};
@@ -88,6 +91,8 @@ pub struct Connection {
     /// Nothing has gone both ways yet: handshake rules apply.
     opening: bool,
     attempt: Option<Attempt>,
+    /// What the SYN carried, until the server answers it.
+    early: Option<Early>,
     body: Option<Box<Body>>,
     pub last: i64,
     closed: i64,
@@ -121,6 +126,7 @@ impl Connection {
             phase: Phase::Open,
             opening: syn,
             attempt: None,
+            early: Early::of(segment),
             body: None,
             last: segment.time,
             closed: NO_TIME,
@@ -393,6 +399,7 @@ impl Connection {
                 .tally(self.parties.server, |tally| tally.part());
         }
         (self.phase, self.closed, self.body) = (Phase::Closed, time, None);
+        self.early = None;
     }
 
     /// A second or more has passed since something was pending.

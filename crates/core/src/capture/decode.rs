@@ -5,7 +5,7 @@
 //! | field | meaning |
 //! |---|---|
 //! | `servers` | object, name → `"ip:port"` (or a list of them): who is a server and what it is called; wins over all evidence |
-//! | `protocols` | object, port → `"http"`, `"ajp"`, `"mysql"`, `"postgres"`, `"redis"`, `"opaque"`: what servers on that port speak |
+//! | `protocols` | object, port → `"http"`, `"ajp"`, `"fastcgi"`, `"mysql"`, `"postgres"`, `"redis"`, `"opaque"`: what servers on that port speak |
 //! | `interactions` | rules that name interactions: list of `{"match": expression, "name": text}`, tried in this order; see [`super::names`] |
 //! | `clock_offsets` | list in the order of the captures, ns to add to each one's clock; null: find it out |
 //! | `same_host` | list of addresses that are all of one host, loopback's included: what runs there calls from any of them |
@@ -223,9 +223,10 @@ pub(super) fn servers(options: &Options) -> Result<Servers> {
     Ok(Servers::new(named, hints, &options.same_host))
 }
 
-const KINDS: [(Kind, &str); 6] = [
+const KINDS: [(Kind, &str); 7] = [
     (Kind::Http, "http"),
     (Kind::Ajp, "ajp"),
+    (Kind::FastCgi, "fastcgi"),
     (Kind::MySql, "mysql"),
     (Kind::Postgres, "postgres"),
     (Kind::Redis, "redis"),

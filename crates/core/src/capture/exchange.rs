@@ -48,6 +48,9 @@ impl Opening {
     }
 }
 
+/// Bytes that could not be read, by reason; there are few.
+pub type Refused = Vec<(&'static str, u64)>;
+
 /// Whose exchanges they are.
 #[derive(Clone, Copy, Debug)]
 pub struct Parties {
@@ -117,6 +120,8 @@ pub struct Scribe<'a> {
     pub answer_repeats: u8,
     /// Set when the protocol gives up.
     pub opaque: Option<&'static str>,
+    /// What it could not read.
+    pub refused: Refused,
 }
 
 impl Scribe<'_> {
@@ -158,6 +163,18 @@ impl Scribe<'_> {
             .servers
             .tally(self.parties.server, |tally| tally.leave());
         self.ledger.push(visit);
+    }
+
+    /// Bytes that one protocol could not read, another did.
+    pub fn read_after_all(&mut self, refused: Refused) {
+        self.ledger.servers.tally(self.parties.server, |tally| {
+            for (reason, len) in refused {
+                if let Some(count) = tally.unreadable.get_mut(reason) {
+                    *count = count.saturating_sub(len);
+                }
+            }
+            tally.unreadable.retain(|_, count| *count > 0);
+        });
     }
 
     /// Closes the oldest exchange if its outcome is known.
@@ -282,6 +299,12 @@ impl Exchanges for Scribe<'_> {
         }
     }
 
+    fn turn_to(&mut self, nth: usize) {
+        if let Some(exchange) = self.queue.open.remove(nth) {
+            self.queue.open.push_front(exchange);
+        }
+    }
+
     fn finish(&mut self, outcome: Outcome) {
         if let Some((begin, last)) = self
             .queue
@@ -312,6 +335,10 @@ impl Exchanges for Scribe<'_> {
         if len > 0 {
             let count = |tally: &mut Tally| *tally.unreadable.entry(reason).or_insert(0) += len;
             self.ledger.servers.tally(self.parties.server, count);
+            match self.refused.iter_mut().find(|known| known.0 == reason) {
+                Some(known) => known.1 += len,
+                None => self.refused.push((reason, len)),
+            }
         }
     }
 

@@ -3,6 +3,8 @@
 
 mod attempts;
 mod bytes;
+mod early;
+mod protocols;
 mod random;
 
 use super::flow::Flow;

@@ -36,6 +36,7 @@ impl Status {
             Outcome::Ok => Status::Ok,
             Outcome::Http(code) => Status::Http(code),
             Outcome::Error(number) => Status::Error(number),
+            Outcome::Aborted => Status::Abandoned,
         }
     }
 

@@ -1,7 +1,16 @@
 //! Which protocol reads a connection: known from its server, or found out from the first bytes, which wait meanwhile.
+//!
+//! ```text
+//! Listening ── a sign, or what the server is known to speak ──▶ Reading ── it cannot read what the server answers ─┐
+//!     └── no sign ──▶ Opaque: by change of direction ◀──────────────────────────────────────────────────────────────┘
+//!                       └── a message of the client that shows its protocol ──▶ Reading
+//! ```
+//! So a protocol that was taken wrongly costs no visit.
 
-use super::exchange::Scribe;
-use super::wire::{detect, opaque::Opaque, open, Chunk, Kind, Protocol, Side};
+use super::exchange::{Refused, Scribe};
+use super::servers::Server;
+use super::wire::detect::{again, detect, Sign};
+use super::wire::{opaque::Opaque, open, Chunk, Exchanges, Kind, Outcome, Protocol, Raw, Side};
 
 /// First bytes looked at per side: every protocol shows itself in its first packet.
 const FIRST_BYTES: usize = 1024;
@@ -68,6 +77,38 @@ impl Listening {
                 .any(|bytes| bytes.len() >= 4 * FIRST_BYTES)
     }
 
+    /// What the bytes show, and else what the server is known to speak; what the user says comes before either.
+    fn choose(&self, server: &Server) -> Option<(Kind, Sign)> {
+        let known = server.kind.map(|kind| (kind, Sign::Likely));
+        if server.told || self.chunks.is_empty() {
+            return known;
+        }
+        let first = self.first();
+        let shown = detect(server.endpoint.port, first[0], first[1]);
+        match shown {
+            Some((_, Sign::Certain)) => shown,
+            _ => known.or(shown),
+        }
+    }
+
+    fn why_opaque(&self, choice: Option<(Kind, Sign)>) -> &'static str {
+        match choice {
+            Some((_, Sign::Certain)) => "encrypted (TLS)",
+            Some(_) => "as the options say",
+            None if self.bytes.iter().all(Vec::is_empty) => "no payload was captured",
+            None => "unknown protocol",
+        }
+    }
+
+    fn chunk(&self, waiting: &Waiting) -> Chunk<'_> {
+        let bytes = &self.bytes[index(waiting.side)];
+        Chunk {
+            time: waiting.time,
+            bytes: bytes.get(waiting.from..waiting.to).unwrap_or(&[]),
+            len: waiting.len,
+        }
+    }
+
     pub fn heard_something(&self) -> bool {
         !self.chunks.is_empty()
     }
@@ -89,11 +130,142 @@ pub fn other(side: Side) -> Side {
 
 pub enum Reader {
     Listening(Box<Listening>),
-    Reading {
-        kind: Kind,
-        protocol: Box<dyn Protocol>,
-    },
+    Reading(Reading),
 }
+
+pub struct Reading {
+    kind: Kind,
+    protocol: Box<dyn Protocol>,
+    turn: Turn,
+    /// Of a connection read by change of direction: why, and whether a message of the client may show its protocol.
+    why: &'static str,
+    sniffs: bool,
+}
+
+/// What the client said since the server last did.
+#[derive(Debug, Default)]
+struct Turn {
+    over: bool,
+    begun: i64,
+    time: i64,
+    len: u64,
+    /// Requests before it.
+    requests: u64,
+    refused: Refused,
+    /// It may be the rest of what began before the recording, or in a hole.
+    excused: bool,
+}
+
+impl Reading {
+    fn of(kind: Kind, excused: bool) -> Reading {
+        Reading {
+            kind,
+            protocol: open(kind),
+            turn: Turn {
+                over: true,
+                excused,
+                ..Turn::default()
+            },
+            why: "",
+            sniffs: false,
+        }
+    }
+
+    /// By change of direction, which is counted.
+    fn opaque(protocol: Opaque, why: &'static str, sniffs: bool, out: &mut Scribe<'_>) -> Reading {
+        let server = out.parties.server;
+        out.ledger.servers.tally(server, |tally| {
+            *tally.opaque.entry(why).or_insert(0) += 1;
+        });
+        Reading {
+            protocol: Box::new(protocol),
+            why,
+            sniffs,
+            ..Reading::of(Kind::Opaque, false)
+        }
+    }
+
+    #[inline]
+    fn data(&mut self, side: Side, chunk: Chunk<'_>, out: &mut Scribe<'_>) {
+        if side == Side::Client {
+            if self.turn.over {
+                if self.sniffs {
+                    self.sniff(chunk.bytes, out);
+                }
+                self.turn = Turn {
+                    begun: chunk.time,
+                    requests: out.queue.requests,
+                    excused: self.turn.excused,
+                    ..Turn::default()
+                };
+            }
+            self.turn.time = chunk.time;
+            self.turn.len += chunk.len;
+        }
+        self.protocol.data(side, chunk, out);
+        let refused = std::mem::take(&mut out.refused);
+        match side {
+            // With a request open, it belongs to that.
+            Side::Client if out.queue.is_empty() => self.turn.refused.extend(refused),
+            Side::Client => {}
+            Side::Server => {
+                self.turn.over = true;
+                if out.queue.requests != self.turn.requests {
+                    self.turn.excused = false;
+                } else if !self.turn.refused.is_empty() && out.queue.is_empty() {
+                    self.misread(chunk, refused, out);
+                }
+            }
+        }
+    }
+
+    /// The server answered what the protocol could not read: it was an exchange all the same, of another protocol.
+    #[cold]
+    fn misread(&mut self, answer: Chunk<'_>, refused: Refused, out: &mut Scribe<'_>) {
+        let turn = std::mem::take(&mut self.turn);
+        self.turn.over = true;
+        if self.protocol.left() || turn.excused || out.opaque.is_some() {
+            return;
+        }
+        out.read_after_all(turn.refused);
+        out.read_after_all(refused);
+        out.request(turn.begun, Raw::Unknown, 0);
+        out.request_bytes(turn.time, turn.len);
+        out.response_bytes(answer.time, answer.len);
+        out.open_ended(Outcome::Ok);
+        if let Some(server) = out.ledger.servers.get(out.parties.server) {
+            if !server.told && server.tally.visits == 0 {
+                server.kind = None;
+            }
+        }
+        *self = Reading::opaque(Opaque::in_response(), NOT_AS_TAKEN, true, out);
+    }
+
+    /// A message of the client begins: perhaps it shows what this is.
+    fn sniff(&mut self, bytes: &[u8], out: &mut Scribe<'_>) {
+        let Some(server) = out.ledger.servers.get(out.parties.server) else {
+            return;
+        };
+        let Some(kind) = again(server.endpoint.port, server.kind, bytes) else {
+            return;
+        };
+        if server.told && server.kind != Some(kind) {
+            return;
+        }
+        server.kind = server.kind.or(Some(kind));
+        if out.queue.requests == 0 {
+            // Nothing was read by change of direction.
+            if let Some(count) = server.tally.opaque.get_mut(self.why) {
+                *count -= 1;
+            }
+            server.tally.opaque.retain(|_, count| *count > 0);
+        }
+        *self = Reading::of(kind, false);
+    }
+}
+
+/// Why a connection is read by change of direction although its server speaks something known.
+const NOT_AS_TAKEN: &str = "not what the server seemed to speak";
 
 impl Reader {
     pub fn new() -> Reader {
@@ -101,84 +273,57 @@ impl Reader {
     }
 
     pub fn is_opaque(&self) -> bool {
-        matches!(
-            self,
-            Reader::Reading {
-                kind: Kind::Opaque,
-                ..
-            }
-        )
+        matches!(self, Reader::Reading(reading) if reading.kind == Kind::Opaque)
     }
 
-    /// Chooses a protocol, if it can be known by now; what waited is then read. `known` is what the server is known to
-    /// speak. Returns what was newly found out about the server.
-    pub fn settle(
-        &mut self,
-        known: Option<Kind>,
-        port: u16,
-        midstream: bool,
-        forced: bool,
-        out: &mut Scribe<'_>,
-    ) -> Option<Kind> {
+    /// Chooses a protocol, if it can be known by now; what waited is then read.
+    pub fn settle(&mut self, midstream: bool, forced: bool, out: &mut Scribe<'_>) {
         let Reader::Listening(listening) = self else {
-            return None;
+            return;
         };
-        let first = listening.first();
-        let found = known
-            .is_none()
-            .then(|| detect(port, first[0], first[1]))
-            .flatten();
-        let kind = match known.or(found) {
-            Some(kind) => kind,
-            None if forced || listening.heard_enough() => Kind::Opaque,
-            None => return None,
+        let Some(server) = out.ledger.servers.get(out.parties.server) else {
+            return;
         };
-        if kind == Kind::Opaque && listening.heard_something() {
-            let reason = match (known, found) {
-                (Some(_), _) => "as the options say",
-                (None, Some(_)) => "encrypted (TLS)",
-                _ if first.iter().all(|bytes| bytes.is_empty()) => "no payload was captured",
-                _ => "unknown protocol",
-            };
-            out.ledger.servers.tally(out.parties.server, |tally| {
-                *tally.opaque.entry(reason).or_insert(0) += 1
-            });
+        let choice = listening.choose(server);
+        if choice.is_none() && !forced && !listening.heard_enough() {
+            return;
         }
         let heard = std::mem::take(&mut **listening);
-        *self = Reader::Reading {
-            kind,
-            protocol: open(kind),
+        let reading = match choice {
+            Some((kind, _)) if kind != Kind::Opaque => {
+                server.kind = server.kind.or(Some(kind));
+                Reading::of(kind, midstream)
+            }
+            _ if !heard.heard_something() => Reading {
+                sniffs: choice.is_none(),
+                ..Reading::of(Kind::Opaque, false)
+            },
+            _ => {
+                let why = heard.why_opaque(choice);
+                Reading::opaque(Opaque::new(), why, choice.is_none(), out)
+            }
         };
+        *self = Reader::Reading(reading);
         if midstream {
             let begin = heard.chunks.first().map_or(0, |chunk| chunk.time);
             self.gap(Side::Client, begin, 0, out);
             self.gap(Side::Server, begin, 0, out);
         }
         for chunk in &heard.chunks {
-            let bytes = &heard.bytes[index(chunk.side)][chunk.from..chunk.to];
             if chunk.gap {
                 self.gap(chunk.side, chunk.time, chunk.len, out);
             } else {
-                self.data(
-                    chunk.side,
-                    Chunk {
-                        time: chunk.time,
-                        bytes,
-                        len: chunk.len,
-                    },
-                    out,
-                );
+                self.data(chunk.side, heard.chunk(chunk), out);
             }
         }
-        found.filter(|kind| *kind != Kind::Opaque)
     }
 
     #[inline]
     pub fn data(&mut self, side: Side, chunk: Chunk<'_>, out: &mut Scribe<'_>) {
         match self {
             Reader::Listening(listening) => listening.push(side, chunk, false),
-            Reader::Reading { protocol, .. } => {
-                protocol.data(side, chunk, out);
+            Reader::Reading(reading) => {
+                reading.data(side, chunk, out);
                 if out.opaque.is_some() {
                     self.give_up(out);
                 }
@@ -188,20 +333,17 @@ impl Reader {
 
     pub fn gap(&mut self, side: Side, time: i64, len: u64, out: &mut Scribe<'_>) {
         match self {
-            Reader::Listening(listening) => listening.push(
-                side,
-                Chunk {
-                    time,
-                    bytes: &[],
-                    len,
-                },
-                true,
-            ),
-            Reader::Reading { protocol, .. } => {
+            Reader::Listening(listening) => {
+                let bytes = &[];
+                listening.push(side, Chunk { time, bytes, len }, true);
+            }
+            Reader::Reading(reading) => {
                 if side == Side::Server {
                     out.queue.server_gap(time);
                 }
-                protocol.gap(side, time, len, out);
+                reading.turn.excused = true;
+                reading.protocol.gap(side, time, len, out);
+                out.refused.clear();
                 if out.opaque.is_some() {
                     self.give_up(out);
                 }
@@ -210,8 +352,8 @@ impl Reader {
     }
 
     pub fn end(&mut self, side: Side, time: i64, out: &mut Scribe<'_>) {
-        if let Reader::Reading { protocol, .. } = self {
-            protocol.end(side, time, out);
+        if let Reader::Reading(reading) = self {
+            reading.protocol.end(side, time, out);
             out.opaque = None;
         }
     }
@@ -219,17 +361,11 @@ impl Reader {
     /// The protocol cannot go on: from here by change of direction, an exchange that is open stays so.
     fn give_up(&mut self, out: &mut Scribe<'_>) {
         let reason = out.opaque.take().unwrap_or("unreadable");
-        out.ledger.servers.tally(out.parties.server, |tally| {
-            *tally.opaque.entry(reason).or_insert(0) += 1
-        });
         let protocol = if out.queue.is_empty() {
             Opaque::new()
         } else {
             Opaque::after_request()
         };
-        *self = Reader::Reading {
-            kind: Kind::Opaque,
-            protocol: Box::new(protocol),
-        };
+        *self = Reader::Reading(Reading::opaque(protocol, reason, false, out));
     }
 }

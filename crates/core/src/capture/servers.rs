@@ -17,7 +17,8 @@ use std::net::IpAddr;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::wire::{detect, Kind};
+use super::wire::detect::{detect, usual};
+use super::wire::Kind;
 use super::Endpoint;
 use crate::record::Names;
 
@@ -83,8 +84,9 @@ pub struct Server {
     pub endpoint: Endpoint,
     pub host: u32,
     pub evidence: Evidence,
-    /// What it speaks, once that is known.
+    /// What it speaks, once that is known; `told`: because the user says so.
     pub kind: Option<Kind>,
+    pub told: bool,
     pub tally: Tally,
 }
 
@@ -206,6 +208,7 @@ impl Servers {
             host,
             evidence,
             kind,
+            told: kind.is_some(),
             tally: Tally::default(),
         });
         self.all.len() as u32 - 1
@@ -247,7 +250,7 @@ impl Servers {
         }
         let reads = |server: usize| {
             detect(ends[server].port, first[1 - server], first[server])
-                .is_some_and(|kind| kind != Kind::Opaque)
+                .is_some_and(|(kind, _)| kind != Kind::Opaque)
         };
         match (reads(0), reads(1)) {
             (true, false) => return Some((0, Evidence::Content)),
@@ -259,6 +262,7 @@ impl Servers {
             let peers = self.peers.get(&end).copied().unwrap_or(0);
             (
                 self.hints.contains_key(&end.port),
+                usual(end.port).is_some(),
                 end.port < 1024,
                 peers,
                 u16::MAX - end.port,

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod chain_of_tiers;
+mod loopback;
 mod own_connections;
 
 use super::report::Report;

@@ -5,7 +5,8 @@ use super::super::exchange::Opening;
 use super::super::ledger::{Ledger, Status};
 use super::super::servers::Evidence;
 use super::super::wire::Side;
-use super::super::{Segment, ACK};
+use super::super::{Segment, ACK, SYN};
+use super::early::Early;
 use super::{Connection, Next, Phase};
 use crate::record::{Visit, NO_ID, NO_NAME, NO_TIME};
 
@@ -29,6 +30,10 @@ impl Connection {
                     ledger
                         .servers
                         .find(self.ends[1], Evidence::Syn, &mut ledger.names);
+                    if self.takes_early(segment) {
+                        self.establish(segment, side, ledger);
+                        self.answer_data(segment, ledger);
+                    }
                 }
                 Answer::Copy => ledger.counts.copies += 1,
                 Answer::Repeat(loss) => {
@@ -49,6 +54,8 @@ impl Connection {
         match attempt.syn(segment) {
             Syn::Copy => ledger.counts.copies += 1,
             Syn::Repeat(loss) => {
+                // One without data takes nothing back: the server may still answer the one before.
+                self.early = Early::of(segment).or(self.early.take());
                 ledger.servers.tally(server, |tally| tally.syn_repeats += 1);
                 ledger.lost(server, false, loss);
             }
@@ -107,17 +114,20 @@ impl Connection {
         body.streams[0].start(attempt.first_byte());
         if side == Side::Client {
             body.streams[1].start(segment.ack);
+        } else if segment.flags & SYN != 0 {
+            body.streams[1].start(segment.seq.wrapping_add(1));
         }
         body.queue.opening = Some(Opening {
             sent: attempt.first_syn,
             accepted: attempt.accepted,
             connected: attempt.connected,
             drops: attempt.drops,
-            ready: attempt.completed,
+            ready: attempt.completed.max(attempt.accepted),
             asked: false,
             greeted: false,
         });
         self.settle_reader(false, ledger);
+        self.read_early(segment, side, ledger);
     }
 
     pub(super) fn reset(&mut self, segment: &Segment<'_>, side: Side, ledger: &mut Ledger) {

@@ -50,18 +50,9 @@ impl Connection {
             });
         }
         let Some(body) = &mut self.body else { return };
-        let known = ledger
-            .servers
-            .get(self.parties.server)
-            .and_then(|server| server.kind);
         let midstream = self.attempt.is_none();
         let mut out = scribe!(self, body, ledger);
-        let found = body
-            .reader
-            .settle(known, self.ends[1].port, midstream, forced, &mut out);
-        if let (Some(kind), Some(server)) = (found, ledger.servers.get(self.parties.server)) {
-            server.kind = Some(kind);
-        }
+        body.reader.settle(midstream, forced, &mut out);
     }
 
     /// A SYN showed that the end taken for the client is a server.

@@ -12,7 +12,7 @@ mod forward;
 mod tests;
 
 use super::detect::Sign;
-use super::framing::{Framer, Input, Packet, Step, HEADER};
+use super::framing::{Framer, Input, Packet, Step};
 use super::waiting::Waiting;
 use super::{path_key, Chunk, Exchanges, Outcome, Protocol, Raw, Side};
 
@@ -70,8 +70,11 @@ impl Default for Ajp {
     }
 }
 
-fn magic(header: &[u8; HEADER], magic: [u8; 2]) -> Option<u64> {
-    (header[..2] == magic).then(|| u64::from(u16::from_be_bytes([header[2], header[3]])))
+fn magic(header: &[u8], magic: [u8; 2]) -> Option<u64> {
+    match *header {
+        [a, b, high, low] if [a, b] == magic => Some(u64::from(u16::from_be_bytes([high, low]))),
+        _ => None,
+    }
 }
 
 impl Protocol for Ajp {

@@ -1,10 +1,11 @@
-//! Which protocol a connection speaks: by its first bytes, and by the server's port where these could be several.
+//! Which protocol a connection speaks: by what its sides say, never by the server's port alone.
 //!
 //! Certain signs (a start line, a magic, a greeting) count on any port. Likely ones (the length and code of a MySQL or
-//! PostgreSQL message) count on the protocol's own port, or if both sides show them. A connection that was open before
-//! the recording began may show nothing for a while: on a known port it is then read as what that port is for.
+//! PostgreSQL message) count on the protocol's own port, where the server is known to speak it, or if both sides show
+//! them. A connection without a sign is read by change of direction until a message of the client shows one ([`again`]).
 
 use super::ajp::{self, Ajp};
+use super::fastcgi::{self, FastCgi};
 use super::http::{self, Http};
 use super::mysql::{self, MySql};
 use super::opaque::Opaque;
@@ -14,7 +15,7 @@ use super::{Kind, Protocol};
 
 /// How sure the first bytes of one side make us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Sign {
+pub enum Sign {
     None,
     Likely,
     Certain,
@@ -24,20 +25,22 @@ pub(super) enum Sign {
 type Looks = fn(&[u8]) -> Sign;
 
 /// Adding a protocol: its file, and one line here and in [`open`].
-const PROTOCOLS: [(Kind, Looks, Looks); 6] = [
+const PROTOCOLS: [(Kind, Looks, Looks); 7] = [
     (Kind::Opaque, tls, tls),
     (Kind::Http, http::client_sign, http::server_sign),
     (Kind::Ajp, ajp::client_sign, ajp::server_sign),
+    (Kind::FastCgi, fastcgi::client_sign, fastcgi::server_sign),
     (Kind::MySql, mysql::client_sign, mysql::server_sign),
     (Kind::Postgres, postgres::client_sign, postgres::server_sign),
     (Kind::Redis, redis::client_sign, redis::server_sign),
 ];
 
 /// Ports by which servers are commonly reached: IANA's, and the defaults of servers and proxies.
-fn usual(port: u16) -> Option<Kind> {
+pub fn usual(port: u16) -> Option<Kind> {
     match port {
-        80 | 81 | 3000 | 5000 | 8000..=8008 | 8010..=8099 | 8888 | 9000 => Some(Kind::Http),
+        80 | 81 | 3000 | 5000 | 8000..=8008 | 8010..=8099 | 8888 => Some(Kind::Http),
         8009 => Some(Kind::Ajp),
+        9000 => Some(Kind::FastCgi),
         3306..=3309 => Some(Kind::MySql),
         5432 | 5433 | 6432 => Some(Kind::Postgres),
         6379..=6381 | 7000..=7005 => Some(Kind::Redis),
@@ -45,31 +48,43 @@ fn usual(port: u16) -> Option<Kind> {
     }
 }
 
-/// So many bytes without a sign, and the port decides: more than any start line or greeting needs to show itself.
-const PORT_DECIDES: usize = 64;
-
-/// None: not yet decided, to be asked again with more.
-pub fn detect(server_port: u16, client_first: &[u8], server_first: &[u8]) -> Option<Kind> {
-    let hint = usual(server_port);
+/// What the first bytes of both sides show, and how surely. None: not yet decided, to be asked again with more.
+pub(in crate::capture) fn detect(
+    server_port: u16,
+    client_first: &[u8],
+    server_first: &[u8],
+) -> Option<(Kind, Sign)> {
     let mut likely = None;
     for (kind, client, server) in PROTOCOLS {
         let signs = (client(client_first), server(server_first));
         if signs.0.max(signs.1) == Sign::Certain {
-            return Some(kind);
+            return Some((kind, Sign::Certain));
         }
         let both = signs.0.min(signs.1) == Sign::Likely;
         let either = signs.0.max(signs.1) == Sign::Likely;
-        if both && likely.is_none() || either && hint == Some(kind) {
-            likely = Some(kind);
+        if both && likely.is_none() || either && usual(server_port) == Some(kind) {
+            likely = Some((kind, Sign::Likely));
         }
     }
-    likely.or(hint.filter(|_| client_first.len() + server_first.len() >= PORT_DECIDES))
+    likely
+}
+
+/// What a message of the client shows in the middle of a connection, where the server may be `known` to speak something.
+pub fn again(server_port: u16, known: Option<Kind>, client: &[u8]) -> Option<Kind> {
+    let expected = |kind| known == Some(kind) || usual(server_port) == Some(kind);
+    let shown = |(kind, looks, _): &(Kind, Looks, Looks)| match looks(client) {
+        Sign::Certain => *kind != Kind::Opaque,
+        Sign::Likely => expected(*kind),
+        Sign::None => false,
+    };
+    PROTOCOLS.iter().find(|p| shown(p)).map(|p| p.0)
 }
 
 pub fn open(kind: Kind) -> Box<dyn Protocol> {
     match kind {
         Kind::Http => Box::new(Http::default()),
         Kind::Ajp => Box::new(Ajp::default()),
+        Kind::FastCgi => Box::new(FastCgi::default()),
         Kind::MySql => Box::new(MySql::default()),
         Kind::Postgres => Box::new(Postgres::default()),
         Kind::Redis => Box::new(Redis::default()),
@@ -91,63 +106,68 @@ fn tls(bytes: &[u8]) -> Sign {
 mod tests {
     use super::*;
 
+    const EXECUTE: &[u8] = b"\x12\0\0\0\x17\x01\0\0\0";
+
+    fn kind(port: u16, client: &[u8], server: &[u8]) -> Option<Kind> {
+        detect(port, client, server).map(|found| found.0)
+    }
+
     #[test]
     fn content_decides_and_the_port_helps() {
         let http = Some(Kind::Http);
-        assert_eq!(detect(1234, b"GET /s HTTP/1.1\r\n", b""), http);
-        assert_eq!(detect(3306, b"", b"HTTP/1.1 200 OK"), http);
+        assert_eq!(kind(1234, b"GET /s HTTP/1.1\r\n", b""), http);
+        assert_eq!(kind(3306, b"", b"HTTP/1.1 200 OK"), http);
+        let tls = [
+            &b"\x16\x03\x01\x02\x00\x01\x00"[..],
+            b"\x17\x03\x03\x00\x20secret",
+        ];
         assert_eq!(
-            detect(80, b"\x16\x03\x01\x02\x00\x01\x00", b""),
-            Some(Kind::Opaque)
+            tls.map(|first| kind(80, first, b"")),
+            [Some(Kind::Opaque); 2]
         );
+        let forward = b"\x12\x34\x00\x93\x02\x02\x00\x08HTTP";
+        assert_eq!(kind(1, forward, b""), Some(Kind::Ajp));
+        assert_eq!(kind(1, b"", b"AB\x00\x02\x05\x01"), Some(Kind::Ajp));
+        let begin = b"\x01\x01\0\x01\0\x08\0\0\0\x01\0\0\0\0\0\0";
+        assert_eq!(kind(80, begin, b""), Some(Kind::FastCgi));
+        let stdout = b"\x01\x06\0\x01\x0b\xb8\0\0Content-type";
         assert_eq!(
-            detect(443, b"\x17\x03\x03\x00\x20secret", b""),
-            Some(Kind::Opaque)
-        );
-        assert_eq!(
-            detect(1, b"\x12\x34\x00\x93\x02\x02\x00\x08HTTP", b""),
-            Some(Kind::Ajp)
-        );
-        assert_eq!(detect(1, b"", b"AB\x00\x02\x05\x01"), Some(Kind::Ajp));
-        assert_eq!(
-            detect(1, b"", b"\x4a\0\0\0\x0a5.5.5-10.11"),
-            Some(Kind::MySql)
-        );
-        let execute = b"\x12\0\0\0\x17\x01\0\0\0";
-        assert_eq!(detect(3306, execute, b""), Some(Kind::MySql));
-        assert_eq!(detect(4000, execute, b""), None);
-        let select_of_791_bytes = b"\x17\x03\0\0\x03SELECT";
-        assert_eq!(detect(3306, select_of_791_bytes, b""), Some(Kind::MySql));
-        assert_eq!(
-            detect(4000, execute, b"\x02\0\0\x01\x03\0"),
-            Some(Kind::MySql)
+            [9000, 80].map(|port| kind(port, b"", stdout)),
+            [Some(Kind::FastCgi), None]
         );
     }
 
     #[test]
     fn databases_show_themselves_too() {
-        assert_eq!(
-            detect(1, b"\0\0\0\x20\0\x03\0\0user", b""),
-            Some(Kind::Postgres)
-        );
-        assert_eq!(
-            detect(5432, b"Q\0\0\0\x0dSELECT 1\0", b""),
-            Some(Kind::Postgres)
-        );
-        assert_eq!(
-            detect(1, b"S\0\0\0\x04", b"Z\0\0\0\x05I"),
-            Some(Kind::Postgres)
-        );
-        assert_eq!(detect(1, b"*1\r\n$4\r\nPING\r\n", b""), Some(Kind::Redis));
-        assert_eq!(detect(6379, b"", b"+PONG\r\n"), Some(Kind::Redis));
-        assert_eq!(detect(1, b"", b"+PONG\r\n"), None);
+        let mysql = Some(Kind::MySql);
+        assert_eq!(kind(1, b"", b"\x4a\0\0\0\x0a5.5.5-10.11"), mysql);
+        assert_eq!(kind(3306, EXECUTE, b""), mysql);
+        assert_eq!(kind(4000, EXECUTE, b""), None);
+        let select_of_791_bytes = b"\x17\x03\0\0\x03SELECT";
+        assert_eq!(kind(3306, select_of_791_bytes, b""), mysql);
+        assert_eq!(kind(4000, EXECUTE, b"\x02\0\0\x01\x03\0"), mysql);
+        let postgres = Some(Kind::Postgres);
+        assert_eq!(kind(1, b"\0\0\0\x20\0\x03\0\0user", b""), postgres);
+        assert_eq!(kind(5432, b"Q\0\0\0\x0dSELECT 1\0", b""), postgres);
+        assert_eq!(kind(1, b"S\0\0\0\x04", b"Z\0\0\0\x05I"), postgres);
+        assert_eq!(kind(1, b"*1\r\n$4\r\nPING\r\n", b""), Some(Kind::Redis));
+        assert_eq!(kind(6379, b"", b"+PONG\r\n"), Some(Kind::Redis));
+        assert_eq!(kind(1, b"", b"+PONG\r\n"), None);
     }
 
     #[test]
-    fn a_connection_without_signs_waits_and_then_goes_by_its_port() {
-        assert_eq!(detect(80, b"", b""), None);
-        assert_eq!(detect(80, b"", b"the middle of a page"), None);
-        assert_eq!(detect(80, b"", &[b'x'; 64]), Some(Kind::Http));
-        assert_eq!(detect(4000, b"", &[b'x'; 640]), None);
+    fn a_port_alone_says_nothing() {
+        for port in [80, 8080, 9000, 3306, 4000] {
+            assert_eq!(kind(port, &[b'x'; 640], &[b'x'; 640]), None);
+        }
+    }
+
+    #[test]
+    fn a_message_in_the_middle_shows_its_protocol() {
+        assert_eq!(again(1234, None, b"POST /a HTTP/1.1\r\n"), Some(Kind::Http));
+        assert_eq!(again(4000, None, EXECUTE), None);
+        assert_eq!(again(4000, Some(Kind::MySql), EXECUTE), Some(Kind::MySql));
+        assert_eq!(again(3306, None, EXECUTE), Some(Kind::MySql));
+        assert_eq!(again(443, None, b"\x17\x03\x03\x00\x20secret"), None);
     }
 }

@@ -1,5 +1,5 @@
-//! Packets whose fixed header holds their length (AJP, MySQL, PostgreSQL), cut from a stream that arrives in pieces, in
-//! part, or with holes.
+//! Packets whose fixed header holds their length (AJP, FastCGI, MySQL, PostgreSQL), cut from a stream that arrives in
+//! pieces, in part, or with holes.
 //!
 //! ```text
 //!  header  payload ─ first `limit` bytes gathered ─ the rest skipped by length
@@ -10,8 +10,8 @@
 
 use super::Chunk;
 
-/// The longest header of the three protocols.
-pub const HEADER: usize = 5;
+/// The longest header of these protocols: FastCGI's.
+pub const HEADER: usize = 8;
 
 /// A chunk on its way through a [`Framer`].
 pub struct Input<'d> {
@@ -96,7 +96,7 @@ pub struct Framer {
     header_len: usize,
     limit: usize,
     /// Payload length by header; None: this cannot be a header.
-    payload_len: fn(&[u8; HEADER]) -> Option<u64>,
+    payload_len: fn(&[u8]) -> Option<u64>,
     header: [u8; HEADER],
     have: usize,
     begun: i64,
@@ -118,11 +118,7 @@ enum State {
 }
 
 impl Framer {
-    pub fn new(
-        header_len: usize,
-        limit: usize,
-        payload_len: fn(&[u8; HEADER]) -> Option<u64>,
-    ) -> Self {
+    pub fn new(header_len: usize, limit: usize, payload_len: fn(&[u8]) -> Option<u64>) -> Self {
         Framer {
             header_len,
             limit,
@@ -224,7 +220,7 @@ impl Framer {
         let payload = if incomplete {
             None
         } else {
-            (self.payload_len)(&self.header)
+            (self.payload_len)(&self.header[..self.header_len])
         };
         let Some(payload) = payload else {
             let n = self.early + input.len;

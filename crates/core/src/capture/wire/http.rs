@@ -176,6 +176,10 @@ impl Protocol for Http {
             Side::Server => self.server.lose(),
         }
     }
+
+    fn left(&self) -> bool {
+        self.upgraded.is_some()
+    }
 }
 
 impl Http {

@@ -21,12 +21,17 @@ pub struct Seen {
 #[derive(Default)]
 pub struct Log {
     pub seen: Vec<Seen>,
-    open: VecDeque<usize>,
+    open: VecDeque<Open>,
     /// Unreadable bytes by reason, opaque, and everything a reader must not do.
     pub notes: Vec<String>,
     opaque: bool,
+}
+
+/// An exchange without an end: its place in `seen`, and what closes it at the next request.
+struct Open {
+    place: usize,
     told: bool,
-    holes: usize,
+    hole: bool,
 }
 
 fn text(raw: Raw<'_>) -> String {
@@ -49,20 +54,25 @@ fn end(outcome: Outcome) -> String {
         Outcome::Ok => "ok".to_string(),
         Outcome::Http(code) => code.to_string(),
         Outcome::Error(code) => format!("error-{}", super::error_name(code)),
+        Outcome::Aborted => "aborted".to_string(),
     }
 }
 
 impl Exchanges for Log {
     fn request(&mut self, time: i64, raw: Raw<'_>, key: u64) {
         assert!(!self.opaque, "a request after opaque()");
-        if self.told {
+        while self.open.front().is_some_and(|front| front.told) {
             self.close();
         }
-        while self.holes > 0 {
+        while self.open.front().is_some_and(|front| front.hole) {
             let oldest = self.close();
             self.seen[oldest].end = "unseen".to_string();
         }
-        self.open.push_back(self.seen.len());
+        self.open.push_back(Open {
+            place: self.seen.len(),
+            told: false,
+            hole: false,
+        });
         self.seen.push(Seen {
             name: text(raw),
             key,
@@ -88,14 +98,18 @@ impl Exchanges for Log {
     }
 
     fn response_bytes(&mut self, time: i64, len: u64) {
-        let oldest = *self
-            .open
-            .front()
-            .expect("response_bytes() without an open exchange");
-        let seen = &mut self.seen[oldest];
+        let oldest = self.open.front();
+        let oldest = oldest.expect("response_bytes() without an open exchange");
+        let seen = &mut self.seen[oldest.place];
         seen.first.get_or_insert(time);
         seen.last = time;
         seen.bytes_out += len;
+    }
+
+    fn turn_to(&mut self, nth: usize) {
+        let turned = self.open.remove(nth);
+        self.open
+            .push_front(turned.expect("turn_to() without so many exchanges"));
     }
 
     fn finish(&mut self, outcome: Outcome) {
@@ -104,13 +118,11 @@ impl Exchanges for Log {
     }
 
     fn open_ended(&mut self, outcome: Outcome) {
-        assert!(!self.told, "open_ended() twice");
-        self.told = true;
-        let oldest = *self
-            .open
-            .front()
-            .expect("open_ended() without an open exchange");
-        self.seen[oldest].end = format!("~{}", end(outcome));
+        let oldest = self.open.front_mut();
+        let oldest = oldest.expect("open_ended() without an open exchange");
+        assert!(!oldest.told, "open_ended() twice");
+        oldest.told = true;
+        self.seen[oldest.place].end = format!("~{}", end(outcome));
     }
 
     fn one_way(&mut self) {
@@ -120,7 +132,7 @@ impl Exchanges for Log {
             .checked_sub(1)
             .expect("one_way() without a request");
         assert_eq!(
-            self.open.pop_back(),
+            self.open.pop_back().map(|open| open.place),
             Some(newest),
             "one_way() after the exchange was finished"
         );
@@ -143,17 +155,16 @@ impl Exchanges for Log {
 
 impl Log {
     fn close(&mut self) -> usize {
-        self.told = false;
-        self.holes = self.holes.saturating_sub(1);
-        self.open
-            .pop_front()
+        let oldest = self.open.pop_front();
+        oldest
             .expect("the end of an exchange that is not open")
+            .place
     }
 
     /// As the decoder does, before it tells the reader of the gap.
     pub fn gap(&mut self, side: Side) {
         if side == Side::Server {
-            self.holes = self.open.len();
+            self.open.iter_mut().for_each(|open| open.hole = true);
         }
     }
 

@@ -5,6 +5,7 @@
 
 pub mod ajp;
 pub mod detect;
+pub mod fastcgi;
 mod framing;
 pub mod http;
 #[cfg(test)]
@@ -15,7 +16,7 @@ pub mod postgres;
 pub mod redis;
 mod waiting;
 
-pub use detect::{detect, open};
+pub use detect::open;
 
 use std::hash::Hasher;
 
@@ -88,19 +89,23 @@ pub enum Outcome {
     Http(u16),
     /// An error of the protocol with its number (MySQL 1040), SQLSTATE or word folded to one: see [`error_name`].
     Error(u32),
+    /// The client took its request back (FastCGI).
+    Aborted,
 }
 
-/// An error as its protocol spells it: `1040`, `42P01`, `WRONGTYPE`.
+/// An error as its protocol spells it: `1040`, `42P01`, `WRONGTYPE`, `exit-255`.
 pub fn error_name(number: u32) -> String {
     match number {
         0..postgres::SQLSTATES => number.to_string(),
         postgres::SQLSTATES..redis::ERROR_WORDS => postgres::sqlstate(number),
-        _ => redis::error_word(number).to_owned(),
+        redis::ERROR_WORDS..fastcgi::EXITS => redis::error_word(number).to_owned(),
+        _ => fastcgi::end_name(number),
     }
 }
 
 /// Where a protocol says what it saw. Exchanges are answered in the order in which they were asked (pipelining), so
-/// every call about a response means the oldest exchange that is not finished.
+/// every call about a response means the oldest exchange that is not finished; where that is not so, `turn_to` says
+/// which one is next.
 ///
 /// The receiver closes an exchange at `finish`; after `open_ended`, at the next `request` (or the close); and, where a
 /// hole in the server's bytes is all that came since, at the next `request`, as one whose end was not seen. Until then
@@ -115,6 +120,8 @@ pub trait Exchanges {
     fn request_bytes(&mut self, time: i64, len: u64);
     /// Bytes of the response of the oldest unfinished exchange; the first call sets its first byte.
     fn response_bytes(&mut self, time: i64, len: u64);
+    /// The nth oldest unfinished exchange becomes the oldest: its response comes before those of others.
+    fn turn_to(&mut self, nth: usize);
     /// The response is whole: the exchange ends at the last `response_bytes`.
     fn finish(&mut self, outcome: Outcome);
     /// The outcome is known but the end of the response is not (the length was cut off by the snap length, or the
@@ -135,6 +142,10 @@ pub trait Protocol: Send {
     fn gap(&mut self, side: Side, time: i64, len: u64, out: &mut dyn Exchanges);
     /// This side sends no more (FIN, RST, or the end of the recording).
     fn end(&mut self, side: Side, time: i64, out: &mut dyn Exchanges);
+    /// Whether it left its protocol for messages of which none answers another, and which it does not read.
+    fn left(&self) -> bool {
+        false
+    }
 }
 
 /// The protocols, in the order in which they are tried.
@@ -142,6 +153,7 @@ pub trait Protocol: Send {
 pub enum Kind {
     Http,
     Ajp,
+    FastCgi,
     MySql,
     Postgres,
     Redis,

@@ -80,8 +80,10 @@ struct Talk {
 
 impl Default for MySql {
     fn default() -> Self {
-        let len =
-            |h: &[u8; 5]| Some(u64::from(h[0]) | u64::from(h[1]) << 8 | u64::from(h[2]) << 16);
+        let len = |header: &[u8]| match *header {
+            [a, b, c, ..] => Some(u64::from(a) | u64::from(b) << 8 | u64::from(c) << 16),
+            _ => None,
+        };
         MySql {
             client: Framer::new(4, COMMAND_MAX, len),
             server: Framer::new(4, REPLY_MAX, len),
@@ -110,6 +112,10 @@ impl Protocol for MySql {
     fn data(&mut self, side: Side, chunk: Chunk<'_>, out: &mut dyn Exchanges) {
         let mut input = Input::new(chunk);
         let (bytes, cut) = (input.bytes(), input.cut());
+        if self.talk.begins(side, bytes) {
+            self.client.resync();
+            self.server.resync();
+        }
         match side {
             Side::Client => {
                 let here = command::here(bytes)
@@ -252,6 +258,25 @@ impl Talk {
         out.opaque(reason);
     }
 
+    /// Whether the connection begins here although its opening was not captured: with the server's greeting, or the
+    /// client's answer to it.
+    fn begins(&mut self, side: Side, bytes: &[u8]) -> bool {
+        let untouched = self.phase == Phase::Commands
+            && !self.turned
+            && !self.client_counts
+            && self.waiting.is_empty();
+        if !untouched {
+            return false;
+        }
+        let phase = match side {
+            Side::Server if is_greeting(bytes) => Phase::Start,
+            Side::Client if is_login(bytes) => Phase::Login,
+            _ => return false,
+        };
+        self.phase = phase;
+        true
+    }
+
     /// The client's next packets are part of the exchange under way: a login, or the lines of LOCAL INFILE.
     fn continues_reply(&self) -> bool {
         self.reply == Reply::Infile
@@ -264,10 +289,7 @@ impl Talk {
 
 /// A command, or a login.
 pub(super) fn client_sign(first: &[u8]) -> Sign {
-    let login = matches!(first, [_, _, 0, 1, ..])
-        && first.len() > 8
-        && command::login_flags(&first[4..]) & PROTOCOL_41 != 0;
-    if login || command::here(first) {
+    if is_login(first) || command::here(first) {
         Sign::Likely
     } else {
         Sign::None
@@ -277,11 +299,21 @@ pub(super) fn client_sign(first: &[u8]) -> Sign {
 /// A greeting (its version is a number), or a packet that may be the first of a reply.
 pub(super) fn server_sign(first: &[u8]) -> Sign {
     match first {
-        [_, _, 0, 0, 10, b'0'..=b'9', ..] => Sign::Certain,
+        _ if is_greeting(first) => Sign::Certain,
         [_, 0, 0, 0, 0xff, _, _, ..] => Sign::Likely,
         &[a, b, c, 1, byte, ..] if a | b | c != 0 && reply::first_byte(byte, a, b, c) => {
             Sign::Likely
         }
         _ => Sign::None,
     }
+}
+
+fn is_greeting(bytes: &[u8]) -> bool {
+    matches!(bytes, [_, _, 0, 0, 10, b'0'..=b'9', ..])
+}
+
+fn is_login(bytes: &[u8]) -> bool {
+    matches!(bytes, [_, _, 0, 1, ..])
+        && bytes.len() > 8
+        && command::login_flags(&bytes[4..]) & PROTOCOL_41 != 0
 }

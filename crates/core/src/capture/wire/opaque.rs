@@ -29,6 +29,14 @@ impl Opaque {
             answering: false,
         }
     }
+
+    /// Goes on in a response of which the outcome was told.
+    pub fn in_response() -> Opaque {
+        Opaque {
+            asking: false,
+            answering: true,
+        }
+    }
 }
 
 impl Protocol for Opaque {
@@ -46,10 +54,7 @@ impl Protocol for Opaque {
                 if !self.answering {
                     // It may go on: the exchange ends at the last byte before the next request.
                     out.open_ended(Outcome::Ok);
-                    *self = Opaque {
-                        asking: false,
-                        answering: true,
-                    };
+                    *self = Opaque::in_response();
                 }
             }
             Side::Server => {}

@@ -1,5 +1,7 @@
 //! Redis, RESP2 and RESP3: one reply for each command, in order; pushed messages (`>`) answer nothing.
 //!
+//! `CLIENT REPLY OFF` and `SKIP` make the server silent: what it does not answer is no exchange.
+//!
 //! A connection that subscribes or monitors carries a stream from then on: it is opaque, unless RESP3 keeps the messages
 //! apart from the replies. Source: the Redis serialization protocol specification.
 
@@ -11,7 +13,7 @@ use super::detect::Sign;
 use super::framing::Input;
 use super::waiting::Waiting;
 use super::{Chunk, Exchanges, Outcome, Protocol, Raw, Side};
-use resp::{Progress, Resp};
+use resp::{Progress, Replies, Resp};
 
 /// Commands without a reply after which the other direction is taken to be missing from the capture. Clients that load
 /// data pipeline ten thousand at a time.
@@ -80,6 +82,8 @@ pub struct Redis {
     /// The command under way was made a request.
     announced: bool,
     resp3: bool,
+    /// Which commands the server replies to.
+    replies: Replies,
     opaque: bool,
     fresh: bool,
     /// Something the server sent since the last command could not be read; it sent something; when.
@@ -194,8 +198,27 @@ impl Redis {
             }
             if progress != Progress::More {
                 self.announced = false;
-                self.client = Resp::default();
+                let command = std::mem::take(&mut self.client);
+                self.asked(&command, out);
             }
+        }
+    }
+
+    /// A command is whole: a `CLIENT` may say which ones are replied to, itself included.
+    fn asked(&mut self, command: &Resp, out: &mut dyn Exchanges) {
+        if command.name() != Some("CLIENT") {
+            return;
+        }
+        let said = command.replies();
+        let silent = self.replies != Replies::On || said.is_some();
+        self.replies = match (self.replies, said) {
+            (_, Some(Replies::On)) => Replies::On,
+            (Replies::Off, _) => Replies::Off,
+            (_, Some(other)) => other,
+            (_, None) => Replies::On,
+        };
+        if silent && said != Some(Replies::On) && self.waiting.pop_back().is_some() {
+            out.one_way();
         }
     }
 
@@ -215,6 +238,12 @@ impl Redis {
         };
         out.request(time, raw, 0);
         let name = name.unwrap_or("");
+        if self.replies != Replies::On && name != "CLIENT" {
+            if self.replies == Replies::Skip {
+                self.replies = Replies::On;
+            }
+            return out.one_way();
+        }
         if self.resp3 && SUBSCRIPTIONS.contains(&name) {
             return out.one_way();
         }
@@ -274,6 +303,8 @@ impl Redis {
     fn replied(&mut self, out: &mut dyn Exchanges) {
         let reply = std::mem::take(&mut self.server);
         match self.waiting.finish(outcome(&reply), out) {
+            // The server replies after all: it refused to be silent.
+            None => self.replies = Replies::On,
             Some(Asked::Hello) => self.resp3 |= reply.kind() == b'%',
             Some(Asked::Stream) if outcome(&reply) == Outcome::Ok => {
                 self.become_opaque("a stream of messages", out)

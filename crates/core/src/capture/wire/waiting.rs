@@ -7,21 +7,29 @@ use std::collections::VecDeque;
 
 #[derive(Debug)]
 pub struct Waiting<T> {
-    queue: VecDeque<T>,
-    /// So many of the oldest have a hole behind them.
-    holes: usize,
-    /// Of the oldest: bytes of its response were seen; its outcome was told while its end is open.
+    queue: VecDeque<Entry<T>>,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    asked: T,
+    /// Bytes of its response were seen; bytes that may be of its response are missing.
     answering: bool,
+    hole: bool,
+    /// Its outcome was told while its end is open.
     told: bool,
+}
+
+impl<T> Entry<T> {
+    fn closes_at_request(&self) -> bool {
+        self.told || self.hole
+    }
 }
 
 impl<T> Default for Waiting<T> {
     fn default() -> Self {
         Waiting {
             queue: VecDeque::new(),
-            holes: 0,
-            answering: false,
-            told: false,
         }
     }
 }
@@ -36,33 +44,42 @@ impl<T> Waiting<T> {
     }
 
     pub fn get(&self, i: usize) -> Option<&T> {
-        self.queue.get(i)
+        self.queue.get(i).map(|entry| &entry.asked)
     }
 
     pub fn front(&self) -> Option<&T> {
-        self.queue.front()
+        self.get(0)
     }
 
     pub fn front_mut(&mut self) -> Option<&mut T> {
-        self.queue.front_mut()
+        self.queue.front_mut().map(|entry| &mut entry.asked)
     }
 
     pub fn back_mut(&mut self) -> Option<&mut T> {
-        self.queue.back_mut()
+        self.queue.back_mut().map(|entry| &mut entry.asked)
+    }
+
+    pub fn position(&self, is: impl Fn(&T) -> bool) -> Option<usize> {
+        self.queue.iter().position(|entry| is(&entry.asked))
+    }
+
+    pub fn find_mut(&mut self, is: impl Fn(&T) -> bool) -> Option<&mut T> {
+        let mut asked = self.queue.iter_mut().map(|entry| &mut entry.asked);
+        asked.find(|asked| is(asked))
     }
 
     /// The response of the oldest has begun.
     pub fn answering(&self) -> bool {
-        self.answering
+        self.queue.front().is_some_and(|front| front.answering)
     }
 
     pub fn told(&self) -> bool {
-        self.told
+        self.queue.front().is_some_and(|front| front.told)
     }
 
     /// Whether the receiver will close the oldest by itself.
     pub fn closes_at_request(&self) -> bool {
-        self.told || self.holes > 0
+        self.queue.front().is_some_and(Entry::closes_at_request)
     }
 
     pub fn clear(&mut self) {
@@ -71,32 +88,49 @@ impl<T> Waiting<T> {
 
     /// To be called just before [`Exchanges::request`].
     pub fn before_request(&mut self) {
-        if self.told {
-            self.pop();
+        while self.told() {
+            self.queue.pop_front();
         }
-        while self.holes > 0 {
-            self.pop();
+        while self.queue.front().is_some_and(|front| front.hole) {
+            self.queue.pop_front();
         }
     }
 
     pub fn push(&mut self, asked: T) {
-        self.queue.push_back(asked);
+        self.queue.push_back(Entry {
+            asked,
+            answering: false,
+            hole: false,
+            told: false,
+        });
+    }
+
+    /// The newest gets no response; to be called beside [`Exchanges::one_way`].
+    pub fn pop_back(&mut self) -> Option<T> {
+        self.queue.pop_back().map(|entry| entry.asked)
     }
 
     /// Bytes of the server are missing.
     pub fn hole(&mut self) {
-        self.holes = self.queue.len();
+        self.queue.iter_mut().for_each(|entry| entry.hole = true);
+    }
+
+    /// The nth oldest becomes the oldest; to be called beside [`Exchanges::turn_to`].
+    pub fn turn_to(&mut self, nth: usize) {
+        if let Some(entry) = self.queue.remove(nth) {
+            self.queue.push_front(entry);
+        }
     }
 
     /// Bytes of the response of the oldest; false: nothing waits for any.
     pub fn bytes(&mut self, time: i64, n: u64, out: &mut dyn Exchanges) -> bool {
-        if self.queue.is_empty() {
+        let Some(front) = self.queue.front_mut() else {
             if n > 0 {
                 out.unreadable("a response without its request", n);
             }
             return false;
-        }
-        self.answering = true;
+        };
+        front.answering = true;
         if n > 0 {
             out.response_bytes(time, n);
         }
@@ -105,8 +139,8 @@ impl<T> Waiting<T> {
 
     /// How the oldest ended, but not when.
     pub fn tell(&mut self, outcome: Outcome, out: &mut dyn Exchanges) {
-        if !self.queue.is_empty() && !self.told {
-            self.told = true;
+        if let Some(front) = self.queue.front_mut().filter(|front| !front.told) {
+            front.told = true;
             out.open_ended(outcome);
         }
     }
@@ -116,22 +150,17 @@ impl<T> Waiting<T> {
         while self.len() > 1 {
             self.finish(outcome, out);
             outcome = Outcome::Ok;
-            self.answering = true;
+            if let Some(front) = self.queue.front_mut() {
+                front.answering = true;
+            }
             out.response_bytes(time, 0);
         }
         self.tell(outcome, out);
     }
 
     pub fn finish(&mut self, outcome: Outcome, out: &mut dyn Exchanges) -> Option<T> {
-        let asked = self.pop()?;
+        let entry = self.queue.pop_front()?;
         out.finish(outcome);
-        Some(asked)
-    }
-
-    fn pop(&mut self) -> Option<T> {
-        self.answering = false;
-        self.told = false;
-        self.holes = self.holes.saturating_sub(1);
-        self.queue.pop_front()
+        Some(entry.asked)
     }
 }

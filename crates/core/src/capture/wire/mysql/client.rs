@@ -82,6 +82,7 @@ impl Talk {
         self.client_flags = Some(flags);
         self.client_counts = true;
         self.newest_waits = true;
+        self.waiting.before_request();
         self.waiting
             .push(Command::new(Expects::Login, sequence.wrapping_add(1)));
         out.request(packet.begun, Raw::Command("LOGIN"), 0);

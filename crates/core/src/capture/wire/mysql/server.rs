@@ -114,9 +114,12 @@ impl Talk {
             (0, Some(0xff)) => {
                 // Refused before it could log in, as with 1040 (too many connections): the connection was its request.
                 self.phase = Phase::Commands;
-                out.request(packet.begun, Raw::Command("LOGIN"), 0);
-                out.response_bytes(time, packet.early + packet.now);
-                out.finish(reply::error(packet.prefix));
+                if self.waiting.is_empty() {
+                    self.waiting.push(Command::new(Expects::Login, 0));
+                    out.request(packet.begun, Raw::Command("LOGIN"), 0);
+                }
+                self.response_bytes(packet, time, out);
+                self.waiting.finish(reply::error(packet.prefix), out);
                 false
             }
             _ => {

@@ -135,6 +135,32 @@ fn a_login_is_an_exchange_however_long() {
 }
 
 #[test]
+fn a_login_is_read_where_the_capture_begins_with_the_greeting_or_with_its_answer() {
+    let session = [
+        opened(0),
+        vec![(C, query("SELECT 1")), (S, packet(1, &ok(2)))],
+    ]
+    .concat();
+    let all = ["LOGIN ok", "sql SELECT 1 ok"];
+    for (seen, want) in [(0, &all[..]), (1, &all[..]), (2, &all[1..])] {
+        let mut mysql = MySql::default();
+        let mut log = Log::default();
+        for side in [C, S] {
+            mysql.gap(side, 0, 0, &mut log);
+        }
+        for (time, (side, bytes)) in session.iter().enumerate().skip(seen) {
+            mysql.data(*side, whole(time as i64, bytes), &mut log);
+        }
+        let names: Vec<String> = log
+            .names()
+            .into_iter()
+            .filter(|name| !name.starts_with("unread"))
+            .collect();
+        assert_eq!(names, want, "from packet {seen} on");
+    }
+}
+
+#[test]
 fn a_refused_connection_is_a_failed_login() {
     assert_eq!(
         play(&mut MySql::default(), &[(S, packet(0, &err(1040)))]).names(),

@@ -1,8 +1,10 @@
 //! The messages: their lengths, and the fields that matter.
 
 use crate::capture::wire::detect::Sign;
-use crate::capture::wire::framing::{Packet, HEADER};
+use crate::capture::wire::framing::Packet;
 use rustc_hash::FxHashMap;
+
+use super::HEADER_LEN;
 
 /// Texts kept of a connection, and of a text: names need the command and the first table.
 const STATEMENTS_MAX: usize = 4096;
@@ -20,29 +22,28 @@ fn number(bytes: &[u8]) -> u32 {
 }
 
 /// Length of the payload after the type and the length; a startup message has no type, its length begins with a zero.
-pub fn client_len(header: &[u8; HEADER]) -> Option<u64> {
-    if header[0] != 0 {
+pub fn client_len(header: &[u8]) -> Option<u64> {
+    if header.first() != Some(&0) {
         return len(header, CLIENT_TYPES);
     }
     let len = number(header);
     (8..=STARTUP_MAX).contains(&len).then(|| u64::from(len) - 5)
 }
 
-pub fn server_len(header: &[u8; HEADER]) -> Option<u64> {
+pub fn server_len(header: &[u8]) -> Option<u64> {
     len(header, SERVER_TYPES)
 }
 
-fn len(header: &[u8; HEADER], types: &[u8]) -> Option<u64> {
-    let len = number(&header[1..]);
-    (types.contains(&header[0]) && (4..LEN_MAX).contains(&len)).then(|| u64::from(len) - 4)
+fn len(header: &[u8], types: &[u8]) -> Option<u64> {
+    let (kind, rest) = header.split_first()?;
+    let len = number(rest);
+    (types.contains(kind) && (4..LEN_MAX).contains(&len)).then(|| u64::from(len) - 4)
 }
 
 /// Whether a message begins with these first bytes of a segment; a megabyte at most, to be sure.
-pub fn here(bytes: &[u8], len: fn(&[u8; HEADER]) -> Option<u64>) -> bool {
-    match bytes.first_chunk::<HEADER>() {
-        Some(header) => len(header).is_some_and(|len| len < 1 << 20),
-        None => false,
-    }
+pub fn here(bytes: &[u8], len: fn(&[u8]) -> Option<u64>) -> bool {
+    let header = bytes.get(..HEADER_LEN);
+    header.and_then(len).is_some_and(|len| len < 1 << 20)
 }
 
 /// Whether a segment ends with a ReadyForQuery.

@@ -8,6 +8,8 @@ const LINE_KEPT: usize = 40;
 /// Inline commands are limited by the server (64 KiB); simple strings and errors are shorter.
 const LINE_MAX: u32 = 64 << 10;
 const NAME_MAX: usize = 24;
+/// Arguments kept of a `CLIENT`: enough for `REPLY SKIP`.
+const ARGUMENTS: u8 = 2;
 /// The server's limits for a string (512 MiB, up to 4 GiB by configuration) and for an aggregate (2^32 in RESP3).
 const NUMBER_MAX: u64 = 1 << 32;
 
@@ -35,6 +37,10 @@ pub struct Resp {
     naming: Naming,
     name: [u8; NAME_MAX],
     name_len: usize,
+    /// Of a `CLIENT`, in capitals, each after a space; how many of them have begun.
+    arguments: [u8; NAME_MAX],
+    arguments_len: usize,
+    arguments_begun: u8,
     error: [u8; NAME_MAX],
     error_len: usize,
 }
@@ -45,6 +51,18 @@ enum Naming {
     Wanted,
     Under,
     Known,
+    /// The string is an argument that matters.
+    Argument,
+}
+
+/// What a client says that the server shall reply to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Replies {
+    #[default]
+    On,
+    Off,
+    /// To everything but this and the next command.
+    Skip,
 }
 
 impl Default for Resp {
@@ -61,6 +79,9 @@ impl Default for Resp {
             naming: Naming::Wanted,
             name: [0; NAME_MAX],
             name_len: 0,
+            arguments: [0; NAME_MAX],
+            arguments_len: 0,
+            arguments_begun: 0,
             error: [0; NAME_MAX],
             error_len: 0,
         }
@@ -84,7 +105,17 @@ impl Resp {
     /// The name of the command, in capitals.
     pub fn name(&self) -> Option<&str> {
         let name = std::str::from_utf8(&self.name[..self.name_len]).unwrap_or("");
-        (self.naming == Naming::Known).then_some(name)
+        matches!(self.naming, Naming::Known | Naming::Argument).then_some(name)
+    }
+
+    /// What a `CLIENT REPLY` asks for.
+    pub fn replies(&self) -> Option<Replies> {
+        match &self.arguments[..self.arguments_len] {
+            b" REPLY ON" => Some(Replies::On),
+            b" REPLY OFF" => Some(Replies::Off),
+            b" REPLY SKIP" => Some(Replies::Skip),
+            _ => None,
+        }
     }
 
     /// The first word of an error.
@@ -128,31 +159,37 @@ impl Resp {
 
     fn skip_string(&mut self, input: &mut Input<'_>) {
         let n = self.string.min(input.len());
-        if self.naming == Naming::Under || (self.kind == b'!' && self.error_len < NAME_MAX) {
-            let of_it = usize::try_from(self.content.min(n))
-                .unwrap_or(usize::MAX)
-                .min(input.bytes().len());
-            let bytes = &input.bytes()[..of_it];
-            if self.naming == Naming::Under {
-                push(
-                    &mut self.name,
-                    &mut self.name_len,
-                    bytes,
-                    u8::to_ascii_uppercase,
-                );
-            } else {
+        let wanted = self.content.min(n);
+        let of_it = usize::try_from(wanted)
+            .unwrap_or(usize::MAX)
+            .min(input.bytes().len());
+        let bytes = &input.bytes()[..of_it];
+        let cut = (of_it as u64) < wanted;
+        let capital = u8::to_ascii_uppercase;
+        match self.naming {
+            Naming::Under => {
+                push(&mut self.name, &mut self.name_len, bytes, capital);
+                if cut {
+                    self.name_len = 0;
+                    self.naming = Naming::Known;
+                }
+            }
+            Naming::Argument => {
+                let (kept, len) = (&mut self.arguments, &mut self.arguments_len);
+                push(kept, len, bytes, capital);
+                if cut {
+                    self.arguments_len = 0;
+                }
+            }
+            _ if self.kind == b'!' && self.error_len < NAME_MAX => {
                 push_word(&mut self.error, &mut self.error_len, bytes);
             }
-        }
-        if self.naming == Naming::Under && (input.bytes().len() as u64) < self.content.min(n) {
-            // Part of the name was cut off.
-            self.name_len = 0;
-            self.naming = Naming::Known;
+            _ => {}
         }
         input.skip(n);
         self.string -= n;
         self.content = self.content.saturating_sub(n);
-        if self.naming == Naming::Under && self.content == 0 {
+        if self.content == 0 && matches!(self.naming, Naming::Under | Naming::Argument) {
             self.naming = Naming::Known;
         }
     }
@@ -203,8 +240,8 @@ impl Resp {
                 Some(Number::Is(n)) => {
                     self.string = n + 2;
                     self.content = n;
-                    if client && self.naming == Naming::Wanted {
-                        self.naming = if n == 0 { Naming::Known } else { Naming::Under };
+                    if client {
+                        self.begin_word(n);
                     }
                     true
                 }
@@ -228,9 +265,46 @@ impl Resp {
                 push(&mut name, &mut len, word, u8::to_ascii_uppercase);
                 (self.name, self.name_len) = (name, len);
                 self.naming = Naming::Known;
+                self.inline_arguments();
                 self.one_less()
             }
             _ => false,
+        }
+    }
+
+    /// A string of a command, of this length, begins.
+    fn begin_word(&mut self, len: u64) {
+        match self.naming {
+            Naming::Wanted if len > 0 => self.naming = Naming::Under,
+            Naming::Wanted => self.naming = Naming::Known,
+            Naming::Known if self.keeps_arguments() => {
+                push(&mut self.arguments, &mut self.arguments_len, b" ", |byte| {
+                    *byte
+                });
+                self.arguments_begun += 1;
+                if len > 0 {
+                    self.naming = Naming::Argument;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn keeps_arguments(&self) -> bool {
+        self.arguments_begun < ARGUMENTS && &self.name[..self.name_len] == b"CLIENT"
+    }
+
+    fn inline_arguments(&mut self) {
+        let kept = (self.line_len as usize).min(LINE_KEPT);
+        let line = self.line;
+        let words = line[..kept].split(|b| b.is_ascii_whitespace()).skip(1);
+        for word in words.filter(|word| !word.is_empty()) {
+            if self.keeps_arguments() {
+                self.arguments_begun += 1;
+                let (kept, len) = (&mut self.arguments, &mut self.arguments_len);
+                push(kept, len, b" ", |byte| *byte);
+                push(kept, len, word, u8::to_ascii_uppercase);
+            }
         }
     }
 

@@ -65,6 +65,78 @@ fn a_transaction_is_as_many_exchanges_as_commands() {
 }
 
 #[test]
+fn a_client_may_ask_for_no_replies() {
+    let reply = |mode: &str| command(&["client", "reply", mode]);
+    let script = [
+        (
+            C,
+            reply("OFF") + &command(&["SET", "a", "1"]) + &command(&["SET", "b", "2"]),
+        ),
+        (
+            C,
+            command(&["CLIENT", "GETNAME"]) + &reply("skip") + &reply("on"),
+        ),
+        (S, "+OK\r\n".to_string()),
+        (
+            C,
+            reply("SKIP") + &command(&["SET", "c", "3"]) + &command(&["GET", "c"]),
+        ),
+        (S, "$1\r\n3\r\n".to_string()),
+        (C, "CLIENT REPLY SKIP\r\nPING\r\nPING\r\n".to_string()),
+        (S, "+PONG\r\n".to_string()),
+        (
+            C,
+            reply("SKIP") + &command(&["CLIENT", "ID"]) + &command(&["CLIENT", "ID"]),
+        ),
+        (S, ":7\r\n".to_string()),
+    ];
+    let want = [
+        "CLIENT one way",
+        "SET one way",
+        "SET one way",
+        "CLIENT one way",
+        "CLIENT one way",
+        "CLIENT ok",
+        "CLIENT one way",
+        "SET one way",
+        "GET ok",
+        "CLIENT one way",
+        "PING one way",
+        "PING ok",
+        "CLIENT one way",
+        "CLIENT one way",
+        "CLIENT ok",
+    ];
+    assert_eq!(play(&mut Redis::default(), &script).names(), want);
+    for cuts in [&[1][..], &[3, 7], &[19]] {
+        assert_eq!(
+            play_split(&mut Redis::default(), &script, cuts).names(),
+            want
+        );
+    }
+}
+
+#[test]
+fn a_server_that_refuses_to_be_silent_goes_on_replying() {
+    let script = [
+        (
+            C,
+            command(&["CLIENT", "REPLY", "OFF"]) + &command(&["PING"]),
+        ),
+        (
+            S,
+            "-NOPERM this user has no permissions\r\n+PONG\r\n".to_string(),
+        ),
+        (C, command(&["PING"])),
+        (S, "+PONG\r\n".to_string()),
+    ];
+    let log = play(&mut Redis::default(), &script);
+    let without = "unreadable: a response without its request";
+    let want = ["CLIENT one way", "PING one way", "PING ok", without];
+    assert_eq!(log.names(), want);
+}
+
+#[test]
 fn every_type_of_resp3_is_a_reply() {
     let hello = "%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$5\r\nproto\r\n:3\r\n";
     for reply in [

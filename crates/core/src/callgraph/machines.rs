@@ -1,0 +1,224 @@
+//! Which machine has a loopback address.
+//!
+//! A proxy that listens at an outer address asks its application at 127.0.0.1: for the capture these are two hosts, and
+//! nothing says that one calls the other. Both ends of a loopback connection are on one machine, and that machine made the
+//! calls that lie inside the visits of its servers:
+//!
+//! ```text
+//! calls at a loopback address inside visits at an outer one      both are of one machine
+//! calls from an outer address inside visits at a loopback one    likewise
+//! ```
+//! What evidence does not join stays apart: captures of several machines may have a loopback address each.
+
+use super::edges::{choose, Nesting, Sample};
+use crate::record::{Names, Visit, NO_NAME};
+use std::net::IpAddr;
+
+/// Servers that are tried as callers, those with the most visits: so a scan of thousands of ports costs nothing.
+const TRIED: usize = 64;
+
+/// What was learnt; without loopback addresses, nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Machines {
+    /// By host: whether it is a loopback address; by which host its machine is called.
+    loopback: Vec<bool>,
+    hosts: Vec<u32>,
+    /// By server, the same; of loopback servers that were not in the sample, if all others are of one machine.
+    servers: Vec<u32>,
+    others: u32,
+}
+
+/// Where servers are.
+#[derive(Clone, Copy)]
+pub struct Hosts<'a> {
+    pub names: &'a Names,
+    pub machines: &'a Machines,
+}
+
+fn is_loopback(host: &str) -> bool {
+    host.parse::<IpAddr>()
+        .is_ok_and(|ip| ip.to_canonical().is_loopback())
+}
+
+impl Machines {
+    pub fn learn(visits: &[Visit], names: &Names) -> Machines {
+        let loopback: Vec<bool> = names.hosts.iter().map(|host| is_loopback(host)).collect();
+        if !loopback.contains(&true) {
+            return Machines::default();
+        }
+        let sample = Sample::of(visits);
+        let at_loopback = |host: u32| loopback.get(host as usize).copied().unwrap_or(false);
+        let host_of = |server: u32| names.server_hosts.get(server as usize).copied();
+        let edges = nested(&sample, at_loopback, host_of);
+        let mut joined = Joined::new(names);
+        for edge in &edges {
+            let Some(host) = host_of(edge.caller) else {
+                continue;
+            };
+            match (at_loopback(edge.host), at_loopback(host)) {
+                (true, true) => joined.join(Node::Server(edge.callee), Node::Server(edge.caller)),
+                (true, false) => joined.join(Node::Server(edge.callee), Node::Host(host)),
+                (false, true) => joined.join(Node::Server(edge.caller), Node::Host(edge.host)),
+                (false, false) => {}
+            }
+        }
+        Machines::of(joined, loopback, names)
+    }
+
+    fn of(mut joined: Joined, loopback: Vec<bool>, names: &Names) -> Machines {
+        let at_loopback = |host: u32| loopback.get(host as usize).copied().unwrap_or(false);
+        let hosts: Vec<u32> = (0..names.hosts.len() as u32)
+            .map(|host| joined.called(Node::Host(host)).unwrap_or(host))
+            .collect();
+        let mut machines: Vec<u32> = Vec::new();
+        let mut servers = Vec::new();
+        for (server, &host) in (0u32..).zip(&names.server_hosts) {
+            let machine = match at_loopback(host) {
+                true => joined.called(Node::Server(server)),
+                false => hosts.get(host as usize).copied(),
+            };
+            if let Some(machine) = machine.filter(|_| at_loopback(host)) {
+                machines.push(machine);
+            }
+            servers.push(machine.unwrap_or(NO_NAME));
+        }
+        machines.dedup();
+        let others = match machines[..] {
+            [one] => one,
+            _ => NO_NAME,
+        };
+        Machines {
+            loopback,
+            hosts,
+            servers,
+            others,
+        }
+    }
+
+    fn at_loopback(&self, host: u32) -> bool {
+        self.loopback.get(host as usize).copied().unwrap_or(false)
+    }
+
+    /// The visit as it is when its caller goes by the name of its machine.
+    pub fn settle(&self, visit: &mut Visit, names: &Names) {
+        let here = Hosts {
+            names,
+            machines: self,
+        };
+        visit.caller = match self.at_loopback(visit.caller) {
+            // Whoever calls a loopback address is where that is.
+            true => here.of(visit.server),
+            false => *self
+                .hosts
+                .get(visit.caller as usize)
+                .unwrap_or(&visit.caller),
+        };
+    }
+
+    pub fn know_nothing(&self) -> bool {
+        self.loopback.is_empty()
+    }
+}
+
+impl<'a> Hosts<'a> {
+    /// The host of a server, by the name of its machine.
+    pub fn of(&self, server: u32) -> u32 {
+        let own = self.names.server_hosts.get(server as usize).copied();
+        let own = own.unwrap_or(NO_NAME);
+        match self.machines.servers.get(server as usize) {
+            Some(&machine) if machine != NO_NAME => machine,
+            _ if self.machines.others != NO_NAME && self.machines.at_loopback(own) => {
+                self.machines.others
+            }
+            _ => *self.machines.hosts.get(own as usize).unwrap_or(&own),
+        }
+    }
+
+    pub fn servers_on(self, host: u32) -> impl Iterator<Item = u32> + 'a {
+        let all = 0..self.names.server_hosts.len() as u32;
+        all.filter(move |&server| host != NO_NAME && self.of(server) == host)
+    }
+}
+
+/// Calls at loopback addresses inside visits anywhere, and calls from elsewhere inside visits at loopback addresses or of
+/// their own host, as far as that is no chance.
+fn nested(
+    sample: &Sample,
+    at_loopback: impl Fn(u32) -> bool,
+    host_of: impl Fn(u32) -> Option<u32>,
+) -> Vec<Nesting> {
+    let callers = sample.busiest(TRIED);
+    let mut found = Vec::new();
+    for &(host, callee) in sample.calls.keys() {
+        let may_call = |caller: u32| {
+            let at = host_of(caller);
+            let inner = at_loopback(host) || at.is_some_and(&at_loopback);
+            caller != callee && (at == Some(host) || inner) && sample.takes_longer(caller, callee)
+        };
+        let nestings = callers
+            .iter()
+            .filter(|&&caller| may_call(caller))
+            .filter_map(|&caller| sample.nesting(caller, host, callee));
+        found.extend(nestings.filter(|nesting| nesting.holds() && nesting.is_no_chance()));
+    }
+    choose(found, sample, |edge| at_loopback(edge.host))
+}
+
+#[derive(Clone, Copy)]
+enum Node {
+    Host(u32),
+    Server(u32),
+}
+
+/// Hosts and servers, joined where they are of one machine.
+struct Joined {
+    hosts: usize,
+    parents: Vec<usize>,
+    loopback: Vec<bool>,
+}
+
+impl Joined {
+    fn new(names: &Names) -> Joined {
+        let hosts = names.hosts.len();
+        Joined {
+            hosts,
+            parents: (0..hosts + names.server_hosts.len()).collect(),
+            loopback: names.hosts.iter().map(|host| is_loopback(host)).collect(),
+        }
+    }
+
+    fn index(&self, node: Node) -> usize {
+        match node {
+            Node::Host(host) => host as usize,
+            Node::Server(server) => self.hosts + server as usize,
+        }
+    }
+
+    fn root(&mut self, mut at: usize) -> Option<usize> {
+        loop {
+            let parent = *self.parents.get(at)?;
+            if parent == at {
+                return Some(at);
+            }
+            let above = *self.parents.get(parent)?;
+            self.parents[at] = above;
+            at = above;
+        }
+    }
+
+    /// The least index leads: a host before a server, an earlier host before a later one.
+    fn join(&mut self, a: Node, b: Node) {
+        let (a, b) = (self.index(a), self.index(b));
+        if let (Some(a), Some(b)) = (self.root(a), self.root(b)) {
+            self.parents[a.max(b)] = a.min(b);
+        }
+    }
+
+    /// The outer host by which a machine is called, if it has one.
+    fn called(&mut self, node: Node) -> Option<u32> {
+        let at = self.index(node);
+        let root = self.root(at)?;
+        let outer = root < self.hosts && !self.loopback.get(root).copied().unwrap_or(true);
+        outer.then_some(root as u32)
+    }
+}

@@ -1,0 +1,158 @@
+//! Servers at loopback addresses: which machine they are on.
+
+use super::*;
+
+/// Servers with the host of each; hosts by their addresses.
+fn placed(servers: &[(&str, u32)], hosts: &[&str]) -> Names {
+    Names {
+        hosts: hosts.iter().map(|host| host.to_string()).collect(),
+        ..named(servers)
+    }
+}
+
+const OUTER: u32 = 0;
+const LOOPBACK: u32 = 1;
+const CLIENT: u32 = 2;
+const ELSEWHERE: u32 = 3;
+const HOSTS: [&str; 4] = ["10.0.0.1", "127.0.0.1", "10.0.0.7", "10.0.0.8"];
+
+/// `count` requests 100 ms apart, each a chain of (server, caller's host) from the outside in.
+fn chains(count: i64, chain: &[(u32, u32)]) -> Vec<Visit> {
+    let request = |n: i64| {
+        let begin = n * 100 * MS + n * 7919 * 1000 % (20 * MS);
+        (0..).zip(chain).map(move |(depth, &(server, caller))| {
+            (
+                server,
+                caller,
+                begin + depth * MS,
+                begin + (40 - depth) * MS,
+            )
+        })
+    };
+    departing((0..count).flat_map(request))
+}
+
+fn machines(report: &Report) -> Vec<(&str, &str)> {
+    report
+        .machines
+        .iter()
+        .map(|(server, host)| (server.as_str(), host.as_str()))
+        .collect()
+}
+
+#[test]
+fn an_application_behind_a_proxy_of_the_same_machine_is_called_by_it() {
+    let names = placed(&[("web", OUTER), ("app", LOOPBACK)], &HOSTS);
+    for count in [5, 40, 9000] {
+        let (linked, report) = link(chains(count, &[(0, CLIENT), (1, LOOPBACK)]), &names);
+        assert_eq!(edges(&report), [("web", "app")], "{count}");
+        assert_eq!(machines(&report), [("app", "10.0.0.1")]);
+        assert_eq!(report.requests, count as u64);
+        let owned = linked
+            .iter()
+            .filter(|visit| visit.server == 1 && visit.parent != NO_ID);
+        assert_eq!(owned.count() as i64, count);
+    }
+}
+
+#[test]
+fn the_innermost_caller_tells_the_machine() {
+    // A balancer elsewhere, its visits around those of the web server; a database behind the application.
+    let servers = [
+        ("balancer", ELSEWHERE),
+        ("web", OUTER),
+        ("app", LOOPBACK),
+        ("db", LOOPBACK),
+    ];
+    let names = placed(&servers, &HOSTS);
+    let chain = [(0, CLIENT), (1, ELSEWHERE), (2, LOOPBACK), (3, LOOPBACK)];
+    let (_, report) = link(chains(60, &chain), &names);
+    assert_eq!(
+        edges(&report),
+        [("app", "db"), ("balancer", "web"), ("web", "app")]
+    );
+    assert_eq!(machines(&report), [("app", "10.0.0.1"), ("db", "10.0.0.1")]);
+    assert_eq!(
+        (report.requests, report.entries),
+        (60, vec!["balancer".to_string()])
+    );
+}
+
+#[test]
+fn a_call_from_the_outer_address_is_made_by_the_server_at_the_loopback_one() {
+    let servers = [("web", OUTER), ("app", LOOPBACK), ("db", ELSEWHERE)];
+    let names = placed(&servers, &HOSTS);
+    let (_, report) = link(
+        chains(60, &[(0, CLIENT), (1, LOOPBACK), (2, OUTER)]),
+        &names,
+    );
+    assert_eq!(edges(&report), [("app", "db"), ("web", "app")]);
+    // Nothing listens at the outer address: only the calls come from there.
+    let names = placed(&[("app", LOOPBACK), ("db", ELSEWHERE)], &HOSTS);
+    let (_, report) = link(chains(60, &[(0, LOOPBACK), (1, OUTER)]), &names);
+    assert_eq!(edges(&report), [("app", "db")]);
+    assert_eq!(machines(&report), [("app", "10.0.0.1")]);
+}
+
+#[test]
+fn what_chance_explains_joins_nothing() {
+    let names = placed(&[("web", OUTER), ("app", LOOPBACK)], &HOSTS);
+    // Two calls inside; or a job at the loopback address that takes no notice of the requests.
+    let (_, report) = link(chains(2, &[(0, CLIENT), (1, LOOPBACK)]), &names);
+    assert_eq!((machines(&report), report.requests), (vec![], 4));
+    let web = (0..300i64).map(|n| (0, CLIENT, n * 100 * MS, n * 100 * MS + 50 * MS));
+    let job = (0..300i64).map(|n| {
+        let begin = n * 97 * MS;
+        (1, LOOPBACK, begin, begin + MS)
+    });
+    let (_, report) = link(departing(web.chain(job)), &names);
+    assert_eq!((machines(&report), report.requests), (vec![], 600));
+}
+
+#[test]
+fn two_machines_may_have_a_loopback_address_each() {
+    let servers = [
+        ("web 1", OUTER),
+        ("web 2", ELSEWHERE),
+        ("app 1", LOOPBACK),
+        ("app 2", LOOPBACK),
+    ];
+    let names = placed(&servers, &HOSTS);
+    let one = chains(60, &[(0, CLIENT), (2, LOOPBACK)]);
+    let two = chains(60, &[(1, CLIENT), (3, LOOPBACK)])
+        .into_iter()
+        .map(|visit| Visit {
+            visit: visit.visit + 1000,
+            sent: visit.sent + 53 * MS,
+            arrival: visit.arrival + 53 * MS,
+            first_byte: visit.first_byte + 53 * MS,
+            departure: visit.departure + 53 * MS,
+            ..visit
+        });
+    let (_, report) = link(one.into_iter().chain(two), &names);
+    assert_eq!(edges(&report), [("web 1", "app 1"), ("web 2", "app 2")]);
+    assert_eq!(
+        machines(&report),
+        [("app 1", "10.0.0.1"), ("app 2", "10.0.0.8")]
+    );
+}
+
+#[test]
+fn a_machine_may_have_several_outer_addresses() {
+    let servers = [("web", OUTER), ("web again", ELSEWHERE), ("app", LOOPBACK)];
+    let names = placed(&servers, &HOSTS);
+    let one = chains(60, &[(0, CLIENT), (2, LOOPBACK)]);
+    let two = chains(60, &[(1, CLIENT), (2, LOOPBACK)])
+        .into_iter()
+        .map(|visit| Visit {
+            visit: visit.visit + 1000,
+            sent: visit.sent + 53 * MS,
+            arrival: visit.arrival + 53 * MS,
+            first_byte: visit.first_byte + 53 * MS,
+            departure: visit.departure + 53 * MS,
+            ..visit
+        });
+    let (_, report) = link(one.into_iter().chain(two), &names);
+    assert_eq!(edges(&report), [("web", "app"), ("web again", "app")]);
+    assert_eq!(report.requests, 120);
+}
