@@ -125,6 +125,13 @@ def test_a_stop_that_is_mostly_no_collection_is_a_safepoint(tmp_path: Path) -> N
     assert "add up to 20 ms, the stops of all threads that it reports to 3 s, 99 % apart" in note
 
 
+def test_collections_are_found_behind_what_an_application_server_prints(tmp_path: Path) -> None:
+    text = "20-Nov-2026 16:49:00.000 INFO [main] org.apache.catalina.startup deployed\n" * 2000 + dated(5, 0.25)
+    (tmp_path / "catalina.out").write_text(text)
+    run = readers.read(f"app={tmp_path / 'catalina.out'}", out=tmp_path / "run")
+    assert run.events().collect().get_column("begin").to_list() == [START + 5 * SECOND]
+
+
 def test_a_stall_of_one_thread_is_no_stop_of_the_application(tmp_path: Path) -> None:
     text = "[2026-11-20T16:49:05.000+0000][gc] Allocation Stall (worker [1] (a)) 51.000ms\n" + unified(6, 1, 1.0)
     found = gclog.read(written(tmp_path, {"gc.log": text}))

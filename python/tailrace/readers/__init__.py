@@ -223,6 +223,9 @@ def _reader(source: Source, head: bytes) -> Reader:
     for reader in READERS:
         if reader.sniff(source.path.name, head):
             return reader
+    log = next(reader for reader in READERS if reader.read is gclog.read)
+    if gclog.sniff_further(source):
+        return log
     raise refused.refusal(source, head, ", ".join(reader.name for reader in READERS))
 
 

@@ -48,6 +48,15 @@ def sniff(name: str, head: bytes) -> bool:
     return text is not None and _SEEN.search(text) is not None
 
 
+def sniff_further(source: Source) -> bool:
+    """Whether a JVM reports its collections later in a file of text that begins with something else, such as what an
+    application server prints: in its first 16 MiB."""
+    if text_head(source.head()) is None:
+        return False
+    _, block = next(source.line_blocks(Found()), (0, ""))
+    return _SEEN.search(block) is not None
+
+
 def together(source: Source) -> Hashable:
     """Files of one JVM have the same: those of one NAME, else those that rotation numbered."""
     if source.place is not None:
