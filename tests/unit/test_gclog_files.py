@@ -125,6 +125,15 @@ def test_a_stop_that_is_mostly_no_collection_is_a_safepoint(tmp_path: Path) -> N
     assert "add up to 20 ms, the stops of all threads that it reports to 3 s, 99 % apart" in note
 
 
+def test_a_stop_that_nothing_dates_is_counted_and_not_guessed(tmp_path: Path) -> None:
+    stop = "Total time for which application threads were stopped: {} seconds\n"
+    text = dated(5, 0.25) + stop.format("0.2503000") + stop.format("0.0400000") + dated(7, 0.25)
+    found = gclog.read(written(tmp_path, {"gc.log": text}))
+    assert [length for _, length in rows(found)] == [250_300_000, 250_000_000]
+    assert found.lost == {"stops without a time stamp": 1}
+    assert any("that nothing beside them dates: 1, together 0.0400 s" in note for note in found.notes)
+
+
 def test_collections_are_found_behind_what_an_application_server_prints(tmp_path: Path) -> None:
     text = "20-Nov-2026 16:49:00.000 INFO [main] org.apache.catalina.startup deployed\n" * 2000 + dated(5, 0.25)
     (tmp_path / "catalina.out").write_text(text)

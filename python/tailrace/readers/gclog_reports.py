@@ -47,7 +47,7 @@ class Reports:
         if any(word in text for word in _UNIFIED):
             yield from self.unified.reports(line)
         if any(word in text for word in _WAIT):
-            for report in gclog_jdk8.waits(line, self.unified.region):
+            for report in gclog_jdk8.waits(line, self.unified.region or "application threads stopped"):
                 if report.kind == STOP:
                     yield from self.records.interrupted()
                 yield report

@@ -80,8 +80,10 @@ class Run:
         self.nowhere = 0
         """Stops without any stamp that nothing beside them places."""
         self.nowhere_ns = 0
-        self._cursor: tuple[int, bool] | None = None
-        """When the threads last went on, as far as that is known: (moment or uptime, which)."""
+        self._went_on: tuple[int, bool] | None = None
+        """When the threads went on after the last stop or pause: (moment or uptime, which)."""
+        self._stopped: tuple[int, bool] | None = None
+        """When they stopped again, where the log says how long they ran."""
         self._pause: tuple[int, int, bool] | None = None
         """The pause since the last stop: begin, length, placed."""
 
@@ -121,7 +123,7 @@ class Run:
         elif report.kind == STOP:
             self._pause = None
         if report.kind != STALL:
-            self._cursor = begin + report.length, placed
+            self._went_on, self._stopped = (begin + report.length, placed), None
 
     def _at(self, report: Reported) -> tuple[int, bool] | None:
         wall, uptime, _ = report.stamps
@@ -134,17 +136,17 @@ class Run:
 
     def _ran(self, at: tuple[int, bool] | None, length: int) -> None:
         if at is not None:
-            self._cursor = at
-        elif self._cursor is not None:
-            self._cursor = self._cursor[0] + length, self._cursor[1]
+            self._stopped = at
+        elif self._went_on is not None:
+            self._stopped = self._went_on[0] + length, self._went_on[1]
         self._pause = None
 
     def _implied(self, stop: Reported) -> tuple[int, bool] | None:
-        """The end of a stop without a stamp: that of the pause just before, else from when the threads last went on."""
+        """The end of a stop without a stamp: that of the pause just before, else its length after the threads stood."""
         if self._pause is not None and self._pause[1] <= stop.length + RESOLUTION:
             begin, length, placed = self._pause
             end = begin - stop.reached + stop.length if stop.reached else begin + length
             return max(end, begin + length), placed
-        if self._cursor is not None:
-            return self._cursor[0] + stop.length, self._cursor[1]
+        if self._stopped is not None:
+            return self._stopped[0] + stop.length, self._stopped[1]
         return None
