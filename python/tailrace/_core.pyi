@@ -75,6 +75,7 @@ def reduce(
     vlrt_ns: int = 1_000_000_000,
     queue_max: bool = True,
     percentiles: bool = True,
+    idle_windows: int | None = None,
     threads: int = 0,
 ) -> Windows:
     """The exact reduction of visits.parquet files to windows; columns in `tailrace.timeline.windows`."""

@@ -15,7 +15,7 @@ import pytest
 from builders import T0, requests, run, visits
 from systems import NX1, NX3, Memory, Slow, Tier, system
 from tailrace.diagnosis import CauseEvidence, Diagnosis, diagnose
-from tailrace.diagnosis.view import look
+from tailrace.diagnosis.tables import look
 from tailrace.topology import Node, Server
 
 

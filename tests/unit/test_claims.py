@@ -12,7 +12,7 @@ from builders import events, requests, visits
 from systems import MS, NX1, NX3, Memory, S, Slow, at, system
 from tailrace.dataset import Connections, ServerConnections
 from tailrace.diagnosis import Diagnosis, diagnose, settle
-from tailrace.diagnosis.view import look
+from tailrace.diagnosis.tables import look
 from tailrace.topology import Server, Topology
 
 QUICK = 5 * MS

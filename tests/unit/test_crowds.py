@@ -14,7 +14,8 @@ from tailrace.dataset import Dataset
 from tailrace.diagnosis import diagnose
 from tailrace.diagnosis.serialise import as_dict
 from tailrace.diagnosis.spans import spans
-from tailrace.diagnosis.view import View, look
+from tailrace.diagnosis.tables import look
+from tailrace.diagnosis.view import View
 from tailrace.score import score
 from tailrace.units import MILLISECOND, SECOND
 

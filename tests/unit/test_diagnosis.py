@@ -14,7 +14,7 @@ from systems import MS, NX1, NX2, NX3, Memory, S, Slow, Tier, at, system
 from tailrace import sim
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import Diagnosis, Finding, diagnose
-from tailrace.diagnosis.view import look
+from tailrace.diagnosis.tables import look
 from tailrace.experiment import from_table
 from tailrace.topology import Server, Topology
 

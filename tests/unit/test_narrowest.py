@@ -14,7 +14,7 @@ from tailrace.diagnosis.millibottleneck import judge
 from tailrace.diagnosis.serialise import as_dict
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import spans
-from tailrace.diagnosis.view import look
+from tailrace.diagnosis.tables import look
 from tailrace.experiment import from_table
 from tailrace.score import Score, score
 from tailrace.units import MILLISECOND, SECOND

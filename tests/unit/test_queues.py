@@ -9,7 +9,7 @@ from systems import NX1, NX3, Slow, Tier, at, system
 from tailrace.diagnosis import diagnose
 from tailrace.diagnosis.overflow import main_rise
 from tailrace.diagnosis.queues import is_more, rises
-from tailrace.diagnosis.view import look
+from tailrace.diagnosis.tables import look
 from tailrace.diagnosis.waiting import Level
 
 MS = 1_000_000

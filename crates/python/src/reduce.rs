@@ -42,7 +42,7 @@ impl Windows {
 
 #[pyfunction]
 #[pyo3(signature = (visits, window_ns, *, by_interaction = false, begin = None, end = None, vlrt_ns = 1_000_000_000,
-                    queue_max = true, percentiles = true, threads = 0))]
+                    queue_max = true, percentiles = true, idle_windows = None, threads = 0))]
 #[allow(clippy::too_many_arguments)]
 pub fn reduce(
     py: Python<'_>,
@@ -54,6 +54,7 @@ pub fn reduce(
     vlrt_ns: i64,
     queue_max: bool,
     percentiles: bool,
+    idle_windows: Option<u32>,
     threads: usize,
 ) -> PyResult<Windows> {
     let plan = Plan {
@@ -64,6 +65,7 @@ pub fn reduce(
         vlrt_ns,
         queue_max,
         percentiles,
+        idle_windows,
         threads,
     };
     let Reduction {

@@ -11,7 +11,7 @@ from tailrace.diagnosis import (
     millibottleneck,
     overflow,
     sustained,
-    view,
+    tables,
     vlrt,
     waiting,
 )
@@ -39,10 +39,10 @@ __all__ = [
 ]
 
 
-def diagnose(dataset: view.Tables, *, threshold_ns: int | None = None, window_ns: int = 50_000_000) -> Diagnosis:
+def diagnose(dataset: tables.Tables, *, threshold_ns: int | None = None, window_ns: int = 50_000_000) -> Diagnosis:
     """Explain the very long response times of a dataset. `threshold_ns` says what is very long (else 0.95 s or a gap
     between the modes of the response times); `window_ns` is the step in which the order of events is judged."""
-    seen = view.look(dataset, window_ns)
+    seen = tables.look(dataset, window_ns)
     slow = vlrt.find(seen, threshold_ns)
     known = waiting.usual(seen, slow)
     lost_packets = losses.find(seen, slow)
@@ -61,4 +61,4 @@ def diagnose(dataset: view.Tables, *, threshold_ns: int | None = None, window_ns
         explained = tuple(new if old[2].name == causes.UNKNOWN and new[2].starts_it else old for old, new in pairs)
     parts = zip(slow.clusters, lost, explained, strict=True)
     explained = tuple(sustained.explain(seen, slow, *part) for part in parts)
-    return chain.link(seen, slow, lost_packets, lost, explained)
+    return seen.clock.restore(chain.link(seen, slow, lost_packets, lost, explained))

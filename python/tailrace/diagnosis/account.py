@@ -23,7 +23,7 @@ from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import Accounted, Slowest
 from tailrace.diagnosis.losses import Losses
 from tailrace.diagnosis.overflow import ALONE, Overflow
-from tailrace.diagnosis.queues import Times
+from tailrace.diagnosis.queues import every
 from tailrace.diagnosis.spans import Spans, overlap, spans, union, where
 from tailrace.diagnosis.sustained import Explained
 from tailrace.diagnosis.view import View
@@ -37,8 +37,6 @@ SLOWEST = 20
 """Requests of an episode that are listed one by one, those with the most time that nothing accounts for."""
 NAMED = 0.02
 """A smaller part of the time is not named: the usual service is as long."""
-STEPS_MOST = 200_000
-"""Steps in which the queues of one episode are followed, at most."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +100,8 @@ def _long(view: View, cluster: Cluster, lost: Drops, overflow: Overflow, end: in
     begin = min([cluster.begin, *(step.rise for step in overflow.wave if step.server in servers)])
     if "lasting_overload" in overflow.finding.numbers:
         return spans([(begin, end)])
-    step = max(STEP_NS, (end - begin) // STEPS_MOST)
-    times: Times = np.arange(begin, end + step, step, dtype=np.int64)
+    times = every(begin, end + STEP_NS, STEP_NS)
+    step = int(times[1] - times[0]) if len(times) > 1 else STEP_NS
     found = []
     for server in sorted(servers):
         queue = view.own_queue(server, times)

@@ -27,7 +27,7 @@ PLAIN = {
     "balancer": "{place} sent the requests to {origin} while it was stalled and others were idle",
     "soft-resource": "a pool or thread limit of {origin} was used up, with hardware to spare",
     "cpu-quota": "the CPU quota of {origin} was used up",
-    "freeze": "{origin} stood still, as if stopped or all of it waiting for a lock,",
+    "freeze": "{origin} neither answered nor used its CPU, as if it was stopped or all its workers waited,",
 }
 
 

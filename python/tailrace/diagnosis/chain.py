@@ -16,10 +16,11 @@ from tailrace.diagnosis.drops import STRAYED, UNPLACED, Drops
 from tailrace.diagnosis.finding import STEPS, Accounted, Ctqo, Diagnosis, Episode, Finding, SummaryRow, Unknown
 from tailrace.diagnosis.losses import NOWHERE, Losses
 from tailrace.diagnosis.overflow import judge
-from tailrace.diagnosis.queues import Times
+from tailrace.diagnosis.queues import Times, every
 from tailrace.diagnosis.sustained import Explained
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
+from tailrace.diagnosis.waiting import STEP_NS
 from tailrace.diagnosis.words import clock, count, duration
 
 
@@ -179,7 +180,7 @@ def _ranked(rows: Counter[Chain]) -> tuple[SummaryRow, ...]:
 
 
 def _times(episode: Episode) -> Times:
-    return np.arange(episode.begin, episode.end + 1, 5_000_000, dtype=np.int64)
+    return every(episode.begin, episode.end + 1, STEP_NS)
 
 
 def _unknown(view: View, episodes: tuple[Episode, ...]) -> tuple[Unknown, ...]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tailrace.diagnosis import settle
 from tailrace.diagnosis.finding import Finding, Number, Verdict
 from tailrace.diagnosis.overflow import Overflow
-from tailrace.diagnosis.queues import Rise, Times
+from tailrace.diagnosis.queues import Rise, Times, every
 from tailrace.diagnosis.series import AT_WORK, TAKEN, Series
 from tailrace.diagnosis.service import held_by_calls, holds_nobody, waits_for_connections
 from tailrace.diagnosis.spans import Spans, spans
@@ -195,7 +195,7 @@ def _interval(view: View, origin: str, rise: Rise, usual: float) -> tuple[Kind, 
     last = _run_of(share_of_usual)
     if last is not None and (edges[last + 1] - rise.begin) * 2 >= min(rise.peak_at - rise.begin, SECOND):
         return "collapse", _edge(view, origin, int(edges[last]), step, usual)
-    times: Times = np.arange(rise.begin, rise.end + 1, STEP_NS, dtype=np.int64)
+    times: Times = every(rise.begin, rise.end + 1, STEP_NS)
     waiting = (view.asked(origin) if len(view.sent) else view.stays[origin]).queue(times)
     peak = int(times[int(np.argmax(waiting))]) if len(times) else rise.end
     return "overload", max(peak, _half_served(view, origin, rise), rise.begin + view.window_ns)
@@ -217,7 +217,7 @@ def _until_at_work(view: View, origin: str, begin: int, end: int) -> int:
 
 def _half_served(view: View, origin: str, rise: Rise) -> int:
     """When half of the origin's own queue at its peak is served: what came all at once is not over when it has come."""
-    times: Times = np.arange(rise.peak_at, rise.end + 1, STEP_NS, dtype=np.int64)
+    times: Times = every(rise.peak_at, rise.end + 1, STEP_NS)
     served = np.flatnonzero(view.own_queue(origin, times) * 2 <= rise.peak)
     return int(times[int(served[0])]) if len(served) else rise.peak_at
 
@@ -301,10 +301,10 @@ def judge(series: Series, usual: float, begin: int, end: int, held_up: bool) -> 
     values = series.during(begin, end)
     least = float(values.min()) if len(values) == 2 else inside
     if held_up and least <= FROZEN * usual:
-        why = f"no CPU used ({share(least)}, usually {share(usual)}) while the queue was full: it stood still"
+        why = f"no CPU used ({share(least)}, usually {share(usual)}) while its queue was long"
         return Resource("frozen", series.place, inside, usual, True, why)
     if held_up and inside <= STARVED * usual:
-        why = f"CPU withheld: {share(inside)} of a core used (usually {share(usual)}) while the queue was full"
+        why = f"CPU withheld: {share(inside)} of a core used (usually {share(usual)}) while its queue was long"
         return Resource("cpu_withheld", series.place, inside, usual, True, why)
     return Resource(metric, series.place, inside, usual, False, f"CPU at {share(inside)} (usually {share(usual)})")
 

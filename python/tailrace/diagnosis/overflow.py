@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from tailrace.diagnosis import settle
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import Ctqo, Finding, LimitSource, Number, PushBack, Verdict
-from tailrace.diagnosis.queues import Rise, Stays, Times, held_from, is_more, plateau, rises
+from tailrace.diagnosis.queues import Rise, Stays, Times, every, held_from, is_more, plateau, rises
 from tailrace.diagnosis.service import held_by_calls
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import THRESHOLD_NS, Cluster, Slow
@@ -412,7 +412,7 @@ def _held_up_since(view: View, known: Usual, server: str, time: int) -> int | No
         return None
     inside = int(stays.queue(np.array([time + view.window_ns]))[0])
     least = max(int(max(inside, ANSWERS_PER_STEP) / usual * SECOND), view.window_ns)
-    if (stays.queue(np.arange(time, time + least, STEP_NS)) <= known.queues[server].high).any():
+    if (stays.queue(every(time, time + least, STEP_NS)) <= known.queues[server].high).any():
         return None
 
     def less(begin: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +21,16 @@ Times = NDArray[np.int64]
 Lengths = NDArray[np.int64] | NDArray[np.float64]
 """Of a queue, counted, or as arithmetic has it."""
 
+STEPS_MOST = 4_000_000
+"""Steps of one array (32 MB): eleven hours at 10 ms. Beyond that steps are wider."""
 LEAST_LIMIT = 5
 """Of fewer than five, one less says nothing about a limit."""
+
+
+class Moves(Protocol):
+    """A clock that keeps the order of moments."""
+
+    def of(self, times: Times) -> Times: ...
 
 
 @dataclass(frozen=True)
@@ -32,6 +41,10 @@ class Stays:
     @classmethod
     def of(cls, arrivals: Times, departures: Times) -> Stays:
         return cls(np.sort(arrivals), np.sort(departures))
+
+    def on(self, clock: Moves) -> Stays:
+        """The same on another clock."""
+        return Stays(clock.of(self.arrivals), clock.of(self.departures))
 
     def queue(self, times: Times) -> Times:
         """How many are inside at each time."""
@@ -145,8 +158,13 @@ def levels(stays: Lengths) -> tuple[float, float]:
     return min(typical, 1.66 * quarter), max(min(high, 3.32 * quarter), 2.0)
 
 
+def every(begin: int, end: int, step: int) -> Times:
+    """Moments from `begin` to before `end`, a step apart; further apart where that were more than `STEPS_MOST`."""
+    return np.arange(begin, end, max(step, (end - begin) // STEPS_MOST), dtype=np.int64)
+
+
 def grid(calm: Spans, step: int, most: int = 200_000) -> Times:
-    """Moments of calm time at regular steps, at most so many."""
-    parts = [np.arange(begin, end, step, dtype=np.int64) for begin, end in calm.tolist()]
-    times = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
-    return times[:: max(1, len(times) // most)]
+    """Moments of calm time at regular steps, about so many at most."""
+    total = int((calm[:, 1] - calm[:, 0]).sum()) // step if len(calm) else 0
+    parts = [np.arange(begin, end, step * max(1, total // most), dtype=np.int64) for begin, end in calm.tolist()]
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)

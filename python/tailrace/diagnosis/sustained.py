@@ -25,7 +25,7 @@ from tailrace.diagnosis.evidence import coverage
 from tailrace.diagnosis.finding import CauseEvidence, Ctqo, Finding
 from tailrace.diagnosis.millibottleneck import Stall
 from tailrace.diagnosis.overflow import Overflow, judge
-from tailrace.diagnosis.queues import Rise, Times
+from tailrace.diagnosis.queues import Rise, Times, every
 from tailrace.diagnosis.series import AT_WORK, TAKEN, Series
 from tailrace.diagnosis.spans import Spans, contains, spans, union, where
 from tailrace.diagnosis.view import View
@@ -76,7 +76,7 @@ def explain(view: View, slow: Slow, cluster: Cluster, lost: Drops, known: Explai
         return known
     origin, evidence = max(found, key=lambda told: told[1].coverage or 0.0)
     begin, end = cluster.begin, cluster.end
-    times: Times = np.arange(begin, end + 1, STEP_NS, dtype=np.int64)
+    times: Times = every(begin, end + 1, STEP_NS)
     queue = view.own_queue(origin, times)
     rise = Rise(begin, end, int(queue.max()), int(times[int(np.argmax(queue))]))
     sentence = f"{origin} was overloaded for {duration(end - begin)}, which is no millibottleneck."

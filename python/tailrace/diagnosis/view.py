@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import polars as pl
 
 from tailrace.dataset import Connections
+from tailrace.diagnosis.clock import REAL, Clock
 from tailrace.diagnosis.demand import LEAST_BESIDE, SEEN, Demand, costs_of, demand
-from tailrace.diagnosis.queues import NOBODY, Stays, Times
+from tailrace.diagnosis.queues import STEPS_MOST, Stays, Times
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import Spans, spans
 from tailrace.topology import Topology
-
-
-class Tables(Protocol):
-    """What of a `tailrace.dataset.Dataset` the diagnosis reads."""
-
-    @property
-    def topology(self) -> Topology: ...
-    @property
-    def connections(self) -> Connections: ...
-    def requests(self) -> pl.LazyFrame: ...
-    def visits(self) -> pl.LazyFrame: ...
-    def samples(self) -> pl.LazyFrame: ...
-    def events(self) -> pl.LazyFrame: ...
 
 
 def _together(used: tuple[Series, ...]) -> Series:
@@ -60,6 +47,18 @@ class View:
     visits: pl.LazyFrame
     connections: Connections
     """What became of connections that are no visit."""
+    clock: Clock = REAL
+    """What all moments here are told by: it hardly runs while nothing happens."""
+    idle: Spans = field(default_factory=lambda: spans([]))
+    """What is left of such times: there is nothing usual about them."""
+
+    def moment(self, time: int) -> int:
+        """A moment in real time, since the recording began."""
+        return self.clock.real(time) - self.begin
+
+    def step(self, least: int) -> int:
+        """A step in which the whole recording may be walked, `least` if it is not very long."""
+        return max(least, (self.end - self.begin) // STEPS_MOST)
 
     @cached_property
     def servers(self) -> tuple[str, ...]:
@@ -330,141 +329,3 @@ class View:
         host = self.of_host(server, metric)
         hosts = {node.host for node in self.topology.nodes}
         return (host,) if host is not None else tuple(s for s in self.elsewhere(metric) if s.place not in hosts)
-
-
-def look(tables: Tables, window_ns: int) -> View:
-    requests = _requests(tables)
-    stays, calls, lossy = _visits(tables)
-    samples = _samples(tables)
-    events = _events(tables)
-    begin, end = _range(requests, stays, samples)
-    return View(
-        begin,
-        end,
-        window_ns,
-        requests,
-        lossy,
-        stays,
-        calls,
-        samples,
-        events,
-        tables.topology,
-        tables.visits(),
-        tables.connections,
-    )
-
-
-def _requests(tables: Tables) -> pl.DataFrame:
-    found = (
-        tables.requests()
-        .select(
-            "request", "client", "server", "interaction", "sent", "connected", "end", "status", "drops", "data_drops"
-        )
-        .filter(pl.col("end").is_not_null() & pl.col("sent").is_not_null())
-        .with_columns(
-            response_ns=pl.col("end") - pl.col("sent"), given_up=pl.col("status").cast(pl.String) == "abandoned"
-        )
-        .with_columns(twice=pl.lit(False), given_up=pl.col("given_up").fill_null(False))
-        .collect()
-        .sort("sent")
-    )
-    return _with_hedged(found) if found["given_up"].any() else found
-
-
-def _with_hedged(requests: pl.DataFrame) -> pl.DataFrame:
-    """Marks the second of two that are one request: its client gave up one, when the other was answered, or both."""
-    of_one = ("client", "interaction")
-    unanswered = pl.col("sent") < pl.col("end").shift(1).over(of_one)
-    one_of_two = pl.col("given_up") | pl.col("given_up").shift(1).over(of_one)
-    twice = (pl.col("client").is_not_null() & unanswered & one_of_two).fill_null(False)
-    answered = (pl.col("twice") & ~pl.col("given_up")).shift(-1).over(of_one).fill_null(False)
-    return requests.with_columns(twice=twice).with_columns(given_up=pl.col("given_up") & ~pl.col("twice") & ~answered)
-
-
-def _visits(tables: Tables) -> tuple[dict[str, Stays], dict[str, dict[str, Stays]], pl.DataFrame]:
-    lazy = tables.visits()
-    lossy = (
-        lazy.filter((pl.col("drops") > 0) | (pl.col("data_drops") > 0))
-        .select("request", "server", "caller", "sent", "arrival", "departure", "drops", "data_drops")
-        .with_columns(pl.col("server", "caller").cast(pl.String))
-        .collect()
-        .sort("sent")
-    )
-    groups = (
-        _inside_from(lazy)
-        .select("server", "caller", "sent", "arrival", "departure")
-        .collect()
-        .partition_by("server", "caller", as_dict=True)
-    )
-    stays: dict[str, Stays] = {}
-    for (server, _), rows in groups.items():
-        _add(stays, str(server), rows["arrival"], rows["departure"])
-    calls: dict[str, dict[str, Stays]] = {}
-    for (server, caller), rows in groups.items():
-        name = _server_of(None if caller is None else str(caller), tables.topology, stays)
-        if name is not None:
-            _add(calls.setdefault(name, {}), str(server), rows["sent"], rows["departure"])
-    return stays, calls, lossy
-
-
-def _inside_from(visits: pl.LazyFrame) -> pl.LazyFrame:
-    """Visits whose first data was lost, as it is while the accept queue is full, arrive when they make their first
-    call: the client sends again and again, for seconds after the server works as usual, on a connection of which the
-    server does not know. When it took the data is not recorded; it was before that call, and before it answered."""
-    repeated = visits.filter(pl.col("data_drops") > 0).select("visit")
-    first = visits.join(repeated, left_on="parent", right_on="visit", how="semi").group_by("parent")
-    first_call = first.agg(first_call=pl.col("sent").min())
-    known = visits.join(first_call, left_on="visit", right_on="parent", how="left")
-    inside = pl.max_horizontal("arrival", pl.min_horizontal("first_call", "departure"))
-    called = pl.col("first_call").is_not_null()
-    return known.with_columns(arrival=pl.when(called).then(inside).otherwise(pl.col("arrival")))
-
-
-def _server_of(caller: str | None, topology: Topology, stays: dict[str, Stays]) -> str | None:
-    """The server that calls, where the caller is named as one or by the host it alone runs on."""
-    if caller is None or caller in stays:
-        return caller
-    server = topology.place_to_server(caller)
-    if server is not None and server.name in stays:
-        return server.name
-    alone = [name for name in stays if name.rpartition(":")[0].strip("[]") == caller]
-    return alone[0] if len(alone) == 1 else None
-
-
-def _add(known: dict[str, Stays], server: str, begins: pl.Series, ends: pl.Series) -> None:
-    more = known.get(server, NOBODY)
-    begin, end = begins.to_numpy(), ends.to_numpy()
-    known[server] = Stays.of(np.concatenate((more.arrivals, begin)), np.concatenate((more.departures, end)))
-
-
-def _samples(tables: Tables) -> dict[tuple[str, str], Series]:
-    frame = tables.samples().filter(pl.col("value").is_not_nan()).collect()
-    groups = frame.partition_by("place", "metric", as_dict=True, maintain_order=True)
-    found = {}
-    for (place, metric), rows in groups.items():
-        end = rows["time"].to_numpy()
-        begin = end - rows["interval_ns"].to_numpy()
-        found[str(place), str(metric)] = Series(str(place), str(metric), begin, end, rows["value"].to_numpy())
-    return found
-
-
-def _events(tables: Tables) -> dict[str, tuple[tuple[str, Spans], ...]]:
-    frame = tables.events().select("place", "kind", "begin", "end").collect()
-    groups = frame.partition_by("kind", "place", as_dict=True, maintain_order=True)
-    found: dict[str, tuple[tuple[str, Spans], ...]] = {}
-    for (kind, place), rows in groups.items():
-        found[str(kind)] = (*found.get(str(kind), ()), (str(place), spans(rows.select("begin", "end").to_numpy())))
-    return found
-
-
-def _range(requests: pl.DataFrame, stays: dict[str, Stays], samples: dict[tuple[str, str], Series]) -> tuple[int, int]:
-    """From the first to the last thing seen of requests; of samples where there are no requests."""
-    firsts = [int(s.arrivals[0]) for s in stays.values() if len(s.arrivals)]
-    lasts = [int(s.departures[-1]) for s in stays.values() if len(s.departures)]
-    if len(requests):
-        firsts.append(int(requests["sent"][0]))
-        lasts.append(int(requests["end"].to_numpy().max()))
-    if not firsts:
-        firsts = [int(s.begin[0]) for s in samples.values() if len(s.begin)]
-        lasts = [int(s.end[-1]) for s in samples.values() if len(s.end)]
-    return (min(firsts), max(lasts)) if firsts else (0, 0)

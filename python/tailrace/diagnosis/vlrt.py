@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tailrace.diagnosis.finding import Finding, Mode
 from tailrace.diagnosis.series import Series
-from tailrace.diagnosis.spans import Spans, complement, spans
+from tailrace.diagnosis.spans import Spans, complement, length, spans, without
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.words import clock, count, duration, listing, share
 from tailrace.units import MILLISECOND, SECOND
@@ -245,14 +245,14 @@ def _calm(view: View, slow: pl.DataFrame, clusters: tuple[Cluster, ...]) -> Span
     backlog after the last of them was answered); less margin where that leaves under a tenth of the recording."""
     # What is answered after the last request was sent is no usual load.
     until = int(view.sent[-1]) if len(view.sent) else view.end
-    whole = until - view.begin
+    whole = complement(view.idle, view.begin, until)
     ends = slow["end"].to_numpy()
     lives = [(c.begin, min(int(ends[c.rows].max()), c.end + LONGEST_NS)) for c in clusters]
     for margin in (2 * SECOND, SECOND, GAP_NS, GAP_NS // 5):
-        calm = complement(spans([(a - margin, b + margin) for a, b in lives]), view.begin, until)
-        if int((calm[:, 1] - calm[:, 0]).sum()) * 10 >= whole:
+        calm = without(whole, spans([(a - margin, b + margin) for a, b in lives]))
+        if length(calm) * 10 >= length(whole):
             return calm
-    return spans([(view.begin, until)])
+    return whole
 
 
 def histogram(response: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

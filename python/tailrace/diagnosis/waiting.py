@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tailrace.diagnosis.queues import EARLIER_NS, LEAST_LIMIT, Rise, Stays, Times, grid, held_from, levels
+from tailrace.diagnosis.queues import EARLIER_NS, LEAST_LIMIT, Rise, Stays, Times, every, grid, held_from, levels
 from tailrace.diagnosis.series import TAKEN
 from tailrace.diagnosis.spans import length, spans
 from tailrace.diagnosis.view import View
@@ -124,7 +124,7 @@ def since_it_waits(view: View, known: Usual, server: str, begin: int, end: int, 
     for until in (end, end - window_ns):
         since = None
         for first in range(until - step, begin, -step):
-            if not _waits(view, known, server, np.arange(first, first + step, STEP_NS, dtype=np.int64)):
+            if not _waits(view, known, server, every(first, first + step, STEP_NS)):
                 break
             since = first
         if since is not None:

@@ -9,13 +9,12 @@ from typing import Protocol
 from tailrace.units import SECOND, format_duration, format_share
 
 
-class HasBegin(Protocol):
-    @property
-    def begin(self) -> int: ...
+class HasMoments(Protocol):
+    def moment(self, time: int, /) -> int: ...
 
 
-def clock(view: HasBegin, ns: int) -> str:
-    return f"{(ns - view.begin) / SECOND:.3f} s"
+def clock(view: HasMoments, ns: int) -> str:
+    return f"{view.moment(ns) / SECOND:,.3f} s"
 
 
 def duration(ns: int) -> str:

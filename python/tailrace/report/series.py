@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from tailrace import timeline, units
+from tailrace import units
 from tailrace.dataset import Dataset
 from tailrace.diagnosis.finding import Diagnosis
 from tailrace.report import words
 from tailrace.report.charts import around
+from tailrace.report.grid import Grid, grid
 from tailrace.report.histogram import BARS_MAX, nice
 from tailrace.report.perfetto import STAYS_MAX, Stay
 from tailrace.report.recording import LOST, NOTE, NOTHING, Axis, Line, Recording, Span, Times, Values
@@ -30,21 +31,18 @@ COARSE_MAX = 20_000
 def gather(dataset: Dataset, diagnosis: Diagnosis) -> Recording:
     """Everything the report may draw, at full resolution."""
     begin, end = _range(dataset, diagnosis)
-    window = diagnosis.window_ns
-    first = begin // window * window
-    count = max(1, -(-(end - first) // window))
-    grid = Axis(first + np.arange(count, dtype=np.int64) * window + window // 2, window)
-    queues, seen = _queues(dataset, grid, first)
-    requests = _vlrt(dataset, diagnosis, grid, first) + _drops(dataset, grid, first)
+    drawn = grid(dataset, begin, end, diagnosis.window_ns)
+    queues, seen = drawn.queues(dataset)
+    requests = _vlrt(dataset, diagnosis, drawn) + _drops(dataset, drawn)
     servers = _servers(dataset, seen)
     axes, samples = _samples(dataset)
     response = _responses(dataset)
     return Recording(
         begin=begin,
         end=end,
-        window_ns=window,
+        window_ns=drawn.window_ns,
         servers=servers,
-        axes=(grid, *axes),
+        axes=(drawn.axis, *axes),
         lines=(*requests, *queues, *samples),
         spans=_spans(dataset),
         means=_means(dataset, servers, samples),
@@ -135,53 +133,19 @@ def _range(dataset: Dataset, diagnosis: Diagnosis) -> tuple[int, int]:
     return begin, max(end, begin + 1)
 
 
-def _queues(dataset: Dataset, grid: Axis, first: int) -> tuple[list[Line], list[str]]:
-    """The longest queue of each window and its arrivals, by server; and the servers seen."""
-    if not dataset.has("visits"):
-        return [], []
-    end = first + len(grid.times) * grid.step_ns
-    frame = timeline.windows(dataset, grid.step_ns, begin=first, end=end, percentiles=False)
-    lines, seen = [], []
-    for (server,), part in frame.with_columns(pl.col("server").cast(pl.String)).group_by("server", maintain_order=True):
-        slots = ((part["window"].to_numpy() - first) // grid.step_ns).astype(np.int64)
-        seen.append(str(server))
-        for column, metric in (("queue_max", "queue_length"), ("arrivals", "arrivals")):
-            values = np.zeros(len(grid.times))
-            values[slots] = part[column].cast(pl.Float64).to_numpy()
-            lines.append(Line(0, str(server), metric, values))
-    return lines, seen
-
-
-def _vlrt(dataset: Dataset, diagnosis: Diagnosis, grid: Axis, first: int) -> list[Line]:
+def _vlrt(dataset: Dataset, diagnosis: Diagnosis, drawn: Grid) -> list[Line]:
     slow = dataset.requests().filter(pl.col("end") - pl.col("sent") >= diagnosis.threshold_ns)
-    return _counted(slow.select(place=pl.col("server"), moment=pl.col("sent")), "vlrt", grid, first)
+    return drawn.count(slow.select(place=pl.col("server"), moment=pl.col("sent")), "vlrt")
 
 
-def _drops(dataset: Dataset, grid: Axis, first: int) -> list[Line]:
+def _drops(dataset: Dataset, drawn: Grid) -> list[Line]:
     """Lost packets at the moment they were lost; from visits, at their first sending, where no events tell."""
     events = dataset.events().filter(pl.col("kind").cast(pl.String).is_in(DROP_EVENTS))
-    lines = _counted(events.select("place", moment=pl.col("begin")), "drops", grid, first)
+    lines = drawn.count(events.select("place", moment=pl.col("begin")), "drops")
     if lines:
         return lines
     visits = dataset.visits().filter((pl.col("drops") > 0) | (pl.col("data_drops") > 0))
-    return _counted(visits.select(place=pl.col("server"), moment=pl.col("sent")), "drops", grid, first)
-
-
-def _counted(rows: pl.LazyFrame, metric: str, grid: Axis, first: int) -> list[Line]:
-    counts = (
-        rows.with_columns(pl.col("place").cast(pl.String), slot=(pl.col("moment") - first) // grid.step_ns)
-        .filter(pl.col("slot").is_between(0, len(grid.times) - 1))
-        .group_by("place", "slot")
-        .len()
-        .sort("place", "slot")
-        .collect()
-    )
-    lines = []
-    for (place,), part in counts.group_by("place", maintain_order=True):
-        values = np.zeros(len(grid.times))
-        values[part["slot"].to_numpy()] = part["len"].to_numpy()
-        lines.append(Line(0, str(place), metric, values))
-    return lines
+    return drawn.count(visits.select(place=pl.col("server"), moment=pl.col("sent")), "drops")
 
 
 def _samples(dataset: Dataset) -> tuple[list[Axis], list[Line]]:

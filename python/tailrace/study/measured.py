@@ -143,7 +143,9 @@ class Measured:
         if window not in self._windows:
             begin, end = self.begin, self.end
             try:
-                frame = timeline.windows(self.dataset, window, begin=begin, end=end, percentiles=False, threads=1)
+                frame = timeline.windows(
+                    self.dataset, window, begin=begin, end=end, percentiles=False, idle=None, threads=1
+                )
             except ValueError as error:
                 raise UsageError(str(error)) from error
             self._windows[window] = frame.with_columns(pl.col("server").cast(pl.String))

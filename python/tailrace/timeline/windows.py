@@ -18,6 +18,10 @@ Source = Dataset | str | PathLike[str] | Sequence[str | PathLike[str]]
 """A run folder, a visits table, or several visits tables that together are one."""
 
 
+IDLE_WINDOWS = 600
+"""Half a minute of 50 ms: a recording that is as quiet as that for a minute is idle."""
+
+
 def windows(
     source: Source,
     window_ns: int = 50 * MILLISECOND,
@@ -29,9 +33,10 @@ def windows(
     queue_max: bool = True,
     percentiles: bool = True,
     open_from: int | None = None,
+    idle: int | None = IDLE_WINDOWS,
     threads: int = 0,
 ) -> pl.DataFrame:
-    """One row per server (and interaction) and window, silent windows included, sorted by name and window.
+    """One row per server (and interaction) and window, sorted by name and window.
 
     A window w = [s, s + D) is named by its start s, a multiple of D since the epoch; D is from 1 ms to 10 s. A visit is
     present in [arrival, departure). With `begin` and `end`, exactly the windows that overlap [begin, end), the queue at
@@ -64,6 +69,7 @@ def windows(
         vlrt_ns=vlrt_ns,
         queue_max=queue_max,
         percentiles=percentiles,
+        idle_windows=idle,
         threads=threads,
     )
     frame = pl.DataFrame(table)

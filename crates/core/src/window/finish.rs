@@ -1,4 +1,5 @@
-//! From sums to windows: the running queue, means, and one row for every window of every group, silent ones included.
+//! From sums to windows: the running queue, means, and one row for every window of every group, silent ones included but
+//! for the middle of long silent stretches (`grid`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,79 +8,12 @@ use arrow_array::builder::Int32Builder;
 use arrow_array::{ArrayRef, DictionaryArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{Field, Schema};
 
+use super::grid::Grid;
 use super::groups::Group;
-use super::partial::{too_many, Partial, Sums};
+use super::partial::{Partial, Sums};
 use super::slab::Order;
-use super::{Plan, DENSE_ROWS_MAX, MOMENT_MAX};
+use super::Plan;
 use crate::error::{Error, Result};
-
-/// The shape of the result: groups by name, and under each the windows in order.
-struct Grid {
-    /// Numbers of the groups that occur, sorted by name.
-    groups: Vec<u32>,
-    /// Group number → its place in `groups`.
-    rank: Vec<usize>,
-    first: i64,
-    windows: usize,
-    window_ns: i64,
-}
-
-impl Grid {
-    fn new(partial: &Partial, plan: &Plan) -> Result<Self> {
-        let mut occurs: Vec<bool> = partial.opening.iter().map(|&count| count != 0).collect();
-        occurs.resize(partial.groups.len(), false);
-        for cell in &partial.cells {
-            occurs[cell.group as usize] = true;
-        }
-        let mut groups: Vec<u32> = (0..partial.groups.len() as u32)
-            .filter(|&g| occurs[g as usize])
-            .collect();
-        groups.sort_by_key(|&g| &partial.groups[g as usize]);
-        let mut rank = vec![0; partial.groups.len()];
-        for (at, &group) in groups.iter().enumerate() {
-            rank[group as usize] = at;
-        }
-
-        let (begin, end) = plan.bounds();
-        let seen = partial
-            .cells
-            .first()
-            .zip(partial.cells.last())
-            .map(|(a, b)| (a.window, b.window + plan.window_ns));
-        let first = if begin == -MOMENT_MAX {
-            seen.map(|s| s.0)
-        } else {
-            Some(begin)
-        };
-        let last = if end == MOMENT_MAX {
-            seen.map(|s| s.1)
-        } else {
-            Some(end)
-        };
-        let windows = first.zip(last).map_or(0, |(first, last)| {
-            (last.saturating_sub(first) / plan.window_ns).max(0) as usize
-        });
-        let rows = windows.saturating_mul(groups.len());
-        if rows > DENSE_ROWS_MAX {
-            return Err(too_many(rows));
-        }
-        Ok(Grid {
-            groups,
-            rank,
-            first: first.unwrap_or(0),
-            windows,
-            window_ns: plan.window_ns,
-        })
-    }
-
-    fn rows(&self) -> usize {
-        self.groups.len() * self.windows
-    }
-
-    fn row(&self, group: u32, window: i64) -> usize {
-        self.rank[group as usize] * self.windows + ((window - self.first) / self.window_ns) as usize
-    }
-}
 
 pub(crate) fn finish(partial: &Partial, order: &[Order], plan: &Plan) -> Result<RecordBatch> {
     let grid = Grid::new(partial, plan)?;
@@ -175,7 +109,7 @@ impl Columns {
         let ints = |values: Vec<i64>| Arc::new(Int64Array::from(values)) as ArrayRef;
         let mut windows = Vec::with_capacity(grid.rows());
         for _ in &grid.groups {
-            windows.extend((0..grid.windows as i64).map(|at| grid.first + at * grid.window_ns));
+            windows.extend(grid.starts());
         }
         let departed = self.departures.iter().map(|&count| count > 0).collect();
 

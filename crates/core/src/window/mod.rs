@@ -8,7 +8,8 @@
 //! kernel    column slices → sums of one thread           (block: the hot loop)
 //! partial   sums of many threads, files or machines → one table of sums
 //! slab      rows of a span of time, together → queue_max and percentiles
-//! finish    sums → dense windows: queues, means
+//! grid      which windows: all, but for the middle of long silent stretches
+//! finish    sums → windows: queues, means
 //! ```
 //!
 //! Memory follows the number of (server, window) cells and never the number of rows.
@@ -16,6 +17,7 @@
 mod block;
 mod divide;
 mod finish;
+mod grid;
 mod groups;
 pub mod histogram;
 mod kernel;
@@ -39,7 +41,7 @@ pub use source::Source;
 pub const WINDOW_NS_MIN: i64 = 1_000_000;
 /// Longest window: above it the bottlenecks this tool looks for average away.
 pub const WINDOW_NS_MAX: i64 = 10_000_000_000;
-/// Most rows of the dense result (about 1 GB of columns). More is a sign of a gap or a stray timestamp, not of a question.
+/// Most rows of the result (about 1 GB of columns).
 pub const DENSE_ROWS_MAX: usize = 10_000_000;
 /// Moments beyond ±146 years around the epoch are damage, and would overflow the differences of two moments.
 pub(crate) const MOMENT_MAX: i64 = 1 << 62;
@@ -56,6 +58,8 @@ pub struct Plan {
     pub vlrt_ns: i64,
     pub queue_max: bool,
     pub percentiles: bool,
+    /// Of a stretch in which nothing happens anywhere, so many windows at either end are kept; None keeps all.
+    pub idle_windows: Option<u32>,
     /// 0 takes every core.
     pub threads: usize,
 }
@@ -70,6 +74,7 @@ impl Default for Plan {
             vlrt_ns: 1_000_000_000,
             queue_max: true,
             percentiles: true,
+            idle_windows: None,
             threads: 0,
         }
     }

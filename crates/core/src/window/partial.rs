@@ -153,7 +153,7 @@ fn merge(cells: &mut Vec<Cell>, more: impl Iterator<Item = Cell>) {
 
 pub(crate) fn too_many(rows: usize) -> Error {
     Error::Options(format!(
-        "the windows would be {rows} rows, more than {DENSE_ROWS_MAX}: choose a wider window, or a begin and an end"
+        "the windows would be {rows} rows, more than {DENSE_ROWS_MAX}: choose a wider window, a begin and an end, or fewer idle windows"
     ))
 }
 

@@ -324,6 +324,21 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
     prop::collection::vec(row, 0..80)
 }
 
+#[test]
+fn years_of_silence_cost_nothing() {
+    let day = 86_400_000 * MS;
+    let rows: Vec<Row> = (0..12)
+        .map(|n| visit("web", n * 90 * day, n * 90 * day + 3 * MS))
+        .collect();
+    let sparse = Plan {
+        idle_windows: Some(10),
+        ..plan(50 * MS)
+    };
+    let windows = reduced(&rows, &sparse);
+    assert!(windows.num_rows() <= 12 * 21);
+    assert_eq!(ints(&windows, "arrivals").iter().sum::<i64>(), 12);
+}
+
 proptest! {
     #[test]
     fn equals_a_sweep_over_single_events(rows in rows(), window_ms in 1i64..15, by_interaction: bool) {
@@ -342,6 +357,33 @@ proptest! {
             prop_assert_eq!(starts[0], begin - begin.rem_euclid(5 * MS));
             let last = starts[starts.len() - 1];
             prop_assert!(last < begin + length * MS && begin + length * MS <= last + 5 * MS);
+        }
+    }
+
+    #[test]
+    fn the_middle_of_silent_stretches_is_left_out_and_nothing_else(
+        rows in rows(), window_ms in 1i64..4, idle in 0u32..5, bounded: bool,
+    ) {
+        let edge = |at| bounded.then_some(at);
+        let dense = Plan { begin: edge(-90 * MS), end: edge(90 * MS), ..plan(window_ms * MS) };
+        let sparse = Plan { idle_windows: Some(idle), ..dense.clone() };
+        let (all, some) = (reduced(&rows, &dense), reduced(&rows, &sparse));
+        let starts = ints(&all, "window");
+        let mut events: Vec<i64> = ints(&all, "arrivals").iter().zip(ints(&all, "departures"))
+            .zip(&starts).filter(|((a, d), _)| **a + d > 0).map(|(_, &start)| start).collect();
+        events.sort_unstable();
+        // Stretches end at events, and at the ends of what was asked for.
+        let (first, last) = (starts.iter().min().copied(), starts.iter().max().copied());
+        let wide = i64::from(idle) * window_ms * MS;
+        let kept: Vec<bool> = starts.iter().map(|&start| {
+            let before = events.iter().rev().find(|&&e| e <= start).map_or(first.unwrap() - window_ms * MS, |&e| e);
+            let after = events.iter().find(|&&e| e >= start).map_or(last.unwrap() + window_ms * MS, |&e| e);
+            let silent = after - before - window_ms * MS;
+            silent <= 2 * wide || start - before <= wide || after - start <= wide
+        }).collect();
+        for name in ["window", "arrivals", "queue_start", "queue_area_ns", "queue_max", "vlrt"] {
+            let wanted: Vec<i64> = ints(&all, name).into_iter().zip(&kept).filter(|(_, &k)| k).map(|(v, _)| v).collect();
+            prop_assert_eq!(ints(&some, name), wanted, "{}", name);
         }
     }
 

@@ -61,7 +61,7 @@ def _alike(case: Case, other: str) -> bool:
 def _skew(case: Case, caller: str, siblings: tuple[str, ...]) -> CauseEvidence:
     view, stall = case.view, case.stall
     # Sent by the caller: where a candidate overflows, what was sent and what arrived differ, so ten steps a stall.
-    step = max((stall.end - stall.begin) // 10, view.window_ns // 2)
+    step = view.step(max((stall.end - stall.begin) // 10, view.window_ns // 2))
     edges = np.arange(view.begin, view.end + step, step, dtype=np.int64)
     mine = view.calls[caller][case.origin].arrived(edges)
     others = sum(

@@ -95,12 +95,13 @@ def queue_of(
     what was `asked` of the origin in each, by default its clients' requests: q(t + dt) = max(0, q(t) + asked -
     served·dt) (Lindley), which is the walk less its lowest point so far."""
     came = case.view.asked(case.origin).arrived(steps(case)).astype(np.float64) if asked is None else asked
-    walk: NDArray[np.float64] = np.cumsum(came * case.visits_per_request - served * (STEP_NS / SECOND))
+    walk: NDArray[np.float64] = np.cumsum(came * case.visits_per_request - served * (case.view.step(STEP_NS) / SECOND))
     return walk - np.minimum(np.minimum.accumulate(walk), 0.0)
 
 
 def steps(case: Case) -> NDArray[np.int64]:
-    return np.arange(case.view.begin, case.view.end + STEP_NS, STEP_NS, dtype=np.int64)
+    step = case.view.step(STEP_NS)
+    return np.arange(case.view.begin, case.view.end + step, step, dtype=np.int64)
 
 
 def in_steps(case: Case, series: Series) -> NDArray[np.float64]:
@@ -146,6 +147,7 @@ def queue_lasts(case: Case, served: float | NDArray[np.float64]) -> float:
 
 def best_throughput(case: Case) -> float:
     """The most the origin answered per second over 200 ms anywhere: what it can do for longer than chance allows."""
-    edges = np.arange(case.view.begin, case.view.end + BEST_NS, BEST_NS // 4, dtype=np.int64)
+    step = case.view.step(BEST_NS // 4)
+    edges = np.arange(case.view.begin, case.view.end + 4 * step, step, dtype=np.int64)
     answers = np.convolve(case.view.stays[case.origin].departed(edges), np.ones(4), mode="valid")
-    return float(answers.max(initial=0)) * SECOND / BEST_NS
+    return float(answers.max(initial=0)) * SECOND / (4 * step)

@@ -90,7 +90,7 @@ class Case:
         """When the origin's own queue was long against its peak in this stall, and longer than chance makes it: a queue
         whose tail is geometric (M/M/1: P(N ≥ n) = ρⁿ) and that exceeds m in half of the time exceeds log 100 / log 2 =
         6.64 times m + 1 in a hundredth of it."""
-        step = max(self.view.window_ns // 5, MILLISECOND)
+        step = self.view.step(max(self.view.window_ns // 5, MILLISECOND))
         edges = np.arange(self.view.begin, self.view.end + step, step, dtype=np.int64)
         queue = self.view.own_queue(self.origin, edges[:-1])
         calm = queue[contains(self.slow.calm, edges[:-1])]

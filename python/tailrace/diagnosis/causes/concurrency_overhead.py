@@ -79,7 +79,7 @@ def _stopped(answers: NDArray[np.int64], crowded: NDArray[np.bool_]) -> NDArray[
 
 def _crowded(case: Case, middle: float) -> Spans:
     """All times of the recording with a queue at least a quarter as long as where it was slow, from the rise on."""
-    step = case.view.window_ns
+    step = case.view.step(case.view.window_ns)
     edges = np.arange(case.view.begin, case.view.end + step, step, dtype=np.int64)
     queue = case.view.own_queue(case.origin, (edges[:-1] + edges[1:]) // 2)
     table = where(edges[:-1], edges[1:], queue >= max(middle / 4, 3), gap=step)

@@ -38,12 +38,17 @@ from tailrace.units import SECOND
 
 CAUSE = "soft-resource"
 SLOWER = 1.5
+LIMITED = ("pool_waiting", "pool_in_use", "workers_busy")
 
 
 def detect(case: Case) -> CauseEvidence:
-    if any(r.saturated for r in case.stall.resources):
+    saturated = {r.metric for r in case.stall.resources if r.saturated}
+    if saturated - {"frozen"}:
         return case.nothing(CAUSE, f"A hardware resource of {case.origin} was saturated.")
-    if case.stall.kind == "collapse":
+    if saturated or case.stall.kind == "collapse":
+        # A limit alone does not make a server answer less, but slow requests that hold all its workers do.
+        if not any(case.view.series(case.origin, metric) for metric in LIMITED):
+            return case.unknown(CAUSE, None, f"whether all workers or connections of {case.origin} were held")
         return case.nothing(CAUSE, f"{case.origin} answered less than usual, which a limit on concurrency does not do.")
     slow = _slow_behind(case, case.origin) or _shared_cpu(case)
     found = _sampled(case, slow) + _held(case, slow)
@@ -130,7 +135,7 @@ def _held(case: Case, slow: str | None) -> list[CauseEvidence]:
     found = []
     for callee in view.callees_of(case.origin):
         calls = view.calls[case.origin][callee]
-        step = max(view.window_ns // 10, 1)
+        step = view.step(max(view.window_ns // 10, 1))
         times = np.arange(view.begin, view.end, step, dtype=np.int64)
         inside = calls.queue(times)
         most = int(inside.max(initial=0))

@@ -1,0 +1,196 @@
+"""The tables of a Dataset, read once, as sorted columns on the diagnosis' own clock."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+
+import numpy as np
+import polars as pl
+
+from tailrace.dataset import Connections
+from tailrace.diagnosis.clock import Clock, clock_of
+from tailrace.diagnosis.queues import NOBODY, Stays
+from tailrace.diagnosis.series import Series
+from tailrace.diagnosis.spans import Spans, spans
+from tailrace.diagnosis.view import View
+from tailrace.topology import Topology
+
+Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
+
+
+class Tables(Protocol):
+    """What of a `tailrace.dataset.Dataset` the diagnosis reads."""
+
+    @property
+    def topology(self) -> Topology: ...
+    @property
+    def connections(self) -> Connections: ...
+    def requests(self) -> pl.LazyFrame: ...
+    def visits(self) -> pl.LazyFrame: ...
+    def samples(self) -> pl.LazyFrame: ...
+    def events(self) -> pl.LazyFrame: ...
+
+
+def look(tables: Tables, window_ns: int) -> View:
+    requests = _requests(tables)
+    stays, calls, lossy = _visits(tables)
+    of_calls = [each for callees in calls.values() for each in callees.values()]
+    whole = Stays.of(requests["sent"].to_numpy(), requests["end"].to_numpy())
+    clock = clock_of([whole, *stays.values(), *of_calls])
+    requests = _on(clock, requests, "sent", "connected", "end")
+    stays = {server: each.on(clock) for server, each in stays.items()}
+    samples = _samples(tables, clock)
+    begin, end = _range(requests, stays, samples)
+    return View(
+        begin,
+        end,
+        window_ns,
+        requests,
+        _on(clock, lossy, "sent", "arrival", "departure"),
+        stays,
+        {caller: {name: each.on(clock) for name, each in callees.items()} for caller, callees in calls.items()},
+        samples,
+        _events(tables, clock),
+        tables.topology,
+        _on(clock, tables.visits(), "sent", "arrival", "start", "first_byte", "departure"),
+        tables.connections,
+        clock,
+        clock.idle(int(np.median(np.diff(whole.arrivals))) if len(whole.arrivals) > 1 else 0),
+    )
+
+
+def _on(clock: Clock, frame: Frame, *columns: str) -> Frame:
+    """The frame with these columns of moments on the diagnosis' clock."""
+    if not clock.runs:
+        return frame
+
+    def moved(column: pl.Series) -> pl.Series:
+        return pl.Series(column.name, clock.of(column.fill_null(0).to_numpy()))
+
+    return frame.with_columns(
+        pl.when(pl.col(name).is_not_null()).then(pl.col(name).map_batches(moved, return_dtype=pl.Int64)).alias(name)
+        for name in columns
+    )
+
+
+def _requests(tables: Tables) -> pl.DataFrame:
+    found = (
+        tables.requests()
+        .select(
+            "request", "client", "server", "interaction", "sent", "connected", "end", "status", "drops", "data_drops"
+        )
+        .filter(pl.col("end").is_not_null() & pl.col("sent").is_not_null())
+        .with_columns(
+            response_ns=pl.col("end") - pl.col("sent"), given_up=pl.col("status").cast(pl.String) == "abandoned"
+        )
+        .with_columns(twice=pl.lit(False), given_up=pl.col("given_up").fill_null(False))
+        .collect()
+        .sort("sent")
+    )
+    return _with_hedged(found) if found["given_up"].any() else found
+
+
+def _with_hedged(requests: pl.DataFrame) -> pl.DataFrame:
+    """Marks the second of two that are one request: its client gave up one, when the other was answered, or both."""
+    of_one = ("client", "interaction")
+    unanswered = pl.col("sent") < pl.col("end").shift(1).over(of_one)
+    one_of_two = pl.col("given_up") | pl.col("given_up").shift(1).over(of_one)
+    twice = (pl.col("client").is_not_null() & unanswered & one_of_two).fill_null(False)
+    answered = (pl.col("twice") & ~pl.col("given_up")).shift(-1).over(of_one).fill_null(False)
+    return requests.with_columns(twice=twice).with_columns(given_up=pl.col("given_up") & ~pl.col("twice") & ~answered)
+
+
+def _visits(tables: Tables) -> tuple[dict[str, Stays], dict[str, dict[str, Stays]], pl.DataFrame]:
+    lazy = tables.visits()
+    lossy = (
+        lazy.filter((pl.col("drops") > 0) | (pl.col("data_drops") > 0))
+        .select("request", "server", "caller", "sent", "arrival", "departure", "drops", "data_drops")
+        .with_columns(pl.col("server", "caller").cast(pl.String))
+        .collect()
+        .sort("sent")
+    )
+    groups = (
+        _inside_from(lazy)
+        .select("server", "caller", "sent", "arrival", "departure")
+        .collect()
+        .partition_by("server", "caller", as_dict=True)
+    )
+    stays: dict[str, Stays] = {}
+    for (server, _), rows in groups.items():
+        _add(stays, str(server), rows["arrival"], rows["departure"])
+    calls: dict[str, dict[str, Stays]] = {}
+    for (server, caller), rows in groups.items():
+        name = _server_of(None if caller is None else str(caller), tables.topology, stays)
+        if name is not None:
+            _add(calls.setdefault(name, {}), str(server), rows["sent"], rows["departure"])
+    return stays, calls, lossy
+
+
+def _inside_from(visits: pl.LazyFrame) -> pl.LazyFrame:
+    """Visits whose first data was lost, as it is while the accept queue is full, arrive when they make their first
+    call: the client sends again and again, for seconds after the server works as usual, on a connection of which the
+    server does not know. When it took the data is not recorded; it was before that call, and before it answered."""
+    repeated = visits.filter(pl.col("data_drops") > 0).select("visit")
+    first = visits.join(repeated, left_on="parent", right_on="visit", how="semi").group_by("parent")
+    first_call = first.agg(first_call=pl.col("sent").min())
+    known = visits.join(first_call, left_on="visit", right_on="parent", how="left")
+    inside = pl.max_horizontal("arrival", pl.min_horizontal("first_call", "departure"))
+    called = pl.col("first_call").is_not_null()
+    return known.with_columns(arrival=pl.when(called).then(inside).otherwise(pl.col("arrival")))
+
+
+def _server_of(caller: str | None, topology: Topology, stays: dict[str, Stays]) -> str | None:
+    """The server that calls, where the caller is named as one or by the host it alone runs on."""
+    if caller is None or caller in stays:
+        return caller
+    server = topology.place_to_server(caller)
+    if server is not None and server.name in stays:
+        return server.name
+    alone = [name for name in stays if name.rpartition(":")[0].strip("[]") == caller]
+    return alone[0] if len(alone) == 1 else None
+
+
+def _add(known: dict[str, Stays], server: str, begins: pl.Series, ends: pl.Series) -> None:
+    more = known.get(server, NOBODY)
+    begin, end = begins.to_numpy(), ends.to_numpy()
+    known[server] = Stays.of(np.concatenate((more.arrivals, begin)), np.concatenate((more.departures, end)))
+
+
+def _samples(tables: Tables, clock: Clock) -> dict[tuple[str, str], Series]:
+    frame = tables.samples().filter(pl.col("value").is_not_nan()).collect()
+    groups = frame.partition_by("place", "metric", as_dict=True, maintain_order=True)
+    found = {}
+    for (place, metric), rows in groups.items():
+        end = rows["time"].to_numpy()
+        begin, end = clock.of(end - rows["interval_ns"].to_numpy()), clock.of(end)
+        value = rows["value"].to_numpy()
+        if clock.runs:  # of what is left out nothing is told
+            seen = (end > begin) | (rows["interval_ns"].to_numpy() == 0)
+            begin, end, value = begin[seen], end[seen], value[seen]
+        found[str(place), str(metric)] = Series(str(place), str(metric), begin, end, value)
+    return found
+
+
+def _events(tables: Tables, clock: Clock) -> dict[str, tuple[tuple[str, Spans], ...]]:
+    frame = tables.events().select("place", "kind", "begin", "end").collect()
+    groups = frame.partition_by("kind", "place", as_dict=True, maintain_order=True)
+    found: dict[str, tuple[tuple[str, Spans], ...]] = {}
+    for (kind, place), rows in groups.items():
+        found[str(kind)] = (
+            *found.get(str(kind), ()),
+            (str(place), spans(clock.of(rows.select("begin", "end").to_numpy()))),
+        )
+    return found
+
+
+def _range(requests: pl.DataFrame, stays: dict[str, Stays], samples: dict[tuple[str, str], Series]) -> tuple[int, int]:
+    """From the first to the last thing seen of requests; of samples where there are no requests."""
+    firsts = [int(s.arrivals[0]) for s in stays.values() if len(s.arrivals)]
+    lasts = [int(s.departures[-1]) for s in stays.values() if len(s.departures)]
+    if len(requests):
+        firsts.append(int(requests["sent"][0]))
+        lasts.append(int(requests["end"].to_numpy().max()))
+    if not firsts:
+        firsts = [int(s.begin[0]) for s in samples.values() if len(s.begin)]
+        lasts = [int(s.end[-1]) for s in samples.values() if len(s.end)]
+    return (min(firsts), max(lasts)) if firsts else (0, 0)
