@@ -86,8 +86,9 @@ def test_began_dates_a_log_that_counts_from_the_start(tmp_path: Path) -> None:
         readers.read(log, out=tmp_path / "other")
     with pytest.raises(UsageError, match=r"no JVM log of db; the JVM logs are app, gc.log"):
         readers.read(log, began=["db=2026-11-20T16:49:00Z"])
-    with pytest.raises(UsageError, match="expected the moment when the JVM started"):
-        readers.read(log, began=["app=yesterday"])
+    for wrong in ("yesterday", "1e30", "9999-01-01T00:00:00Z", "-1", "nan"):
+        with pytest.raises(UsageError, match="expected the moment when the JVM started"):
+            readers.read(log, began=[f"app={wrong}"])
 
 
 def test_each_run_of_a_jvm_without_a_wall_clock_has_a_start_of_its_own(tmp_path: Path) -> None:
@@ -123,6 +124,13 @@ def test_a_stop_that_is_mostly_no_collection_is_a_safepoint(tmp_path: Path) -> N
     assert (kind, end - begin, detail) == ("safepoint", 3 * SECOND, "Pause Young (Normal)")
     [note] = found.notes
     assert "add up to 20 ms, the stops of all threads that it reports to 3 s, 99 % apart" in note
+
+
+def test_a_header_of_another_age_dates_nothing(tmp_path: Path) -> None:
+    for date in ("9998-01-20 07:15:00", "0000-99-99 99:99:99"):
+        text = f"{date} GC log file created gc.log.0\n" + old(3.5, 0.1)
+        with pytest.raises(InputError, match="no wall clock says when that was"):
+            gclog.read(written(tmp_path, {"gc.log": text}))
 
 
 def test_a_stop_that_nothing_dates_is_counted_and_not_guessed(tmp_path: Path) -> None:

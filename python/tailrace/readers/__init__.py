@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
 
-from tailrace import dataset, units
+from tailrace import dataset
 from tailrace import topology as topology_file
 from tailrace.dataset import Dataset, Writer
 from tailrace.errors import InputError, UsageError, cannot_read
@@ -129,7 +129,7 @@ def _dated(texts: Sequence[tuple[Source, Reader]], began: Sequence[str]) -> list
             known = f"the JVM logs are {', '.join(sorted(names))}" if logs else "give the log, like app=gc.log"
             raise UsageError(f"--began {text}: there is no JVM log{' of ' + name if name else ''}", advice=known)
         try:
-            starts.setdefault(name, []).append(units.parse_moment(moment))
+            starts.setdefault(name, []).append(gclog.start(moment))
         except ValueError as error:
             example = "like --began app=2026-11-20T16:49:00Z"
             raise UsageError(f"--began {text}: expected the moment when the JVM started", advice=example) from error

@@ -24,8 +24,9 @@ from collections.abc import Hashable, Iterator, Sequence
 
 import polars as pl
 
+from tailrace import units
 from tailrace.errors import InputError
-from tailrace.readers.gclog_lines import PAUSE, STALL, STOP, first_stamps
+from tailrace.readers.gclog_lines import EARLIEST, LATEST, PAUSE, STALL, STOP, first_stamps
 from tailrace.readers.gclog_reports import Reports
 from tailrace.readers.gclog_run import Details
 from tailrace.readers.gclog_stops import Comparison, Stop, in_turn, joined, once
@@ -55,6 +56,14 @@ def sniff_further(source: Source) -> bool:
         return False
     _, block = next(source.line_blocks(Found()), (0, ""))
     return _SEEN.search(block) is not None
+
+
+def start(text: str) -> int:
+    """When a JVM started, as `--began` says it, in ns since the Unix epoch; ValueError for what is no such moment."""
+    began = units.parse_moment(text)
+    if not EARLIEST <= began < LATEST:
+        raise ValueError(f"{text!r} is not between 1990 and 2200")
+    return began
 
 
 def together(source: Source) -> Hashable:

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from tailrace import units
-from tailrace.readers.gclog_lines import Line, Stamps
+from tailrace.readers.gclog_lines import Line, Stamps, moment
 
 _HEADER = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) GC log (?:file (created|has reached)|rotation request)")
 _HEADER_WIDTH_MAX = 10 * units.SECOND
@@ -70,9 +69,8 @@ class Clock:
         match = _HEADER.match(text)
         if match is None:
             return
-        try:
-            second = round(datetime.fromisoformat(match[1]).replace(tzinfo=UTC).timestamp()) * units.SECOND
-        except ValueError:
+        second = moment(match[1].replace(" ", "T"), None, "Z")
+        if second is None:
             return
         likely = second - (self.last or 0)  # a file is begun with the JVM, or as soon as the one before is full
         self.header = likely if self.header is None else self.header

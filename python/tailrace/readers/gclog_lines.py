@@ -36,7 +36,9 @@ _UNIT = re.compile(r"(\d{1,19})(ms|ns)")
 _TAGS = re.compile(r"(?:gc|safepoint)(?:,[a-z0-9]{1,20}){0,8}")
 _DECORATIONS_MAX = 16
 _UNIX_MS_MIN = 10**11  # 1973 as Unix time in milliseconds; as an uptime it is 3 years
-_EARLIEST, _LATEST = 1990, 2200
+_YEARS = (1990, 2200)
+EARLIEST, LATEST = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) * units.SECOND for year in _YEARS)
+"""No JVM is older; what is later is damage, and nanoseconds end in 2262."""
 
 
 class Line(NamedTuple):
@@ -187,7 +189,7 @@ def _second(date: str, zone: str) -> int | None:
         whole = datetime.fromisoformat(date + ("+00:00" if zone == "Z" else zone))
     except ValueError:
         return None
-    return round(whole.astimezone(UTC).timestamp()) * units.SECOND if _EARLIEST <= whole.year < _LATEST else None
+    return round(whole.astimezone(UTC).timestamp()) * units.SECOND if _YEARS[0] < whole.year < _YEARS[1] else None
 
 
 def length_ns(number: str, unit: str) -> int:
