@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from rich.console import Console
 
-from builders import events, requests, visits
+from builders import T0, events, requests, run, visits
 from systems import MS, NX1, NX3, Memory, S, Slow, at, system
 from tailrace.dataset import Connections, ServerConnections
 from tailrace.diagnosis import Diagnosis, diagnose, settle
 from tailrace.diagnosis.tables import look
+from tailrace.report.info import describe, print_info
 from tailrace.topology import Server, Topology
 
 QUICK = 5 * MS
@@ -224,6 +227,16 @@ def test_requests_without_an_answer_are_counted_with_their_server() -> None:
     assert found.vlrt == 0
     assert "7 of 17 requests were refused by web." in found.answer
     assert [(u.server, u.how, u.requests) for u in found.unanswered] == [("web", "refused", 7)]
+
+
+def test_info_counts_requests_without_an_answer(tmp_path: Path) -> None:
+    rows = [{"sent": T0 + n * MS, "end": T0 + (n + 1) * MS, "status": "refused"} for n in range(7)]
+    folder = run(tmp_path / "run", requests=requests({}, *rows))
+    told = describe(folder)["unanswered"]
+    assert told == [{"server": "web", "status": "refused", "requests": 7, "longest_ns": MS}]
+    with (console := Console(width=100)).capture() as printed:
+        print_info(folder, console)
+    assert "not answered: web: 7 refused, the longest after 1 ms" in printed.get()
 
 
 def test_what_is_under_way_at_the_end_is_counted_where_clients_sent_it() -> None:

@@ -15,6 +15,7 @@ from tailrace.units import format_bytes, format_count, format_duration, format_m
 
 _ROWS_MAX = 100
 """Rows that are shown of each table: more than fits a screen, and a run may have a million servers."""
+_UNANSWERED = ("refused", "reset", "timeout", "abandoned")
 _MISSING = {
     "requests": "no end-to-end requests: very long response times cannot be counted; capture the clients' side too",
     "visits": "no visits: neither drops nor queue lengths; give a packet capture",
@@ -44,6 +45,7 @@ def describe(dataset: Dataset) -> dict[str, Any]:
         "metrics": _groups(dataset.samples(), "metric"),
         "events": _groups(dataset.events(), "kind"),
         "connections": manifest.connections.to_table(),
+        "unanswered": _unanswered(dataset),
         "lost": manifest.lost,
         "notes": list(manifest.notes),
         "missing": [said for table, said in _MISSING.items() if not manifest.rows.get(table)],
@@ -62,6 +64,7 @@ def print_info(dataset: Dataset, console: Console) -> None:
     _print_groups("metric", told["metrics"], console)
     _print_groups("event", told["events"], console)
     _print_lines("clock", [_clock(clock) for clock in told["clocks"]], console)
+    _print_lines("not answered", [_not_answered(row) for row in told["unanswered"]], console, "yellow")
     _print_lines("connections", dataset.manifest.connections.sentences(), console)
     _print_lines("lost", [f"{what}: {count:,}" for what, count in told["lost"].items()], console, "yellow")
     _print_lines("missing", told["missing"], console, "yellow")
@@ -124,6 +127,25 @@ def _names(names: list[str]) -> Text:
 def _print_rest(count: int, title: str, console: Console) -> None:
     if count > _ROWS_MAX:
         console.print(Text(f"and {count - _ROWS_MAX:,} more of this kind ({title}); `--json` has all"))
+
+
+def _not_answered(row: dict[str, Any]) -> str:
+    longest = format_duration(row["longest_ns"])
+    return f"{name(row['server'])}: {row['requests']:,} {row['status']}, the longest after {longest}"
+
+
+def _unanswered(dataset: Dataset) -> list[dict[str, Any]]:
+    """Requests without an answer, by server and status, the most first."""
+    status = pl.col("status").cast(pl.String)
+    rows = (
+        dataset.requests()
+        .filter(status.is_in(_UNANSWERED))
+        .group_by(server=pl.col("server").cast(pl.String), status=status)
+        .agg(requests=pl.len(), longest_ns=(pl.col("end") - pl.col("sent")).max())
+        .sort("requests", "server", "status", descending=[True, False, False])
+        .collect()
+    )
+    return rows.to_dicts()
 
 
 def _visits(dataset: Dataset) -> dict[str, dict[str, int]]:
