@@ -45,7 +45,7 @@ def test_without_out_the_run_is_temporary(tmp_path: Path) -> None:
 def test_a_run_folder_is_opened_as_it_is_and_can_be_added_to(tmp_path: Path) -> None:
     first = run(tmp_path / "run", visits=visits({}), samples=samples({"value": 0.5}))
     assert readers.read(tmp_path / "run").path == first.path
-    with pytest.raises(UsageError, match="have their names already"):
+    with pytest.raises(UsageError, match="read and named already"):
         readers.read(tmp_path / "run", servers={"web": "10.0.0.3:80"})
     (tmp_path / "more.csv").write_text(CSV)
     both = readers.read(tmp_path / "run", tmp_path / "more.csv", out=tmp_path / "both")
