@@ -8,7 +8,7 @@ PYTHON := .venv/bin/python
 TAILRACE := .venv/bin/tailrace
 export UV_LINK_MODE ?= copy
 
-.PHONY: help setup testbed-setup demo test explore sweep check bench golden docs
+.PHONY: help setup testbed-setup demo wheel changelog test explore sweep check bench golden docs
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,10 +21,17 @@ testbed-setup: setup  ## install the servers of the testbed (Debian's packages, 
 	@$(TAILRACE) testbed doctor
 
 demo: setup  ## explain the bundled recording and write demo-report.html
-	@$(TAILRACE) diagnose demo/packets.pcap.zst demo/samples.csv app=demo/gc.log \
-	  --server web=10.77.0.3:80 --server app=10.77.0.4:8009 --server db=10.77.0.5:3306 --server neighbour=10.77.0.6:3306 \
-	  --report demo-report.html
+	@$(TAILRACE) demo
 	@echo "The report is in $(CURDIR)/demo-report.html"
+
+wheel: setup  ## build wheel and sdist into dist/: for any Linux with glibc 2.28 or newer and Python 3.11 or newer
+	@tools/setup --wheel
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" maturin build --release --locked --zig --compatibility manylinux_2_28 --out dist
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" maturin sdist --out dist
+	@ls -l dist
+
+changelog:  ## move the fragments in changes/ into CHANGELOG.md, as the section of the version that Cargo.toml states
+	@$(PYTHON) -m towncrier build --yes --version "$$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)"
 
 test: setup  ## run all tests, Rust, Java and Python; property tests draw the same cases in every run
 	@tools/setup --tests

@@ -21,6 +21,7 @@ import os
 import platform
 import re
 import signal
+import statistics
 import sys
 import tempfile
 import time
@@ -204,12 +205,13 @@ def main() -> None:
         save(options, found, load_before)
 
 
-def results(options: argparse.Namespace) -> Path:
-    return RESULTS / f"{options.save}.json"
+def raw_results(options: argparse.Namespace) -> Path:
+    """Every single number, to which `--more` adds; not part of the project."""
+    return RESULTS / "raw" / f"{options.save}.json"
 
 
 def saved(options: argparse.Namespace) -> dict[str, Any]:
-    path = results(options)
+    path = raw_results(options)
     found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     return found
 
@@ -226,7 +228,38 @@ def save(options: argparse.Namespace, found: dict[str, Any], load_before: tuple[
     about = {"command": f"benches/record/bench.py {' '.join(sys.argv[1:])}", "machine": machine}
     about |= {"load_before": load_before, "load_after": os.getloadavg()}
     found_now = {name: {**about, "runs": runs} for name, runs in found.items()}
-    results(options).write_text(json.dumps(kept | found_now, indent=1) + "\n")
+    raw_results(options).parent.mkdir(exist_ok=True)
+    raw_results(options).write_text(json.dumps(kept | found_now) + "\n")
+    summary = json.dumps(summarised(kept | found_now), indent=1) + "\n"
+    (RESULTS / f"{options.save}.json").write_text(summary)
+
+
+def summarised(value: Any) -> Any:
+    """Runs of one kind (what they were, with or without the recorder) as the median of each number. A list of numbers
+    counts as its own median."""
+    match value:
+        case {"runs": [{}, *_] as runs, **about}:
+            kinds: dict[str, list[dict[str, Any]]] = {}
+            for run in runs:
+                labels = (f"{name} {label}" for name, label in run.items() if isinstance(label, str | bool))
+                kinds.setdefault(", ".join(labels), []).append(run)
+            return {**about, "medians": {kind: {"runs": len(some), **medians(some)} for kind, some in kinds.items()}}
+        case dict():
+            return {name: summarised(part) for name, part in value.items()}
+        case _:
+            return value
+
+
+def medians(runs: list[dict[str, Any]]) -> dict[str, float]:
+    found = {name: median([run[name] for run in runs]) for name in runs[0]}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def median(values: list[Any]) -> float | None:
+    """None of what has no order."""
+    plain = [median(value) if isinstance(value, list) else value for value in values]
+    numbers = [value for value in plain if isinstance(value, int | float) and not isinstance(value, bool)]
+    return statistics.median(numbers) if numbers else None
 
 
 if __name__ == "__main__":

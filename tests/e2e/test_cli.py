@@ -49,6 +49,17 @@ def test_the_answer_as_json() -> None:
     ]
 
 
+def test_the_demo_explains_the_recording_that_comes_with_the_package(tmp_path: Path) -> None:
+    report = tmp_path / "demo.html"
+    done = tailrace("demo", "--report", str(report), "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    [only] = found["summary"]
+    assert (only["dropper"], only["origin"], only["cause"], only["ctqo"]) == ("web", "app", "neighbour", "upstream")
+    assert found["vlrt"] == 315
+    assert "web" in report.read_text()
+
+
 def test_without_names_the_servers_carry_their_addresses() -> None:
     found = json.loads(tailrace("diagnose", FILES[0], "--json").stdout)
     assert {row["dropper"] for row in found["summary"]} == {"10.77.0.3:80"}

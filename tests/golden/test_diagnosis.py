@@ -38,7 +38,8 @@ def read(folder: Path, out: Path, *, named: bool = True, samples: bool = True) -
 
 
 def client_vlrt(folder: Path, threshold_ns: int) -> int:
-    taken = pl.read_csv(folder / "client.csv")["response_time"] * SECOND
+    own = Path(__file__).parent / "recordings/demo-client.csv"
+    taken = pl.read_csv(own if folder == ROOT / "demo" else folder / "client.csv")["response_time"] * SECOND
     return int((taken >= threshold_ns).sum())
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tailrace.cli import (
+    demo,
     diagnose,
     examine,
     export,
@@ -33,12 +34,13 @@ app = typer.Typer(
     help="Why do a few requests take **seconds** when almost all take milliseconds, while no machine looks busy?\n\n"
     "Give it a packet capture (and, better, 50 ms resource samples and garbage-collection logs); it answers which "
     "server dropped connections, whose queue filled first, which resource was saturated, and by what.",
-    epilog="Start with `tailrace diagnose capture.pcap`. Exit codes: 0 done, 1 VLRT found with --fail-on-vlrt, "
-    "2 wrong use or unreadable input, 130 interrupted.",
+    epilog="Start with `tailrace demo`, then `tailrace diagnose capture.pcap`. Exit codes: 0 done, "
+    "1 VLRT found with --fail-on-vlrt, 2 wrong use or unreadable input, 130 interrupted.",
 )
 
 for module, command in (
     (diagnose, diagnose.diagnose),
+    (demo, demo.demo),
     (read, read.read),
     (report, report.report),
     (export, export.export),
