@@ -9,11 +9,16 @@ from typing import Annotated
 import typer
 
 from tailrace.cli.options import window_ns
-from tailrace.cli.running import diagnosed, read_files, show, write_html
-from tailrace.cli.words import AsJson, Quiet
+from tailrace.cli.running import diagnosed, show, write_html
+from tailrace.cli.words import AsJson, Quiet, progress
 
 FILES = ("packets.pcap.zst", "samples.csv", "app=gc.log")
-SERVERS = ["web=10.77.0.3:80", "app=10.77.0.4:8009", "db=10.77.0.5:3306", "neighbour=10.77.0.6:3306"]
+SERVERS = {
+    "web": "10.77.0.3:80",
+    "app": "10.77.0.4:8009",
+    "db": "10.77.0.5:3306",
+    "neighbour": "10.77.0.6:3306",
+}
 
 EPILOG = "Example:\n\n`tailrace demo`"
 
@@ -26,9 +31,11 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Explain a bundled recording: 3.5 s of a web site, in which 315 of 3,503 requests took a second."""
+    from tailrace.readers import read
+
     with as_file(files("tailrace") / "demo") as folder:
-        recording = [_within(folder, name) for name in FILES]
-        run = read_files(recording, SERVERS, None, None, None, None, None, quiet, False)
+        with progress("Reading", quiet) as step:
+            run = read(*(_within(folder, name) for name in FILES), servers=SERVERS, progress=step)
         found = diagnosed(run, None, window_ns("50ms"), quiet)
         write_html(run, found, report)
         show(run, found, as_json)
