@@ -191,8 +191,9 @@ def test_clients_who_give_up_hide_how_long_it_would_have_taken(tmp_path: Path) -
     }
     run, found, _ = told(table, tmp_path / "run")
     assert found.vlrt == 0
-    assert "would have taken that clients gave up after 400 ms or more" in found.answer[1]
-    assert "--threshold '380 ms'" in found.answer[1]
+    assert "428 of 6,063 requests were given up by clients before api answered" in found.answer[1]
+    assert "would have taken that clients gave up after 400 ms or more" in found.answer[2]
+    assert "--threshold '380 ms'" in found.answer[2]
     lower = diagnose(run, threshold_ns=380_000_000)
     assert lower.vlrt > 300
     assert {episode.cause for episode in lower.episodes} == {"freeze"}
