@@ -55,7 +55,7 @@ CORE_MAY_USE = {
     "window": {"error", "record"},
     "workload": {"error", "rng"},
     "sim": {"error", "record", "rng", "workload"},
-    "capture": {"error", "record", "callgraph"},
+    "capture": {"bounds", "error", "record", "callgraph"},
     "load": {"error", "record", "rng", "workload", "capture", "whole"},
     "export": {"error", "record", "whole"},
     "host": {"error", "record", "capture", "whole"},

@@ -16,6 +16,22 @@ LOAD_WORKERS = 64
 """Processes of a load, of some 30 MB each, or two for each CPU where these are more."""
 LOAD_PATHS = 10_000
 """Rows of a table of paths: as many as interactions that a recording keeps apart (crates/core/src/capture/names.rs)."""
+ZSTD_WINDOW_LOG = 29
+"""The largest window of a zstd frame, as a power of two: 512 MiB, which `zstd --long=29` makes and which unpacking
+takes in memory. This and the expansion are the engine's, too."""
+EXPANSION_FREE, EXPANSION = 32 * MIB, 128
+"""What a compressed file may expand to: so many bytes, and so many times its length besides. Samples of an idle host,
+the same value twenty times a second, come to 127 times under `zstd -19`; a bomb comes to ten thousand."""
+LINE = MIB
+"""Bytes of a line of a log or a table: a row of collectl has 60 kB on a machine of 1,000 CPUs."""
+SAMPLES = 50_000_000
+"""Of one file, where memory has room for them: thirty series at 20 Hz over a day."""
+SAMPLE_NAME = 1_000
+"""Bytes of the name of a place or a metric in a table of samples."""
+SAMPLE_INTERVAL_NS = 86_400 * 10**9
+"""Of a sample: what lasts longer than a day says nothing of a request."""
+GAP_NS = 366 * 86_400 * 10**9
+"""Between the rows of a file: what lies farther from the rest is damage."""
 GC_LINE = 64 * 1024
 """Characters of a line of a JVM's log. The longest, a worker's times of 1,000 threads, or a collection with
 PrintReferenceGC, has some 10,000."""

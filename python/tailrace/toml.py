@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from tailrace.errors import InputError
-from tailrace.foreign import NAME_LENGTH_MAX, listed
+from tailrace.foreign import NAME_LENGTH_MAX, listed, name
 from tailrace.handed import read_inside, read_text
 
 Name = Annotated[str, StringConstraints(min_length=1)]
@@ -57,13 +57,24 @@ def read(path: str | PathLike[str], example: str, *, handed: bool = False) -> di
     handed in, so it must be a regular file."""
     text = read_inside(Path(path)) if handed else read_text(path)
     try:
-        return tomllib.loads(text)
+        table = tomllib.loads(text)
+        _check_whole_numbers(table)
+        return table
     except ValueError as error:  # a number of thousands of digits, too
         raise InputError(path, f"not TOML: {error}", f"see {example} for an example") from error
     except RecursionError as error:
         raise InputError(
             path, "lists or tables lie inside each other hundreds deep", "write them side by side"
         ) from error
+
+
+def _check_whole_numbers(value: Any) -> None:
+    """TOML's whole numbers have 64 bits; Python's have as many as were written."""
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else (value,):
+        if isinstance(item, dict | list):
+            _check_whole_numbers(item)
+        elif isinstance(item, int) and not -(2**63) <= item < 2**64:
+            raise ValueError(f"a number of {item.bit_length()} bits; there are 64")
 
 
 def check(
@@ -95,6 +106,11 @@ def key_path(location: Location) -> str:
     return key
 
 
+def shown(value: object) -> str:
+    """A value as a sentence shows it: as it would be written, and of bounded length."""
+    return name(repr(value))
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """ "; did you mean X?", or nothing when no known name is near. A comparison takes the product of both lengths, so
     names longer than any that is shown whole are near to none, and not more names are compared than people write."""
@@ -110,7 +126,7 @@ def wrong_name(key: str, name: str, known: Iterable[str], what: str) -> str:
     names = sorted(known)
     article = "an" if what[0] in "aeiou" else "a"
     there = listed(names) or "there is none"
-    return f"{key} must be the name of {article} {what} ({there}), got {name!r}{nearest(name, names)}"
+    return f"{key} must be the name of {article} {what} ({there}), got {shown(name)}{nearest(name, names)}"
 
 
 def _demand(error: ErrorDetails, need: str | None) -> str:
@@ -144,7 +160,7 @@ def _demand(error: ErrorDetails, need: str | None) -> str:
         need = least if quantity else f"a number of {least}"
     if need is None and kind == "value_error":
         return str(context.get("error", error["msg"]))
-    return f"must be {need or needs.get(kind, error['msg'])}, got {error.get('input')!r}{_nearest_word(error)}"
+    return f"must be {need or needs.get(kind, error['msg'])}, got {shown(error.get('input'))}{_nearest_word(error)}"
 
 
 def _nearest_word(error: ErrorDetails) -> str:

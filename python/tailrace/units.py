@@ -49,6 +49,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A bare number's unit is told by its size: 10**11 s is the year 5138, 10**11 ms is 1973, and so on by thousands.
 _SECONDS_BELOW = Decimal(10) ** 11
 _LARGEST = 2**63 - 1
+_DIGITS_MAX = 1_000
+"""Before or after the point; what is written with more is no quantity, and could not even be multiplied."""
 
 
 class TooLargeError(ValueError):
@@ -109,13 +111,19 @@ def parse_moment(text: str, *, scale: int | None = None) -> int:
     iso = _ISO.fullmatch(text)
     if iso:
         return _iso_moment(iso, text)
+    number = parse_number(text)
+    if number is None:
+        raise ValueError(f"{text!r} is neither ISO 8601 nor a Unix time")
+    return _whole(number * (scale or moment_scale(number)), text)
+
+
+def parse_number(text: str) -> Decimal | None:
+    """A decimal number of a size that some quantity can have; None for any other text."""
     try:
         number = Decimal(text)
     except InvalidOperation:
-        number = Decimal("nan")
-    if not number.is_finite():
-        raise ValueError(f"{text!r} is neither ISO 8601 nor a Unix time")
-    return _whole(number * (scale or moment_scale(number)), text)
+        return None
+    return number if number.is_finite() and abs(number.adjusted()) <= _DIGITS_MAX else None
 
 
 def moment_scale(number: Decimal) -> int:

@@ -62,7 +62,7 @@ def test_a_run_folder_is_opened_as_it_is_and_can_be_added_to(tmp_path: Path) -> 
         ("table.csv", b"name,age\nanna,3\n", "its columns are name, age; what is read is a table of time"),
         ("samples.parquet", b"PAR1garbage", "not a readable Parquet file"),
         ("samples.csv", b"time,place,metric,value\n", "there is no sample in it"),
-        ("half.csv.gz", b"\x1f\x8b\x08\x00\x00\x00\x00\x00", "the file is empty"),
+        ("half.csv.gz", b"\x1f\x8b\x08\x00\x00\x00\x00\x00", "reading stopped at decompressed byte 0"),
     ],
 )
 def test_a_file_of_a_wrong_kind_is_told(tmp_path: Path, name: str, content: bytes, words: str) -> None:

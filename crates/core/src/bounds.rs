@@ -13,3 +13,11 @@ pub const PAGE_BYTES: u64 = 64 * MIB;
 pub const TABLE_BYTES: u64 = 256 * MIB;
 /// … and bytes in memory for each byte of a larger file: visits take 5, samples of a host that rests 100.
 pub const TABLE_EXPANSION: u64 = 256;
+
+/// The largest window of a zstd frame, as a power of two: 512 MiB, which `zstd --long=29` makes and which unpacking takes
+/// in memory. This and the expansion are Python's, too.
+pub const ZSTD_WINDOW_LOG: u32 = 29;
+/// What a compressed file may expand to: so many bytes …
+pub const EXPANSION_FREE: u64 = 32 * MIB;
+/// … and so many times its length besides.
+pub const EXPANSION: u64 = 128;

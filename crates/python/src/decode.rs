@@ -1,14 +1,10 @@
 //! `decode`: captures become tables and a report; progress and Ctrl-C go through Python a few times a second.
 
 use crate::progress::with_progress;
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use tailrace_core::capture::decode::{self as engine, Options};
-use tailrace_core::error::Error;
-
-/// What a damaged disk or a full one says; the kernel's number when it gave one.
-const EIO: i32 = 5;
 
 #[pyfunction]
 #[pyo3(signature = (paths, out, options, progress = None))]
@@ -25,15 +21,4 @@ pub fn decode(
         engine::decode(&paths, &out, &options, tell)
     })?;
     serde_json::to_string(&report).map_err(|error| PyValueError::new_err(error.to_string()))
-}
-
-pub(crate) fn raised(error: Error) -> PyErr {
-    match error {
-        Error::Io { path, source } => {
-            let said = source.to_string();
-            let sentence = said.split(" (os error").next().unwrap_or(&said).to_owned();
-            PyOSError::new_err((source.raw_os_error().unwrap_or(EIO), sentence, path))
-        }
-        error => PyValueError::new_err(error.to_string()),
-    }
 }

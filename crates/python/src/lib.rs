@@ -3,6 +3,7 @@ use pyo3::prelude::*;
 
 mod decode;
 mod export;
+mod guard;
 #[cfg(target_os = "linux")]
 mod load;
 mod progress;
@@ -15,6 +16,8 @@ mod write_table;
 
 #[pymodule]
 fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    guard::remember_panics();
+    m.add("EngineFault", m.py().get_type::<guard::EngineFault>())?;
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add_function(wrap_pyfunction!(decode::decode, m)?)?;
     m.add_function(wrap_pyfunction!(export::export, m)?)?;

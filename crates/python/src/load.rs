@@ -1,6 +1,6 @@
 //! `load`: a worker's plan becomes requests and a log; `load_tables`: logs become the tables of a run folder.
 
-use crate::decode::raised;
+use crate::guard::detached;
 use crate::progress::with_progress;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -17,7 +17,7 @@ pub fn load_worker(py: Python<'_>, plan: &str, log: PathBuf, tell: Py<PyAny>) ->
         interactions: plan.classes.iter().map(|c| c.name.clone()).collect(),
     };
     let mut refused: Option<PyErr> = None;
-    let done = py.detach(|| {
+    let done = detached(py, || {
         let writer = Writer::create(&log, &header)?;
         load::run(&plan, writer, &mut |progress| {
             Python::attach(|py| -> PyResult<bool> {
@@ -32,7 +32,7 @@ pub fn load_worker(py: Python<'_>, plan: &str, log: PathBuf, tell: Py<PyAny>) ->
     });
     match done {
         Ok(report) => text(&report),
-        Err(error) => Err(refused.unwrap_or_else(|| raised(error))),
+        Err(error) => Err(refused.unwrap_or(error)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Long work: the interpreter lock is released, and progress and Ctrl-C go through Python a few times a second.
 
-use crate::decode::raised;
+use crate::guard::detached;
 use pyo3::prelude::*;
 use tailrace_core::error::{Error, Result};
 
@@ -15,7 +15,7 @@ where
     T: Send,
 {
     let mut stopped: Option<PyErr> = None;
-    let done = py.detach(|| {
+    let done = detached(py, || {
         let mut tell = |done: N, total: N| -> Result<()> {
             Python::attach(|py| {
                 py.check_signals()?;
@@ -30,5 +30,5 @@ where
         };
         work(&mut tell)
     });
-    done.map_err(|error| stopped.take().unwrap_or_else(|| raised(error)))
+    done.map_err(|error| stopped.take().unwrap_or(error))
 }

@@ -1,6 +1,6 @@
 //! `record`: this host becomes segments, until Python says stop. `join`: segments become tables.
 
-use crate::decode::raised;
+use crate::guard::detached;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ pub fn record(py: Python<'_>, options: &str, folder: PathBuf, say: Py<PyAny>) ->
     let options: Options = serde_json::from_str(options)
         .map_err(|error| PyValueError::new_err(format!("options: {error}")))?;
     let mut stopped: Option<PyErr> = None;
-    let done = py.detach(|| {
+    let done = detached(py, || {
         recorder::record(&options, &folder, &mut |said| {
             Python::attach(|py| {
                 py.check_signals()?;
@@ -34,14 +34,12 @@ pub fn record(py: Python<'_>, options: &str, folder: PathBuf, say: Py<PyAny>) ->
             })
         })
     });
-    let state = done.map_err(|error| stopped.take().unwrap_or_else(|| raised(error)))?;
+    let state = done.map_err(|error| stopped.take().unwrap_or(error))?;
     serde_json::to_string(&state).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 #[pyfunction]
 pub fn join(py: Python<'_>, folder: PathBuf, out: PathBuf) -> PyResult<String> {
-    let report = py
-        .detach(|| tailrace_core::host::join::join(&folder, &out))
-        .map_err(raised)?;
+    let report = detached(py, || tailrace_core::host::join::join(&folder, &out))?;
     serde_json::to_string(&report).map_err(|error| PyValueError::new_err(error.to_string()))
 }

@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::guard::detached;
 use arrow_array::{Array, RecordBatch, StructArray};
 use arrow_schema::Field;
-use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use pyo3_arrow::ffi::{to_stream_pycapsule, ArrayIterator};
-use tailrace_core::error::Error;
 use tailrace_core::window::{self, Plan, Reduction, Source};
 
 /// The windows, as an Arrow stream, and what was read to make them.
@@ -72,9 +71,7 @@ pub fn reduce(
         windows,
         rows,
         left_out,
-    } = py
-        .detach(|| window::reduce(&visits, &plan))
-        .map_err(raise)?;
+    } = detached(py, || window::reduce(&visits, &plan))?;
     Ok(Windows {
         batch: windows,
         rows,
@@ -85,20 +82,5 @@ pub fn reduce(
 /// Decode the columns a reduction reads and do nothing with them: the bound of `benches/reduce`. Returns the rows.
 #[pyfunction]
 pub fn _decode_visits(py: Python<'_>, visits: Vec<PathBuf>, threads: usize) -> PyResult<u64> {
-    py.detach(|| Source::open(&visits, false)?.decode_only(threads))
-        .map_err(raise)
-}
-
-fn raise(error: Error) -> PyErr {
-    match &error {
-        // Python picks FileNotFoundError, PermissionError … by the number.
-        Error::Io { path, source } => match source.raw_os_error() {
-            Some(number) => {
-                PyOSError::new_err((number, source.to_string(), path.display().to_string()))
-            }
-            None => PyOSError::new_err(error.to_string()),
-        },
-        Error::Interrupted => PyKeyboardInterrupt::new_err(()),
-        _ => PyValueError::new_err(error.to_string()),
-    }
+    detached(py, || Source::open(&visits, false)?.decode_only(threads))
 }

@@ -11,10 +11,13 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from tailrace import endings
-from tailrace.cli import screen
+from tailrace.cli import apart, screen
+
+if TYPE_CHECKING:
+    from tailrace.errors import TailraceError
 
 WRONG_USE, OWN_FAULT, INTERRUPTED = 2, 70, 130
 TRACEBACK = "TAILRACE_TRACEBACK"
@@ -25,13 +28,36 @@ __all__ = ["main", "perform"]
 
 def main() -> NoReturn:
     """Entry point."""
-    screen.prepare(developer=TRACEBACK in os.environ)
+    words = sys.argv[1:]
+    native = None
+    if TRACEBACK not in os.environ:
+        native = apart.work() if apart.possible(words) else screen.nowhere()
+    if isinstance(native, apart.End):
+        sys.exit(_ended(native))
+    screen.prepare(native=native)
     endings.handle(signal.default_int_handler)
     try:
-        code = perform(sys.argv[1:])
+        code = perform(words)
     except KeyboardInterrupt:  # once more, while the first was being told
         code = INTERRUPTED
     sys.exit(code)
+
+
+def _ended(end: apart.End) -> int:
+    """The exit code of work that was done apart. Where a signal ended it, this is told here."""
+    if not end.signal:
+        return end.code
+    screen.prepare(native=None)
+    if "memory allocation" in end.said:
+        return _told(MemoryError())
+    if end.signal == "SIGKILL":
+        why = "it was killed from outside, as Linux does to the largest process where memory runs out"
+        return _failed(f"{why}; allow it more memory, or give it less to read", WRONG_USE)
+    return _told(EndedError(f"{end.signal}, {end.said}" if end.said else end.signal))
+
+
+class EndedError(Exception):
+    """A signal that nobody sent ended the work."""
 
 
 def perform(words: Sequence[str]) -> int:
@@ -42,8 +68,17 @@ def perform(words: Sequence[str]) -> int:
         ended = app(list(words), prog_name="tailrace", standalone_mode=False)
         screen.flush()
     except BaseException as error:
-        return _told(error)
+        return _told(_damage(error, words) or error)
     return _told(KeyboardInterrupt()) if ended == INTERRUPTED else ended or 0
+
+
+def _damage(error: BaseException, words: Sequence[str]) -> TailraceError | None:
+    """The damaged table that made a library give up, if there is one."""
+    if not type(error).__module__.startswith(("polars", "pyo3_runtime")):
+        return None
+    from tailrace.cli.damage import damaged_table
+
+    return damaged_table(words)
 
 
 def _told(error: BaseException) -> int:

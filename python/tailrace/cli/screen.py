@@ -73,13 +73,13 @@ def flush() -> None:
         _lead_nowhere(sys.stdout.fileno())
 
 
-def prepare(*, developer: bool) -> None:
+def prepare(*, native: int | None) -> None:
     """Make standard output and standard error ours alone, and take any text: also closed ones, and those whose encoding
-    has few letters. What libraries say by themselves quotes what it likes, so only a developer sees it: Python's
-    warnings, and what native code writes to the descriptor of standard error (a panic's own report)."""
-    if not developer:
+    has few letters. Libraries quote what they like: with a descriptor `native`, Python's warnings are off, and what
+    native code writes to the descriptor of standard error goes there (a panic's own report)."""
+    if native is not None:
         simplefilter("ignore")
-        _leave_native_code_alone()
+        _move_native_code(native)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -88,12 +88,12 @@ def prepare(*, developer: bool) -> None:
         stream.reconfigure(errors="backslashreplace")
 
 
-def _leave_native_code_alone() -> None:
-    """Python's standard error moves to a descriptor of its own, and the old one leads nowhere."""
+def _move_native_code(native: int) -> None:
+    """Python's standard error moves to a descriptor of its own, and the old one leads to `native`."""
     if sys.stderr is None or sys.stderr.fileno() != _STDERR:
         return
     own = os.dup(_STDERR)
-    _lead_nowhere(_STDERR)
+    os.dup2(native, _STDERR)
     sys.stderr = open(own, "w", encoding=sys.stderr.encoding, buffering=1)  # noqa: PTH123, SIM115 (as long as the process)
 
 
@@ -107,7 +107,12 @@ def _write(stream: TextIO, lines: Iterable[str], lenient: bool) -> None:
         _lead_nowhere(stream.fileno())
 
 
+def nowhere() -> int:
+    """A descriptor that takes everything and keeps nothing."""
+    return os.open(os.devnull, os.O_WRONLY)
+
+
 def _lead_nowhere(descriptor: int) -> None:
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, descriptor)
-    os.close(nowhere)
+    taken = nowhere()
+    os.dup2(taken, descriptor)
+    os.close(taken)

@@ -12,6 +12,7 @@ import polars as pl
 from tailrace import topology as topology_file
 from tailrace.dataset import TABLES, Dataset, Writer
 from tailrace.errors import UsageError, cannot_write
+from tailrace.readers import outliers
 from tailrace.readers.source import Found, Source
 from tailrace.topology import Server, Topology
 
@@ -29,7 +30,8 @@ def add(writer: Writer, texts: Sequence[tuple[Source, Found]]) -> None:
         if found.events:
             place, note = (source.place, None) if source.place else jvm_place(source, writer.topology)
             found.notes += [note] if note else []
-            events += [frame.select(place=pl.lit(place), **_EVENT_COLUMNS) for frame in found.events]
+            kept = (outliers.without(frame, "begin", found, source.path.name) for frame in found.events)
+            events += [frame.select(place=pl.lit(place), **_EVENT_COLUMNS) for frame in kept]
         writer.notes += found.notes
         for what, count in found.lost.items():
             writer.lose(f"{source.path.name}: {what}", count)

@@ -18,7 +18,8 @@ refused with the command that makes the plot format.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from shlex import quote
@@ -27,7 +28,7 @@ import polars as pl
 
 from tailrace import units
 from tailrace.errors import InputError
-from tailrace.readers import intervals
+from tailrace.readers import intervals, outliers, room
 from tailrace.readers.source import Found, Source, text_head
 
 _HEADER = re.compile(r"^#(Date[^\w\[]Time|UTC)([^\w\[])\[", re.MULTILINE)
@@ -69,9 +70,9 @@ def sniff(name: str, head: bytes) -> bool:
 def read(source: Source) -> Found:
     _refuse_other(source)
     found = Found()
-    rows: list[tuple[int, str, str, float]] = []
-    seconds: list[int] = []
-    header, damaged = _Header(), 0
+    series: dict[tuple[str, str], _Series] = {}
+    seconds = array("q")
+    header, damaged, most, count = _Header(), 0, room.samples(), 0
     for number, line in source.lines(found):
         if line.startswith(("#", "waiting for ")):
             _learn(header, line)
@@ -85,16 +86,21 @@ def read(source: Source) -> Found:
                 found.notes.append(f"{source.path.name}: damaged lines were left out, the first is line {number}")
             continue
         moment, values = parsed
-        seconds.append(moment)
+        count += len(header.series)
+        if count > most:
+            found.filled(source.path.name, most)
+            break
         step = header.interval_ns / units.SECOND if header.interval_ns else float("nan")
-        rows += [(len(seconds) - 1, place, metric, formula(values, step)) for place, metric, formula in header.series]
+        for place, metric, formula in header.series:
+            series.setdefault((place, metric), _Series()).add(len(seconds), formula(values, step))
+        seconds.append(moment)
     found.lose("damaged lines", damaged)
     if not seconds:
         raise InputError(source.path, "no row of samples in this collectl file", "record for longer")
-    if not rows:
+    if not series:
         found.notes.append(f"{source.path.name}: nothing in it that the diagnosis knows (it takes CPU, memory, disks)")
         return found
-    found.samples.append(_frame(source, found, header, rows, seconds))
+    found.samples.append(_frame(source, found, header, series, seconds))
     return found
 
 
@@ -122,6 +128,22 @@ def _refuse_other(source: Source) -> None:
             "record in its plot format",
             commands=("collectl -scdm -i .05 -P -om > samples.tab", "tailrace read NAME=samples.tab -o run"),
         )
+
+
+class _Series:
+    """The samples of one place and metric, column by column."""
+
+    def __init__(self) -> None:
+        self.row, self.value = array("i"), array("d")
+
+    def add(self, row: int, value: float) -> None:
+        self.row.append(row)
+        self.value.append(value)
+
+    def frame(self, place: str, metric: str) -> pl.DataFrame:
+        columns = {"row": pl.Series(self.row, dtype=pl.Int32), "value": pl.Series(self.value, dtype=pl.Float64)}
+        names = pl.lit(place, pl.Categorical).alias("place"), pl.lit(metric, pl.Categorical).alias("metric")
+        return pl.DataFrame(columns).with_columns(*names)
 
 
 def _learn(header: _Header, line: str) -> None:
@@ -203,7 +225,11 @@ def _count(column: int) -> Formula:
 
 
 def _frame(
-    source: Source, found: Found, header: _Header, rows: list[tuple[int, str, str, float]], seconds: list[int]
+    source: Source,
+    found: Found,
+    header: _Header,
+    series: Mapping[tuple[str, str], _Series],
+    seconds: Sequence[int],
 ) -> pl.DataFrame:
     name = source.path.name
     host = source.place or header.host or ((match := _FILE.search(name)) and match[1]) or None
@@ -212,22 +238,22 @@ def _frame(
     if not header.utc and header.zone is None:
         found.notes.append(f"{name}: its header names no time zone; its times are taken as UTC")
     moments = pl.Series("moment", _spread(seconds, header.interval_ns, name, found), dtype=pl.Int64)
-    table = pl.DataFrame(rows, schema=["row", "place", "metric", "value"], orient="row")
+    table = pl.concat([one.frame(host + place, metric) for (place, metric), one in series.items()]).sort("row")
     frame = table.select(
         time=moments.gather(table.get_column("row")),
         interval_ns=pl.lit(None, pl.Int64),
-        place=pl.lit(host) + pl.col("place"),
+        place=pl.col("place"),
         metric=pl.col("metric"),
         value=pl.col("value"),
     )
     known = frame.filter(pl.col("value").is_finite())
     found.lose("samples without a value", frame.height - known.height)
-    frame, notes = intervals.complete(known)
+    frame, notes = intervals.complete(outliers.without(known, "time", found, name))
     found.notes += [f"{name}: {note}" for note in notes if "taken as" not in note]
     return frame
 
 
-def _spread(moments: list[int], interval_ns: int | None, name: str, found: Found) -> list[int]:
+def _spread(moments: Sequence[int], interval_ns: int | None, name: str, found: Found) -> Sequence[int]:
     """Rows that share a whole second, one interval apart; the first second may be a part and is filled from its end."""
     whole = all(moment % units.SECOND == 0 for moment in moments)
     shared = len(set(moments)) < len(moments)
@@ -250,7 +276,7 @@ def _spread(moments: list[int], interval_ns: int | None, name: str, found: Found
     return spread
 
 
-def _usual_rows(moments: list[int]) -> int:
+def _usual_rows(moments: Sequence[int]) -> int:
     """How many rows the middle one of the seconds has, but for the first and the last, which may be parts."""
     counts = [len(list(group)) for _, group in groupby(moments)]
     return sorted(counts[1:-1] or counts)[len(counts[1:-1] or counts) // 2]

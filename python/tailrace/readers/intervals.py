@@ -16,7 +16,8 @@ _ERROR_RATIO = 10
 
 def complete(samples: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     """Every sample with its interval, stamped at its end; with what is worth saying about it."""
-    samples = samples.sort("time", maintain_order=True)
+    if not samples.get_column("time").is_sorted():
+        samples = samples.sort("time", maintain_order=True)
     notes: list[str] = []
     missing = samples.get_column("interval_ns").null_count()
     if missing:

@@ -8,10 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import polars as pl
+from polars.exceptions import PanicException
 
 from tailrace import units
-from tailrace.dataset import scan
+from tailrace.dataset import tables
 from tailrace.errors import InputError
+from tailrace.foreign import listed
 from tailrace.readers.source import Found, Source
 
 _COLUMNS = {
@@ -151,12 +153,13 @@ def _none_if_empty(field: pl.Expr) -> pl.Expr:
 
 def parquet_rows(source: Source) -> tuple[Layout, Iterator[pl.DataFrame]]:
     """The same of a Parquet file; `row` counts from 0."""
+    tables.shape(source.path)
     try:
-        frame = scan(source.path)
+        frame = tables.scan(source.path)
         schema = frame.collect_schema()
         layout = _by_names(list(schema))
         if layout is None:
-            found = f"its columns are {', '.join(schema)}; samples have time, place, metric, value"
+            found = f"its columns are {listed(list(schema))}; samples have time, place, metric, value"
             raise InputError(source.path, found, "docs/reference/readers.md shows the form")
         names = {role: list(schema)[i] for role, i in layout.columns.items()}
         columns = {
@@ -164,8 +167,8 @@ def parquet_rows(source: Source) -> tuple[Layout, Iterator[pl.DataFrame]]:
             for role in _HEADLESS
         }
         rows = frame.with_row_index("row").select("row", **columns).collect()
-    except pl.exceptions.PolarsError as error:
-        raise InputError(source.path, f"not a readable Parquet file ({error})", "it may be cut") from error
+    except (pl.exceptions.PolarsError, PanicException) as error:
+        raise tables.unreadable(source.path, error) from error
     return layout, iter([rows])
 
 

@@ -18,6 +18,7 @@ from typing import Literal
 import polars as pl
 
 from tailrace.dataset.metrics import METRICS, SHARES
+from tailrace.foreign import listed
 
 _SHARE_MAX = 1.5
 _PERCENT_MIN = 16.0
@@ -69,25 +70,26 @@ def standard_name(name: str) -> tuple[str, Unit]:
 
 def standardise(samples: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     """Metrics renamed (column `metric`, text) and shares brought to 0 to 1; with what is worth saying about it."""
-    names = samples.get_column("metric").unique(maintain_order=True).to_list()
+    names = samples.get_column("metric").cast(pl.String).unique(maintain_order=True).to_list()
     standard = {name: standard_name(name) for name in names}
     percent_named = [name for name, (_, unit) in standard.items() if unit == "percent"]
     shares = [name for name, (_, unit) in standard.items() if unit == "unsaid"]
     renamed = {name: known for name, (known, _) in standard.items()}
     divided, notes = list(percent_named), []
-    highest = samples.filter(pl.col("metric").is_in(shares)).get_column("value").max()
+    highest = samples.filter(pl.col("metric").cast(pl.String).is_in(shares)).get_column("value").max()
     top = float(highest) if isinstance(highest, float) else 0.0
     if top > _PERCENT_MIN:
         divided += shares
-        notes.append(f"shares reach {top:g}: {', '.join(sorted(shares))} are taken as percentages")
+        notes.append(f"shares reach {top:g}: {listed(sorted(shares))} are taken as percentages")
     elif top > _SHARE_MAX:
         renamed |= {name: f"{renamed[name]} (unit unknown)" for name in shares}
         notes.append(
-            f"shares reach {top:g}, neither a share of 1 nor clearly a percentage: {', '.join(sorted(shares))} "
+            f"shares reach {top:g}, neither a share of 1 nor clearly a percentage: {listed(sorted(shares))} "
             "are left out of the diagnosis; end the names of shares from 0 to 1 in _ratio, the others in _percent"
         )
     unknown = sorted({name for name in renamed.values() if name not in METRICS and "(unit unknown)" not in name})
     if unknown:
-        notes.append(f"kept, but not metrics the diagnosis knows: {', '.join(unknown)}")
-    value = pl.when(pl.col("metric").is_in(divided)).then(pl.col("value") / 100).otherwise(pl.col("value"))
-    return samples.with_columns(value.alias("value"), pl.col("metric").replace(renamed)), notes
+        notes.append(f"kept, but not metrics the diagnosis knows: {listed(unknown)}")
+    metric = pl.col("metric").cast(pl.String)
+    value = pl.when(metric.is_in(divided)).then(pl.col("value") / 100).otherwise(pl.col("value"))
+    return samples.with_columns(value=value, metric=metric.replace(renamed).cast(pl.Categorical)), notes

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from decimal import Decimal, InvalidOperation
 
 import polars as pl
 
 from tailrace import units
+from tailrace.bounds import SAMPLE_INTERVAL_NS, SAMPLE_NAME
 from tailrace.errors import InputError
-from tailrace.readers import intervals, metrics
+from tailrace.readers import intervals, metrics, outliers, room
 from tailrace.readers.layout import Layout, csv_rows, layout_of, parquet_rows
 from tailrace.readers.source import Found, Source, text_head
 
@@ -39,14 +39,20 @@ def read(source: Source) -> Found:
     layout, blocks = parquet_rows(source) if parquet else csv_rows(source, found)
     damage = _Damage("row" if parquet else "line")
     frames: list[pl.DataFrame] = []
-    scale = layout.time_scale
+    scale, most, count = layout.time_scale, room.samples(), 0
     for rows in blocks:
         scale = scale or _usual_scale(rows.get_column("time"))
-        frames.append(_numbers(rows, scale, layout, source.place, damage))
+        frames.append(_numbers(rows, scale, layout, source.place, damage).head(most - count))
+        count += frames[-1].height
+        if count == most:
+            found.filled(source.path.name, most)
+            break
     samples = pl.concat(frames) if frames else pl.DataFrame()
+    frames.clear()
     if samples.is_empty():
         why = damage.named[0] if damage.named else "there is no sample in it"
         raise InputError(source.path, why, "docs/reference/readers.md shows the form")
+    samples = outliers.without(samples, "time", found, source.path.name)
     samples, notes = metrics.standardise(samples)
     samples, more = intervals.complete(samples)
     found.notes += [f"{source.path.name}: {note}" for note in [*damage.notes(), *notes, *more]]
@@ -101,6 +107,8 @@ def _numbers(rows: pl.DataFrame, scale: int | None, layout: Layout, place: str |
         .then(pl.format("its time {} is after the year 2200", shown))
         .when(pl.col("place").is_null())
         .then(pl.lit("it names no place; say whose it is with NAME=FILE"))
+        .when(pl.max_horizontal(pl.col("place", "metric").str.len_bytes()) > SAMPLE_NAME)
+        .then(pl.lit(f"its place or metric has more than {SAMPLE_NAME:,} bytes"))
         .when(~pl.col("empty") & pl.col("number").is_null())
         .then(pl.format("'{}' is no number", pl.col("value").str.slice(0, 40)))
     )
@@ -111,9 +119,9 @@ def _numbers(rows: pl.DataFrame, scale: int | None, layout: Layout, place: str |
     length = (pl.col("interval").cast(pl.Float64, strict=False) * layout.interval_scale).round()
     return good.filter(~pl.col("empty")).select(
         time=pl.col("moment"),
-        interval_ns=pl.when(length.is_finite() & (length > 0) & (length < 1e18)).then(length).cast(pl.Int64),
-        place=pl.col("place"),
-        metric=pl.col("metric"),
+        interval_ns=pl.when((length > 0) & (length <= SAMPLE_INTERVAL_NS)).then(length).cast(pl.Int64),
+        place=pl.col("place").cast(pl.Categorical),
+        metric=pl.col("metric").cast(pl.Categorical),
         value=pl.col("number"),
     )
 
@@ -122,10 +130,9 @@ def _usual_scale(times: pl.Series) -> int | None:
     """The unit most Unix times of the file have; None where they are ISO 8601."""
     scales: Counter[int] = Counter()
     for text in times.drop_nulls().unique(maintain_order=True).head(1000):
-        with suppress(InvalidOperation):
-            number = Decimal(text)
-            if number.is_finite():
-                scales[units.moment_scale(number)] += 1
+        number = units.parse_number(text)
+        if number is not None:
+            scales[units.moment_scale(number)] += 1
     return scales.most_common(1)[0][0] if scales else None
 
 

@@ -60,7 +60,10 @@ def read(path: str | PathLike[str], topology: Topology) -> tuple[Stall, ...]:
     file = Path(path) / truth.FILE if Path(path).is_dir() else Path(path)
     table = toml.read(file, "docs/reference/score.md")
     if "stall" in table or "engine" not in table:
-        return _joined(_by_hand(file, row, topology) for row in table.get("stall", ()))
+        rows = table.get("stall", [])
+        if not isinstance(rows, list):
+            raise InputError(file, "stall must be a list of tables", "docs/reference/score.md shows one", key="stall")
+        return _joined(_by_hand(file, row, topology) for row in rows)
     told = (s for s in truth.read_stalls(file) if s.kind != NEIGHBOUR or _has_neighbour(s.place, topology))
     return _joined(_stall(s.kind, s.place, s.begin, s.end, topology) for s in told)
 
@@ -70,7 +73,7 @@ def _by_hand(file: Path, row: Mapping[str, Any], topology: Topology) -> Stall:
         begin = int(float(row["begin"]) * SECOND)
         end = begin + int(float(row["length"]) * SECOND)
         kind, place = str(row["source"]), str(row["place"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(file, f"a [[stall]] lacks source, place, begin or length ({error})") from error
     return _stall(kind, place, begin - STAMPED_NS, end + STAMPED_NS, topology)
 

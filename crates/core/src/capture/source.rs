@@ -10,6 +10,7 @@ use std::io::{self, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use crate::bounds::{EXPANSION, EXPANSION_FREE, ZSTD_WINDOW_LOG};
 use crate::error::{Error, Result};
 
 /// Bytes asked for at a time: large enough that the calls vanish, small enough to stay in a CPU's cache.
@@ -85,7 +86,10 @@ impl Source {
             }
             "zstd" => {
                 let packed = BufReader::with_capacity(PACKED_CHUNK, whole);
-                Box::new(zstd::stream::read::Decoder::with_buffer(packed).map_err(failed)?)
+                let mut unpacked =
+                    zstd::stream::read::Decoder::with_buffer(packed).map_err(failed)?;
+                unpacked.window_log_max(ZSTD_WINDOW_LOG).map_err(failed)?;
+                Box::new(unpacked)
             }
             _ => Box::new(whole),
         };
@@ -159,6 +163,15 @@ impl Source {
             self.buffer.resize(room, 0);
         }
         while !self.ended {
+            if self.has_expanded() {
+                self.ended = true;
+                self.failure = Some(format!(
+                    "reading stopped, for the {} stream expands to more than {EXPANSION} times its size; unpack \
+                     it to read all of it",
+                    self.compression
+                ));
+                return;
+            }
             let Some(free) = self
                 .buffer
                 .get_mut(self.end..room)
@@ -178,7 +191,20 @@ impl Source {
         }
     }
 
+    /// More came out than an honest file of what was read so far holds.
+    fn has_expanded(&self) -> bool {
+        let most = EXPANSION_FREE.saturating_add(self.taken.get().saturating_mul(EXPANSION));
+        self.compression != "none" && self.offset + self.end as u64 > most
+    }
+
     fn explain(&self, error: &io::Error) -> String {
+        if error.to_string().contains("too much memory") {
+            let most = (1u64 << ZSTD_WINDOW_LOG) >> 20;
+            return format!(
+                "it takes more than {most} MiB of memory to unpack (zstd --long=30 or 31); unpack it first with \
+                 `zstd -d --long=31`"
+            );
+        }
         match (self.compression, error.kind()) {
             ("none", _) => format!("reading stopped: {error}"),
             (packing, io::ErrorKind::UnexpectedEof) => format!("the {packing} stream is cut short"),
@@ -303,6 +329,51 @@ mod tests {
         source.fill(usize::MAX);
         assert_eq!(source.bytes().len(), 40);
         assert!(source.buffer.len() <= 2 * CHUNK);
+    }
+
+    fn zstd_of_window(plain: &[u8], log: u32) -> Vec<u8> {
+        let mut packer = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+        packer.long_distance_matching(true).unwrap();
+        packer.window_log(log).unwrap();
+        packer.write_all(plain).unwrap();
+        packer.finish().unwrap()
+    }
+
+    #[test]
+    fn long_windows_are_read_and_longer_ones_say_what_they_need() {
+        let plain = noise(1000);
+        for log in [28, ZSTD_WINDOW_LOG] {
+            let mut long = source(zstd_of_window(&plain, log));
+            assert!(drain(&mut long) == plain);
+            assert_eq!(long.failure(), None);
+        }
+        let mut longer = source(zstd_of_window(&plain, ZSTD_WINDOW_LOG + 1));
+        assert!(drain(&mut longer).is_empty());
+        assert!(longer.failure().unwrap().contains("zstd -d --long=31"));
+    }
+
+    #[test]
+    fn a_bomb_is_read_to_its_bound() {
+        let ended = |packed: Vec<u8>| {
+            let most = EXPANSION_FREE + packed.len() as u64 * EXPANSION;
+            let mut bomb = source(packed);
+            while !bomb.ended() {
+                bomb.fill(1);
+                bomb.consume(bomb.bytes().len());
+            }
+            assert!(bomb.offset() <= most + CHUNK as u64, "{}", bomb.offset());
+            bomb.failure().unwrap_or_default().to_owned()
+        };
+        let zeros = vec![0; 4 << 20];
+        let bomb: Vec<u8> = (0..32)
+            .flat_map(|_| zstd::encode_all(&zeros[..], 1).unwrap())
+            .collect();
+        assert!(ended(bomb).contains("unpack it"));
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        packer.write_all(&zeros).unwrap();
+        let bomb = packer.finish().unwrap().repeat(32);
+        assert!(ended(bomb).contains("unpack it"));
+        assert_eq!(ended(gzip(&zeros)), "");
     }
 
     #[test]

@@ -1,0 +1,30 @@
+"""Which table of a run folder is damaged, when a command has stumbled over it.
+
+Tables are decoded where they are needed and no earlier, so that a run opens quickly. What Polars says then names no
+file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+from polars.exceptions import PanicException
+
+from tailrace.dataset import TABLES, is_run, tables
+from tailrace.errors import InputError
+
+FROM_TABLES = (pl.exceptions.PolarsError, PanicException)
+
+
+def damaged_table(words: Sequence[str]) -> InputError | None:
+    """The first table that cannot be decoded, of the run folders among the words of a command."""
+    for folder in filter(is_run, map(Path, words)):
+        for path in (folder / table.file for table in TABLES.values()):
+            try:
+                if path.exists():
+                    tables.scan(path).select(pl.all().hash().max()).collect(engine="streaming")
+            except FROM_TABLES as error:
+                return tables.unreadable(path, error)
+    return None

@@ -1,0 +1,80 @@
+"""The bytes of a text file, whatever it is packed in: plain, gzip or zstd, told by its first bytes.
+
+What a compressed file expands to is bounded, and so is the memory that unpacking takes. The engine reads captures by
+the same three bounds (crates/core/src/capture/source.rs); docs/reference/limits.md says them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from tailrace.bounds import EXPANSION, EXPANSION_FREE, ZSTD_WINDOW_LOG
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+
+
+class Packed:
+    """The unpacked bytes of an open file, from its beginning on."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        magic = raw.read(4)
+        raw.seek(0)
+        self._raw = raw
+        self._taken = 0
+        self._kind = "gzip" if magic.startswith(_GZIP) else "zstd" if magic == _ZSTD else ""
+        self._stream = {"gzip": _gunzipped, "zstd": _unzstd}.get(self._kind, lambda plain: plain)(raw)
+
+    def blocks(self, size: int) -> Iterator[tuple[bytes, str | None]]:
+        """Blocks of at most `size` bytes; what cannot be unpacked ends them, with the reason beside the last."""
+        while True:
+            try:
+                data = self._stream.read(size)
+            except (EOFError, zlib.error, zstd.ZstdError, gzip.BadGzipFile) as error:
+                yield b"", self._at(_explained(error))
+                return
+            if not data:
+                return
+            self._taken += len(data)
+            if self._kind and self._taken > EXPANSION_FREE + EXPANSION * self._raw.tell():
+                many = f"it expands to more than {EXPANSION} times its size; unpack it to read all of it"
+                yield data, self._at(many)
+                return
+            yield data, None
+
+    def _at(self, why: str) -> str:
+        return f"reading stopped at decompressed byte {self._taken}: {why}"
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[Packed]:
+    with path.open("rb") as raw:
+        yield Packed(raw)
+
+
+def _gunzipped(raw: BinaryIO) -> BinaryIO:
+    return cast(BinaryIO, gzip.GzipFile(fileobj=raw))
+
+
+def _unzstd(raw: BinaryIO) -> BinaryIO:
+    return cast(BinaryIO, zstd.ZstdFile(raw, options={zstd.DecompressionParameter.window_log_max: ZSTD_WINDOW_LOG}))
+
+
+def _explained(error: Exception) -> str:
+    if "too much memory" in str(error):
+        most = (1 << ZSTD_WINDOW_LOG) >> 20
+        return (
+            f"it takes more than {most} MiB of memory to unpack (zstd --long=30 or 31); unpack it first with "
+            "`zstd -d --long=31`"
+        )
+    return str(error)
