@@ -96,9 +96,7 @@ fn spans_of(partial: &Partial, plan: &Plan) -> Vec<Span> {
         Some(cell) => cell.window.saturating_add(plan.window_ns),
         None => return Vec::new(),
     };
-    let kept = plan
-        .idle_windows
-        .map_or(i64::MAX, |kept| i64::try_from(kept).unwrap_or(i64::MAX));
+    let kept = plan.idle_windows.map_or(i64::MAX, i64::from);
     let kept = kept.saturating_mul(plan.window_ns);
     let mut spans = Vec::new();
     let (mut from, mut to) = (first, first);
