@@ -12,7 +12,8 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,21 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+def rule(paths: Iterable[Path]) -> Callable[[Callable[[Path], Iterator[str]]], Callable[[], None]]:
+    """Makes a test of a function that yields what breaks a rule in one file, to be read after the file's name. The test
+    reports everything that breaks the rule at once."""
+
+    def of(check: Callable[[Path], Iterator[str]]) -> Callable[[], None]:
+        def test() -> None:
+            found = [name_of(path) + sentence for path in paths for sentence in check(path)]
+            assert not found, f"{len(found)} to mend:\n" + "\n".join(found)
+
+        test.__doc__ = check.__doc__
+        return test
+
+    return of
+
+
 PYTHON = sorted(path for path in PACKAGE.rglob("*.py"))
 # A bench may have a virtual environment of its own, which is not ours to keep tidy.
 BESIDE = [
@@ -142,89 +158,89 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
         yield from ((node.lineno, name.split(".")[1]) for name in names if name.startswith("tailrace."))
 
 
-@pytest.mark.parametrize("path", PYTHON, ids=name_of)
-def test_imports_follow_the_design(path: Path) -> None:
+@rule(PYTHON)
+def test_imports_follow_the_design(path: Path) -> Iterator[str]:
     module = home(path)
-    assert module in MAY_IMPORT or module == ENGINE, (
-        f"{name_of(path)}: {module} is not in the import table; add it to tests/test_tidy.py and to docs/design.md"
-    )
-    allowed = MAY_IMPORT[module] | {module}
+    if module not in MAY_IMPORT and module != ENGINE:
+        yield f": {module} is not in the import table; add it to tests/test_tidy.py and to docs/design.md"
+    allowed = MAY_IMPORT.get(module, set()) | {module}
     for line, imported in imports(path):
         if (name_of(path), imported) in AGAINST_THE_GRAIN:
             continue
-        assert imported in allowed, (
-            f"{name_of(path)}:{line} imports {imported}; {module} may import {', '.join(sorted(allowed))}. "
-            "Pass what is needed as a value, or move the shared part into a word"
-        )
+        if imported not in allowed:
+            yield (
+                f":{line} imports {imported}; {module} may import {', '.join(sorted(allowed))}. "
+                "Pass what is needed as a value, or move the shared part into a word"
+            )
 
 
-@pytest.mark.parametrize("path", [p for p in PYTHON if home(p) in ANALYSTS], ids=name_of)
-def test_the_diagnosis_never_sees_the_truth(path: Path) -> None:
+@rule([p for p in PYTHON if home(p) in ANALYSTS])
+def test_the_diagnosis_never_sees_the_truth(path: Path) -> Iterator[str]:
     found = re.search(r"truth\.toml|client\.csv|expected\.toml", path.read_text())
-    assert not found, f"{name_of(path)} speaks of {found and found[0]}: only score compares with the truth"
+    if found:
+        yield f" speaks of {found[0]}: only score compares with the truth"
 
 
 def core_module(path: Path) -> str:
     return path.relative_to(CORE).parts[0].removesuffix(".rs")
 
 
-@pytest.mark.parametrize("path", [p for p in RUST_CODE if CORE in p.parents and core_module(p) != "lib"], ids=name_of)
-def test_core_modules_follow_their_arrows(path: Path) -> None:
+@rule([p for p in RUST_CODE if CORE in p.parents and core_module(p) != "lib"])
+def test_core_modules_follow_their_arrows(path: Path) -> Iterator[str]:
     module = core_module(path)
-    assert module in CORE_MAY_USE, f"{name_of(path)}: add {module} to CORE_MAY_USE and to the picture in lib.rs"
+    if module not in CORE_MAY_USE:
+        yield f": add {module} to CORE_MAY_USE and to the picture in lib.rs"
     for line, text in enumerate(without_tests(path.read_text()).split("\n"), 1):
         for used in re.findall(r"\bcrate::(\w+)", text.split("//")[0]):
-            assert used in CORE_MAY_USE[module] | {module}, (
-                f"{name_of(path)}:{line} uses crate::{used}; {module} may use {sorted(CORE_MAY_USE[module])}"
-            )
+            if used not in CORE_MAY_USE.get(module, set()) | {module}:
+                yield f":{line} uses crate::{used}; {module} may use {sorted(CORE_MAY_USE.get(module, set()))}"
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in [*RUST, ROOT / "crates/core/Cargo.toml"] if CORE.parent in p.parents], ids=name_of
-)
-def test_the_core_knows_no_python(path: Path) -> None:
+@rule([p for p in [*RUST, ROOT / "crates/core/Cargo.toml"] if CORE.parent in p.parents])
+def test_the_core_knows_no_python(path: Path) -> Iterator[str]:
     code = re.sub(r"//.*", "", path.read_text())
-    assert not re.search(r"\bpyo3\b", code), f"{name_of(path)}: bindings belong to crates/python"
+    if re.search(r"\bpyo3\b", code):
+        yield ": bindings belong to crates/python"
 
 
-@pytest.mark.parametrize("path", [p for p in RUST_CODE if CORE in p.parents], ids=name_of)
-def test_the_core_does_not_unwrap(path: Path) -> None:
+@rule([p for p in RUST_CODE if CORE in p.parents])
+def test_the_core_does_not_unwrap(path: Path) -> Iterator[str]:
     for line, text in enumerate(without_tests(path.read_text()).split("\n"), 1):
         found = re.search(r"\.(unwrap|expect)\(|\bpanic!\(|\bunreachable!\(|\btodo!\(", text.split("//")[0])
-        assert not found, (
-            f"{name_of(path)}:{line} has {found and found[0]}…: return an Error, or a value that cannot fail"
-        )
+        if found:
+            yield f":{line} has {found[0]}…: return an Error, or a value that cannot fail"
 
 
-@pytest.mark.parametrize("path", JAVA_CODE, ids=name_of)
-def test_packages_of_the_board_follow_their_arrows(path: Path) -> None:
+@rule(JAVA_CODE)
+def test_packages_of_the_board_follow_their_arrows(path: Path) -> Iterator[str]:
     package = path.parent.name
-    assert package in BOARD_MAY_USE, f"{name_of(path)}: add {package} to BOARD_MAY_USE and to board/README.md"
+    if package not in BOARD_MAY_USE:
+        yield f": add {package} to BOARD_MAY_USE and to board/README.md"
     for line, text in enumerate(path.read_text().split("\n"), 1):
         imported = re.match(r"import (?:static )?((\w+\.\w+)(?:\.(\w+))?)", text)
         if not imported:
             continue
         if imported[2] == "tailrace.board":
-            allowed = imported[3] in BOARD_MAY_USE[package] | {package}
+            allowed = imported[3] in BOARD_MAY_USE.get(package, set()) | {package}
         else:
             plain = imported[1].startswith("java.") and imported[2] != "java.sql"
             allowed = plain or imported[2] in BOARD_LIBRARIES.get(package, set())
-        assert allowed, (
-            f"{name_of(path)}:{line} imports {imported[1]}; {package} may use {sorted(BOARD_MAY_USE[package])} and "
-            f"{sorted(BOARD_LIBRARIES.get(package, set()))}: pass what is needed as a value"
-        )
+        if not allowed:
+            yield (
+                f":{line} imports {imported[1]}; {package} may use {sorted(BOARD_MAY_USE.get(package, set()))} and "
+                f"{sorted(BOARD_LIBRARIES.get(package, set()))}: pass what is needed as a value"
+            )
 
 
-@pytest.mark.parametrize("path", JAVA, ids=name_of)
-def test_java_functions_are_short(path: Path) -> None:
+@rule(JAVA)
+def test_java_functions_are_short(path: Path) -> Iterator[str]:
     lines = path.read_text().split("\n")
     for start, text in enumerate(lines):
         name = re.match(r"(?: {4}){1,2}(?!return\b|new\b|else\b)(?:[\w.<>\[\], ?]+ )?(\w+)\([^;]*$", text)
         if name:
             length = block_end(lines, start) - start + 1
-            assert length <= FUNCTION_LINES_MAX, (
-                f"{name_of(path)}:{start + 1} {name[1]} has {length} lines, at most {FUNCTION_LINES_MAX}: split it"
-            )
+            if length > FUNCTION_LINES_MAX:
+                yield f":{start + 1} {name[1]} has {length} lines, at most {FUNCTION_LINES_MAX}: split it"
 
 
 def without_tests(source: str) -> str:
@@ -269,60 +285,70 @@ def code_of(line: str) -> str:
     return line.split("//")[0]
 
 
-@pytest.mark.parametrize("path", [*ALL_PYTHON, *RUST, *JAVA], ids=name_of)
-def test_files_are_short(path: Path) -> None:
+@rule([*ALL_PYTHON, *RUST, *JAVA])
+def test_files_are_short(path: Path) -> Iterator[str]:
     lines = code_lines(path)
-    assert lines <= FILE_LINES_MAX, f"{name_of(path)} has {lines} lines, at most {FILE_LINES_MAX}: split it by question"
+    if lines > FILE_LINES_MAX:
+        yield f" has {lines} lines, at most {FILE_LINES_MAX}: split it by question"
 
 
-@pytest.mark.parametrize("path", ALL_PYTHON, ids=name_of)
-def test_python_functions_are_short(path: Path) -> None:
+@rule(ALL_PYTHON)
+def test_python_functions_are_short(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            assert lines <= FUNCTION_LINES_MAX, (
-                f"{name_of(path)}:{node.lineno} {node.name} has {lines} lines, at most {FUNCTION_LINES_MAX}: "
-                "let it read as a list and move the arithmetic into leaves"
-            )
+            if lines > FUNCTION_LINES_MAX:
+                yield (
+                    f":{node.lineno} {node.name} has {lines} lines, at most {FUNCTION_LINES_MAX}: "
+                    "let it read as a list and move the arithmetic into leaves"
+                )
 
 
-@pytest.mark.parametrize("path", RUST_CODE, ids=name_of)
-def test_rust_functions_are_short(path: Path) -> None:
+@rule(RUST_CODE)
+def test_rust_functions_are_short(path: Path) -> Iterator[str]:
     lines = without_tests(path.read_text()).split("\n")
     for start, text in enumerate(lines):
         name = re.match(r"\s*(?:pub(?:\([^)]*\))? )?(?:const |async |unsafe |extern \"C\" )*fn (\w+)", text)
         if name:
             length = block_end(lines, start) - start + 1
-            assert length <= FUNCTION_LINES_MAX, (
-                f"{name_of(path)}:{start + 1} {name[1]} has {length} lines, at most {FUNCTION_LINES_MAX}: split it"
-            )
+            if length > FUNCTION_LINES_MAX:
+                yield f":{start + 1} {name[1]} has {length} lines, at most {FUNCTION_LINES_MAX}: split it"
 
 
-@pytest.mark.parametrize("path", [*PYTHON, *RUST, *JAVA], ids=name_of)
-def test_names_say_something(path: Path) -> None:
-    assert not BANNED.fullmatch(path.stem), f"{name_of(path)}: name the file after the question it answers"
+@rule([*PYTHON, *RUST, *JAVA])
+def test_names_say_something(path: Path) -> Iterator[str]:
+    if BANNED.fullmatch(path.stem):
+        yield ": name the file after the question it answers"
     pattern = re.compile(r"\b(?:class|interface|record|def|struct|enum|trait|fn|mod|type)\s+(" + BANNED.pattern + r")")
     found = pattern.search(path.read_text())
-    assert not found, f"{name_of(path)}: {found and found[1]} says nothing; docs/design.md and the glossary have names"
+    if found:
+        yield f": {found[1]} says nothing; docs/design.md and the glossary have names"
 
 
 def test_nothing_names_this_machine() -> None:
-    for path in tracked():
+    @rule(tracked())
+    def check(path: Path) -> Iterator[str]:
         if name_of(path) in EXEMPT or path.suffix in {".lock", ".zst", ".parquet", ".gz", ".png", ".pcap", ".pcapng"}:
-            continue
+            return
         try:
             text = path.read_text()
         except UnicodeDecodeError:
-            continue
+            return
         for line, content in enumerate(text.split("\n"), 1):
-            found = MACHINE_PATH.search(content)
-            assert not found, f"{name_of(path)}:{line} has {found and found[0]}: paths are relative to the project"
+            if found := MACHINE_PATH.search(content):
+                yield f":{line} has {found[0]}: paths are relative to the project"
+
+    check()
 
 
 def test_nothing_tracked_is_large() -> None:
-    for path in tracked():
+    @rule(tracked())
+    def check(path: Path) -> Iterator[str]:
         size = path.stat().st_size
-        assert size <= TRACKED_BYTES_MAX, f"{name_of(path)} has {size} bytes, at most {TRACKED_BYTES_MAX}: crop it"
+        if size > TRACKED_BYTES_MAX:
+            yield f" has {size} bytes, at most {TRACKED_BYTES_MAX}: crop it"
+
+    check()
 
 
 def listed(folder: Path, listing: str) -> list[tuple[str, str]]:
@@ -382,13 +408,25 @@ PRINTING = re.compile(
 )
 
 
-def test_only_the_screen_prints() -> None:
-    for path in PYTHON:
-        if name_of(path) in PRINTERS:
-            continue
-        for line, text in enumerate(path.read_text().split("\n"), 1):
-            found = PRINTING.search(text)
-            assert not found, (
-                f"{name_of(path)}:{line} has {found and found[0]}: text of strangers reaches a terminal through "
-                "`tell`, `say`, `print_json` or a `Screen` of cli/screen.py alone, which write out what is hidden in it"
+@rule([path for path in PYTHON if name_of(path) not in PRINTERS])
+def test_only_the_screen_prints(path: Path) -> Iterator[str]:
+    for line, text in enumerate(path.read_text().split("\n"), 1):
+        if found := PRINTING.search(text):
+            yield (
+                f":{line} has {found[0]}: foreign text reaches a terminal only through `tell`, `say`, `print_json` or "
+                "a `Screen` of cli/screen.py, which write out what is hidden in it"
             )
+
+
+def test_fragments_of_the_changelog_have_a_known_kind() -> None:
+    towncrier = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]
+    kinds = "|".join(kind["directory"] for kind in towncrier["type"])
+
+    @rule([path for path in tracked() if path.parent == ROOT / towncrier["directory"] and path.name != "README.md"])
+    def check(path: Path) -> Iterator[str]:
+        if not re.fullmatch(rf"\+[a-z0-9-]+\.(?:{kinds})\.md", path.name):
+            yield f": name it +SLUG.KIND.md, with one of the kinds {kinds}"
+        if not path.read_text().strip():
+            yield ": write one sentence, from a user's view"
+
+    check()

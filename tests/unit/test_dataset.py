@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import duckdb
@@ -18,6 +19,7 @@ import pytest
 
 from builders import T0, events, requests, run, samples, visits
 from tailrace import dataset, readers
+from tailrace._core import reduce
 from tailrace.dataset import Dataset
 from tailrace.errors import InputError, OutputError, UsageError
 from tailrace.topology import Server, Topology
@@ -70,6 +72,16 @@ def test_pandas_polars_and_duckdb_read_names_as_text(tmp_path: Path) -> None:
     assert with_polars.filter(pl.col("server") == "web").height == 2
     with_duckdb = duckdb.sql(f"select server, count(*) from '{file}' group by server order by server").fetchall()
     assert with_duckdb == [("app", 1), ("web", 2)]
+
+
+def test_columns_of_a_users_own_stay_whatever_their_type(tmp_path: Path) -> None:
+    own = pl.DataFrame({"note": [[1, 2]], "seen": [datetime(2026, 11, 25)], "flag": [True], "nothing": [None]})
+    with dataset.create(tmp_path / "run") as writer:
+        writer.write_table("visits", pl.concat([visits({}), own], how="horizontal"))
+    found = Dataset.open(tmp_path / "run").visits().collect()
+    assert found.select(own.columns).equals(own)
+    windows = reduce(Dataset.open(tmp_path / "run").files("visits"), 50_000_000)
+    assert pl.DataFrame(windows)["arrivals"].sum() == 1
 
 
 def test_an_exception_leaves_nothing(tmp_path: Path) -> None:

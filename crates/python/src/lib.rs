@@ -11,6 +11,7 @@ mod progress;
 mod record;
 mod reduce;
 mod simulate;
+mod stream;
 mod table;
 mod write_table;
 

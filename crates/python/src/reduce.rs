@@ -1,15 +1,14 @@
 //! `_core.reduce`: visits.parquet files in, windows out as an Arrow stream.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use crate::guard::detached;
-use arrow_array::{Array, RecordBatch, StructArray};
-use arrow_schema::Field;
+use arrow_array::RecordBatch;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
-use pyo3_arrow::ffi::{to_stream_pycapsule, ArrayIterator};
 use tailrace_core::window::{self, Plan, Reduction, Source};
+
+use crate::guard::detached;
+use crate::stream;
 
 /// The windows, as an Arrow stream, and what was read to make them.
 #[pyclass(frozen, module = "tailrace._core")]
@@ -25,17 +24,15 @@ pub struct Windows {
 
 #[pymethods]
 impl Windows {
+    /// The consumer may wish for another schema; a producer need not heed it.
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_stream__<'py>(
         &self,
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let table = StructArray::from(self.batch.clone());
-        let field = Arc::new(Field::new("", table.data_type().clone(), false));
-        let array: Arc<dyn Array> = Arc::new(table);
-        let stream = ArrayIterator::new([Ok(array)], field);
-        Ok(to_stream_pycapsule(py, Box::new(stream), requested_schema)?)
+        let _ = requested_schema;
+        stream::export(py, self.batch.clone())
     }
 }
 

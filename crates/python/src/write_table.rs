@@ -1,14 +1,15 @@
 //! `write_table`: a table from Python becomes Parquet the way a Dataset wants it.
 
-use crate::guard::detached;
-use arrow_array::RecordBatchReader;
-use pyo3::prelude::*;
-use pyo3_arrow::input::AnyRecordBatch;
 use std::path::PathBuf;
+
+use pyo3::prelude::*;
 use tailrace_core::record::encoding;
 
+use crate::guard::detached;
+use crate::stream;
+
 #[pyfunction]
-pub fn write_table(py: Python<'_>, table: AnyRecordBatch, path: PathBuf) -> PyResult<u64> {
-    let reader: Box<dyn RecordBatchReader + Send> = table.into_reader()?;
+pub fn write_table(py: Python<'_>, table: &Bound<'_, PyAny>, path: PathBuf) -> PyResult<u64> {
+    let reader = stream::import(table)?;
     detached(py, || encoding::write_table(reader, &path))
 }

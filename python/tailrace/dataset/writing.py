@@ -144,11 +144,22 @@ def leftovers(path: str | PathLike[str]) -> tuple[Path, ...]:
     return tuple(folder for folder in named if locks.is_ours(folder) and not locks.is_held(folder))
 
 
+_OF_THE_ENGINE = frozenset(
+    {pl.Boolean, pl.String, pl.Categorical, pl.Enum, pl.Float32, pl.Float64}
+    | {pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64}
+)
+"""What the engine writes. A column of a user's own may be of another type: then Polars writes the table."""
+
+
 def write_parquet(rows: pl.DataFrame, path: Path) -> int:
     """Write the rows of a table as they are, whole or not at all; returns how many."""
     from tailrace._core import write_table
 
     try:
+        if not _OF_THE_ENGINE.issuperset(kind.base_type() for kind in rows.dtypes):
+            with whole.replacing(path) as partial:
+                rows.write_parquet(partial, compression="zstd", row_group_size=1_000_000)
+            return rows.height
         return write_table(rows, str(path))
     except (OSError, ValueError, RuntimeError) as error:
         raise cannot_write(path, error) from error

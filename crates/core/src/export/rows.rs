@@ -1,21 +1,17 @@
 //! The tables of a run folder, a batch at a time.
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Int32Type, Int64Type, UInt64Type, UInt8Type};
 use arrow_array::{Array, Int32Array, PrimitiveArray, RecordBatch, StringArray};
-use arrow_schema::{DataType, Field, Schema};
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
-    ParquetRecordBatchReaderBuilder,
-};
+use arrow_schema::DataType;
 
 use super::names::Names;
 use crate::error::{Error, Result};
-use crate::record::{shape, NO_NAME};
+use crate::record::read::{Batches, Table};
+use crate::record::{types, NO_NAME};
 
 const BATCH_ROWS: usize = 1 << 13;
 
@@ -24,8 +20,8 @@ pub type Read<T> = fn(&Batch<'_>, &mut Names, &mut Vec<T>) -> Result<()>;
 
 /// A table, row by row.
 pub struct Rows<T> {
-    path: PathBuf,
-    reader: ParquetRecordBatchReader,
+    table: Table,
+    batches: Batches,
     read: Read<T>,
     held: VecDeque<T>,
     /// Rows in the file.
@@ -34,22 +30,13 @@ pub struct Rows<T> {
 
 impl<T> Rows<T> {
     pub fn open(path: &Path, read: Read<T>) -> Result<Self> {
-        let (file, shape) = shape::open(path)?;
-        let wrong = |e: parquet::errors::ParquetError| table_error(path, e.to_string());
-        let plain = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(wrong)?;
-        let options = ArrowReaderOptions::new().with_schema(Arc::new(dictionaries(plain.schema())));
-        let metadata =
-            ArrowReaderMetadata::try_new(Arc::clone(plain.metadata()), options).map_err(wrong)?;
-        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
-            .with_batch_size(BATCH_ROWS)
-            .build()
-            .map_err(wrong)?;
+        let table = Table::open(path)?;
         Ok(Rows {
-            path: path.to_path_buf(),
-            reader,
+            total: table.rows(),
+            batches: table.all(BATCH_ROWS)?,
+            table,
             read,
             held: VecDeque::new(),
-            total: shape.rows,
         })
     }
 
@@ -60,13 +47,12 @@ impl<T> Rows<T> {
 
     pub fn peek(&mut self, names: &mut Names) -> Result<Option<&T>> {
         while self.held.is_empty() {
-            let Some(batch) = self.reader.next() else {
+            let Some(batch) = self.batches.next() else {
                 return Ok(None);
             };
-            let batch = batch.map_err(|e| table_error(&self.path, e.to_string()))?;
             let batch = Batch {
-                batch: &batch,
-                path: &self.path,
+                batch: &batch?,
+                table: &self.table,
             };
             let mut rows = Vec::with_capacity(batch.len());
             (self.read)(&batch, names, &mut rows)?;
@@ -81,38 +67,9 @@ impl<T> Rows<T> {
     }
 }
 
-fn table_error(path: &Path, message: String) -> Error {
-    Error::Table {
-        path: path.to_path_buf(),
-        message,
-    }
-}
-
-/// The schema with text as dictionaries, whatever kind of text the writer of the file noted.
-fn dictionaries(schema: &Schema) -> Schema {
-    let text = |kind: &DataType| {
-        matches!(
-            kind,
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
-        )
-    };
-    let kind = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-    let fields = schema.fields().iter().map(|field| {
-        let is_text = match field.data_type() {
-            DataType::Dictionary(_, value) => text(value),
-            kind => text(kind),
-        };
-        match is_text {
-            true => Arc::new(Field::new(field.name(), kind.clone(), field.is_nullable())),
-            false => Arc::clone(field),
-        }
-    });
-    Schema::new(fields.collect::<Vec<_>>())
-}
-
 pub struct Batch<'a> {
     batch: &'a RecordBatch,
-    path: &'a Path,
+    table: &'a Table,
 }
 
 /// A column of numbers; every value of one that is not there is unknown.
@@ -183,29 +140,33 @@ impl Batch<'_> {
     }
 
     pub fn numbers<P: ArrowPrimitiveType>(&self, name: &str, required: bool) -> Result<Column<P>> {
-        let Some(column) = self.batch.column_by_name(name) else {
-            return match required {
-                true => Err(self.wrong(format!("no column {name}"))),
-                false => Ok(Column(None)),
-            };
-        };
-        match column.as_primitive_opt::<P>() {
-            Some(column) => Ok(Column(Some(column.clone()))),
-            None if *column.data_type() == DataType::Null && !required => Ok(Column(None)),
-            None => Err(self.wrong(format!(
-                "column {name} must be {}, is {}",
-                P::DATA_TYPE,
-                column.data_type()
-            ))),
+        if self.lacks(name, &P::DATA_TYPE, required)? {
+            return Ok(Column(None));
+        }
+        let column = self.batch.column_by_name(name);
+        Ok(Column(
+            column.and_then(|column| column.as_primitive_opt().cloned()),
+        ))
+    }
+
+    /// Whether there is no such column, which is an error if it is required; a column of another type always is one.
+    fn lacks(&self, name: &str, kind: &DataType, required: bool) -> Result<bool> {
+        let column = self.batch.column_by_name(name);
+        let is_null = column.is_some_and(|column| *column.data_type() == DataType::Null);
+        if is_null && !required {
+            return Ok(true);
+        }
+        match self.table.has(name, kind)? {
+            false if required => Err(Error::Table {
+                path: self.table.path().to_path_buf(),
+                message: format!("no column {name}"),
+            }),
+            has => Ok(!has),
         }
     }
 
     pub fn names(&self, name: &str, required: bool, names: &mut Names) -> Result<NameColumn> {
-        let missing = |batch: &RecordBatch| {
-            let column = batch.column_by_name(name);
-            column.is_none_or(|column| *column.data_type() == DataType::Null)
-        };
-        if !required && missing(self.batch) {
+        if self.lacks(name, &types::names(), required)? {
             return Ok(NameColumn {
                 keys: None,
                 ids: Vec::new(),
@@ -223,25 +184,18 @@ impl Batch<'_> {
     }
 
     pub fn texts(&self, name: &str) -> Result<Texts> {
-        let column = self
-            .batch
-            .column_by_name(name)
-            .ok_or_else(|| self.wrong(format!("no column {name}")))?;
-        let dictionary = column.as_dictionary_opt::<Int32Type>();
-        let values = dictionary.and_then(|d| Some((d, d.values().as_string_opt::<i32>()?)));
-        match values {
-            Some((dictionary, values)) => Ok(Texts {
-                keys: dictionary.keys().clone(),
-                values: values.clone(),
-            }),
-            None => Err(self.wrong(format!(
-                "column {name} must hold names, is {}",
-                column.data_type()
-            ))),
-        }
-    }
-
-    fn wrong(&self, message: String) -> Error {
-        table_error(self.path, message)
+        self.lacks(name, &types::names(), true)?;
+        let column = self.batch.column_by_name(name);
+        let names = column.and_then(|column| column.as_dictionary_opt::<Int32Type>());
+        let texts = names.and_then(|names| {
+            Some(Texts {
+                keys: names.keys().clone(),
+                values: names.values().as_string_opt::<i32>()?.clone(),
+            })
+        });
+        texts.ok_or_else(|| Error::Table {
+            path: self.table.path().to_path_buf(),
+            message: format!("no column {name}"),
+        })
     }
 }

@@ -10,21 +10,25 @@
 
 use super::dictionary::{Dictionary, NO_INDEX};
 use super::encoding::ZSTD_LEVEL;
+use super::library::append_page;
 use super::numbers::Numbers;
 use super::packing::{run, run_of_equal};
+use super::types::is_names;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int32Type, Int64Type, UInt32Type, UInt64Type, UInt8Type};
+use arrow_array::types::{
+    Int16Type, Int32Type, Int64Type, Int8Type, UInt16Type, UInt32Type, UInt64Type, UInt8Type,
+};
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType};
 use arrow_schema::DataType;
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
-use parquet::column::page::{CompressedPage, Page, PageWriter};
+use parquet::column::page::{CompressedPage, Page};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::data_type::ByteArray;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::statistics::Statistics;
-use parquet::file::writer::{SerializedPageWriter, SerializedRowGroupWriter, TrackedWrite};
+use parquet::file::writer::SerializedRowGroupWriter;
 use parquet::schema::types::ColumnDescPtr;
 use std::io::Write;
 use zstd::bulk::Compressor;
@@ -56,22 +60,10 @@ pub struct Chunk {
     indices: Vec<u32>,
 }
 
-fn is_names(kind: &DataType) -> bool {
-    matches!(kind, DataType::Dictionary(key, value) if **key == DataType::Int32 && **value == DataType::Utf8)
-}
-
 impl Chunk {
     /// Whether columns of this kind are made here.
     pub fn makes(kind: &DataType) -> bool {
-        is_names(kind)
-            || matches!(
-                kind,
-                DataType::Int64
-                    | DataType::UInt64
-                    | DataType::Int32
-                    | DataType::UInt32
-                    | DataType::UInt8
-            )
+        is_names(kind) || kind.is_integer()
     }
 
     /// In the memory of an earlier one, if there was one.
@@ -108,7 +100,10 @@ impl Chunk {
             DataType::Int64 => gather::<Int64Type>(array, numbers, |value| value),
             DataType::UInt64 => gather::<UInt64Type>(array, numbers, |value| value as i64),
             DataType::Int32 => gather::<Int32Type>(array, numbers, i64::from),
+            DataType::Int16 => gather::<Int16Type>(array, numbers, i64::from),
+            DataType::Int8 => gather::<Int8Type>(array, numbers, i64::from),
             DataType::UInt32 => gather::<UInt32Type>(array, numbers, i64::from),
+            DataType::UInt16 => gather::<UInt16Type>(array, numbers, i64::from),
             DataType::UInt8 => gather::<UInt8Type>(array, numbers, i64::from),
             _ => self.names.gather(array, &mut self.indices),
         }
@@ -264,10 +259,7 @@ impl Chunk {
     }
 
     fn write_page(&mut self, page: CompressedPage) -> Result<()> {
-        let mut pages = TrackedWrite::new(&mut self.pages);
-        let written = SerializedPageWriter::new(&mut pages).write_page(page)?;
-        pages.into_inner()?;
-        self.uncompressed += written.uncompressed_size;
+        self.uncompressed += append_page(&mut self.pages, page)?.uncompressed_size;
         Ok(())
     }
 
@@ -340,7 +332,7 @@ impl Chunk {
             DataType::Int64 | DataType::UInt64 => {
                 Statistics::new(least, greatest, None, nulls, false)
             }
-            DataType::Int32 | DataType::UInt32 | DataType::UInt8 => Statistics::new(
+            _ if !is_names(&self.kind) => Statistics::new(
                 least.map(|value| value as i32),
                 greatest.map(|value| value as i32),
                 None,

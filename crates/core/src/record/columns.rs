@@ -1,39 +1,15 @@
 //! Rows become columns, each of them after the one before: the column that comes next takes its values of some rows.
 
 use super::chunk::Chunk;
+use super::library::Library;
 use super::{Names, CALLER_IS_SERVER, NO_ID, NO_TIME};
-use arrow_array::{Array, ArrayRef};
-use arrow_schema::FieldRef;
-use arrow_select::concat::concat;
-use parquet::arrow::arrow_writer::{compute_leaves, ArrowColumnWriter};
+use arrow_array::ArrayRef;
 use parquet::errors::{ParquetError, Result};
 
 /// A column of the row group under way.
 pub enum Column {
     Ours(Box<Chunk>),
-    Library(Others),
-}
-
-/// What the library writes. It ends its own pages by how much it has got each time: it gets a page of ours at once, however
-/// the rows came.
-pub struct Others {
-    pub field: FieldRef,
-    /// Of each leaf, for a column may have fields of its own.
-    pub writers: Vec<ArrowColumnWriter>,
-    pub pending: Vec<ArrayRef>,
-}
-
-impl Others {
-    pub fn end_page(&mut self) -> Result<()> {
-        let arrays: Vec<&dyn Array> = self.pending.iter().map(AsRef::as_ref).collect();
-        if arrays.is_empty() {
-            return Ok(());
-        }
-        let leaves = compute_leaves(&self.field, &concat(&arrays)?)?;
-        self.pending.clear();
-        let mut leaves = leaves.iter().zip(&mut self.writers);
-        leaves.try_for_each(|(leaf, writer)| writer.write(leaf))
-    }
+    Library(Box<Library>),
 }
 
 /// Those that have not got their values yet. Every method fails where there is no next column, or where that is of numbers
@@ -53,10 +29,10 @@ impl<'t> Columns<'t> {
     fn chunk(&mut self) -> Result<&'t mut Chunk> {
         match self.next()? {
             Column::Ours(chunk) => Ok(chunk),
-            Column::Library(Others { field, .. }) => Err(ParquetError::General(format!(
+            Column::Library(column) => Err(ParquetError::General(format!(
                 "column {} holds {}, got numbers or names",
-                field.name(),
-                field.data_type()
+                column.name(),
+                column.kind()
             ))),
         }
     }
@@ -106,10 +82,7 @@ impl<'t> Columns<'t> {
     pub fn array(&mut self, array: ArrayRef) -> Result<()> {
         match self.next()? {
             Column::Ours(chunk) => chunk.push(&array),
-            Column::Library(others) => {
-                others.pending.push(array);
-                Ok(())
-            }
+            Column::Library(column) => column.push(&array),
         }
     }
 

@@ -4,6 +4,7 @@
 //! pages of the same size; higher zstd levels gained nothing; row groups of 1 M decoded as fast as larger ones.
 
 use super::file::TableFile;
+use super::types::names;
 use crate::error::{Error, Result};
 use crate::whole::Partial;
 use arrow_array::cast::AsArray;
@@ -69,9 +70,7 @@ pub fn write_table(reader: impl RecordBatchReader, target: &Path) -> Result<u64>
 fn plain_schema(schema: &Schema) -> SchemaRef {
     let plain = |field: &Arc<Field>| {
         let kind = match field.data_type() {
-            DataType::Dictionary(_, value) if is_text(value) => {
-                DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
-            }
+            DataType::Dictionary(_, value) if is_text(value) => names(),
             kind if is_text(kind) => DataType::Utf8,
             kind => kind.clone(),
         };

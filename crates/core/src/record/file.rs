@@ -1,18 +1,21 @@
 //! A table's file, row group by row group, in bounded memory.
 
 use super::chunk::Chunk;
-use super::columns::{Column, Columns, Others};
+use super::columns::{Column, Columns};
 use super::encoding::{properties, PAGE_ROWS, ROW_GROUP_ROWS, ZSTD_LEVEL};
+use super::library::Library;
+use super::types::parquet_schema;
 use super::writer::Row;
-use super::Names;
+use super::{arrow_note, Names};
 use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
-use parquet::arrow::arrow_writer::ArrowRowGroupWriterFactory;
-use parquet::arrow::ArrowWriter;
+use arrow_schema::{FieldRef, SchemaRef};
 use parquet::errors::Result;
+use parquet::file::metadata::KeyValue;
 use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::ColumnDescPtr;
 use std::fs::File;
 use std::io::BufWriter;
+use std::sync::Arc;
 use zstd::bulk::Compressor;
 
 /// Rows that become columns at a time: few enough to stay in the processor's first cache for all columns.
@@ -23,7 +26,6 @@ const WRITTEN_BYTES: usize = 1 << 18;
 pub struct TableFile {
     schema: SchemaRef,
     file: SerializedFileWriter<BufWriter<File>>,
-    library: ArrowRowGroupWriterFactory,
     zstd: Compressor<'static>,
     /// Of the row group under way: its columns, none before its first row, and its rows.
     columns: Vec<Column>,
@@ -35,12 +37,13 @@ pub struct TableFile {
 impl TableFile {
     pub fn new(file: File, schema: SchemaRef) -> Result<Self> {
         let file = BufWriter::with_capacity(WRITTEN_BYTES, file);
-        let writer = ArrowWriter::try_new(file, schema.clone(), Some(properties()?))?;
-        let (file, library) = writer.into_serialized_writer()?;
+        let columns = parquet_schema(&schema)?;
+        let mut file = SerializedFileWriter::new(file, columns, Arc::new(properties()?))?;
+        let note = KeyValue::new(arrow_note::KEY.to_owned(), arrow_note::of(&schema));
+        file.append_key_value_metadata(note);
         Ok(TableFile {
             schema,
             file,
-            library,
             zstd: Compressor::new(ZSTD_LEVEL)?,
             columns: Vec::new(),
             rows: 0,
@@ -84,7 +87,7 @@ impl TableFile {
     /// Of the row group under way, or a new one.
     fn columns(&mut self) -> Result<&mut [Column]> {
         if self.columns.is_empty() {
-            self.columns = self.begin_group()?;
+            self.columns = self.begin_group();
         }
         Ok(&mut self.columns)
     }
@@ -96,7 +99,7 @@ impl TableFile {
             for column in &mut self.columns {
                 match column {
                     Column::Ours(chunk) => chunk.end_page(&mut self.zstd)?,
-                    Column::Library(others) => others.end_page()?,
+                    Column::Library(column) => column.end_page()?,
                 }
             }
         }
@@ -106,33 +109,28 @@ impl TableFile {
         Ok(())
     }
 
-    fn begin_group(&mut self) -> Result<Vec<Column>> {
-        let number = self.file.flushed_row_groups().len();
-        let mut writers = self.library.create_column_writers(number)?.into_iter();
-        let (leaves, mut first) = (self.file.schema_descr(), 0);
+    fn begin_group(&mut self) -> Vec<Column> {
+        let in_file = self.file.schema_descr().columns();
         let mut memory = self.memory.drain(..);
-        let mut columns = Vec::new();
-        for (root, field) in self.schema.fields().iter().enumerate() {
-            let own = |&leaf: &usize| leaves.get_column_root_idx(leaf) == root;
-            let count = (first..leaves.num_columns()).take_while(own).count();
-            let library = writers.by_ref().take(count).collect();
-            columns.push(if Chunk::makes(field.data_type()) {
+        let column = |(field, column): (&FieldRef, &ColumnDescPtr)| {
+            let (column, kind) = (column.clone(), field.data_type());
+            if Chunk::makes(kind) {
                 let memory = memory.next().unwrap_or_default();
-                let chunk = Chunk::new(leaves.column(first), field.data_type(), memory);
-                Column::Ours(Box::new(chunk))
+                Column::Ours(Box::new(Chunk::new(column, kind, memory)))
             } else {
-                Column::Library(Others {
-                    field: field.clone(),
-                    writers: library,
-                    pending: Vec::new(),
-                })
-            });
-            first += count;
-        }
-        Ok(columns)
+                let properties = self.file.properties().clone();
+                Column::Library(Box::new(Library::new(column, kind, properties)))
+            }
+        };
+        self.schema
+            .fields()
+            .iter()
+            .zip(in_file)
+            .map(column)
+            .collect()
     }
 
-    fn end_group(&mut self) -> Result<()> {
+    pub(crate) fn end_group(&mut self) -> Result<()> {
         self.rows = 0;
         let mut group = self.file.next_row_group()?;
         for column in self.columns.drain(..) {
@@ -141,11 +139,9 @@ impl TableFile {
                     let memory = chunk.append_to(&mut group, &mut self.zstd)?;
                     self.memory.push(memory);
                 }
-                Column::Library(mut others) => {
-                    others.end_page()?;
-                    for writer in others.writers {
-                        writer.close()?.append_to_row_group(&mut group)?;
-                    }
+                Column::Library(column) => {
+                    let (pages, close) = column.close()?;
+                    group.append_column(&pages, close)?;
                 }
             }
         }

@@ -1,19 +1,18 @@
 //! Merges sorted Parquet runs into one sorted stream, a batch of each in memory at a time.
 
 use super::encoding::table_error;
-use super::shape;
+use super::gather::{gather, Pick};
+use super::read::{Batches, Table};
 use crate::error::Result;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, UInt64Type};
-use arrow_array::RecordBatch;
-use arrow_select::interleave::interleave_record_batch;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use arrow_array::{Int64Array, RecordBatch, UInt64Array};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::path::{Path, PathBuf};
 
 /// Rows read and written at a time: with 17 columns about 1 MB a run.
-const BATCH_ROWS: usize = 8192;
+pub const BATCH_ROWS: usize = 8192;
 
 /// The columns rows are sorted by: a time, and an id that settles ties (earlier runs go first without one).
 #[derive(Clone, Copy, Debug)]
@@ -24,25 +23,29 @@ pub struct SortKey {
 
 struct Run {
     path: PathBuf,
-    reader: ParquetRecordBatchReader,
+    batches: Batches,
     /// Position of the current batch among the batches held.
     batch: usize,
     row: usize,
-    times: arrow_array::Int64Array,
-    ids: Option<arrow_array::UInt64Array>,
+    times: Int64Array,
+    ids: Option<UInt64Array>,
 }
 
 impl Run {
-    fn open(path: &Path) -> Result<ParquetRecordBatchReader> {
-        let (file, _) = shape::open(path)?;
-        ParquetRecordBatchReaderBuilder::try_new(file)
-            .and_then(|builder| builder.with_batch_size(BATCH_ROWS).build())
-            .map_err(|e| table_error(path, e))
+    fn open(path: &Path) -> Result<Self> {
+        Ok(Run {
+            path: path.to_path_buf(),
+            batches: Table::open(path)?.all(BATCH_ROWS)?,
+            batch: 0,
+            row: 0,
+            times: Int64Array::from(Vec::<i64>::new()),
+            ids: None,
+        })
     }
 
     fn next_batch(&mut self, key: SortKey, held: &mut Vec<RecordBatch>) -> Result<bool> {
-        for batch in self.reader.by_ref() {
-            let batch = batch.map_err(|e| table_error(&self.path, e))?;
+        for batch in self.batches.by_ref() {
+            let batch = batch?;
             if batch.num_rows() == 0 {
                 continue;
             }
@@ -79,7 +82,7 @@ impl Run {
 
 /// Whether a file is a Parquet table, as far as its end tells.
 pub fn is_whole(path: &Path) -> bool {
-    Run::open(path).is_ok()
+    Table::open(path).is_ok()
 }
 
 /// Hands the rows of all `paths`, in order, to `out`.
@@ -92,22 +95,13 @@ pub fn merge(
     let mut runs = Vec::with_capacity(paths.len());
     let mut heads = BinaryHeap::new();
     for path in paths {
-        let reader = Run::open(path)?;
-        let none = arrow_array::Int64Array::from(Vec::<i64>::new());
-        let mut run = Run {
-            path: path.to_path_buf(),
-            reader,
-            batch: 0,
-            row: 0,
-            times: none,
-            ids: None,
-        };
+        let mut run = Run::open(path)?;
         if run.next_batch(key, &mut held)? {
             heads.push(Reverse((run.key(), runs.len())));
             runs.push(run);
         }
     }
-    let mut picks: Vec<(usize, usize)> = Vec::with_capacity(BATCH_ROWS);
+    let mut picks: Vec<Pick> = Vec::with_capacity(BATCH_ROWS);
     while let Some(Reverse((_, index))) = heads.pop() {
         let run = &mut runs[index];
         picks.push((run.batch, run.row));
@@ -127,16 +121,14 @@ pub fn merge(
 /// Writes what was picked and lets go of every batch that is used up.
 fn emit(
     held: &mut Vec<RecordBatch>,
-    picks: &mut Vec<(usize, usize)>,
+    picks: &mut Vec<Pick>,
     runs: &mut [Run],
     out: &mut impl FnMut(&RecordBatch) -> Result<()>,
 ) -> Result<()> {
     if picks.is_empty() {
         return Ok(());
     }
-    let batches: Vec<&RecordBatch> = held.iter().collect();
-    let merged =
-        interleave_record_batch(&batches, picks).map_err(|e| table_error(Path::new("merge"), e))?;
+    let merged = gather(held, picks).map_err(|e| table_error(Path::new("merge"), e))?;
     out(&merged)?;
     picks.clear();
     let mut current = Vec::with_capacity(runs.len());

@@ -3,15 +3,19 @@
 //! Moments are whole nanoseconds since the Unix epoch; [`NO_TIME`] says that a moment is unknown.
 //! Names (servers, interactions, statuses, hosts) are indices into the [`Names`] of the recording.
 
+mod arrow_note;
 mod chunk;
 pub(crate) mod columns;
 mod dictionary;
 pub mod encoding;
-mod file;
+pub(crate) mod file;
+mod gather;
 pub mod join;
+mod library;
 mod merge;
 mod numbers;
 mod packing;
+pub(crate) mod read;
 pub mod rows;
 pub mod schema;
 pub mod shape;
@@ -20,6 +24,7 @@ pub mod tables;
 #[cfg(test)]
 mod tests;
 mod thrift;
+pub(crate) mod types;
 pub mod writer;
 
 pub use merge::SortKey;

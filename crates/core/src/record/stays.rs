@@ -7,15 +7,15 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type, UInt32Type, UInt64Type, UInt8Type};
 use arrow_array::{Array, ArrowPrimitiveType, BooleanArray, PrimitiveArray, RecordBatch};
 use arrow_schema::SchemaRef;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use rustc_hash::FxHashMap;
 
 use super::columns::Columns;
 use super::encoding::table_error;
-use super::merge::SortKey;
+use super::merge::{SortKey, BATCH_ROWS};
+use super::read::Table;
 use super::rows::put_course;
 use super::writer::Row;
-use super::{schema, shape, Names, Visit, NO_ID, NO_NAME, NO_TIME};
+use super::{schema, Names, Visit, NO_ID, NO_NAME, NO_TIME};
 use crate::error::Result;
 
 /// A visit without parent and request.
@@ -79,20 +79,12 @@ impl Reader {
         path: &Path,
         each: &mut impl FnMut(Visit, &Names) -> Result<()>,
     ) -> Result<bool> {
-        let opened = shape::open(path)
-            .map_err(|error| error.to_string())
-            .and_then(|(file, _)| {
-                let builder = ParquetRecordBatchReaderBuilder::try_new(file);
-                builder
-                    .and_then(|builder| builder.build())
-                    .map_err(|error| error.to_string())
-            });
+        let opened = Table::open(path).and_then(|table| table.all(BATCH_ROWS));
         let Ok(batches) = opened else {
             return Ok(false);
         };
         for batch in batches {
-            let batch = batch.map_err(|error| table_error(path, error))?;
-            self.rows(&batch, path, each)?;
+            self.rows(&batch?, path, each)?;
         }
         Ok(true)
     }

@@ -1,35 +1,23 @@
 //! visits.parquet files as column slices. Only the columns that count are read, row group by row group, on every core;
 //! the statistics in a file's footer say which row groups a span of time can do without.
 
-use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type, UInt8Type};
 use arrow_array::{Array, ArrayRef, DictionaryArray, PrimitiveArray, RecordBatch, StringArray};
-use arrow_schema::{DataType, Field, Schema};
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
-};
-use parquet::arrow::ProjectionMask;
-use parquet::file::statistics::Statistics;
+use arrow_schema::DataType;
 
 use super::groups::{Group, Groups};
 use super::kernel::Rows;
 use crate::error::{Error, Result};
-use crate::record::shape;
+use crate::record::read::{Batches, Table};
+use crate::record::types;
 
 /// Rows per batch: five columns of it (120 kB) stay near the core that decodes them until they are summed.
 const BATCH_ROWS: usize = 1 << 12;
 const TIMES: [&str; 3] = ["sent", "arrival", "departure"];
-
-#[derive(Debug)]
-struct Table {
-    path: PathBuf,
-    metadata: ArrowReaderMetadata,
-}
 
 /// One row group of one file.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +61,7 @@ impl Source {
     pub fn open(paths: &[PathBuf], by_interaction: bool) -> Result<Self> {
         let tables = paths
             .iter()
-            .map(|path| Table::open(path.clone(), by_interaction))
+            .map(|path| open(path, by_interaction))
             .collect::<Result<_>>()?;
         Ok(Source {
             tables,
@@ -89,11 +77,11 @@ impl Source {
     /// The row groups with a visit that may touch [begin, end).
     pub(crate) fn row_groups(&self, (begin, end): (i64, i64)) -> Vec<RowGroup> {
         let all = self.tables.iter().enumerate().flat_map(|(file, table)| {
-            (0..table.metadata.metadata().num_row_groups()).map(move |row_group| RowGroup {
+            (0..table.row_groups()).map(move |row_group| RowGroup {
                 file,
                 row_group,
-                arrival_min: table.statistic(row_group, "arrival", |s| s.0),
-                departure_max: table.statistic(row_group, "departure", |s| s.1),
+                arrival_min: table.range(row_group, "arrival").map(|range| range.0),
+                departure_max: table.range(row_group, "departure").map(|range| range.1),
             })
         });
         all.filter(|group| group.overlaps(begin, end)).collect()
@@ -107,9 +95,8 @@ impl Source {
         take: &mut dyn FnMut(Rows) -> Result<()>,
     ) -> Result<()> {
         let table = &self.tables[task.file];
-        for batch in table.batches(task.row_group, self.by_interaction)? {
-            let batch = batch.map_err(|e| table.error(e))?;
-            take(self.rows(table, &batch, scratch)?)?;
+        for batch in batches(table, task.row_group, self.by_interaction)? {
+            take(self.rows(table, &batch?, scratch)?)?;
         }
         Ok(())
     }
@@ -121,9 +108,8 @@ impl Source {
             let mut rows = 0;
             while let Some(task) = next() {
                 let table = &self.tables[tasks[task].file];
-                for batch in table.batches(tasks[task].row_group, self.by_interaction)? {
-                    rows +=
-                        std::hint::black_box(batch.map_err(|e| table.error(e))?).num_rows() as u64;
+                for batch in batches(table, tasks[task].row_group, self.by_interaction)? {
+                    rows += std::hint::black_box(batch?).num_rows() as u64;
                 }
             }
             Ok(rows)
@@ -137,16 +123,17 @@ impl Source {
         batch: &'a RecordBatch,
         scratch: &'a mut Scratch,
     ) -> Result<Rows<'a>> {
-        let server: &DictionaryArray<Int32Type> = table.column(batch, "server")?.as_dictionary();
-        let [sent, arrival, departure] = TIMES.map(|name| table.times(batch, name));
-        let (sent, arrival, departure) = (sent?, arrival?, departure?);
-        let drops = table.column(batch, "drops")?.as_primitive::<UInt8Type>();
+        let column = |name| column(table, batch, name);
+        let server: &DictionaryArray<Int32Type> = column("server")?.as_dictionary();
+        let [sent, arrival, departure] = TIMES.map(column);
+        let (sent, arrival, departure) = (
+            sent?.as_primitive::<Int64Type>(),
+            arrival?.as_primitive::<Int64Type>(),
+            departure?.as_primitive::<Int64Type>(),
+        );
+        let drops = column("drops")?.as_primitive::<UInt8Type>();
         let interaction = match self.by_interaction {
-            true => Some(
-                table
-                    .column(batch, "interaction")?
-                    .as_dictionary::<Int32Type>(),
-            ),
+            true => Some(column("interaction")?.as_dictionary::<Int32Type>()),
             false => None,
         };
         let whole = [
@@ -175,7 +162,7 @@ impl Source {
 
     /// Number the servers of a dictionary, once per dictionary.
     fn know_servers(&self, table: &Table, values: &ArrayRef, scratch: &mut Scratch) -> Result<()> {
-        let names = table.strings(values)?;
+        let names = strings(table, values)?;
         // Every batch wraps the dictionary of its page anew; the bytes beneath stay where they are.
         let same = |known: &StringArray| {
             known.len() == names.len()
@@ -216,9 +203,9 @@ impl<'a> Pairs<'a> {
         interaction: Option<&'a DictionaryArray<Int32Type>>,
         groups: &'a Groups,
     ) -> Result<Self> {
-        let servers = table.strings(server.values())?;
+        let servers = strings(table, server.values())?;
         let interactions = interaction
-            .map(|column| table.strings(column.values()))
+            .map(|column| strings(table, column.values()))
             .transpose()?;
         Ok(Pairs {
             server,
@@ -306,132 +293,52 @@ impl Scratch {
     }
 }
 
-impl Table {
-    fn open(path: PathBuf, by_interaction: bool) -> Result<Self> {
-        let (file, _) = shape::open(&path)?;
-        let fail = |message: String| Error::Table {
-            path: path.clone(),
-            message,
-        };
-        let plain = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())
-            .map_err(|e| fail(e.to_string()))?;
-        let schema = dictionaries(plain.schema());
-        for (name, kind) in expected(by_interaction) {
-            match schema.field_with_name(name) {
-                Err(_) => return Err(fail(format!("no column {name}: not a visits table"))),
-                Ok(field) if *field.data_type() != kind => {
-                    return Err(fail(format!(
-                        "column {name} must be {kind}, is {}",
-                        field.data_type()
-                    )));
-                }
-                Ok(_) => {}
-            }
-        }
-        let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));
-        let metadata = ArrowReaderMetadata::try_new(Arc::clone(plain.metadata()), options)
-            .map_err(|e| fail(e.to_string()))?;
-        Ok(Table { path, metadata })
-    }
-
-    fn batches(
-        &self,
-        row_group: usize,
-        by_interaction: bool,
-    ) -> Result<parquet::arrow::arrow_reader::ParquetRecordBatchReader> {
-        // Each reader opens the file anew: clones of a handle share their position, and threads would fight over it.
-        let file = File::open(&self.path).map_err(|source| Error::Io {
-            path: self.path.clone(),
-            source,
-        })?;
-        let names = expected(by_interaction).into_iter().map(|(name, _)| name);
-        let mask = ProjectionMask::columns(self.metadata.parquet_schema(), names);
-        ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
-            .with_projection(mask)
-            .with_row_groups(vec![row_group])
-            .with_batch_size(BATCH_ROWS)
-            .build()
-            .map_err(|e| self.error(e))
-    }
-
-    fn statistic(
-        &self,
-        row_group: usize,
-        column: &str,
-        pick: fn((i64, i64)) -> i64,
-    ) -> Option<i64> {
-        let columns = self.metadata.metadata().row_group(row_group).columns();
-        let chunk = columns
-            .iter()
-            .find(|chunk| chunk.column_path().string() == column)?;
-        match chunk.statistics()? {
-            Statistics::Int64(s) => Some(pick((*s.min_opt()?, *s.max_opt()?))),
-            _ => None,
+/// The file, if it has the columns of a visits table.
+fn open(path: &Path, by_interaction: bool) -> Result<Table> {
+    let table = Table::open(path)?;
+    for (name, kind) in expected(by_interaction) {
+        if !table.has(name, &kind)? {
+            return Err(wrong(
+                &table,
+                format!("no column {name}: not a visits table"),
+            ));
         }
     }
-
-    fn column<'a>(&self, batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef> {
-        batch
-            .column_by_name(name)
-            .ok_or_else(|| self.error(format!("no column {name}")))
-    }
-
-    fn times<'a>(
-        &self,
-        batch: &'a RecordBatch,
-        name: &str,
-    ) -> Result<&'a PrimitiveArray<Int64Type>> {
-        Ok(self.column(batch, name)?.as_primitive())
-    }
-
-    fn strings<'a>(&self, values: &'a ArrayRef) -> Result<&'a StringArray> {
-        values
-            .as_string_opt()
-            .ok_or_else(|| self.error("names are not strings"))
-    }
-
-    fn error(&self, message: impl ToString) -> Error {
-        Error::Table {
-            path: self.path.clone(),
-            message: message.to_string(),
-        }
-    }
+    Ok(table)
 }
 
-fn name_type() -> DataType {
-    DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+fn batches(table: &Table, row_group: usize, by_interaction: bool) -> Result<Batches> {
+    let columns = expected(by_interaction);
+    let wanted = |name: &str| columns.iter().any(|(column, _)| *column == name);
+    table.batches(row_group..row_group + 1, wanted, BATCH_ROWS)
+}
+
+fn column<'a>(table: &Table, batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef> {
+    let column = batch.column_by_name(name);
+    column.ok_or_else(|| wrong(table, format!("no column {name}")))
+}
+
+fn strings<'a>(table: &Table, values: &'a ArrayRef) -> Result<&'a StringArray> {
+    let strings = values.as_string_opt();
+    strings.ok_or_else(|| wrong(table, "names are not strings".to_owned()))
+}
+
+fn wrong(table: &Table, message: String) -> Error {
+    Error::Table {
+        path: table.path().to_path_buf(),
+        message,
+    }
 }
 
 /// The columns a reduction reads.
 fn expected(by_interaction: bool) -> Vec<(&'static str, DataType)> {
-    let mut columns = vec![("server", name_type())];
+    let mut columns = vec![("server", types::names())];
     columns.extend(TIMES.map(|name| (name, DataType::Int64)));
     columns.push(("drops", DataType::UInt8));
     if by_interaction {
-        columns.push(("interaction", name_type()));
+        columns.push(("interaction", types::names()));
     }
     columns
-}
-
-/// The schema with names as dictionaries, whatever kind of string the writer of the file noted.
-fn dictionaries(schema: &Schema) -> Schema {
-    let text = |kind: &DataType| {
-        matches!(
-            kind,
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
-        )
-    };
-    let fields = schema.fields().iter().map(|field| {
-        let is_name = match field.data_type() {
-            DataType::Dictionary(_, value) => text(value),
-            kind => text(kind),
-        };
-        match is_name && (field.name() == "server" || field.name() == "interaction") {
-            true => Arc::new(Field::new(field.name(), name_type(), field.is_nullable())),
-            false => Arc::clone(field),
-        }
-    });
-    Schema::new(fields.collect::<Vec<_>>())
 }
 
 /// Run `work` on several threads that take task numbers 0..tasks from a common counter. The first error stops the rest.

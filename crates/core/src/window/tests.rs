@@ -11,9 +11,9 @@ use arrow_array::types::{Float64Type, Int32Type, Int64Type};
 use arrow_array::{
     Array, ArrayRef, DictionaryArray, Int64Array, RecordBatch, StringArray, UInt8Array,
 };
-use parquet::arrow::ArrowWriter;
-use parquet::file::properties::WriterProperties;
 use proptest::prelude::*;
+
+use crate::record::file::TableFile;
 
 use super::histogram::{bucket, midpoint, QUANTILES};
 use super::*;
@@ -95,17 +95,14 @@ fn batch(rows: &[Row]) -> RecordBatch {
 
 fn write(path: &Path, rows: &[Row]) -> PathBuf {
     let batch = batch(rows);
-    let properties = WriterProperties::builder()
-        .set_max_row_group_row_count(Some(16.max(rows.len() / 8)))
-        .build();
-    let mut writer = ArrowWriter::try_new(
-        File::create(path).unwrap(),
-        batch.schema(),
-        Some(properties),
-    )
-    .unwrap();
-    writer.write(&batch).unwrap();
-    writer.close().unwrap();
+    let mut table = TableFile::new(File::create(path).unwrap(), batch.schema()).unwrap();
+    let group_rows = 16.max(rows.len() / 8);
+    for begin in (0..rows.len()).step_by(group_rows) {
+        let count = group_rows.min(rows.len() - begin);
+        table.write(&batch.slice(begin, count)).unwrap();
+        table.end_group().unwrap();
+    }
+    table.close().unwrap();
     path.to_path_buf()
 }
 
@@ -558,10 +555,9 @@ fn files_that_are_no_visits_are_named() {
         .contains("absent"));
     let other = batch(&[visit("db", 0, 1)]).project(&[0, 2]).unwrap();
     let path = folder.0.join("other.parquet");
-    let mut writer =
-        ArrowWriter::try_new(File::create(&path).unwrap(), other.schema(), None).unwrap();
-    writer.write(&other).unwrap();
-    writer.close().unwrap();
+    let mut table = TableFile::new(File::create(&path).unwrap(), other.schema()).unwrap();
+    table.write(&other).unwrap();
+    table.close().unwrap();
     let error = reduce(&[path], &plan(MS)).unwrap_err().to_string();
     assert!(
         error.contains("other.parquet") && error.contains("no column arrival"),

@@ -1,0 +1,214 @@
+//! Parquet files as batches of rows.
+//!
+//! ```text
+//! file ─▶ pages ─▶ checked ─▶ numbers ─────────────────────────────▶ a column of a batch
+//!                         └─▶ of text: the same by numbers of names ─▶ a dictionary
+//! ```
+//! The library decodes pages. What it would not take from a damaged file, [`shape`] and [`pages`] refuse
+//! before it sees it.
+
+mod column;
+mod names;
+mod pages;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::serialized_reader::SerializedPageReader;
+use parquet::file::statistics::Statistics;
+
+use self::column::ColumnReader;
+use super::encoding::table_error;
+use super::{shape, types};
+use crate::error::{Error, Result};
+
+/// A file whose end has been read.
+#[derive(Clone, Debug)]
+pub struct Table {
+    path: PathBuf,
+    metadata: Arc<ParquetMetaData>,
+    /// The columns that can be read, and each one's place among all.
+    schema: SchemaRef,
+    places: Vec<usize>,
+}
+
+fn open(path: &Path) -> Result<File> {
+    File::open(path).map_err(|source| Error::Io {
+        path: path.to_path_buf(),
+        source,
+    })
+}
+
+impl Table {
+    pub fn open(path: &Path) -> Result<Self> {
+        let (file, _) = shape::open(path)?;
+        let metadata = ParquetMetaDataReader::new()
+            .parse_and_finish(&file)
+            .map_err(|error| table_error(path, error))?;
+        let (mut fields, mut places) = (Vec::new(), Vec::new());
+        let columns = metadata.file_metadata().schema_descr().columns();
+        for (place, column) in columns.iter().enumerate() {
+            if let Some(kind) = types::arrow_type(column) {
+                fields.push(Field::new(column.name(), kind, column.max_def_level() > 0));
+                places.push(place);
+            }
+        }
+        Ok(Table {
+            path: path.to_path_buf(),
+            metadata: Arc::new(metadata),
+            schema: Arc::new(Schema::new(fields)),
+            places,
+        })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Rows in the file, as its end states.
+    pub fn rows(&self) -> u64 {
+        u64::try_from(self.metadata.file_metadata().num_rows()).unwrap_or(0)
+    }
+
+    pub fn row_groups(&self) -> usize {
+        self.metadata.num_row_groups()
+    }
+
+    /// Whether a column of this name has this type; an error says what it has instead. False where there is no such column.
+    pub fn has(&self, name: &str, kind: &DataType) -> Result<bool> {
+        let found = match self.schema.field_with_name(name) {
+            Ok(field) if field.data_type() == kind => return Ok(true),
+            Ok(field) => field.data_type().to_string(),
+            Err(_) => {
+                let columns = self.metadata.file_metadata().schema_descr().columns();
+                let other = columns
+                    .iter()
+                    .find(|column| column.path().parts()[0] == name);
+                let Some(other) = other else {
+                    return Ok(false);
+                };
+                types::described(other)
+            }
+        };
+        Err(table_error(
+            &self.path,
+            format!("column {name} must be {kind}, is {found}"),
+        ))
+    }
+
+    /// The least and the greatest value of a column of moments in a row group, where the file's end states them.
+    pub fn range(&self, row_group: usize, column: &str) -> Option<(i64, i64)> {
+        let columns = self.metadata.row_group(row_group).columns();
+        let chunk = columns
+            .iter()
+            .find(|chunk| chunk.column_path().string() == column)?;
+        match chunk.statistics()? {
+            Statistics::Int64(values) => Some((*values.min_opt()?, *values.max_opt()?)),
+            _ => None,
+        }
+    }
+
+    /// All columns that can be read, of all rows.
+    pub fn all(&self, batch_rows: usize) -> Result<Batches> {
+        self.batches(0..self.row_groups(), |_| true, batch_rows)
+    }
+
+    /// The columns that are wanted, `batch_rows` rows at a time, or fewer where a row group ends.
+    pub fn batches(
+        &self,
+        row_groups: Range<usize>,
+        wanted: impl Fn(&str) -> bool,
+        batch_rows: usize,
+    ) -> Result<Batches> {
+        let (mut fields, mut places) = (Vec::new(), Vec::new());
+        for (field, &place) in self.schema.fields().iter().zip(&self.places) {
+            if wanted(field.name()) {
+                fields.push(field.clone());
+                places.push(place);
+            }
+        }
+        Ok(Batches {
+            // Every reader opens the file anew: clones of a handle share their position, and threads would fight over it.
+            file: Arc::new(open(&self.path)?),
+            path: self.path.clone(),
+            metadata: self.metadata.clone(),
+            row_groups,
+            schema: Arc::new(Schema::new(fields)),
+            places,
+            batch_rows,
+            columns: Vec::new(),
+            rows: 0,
+        })
+    }
+}
+
+/// Nothing comes after an error.
+pub struct Batches {
+    path: PathBuf,
+    file: Arc<File>,
+    metadata: Arc<ParquetMetaData>,
+    /// Those that are not begun.
+    row_groups: Range<usize>,
+    schema: SchemaRef,
+    places: Vec<usize>,
+    batch_rows: usize,
+    /// Of the row group under way: its columns, and the rows that are left of it.
+    columns: Vec<ColumnReader>,
+    rows: usize,
+}
+
+impl Batches {
+    fn begin(&mut self, row_group: usize) -> parquet::errors::Result<()> {
+        let group = self.metadata.row_group(row_group);
+        self.rows = usize::try_from(group.num_rows()).unwrap_or(0);
+        self.columns.clear();
+        for (field, &place) in self.schema.fields().iter().zip(&self.places) {
+            let chunk = group.column(place);
+            let pages = SerializedPageReader::new(self.file.clone(), chunk, self.rows, None)?;
+            let column = chunk.column_descr_ptr();
+            self.columns.push(ColumnReader::new(
+                column,
+                field.data_type(),
+                Box::new(pages),
+            )?);
+        }
+        Ok(())
+    }
+
+    fn read(&mut self) -> parquet::errors::Result<Option<RecordBatch>> {
+        while self.rows == 0 {
+            let Some(row_group) = self.row_groups.next() else {
+                return Ok(None);
+            };
+            self.begin(row_group)?;
+        }
+        let rows = self.rows.min(self.batch_rows);
+        self.rows -= rows;
+        let columns = self.columns.iter_mut().map(|column| column.read(rows));
+        let columns = columns.collect::<parquet::errors::Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options);
+        Ok(Some(batch.map_err(|error| {
+            parquet::errors::ParquetError::General(error.to_string())
+        })?))
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.read().map_err(|error| {
+            (self.rows, self.row_groups) = (0, 0..0);
+            table_error(&self.path, error)
+        });
+        batch.transpose()
+    }
+}
