@@ -223,8 +223,12 @@ def test_extends_in_a_circle_is_refused(tmp_path: Path) -> None:
         ("stalls=[{kind='slow',place='app',at='1 h'}]", "stalls[0].at must be before the end of the run, 180 s"),
         ("stalls=[{kind='burn',place='db',at='3 s',left=1}]", "stalls[0].left is not a known key"),
         ("foo", "--set foo: expected key.path=value"),
-        ("tiers.wep.workers=3", "there is no tiers.wep; did you mean 'web'?; a new one is written into a file"),
+        ("tiers.wep.workers=3", "there is no tiers.wep; did you mean 'web'?; --add makes a new one"),
         ("workloads.stedy.clients=3", "there is no workloads.stedy; did you mean 'steady'?"),
+        ("workloads.readers.clients=12000", "there is no workloads.readers; there is steady; --add makes a new one"),
+        ("workloads.readers={clients=9}", "there is no workloads.readers; there is steady; --add makes a new one"),
+        ("nodes.ap.cores=2", "there is no nodes.ap; did you mean 'app'?"),
+        ("tiers.web.calls.db.pool=3", "there is no tiers.web.calls.db; there is app; --add makes a new one"),
         ("interactions.ViewStori.light=true", "there is no interactions.ViewStori; did you mean 'ViewStory'?"),
         ("workloads.steady.clients=1000000000", "workloads.steady.clients must be at most 10,000,000, got 1000000000"),
         ("tiers.web.count=1000000000", "tiers.web.count must be at most 1,000, got 1000000000"),
@@ -278,7 +282,7 @@ def test_extends_in_a_circle_is_refused(tmp_path: Path) -> None:
 )
 def test_mistakes_name_the_key_and_the_nearest_name(small: Path, change: str, sentence: str) -> None:
     with pytest.raises(TailraceError) as caught:
-        experiment.read(small, [change])
+        experiment.read(small, [change], add="there is no" not in sentence)
     assert sentence in str(caught.value)
 
 
@@ -331,16 +335,29 @@ def test_changes_are_toml_and_bare_words_are_text(small: Path) -> None:
     assert found.kernel.syn == "linux-3.3"
 
 
+def test_a_change_names_what_the_experiment_has_or_implies(small: Path) -> None:
+    """A node of a tier's own, a page of RUBBoS, a call that the software makes by default."""
+    implied = [
+        "nodes.app-node.cores=2",
+        "nodes.db.cores=2",
+        "interactions.ViewStory.light=true",
+        "tiers.web.calls.app.pool=3",
+    ]
+    found = experiment.read(small, implied)
+    assert (found.nodes["app-node"].cores, found.tiers["web"].calls["app"].pool) == (2, 3)
+    assert list(experiment.read(small, ["workloads.readers.clients=3"], add=True).workloads) == ["steady", "readers"]
+
+
 def test_what_pages_embed_is_apart_for_all_workloads_or_none(small: Path) -> None:
     embedding = ["workloads.steady.embedded=['logo']", "workloads.other={clients=3, embedded=['logo']}"]
-    assert not experiment.read(small, embedding).workloads["steady"].embedded_apart
+    assert not experiment.read(small, embedding, add=True).workloads["steady"].embedded_apart
     with pytest.raises(TailraceError, match=r"workloads\.other\.embedded_apart must be true, too"):
-        experiment.read(small, [*embedding, "workloads.steady.embedded_apart=true"])
+        experiment.read(small, [*embedding, "workloads.steady.embedded_apart=true"], add=True)
 
 
 def test_one_key_of_what_was_said_in_short_can_be_changed(small: Path) -> None:
     short = ["tiers.app.calls=['db', 'cache']", "tiers.app.heap=jvm15", "tiers.cache={}"]
-    found = experiment.read(small, [*short, "tiers.app.calls.db.pool=6", "tiers.app.heap.threads=2"])
+    found = experiment.read(small, [*short, "tiers.app.calls.db.pool=6", "tiers.app.heap.threads=2"], add=True)
     assert list(found.tiers["app"].calls) == ["db", "cache"]
     assert found.tiers["app"].calls["db"].pool == 6
     heap = found.tiers["app"].heap

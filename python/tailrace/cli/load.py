@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tailrace.cli.options import Change, Out
+from tailrace.cli.options import Add, Change, Out
 from tailrace.cli.words import AsJson, Overwrite, Quiet, duration_ns, pairs, print_json, progress, say, tell
 from tailrace.errors import UsageError
 
@@ -87,6 +87,7 @@ def load(
     urls: Urls = None,
     experiment: ExperimentFile = None,
     change: Change = None,
+    add: Add = False,
     rate: Rate = None,
     clients: Clients = None,
     think: Think = None,
@@ -130,7 +131,7 @@ def load(
         "kept": kept or None, "timeout": timeout, "duration": duration, "ramp": ramp, "seed": seed,
     }  # fmt: skip
     asked, targets = _what(
-        {k: v for k, v in given.items() if v is not None}, experiment, change, aim(urls, i_own_this_target)
+        {k: v for k, v in given.items() if v is not None}, experiment, change, add, aim(urls, i_own_this_target)
     )
     settings = Settings(
         duration_ns("--drain", drain),
@@ -149,7 +150,7 @@ def load(
 
 
 def _what(
-    given: dict[str, Any], file: Path | None, change: list[str] | None, targets: tuple[Target, ...]
+    given: dict[str, Any], file: Path | None, change: list[str] | None, add: bool, targets: tuple[Target, ...]
 ) -> tuple[Experiment, tuple[Target, ...]]:
     """What to ask for, and of whom."""
     from tailrace.experiment import read
@@ -163,7 +164,7 @@ def _what(
     if said:
         raise UsageError(f"--{said} is the experiment's to say", advice=f"--set workloads.NAME.{said}=… changes it")
     changes = [f"{key}={given[key]}" for key in ("duration", "ramp", "seed") if key in given]
-    return read(file, [*(change or ()), *changes]), targets
+    return read(file, [*(change or ()), *changes], add=add), targets
 
 
 def _part(share: str | None, workers: int | None, asked: Experiment) -> Share:

@@ -68,6 +68,10 @@ Change = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY.PATH=VALUE", help="Change the experiment, as TOML; repeat it."),
 ]
+Add = Annotated[
+    bool,
+    typer.Option("--add", help="--set and --vary may name workloads, tiers, nodes and pages that are not there yet."),
+]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, metavar="N", help="Runs at once. Default: all cores.")]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tailrace.cli.options import Add, Change
 from tailrace.cli.testbed import measured
 from tailrace.cli.words import AsJson, Engine, Overwrite, Quiet, print_json, progress, tell
 
@@ -47,10 +48,8 @@ def run(
         ),
     ] = Engine.SIM,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="The run folder to write.")] = Path("run"),
-    change: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY.PATH=VALUE", help="Change the experiment, as TOML; repeat it."),
-    ] = None,
+    change: Change = None,
+    add: Add = False,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Instead of the experiment's.")] = None,
     schema: Annotated[
         bool,
@@ -66,7 +65,7 @@ def run(
     from tailrace.experiment import read as read_experiment
 
     changes = [*(change or []), *([f"seed={seed}"] if seed is not None else [])]
-    found = read_experiment(experiment, changes)
+    found = read_experiment(experiment, changes, add=add)
     outcome = (
         _simulated(found, out, overwrite, quiet) if engine is Engine.SIM else measured(found, out, overwrite, quiet)
     )

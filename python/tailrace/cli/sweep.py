@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.options import Change, Jobs
+from tailrace.cli.options import Add, Change, Jobs
 from tailrace.cli.words import AsJson, Quiet, print_json, progress, say, tell
 
 EPILOG = (
@@ -30,6 +30,7 @@ def sweep(
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Replications of each.")] = 5,
     change: Change = None,
+    add: Add = False,
     measure: Annotated[
         list[str] | None,
         typer.Option(metavar="MEASURE:KEY=VALUE,…", help="One more column: queue_max:place=web; repeat it."),
@@ -54,7 +55,7 @@ def sweep(
     varied = [parse(text) for text in vary or ()]
     extra = [column(text) for text in measure or ()]
     with progress("Simulating", quiet, of_bytes=False) as step:
-        found = sweep_all(experiment, varied, out, seeds, change or (), extra, jobs, step)
+        found = sweep_all(experiment, varied, out, seeds, change or (), extra, jobs, step, add=add)
     whole.write(out / "sweep.html", page.html(found).encode())
     if as_json:
         print_json(found.frame.to_dicts())

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from tailrace.cli.options import Change, Out
+from tailrace.cli.options import Add, Change, Out
 from tailrace.cli.screen import Screen
 from tailrace.cli.words import AsJson, Engine, Quiet, print_json, progress, say
 from tailrace.errors import UsageError
@@ -51,12 +51,12 @@ def doctor(as_json: AsJson = False) -> None:
 
 
 @testbed.command(epilog="Example:\n\n`tailrace testbed up experiments/testbed/sync`")
-def up(experiment: ExperimentFile, change: Change = None) -> None:
+def up(experiment: ExperimentFile, change: Change = None, add: Add = False) -> None:
     """Start an experiment's servers and leave them up until Ctrl-C or `tailrace testbed down`."""
     from tailrace.experiment import read
     from tailrace.testbed import Site, serving
 
-    with serving(read(experiment, change or []), Site()) as system:
+    with serving(read(experiment, change or [], add=add), Site()) as system:
         for name, setting in system.settings.items():
             say(f"{name} answers at {setting.at}; its files are in {setting.folder}")
         say(f"clients are in a namespace: nsenter --net=/run/netns/{Site().namespace('clients')} curl http://…")
@@ -70,6 +70,7 @@ def run(
     experiment: ExperimentFile,
     out: Out = Path("run"),
     change: Change = None,
+    add: Add = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run folder if it exists.")] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -77,7 +78,7 @@ def run(
     """Run an experiment on real servers: the same as `tailrace run --engine testbed`."""
     from tailrace.cli.run import run as run_engine
 
-    run_engine(experiment, Engine.TESTBED, out, change, as_json=as_json, quiet=quiet, overwrite=overwrite)
+    run_engine(experiment, Engine.TESTBED, out, change, add, as_json=as_json, quiet=quiet, overwrite=overwrite)
 
 
 @testbed.command(epilog="Example:\n\n`tailrace testbed down`")

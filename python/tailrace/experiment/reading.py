@@ -8,7 +8,8 @@ experiment.toml ─ extends, --set ─▶ one table ─ software.toml, heaps.tom
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import resources
 from os import PathLike
@@ -19,11 +20,10 @@ from pydantic_core import ErrorDetails
 
 from tailrace import toml
 from tailrace.bounds import EXPERIMENT_FILES
-from tailrace.errors import InputError, UsageError
-from tailrace.experiment import references, rubbos
+from tailrace.errors import InputError, TailraceError
+from tailrace.experiment import changing, places, references, rubbos
 from tailrace.experiment.model import Experiment
 from tailrace.experiment.quantities import WRITTEN
-from tailrace.toml import nearest
 
 FILE = "experiment.toml"
 EXAMPLE = "docs/reference/experiment.md"
@@ -41,15 +41,16 @@ _CALL_OF_KIND: dict[str, dict[str, Any]] = {
 can overflow (`rpc-vs-async` V-B, V-C)."""
 
 
-def read(path: str | PathLike[str], changes: Sequence[str] = ()) -> Experiment:
+def read(path: str | PathLike[str], changes: Sequence[str] = (), *, add: bool = False) -> Experiment:
     """Read an experiment file, or the one in a folder; `changes` are "key.path=value", the value as TOML writes it.
+    With `add` they may name workloads, tiers, nodes and pages that the experiment does not have.
 
     Raises InputError with file, key and what it must be, UsageError for a change that is none.
     """
     file = Path(path) / FILE if Path(path).is_dir() else Path(path)
     table = _whole(file, (), {})
     for change in changes:
-        _apply(table, change)
+        changing.apply(table, change, _spelled_out, _names, add=add)
     return from_table(table, file)
 
 
@@ -136,36 +137,19 @@ def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
     return table
 
 
-def _apply(table: dict[str, Any], change: str) -> None:
-    key, equals, text = change.partition("=")
-    try:
-        [(_, parsed)] = tomllib.loads(f"value = {text}").items()
-    except (tomllib.TOMLDecodeError, ValueError):
-        parsed = text.strip()  # a bare word is text: --set workloads.steady.think=7s
-    try:
-        path = _keys(tomllib.loads(f"{key} = 0"))
-    except tomllib.TOMLDecodeError:
-        path = []
-    if not equals or not path:
-        raise UsageError(f"--set {change}: expected key.path=value, like workloads.steady.clients=7000")
-    _refuse_misspelt(table, change, path)
-    inner = table
-    for part in path[:-1]:
-        below = _spelled_out(part, inner.get(part))
-        inner[part] = dict(below) if isinstance(below, Mapping) else {}
-        inner = inner[part]
-    inner[path[-1]] = parsed
-
-
-def _refuse_misspelt(table: Mapping[str, Any], change: str, path: Sequence[str]) -> None:
-    """A change of one key would make a tier that nobody asks, or another workload, of a misspelt name."""
-    if len(path) < 3 or path[0] not in ("tiers", "workloads", "interactions"):
-        return
-    known = [*_tables(table.get(path[0])), *(rubbos.names() if path[0] == "interactions" else ())]
-    near = nearest(path[1], known)
-    if path[1] not in known and near:
-        advice = "a new one is written into a file that extends this one"
-        raise UsageError(f"--set {change}: there is no {path[0]}.{path[1]}{near}", advice=advice)
+def _names(table: dict[str, Any], place: Sequence[str]) -> list[str]:
+    """What is named at a place of an experiment, with what it implies: pages of RUBBoS, a node for each tier."""
+    found: Any = _complete(table)
+    for part in place:
+        found = _tables(_spelled_out(part, _tables(found).get(part)))
+    implied: Iterable[str] = ()
+    if list(place) == ["interactions"]:
+        implied = rubbos.names()
+    elif list(place) == ["nodes"]:
+        with suppress(TailraceError):  # it makes sense with all changes only
+            experiment = from_table(table)
+            implied = [*places.nodes(experiment), *experiment.tiers]
+    return [*found, *implied]
 
 
 def _spelled_out(key: str, value: Any) -> Any:
@@ -175,14 +159,6 @@ def _spelled_out(key: str, value: Any) -> Any:
     if key == "heap" and isinstance(value, str):
         return _defaults("heaps").get(value, value)
     return value
-
-
-def _keys(table: Any) -> list[str]:
-    """The path of the only key of nested tables."""
-    if not isinstance(table, dict):
-        return []
-    [(key, inner)] = table.items()
-    return [key, *_keys(inner)]
 
 
 def _complete(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -65,8 +65,11 @@ def sweep(
     extra: Sequence[Column] = (),
     workers: int | None = None,
     progress: Progress | None = None,
+    *,
+    add: bool = False,
 ) -> Sweep:
     """Run every combination with every seed, those that are not kept in `out`/runs, and write `out`/sweep.parquet.
+    `add` allows names that the experiment does not have.
 
     Raises UsageError for what cannot be varied or measured so, before anything runs.
     """
@@ -83,7 +86,7 @@ def sweep(
     columns: dict[str, Column] = {}
     for values in combinations(list(varied)):
         sets = [f"{one.key}={value}" for one, value in zip(varied, values, strict=True)]
-        experiment = read_experiment(path, [*changes, *sets])
+        experiment = read_experiment(path, [*changes, *sets], add=add)
         columns = columns or _columns(experiment, extra)
         questions = {name: Question.of(*column) for name, column in columns.items()}
         for number in range(seeds):
