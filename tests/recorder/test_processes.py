@@ -46,12 +46,24 @@ def test_the_quota_of_a_server_whose_control_group_nobody_named_is_told(tmp_path
     assert told_of(hold_back, tmp_path) == "cpu-quota"
 
 
+ATTEMPTS = 3
+
+
 def told_of(stall: Callable[[subprocess.Popen[str], Group], None], folder: Path) -> str:
-    """The cause that is told of a server that nobody has described. Its control group has a weight that gives it a CPU
-    whatever else the machine does."""
+    """The cause that is attributed to the stall of a server that nobody has described. Its control group has a weight
+    that gives it a CPU whatever else the machine does.
+
+    On a busy machine samples may come too late to show a stall. Then `unknown` is the right answer, and the stall is
+    recorded again. Any other answer counts at once."""
     group = Group(mounted(), f"tailrace-test-{os.getpid()}").make("0", weight=200)
     try:
-        return _told(stall, folder, group)
+        for attempt in range(ATTEMPTS):
+            again = folder / str(attempt)
+            again.mkdir()
+            cause = _told(stall, again, group)
+            if cause != "unknown":
+                break
+        return cause
     finally:
         group.remove()
 
