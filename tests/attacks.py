@@ -214,7 +214,10 @@ def _worker(doors: list[str], pipe: multiprocessing.connection.Connection) -> No
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
     known = {door.name: door for door in DOORS if door.name in doors}
     while True:
-        name, seed = pipe.recv()
+        try:
+            name, seed = pipe.recv()
+        except EOFError:  # nobody asks any more
+            return
         began = time.monotonic()
         try:
             attack(known[name], seed)

@@ -167,7 +167,7 @@ def test_a_folder_without_permission(tmp_path: Path) -> None:
         [
             sys.executable,
             "-c",
-            "import os, tailrace.readers, tailrace.report.info\nfrom tailrace import cli\n"
+            "import os, tailrace.readers, tailrace.report.info, tailrace.cli.commands\nfrom tailrace import cli\n"
             f"os.setuid({NOBODY}); cli.main()",
             *writing_into(closed),
         ],
