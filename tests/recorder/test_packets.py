@@ -194,7 +194,7 @@ def test_packets_that_find_no_room_are_counted(hosts: Hosts, tmp_path: Path) -> 
     [
         (["--interface", "never0"], "there is no interface never0"),
         (["--interface", "box:eth0"], "box is no --node with a netns"),
-        (["--port", "80"], "--port, --capture, --interactions and --protocol are about packets"),
+        (["--port", "80"], "--port, --capture, --interactions, --protocol and --keep-queries are about packets"),
         (["--interface", "lo", "--interactions", "never.toml"], "never.toml"),
         (["--interface", "lo", "--ring", "1kB"], "it must be 1 MiB to 1 GiB"),
     ],

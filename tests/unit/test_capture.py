@@ -80,7 +80,8 @@ def test_what_a_port_speaks_can_be_said(packets: Path, tmp_path: Path, monkeypat
 
     replace_engine(monkeypatch, engine)
     readers.read(packets, protocols={9000: "fastcgi"}, out=tmp_path / "run")
-    assert told == [{"servers": {}, "protocols": {"9000": "fastcgi"}}]
+    readers.read(packets, keep_queries=True, out=tmp_path / "kept")
+    assert told == [{"servers": {}, "protocols": {"9000": "fastcgi"}}, {"servers": {}, "keep_queries": True}]
     for protocols in ({9000: "gopher"}, {0: "http"}, {65536: "http"}):
         with pytest.raises(UsageError, match="--protocol"):
             readers.read(packets, protocols=protocols, out=tmp_path / "other")

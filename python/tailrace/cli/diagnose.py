@@ -11,6 +11,7 @@ from tailrace.cli.options import (
     Began,
     Files,
     Interactions,
+    KeepQueries,
     Places,
     Protocols,
     Servers,
@@ -41,6 +42,7 @@ def diagnose(
     topology: TopologyFile = None,
     interactions: Interactions = None,
     protocol: Protocols = None,
+    keep_queries: KeepQueries = False,
     began: Began = None,
     threshold: Threshold = None,
     window: Window = "50ms",
@@ -60,7 +62,7 @@ def diagnose(
     """Explain why some requests took seconds: from captures, samples and logs, or from a run folder."""
     width, least = window_ns(window), threshold_ns(threshold)
     refuse_unusual(report, perfetto)
-    run = read_files(files, server, place, topology, interactions, protocol, began, out, quiet, overwrite)
+    run = read_files(files, server, place, topology, interactions, protocol, keep_queries, began, out, quiet, overwrite)
     found = diagnosed(run, least, width, quiet)
     if out is not None:
         write_beside(run, found)

@@ -47,6 +47,13 @@ Protocols = Annotated[
         "redis, or opaque (any other, by change of direction). Repeat it.",
     ),
 ]
+KeepQueries = Annotated[
+    bool,
+    typer.Option(
+        "--keep-queries",
+        help="Keep queries, SQL literals and all else in names of requests; they reach the run folder and the report.",
+    ),
+]
 Began = Annotated[
     list[str] | None,
     typer.Option(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tailrace.cli.options import Began, Files, Interactions, Out, Places, Protocols, Servers, TopologyFile
+from tailrace.cli.options import Began, Files, Interactions, KeepQueries, Out, Places, Protocols, Servers, TopologyFile
 from tailrace.cli.running import read_files, show_info
 from tailrace.cli.words import AsJson, Overwrite, Quiet
 
@@ -20,10 +20,14 @@ def read(
     topology: TopologyFile = None,
     interactions: Interactions = None,
     protocol: Protocols = None,
+    keep_queries: KeepQueries = False,
     began: Began = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Read captures, samples and logs into a run folder: Parquet tables that any tool opens."""
-    show_info(read_files(files, server, place, topology, interactions, protocol, began, out, quiet, overwrite), as_json)
+    show_info(
+        read_files(files, server, place, topology, interactions, protocol, keep_queries, began, out, quiet, overwrite),
+        as_json,
+    )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tailrace.cli.options import Out, Protocols, Servers, protocols_of
+from tailrace.cli.options import KeepQueries, Out, Protocols, Servers, protocols_of
 from tailrace.cli.recording import (
     Duration,
     Interactions,
@@ -52,6 +52,7 @@ def record(
     ring: Ring = "16MiB",
     interactions: Interactions = None,
     protocol: Protocols = None,
+    keep_queries: KeepQueries = False,
     interval: Interval = "50ms",
     duration: Duration = None,
     keep: Annotated[
@@ -68,18 +69,26 @@ def record(
     servers = servers_of(server)
     plan = plan_of(nodes_of(node), servers, process, interval, duration, keep)
     if interface:
-        decode = decode_options(servers, interactions, protocol)
+        decode = decode_options(servers, interactions, protocol, keep_queries)
         packets = packets_of(interface, plan.nodes, port, promiscuous, snaplen, ring, decode, capture)
         plan = replace(plan, packets=packets)
-    elif port or capture or interactions or protocol:
-        said = "--port, --capture, --interactions and --protocol are about packets"
+    elif port or capture or interactions or protocol or keep_queries:
+        said = "--port, --capture, --interactions, --protocol and --keep-queries are about packets"
         raise UsageError(said, advice="say --interface, such as --interface any")
     refuse(out, overwrite)
     folder = recording_of(out)
     record_host(folder, plan, _heard)
     rules, protocols = (interactions, protocols_of(protocol)) if capture else (None, None)
     try:
-        run = read(folder, out=out, servers=servers, overwrite=overwrite, interactions=rules, protocols=protocols)
+        run = read(
+            folder,
+            out=out,
+            servers=servers,
+            overwrite=overwrite,
+            interactions=rules,
+            protocols=protocols,
+            keep_queries=capture and keep_queries,
+        )
     except OutputError as error:
         raise kept(folder, error) from error
     discard(folder)

@@ -115,12 +115,14 @@ def packets_of(
     )
 
 
-def decode_options(servers: dict[str, str], interactions: Path | None, protocol: list[str] | None) -> dict[str, Any]:
+def decode_options(
+    servers: dict[str, str], interactions: Path | None, protocol: list[str] | None, keep_queries: bool
+) -> dict[str, Any]:
     """What the decoder is told; wrong words are refused before anything is recorded."""
     from tailrace.readers.decoding import Decoding
     from tailrace.readers.interactions import rules
 
-    return Decoding(servers, rules(interactions), protocols_of(protocol)).options()
+    return Decoding(servers, rules(interactions), protocols_of(protocol), keep_queries).options()
 
 
 def _interface(text: str, nodes: Sequence[Node]) -> Interface:

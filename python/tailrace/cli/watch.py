@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.options import Protocols, Servers
+from tailrace.cli.options import KeepQueries, Protocols, Servers
 from tailrace.cli.recording import (
     INTERFACE,
     Duration,
@@ -47,6 +47,7 @@ def watch(
     ring: Ring = "16MiB",
     interactions: Interactions = None,
     protocol: Protocols = None,
+    keep_queries: KeepQueries = False,
     interval: Interval = "50ms",
     duration: Duration = None,
     keep: Annotated[str, typer.Option(metavar="TIME", help="How much of the past an incident holds.")] = "2min",
@@ -58,7 +59,7 @@ def watch(
 
     servers = servers_of(server)
     plan = plan_of(nodes_of(node), servers, process, interval, duration, keep)
-    decode = decode_options(servers, interactions, protocol)
+    decode = decode_options(servers, interactions, protocol, keep_queries)
     packets = packets_of(interface, plan.nodes, port, promiscuous, snaplen, ring, decode, capture=False)
     plan = replace(plan, packets=packets)
     words = [word for name, address in servers.items() for word in ("--server", f"{name}={address}")]

@@ -61,6 +61,7 @@ def read(
     overwrite: bool = False,
     interactions: AnyPath | Mapping[str, str] | None = None,
     protocols: Mapping[int, str] | None = None,
+    keep_queries: bool = False,
     began: Sequence[str] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> Dataset:
@@ -70,9 +71,9 @@ def read(
     one server or node.
     `servers` names servers by address (`{"web": "10.0.0.3:80"}`), `places` says what a place in the samples means (a
     server, a node or an address), a topology (file) overrides what was inferred, `interactions` names requests by
-    rules (a file, or expression → name), `protocols` says what ports speak (`{9000: "fastcgi"}`). `began` says when a
-    JVM started whose log has no wall clock (`app=2026-11-20T16:49:00Z`, or the moment alone; one after the other for
-    several runs of it).
+    rules (a file, or expression → name), `protocols` says what ports speak (`{9000: "fastcgi"}`). With `keep_queries`
+    names hold queries, literals and all that is folded otherwise. `began` says when a JVM started whose log has no
+    wall clock (`app=2026-11-20T16:49:00Z`, or the moment alone; one after the other for several runs of it).
     Without `out` the run folder is temporary and goes away with the interpreter.
     `progress(bytes read, bytes in all)` may raise to stop the work. What cannot be read or makes no sense together
     raises a `TailraceError` (`InputError`, `UsageError`, `OutputError`) and leaves nothing behind.
@@ -82,13 +83,13 @@ def read(
     files = _sort([fspath(path) for path in paths])
     given = topology if isinstance(topology, Topology) or topology is None else topology_file.read(topology)
     known = capture.known_servers(servers or {}, given)
-    decoding = Decoding(known, interaction_rules(interactions), protocols or {})
-    about_packets = bool(decoding.rules or decoding.protocols)
+    decoding = Decoding(known, interaction_rules(interactions), protocols or {}, keep_queries)
+    about_packets = bool(decoding.rules or decoding.protocols or keep_queries)
     if files.run and (servers or about_packets):
-        advice = "say --server, --interactions and --protocol when the captures are read"
+        advice = "say --server, --interactions, --protocol and --keep-queries when the captures are read"
         raise UsageError("the packets of a run folder were read and named already", advice=advice)
     if about_packets and not (files.captures or files.recording):
-        said = "--interactions and --protocol are about packets, and there is no capture"
+        said = "--interactions, --protocol and --keep-queries are about packets, and there is no capture"
         raise UsageError(said, advice="give the capture they are about")
     if files.run and not (files.texts or out or places or given):
         return files.run

@@ -20,6 +20,8 @@ class Decoding:
     servers: Mapping[str, str]
     rules: Rules = field(default_factory=list)
     protocols: Mapping[int, str] = field(default_factory=dict)
+    keep_queries: bool = False
+    """Names hold queries, literals, and all that is folded otherwise."""
     processes: Mapping[str, list[str]] = field(default_factory=dict)
     """Further servers, named after their processes by a recorder."""
     same_host: Sequence[str] = ()
@@ -39,6 +41,8 @@ class Decoding:
             options["interactions"] = self.rules
         if self.protocols:
             options["protocols"] = {str(port): protocol for port, protocol in self.protocols.items()}
+        if self.keep_queries:
+            options["keep_queries"] = True
         if self.same_host:
             options["same_host"] = list(self.same_host)
         return options

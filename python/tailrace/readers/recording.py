@@ -66,8 +66,8 @@ def _packets(state: dict[str, Any], joined: dict[str, Any], writer: Writer, deco
         writer.losses = {what.replace(here, ""): count for what, count in writer.losses.items()}
         writer.notes = [note.replace(here, "") for note in writer.notes]
         return topology
-    if decoding.rules or decoding.protocols:
-        advice = "give --interactions and --protocol to the recorder, or record with --capture"
+    if decoding.rules or decoding.protocols or decoding.keep_queries:
+        advice = "give --interactions, --protocol and --keep-queries to the recorder, or record with --capture"
         raise UsageError("the packets of this recording were read when it was made", advice=advice)
     if state.get("packets"):
         report = {**state["packets"], **(joined["packets"] or {})}

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use rustc_hash::FxBuildHasher;
 
 use super::file::CaptureFile;
-use super::link::{self, Link};
+use super::link::{self, Kinds, Link};
 use super::packet::TIME_MAX;
 use super::report::{ClockBasis, ClockReport};
 use super::Segment;
@@ -130,7 +130,7 @@ fn sketch(
         let (begin, end) = sketch.span.unwrap_or((time, time));
         sketch.span = Some((begin.min(time), end.max(time)));
         sketch.link = sketch.link.or(Some(packet.link));
-        if let Ok(segment) = link::segment(&packet, bytes, 0) {
+        if let Some(segment) = link::segment(&packet, bytes, 0, &mut Kinds::default()) {
             sketch.remember(&segment, capacity);
         }
         taken += 1;

@@ -7,6 +7,7 @@
 //! | `servers` | object, name → `"ip:port"` (or a list of them): who is a server and what it is called; wins over all evidence |
 //! | `protocols` | object, port → `"http"`, `"ajp"`, `"fastcgi"`, `"mysql"`, `"postgres"`, `"redis"`, `"opaque"`: what servers on that port speak |
 //! | `interactions` | rules that name interactions: list of `{"match": expression, "name": text}`, tried in this order; see [`super::names`] |
+//! | `keep_queries` | true: names are what was sent, with queries, literals and all that is folded otherwise |
 //! | `clock_offsets` | list in the order of the captures, ns to add to each one's clock; null: find it out |
 //! | `same_host` | list of addresses that are all of one host, loopback's included: what runs there calls from any of them |
 //! | `hosts`, `ports` | lists; only connections with one of these addresses and one of these ports are read (empty: all) |
@@ -36,7 +37,7 @@ use serde::{Deserialize, Serialize};
 use super::flow::Flow;
 use super::ledger::{Counts, Ledger};
 use super::merge::{segments, SourceOptions};
-use super::names::{Namer, Rule};
+use super::names::{Namer, Rule, NAMES_MAX, OTHER};
 use super::report::{FileReport, SourceReport};
 use super::servers::{Evidence, Servers, Tally};
 use super::wire::Kind;
@@ -52,6 +53,7 @@ pub struct Options {
     pub servers: BTreeMap<String, Addresses>,
     pub protocols: BTreeMap<u16, String>,
     pub interactions: Vec<Rule>,
+    pub keep_queries: bool,
     pub clock_offsets: Vec<Option<i64>>,
     pub same_host: Vec<IpAddr>,
     pub hosts: Vec<IpAddr>,
@@ -138,7 +140,7 @@ fn follow(
     visits: &mut impl VisitSink,
     events: &mut EventWriter,
 ) -> Result<(Flow, SourceReport)> {
-    let namer = Namer::new(&options.interactions)?;
+    let namer = Namer::new(&options.interactions, options.keep_queries)?;
     let mut flow = Flow::new(Ledger::new(servers(options)?, namer));
     let source = SourceOptions {
         offsets: options.clock_offsets.clone(),
@@ -291,7 +293,7 @@ pub(super) fn tell(ledger: &Ledger, sources: SourceReport) -> Report {
     Report {
         begin: sources.files.iter().filter_map(|file| file.begin).min(),
         end: sources.files.iter().filter_map(|file| file.end).max(),
-        notes: notes(&ledger.counts, &servers),
+        notes: notes(ledger, &servers),
         files: sources.files,
         servers,
         calls,
@@ -301,8 +303,14 @@ pub(super) fn tell(ledger: &Ledger, sources: SourceReport) -> Report {
     }
 }
 
-fn notes(counts: &Counts, servers: &[ServerReport]) -> Vec<String> {
+fn notes(ledger: &Ledger, servers: &[ServerReport]) -> Vec<String> {
+    let counts = &ledger.counts;
     let mut notes = Vec::new();
+    if ledger.names.interactions.iter().any(|name| name == OTHER) {
+        notes.push(format!(
+            "requests have more than {NAMES_MAX} names: those of the names that came last are called {OTHER}"
+        ));
+    }
     if counts.copies > 0 {
         let copies = counts.copies;
         notes.push(format!(

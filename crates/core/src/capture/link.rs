@@ -1,10 +1,17 @@
-//! From the bytes of a packet to the TCP segment in it: link layer, IP, TCP.
+//! From the bytes of a packet to the TCP segment in it: link layer, IP, tunnels, TCP.
 //!
 //! Captures are often cut after 96 bytes, so lengths come from headers and never from what was captured; a packet is
 //! lost only when its TCP header was cut. What is no TCP is counted by kind: that is no error.
 
+mod headers;
+mod tunnel;
+#[cfg(test)]
+mod tunnel_tests;
+
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use self::headers::{ethernet, Network};
 use super::packet::Packet;
 use super::{Endpoint, Segment};
 
@@ -17,6 +24,11 @@ pub enum Link {
     Cooked,
     Cooked2,
     Ppp,
+    PppDirection,
+    PppEthernet,
+    CiscoHdlc,
+    Nflog,
+    Pktap,
     Unknown,
 }
 
@@ -29,6 +41,11 @@ impl Link {
             113 => Link::Cooked,
             276 => Link::Cooked2,
             9 | 50 => Link::Ppp,
+            51 => Link::PppEthernet,
+            104 => Link::CiscoHdlc,
+            166 => Link::PppDirection,
+            239 => Link::Nflog,
+            258 => Link::Pktap,
             _ => Link::Unknown,
         }
     }
@@ -67,43 +84,78 @@ pub const NOT_TCP: [&str; 10] = [
     "malformed headers",
 ];
 
-/// Tags and labels that may be stacked before IP; more is not a packet anybody sends.
+/// Headers of one kind that may be stacked; more is not a packet anybody sends.
 const STACKED_MAX: usize = 8;
+const TCP: u8 = 6;
 
 type Parsed<T> = Result<T, NotTcp>;
 
-/// The segment in `packet`, whose captured bytes are `bytes`.
+/// What packets were beside segments: those that were none, and those in tunnels.
+#[derive(Clone, Debug, Default)]
+pub struct Kinds {
+    not_tcp: [u64; NOT_TCP.len()],
+    tunnels: tunnel::Counts,
+}
+
+impl Kinds {
+    pub fn not_tcp(&self) -> BTreeMap<&'static str, u64> {
+        named(&NOT_TCP, &self.not_tcp)
+    }
+
+    pub fn tunnels(&self) -> BTreeMap<&'static str, u64> {
+        named(&tunnel::NAMES, &self.tunnels)
+    }
+}
+
+fn named(names: &[&'static str], counts: &[u64]) -> BTreeMap<&'static str, u64> {
+    let counted = names.iter().copied().zip(counts.iter().copied());
+    counted.filter(|&(_, count)| count > 0).collect()
+}
+
+/// The segment in `packet`, whose captured bytes are `bytes`. A packet without one is counted.
 #[inline]
-pub fn segment<'a>(packet: &Packet, bytes: &'a [u8], file: u16) -> Parsed<Segment<'a>> {
+pub fn segment<'a>(
+    packet: &Packet,
+    bytes: &'a [u8],
+    file: u16,
+    kinds: &mut Kinds,
+) -> Option<Segment<'a>> {
+    match parse(packet, bytes, file, &mut kinds.tunnels) {
+        Ok(segment) => Some(segment),
+        Err(kind) => {
+            if let Some(count) = kinds.not_tcp.get_mut(kind as usize) {
+                *count += 1;
+            }
+            None
+        }
+    }
+}
+
+#[inline]
+fn parse<'a>(
+    packet: &Packet,
+    bytes: &'a [u8],
+    file: u16,
+    tunnels: &mut tunnel::Counts,
+) -> Parsed<Segment<'a>> {
     let mut interface = packet.interface;
     let at = match packet.link {
         Link::Ethernet => ethernet(bytes, 12)?,
         Link::Raw => 0,
-        Link::Loopback => loopback(bytes)?,
-        Link::Cooked => ethernet(bytes, 14)?,
         Link::Cooked2 => {
             // The only link layer that names the interface in each packet.
             interface = u16::from_be_bytes(array(bytes, 6)?);
-            cooked2(bytes)?
+            headers::cooked2(bytes)?
         }
-        Link::Ppp => ppp(
-            bytes,
-            if bytes.starts_with(&[0xff, 0x03]) {
-                2
-            } else {
-                0
-            },
-        )?,
-        Link::Unknown => return Err(NotTcp::UnknownLink),
+        other => headers::other(other, bytes)?,
     };
     let ip = bytes.get(at..).ok_or(NotTcp::Cut)?;
     let wire = (packet.wire as usize).max(bytes.len()).saturating_sub(at);
-    let inner = match ip.first().ok_or(NotTcp::Cut)? >> 4 {
-        4 => ipv4(ip, wire)?,
-        6 => ipv6(ip, wire)?,
-        _ => return Err(NotTcp::Malformed),
-    };
-    tcp(inner, packet.time, file, interface)
+    let mut network = network(ip, wire)?;
+    if network.protocol != TCP {
+        network = tunnel::inside(network, tunnels)?;
+    }
+    tcp(network, packet.time, file, interface)
 }
 
 #[inline]
@@ -120,75 +172,18 @@ fn short(bytes: &[u8], at: usize) -> Parsed<u16> {
     Ok(u16::from_be_bytes(array(bytes, at)?))
 }
 
-/// Where IP begins in a packet whose ethertype lies at `at`, behind any VLAN tags, MPLS labels or PPPoE.
+/// An IP packet of either version, `wire` bytes long before it was cut.
 #[inline]
-fn ethernet(bytes: &[u8], mut at: usize) -> Parsed<usize> {
-    for _ in 0..STACKED_MAX {
-        at += 2;
-        match short(bytes, at - 2)? {
-            0x0800 | 0x86dd => return Ok(at),
-            0x8100 | 0x88a8 | 0x9100 | 0x9200 => at += 2,
-            0x0806 => return Err(NotTcp::Arp),
-            0x8864 => return ppp(bytes, at + 6),
-            0x8847 | 0x8848 => return mpls(bytes, at),
-            // A length: LLC follows, and with SNAP an ethertype after all.
-            0..=0x05dc if bytes.get(at..at + 6) == Some(&[0xaa, 0xaa, 3, 0, 0, 0]) => at += 6,
-            _ => return Err(NotTcp::NoIp),
-        }
+fn network(ip: &[u8], wire: usize) -> Parsed<Network<'_>> {
+    match ip.first().ok_or(NotTcp::Cut)? >> 4 {
+        4 => ipv4(ip, wire),
+        6 => ipv6(ip, wire),
+        _ => Err(NotTcp::Malformed),
     }
-    Err(NotTcp::Malformed)
-}
-
-fn cooked2(bytes: &[u8]) -> Parsed<usize> {
-    match short(bytes, 0)? {
-        0x0800 | 0x86dd => Ok(20),
-        0x8100 | 0x88a8 => ethernet(bytes, 22),
-        0x0806 => Err(NotTcp::Arp),
-        _ => Err(NotTcp::NoIp),
-    }
-}
-
-/// The protocol family, in the byte order of the host that captured. Values: 2 for IPv4 everywhere; IPv6 is 10 on
-/// Linux, 24 on NetBSD and OpenBSD, 28 on FreeBSD, 30 on macOS, 23 on Windows.
-fn loopback(bytes: &[u8]) -> Parsed<usize> {
-    let family: [u8; 4] = array(bytes, 0)?;
-    match u32::from_be_bytes(family).min(u32::from_le_bytes(family)) {
-        2 | 10 | 23 | 24 | 28 | 30 => Ok(4),
-        _ => Err(NotTcp::NoIp),
-    }
-}
-
-fn ppp(bytes: &[u8], at: usize) -> Parsed<usize> {
-    match short(bytes, at)? {
-        0x0021 | 0x0057 => Ok(at + 2),
-        // The protocol field may be compressed to its last byte.
-        0x2145 => Ok(at + 1),
-        _ => Err(NotTcp::NoIp),
-    }
-}
-
-fn mpls(bytes: &[u8], mut at: usize) -> Parsed<usize> {
-    for _ in 0..STACKED_MAX {
-        let label: [u8; 4] = array(bytes, at)?;
-        at += 4;
-        if label[2] & 1 == 1 {
-            return Ok(at);
-        }
-    }
-    Err(NotTcp::Malformed)
-}
-
-/// The TCP part of an IP packet: what was captured of it, how long it was on the wire, between whom.
-struct Inner<'a> {
-    bytes: &'a [u8],
-    len: usize,
-    from: IpAddr,
-    to: IpAddr,
-    ip_id: Option<u16>,
 }
 
 #[inline]
-fn ipv4(ip: &[u8], wire: usize) -> Parsed<Inner<'_>> {
+fn ipv4(ip: &[u8], wire: usize) -> Parsed<Network<'_>> {
     let head: [u8; 20] = array(ip, 0)?;
     let header = usize::from(head[0] & 15) * 4;
     let total = match usize::from(u16::from_be_bytes([head[2], head[3]])) {
@@ -202,8 +197,8 @@ fn ipv4(ip: &[u8], wire: usize) -> Parsed<Inner<'_>> {
     if u16::from_be_bytes([head[6], head[7]]) & 0x1fff != 0 {
         return Err(NotTcp::Fragment);
     }
-    expect_tcp(head[9])?;
-    Ok(Inner {
+    Ok(Network {
+        protocol: head[9],
         bytes: ip.get(header..).ok_or(NotTcp::Cut)?,
         len: total - header,
         from: IpAddr::V4(Ipv4Addr::new(head[12], head[13], head[14], head[15])),
@@ -213,7 +208,7 @@ fn ipv4(ip: &[u8], wire: usize) -> Parsed<Inner<'_>> {
 }
 
 #[inline]
-fn ipv6(ip: &[u8], wire: usize) -> Parsed<Inner<'_>> {
+fn ipv6(ip: &[u8], wire: usize) -> Parsed<Network<'_>> {
     let head: [u8; 40] = array(ip, 0)?;
     let total = match usize::from(u16::from_be_bytes([head[4], head[5]])) {
         // Segmentation offload, or a jumbogram (BIG TCP).
@@ -243,9 +238,9 @@ fn ipv6(ip: &[u8], wire: usize) -> Parsed<Inner<'_>> {
             _ => break,
         }
     }
-    expect_tcp(next)?;
     let (from, to): ([u8; 16], [u8; 16]) = (array(&head, 8)?, array(&head, 24)?);
-    Ok(Inner {
+    Ok(Network {
+        protocol: next,
         bytes: ip.get(at..).ok_or(NotTcp::Cut)?,
         len: total.checked_sub(at).ok_or(NotTcp::Malformed)?,
         from: IpAddr::V6(Ipv6Addr::from(from)),
@@ -255,18 +250,7 @@ fn ipv6(ip: &[u8], wire: usize) -> Parsed<Inner<'_>> {
 }
 
 #[inline]
-fn expect_tcp(protocol: u8) -> Parsed<()> {
-    match protocol {
-        6 => Ok(()),
-        17 => Err(NotTcp::Udp),
-        1 | 58 => Err(NotTcp::Icmp),
-        132 => Err(NotTcp::Sctp),
-        _ => Err(NotTcp::OtherIp),
-    }
-}
-
-#[inline]
-fn tcp(inner: Inner<'_>, time: i64, file: u16, interface: u16) -> Parsed<Segment<'_>> {
+fn tcp(inner: Network<'_>, time: i64, file: u16, interface: u16) -> Parsed<Segment<'_>> {
     let head: [u8; 16] = array(inner.bytes, 0)?;
     let header = usize::from(head[12] >> 4) * 4;
     if header < 20 || header > inner.len {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::decode::{servers, tell, Options, Report};
 use super::flow::Flow;
 use super::ledger::Ledger;
-use super::link::{self, Link, NOT_TCP};
+use super::link::{self, Kinds, Link};
 use super::names::Namer;
 use super::packet::Packet;
 use super::report::{FileReport, InterfaceReport, SourceReport};
@@ -23,13 +23,13 @@ use crate::record::{Names, Visit, VisitSink};
 pub struct Live {
     flow: Flow,
     seen: FileReport,
-    others: [u64; NOT_TCP.len()],
+    kinds: Kinds,
 }
 
 impl Live {
     /// `source` is what the packets are of, for a person.
     pub fn new(options: &Options, source: &str) -> Result<Live> {
-        let namer = Namer::new(&options.interactions)?;
+        let namer = Namer::new(&options.interactions, options.keep_queries)?;
         Ok(Live {
             flow: Flow::new(Ledger::new(servers(options)?, namer)),
             seen: FileReport {
@@ -38,7 +38,7 @@ impl Live {
                 compression: "none",
                 ..FileReport::default()
             },
-            others: [0; NOT_TCP.len()],
+            kinds: Kinds::default(),
         })
     }
 
@@ -58,16 +58,9 @@ impl Live {
         self.seen.cut += u64::from(packet.captured < length);
         self.seen.begin = Some(self.seen.begin.map_or(time, |begin| begin.min(time)));
         self.seen.end = self.seen.end.max(Some(time));
-        match link::segment(&packet, bytes, 0) {
-            Ok(segment) => {
-                self.seen.segments += 1;
-                self.flow.segment(&segment);
-            }
-            Err(kind) => {
-                if let Some(count) = self.others.get_mut(kind as usize) {
-                    *count += 1;
-                }
-            }
+        if let Some(segment) = link::segment(&packet, bytes, 0, &mut self.kinds) {
+            self.seen.segments += 1;
+            self.flow.segment(&segment);
         }
     }
 
@@ -90,11 +83,7 @@ impl Live {
     /// As of now; the call graph is not known yet. `dropped` packets found no room in the ring.
     pub fn report(&self, dropped: u64) -> Report {
         let mut seen = self.seen.clone();
-        seen.not_tcp = NOT_TCP
-            .into_iter()
-            .zip(self.others)
-            .filter(|(_, n)| *n > 0)
-            .collect();
+        (seen.not_tcp, seen.tunnels) = (self.kinds.not_tcp(), self.kinds.tunnels());
         seen.interfaces = vec![InterfaceReport {
             name: seen.path.clone(),
             dropped_system: Some(dropped),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::clocks;
 use super::file::CaptureFile;
-use super::link::{self, NotTcp, NOT_TCP};
+use super::link::{self, Kinds};
 use super::packet::TIME_MAX;
 use super::report::{ClockReport, FileReport, SourceReport};
 use super::source::Source;
@@ -207,7 +207,7 @@ struct Reading {
     /// Time of the next packet, on the clock of the first capture.
     head: Option<i64>,
     segments: u64,
-    others: [u64; NOT_TCP.len()],
+    kinds: Kinds,
     span: Option<(i64, i64)>,
 }
 
@@ -225,7 +225,7 @@ impl Reading {
             clock,
             head,
             segments: 0,
-            others: [0; NOT_TCP.len()],
+            kinds: Kinds::default(),
             span: None,
         })
     }
@@ -239,12 +239,10 @@ impl Reading {
         while let Some(time) = self.head.filter(|time| *time <= until) {
             if let Some((mut packet, bytes)) = self.file.take() {
                 packet.time = time;
-                match link::segment(&packet, bytes, self.number) {
-                    Ok(segment) => {
-                        self.segments += 1;
-                        each(&segment)?;
-                    }
-                    Err(kind) => self.count(kind),
+                let segment = link::segment(&packet, bytes, self.number, &mut self.kinds);
+                if let Some(segment) = segment {
+                    self.segments += 1;
+                    each(&segment)?;
                 }
             }
             let (begin, end) = self.span.unwrap_or((time, time));
@@ -255,20 +253,10 @@ impl Reading {
         Ok(())
     }
 
-    fn count(&mut self, kind: NotTcp) {
-        if let Some(count) = self.others.get_mut(kind as usize) {
-            *count += 1;
-        }
-    }
-
     fn finish(self) -> FileReport {
         let mut report = self.file.finish();
         report.segments = self.segments;
-        report.not_tcp = NOT_TCP
-            .into_iter()
-            .zip(self.others)
-            .filter(|(_, n)| *n > 0)
-            .collect();
+        (report.not_tcp, report.tunnels) = (self.kinds.not_tcp(), self.kinds.tunnels());
         (report.begin, report.end) = self.span.unzip();
         report.clock = self.clock;
         report

@@ -3,8 +3,13 @@
 //! By default an HTTP request is its method and path with ids taken out ([`path`]), SQL its command and first table
 //! ([`sql`]), anything else the command of its protocol. Rules of the user come first; each is a regular expression on
 //! the raw text (`GET /x?y=z`, the SQL as sent, `PING`) and the name that replaces it, where `$1` stands for a group.
+//!
+//! Names reach tables and reports that others see: only [`plain`] words stay in them, and of words that stand at one place
+//! of a path the first [`SIBLINGS_MAX`], for what differs from request to request names nobody's work. Who wants the rest
+//! keeps queries, and all that was folded.
 
 mod path;
+mod plain;
 mod sql;
 #[cfg(test)]
 mod tests;
@@ -19,7 +24,11 @@ use std::hash::Hasher;
 
 /// So many names a person can still tell apart in a table; what comes after is summed up.
 pub const NAMES_MAX: usize = 10_000;
-const OTHER: &str = "(other)";
+pub const OTHER: &str = "(other)";
+/// Words at one place of a path: the routes of a server below one of them are fewer, the names of people more.
+pub const SIBLINGS_MAX: u32 = 100;
+/// Places of paths that are told apart.
+const PLACES_MAX: usize = 1 << 16;
 /// Longer names are cut.
 const NAME_MAX: usize = 200;
 /// Raw texts remembered with their name: at most 16 MiB, forgotten together when full. Longer texts are named anew.
@@ -43,6 +52,10 @@ pub struct Namer {
     rules: Vec<(Regex, String)>,
     ids: FxHashMap<String, u32>,
     cache: FxHashMap<u64, Cached>,
+    /// Raw texts are names.
+    keep: bool,
+    /// Beginnings of paths that were seen, and how many words follow each.
+    places: FxHashMap<u64, u32>,
 }
 
 #[derive(Debug)]
@@ -55,7 +68,8 @@ struct Cached {
 type Text<T> = (u8, T, T);
 
 impl Namer {
-    pub fn new(rules: &[Rule]) -> Result<Namer> {
+    /// `keep`: queries, literals, and all that is no plain word stay in names.
+    pub fn new(rules: &[Rule], keep: bool) -> Result<Namer> {
         let compile = |rule: &Rule| {
             let regex = RegexBuilder::new(&rule.matches)
                 .size_limit(REGEX_BYTES_MAX)
@@ -67,6 +81,7 @@ impl Namer {
         let rules = rules.iter().map(compile).collect::<Result<_>>()?;
         Ok(Namer {
             rules,
+            keep,
             ..Namer::default()
         })
     }
@@ -75,12 +90,13 @@ impl Namer {
     pub fn name(&mut self, raw: Raw<'_>, interactions: &mut Vec<String>) -> u32 {
         let text = match raw {
             // Without rules the query does not matter: one entry for all of them.
-            Raw::Http { method, target } if self.rules.is_empty() => {
+            Raw::Http { method, target } if self.rules.is_empty() && !self.keep => {
                 (b'h', method, super::wire::path_of(target))
             }
             Raw::Http { method, target } => (b'h', method, target),
             Raw::Sql(sql) => (b's', &b""[..], sql),
             Raw::Command(command) => (b'c', &b""[..], command.as_bytes()),
+            Raw::Word(word) => (b'w', &b""[..], word.as_bytes()),
             Raw::Unknown => return NO_NAME,
         };
         let hash = hash(text);
@@ -106,26 +122,62 @@ impl Namer {
         id
     }
 
-    fn compose(&self, (kind, first, second): Text<&[u8]>) -> String {
+    fn compose(&mut self, (kind, first, second): Text<&[u8]>) -> String {
         let name = self
             .by_rule(kind, first, second)
             .unwrap_or_else(|| match kind {
-                b'h' => path::name(first, second),
-                b's' => sql::name(second),
+                b'h' if self.keep => joined(first, second),
+                b'h' => self.among_siblings(path::name(first, second)),
+                b's' if !self.keep => sql::name(second),
+                b'w' if !self.keep => "{}".to_owned(),
                 _ => String::from_utf8_lossy(second).into_owned(),
             });
         shorten(name)
+    }
+
+    /// The name of a path whose words are among the first at their places; the others are folded.
+    fn among_siblings(&mut self, name: String) -> String {
+        let Some((method, path)) = name.split_once(" /") else {
+            return name;
+        };
+        let mut kept = format!("{method} ");
+        let mut before = 0;
+        for word in path.split('/') {
+            let mut hasher = rustc_hash::FxHasher::default();
+            hasher.write_u64(before);
+            hasher.write(word.as_bytes());
+            let mut here = hasher.finish();
+            let known = self.places.contains_key(&here);
+            let siblings = self.places.get(&before).copied().unwrap_or(0);
+            let room = siblings < SIBLINGS_MAX && self.places.len() < PLACES_MAX;
+            kept.push('/');
+            if known || room {
+                kept.push_str(word);
+            } else {
+                kept.push_str("{}");
+                let mut hasher = rustc_hash::FxHasher::default();
+                hasher.write_u64(before);
+                hasher.write(b"{}");
+                here = hasher.finish();
+            }
+            if !known && room {
+                self.places.insert(here, 0);
+                *self.places.entry(before).or_insert(0) += 1;
+            }
+            before = here;
+        }
+        kept
     }
 
     fn by_rule(&self, kind: u8, first: &[u8], second: &[u8]) -> Option<String> {
         if self.rules.is_empty() {
             return None;
         }
-        let joined;
+        let whole;
         let text = match kind {
             b'h' => {
-                joined = [first, b" ", second].concat();
-                &joined[..]
+                whole = [first, b" ", second].concat();
+                &whole[..]
             }
             _ => second,
         };
@@ -150,6 +202,14 @@ impl Namer {
         self.ids.insert(name, id);
         id
     }
+}
+
+fn joined(method: &[u8], target: &[u8]) -> String {
+    let (method, target) = (
+        String::from_utf8_lossy(method),
+        String::from_utf8_lossy(target),
+    );
+    format!("{method} {target}")
 }
 
 fn hash((kind, first, second): Text<&[u8]>) -> u64 {

@@ -36,6 +36,8 @@ pub struct FileReport {
     pub end: Option<i64>,
     /// Packets that were no TCP segment, by kind.
     pub not_tcp: BTreeMap<&'static str, u64>,
+    /// Packets inside others, by the kind of tunnel; one in two tunnels counts for each.
+    pub tunnels: BTreeMap<&'static str, u64>,
     /// Packets stored after a later one and put in order again.
     pub reordered: u64,
     /// Packets stored so late that they are delivered out of order.

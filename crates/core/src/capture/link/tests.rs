@@ -18,7 +18,8 @@ fn packet(link: u16, bytes: &[u8]) -> Packet {
 }
 
 fn seen(link: u16, bytes: &[u8]) -> Result<Seen, NotTcp> {
-    segment(&packet(link, bytes), bytes, 0).map(|segment| Seen::of(&segment))
+    let counts = &mut tunnel::Counts::default();
+    parse(&packet(link, bytes), bytes, 0, counts).map(|segment| Seen::of(&segment))
 }
 
 fn v4() -> Tcp {
@@ -110,7 +111,8 @@ fn a_cut_packet_keeps_its_length_on_the_wire() {
     for kept in [54, 60, 66, 96] {
         let mut packet = packet(1, &whole);
         packet.captured = kept;
-        let got = Seen::of(&segment(&packet, &whole[..kept as usize], 0).unwrap());
+        let got =
+            Seen::of(&segment(&packet, &whole[..kept as usize], 0, &mut Kinds::default()).unwrap());
         assert_eq!(
             (got.len, got.seq, got.payload.len()),
             (1400, 7, (kept as usize).saturating_sub(66))
@@ -187,7 +189,7 @@ fn what_is_no_tcp_is_told_by_kind() {
     assert_eq!(with_protocol(17), Err(NotTcp::Udp));
     assert_eq!(with_protocol(1), Err(NotTcp::Icmp));
     assert_eq!(with_protocol(132), Err(NotTcp::Sctp));
-    assert_eq!(with_protocol(47), Err(NotTcp::OtherIp));
+    assert_eq!(with_protocol(50), Err(NotTcp::OtherIp));
     assert_eq!(
         seen(1, &[&[0; 12][..], &[8, 6], &[0; 28]].concat()),
         Err(NotTcp::Arp)

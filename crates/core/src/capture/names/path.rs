@@ -2,11 +2,12 @@
 //!
 //! - The query, the fragment and parameters after `;` are dropped.
 //! - A segment that is a number, a date, a UUID, long hexadecimal or looks drawn at random becomes `{id}`; before an
-//!   extension too: `/story/17.html` is `/story/{id}.html`.
+//!   extension too: `/story/17.html` is `/story/{id}.html`. Any other that is no plain word becomes `{}` ([`is_plain`]).
 //! - A static file is its folder and its extension, `/img/*.png`: such files are many, and cost the same.
 //!
 //! Nothing is percent-decoded.
 
+use super::plain::is_plain;
 use crate::capture::wire::path_of;
 
 /// Files that servers send as they are.
@@ -14,18 +15,65 @@ const STATIC: [&str; 24] = [
     "css", "js", "mjs", "map", "png", "jpg", "jpeg", "gif", "ico", "svg", "webp", "avif", "woff",
     "woff2", "ttf", "otf", "eot", "mp4", "webm", "mp3", "pdf", "wasm", "gz", "zip",
 ];
+/// Longer ones are no extension.
+const EXTENSION_MAX: usize = 5;
 /// Deeper paths are cut: rewritten or generated ones, not routes.
 const SEGMENTS_MAX: usize = 12;
 
+/// Of RFC 9110, PATCH, WebDAV's, and those of caches and discovery; `?` where it was cut off.
+const METHODS: [&str; 36] = [
+    "GET",
+    "POST",
+    "HEAD",
+    "PUT",
+    "DELETE",
+    "OPTIONS",
+    "PATCH",
+    "CONNECT",
+    "TRACE",
+    "QUERY",
+    "PROPFIND",
+    "PROPPATCH",
+    "MKCOL",
+    "COPY",
+    "MOVE",
+    "LOCK",
+    "UNLOCK",
+    "REPORT",
+    "ACL",
+    "SEARCH",
+    "MERGE",
+    "LABEL",
+    "CHECKIN",
+    "CHECKOUT",
+    "UNCHECKOUT",
+    "UPDATE",
+    "MKACTIVITY",
+    "MKWORKSPACE",
+    "VERSION-CONTROL",
+    "BASELINE-CONTROL",
+    "PURGE",
+    "BAN",
+    "NOTIFY",
+    "SUBSCRIBE",
+    "UNSUBSCRIBE",
+    "?",
+];
+
 pub fn name(method: &[u8], target: &[u8]) -> String {
-    let mut name = String::from_utf8_lossy(method).into_owned();
+    let known = METHODS.iter().find(|known| known.as_bytes() == method);
+    let mut name = known.copied().unwrap_or("{}").to_owned();
     if method == b"CONNECT" {
         return name;
     }
     let path = path_of(target);
     name.push(' ');
     if !path.starts_with(b"/") {
-        name.push_str(&String::from_utf8_lossy(path));
+        name.push_str(match path {
+            b"*" => "*",
+            b"" => "",
+            _ => "{}",
+        });
         return name;
     }
     let mut segments = path[1..].split(|&b| b == b'/').peekable();
@@ -62,12 +110,21 @@ fn push_segment(name: &mut String, segment: &str, last: bool) {
             name.push_str("*.");
             name.push_str(extension);
         }
-        Some(extension) if is_id(stem) => {
+        Some(extension) if is_id(stem) && is_extension(extension) => {
             name.push_str("{id}.");
             name.push_str(extension);
         }
-        _ => name.push_str(segment),
+        _ if is_plain(segment) => name.push_str(segment),
+        Some(extension) if is_extension(extension) => {
+            name.push_str("{}.");
+            name.push_str(extension);
+        }
+        _ => name.push_str("{}"),
     }
+}
+
+fn is_extension(text: &str) -> bool {
+    text.len() <= EXTENSION_MAX && text.bytes().all(|b| b.is_ascii_alphabetic())
 }
 
 /// Whether a segment tells one thing from another of its kind. The lengths are those at which words and versions

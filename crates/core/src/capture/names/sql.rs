@@ -1,5 +1,7 @@
 //! `SELECT stories`: the command of a statement and its first table, read word by word without parsing.
 
+use super::plain::is_plain;
+
 /// One word of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Word<'a> {
@@ -117,6 +119,128 @@ const TABLE_FOLLOWS: [&str; 8] = [
     "INSERT", "REPLACE", "UPDATE", "MERGE", "TRUNCATE", "COPY", "CALL", "EXECUTE",
 ];
 const DEFINITIONS: [&str; 3] = ["CREATE", "ALTER", "DROP"];
+/// Commands of MySQL and PostgreSQL; what is none (a word that was mistyped, a password in the wrong window) is `SQL`.
+const COMMANDS: [&str; 92] = [
+    "SELECT",
+    "INSERT",
+    "UPDATE",
+    "DELETE",
+    "REPLACE",
+    "MERGE",
+    "WITH",
+    "VALUES",
+    "TABLE",
+    "CALL",
+    "DO",
+    "EXECUTE",
+    "EXEC",
+    "PREPARE",
+    "DEALLOCATE",
+    "DECLARE",
+    "FETCH",
+    "MOVE",
+    "CLOSE",
+    "OPEN",
+    "HANDLER",
+    "BEGIN",
+    "START",
+    "COMMIT",
+    "ROLLBACK",
+    "SAVEPOINT",
+    "RELEASE",
+    "END",
+    "ABORT",
+    "XA",
+    "SET",
+    "RESET",
+    "SHOW",
+    "USE",
+    "DESCRIBE",
+    "DESC",
+    "EXPLAIN",
+    "HELP",
+    "ANALYZE",
+    "CREATE",
+    "ALTER",
+    "DROP",
+    "TRUNCATE",
+    "RENAME",
+    "COMMENT",
+    "IMPORT",
+    "LOAD",
+    "COPY",
+    "GRANT",
+    "REVOKE",
+    "REASSIGN",
+    "SECURITY",
+    "LOCK",
+    "UNLOCK",
+    "LISTEN",
+    "NOTIFY",
+    "UNLISTEN",
+    "DISCARD",
+    "VACUUM",
+    "REINDEX",
+    "CLUSTER",
+    "CHECKPOINT",
+    "REFRESH",
+    "OPTIMIZE",
+    "REPAIR",
+    "CHECK",
+    "CHECKSUM",
+    "CACHE",
+    "FLUSH",
+    "KILL",
+    "PURGE",
+    "CHANGE",
+    "STOP",
+    "INSTALL",
+    "UNINSTALL",
+    "BINLOG",
+    "CLONE",
+    "RESTART",
+    "SHUTDOWN",
+    "SIGNAL",
+    "RESIGNAL",
+    "GET",
+    "BACKUP",
+    "SLEEP",
+    "PRAGMA",
+    "ATTACH",
+    "DETACH",
+    "UPSERT",
+    "IF",
+    "CASE",
+    "LOOP",
+    "RETURN",
+];
+/// What can be created beside tables.
+const OBJECTS: [&str; 24] = [
+    "INDEX",
+    "VIEW",
+    "MATERIALIZED",
+    "DATABASE",
+    "SCHEMA",
+    "USER",
+    "ROLE",
+    "GROUP",
+    "FUNCTION",
+    "PROCEDURE",
+    "TRIGGER",
+    "EVENT",
+    "SEQUENCE",
+    "TYPE",
+    "DOMAIN",
+    "EXTENSION",
+    "SERVER",
+    "POLICY",
+    "RULE",
+    "TABLESPACE",
+    "CAST",
+    "AGGREGATE",
+    "OPERATOR",
+    "COLLATION",
+];
 
 pub fn name(sql: &[u8]) -> String {
     let text = String::from_utf8_lossy(sql);
@@ -130,6 +254,9 @@ pub fn name(sql: &[u8]) -> String {
             _ => return "SQL".to_string(),
         }
     };
+    if !COMMANDS.contains(&command.as_str()) {
+        return "SQL".to_string();
+    }
     let with_table = |table: Option<String>| match table {
         Some(table) => format!("{command} {table}"),
         None => command.clone(),
@@ -180,14 +307,18 @@ fn table(words: &mut Words<'_>) -> Option<String> {
     loop {
         let mut ahead = words.clone();
         if ahead.next() != Some(Word::Symbol(b'.')) {
-            return Some(name.to_string());
+            return Some(named(name));
         }
         match ahead.next() {
             Some(Word::Plain(word) | Word::Quoted(word)) => name = word,
-            _ => return Some(name.to_string()),
+            _ => return Some(named(name)),
         }
         *words = ahead;
     }
+}
+
+fn named(table: &str) -> String {
+    if is_plain(table) { table } else { "{}" }.to_owned()
 }
 
 /// `LOAD DATA … INTO TABLE t`.
@@ -208,7 +339,13 @@ fn definition(command: &str, words: &mut Words<'_>) -> String {
             }
             Word::Plain(word) if FILLERS.iter().any(|f| word.eq_ignore_ascii_case(f)) => {}
             Word::Plain("UNIQUE" | "unique" | "UNLOGGED" | "unlogged") => {}
-            Word::Plain(kind) => return format!("{command} {}", kind.to_ascii_uppercase()),
+            Word::Plain(kind) => {
+                let kind = kind.to_ascii_uppercase();
+                return match OBJECTS.contains(&kind.as_str()) {
+                    true => format!("{command} {kind}"),
+                    false => command.to_string(),
+                };
+            }
             _ => break,
         }
     }

@@ -50,7 +50,11 @@ fn paths_lose_what_differs_from_request_to_request() {
             "/a/b/c/d/e/f/g/h/i/j/k/l/m/n",
             "GET /a/b/c/d/e/f/g/h/i/j/k/l/…",
         ),
-        ("/caf\u{e9}/%20", "GET /caf\u{e9}/%20"),
+        ("/caf\u{e9}/%20", "GET /{}/{}"),
+        ("/u/alice@example.org/+491701234567", "GET /u/{}/{}"),
+        ("/reset/eyJhbGciOiJIUzI1NiJ9.e30", "GET /reset/{}"),
+        ("/k/sk_live_abcdef", "GET /k/{}"),
+        ("not-a-path", "GET {}"),
     ] {
         assert_eq!(http(target), name, "{target}");
     }
@@ -106,6 +110,10 @@ fn statements_are_their_command_and_first_table() {
         ("START TRANSACTION READ ONLY", "BEGIN"),
         ("SET NAMES utf8", "SET"),
         ("SHOW VARIABLES", "SHOW"),
+        ("hunter2", "SQL"),
+        ("SELCT * FROM users", "SQL"),
+        ("SELECT * FROM hunter2000", "SELECT {}"),
+        ("CREATE hunter2 x", "CREATE"),
         ("SELECT id FROM som", "SELECT som"),
         ("SELECT id FRO", "SELECT"),
         ("SELECT 1; SELECT 2 FROM t", "SELECT"),
@@ -133,7 +141,7 @@ fn rules_of_the_user_come_first() {
         rule(r"^GET /s\?page=(\d)", "page $1"),
         rule("(?i)^select .* from stories", "read story"),
     ];
-    let mut namer = Namer::new(&rules).unwrap();
+    let mut namer = Namer::new(&rules, false).unwrap();
     let mut names = Vec::new();
     let raws = [
         get("/s?page=2"),
@@ -148,32 +156,69 @@ fn rules_of_the_user_come_first() {
         .collect();
     assert_eq!(names, ["page 2", "GET /s", "read story", "PING"]);
     assert_eq!(ids, [0, 1, 2, 3, 0]);
-    let wrong = Namer::new(&[rule("(", "x")]).unwrap_err().to_string();
+    let wrong = Namer::new(&[rule("(", "x")], false);
+    let wrong = wrong.unwrap_err().to_string();
     assert!(wrong.starts_with("names: match \"(\":"), "{wrong}");
 }
 
+/// The letters of a number: a word of its own for each.
+fn word(mut number: usize) -> String {
+    let mut word = String::new();
+    while number > 0 || word.is_empty() {
+        word.push(char::from(b'a' + (number % 26) as u8));
+        number /= 26;
+    }
+    word
+}
+
 #[test]
-fn names_and_memory_are_bounded() {
+fn what_differs_from_request_to_request_is_folded() {
     let mut namer = Namer::default();
     let mut names = Vec::new();
+    namer.name(get("/login"), &mut names);
     for i in 0..NAMES_MAX + 70_000 {
-        let word: String = i
-            .to_string()
-            .bytes()
-            .map(|b| char::from(b - b'0' + b'a'))
-            .collect();
-        namer.name(get(&format!("/{word}")), &mut names);
+        namer.name(get(&format!("/u/{}/edit", word(i))), &mut names);
     }
-    assert_eq!(
-        (names.len(), names[NAMES_MAX].as_str()),
-        (NAMES_MAX + 1, "(other)")
-    );
+    assert_eq!(names.len(), 1 + super::SIBLINGS_MAX as usize + 1);
+    assert_eq!(names.last().unwrap(), "GET /u/{}/edit");
+    let login = namer.name(get("/login"), &mut names);
+    assert_eq!(login, 0);
     assert!(namer.cache.len() <= super::CACHE_MAX);
     assert_eq!(namer.name(Raw::Unknown, &mut names), crate::record::NO_NAME);
+}
+
+#[test]
+fn names_are_bounded_and_the_rest_is_one() {
+    let mut namer = Namer::default();
+    let mut names = Vec::new();
+    for i in 0..NAMES_MAX + 100 {
+        namer.name(
+            Raw::Sql(format!("SELECT 1 FROM {}", word(i)).as_bytes()),
+            &mut names,
+        );
+    }
+    let last = names[NAMES_MAX].as_str();
+    assert_eq!((names.len(), last), (NAMES_MAX + 1, super::OTHER));
+}
+
+#[test]
+fn who_wants_everything_keeps_it() {
+    let mut namer = Namer::new(&[], true).unwrap();
+    let mut names = Vec::new();
+    namer.name(get("/u/alice@example.org?token=1"), &mut names);
+    namer.name(Raw::Sql(b"SELECT 'secret'"), &mut names);
+    namer.name(Raw::Word("HUNTER2"), &mut names);
     assert_eq!(
-        namer.name(get(&"/x".repeat(1000)), &mut names) as usize,
-        NAMES_MAX
+        names,
+        [
+            "GET /u/alice@example.org?token=1",
+            "SELECT 'secret'",
+            "HUNTER2"
+        ]
     );
+    let mut folded = Vec::new();
+    Namer::default().name(Raw::Word("HUNTER2"), &mut folded);
+    assert_eq!(folded, ["{}"]);
 }
 
 proptest! {

@@ -44,7 +44,7 @@ fn text(raw: Raw<'_>) -> String {
             )
         }
         Raw::Sql(sql) => format!("sql {}", String::from_utf8_lossy(sql)),
-        Raw::Command(name) => name.to_string(),
+        Raw::Command(name) | Raw::Word(name) => name.to_string(),
         Raw::Unknown => "?".to_string(),
     }
 }

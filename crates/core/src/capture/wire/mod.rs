@@ -47,6 +47,8 @@ pub enum Raw<'a> {
     Sql(&'a [u8]),
     /// A command of the protocol itself: `PING`, `LOGIN`, `GET` (Redis).
     Command(&'a str),
+    /// What stands where a command should, and is none that is known: perhaps something that was never meant to be seen.
+    Word(&'a str),
     Unknown,
 }
 

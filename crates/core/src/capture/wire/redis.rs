@@ -5,6 +5,7 @@
 //! A connection that subscribes or monitors carries a stream from then on: it is opaque, unless RESP3 keeps the messages
 //! apart from the replies. Source: the Redis serialization protocol specification.
 
+mod commands;
 mod resp;
 #[cfg(test)]
 mod tests;
@@ -234,7 +235,8 @@ impl Redis {
         self.blind &= !self.waiting.is_empty();
         let raw = match name {
             Some("") | None => Raw::Unknown,
-            Some(name) => Raw::Command(name),
+            Some(name) if commands::is_known(name) => Raw::Command(name),
+            Some(name) => Raw::Word(name),
         };
         out.request(time, raw, 0);
         let name = name.unwrap_or("");

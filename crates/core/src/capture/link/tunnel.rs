@@ -1,0 +1,172 @@
+//! Packets inside packets: IP in IP, GRE, VXLAN and GENEVE, as the nodes of a cluster send them to each other.
+//!
+//! A capture on all interfaces of a node holds such a packet twice, inside its tunnel and outside: both lead to the same
+//! segment, and one of them counts as a copy ([`super::super::copies`]).
+
+use super::headers::{ethernet, ppp_framed, Network};
+use super::{array, network, short, NotTcp, Parsed, TCP};
+
+/// A tunnel in a tunnel is what a cluster on virtual machines has; twice as many are read, and no packet takes more time.
+const NESTED_MAX: usize = 4;
+
+#[derive(Clone, Copy)]
+enum Tunnel {
+    IpInIp,
+    Gre,
+    Erspan,
+    Vxlan,
+    Geneve,
+}
+
+/// What to call them, in the order of [`Tunnel`].
+pub(super) const NAMES: [&str; 5] = ["IP in IP", "GRE", "ERSPAN", "VXLAN", "GENEVE"];
+/// Packets by their tunnels.
+pub(super) type Counts = [u64; NAMES.len()];
+
+const IPV4: u8 = 4;
+const UDP: u8 = 17;
+const IPV6: u8 = 41;
+const GRE: u8 = 47;
+const AUTHENTICATION: u8 = 51;
+
+/// Where a packet lies inside another: in which kind of tunnel, and from which of its bytes on.
+type Inside = Parsed<(Tunnel, usize)>;
+
+/// The TCP packet inside of one that is none.
+pub(super) fn inside<'a>(mut outer: Network<'a>, counts: &mut Counts) -> Parsed<Network<'a>> {
+    for _ in 0..NESTED_MAX {
+        let (tunnel, at) = match outer.protocol {
+            TCP => return Ok(outer),
+            IPV4 | IPV6 => (Tunnel::IpInIp, 0),
+            GRE => gre(outer.bytes)?,
+            UDP => udp(outer.bytes)?,
+            AUTHENTICATION => {
+                outer = authenticated(&outer)?;
+                continue;
+            }
+            1 | 58 => return Err(NotTcp::Icmp),
+            132 => return Err(NotTcp::Sctp),
+            _ => return Err(NotTcp::OtherIp),
+        };
+        let bytes = outer.bytes.get(at..).ok_or(NotTcp::Cut)?;
+        let inner = network(bytes, outer.len.saturating_sub(at))?;
+        counts[tunnel as usize] += 1;
+        outer = inner;
+    }
+    match outer.protocol {
+        TCP => Ok(outer),
+        _ => Err(NotTcp::Malformed),
+    }
+}
+
+/// Behind the authentication header of IPv4; its length is in units of four bytes, the first two not counted.
+fn authenticated<'a>(outer: &Network<'a>) -> Parsed<Network<'a>> {
+    let [protocol, length] = array(outer.bytes, 0)?;
+    let at = 4 * (usize::from(length) + 2);
+    Ok(Network {
+        protocol,
+        bytes: outer.bytes.get(at..).ok_or(NotTcp::Cut)?,
+        len: outer.len.checked_sub(at).ok_or(NotTcp::Malformed)?,
+        ..*outer
+    })
+}
+
+/// RFC 2784 and 2890; version 1 is PPTP's (RFC 2637). Mirrored Ethernet is ERSPAN (draft-foschiano-erspan).
+fn gre(bytes: &[u8]) -> Inside {
+    const CHECKSUM: u16 = 0x8000;
+    const ROUTING: u16 = 0x4000;
+    const KEY: u16 = 0x2000;
+    const SEQUENCE: u16 = 0x1000;
+    const ACKNOWLEDGEMENT: u16 = 0x0080;
+    let (flags, kind) = (short(bytes, 0)?, short(bytes, 2)?);
+    let version = flags & 7;
+    if flags & ROUTING != 0 || version > 1 {
+        return Err(NotTcp::OtherIp);
+    }
+    let acknowledgement = if version == 1 { ACKNOWLEDGEMENT } else { 0 };
+    let fields = [CHECKSUM, KEY, SEQUENCE, acknowledgement];
+    let there = fields.iter().filter(|&&field| flags & field != 0).count();
+    let at = 4 + 4 * there;
+    Ok(match kind {
+        0x0800 | 0x86dd => (Tunnel::Gre, at),
+        // Transparent Ethernet bridging.
+        0x6558 => (Tunnel::Gre, ethernet(bytes, at + 12)?),
+        // What follows is laid out as behind an ethertype.
+        0x8847 | 0x8848 if there == 0 => (Tunnel::Gre, ethernet(bytes, 2)?),
+        0x880b => (Tunnel::Gre, ppp_framed(bytes, at)?),
+        0x88be if flags & SEQUENCE == 0 => (Tunnel::Erspan, ethernet(bytes, at + 12)?),
+        0x88be => (Tunnel::Erspan, ethernet(bytes, at + 8 + 12)?),
+        0x22eb => {
+            let [last]: [u8; 1] = array(bytes, at + 11)?;
+            let more = if last & 1 == 1 { 8 } else { 0 };
+            (Tunnel::Erspan, ethernet(bytes, at + 12 + more + 12)?)
+        }
+        _ => return Err(NotTcp::OtherIp),
+    })
+}
+
+/// VXLAN (RFC 7348) and GENEVE (RFC 8926): by their ports (4789, and Linux's older 8472; 6081), and at any other where all
+/// that is fixed in their headers is as it must be and IP lies inside.
+fn udp(bytes: &[u8]) -> Inside {
+    const HEADER: usize = 8;
+    let Ok(head) = array::<8>(bytes, HEADER) else {
+        return Err(NotTcp::Udp);
+    };
+    let known = match short(bytes, 2)? {
+        4789 | 8472 => vxlan(bytes, head),
+        4790 => vxlan_gpe(bytes, head),
+        6081 => geneve(bytes, head),
+        _ => None,
+    };
+    if let Some(inside) = known {
+        return inside;
+    }
+    let plain = head[0] == 8 && head[1..4] == [0; 3];
+    let found = if plain {
+        vxlan(bytes, head)
+    } else {
+        geneve(bytes, head)
+    };
+    match found {
+        Some(Ok((tunnel, at))) if is_ip(bytes, at) => Ok((tunnel, at)),
+        _ => Err(NotTcp::Udp),
+    }
+}
+
+/// Ethernet behind a network's number. A group policy may stand in bytes that are otherwise zero.
+fn vxlan(bytes: &[u8], head: [u8; 8]) -> Option<Inside> {
+    let policy = head[0] & 0x80 != 0;
+    let sound = head[0] & 0x7f == 8 && head[7] == 0 && (policy || head[1..4] == [0; 3]);
+    sound.then(|| Ok((Tunnel::Vxlan, ethernet(bytes, 16 + 12)?)))
+}
+
+/// The same, with the protocol of what is inside (draft-ietf-nvo3-vxlan-gpe).
+fn vxlan_gpe(bytes: &[u8], head: [u8; 8]) -> Option<Inside> {
+    match (head[0] & 0x0c, head[3]) {
+        (0x0c, 1 | 2) => Some(Ok((Tunnel::Vxlan, 16))),
+        (0x0c, 3) => Some(ethernet(bytes, 16 + 12).map(|at| (Tunnel::Vxlan, at))),
+        _ => None,
+    }
+}
+
+/// Ethernet or IP behind a network's number and options of four bytes each.
+fn geneve(bytes: &[u8], head: [u8; 8]) -> Option<Inside> {
+    let at = 16 + 4 * usize::from(head[0] & 0x3f);
+    if head[0] & 0xc0 != 0 || head[1] & 0x3f != 0 || head[7] != 0 {
+        return None;
+    }
+    match u16::from_be_bytes([head[2], head[3]]) {
+        0x6558 => Some(ethernet(bytes, at + 12).map(|at| (Tunnel::Geneve, at))),
+        0x0800 | 0x86dd => Some(Ok((Tunnel::Geneve, at))),
+        _ => None,
+    }
+}
+
+/// Whether the header of an IP packet lies there, as long as it says.
+fn is_ip(bytes: &[u8], at: usize) -> bool {
+    match bytes.get(at..) {
+        Some([0x45..=0x4f, _, high, low, ..]) => u16::from_be_bytes([*high, *low]) >= 20,
+        Some([0x60..=0x6f, ..]) => true,
+        _ => false,
+    }
+}
