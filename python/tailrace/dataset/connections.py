@@ -41,7 +41,6 @@ class ServerConnections:
             "were refused": self.refused,
             "had no answer": self.unanswered,
             "were reset right after the handshake": self.reset,
-            "were answered, but never completed by their senders": self.half_open,
             "waited for an answer when the recording ended": self.attempts_under_way,
         }
         told = ", ".join(f"{count:,} {what}" for what, count in ends.items() if count)
@@ -61,16 +60,20 @@ class Apart:
     """`unanswered`, `refused` or `half-open`."""
     attempts: int
     senders: int
-    """Addresses they came from, and addresses and ports they went to: at least so many."""
     endpoints: int
+    """Addresses they came from, and addresses and ports they went to."""
     begin: int
     end: int
+    exact: bool = True
+    """Whether there were not more senders and endpoints than Tailrace tells apart."""
     to: Mapping[str, int] = field(default_factory=dict)
     """Where most of them went, and how many there."""
 
     def sentence(self) -> str:
-        to = ", ".join(self.to) if len(self.to) == self.endpoints else f"{self.endpoints:,} addresses and ports"
-        senders = f"{self.senders:,} sender{'s' if self.senders != 1 else ''}"
+        least = "" if self.exact else "at least "
+        places = f"{least}{self.endpoints:,} addresses and ports"
+        to = ", ".join(self.to) if len(self.to) == self.endpoints else places
+        senders = f"{least}{self.senders:,} sender{'s' if self.senders != 1 else ''}"
         what, reason = _APART.get(self.state, (f"ended as {self.state}", "nothing shows that a client made them"))
         return f"{self.attempts:,} connection attempts from {senders} to {to} {what}; they are no requests: {reason}"
 
@@ -120,4 +123,9 @@ def _numbers(counts: Mapping[str, Any]) -> dict[str, Any]:
 
 def _apart(row: Mapping[str, Any]) -> Apart:
     numbers = {key: int(row[key]) for key in ("attempts", "senders", "endpoints", "begin", "end")}
-    return Apart(str(row["state"]), **numbers, to={str(name): int(count) for name, count in _items(row, "to")})
+    return Apart(
+        str(row["state"]),
+        **numbers,
+        exact=bool(row.get("exact", True)),
+        to={str(name): int(count) for name, count in _items(row, "to")},
+    )

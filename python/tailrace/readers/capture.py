@@ -6,6 +6,7 @@ The engine's options and report are described in crates/core/src/capture/decode.
 from __future__ import annotations
 
 import heapq
+import ipaddress
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -79,18 +80,19 @@ def decode(
 def topology_of(report: Mapping[str, Any], visits: pl.LazyFrame | None) -> Topology:
     """Servers and nodes of the report, and who calls whom: as the call graph found, else as the callers' hosts show."""
     machines = (report.get("graph") or {}).get("machines", {})
-    seen = [{**server, "host": machines.get(server["name"], server["host"])} for server in report.get("servers", [])]
+    seen = [{**server, "host": machines.get(server["name"], server["host"])} for server in _servers(report)]
     names = {server["name"] for server in seen}
     on_host: dict[str, list[str]] = {}
     for server in seen:
-        on_host.setdefault(str(server["host"]), []).append(server["name"])
+        if server["host"] is not None:
+            on_host.setdefault(server["host"], []).append(server["name"])
     by_host = {host: servers[0] for host, servers in on_host.items() if len(servers) == 1}
     made = _linked(report, names)
     if not made and visits is not None:
         made = _counted(visits, names, by_host)
     tiers = _tiers(names, made)
     return Topology(
-        nodes=tuple(Node(name=host, address=host) for host in sorted(on_host)),
+        nodes=tuple(Node(name=host, address=_ip_address(host)) for host in sorted(on_host)),
         servers=tuple(
             Server(
                 name=server["name"],
@@ -103,6 +105,14 @@ def topology_of(report: Mapping[str, Any], visits: pl.LazyFrame | None) -> Topol
         ),
         calls=made,
     )
+
+
+def _ip_address(host: str) -> str | None:
+    """A host is called by its address, but for those that are summed up."""
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return None
 
 
 def _linked(report: Mapping[str, Any], names: set[str]) -> tuple[Call, ...]:
@@ -207,8 +217,7 @@ def losses(report: Mapping[str, Any]) -> dict[str, int]:
 _COUNTED = {
     "attempts": "attempts",
     "established": "connections",
-    "refused": "refused",
-    "unanswered": "unanswered",
+    "half_open": "half_open",
     "attempts_under_way": "attempts_unfinished",
     "under_way": "visits_unfinished",
 }
@@ -216,9 +225,29 @@ _COUNTED = {
 
 def connections(report: Mapping[str, Any]) -> Connections:
     """What became of connections: the engine's counts of each server, and of attempts that are no requests."""
-    seen = report.get("servers", [])
-    counts = {server["name"]: {key: server.get(said) for key, said in _COUNTED.items()} for server in seen}
-    return Connections.from_table({"servers": counts, "apart": report.get("apart", [])})
+    strangers = report.get("strangers") or {}
+    failed, end = strangers.get("kept", {}), report.get("end")
+    servers = {}
+    for server in _servers(report):
+        counts = {key: server.get(said, 0) for key, said in _COUNTED.items()} | failed.get(server["name"], {})
+        since = server.get("unfinished_since")
+        if since is not None and end is not None:
+            counts["under_way_longest_ns"] = end - since
+        servers[server["name"]] = counts
+    apart = [{**row, "to": dict(row["to"])} for row in (*report.get("apart", ()), *strangers.get("apart", ()))]
+    return Connections.from_table({"servers": servers, "apart": apart})
+
+
+def _servers(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Servers of the report, and the addresses and ports that clients failed to reach: nothing was accepted there."""
+    seen = list(report.get("servers", []))
+    known = {server["name"] for server in seen}
+    for name, counts in (report.get("strangers") or {}).get("kept", {}).items():
+        if name not in known:
+            host = name.rpartition(":")[0].strip("[]")
+            where = {"address": name, "host": host} if host else {"host": None}
+            seen.append({"name": name, "attempts": sum(counts.values()), **where})
+    return seen
 
 
 def notes(report: Mapping[str, Any]) -> list[str]:
@@ -232,7 +261,7 @@ def notes(report: Mapping[str, Any]) -> list[str]:
             said.append(f"{file['path']}: no packet of it is in another capture: its clock is taken as equal to theirs")
         if clock.get("drift_ppm"):
             said.append(f"{file['path']}: its clock drifts by {clock['drift_ppm']:.1f} ppm, which was corrected")
-    for server in report.get("servers", []):
+    for server in _servers(report):
         for reason, count in server.get("opaque", {}).items():
             said.append(f"{server['name']}: {count} connections read by change of direction only: {reason}")
         for reason, count in server.get("unreadable", {}).items():

@@ -15,12 +15,20 @@
 //! been silent since its SYN-ACK: a later loss is an ordinary one. A SYN-ACK repeated to a client that had completed
 //! the handshake and then sent its first bytes *after* the repetition is a server waiting for data
 //! (TCP_DEFER_ACCEPT), and no loss.
+//!
+//! Losses are told when the client completes the handshake or gives up: only then is it known that there was a client. A
+//! SYN that was repeated need not be a loss, either: copies of packets may come late ([`super::copies`]), which the
+//! numbers of the client's next packet show.
 
 use super::copies::Print;
 use super::stream::distance;
 use super::{Segment, ACK};
 use crate::record::NO_TIME;
 
+/// A kernel waits so long before it sends a SYN again: 1 s (RFC 6298) or 3 s (RFC 2988), in steps of its timers.
+const FIRST_WAIT: std::ops::RangeInclusive<i64> = 950_000_000..=3_400_000_000;
+/// SYNs of one attempt that are remembered; no kernel sends more.
+const REMEMBERED: usize = 32;
 /// An answer acknowledges the SYN and what it carried: one packet at most.
 const FAST_OPEN: i32 = 1 << 16;
 
@@ -35,7 +43,7 @@ pub struct Loss {
 pub enum Syn {
     Copy,
     /// The one before was lost.
-    Repeat(Loss),
+    Repeat,
     /// Sent again although the server had answered: the answer was lost, not the SYN.
     AfterAnswer,
     /// Another connection on the same addresses and ports.
@@ -46,6 +54,7 @@ pub enum Syn {
 pub enum Answer {
     First,
     Copy,
+    /// Sent again, with the loss if that is known to be one by now.
     Repeat(Option<Loss>),
 }
 
@@ -53,10 +62,18 @@ pub enum Answer {
 pub struct Attempt {
     isn: u32,
     pub first_syn: i64,
+    /// The newest SYN, and those before it, which were lost.
     syn: Print,
+    lost: Vec<Print>,
     /// Time between the newest two SYNs; 0 when there was one.
     syn_gap: i64,
     pub drops: u8,
+    /// It is repeated when a kernel repeats it: somebody waits for the connection.
+    steady: bool,
+    /// SYNs sent again although they were answered.
+    unheard: u8,
+    /// SYN-ACKs sent again before it is known whether there is a client.
+    answers_lost: Vec<Loss>,
     /// The SYN that was answered.
     pub accepted: i64,
     answer: Print,
@@ -79,8 +96,12 @@ impl Attempt {
             isn: syn.seq,
             first_syn: syn.time,
             syn: Print::of(syn),
+            lost: Vec::new(),
             syn_gap: 0,
             drops: 0,
+            steady: false,
+            unheard: 0,
+            answers_lost: Vec::new(),
             accepted: NO_TIME,
             answer: Print::NONE,
             connected: NO_TIME,
@@ -124,20 +145,93 @@ impl Attempt {
         if segment.seq != self.isn {
             return Syn::Other;
         }
-        if self.syn.time == NO_TIME || self.syn.is_copy(segment) {
+        // Once the connection is established, nobody asks for it again: a SYN of it was only late.
+        let late = self.completed != NO_TIME;
+        if late || self.syn.time == NO_TIME || self.syn.is_copy(segment) {
             return Syn::Copy;
         }
-        let loss = Loss {
-            begin: self.syn.time,
-            end: segment.time,
+        let before = std::mem::replace(&mut self.syn, Print::of(segment));
+        let gap = segment.time.saturating_sub(before.time);
+        let usual = match self.syn_gap {
+            0 => FIRST_WAIT.contains(&gap),
+            // As long as the last wait or twice as long, and an eighth for the steps of timers.
+            last => self.steady && (last - last / 8..=2 * last + last / 4).contains(&gap),
         };
-        self.syn = Print::of(segment);
+        (self.steady, self.syn_gap) = (usual, gap);
         if self.is_answered() {
+            self.unheard = self.unheard.saturating_add(1);
             return Syn::AfterAnswer;
         }
-        self.syn_gap = loss.end - loss.begin;
+        if self.lost.len() < REMEMBERED {
+            self.lost.push(before);
+        }
         self.drops = self.drops.saturating_add(1);
-        Syn::Repeat(loss)
+        Syn::Repeat
+    }
+
+    /// Somebody waits for the connection: its SYN was sent again, at the times at which a kernel does that.
+    pub fn is_steady(&self) -> bool {
+        self.steady
+    }
+
+    /// How often the client asked again although it was answered: the answers did not reach it.
+    pub fn unheard(&self) -> u8 {
+        self.unheard
+    }
+
+    /// Whether its SYN was captured, and not only what followed.
+    pub fn is_asked(&self) -> bool {
+        self.syn.time != NO_TIME
+    }
+
+    /// The SYNs that were lost, each told once.
+    pub fn take_lost(&mut self) -> Vec<Loss> {
+        let mut lost = Vec::with_capacity(self.lost.len());
+        let mut end = self.accepted.max(self.syn.time);
+        for print in self.lost.drain(..).rev() {
+            lost.push(Loss {
+                begin: print.time,
+                end,
+            });
+            end = print.time;
+        }
+        lost.reverse();
+        lost
+    }
+
+    /// SYN-ACKs sent again before the client had completed the handshake, each told once.
+    pub fn take_answers_lost(&mut self) -> Vec<Loss> {
+        std::mem::take(&mut self.answers_lost)
+    }
+
+    /// Whether two packets of one number are one packet is told by a third, such as the one that completes the handshake
+    /// (its number is `ip_id`): a host that numbers its packets gives it another number. Then SYNs of one number count
+    /// once.
+    pub fn count_once(&mut self, ip_id: Option<u16>) {
+        let (id, ip_id) = (self.syn.ip_id, ip_id.unwrap_or(0));
+        if self.lost.is_empty() || id == 0 {
+            return;
+        }
+        let mut numbered = ip_id != 0 && ip_id != id;
+        numbered |= self.lost.iter().any(|print| print.ip_id != id);
+        if !numbered {
+            return;
+        }
+        let remembered = self.lost.len() + 1;
+        let mut syns: Vec<Print> = Vec::with_capacity(remembered);
+        for print in self.lost.drain(..).chain([self.syn]) {
+            if !syns.iter().any(|known| known.ip_id == print.ip_id) {
+                syns.push(print);
+            }
+        }
+        let copies = remembered - syns.len();
+        self.drops = self.drops.saturating_sub(copies as u8);
+        let sent = |print: &&Print| print.time <= self.accepted;
+        if let Some(accepted) = syns.iter().filter(sent).map(|print| print.time).max() {
+            self.accepted = accepted;
+        }
+        self.syn = syns.pop().unwrap_or(self.syn);
+        self.lost = syns;
     }
 
     /// Whether this SYN-ACK or RST speaks about this attempt and not an earlier connection on the same ports.
@@ -163,6 +257,11 @@ impl Attempt {
         self.answer = Print::of(segment);
         if self.completed == NO_TIME {
             self.connected = segment.time;
+            self.answer_repeats = self.answer_repeats.saturating_add(1);
+            if self.answers_lost.len() < REMEMBERED {
+                self.answers_lost.push(loss);
+            }
+            return Answer::Repeat(None);
         } else if self.first_data.time == NO_TIME {
             self.undecided = self.undecided.saturating_add(1);
             return Answer::Repeat(None);
@@ -194,7 +293,9 @@ impl Attempt {
             return None;
         }
         // A repetition may carry more or fewer bytes than the first try, so only time and identity count here.
-        if self.first_data.is_copy(segment) {
+        let numbered = self.first_data.ip_id != self.syn.ip_id && self.first_data.ip_id != 0;
+        let same_number = numbered && segment.ip_id == Some(self.first_data.ip_id);
+        if same_number || self.first_data.is_copy(segment) {
             return None;
         }
         let loss = Loss {

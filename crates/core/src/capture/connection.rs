@@ -5,6 +5,8 @@
 //!   Asking ──────────▶ Answered ──────────▶ Open ──────────▶ Closed (kept for a while: copies still come)
 //!   a connection that was open before the recording starts here ─┘
 //! ```
+//! A server and a host get their names when a connection is established, or when an attempt fails: a flood of SYNs must
+//! not take up the room for them.
 
 macro_rules! scribe {
     ($self:ident, $body:ident, $ledger:ident) => {
@@ -27,6 +29,7 @@ macro_rules! scribe {
 }
 
 mod early;
+pub mod failed;
 mod handshake;
 mod held;
 mod roles;
@@ -35,7 +38,7 @@ use self::early::Early;
 use self::held::{Held, HELD};
 use super::attempt::{Attempt, Syn};
 use super::exchange::{Parties, Queue, Scribe};
-use super::ledger::{Ledger, Status};
+use super::ledger::Ledger;
 use super::reader::{index, other, Reader};
 use super::servers::Evidence;
 use super::stream::{Place, Ready, Stream, PATIENCE};
@@ -85,11 +88,14 @@ struct Body {
 pub struct Connection {
     /// Client, server.
     ends: [Endpoint; 2],
-    pub roles: Roles,
+    roles: Roles,
     parties: Parties,
     phase: Phase,
     /// Nothing has gone both ways yet: handshake rules apply.
     opening: bool,
+    /// Its attempt is among the failed ones, or was before there was another sign of it.
+    told: bool,
+    was_told: bool,
     attempt: Option<Attempt>,
     /// What the SYN carried, until the server answers it.
     early: Option<Early>,
@@ -125,6 +131,8 @@ impl Connection {
             parties,
             phase: Phase::Open,
             opening: syn,
+            told: false,
+            was_told: false,
             attempt: None,
             early: Early::of(segment),
             body: None,
@@ -132,27 +140,13 @@ impl Connection {
             closed: NO_TIME,
         };
         ledger.counts.connections += 1;
-        if syn {
-            let evidence = if from_server {
-                Evidence::Syn
-            } else {
-                Evidence::Guess
-            };
-            let server = ledger.servers.find(ends[1], evidence, &mut ledger.names);
-            connection.serve(server, ledger);
-            ledger
-                .servers
-                .tally(server, |tally| tally.attempts += u64::from(!from_server));
-            connection.attempt = Some(if from_server {
-                Attempt::from_answer(segment)
-            } else {
-                Attempt::new(segment)
-            });
-            connection.phase = if from_server {
-                Phase::Answered
-            } else {
-                Phase::Asking
-            };
+        if from_server {
+            connection.attempt = Some(Attempt::from_answer(segment));
+            connection.phase = Phase::Answered;
+            connection.enlist(Evidence::Syn, ledger);
+        } else if syn {
+            connection.attempt = Some(Attempt::new(segment));
+            connection.phase = Phase::Asking;
         } else {
             ledger.counts.connections_midstream += 1;
             ledger.servers.count_peers(ends);
@@ -163,7 +157,7 @@ impl Connection {
 
     fn serve(&mut self, server: u32, ledger: &mut Ledger) {
         self.parties.server = server;
-        self.parties.caller = ledger.host(self.ends[0].ip);
+        self.parties.caller = ledger.servers.call(self.ends[0].ip, &mut ledger.names);
     }
 
     fn embody(&mut self) {
@@ -205,9 +199,13 @@ impl Connection {
             Some(attempt) => match attempt.clone().syn(segment) {
                 Syn::Other => true,
                 Syn::Copy => false,
-                Syn::Repeat(_) | Syn::AfterAnswer => self.is_closed(),
+                Syn::Repeat | Syn::AfterAnswer => self.is_closed(),
             },
         }
+    }
+
+    pub fn roles_guessed(&self) -> bool {
+        self.roles == Roles::Guessed
     }
 
     /// Takes a segment; the one it started with only if that was no SYN.
@@ -441,31 +439,16 @@ impl Connection {
     /// Another connection takes these ports, or this one was silent for too long: what is open ends here.
     pub fn supersede(&mut self, time: i64, ledger: &mut Ledger) {
         match self.phase {
-            Phase::Asking => {
-                ledger
-                    .servers
-                    .tally(self.parties.server, |tally| tally.unanswered += 1);
-                self.fail(Status::Abandoned, time, ledger);
-                self.close(time, ledger);
-            }
-            Phase::Answered | Phase::Open => self.end_all(self.last, true, ledger),
+            Phase::Asking | Phase::Answered => self.expire(time, ledger),
+            Phase::Open => self.end_all(self.last, true, ledger),
             Phase::Closed => {}
         }
     }
 
-    /// The recording ends: open attempts and exchanges are counted, not failed.
+    /// The recording ends: open exchanges are counted, not failed. For attempts, see [`Self::attempt_ends`].
     pub fn recording_ends(&mut self, now: i64, ledger: &mut Ledger) {
-        match self.phase {
-            Phase::Closed => return,
-            Phase::Asking => {
-                if self.tick_attempt(now, ledger) == Next::Watch && self.phase == Phase::Asking {
-                    ledger
-                        .servers
-                        .tally(self.parties.server, |tally| tally.attempts_unfinished += 1);
-                }
-                return;
-            }
-            Phase::Answered | Phase::Open => {}
+        if self.phase != Phase::Open {
+            return;
         }
         self.settle_held(i64::MAX, ledger);
         self.drain(now.saturating_add(PATIENCE), ledger);

@@ -6,12 +6,14 @@
 //! ```text
 //! IP id, both not 0:  different → sent again        (a sender counts its packets)
 //! TSval, both there:  different → sent again        (its clock ticks every 1 to 10 ms, a retry comes 200 ms later)
-//!                     equal     → a copy, unless a whole second lies between
+//!                     equal     → a copy, unless a whole second lies between and no equal IP id says that it is one
 //! neither differs:    the time between them alone
 //! ```
+//! An older TSval comes first of all: that packet was sent before the one that was seen before it, and only came late.
 //!
 //! The earliest copy is the one that counts for everything: it is nearest to the sender.
 
+use super::stream::distance;
 use super::Segment;
 
 /// Without TSval, packets further apart than this are no copies: Linux never repeats anything sooner than 200 ms
@@ -28,7 +30,7 @@ pub struct Print {
     pub len: u32,
     ts_val: Option<u32>,
     /// 0: none (IPv6, or a sender that leaves it out).
-    ip_id: u16,
+    pub ip_id: u16,
 }
 
 impl Print {
@@ -57,13 +59,19 @@ impl Print {
 
     /// Whether `segment`, which carries the same bytes, is this very packet again.
     pub fn is_copy(&self, segment: &Segment<'_>) -> bool {
+        if let (Some(a), Some(b)) = (self.ts_val, segment.ts_val) {
+            if distance(b, a) < 0 {
+                return true;
+            }
+        }
         let id = segment.ip_id.unwrap_or(0);
-        if self.ip_id != 0 && id != 0 && self.ip_id != id {
+        let numbered = self.ip_id != 0 && id != 0;
+        if numbered && self.ip_id != id {
             return false;
         }
         let gap = segment.time.saturating_sub(self.time).saturating_abs();
         match (self.ts_val, segment.ts_val) {
-            (Some(a), Some(b)) => a == b && gap < COPY_GAP_STAMPED,
+            (Some(a), Some(b)) => a == b && (numbered || gap < COPY_GAP_STAMPED),
             _ => gap < COPY_GAP,
         }
     }

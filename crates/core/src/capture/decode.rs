@@ -18,10 +18,10 @@
 //! |---|---|
 //! | `files` | per capture: see [`super::report::FileReport`] (packets, bytes, losses, clock offset) |
 //! | `begin`, `end` | first and last packet, ns since the Unix epoch; null without packets |
-//! | `servers` | per server: `name`, `address`, `host`, `protocol` (null: unknown), `evidence` (how it is known to be one), `connections` (established), `attempts`, `syn_repeats` (lost SYNs), `synack_repeats`, `data_drops` (losses right after the SYN), `refused`, `unanswered`, `attempts_unfinished`, `visits`, `visits_max` (at once), `established_max`, `visits_unfinished` (open at the end), `unreadable` (bytes by reason), `opaque` (connections read by change of direction, by reason) |
-//! | `calls` | per calling host and server: `host`, `callers` (servers on that host), `server`, `visits` |
-//! | `hosts` | addresses seen as callers or servers |
+//! | `servers` | per server that accepted a connection, or that the user named: `name`, `address`, `host`, `protocol` (null: unknown), `evidence` (how it is known to be one), `connections` (established), `attempts`, `syn_repeats` (lost SYNs), `synack_repeats`, `data_drops` (losses right after the SYN), `refused`, `unanswered`, `half_open`, `attempts_unfinished`, `visits`, `visits_max` (at once), `established_max`, `visits_unfinished` (open at the end), `unfinished_since` (when the oldest of these was sent), `unreadable` (bytes by reason), `opaque` (connections read by change of direction, by reason) |
 //! | `counts` | see [`super::ledger::Counts`] |
+//! | `apart` | attempts of which nothing says that a client made them: see [`super::crowd::Report`] |
+//! | `strangers` | `apart`: the same of those that turned out to be scans; `kept`: per server the failed attempts that are requests (`refused`, `unanswered`, `reset`) |
 //! | `graph` | see [`crate::callgraph::report::Report`] |
 //! | `visits`, `requests`, `events` | rows written |
 //! | `incomplete` | visits left out because something essential of them is not known |
@@ -34,12 +34,14 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+use super::crowd;
 use super::flow::Flow;
 use super::ledger::{Counts, Ledger};
 use super::merge::{segments, SourceOptions};
 use super::names::{Namer, Rule, NAMES_MAX, OTHER};
 use super::report::{FileReport, SourceReport};
-use super::servers::{Evidence, Servers, Tally};
+use super::servers::{Evidence, Server, Servers, Tally};
+use super::strangers::{self, Strangers};
 use super::wire::Kind;
 use super::{Endpoint, Segment};
 use crate::callgraph::{self, CallGraph};
@@ -82,9 +84,9 @@ pub struct Report {
     pub begin: Option<i64>,
     pub end: Option<i64>,
     pub servers: Vec<ServerReport>,
-    pub calls: Vec<CallReport>,
-    pub hosts: Vec<String>,
     pub counts: Counts,
+    pub apart: Vec<crowd::Report>,
+    pub strangers: strangers::Report,
     pub graph: callgraph::report::Report,
     pub visits: u64,
     pub requests: u64,
@@ -104,14 +106,6 @@ pub struct ServerReport {
     pub tally: Tally,
 }
 
-#[derive(Clone, Debug, Serialize)]
-pub struct CallReport {
-    pub host: String,
-    pub callers: Vec<String>,
-    pub server: String,
-    pub visits: u64,
-}
-
 /// Decodes `paths` ("-" alone is standard input) into `out`/{visits,requests,events}.parquet.
 pub fn decode(
     paths: &[PathBuf],
@@ -119,12 +113,14 @@ pub fn decode(
     options: &Options,
     progress: &mut dyn FnMut(u64, u64) -> Result<()>,
 ) -> Result<Report> {
-    let mut graph = CallGraph::new(TablesSink::create(out)?);
+    let mut strangers = Strangers::new(CallGraph::new(TablesSink::create(out)?));
     let mut events = EventWriter::create(out)?;
-    let (flow, sources) = follow(paths, options, progress, &mut graph, &mut events)?;
-    graph.finish(&flow.ledger.names)?;
+    let (flow, sources) = follow(paths, options, progress, &mut strangers, &mut events)?;
+    strangers.finish(&flow.ledger.names)?;
     let written = events.finish(&flow.ledger.names)?;
     let mut report = tell(&flow.ledger, sources);
+    report.strangers = strangers.report(&flow.ledger.names);
+    let graph = strangers.next();
     report.graph = graph.report(&flow.ledger.names);
     let tables = graph.next();
     (report.visits, report.requests, report.events) = (tables.visits(), tables.requests(), written);
@@ -246,13 +242,16 @@ fn kind(name: &str) -> Result<Kind> {
 pub(super) fn tell(ledger: &Ledger, sources: SourceReport) -> Report {
     let names = &ledger.names;
     let host = |index: u32| names.hosts.get(index as usize).cloned().unwrap_or_default();
-    let used = |tally: &Tally| tally.attempts + tally.connections + tally.visits > 0;
+    let used = |server: &Server| {
+        let tally = &server.tally;
+        server.evidence != Evidence::Asked && tally.attempts + tally.connections + tally.visits > 0
+    };
     let servers = ledger
         .servers
         .all()
         .iter()
         .zip(&names.servers)
-        .filter(|(server, _)| used(&server.tally));
+        .filter(|(server, _)| used(server));
     let servers: Vec<ServerReport> = servers
         .map(|(server, name)| ServerReport {
             name: name.clone(),
@@ -267,38 +266,19 @@ pub(super) fn tell(ledger: &Ledger, sources: SourceReport) -> Report {
                 Evidence::Syn => "syn",
                 Evidence::Content => "content",
                 Evidence::Guess => "guess",
+                Evidence::Asked => "asked",
             },
             tally: server.tally.clone(),
         })
         .collect();
-    let mut calls: Vec<CallReport> = ledger
-        .calls
-        .iter()
-        .map(|(&(caller, server), &visits)| CallReport {
-            host: host(caller),
-            callers: servers
-                .iter()
-                .filter(|s| s.host == host(caller))
-                .map(|s| s.name.clone())
-                .collect(),
-            server: names
-                .servers
-                .get(server as usize)
-                .cloned()
-                .unwrap_or_default(),
-            visits,
-        })
-        .collect();
-    calls.sort_by(|a, b| (&a.server, &a.host).cmp(&(&b.server, &b.host)));
     Report {
         begin: sources.files.iter().filter_map(|file| file.begin).min(),
         end: sources.files.iter().filter_map(|file| file.end).max(),
         notes: notes(ledger, &servers),
         files: sources.files,
         servers,
-        calls,
-        hosts: names.hosts.clone(),
         counts: ledger.counts.clone(),
+        apart: ledger.apart(),
         ..Report::default()
     }
 }

@@ -211,10 +211,13 @@ impl Scribe<'_> {
     /// The recording is over: what is answered is told, what is not remains open.
     pub fn close_recording(&mut self) {
         while self.close_answered() {}
-        let open = self.queue.open.len() as u64;
-        self.ledger
-            .servers
-            .tally(self.parties.server, |tally| tally.visits_unfinished += open);
+        if let Some(oldest) = self.queue.open.front() {
+            let sent = oldest.opening.map_or(oldest.begin, |o| o.sent);
+            self.ledger.servers.tally(self.parties.server, |tally| {
+                let since = tally.unfinished_since.unwrap_or(sent);
+                tally.unfinished_since = Some(since.min(sent));
+            });
+        }
     }
 
     /// Forgets what is open: it was read with the roles the wrong way round.

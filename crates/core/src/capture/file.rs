@@ -15,6 +15,7 @@ use super::pcap::{Pcap, HEADER};
 use super::pcapng::PcapNg;
 use super::report::{FileReport, InterfaceReport, Loss};
 use super::source::Source;
+use super::steps::{is_later, Steps};
 use crate::error::{Error, Result};
 
 /// What is held back at first, in packets and in bytes, whichever is less. Captures of several CPUs or queues swap
@@ -25,10 +26,6 @@ const HELD_BYTES: usize = 1 << 18;
 const HELD_LEAST: usize = 16;
 /// More is never held back, as a multiple of the first, and as bytes.
 const HELD_SCALE_MAX: usize = 16;
-/// Times step this far when a capture was idle or its clock was set, or when a record is damaged.
-const ABSURD: i64 = 10 * 1_000_000_000;
-/// Damaged times are few in a row, and then the old time goes on; a step that more packets follow is believed.
-const SUSPECTS: usize = 16;
 
 enum Format {
     Pcap(Box<Pcap>),
@@ -41,18 +38,18 @@ pub struct CaptureFile {
     number: u16,
     /// Parsed packets in the order of time; `at` counts from the front of the window and tells the order in the file.
     packets: Vec<Packet>,
-    /// The newest, whose times stepped: until it is known whether to believe them.
-    suspects: Vec<Packet>,
+    /// Which times are believed.
+    steps: Steps,
     /// Of `packets`: handed out so far, and free to be handed out.
     next: usize,
     ready: usize,
     /// Bytes of the window that were parsed.
     parsed: usize,
     held_scale: usize,
-    /// The latest times admitted to `packets` and handed out.
-    admitted: Option<i64>,
+    /// The latest time that was handed out.
     delivered: i64,
-    unordered: bool,
+    /// Packets that came after a later one, when `packets` was last put in order.
+    reordered: u64,
     pub report: FileReport,
 }
 
@@ -91,14 +88,13 @@ impl CaptureFile {
             format,
             number,
             packets: Vec::new(),
-            suspects: Vec::new(),
+            steps: Steps::default(),
             next: 0,
             ready: 0,
             parsed,
             held_scale: 1,
-            admitted: None,
             delivered: 0,
-            unordered: false,
+            reordered: 0,
             report,
         }
     }
@@ -120,7 +116,7 @@ impl CaptureFile {
         self.report.packets += 1;
         self.report.cut += u64::from(packet.captured < packet.wire);
         self.report.untimed += u64::from(packet.untimed);
-        if later(self.delivered, packet.time) {
+        if is_later(self.delivered, packet.time) {
             self.report.late += 1;
             self.held_scale = (self.held_scale * 2).min(HELD_SCALE_MAX);
         } else {
@@ -148,7 +144,8 @@ impl CaptureFile {
     pub fn finish(mut self) -> FileReport {
         self.report.bytes_read = self.source.progress().0;
         self.report.bytes = self.offset();
-        self.report.reordered = self.report.reordered.saturating_sub(self.report.late);
+        self.report.reordered = self.steps.reordered.saturating_sub(self.report.late);
+        self.report.times_repaired = self.steps.repaired;
         (self.report.format, self.report.interfaces) = match self.format {
             Format::PcapNg(pcapng) => ("pcapng", pcapng.reports),
             Format::Pcap(pcap) => {
@@ -176,17 +173,16 @@ impl CaptureFile {
             self.source.fill(needed);
             needed = self.parse();
             let ended = self.source.ended();
-            let oldest = self
-                .suspects
-                .first()
-                .map_or(self.parsed, |packet| packet.at);
+            let suspects = self.steps.suspects();
+            let oldest = suspects.first().map_or(self.parsed, |packet| packet.at);
             if ended || self.parsed - oldest > HELD_BYTES * HELD_SCALE_MAX {
-                self.believe();
+                self.steps.settle(&mut self.packets);
             }
             let cutoff = if ended { usize::MAX } else { self.cutoff() };
-            if self.unordered {
-                self.packets.sort_by_key(|packet| packet.time);
-                self.unordered = false;
+            if self.reordered != self.steps.reordered {
+                self.packets
+                    .sort_by_key(|packet| (packet.turn, packet.time));
+                self.reordered = self.steps.reordered;
             }
             self.ready = self
                 .packets
@@ -204,12 +200,12 @@ impl CaptureFile {
         let waiting = self
             .packets
             .iter()
-            .chain(&self.suspects)
+            .chain(self.steps.suspects())
             .map(|packet| packet.at);
         let unused = waiting.min().unwrap_or(self.parsed).min(self.parsed);
         self.source.consume(unused);
         self.parsed -= unused;
-        for packet in self.packets.iter_mut().chain(&mut self.suspects) {
+        for packet in self.packets.iter_mut().chain(self.steps.suspects_mut()) {
             packet.at -= unused;
         }
     }
@@ -221,10 +217,14 @@ impl CaptureFile {
             None => 0,
         };
         let bytes_before = |count: usize| self.parsed.saturating_sub(count);
+        let most = bytes_before(HELD_BYTES * HELD_SCALE_MAX);
+        if !self.steps.is_settled() {
+            return most;
+        }
         nth_last(HELD_PACKETS * self.held_scale)
             .max(bytes_before(HELD_BYTES * self.held_scale))
             .min(nth_last(HELD_LEAST))
-            .max(bytes_before(HELD_BYTES * HELD_SCALE_MAX))
+            .max(most)
     }
 
     /// Parses what is in the window; returns how much of the window must be there to go on.
@@ -241,7 +241,7 @@ impl CaptureFile {
                 Step::Packet { taken, mut packet } => {
                     packet.at += self.parsed;
                     self.parsed += taken;
-                    self.admit(packet);
+                    self.steps.take(packet, &mut self.packets);
                 }
                 Step::Skip { taken } => self.parsed += taken,
                 Step::Lost { taken, reason } => {
@@ -264,48 +264,6 @@ impl CaptureFile {
         }
     }
 
-    /// Puts a packet among the others, unless its time has stepped.
-    #[inline]
-    fn admit(&mut self, packet: Packet) {
-        let before = self.admitted.unwrap_or(packet.time);
-        if (packet.time - before).abs() > ABSURD {
-            self.suspects.push(packet);
-            if self.suspects.len() > SUSPECTS {
-                self.believe();
-            }
-            return;
-        }
-        if !self.suspects.is_empty() {
-            // The old time goes on: those between were damaged.
-            self.report.times_repaired += self.suspects.len() as u64;
-            self.packets
-                .extend(self.suspects.drain(..).map(|suspect| Packet {
-                    time: before,
-                    ..suspect
-                }));
-        }
-        self.insert(packet);
-    }
-
-    fn believe(&mut self) {
-        for packet in std::mem::take(&mut self.suspects) {
-            self.insert(packet);
-        }
-    }
-
-    #[inline]
-    fn insert(&mut self, packet: Packet) {
-        let before = self.admitted.unwrap_or(packet.time);
-        if packet.time < before {
-            self.unordered = true;
-            self.report.reordered += 1;
-        }
-        if !later(before, packet.time) {
-            self.admitted = Some(packet.time);
-        }
-        self.packets.push(packet);
-    }
-
     fn lose(&mut self, bytes: usize, reason: String) {
         let offset = self.source.offset() + self.parsed as u64;
         self.report.lose(Loss {
@@ -315,12 +273,6 @@ impl CaptureFile {
             reason,
         });
     }
-}
-
-/// Whether `seen` is later than `time` by as much as happens in a sound capture; a time further back is a new beginning.
-#[inline]
-fn later(seen: i64, time: i64) -> bool {
-    seen > time && seen - time <= ABSURD
 }
 
 /// The format by its first bytes, and how many of them are its header.

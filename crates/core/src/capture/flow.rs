@@ -6,11 +6,13 @@ use std::net::IpAddr;
 
 use rustc_hash::FxHashMap;
 
+use super::connection::failed::LATE;
 use super::connection::{Connection, Next};
 use super::ledger::Ledger;
 use super::{Endpoint, Segment, SYN};
 
-/// Connections followed at once: about 0.7 kB each, 90 MB in all. Beyond that the most silent are given up, and counted.
+/// Connections followed at once: about 0.7 kB each, 90 MB in all. Beyond that those go that are not established, the
+/// oldest first, for a flood leaves thousands of them; then the most silent, which are counted.
 const CONNECTIONS: usize = 1 << 17;
 /// What is pending is looked at so long after.
 const TICK: i64 = 1_000_000_000;
@@ -21,6 +23,12 @@ const SILENT: i64 = 15 * 60_000_000_000;
 const SILENT_ASKED: i64 = 2 * 3600 * 1_000_000_000;
 /// With a full table only connections silent for this long are given up.
 const SILENT_CROWDED: i64 = 10_000_000_000;
+/// Attempts of hosts that open other connections are passed over, so many times, when room is made.
+const SPARED: usize = 8;
+/// So many attempts without a sign of a client are a scan or a flood, and the newest are part of it.
+const FLOOD: u64 = 32;
+/// Time that goes back further than this is a clock that was set, or another capture: what waits for it waits no more.
+const SET_BACK: i64 = 10_000_000_000;
 
 /// Both ends, the smaller first, so that both directions have one key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -65,11 +73,29 @@ pub struct Flow {
     slots: Vec<Option<Slot>>,
     free: Vec<u32>,
     serial: u32,
-    watched: VecDeque<(i64, u32, u32)>,
+    watched: VecDeque<Waiting>,
+    /// Connections that are half open, or were when they came, roughly in the order in which they expire.
+    half_open: VecDeque<Waiting>,
+    /// Connections whose client may be the server, by that client.
+    guessed: FxHashMap<Endpoint, Vec<(u32, u32)>>,
     newest: Option<(Key, u32)>,
     now: i64,
     next_sweep: i64,
-    guesses: bool,
+}
+
+/// When to look at a connection: its slot, and the serial number that it must still have.
+#[derive(Clone, Copy)]
+struct Waiting {
+    due: i64,
+    index: u32,
+    serial: u32,
+}
+
+impl Waiting {
+    /// Also when the clock was set back since.
+    fn is_due(self, now: i64, wait: i64) -> bool {
+        self.due <= now || self.due.saturating_sub(wait) > now.saturating_add(SET_BACK)
+    }
 }
 
 impl Flow {
@@ -81,15 +107,16 @@ impl Flow {
             free: Vec::new(),
             serial: 0,
             watched: VecDeque::new(),
+            half_open: VecDeque::new(),
+            guessed: FxHashMap::default(),
             newest: None,
             now: i64::MIN,
             next_sweep: i64::MIN,
-            guesses: false,
         }
     }
 
     pub fn segment(&mut self, segment: &Segment<'_>) {
-        if segment.time > self.now {
+        if segment.time > self.now || segment.time < self.now.saturating_sub(SET_BACK) {
             self.pass_time(segment.time);
         }
         if segment.from == segment.to {
@@ -119,31 +146,39 @@ impl Flow {
                 new = true;
             }
         }
+        let guessed = slot.connection.roles_guessed();
         let next = if new && segment.flags & SYN != 0 {
+            self.half_open.push_back(Waiting {
+                due: self.now.saturating_add(LATE),
+                index,
+                serial: slot.serial,
+            });
             slot.connection.next()
         } else {
             slot.connection.segment(segment, &mut self.ledger)
         };
         if next == Next::Watch && !slot.watched {
             slot.watched = true;
-            self.watched
-                .push_back((self.now.saturating_add(TICK), index, slot.serial));
+            self.watched.push_back(Waiting {
+                due: self.now.saturating_add(TICK),
+                index,
+                serial: slot.serial,
+            });
         }
-        self.guesses |= slot.connection.roles == super::connection::Roles::Guessed;
+        if !guessed && slot.connection.roles_guessed() {
+            let client = slot.connection.client();
+            let at = (index, slot.serial);
+            self.guessed.entry(client).or_default().push(at);
+        }
         if let Some(proved) = self.ledger.servers.proved.take() {
             self.correct_roles(proved);
         }
     }
 
     fn admit(&mut self, key: Key, segment: &Segment<'_>) -> Option<u32> {
-        if self.by_key.len() >= CONNECTIONS {
-            if self.now >= self.next_sweep.saturating_sub(SWEEP).saturating_add(TICK) {
-                self.sweep(SILENT_CROWDED, SILENT_CROWDED);
-            }
-            if self.by_key.len() >= CONNECTIONS {
-                self.ledger.counts.segments_unfollowed += 1;
-                return None;
-            }
+        if self.by_key.len() >= CONNECTIONS && !self.make_room() {
+            self.ledger.counts.segments_unfollowed += 1;
+            return None;
         }
         let connection = Connection::start(segment, &mut self.ledger)?;
         self.serial = self.serial.wrapping_add(1);
@@ -165,13 +200,75 @@ impl Flow {
         Some(index)
     }
 
+    /// Gives up the oldest connection that is not established; without any, those that are silent.
+    fn make_room(&mut self) -> bool {
+        let mut spared = 0;
+        while let Some(waiting) = self.half_open.pop_front() {
+            let Some(connection) = self.half_open(waiting) else {
+                continue;
+            };
+            let client = connection.client().ip;
+            if spared < SPARED && self.ledger.servers.calls(client) {
+                spared += 1;
+                self.half_open.push_back(waiting);
+                continue;
+            }
+            self.expire(waiting.index);
+            return true;
+        }
+        if self.now >= self.next_sweep.saturating_sub(SWEEP).saturating_add(TICK) {
+            self.sweep(SILENT_CROWDED, SILENT_CROWDED);
+        }
+        self.by_key.len() < CONNECTIONS
+    }
+
+    /// The connection that is meant, if it is there and still half open.
+    fn half_open(&self, waiting: Waiting) -> Option<&Connection> {
+        let slot = self.slots.get(waiting.index as usize)?.as_ref()?;
+        let meant = slot.serial == waiting.serial && slot.connection.is_half_open();
+        meant.then_some(&slot.connection)
+    }
+
+    fn expire(&mut self, index: u32) {
+        if let Some(Some(slot)) = self.slots.get_mut(index as usize) {
+            slot.connection.expire(self.now, &mut self.ledger);
+        }
+        self.remove(index);
+    }
+
+    /// Gives up what has been half open for long.
+    fn expire_due(&mut self, now: i64) {
+        while let Some(&waiting) = self.half_open.front() {
+            let alive = self.half_open(waiting).map(|connection| connection.last);
+            if alive.is_some() && !waiting.is_due(now, LATE) {
+                break;
+            }
+            self.half_open.pop_front();
+            match alive {
+                Some(last) if last.saturating_add(LATE) > now && last <= now => {
+                    let due = last.saturating_add(LATE);
+                    self.half_open.push_back(Waiting { due, ..waiting });
+                }
+                Some(_) => self.expire(waiting.index),
+                None => {}
+            }
+        }
+        if self.half_open.len() > 2 * CONNECTIONS {
+            let mut waiting = std::mem::take(&mut self.half_open);
+            waiting.retain(|&waiting| self.half_open(waiting).is_some());
+            self.half_open = waiting;
+        }
+    }
+
     fn pass_time(&mut self, now: i64) {
         self.now = now;
-        while let Some(&(due, index, serial)) = self.watched.front() {
-            if due > now {
+        self.expire_due(now);
+        while let Some(&waiting) = self.watched.front() {
+            if !waiting.is_due(now, TICK) {
                 break;
             }
             self.watched.pop_front();
+            let Waiting { index, serial, .. } = waiting;
             let Some(Some(slot)) = self.slots.get_mut(index as usize) else {
                 continue;
             };
@@ -180,13 +277,14 @@ impl Flow {
             }
             match slot.connection.tick(now, &mut self.ledger) {
                 Next::Keep => slot.watched = false,
-                Next::Watch => self
-                    .watched
-                    .push_back((now.saturating_add(TICK), index, serial)),
+                Next::Watch => self.watched.push_back(Waiting {
+                    due: now.saturating_add(TICK),
+                    ..waiting
+                }),
                 Next::Remove => self.remove(index),
             }
         }
-        if now >= self.next_sweep {
+        if now >= self.next_sweep || self.next_sweep.saturating_sub(SWEEP) > now {
             if self.next_sweep != i64::MIN {
                 self.sweep(SILENT, SILENT_ASKED);
             }
@@ -199,6 +297,9 @@ impl Flow {
             self.by_key.remove(&slot.key);
             self.free.push(index);
             self.newest = None;
+            if slot.connection.roles_guessed() {
+                self.forget_guess(slot.connection.client(), index);
+            }
         }
     }
 
@@ -224,13 +325,23 @@ impl Flow {
         }
     }
 
+    fn forget_guess(&mut self, client: Endpoint, index: u32) {
+        if let Some(guesses) = self.guessed.get_mut(&client) {
+            guesses.retain(|&(other, _)| other != index);
+            if guesses.is_empty() {
+                self.guessed.remove(&client);
+            }
+        }
+    }
+
     /// `server` answered a SYN: connections that took it for the client had the roles the wrong way round.
     fn correct_roles(&mut self, server: Endpoint) {
-        if !self.guesses {
-            return;
-        }
-        for slot in self.slots.iter_mut().flatten() {
-            if slot.connection.client() == server {
+        for (index, serial) in self.guessed.remove(&server).unwrap_or_default() {
+            let slot = self.slots.get_mut(index as usize);
+            let slot = slot
+                .and_then(Option::as_mut)
+                .filter(|slot| slot.serial == serial);
+            if let Some(slot) = slot.filter(|slot| slot.connection.client() == server) {
                 slot.connection.swap_roles(&mut self.ledger);
             }
         }
@@ -238,6 +349,17 @@ impl Flow {
 
     /// The recording is over.
     pub fn finish(&mut self) {
+        let half_open = |slot: &&Slot| slot.connection.is_half_open();
+        let half_open = self.slots.iter().flatten().filter(half_open);
+        let strange = half_open.filter(|slot| !slot.connection.is_of_client(&self.ledger));
+        let counted = self.ledger.apart.attempts();
+        let flooded = counted.saturating_add(strange.count() as u64) >= FLOOD;
+        for slot in self.slots.iter_mut().flatten() {
+            if slot.connection.is_half_open() {
+                slot.connection
+                    .attempt_ends(self.now, flooded, &mut self.ledger);
+            }
+        }
         for slot in self.slots.iter_mut().flatten() {
             slot.connection.recording_ends(self.now, &mut self.ledger);
         }

@@ -4,6 +4,7 @@
 mod attempts;
 mod bytes;
 mod early;
+mod floods;
 mod protocols;
 mod random;
 
@@ -101,6 +102,12 @@ fn flow(packets: &[Tcp]) -> Flow {
     }
     flow.finish();
     flow
+}
+
+/// What a capture with these packets shows, and one much later, of nobody in particular.
+fn long_after(packets: &[Tcp]) -> Flow {
+    let later = tcp("10.0.9.9:1", "10.0.9.8:1").at(1000 * S);
+    flow(&[packets, &[later]].concat())
 }
 
 fn tally(flow: &Flow) -> Tally {

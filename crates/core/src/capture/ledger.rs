@@ -6,11 +6,16 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::attempt::Loss;
+use super::crowd::{self, Crowd};
 use super::names::Namer;
 use super::servers::Servers;
 use super::wire::{self, Outcome, Raw};
+use super::Endpoint;
 use crate::record::rows::Event;
 use crate::record::{Names, Visit};
+
+/// Different statuses; a server can make up as many words for its errors as it likes. Those beyond are "error".
+const STATUSES: usize = 1 << 10;
 
 /// What became of a visit, as the tables spell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,6 +23,8 @@ pub enum Status {
     Ok,
     Http(u16),
     Error(u32),
+    /// One of more kinds than are told apart.
+    OtherError,
     /// The connection was refused.
     Refused,
     /// No SYN of the sender's whole schedule was answered.
@@ -45,6 +52,7 @@ impl Status {
             Status::Ok => "ok".to_owned(),
             Status::Http(code) => code.to_string(),
             Status::Error(number) => format!("error-{}", wire::error_name(number)),
+            Status::OtherError => "error".to_owned(),
             Status::Refused => "refused".to_owned(),
             Status::Timeout => "timeout".to_owned(),
             Status::Reset => "reset".to_owned(),
@@ -102,6 +110,21 @@ pub struct Counts {
     pub connections_open: u64,
 }
 
+/// Attempts of which nothing says that a client made them.
+#[derive(Debug, Default)]
+pub struct Apart {
+    /// Sent once, by a host that opened no connection or to a port that accepted none.
+    pub unanswered: Crowd<IpAddr, Endpoint>,
+    /// Answered by the server, and not heard of again.
+    pub half_open: Crowd<IpAddr, Endpoint>,
+}
+
+impl Apart {
+    pub fn attempts(&self) -> u64 {
+        self.unanswered.attempts() + self.half_open.attempts()
+    }
+}
+
 #[derive(Default)]
 pub struct Ledger {
     pub names: Names,
@@ -109,8 +132,7 @@ pub struct Ledger {
     pub visits: Vec<Visit>,
     pub drops: Vec<Drop>,
     pub counts: Counts,
-    /// Visits by (calling host, server).
-    pub calls: FxHashMap<(u32, u32), u64>,
+    pub apart: Apart,
     statuses: FxHashMap<Status, u32>,
     namer: Namer,
     visits_made: u64,
@@ -127,6 +149,12 @@ impl Ledger {
     }
 
     pub fn status(&mut self, status: Status) -> u32 {
+        let free = matches!(status, Status::Http(_) | Status::Error(_));
+        let crowded = free && self.statuses.len() >= STATUSES;
+        let status = match crowded && !self.statuses.contains_key(&status) {
+            true => Status::OtherError,
+            false => status,
+        };
         *self.statuses.entry(status).or_insert_with(|| {
             self.names.statuses.push(status.text());
             self.names.statuses.len() as u32 - 1
@@ -139,6 +167,18 @@ impl Ledger {
 
     pub fn host(&mut self, ip: IpAddr) -> u32 {
         self.servers.host(ip, &mut self.names)
+    }
+
+    /// Those that are counted apart, as the report has them.
+    pub fn apart(&self) -> Vec<crowd::Report> {
+        let name = |endpoint: Endpoint| match self.servers.index(endpoint) {
+            Some(server) => self.names.servers.get(server as usize).cloned(),
+            None => None,
+        };
+        let name = |endpoint: Endpoint| name(endpoint).unwrap_or_else(|| endpoint.to_string());
+        let unanswered = self.apart.unanswered.report("unanswered", name);
+        let half_open = self.apart.half_open.report("half-open", name);
+        unanswered.into_iter().chain(half_open).collect()
     }
 
     pub fn next_connection(&mut self) -> u32 {
@@ -155,7 +195,6 @@ impl Ledger {
         self.visits_made += 1;
         visit.visit = self.visits_made;
         if visit.served {
-            *self.calls.entry((visit.caller, visit.server)).or_insert(0) += 1;
             self.servers.tally(visit.server, |tally| tally.visits += 1);
         }
         self.visits.push(visit);

@@ -13,6 +13,7 @@ use super::link::{self, Kinds, Link};
 use super::names::Namer;
 use super::packet::Packet;
 use super::report::{FileReport, InterfaceReport, SourceReport};
+use super::strangers::{self, Strangers};
 use crate::callgraph::{self, CallGraph};
 use crate::error::Result;
 use crate::record::rows::Event;
@@ -53,6 +54,7 @@ impl Live {
             link: Link::Raw,
             interface,
             untimed: false,
+            turn: 0,
         };
         self.seen.packets += 1;
         self.seen.cut += u64::from(packet.captured < length);
@@ -100,28 +102,31 @@ pub struct Linked {
     pub requests: u64,
     pub incomplete: u64,
     pub graph: callgraph::report::Report,
+    pub strangers: strangers::Report,
     #[serde(skip)]
     pub damaged: Vec<PathBuf>,
 }
 
 /// Gives the visits of `segments` their parents and writes them to `out`/{visits,requests}.parquet.
 pub fn link(segments: &[PathBuf], out: &Path) -> Result<Linked> {
-    let mut graph = CallGraph::new(TablesSink::create(out)?);
+    let mut strangers = Strangers::new(CallGraph::new(TablesSink::create(out)?));
     let mut reader = stays::Reader::default();
     let mut damaged = Vec::new();
     for path in segments {
-        let read = reader.read(path, &mut |visit, names| graph.push(visit, names))?;
+        let read = reader.read(path, &mut |visit, names| strangers.push(visit, names))?;
         if !read {
             damaged.push(path.clone());
         }
     }
-    graph.finish(&reader.names)?;
+    strangers.finish(&reader.names)?;
+    let graph = strangers.next();
     let tables = graph.next();
     Ok(Linked {
         visits: tables.visits(),
         requests: tables.requests(),
         incomplete: tables.incomplete(),
         graph: graph.report(&reader.names),
+        strangers: strangers.report(&reader.names),
         damaged,
     })
 }

@@ -6,6 +6,7 @@
 //! merge    several captures → segments in the order of time      clocks  what their clocks differ by
 //! flow     segments → connections: attempts, drops, bytes in order without copies
 //! wire     bytes of a connection → exchanges (one file a protocol)
+//! strangers  which failed attempts are requests, and which a scan or a flood
 //! decode   all of it, into a VisitSink     live  packets of a live host, as they come
 //! ```
 
@@ -13,6 +14,7 @@ mod attempt;
 mod clocks;
 mod connection;
 mod copies;
+pub mod crowd;
 pub mod decode;
 mod exchange;
 mod file;
@@ -33,6 +35,8 @@ mod recorded_tests;
 pub mod report;
 pub mod servers;
 mod source;
+mod steps;
+pub mod strangers;
 mod stream;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -19,6 +19,8 @@ pub struct Packet {
     pub interface: u16,
     /// The format gave no time: it is that of the packet before.
     pub untimed: bool,
+    /// How often the clock was set back before it: what came after is later, whatever its time.
+    pub turn: u32,
 }
 
 /// What the bytes at the front of the window are.

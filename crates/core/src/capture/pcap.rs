@@ -24,6 +24,8 @@ pub struct Pcap {
     big_endian: bool,
     /// Fractions in a second: a million or a thousand million.
     fractions: u32,
+    /// Some programs write more than a second of them. Wireshark adds up what fits into 32 bits of nanoseconds.
+    fractions_most: u32,
     pub link: Link,
     pub link_number: u16,
     pub snaplen: u32,
@@ -92,6 +94,7 @@ impl Pcap {
         Some(Ok(Pcap {
             big_endian,
             fractions,
+            fractions_most: i32::MAX as u32 / (1_000_000_000 / fractions),
             link: Link::from_number(link_number),
             link_number,
             snaplen,
@@ -120,12 +123,10 @@ impl Pcap {
             .is_none_or(|last| (i64::from(record.seconds) - last).abs() < APART);
         let usual = near && record.captured <= record.wire && record.captured <= self.usual;
         if !usual || record.fraction >= self.fractions {
-            match self.chain(bytes, ended, Some(i64::from(record.seconds)), false, CHAIN) {
+            match self.follows(bytes, ended, record) {
                 Chain::Holds => {}
                 Chain::Need(count) => return Step::Need(count),
-                Chain::Breaks => {
-                    return self.damaged();
-                }
+                Chain::Breaks => return self.damaged(),
             }
         }
         let taken = RECORD + record.captured as usize;
@@ -146,8 +147,20 @@ impl Pcap {
             link: self.link,
             interface: 0,
             untimed: false,
+            turn: 0,
         };
         Step::Packet { taken, packet }
+    }
+
+    /// Whether records follow an unusual one: at about its time, or else, times being what they like (`steps` looks at
+    /// them), so many that their lengths are sound.
+    fn follows(&self, bytes: &[u8], ended: bool, record: Record) -> Chain {
+        match self.chain(bytes, ended, Some(i64::from(record.seconds)), false, CHAIN) {
+            Chain::Breaks if record.fraction < self.fractions => {
+                self.chain(bytes, ended, None, true, CHAIN_ELSEWHERE)
+            }
+            found => found,
+        }
     }
 
     fn damaged(&mut self) -> Step {
@@ -258,7 +271,11 @@ impl Pcap {
             (1..=self.limit).contains(&record.captured) && (1..=PACKET_MAX).contains(&record.wire);
         let time = near.is_none_or(|near| (i64::from(record.seconds) - near).abs() < APART);
         let exact = record.captured >= PACKET_MIN && record.captured <= record.wire;
-        length && time && record.fraction < self.fractions && (exact || !strict)
+        let fraction = match strict {
+            true => record.fraction < self.fractions,
+            false => record.fraction <= self.fractions_most,
+        };
+        length && time && fraction && (exact || !strict)
     }
 }
 
@@ -396,6 +413,43 @@ mod tests {
                 (at as u64, record as u64)
             );
         }
+    }
+
+    #[test]
+    fn a_fraction_of_more_than_a_second_is_added_up() {
+        let sent = packets(20);
+        for (nanoseconds, carried) in [(false, 1_000_250_u32), (true, 2_000_000_007)] {
+            let style = PcapStyle {
+                nanoseconds,
+                ..PcapStyle::default()
+            };
+            let bytes = pcap_styled(style, &records(&sent));
+            let record = (bytes.len() - HEADER) / 20;
+            for which in [vec![10], vec![19], (0..20).collect()] {
+                let mut bytes = bytes.clone();
+                for number in &which {
+                    let at = HEADER + number * record + 4;
+                    bytes[at..at + 4].copy_from_slice(&carried.to_le_bytes());
+                }
+                let (got, report) = read(&bytes).unwrap();
+                assert_eq!((got.len(), report.lost_bytes), (20, 0), "{which:?}");
+                let unit = if nanoseconds { 1 } else { 1000 };
+                let late = BEGIN + i64::from(carried) * unit;
+                let times = got.iter().filter(|packet| packet.time == late);
+                assert_eq!(times.count(), which.len(), "{which:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_packet_a_week_is_no_damage() {
+        let mut sent = packets(20);
+        for (week, packet) in (0..).zip(&mut sent) {
+            packet.time += week * 7 * APART * S;
+        }
+        let (got, report) = read(&pcap(&records(&sent))).unwrap();
+        assert_eq!((got, report.lost_bytes), (seen(&sent), 0));
+        assert_eq!(report.times_repaired, 0);
     }
 
     #[test]

@@ -252,6 +252,7 @@ impl PcapNg {
             link: interface.link,
             interface: interface.number,
             untimed: ticks.is_none(),
+            turn: 0,
         };
         Step::Packet { taken, packet }
     }

@@ -8,6 +8,7 @@
 //! SYN        the endpoint answered a SYN of another connection
 //! content    its bytes read as a protocol in one orientation only
 //! guess      hinted or well-known port, then the end with more peers, then the lower port
+//! asked      somebody sent it a SYN, which nobody accepted
 //! ```
 //! A guess is taken back when a later SYN contradicts it (`flow.rs`).
 
@@ -22,13 +23,20 @@ use super::wire::Kind;
 use super::Endpoint;
 use crate::record::Names;
 
-/// More servers than this are told as one: a port scan must not fill the memory.
+/// More servers than this are told as one, and so are more endpoints than this that failed attempts went to: a port scan
+/// must not fill the memory, nor take the places of servers.
 const SERVERS: usize = 1 << 14;
+const ASKED: usize = 1 << 14;
+pub const OTHER_SERVERS: &str = "(other servers)";
+/// The same of hosts that called.
+const HOSTS: usize = 1 << 16;
+pub const OTHER_HOSTS: &str = "(other hosts)";
 /// Endpoints of connections that were open before the recording, counted to see who has many peers.
 const PEERS: usize = 1 << 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Evidence {
+    Asked,
     Guess,
     Content,
     Syn,
@@ -44,20 +52,22 @@ pub struct Tally {
     pub synack_repeats: u64,
     pub data_drops: u64,
     pub refused: u64,
-    /// Attempts that failed without an answer, and those that were still waiting when the recording ended.
+    /// Attempts that failed without an answer, those that the sender never completed, and those that were still waiting
+    /// when the recording ended.
     pub unanswered: u64,
+    pub half_open: u64,
     pub attempts_unfinished: u64,
     pub visits: u64,
     pub visits_max: u64,
     pub established_max: u64,
-    /// Exchanges still open when the recording ended.
-    pub visits_unfinished: u64,
+    /// Exchanges still open when the recording ended, and when the oldest of them was sent.
+    #[serde(rename = "visits_unfinished")]
+    pub visits_now: u64,
+    pub unfinished_since: Option<i64>,
     /// Bytes that could not be read as the protocol, by reason.
     pub unreadable: BTreeMap<&'static str, u64>,
     /// Connections read by change of direction only, by reason.
     pub opaque: BTreeMap<&'static str, u64>,
-    #[serde(skip)]
-    pub visits_now: u64,
     #[serde(skip)]
     pub established_now: u64,
 }
@@ -87,7 +97,17 @@ pub struct Server {
     /// What it speaks, once that is known; `told`: because the user says so.
     pub kind: Option<Kind>,
     pub told: bool,
+    /// It answered a SYN.
+    pub accepts: bool,
     pub tally: Tally,
+}
+
+/// A host that took part in a connection.
+#[derive(Clone, Copy, Debug)]
+struct Host {
+    name: u32,
+    /// It completed a connection that it opened, or used one that was open before.
+    calls: bool,
 }
 
 #[derive(Debug, Default)]
@@ -96,8 +116,11 @@ pub struct Servers {
     by_endpoint: FxHashMap<Endpoint, u32>,
     given_names: FxHashMap<Endpoint, String>,
     hints: FxHashMap<u16, Kind>,
+    by_name: FxHashMap<String, u32>,
+    /// Of those with no more evidence than a SYN.
+    asked: usize,
     peers: FxHashMap<Endpoint, u32>,
-    hosts: FxHashMap<IpAddr, u32>,
+    hosts: FxHashMap<IpAddr, Host>,
     /// Address → what its host is called by.
     aliases: FxHashMap<IpAddr, IpAddr>,
     /// Set when a SYN proves an endpoint to be a server that was not known as one.
@@ -137,59 +160,106 @@ impl Servers {
         }
     }
 
+    /// The name of the host with this address.
     pub fn host(&mut self, ip: IpAddr, names: &mut Names) -> u32 {
         let ip = self.aliases.get(&ip).copied().unwrap_or(ip);
-        *self.hosts.entry(ip).or_insert_with(|| {
-            names.hosts.push(ip.to_string());
-            names.hosts.len() as u32 - 1
-        })
+        if let Some(host) = self.hosts.get(&ip) {
+            return host.name;
+        }
+        if names.hosts.len() > HOSTS {
+            return HOSTS as u32;
+        }
+        let name = names.hosts.len() as u32;
+        if names.hosts.len() == HOSTS {
+            names.hosts.push(OTHER_HOSTS.to_owned());
+            return name;
+        }
+        names.hosts.push(ip.to_string());
+        self.hosts.insert(ip, Host { name, calls: false });
+        name
+    }
+
+    /// The host with this address has a connection as its client.
+    pub fn call(&mut self, ip: IpAddr, names: &mut Names) -> u32 {
+        let name = self.host(ip, names);
+        let ip = self.aliases.get(&ip).copied().unwrap_or(ip);
+        if let Some(host) = self.hosts.get_mut(&ip) {
+            host.calls = true;
+        }
+        name
+    }
+
+    /// Whether the host with this address had a connection as its client.
+    pub fn calls(&self, ip: IpAddr) -> bool {
+        let ip = self.aliases.get(&ip).copied().unwrap_or(ip);
+        self.hosts.get(&ip).is_some_and(|host| host.calls)
+    }
+
+    pub fn index(&self, endpoint: Endpoint) -> Option<u32> {
+        self.by_endpoint.get(&endpoint).copied()
+    }
+
+    /// Whether the endpoint ever accepted a connection.
+    pub fn accepts(&self, endpoint: Endpoint) -> bool {
+        let server = self.index(endpoint);
+        let server = server.and_then(|index| self.all.get(index as usize));
+        server.is_some_and(|server| server.accepts || server.tally.connections > 0)
+    }
+
+    /// The endpoint answered a SYN.
+    pub fn accept(&mut self, endpoint: Endpoint, names: &mut Names) -> u32 {
+        let index = self.find(endpoint, Evidence::Syn, names);
+        if let Some(server) = self.get(index) {
+            server.accepts = true;
+        }
+        index
     }
 
     /// The server at `endpoint`, new or known, for which there is this much evidence.
     pub fn find(&mut self, endpoint: Endpoint, evidence: Evidence, names: &mut Names) -> u32 {
         if let Some(&index) = self.by_endpoint.get(&endpoint) {
-            if let Some(server) = self
-                .all
-                .get_mut(index as usize)
-                .filter(|s| s.evidence < evidence)
-            {
-                server.evidence = evidence;
-                if evidence == Evidence::Syn {
-                    self.proved = Some(endpoint);
-                }
+            if self.strengthen(index, evidence) && evidence == Evidence::Syn {
+                self.proved = Some(endpoint);
             }
             return index;
-        }
-        let given = self.given_names.get(&endpoint);
-        let known = given.and_then(|given| names.servers.iter().position(|name| name == given));
-        let index = match known {
-            Some(index) => index as u32,
-            None if self.all.len() > SERVERS => SERVERS as u32,
-            None => {
-                let name = match given {
-                    Some(name) => name.clone(),
-                    None if self.all.len() == SERVERS => "(other servers)".to_owned(),
-                    None => endpoint.to_string(),
-                };
-                self.add(
-                    endpoint,
-                    if given.is_some() {
-                        Evidence::Named
-                    } else {
-                        evidence
-                    },
-                    name,
-                    names,
-                )
-            }
-        };
-        if self.by_endpoint.len() < 4 * SERVERS {
-            self.by_endpoint.insert(endpoint, index);
         }
         if evidence == Evidence::Syn {
             self.proved = Some(endpoint);
         }
+        let given = self.given_names.get(&endpoint);
+        let crowded = match evidence {
+            Evidence::Asked => self.asked >= ASKED,
+            _ => self.all.len() - self.asked >= SERVERS,
+        };
+        if crowded && given.is_none() {
+            // It is not remembered by its address: one that accepts later may still get a place of its own.
+            if let Some(&others) = self.by_name.get(OTHER_SERVERS) {
+                self.strengthen(others, evidence);
+                return others;
+            }
+            return self.add(endpoint, evidence, OTHER_SERVERS.to_owned(), names);
+        }
+        let name = given.cloned().unwrap_or_else(|| endpoint.to_string());
+        let evidence = given.map_or(evidence, |_| Evidence::Named);
+        let index = match self.by_name.get(&name) {
+            Some(&index) => index,
+            None => self.add(endpoint, evidence, name, names),
+        };
+        self.by_endpoint.insert(endpoint, index);
         index
+    }
+
+    /// Takes note of evidence; true if there was less before.
+    fn strengthen(&mut self, server: u32, evidence: Evidence) -> bool {
+        let Some(server) = self.all.get_mut(server as usize) else {
+            return false;
+        };
+        if server.evidence >= evidence {
+            return false;
+        }
+        self.asked -= usize::from(server.evidence == Evidence::Asked);
+        server.evidence = evidence;
+        true
     }
 
     fn add(
@@ -201,6 +271,8 @@ impl Servers {
     ) -> u32 {
         let host = self.host(endpoint.ip, names);
         let kind = self.hints.get(&endpoint.port).copied();
+        self.asked += usize::from(evidence == Evidence::Asked);
+        self.by_name.insert(name.clone(), self.all.len() as u32);
         names.servers.push(name);
         names.server_hosts.push(host);
         self.all.push(Server {
@@ -209,6 +281,7 @@ impl Servers {
             evidence,
             kind,
             told: kind.is_some(),
+            accepts: false,
             tally: Tally::default(),
         });
         self.all.len() as u32 - 1

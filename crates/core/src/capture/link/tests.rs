@@ -14,6 +14,7 @@ fn packet(link: u16, bytes: &[u8]) -> Packet {
         link,
         interface: 0,
         untimed: false,
+        turn: 0,
     }
 }
 
