@@ -50,6 +50,7 @@ CORE_MAY_USE = {
     "error": set[str](),
     "rng": set[str](),
     "bounds": set[str](),
+    "replay": set[str](),
     "whole": {"error"},
     "record": {"bounds", "error", "whole"},
     "callgraph": {"error", "record"},

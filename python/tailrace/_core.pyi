@@ -98,3 +98,40 @@ def load_worker(plan: str, log: str, tell: Callable[[str], bool]) -> str:
 
 def load_tables(logs: list[str], folder: str, progress: Callable[[int, int], None] | None = None) -> str:
     """The logs of all workers of a load as `folder`/{requests,events}.parquet; returns JSON, the rows of each."""
+
+class Replay:
+    """The visits of a recording as the network of queues that they were (crates/core/src/replay).
+
+    Columns are objects with a buffer (NumPy arrays). Of `visits`: int64 parent (-1: none), sent, arrival, start,
+    departure and ready; uint32 server, group, pool and choice (the largest number: none); uint8 may_drop. Of `servers`:
+    float64 cores; uint32 workers, accept and inside (0: any number); uint8 may_turn. Times are nanoseconds.
+    ValueError: columns that do not fit together.
+    """
+
+    def __init__(
+        self,
+        visits: object,
+        servers: object,
+        *,
+        groups: int,
+        begin: int,
+        step: int,
+        steps: int,
+        schedule: list[int],
+        pools: list[int],
+        choices: list[list[tuple[int, int]]],
+    ) -> None: ...
+    def fit(self, prior: object, calm: object, rounds: int) -> list[list[float]]:
+        """The capacities that fit best, by server and step, found from `prior` (float64, by server and step) in so many
+        rounds; `calm` (uint8) are the steps in which what is usual is measured. Of the two ways in which a server may
+        serve its jobs, in turn or all at once, the one is chosen that leaves less unaccounted for."""
+
+    def spread(self, server: int, prior: object, calm: object, spans: list[tuple[int, int]]) -> list[float]:
+        """For each span of steps, the variance (ns²) of the sum of what those that work at a server in it need."""
+
+    def measure(self, capacity: object) -> None:
+        """Measure what each part of a visit needed, at these capacities."""
+
+    def run(self, capacity: object, sent: object, anew: list[bool], departure: object) -> None:
+        """Run at these capacities, with roots sent at `sent` (int64) and the choices in `anew` made anew, in turn.
+        Writes when each visit leaves into `departure` (int64). The largest number is never. The lock is released."""

@@ -7,6 +7,7 @@
 //! capture    packets → segments → connections → exchanges → visits
 //! callgraph  visits → visits that know their parent and their request
 //! window     visits → integer sums per (server, window), and what follows from them
+//! replay     visits → the network of queues that they were, run again with some of its lost capacity given back
 //! rng        random numbers that depend on who draws, not on the order of events
 //! workload   who asks when for what
 //! sim        a plan → the visits, samples and events of a system that was never built
@@ -25,6 +26,7 @@ pub mod host;
 #[cfg(target_os = "linux")]
 pub mod load;
 pub mod record;
+pub mod replay;
 pub mod rng;
 pub mod sim;
 pub mod whole;

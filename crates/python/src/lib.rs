@@ -10,6 +10,7 @@ mod progress;
 #[cfg(target_os = "linux")]
 mod record;
 mod reduce;
+mod replay;
 mod simulate;
 mod stream;
 mod table;
@@ -32,6 +33,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(load::load_worker, m)?)?;
     #[cfg(target_os = "linux")]
     m.add_function(wrap_pyfunction!(load::load_tables, m)?)?;
+    m.add_class::<replay::Replay>()?;
     m.add_function(wrap_pyfunction!(reduce::reduce, m)?)?;
     m.add_function(wrap_pyfunction!(reduce::_decode_visits, m)?)?;
     m.add_function(wrap_pyfunction!(simulate::simulate, m)?)?;

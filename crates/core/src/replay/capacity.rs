@@ -1,0 +1,280 @@
+//! How fast a server was at each time.
+//!
+//! Where jobs share a server's cores equally (processor sharing), a part that works from b to e among n(t) others attains
+//! ∫ c(t) · min(1, cores / n(t)) dt; where they are served in turn, ∫ c(t) dt while it is its turn. With the right c,
+//! parts of one group attain what they usually need. It is found by the multiplicative update of expectation maximisation
+//! (Richardson 1972, Lucy 1974): the capacity of each step is scaled by the mean of usual / attained over the parts that
+//! work in it. A part is at work at a random time with a chance in proportion to its work (length-biased sampling), so
+//! this mean is 1 where c is right, whatever the distribution of the works.
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::program::Part;
+
+/// Steps of equal length, of at least one nanosecond; there is at least one.
+#[derive(Clone, Copy, Debug)]
+pub struct Grid {
+    begin: i64,
+    pub step: i64,
+    pub steps: usize,
+}
+
+impl Grid {
+    pub fn new(begin: i64, step: i64, steps: usize) -> Grid {
+        Grid {
+            begin,
+            step: step.max(1),
+            steps: steps.max(1),
+        }
+    }
+
+    pub fn begin(&self) -> i64 {
+        self.begin
+    }
+
+    /// The step of a time; the first of what is before, the last of what is after.
+    pub fn at(&self, time: i64) -> usize {
+        usize::try_from(time.saturating_sub(self.begin).div_euclid(self.step))
+            .unwrap_or(0)
+            .min(self.steps - 1)
+    }
+
+    pub fn is_last(&self, step: usize) -> bool {
+        step + 1 >= self.steps
+    }
+
+    pub fn end_of(&self, step: usize) -> i64 {
+        self.begin
+            .saturating_add(self.step.saturating_mul(step as i64 + 1))
+    }
+}
+
+/// A stretch within one step in which as many are at work throughout.
+#[derive(Clone, Copy)]
+struct Piece {
+    step: u32,
+    at_work: u32,
+    /// Nanoseconds that each of those at work attains at full speed.
+    share: f64,
+}
+
+/// A part and the pieces that it spans.
+#[derive(Clone, Copy)]
+struct Span {
+    begin: u32,
+    end: u32,
+    group: u32,
+}
+
+/// What most of the parts of a group need.
+#[derive(Clone, Copy)]
+pub struct Need {
+    /// Nanoseconds at full speed; NaN where too few are known.
+    pub mean: f64,
+    pub variance: f64,
+}
+
+/// The parts of one server.
+pub struct Capacity {
+    pieces: Vec<Piece>,
+    spans: Vec<Span>,
+    /// Index in the program of the part of each span.
+    pub which: Vec<u32>,
+}
+
+/// A capacity that is found stays within these: one above full speed is that of parts which need less than usual.
+const LEAST: f64 = 1e-4;
+const MOST: f64 = 3.0;
+/// What one part may pull a step's capacity up by: parts that need next to nothing are no sign of a fast server.
+const PULL: f64 = 5.0;
+
+impl Capacity {
+    /// Those of `server`. `in_turn`: jobs are served one after the other, as by an event loop, and not all at once.
+    pub fn of(parts: &[Part], server: u32, cores: f64, grid: Grid, in_turn: bool) -> Capacity {
+        let mut which: Vec<u32> = (0..parts.len() as u32)
+            .filter(|&i| parts[i as usize].server == server)
+            .collect();
+        let part = |i: &u32| parts[*i as usize];
+        let begins: Vec<i64> = if in_turn {
+            which.sort_by_key(|i| (part(i).end, part(i).begin));
+            turns(which.iter().map(part), cores)
+        } else {
+            which.iter().map(|i| part(i).begin).collect()
+        };
+        let (pieces, starts) = pieces(
+            begins
+                .iter()
+                .copied()
+                .zip(which.iter().map(|i| part(i).end)),
+            cores,
+            grid,
+        );
+        let find = |time: i64| starts.partition_point(|&start| start < time) as u32;
+        let spans = which.iter().map(part).zip(&begins);
+        let spans = spans
+            .map(|(p, &begin)| Span {
+                begin: find(begin),
+                end: find(p.end),
+                group: p.group,
+            })
+            .collect();
+        Capacity {
+            pieces,
+            spans,
+            which,
+        }
+    }
+
+    /// What each part attains at these capacities, in nanoseconds at full speed.
+    pub fn works(&self, capacity: &[f64]) -> Vec<f64> {
+        let mut sum = Vec::with_capacity(self.pieces.len() + 1);
+        let mut total = 0.0;
+        sum.push(0.0);
+        for piece in &self.pieces {
+            total += capacity[piece.step as usize] * piece.share;
+            sum.push(total);
+        }
+        self.spans
+            .iter()
+            .map(|span| (sum[span.end as usize] - sum[span.begin as usize]).max(0.0))
+            .collect()
+    }
+
+    /// What parts of each group need, by those of at least `least` that begin and end in calm steps.
+    pub fn needs(&self, works: &[f64], calm: &[bool], groups: usize, least: u32) -> Vec<Need> {
+        let is_calm = |at: u32| {
+            self.pieces
+                .get(at as usize)
+                .is_some_and(|piece| calm[piece.step as usize])
+        };
+        let mut sums = vec![(0.0, 0.0, 0u32); groups];
+        for (span, work) in self.spans.iter().zip(works) {
+            if is_calm(span.begin) && is_calm(span.end.saturating_sub(1)) {
+                let sum = &mut sums[span.group as usize];
+                *sum = (sum.0 + work, sum.1 + work * work, sum.2 + 1);
+            }
+        }
+        let need = |&(sum, squares, count): &(f64, f64, u32)| {
+            let mean = if count >= least {
+                sum / f64::from(count)
+            } else {
+                f64::NAN
+            };
+            Need {
+                mean,
+                variance: (squares / f64::from(count.max(1)) - mean * mean).max(0.0),
+            }
+        };
+        sums.iter().map(need).collect()
+    }
+
+    /// One update of the capacities. In a step in which nobody works nothing is learnt.
+    pub fn improve(&self, capacity: &mut [f64], needs: &[Need]) {
+        let works = self.works(capacity);
+        let mut changes = vec![0.0; self.pieces.len() + 1];
+        for (span, &work) in self.spans.iter().zip(&works) {
+            let need = needs[span.group as usize].mean;
+            let ratio = if need.is_nan() {
+                1.0
+            } else {
+                (need / work.max(1.0)).min(PULL)
+            };
+            changes[span.begin as usize] += ratio;
+            changes[span.end as usize] -= ratio;
+        }
+        let mut sums = vec![(0.0, 0.0); capacity.len()];
+        let mut ratios = 0.0;
+        for (piece, change) in self.pieces.iter().zip(&changes) {
+            ratios += change;
+            let sum = &mut sums[piece.step as usize];
+            *sum = (
+                sum.0 + ratios * piece.share,
+                sum.1 + f64::from(piece.at_work) * piece.share,
+            );
+        }
+        for (value, (above, below)) in capacity.iter_mut().zip(sums) {
+            if below > 0.0 {
+                *value = (*value * above / below).clamp(LEAST, MOST);
+            }
+        }
+    }
+
+    /// The capacities that fit best, found from `prior` by so many updates; `calm` are the steps in which what parts need
+    /// is measured.
+    pub fn found(
+        &self,
+        prior: &[f64],
+        calm: &[bool],
+        groups: usize,
+        least: u32,
+        rounds: u32,
+    ) -> Vec<f64> {
+        let needs = self.needs(&self.works(prior), calm, groups, least);
+        let mut capacity = prior.to_vec();
+        (0..rounds).for_each(|_| self.improve(&mut capacity, &needs));
+        capacity
+    }
+
+    /// The variance of the sum of the works of those that are at work in any of the steps from `begin` to `end`.
+    pub fn spread(&self, needs: &[Need], begin: usize, end: usize) -> f64 {
+        let first = self
+            .pieces
+            .partition_point(|piece| (piece.step as usize) < begin) as u32;
+        let last = self
+            .pieces
+            .partition_point(|piece| (piece.step as usize) < end) as u32;
+        let inside = self
+            .spans
+            .iter()
+            .filter(|span| span.begin < last && span.end > first);
+        inside.map(|span| needs[span.group as usize].variance).sum()
+    }
+}
+
+/// When each part, in the order of their ends, is served: who leaves next is who is served, since a core is free for it.
+fn turns(parts: impl Iterator<Item = Part>, cores: f64) -> Vec<i64> {
+    let mut free: BinaryHeap<Reverse<i64>> =
+        vec![Reverse(i64::MIN); (cores.ceil() as usize).max(1)].into();
+    let mut begins = Vec::new();
+    for part in parts {
+        let since = free.pop().map_or(i64::MIN, |Reverse(since)| since);
+        begins.push(part.begin.max(since.min(part.end)));
+        free.push(Reverse(part.end));
+    }
+    begins
+}
+
+/// The time of the grid cut where somebody begins or ends, and at the ends of steps; and when each piece begins.
+fn pieces(
+    stretches: impl Iterator<Item = (i64, i64)>,
+    cores: f64,
+    grid: Grid,
+) -> (Vec<Piece>, Vec<i64>) {
+    let mut moments: Vec<(i64, i32)> = stretches
+        .flat_map(|(begin, end)| [(begin, 1), (end, -1)])
+        .collect();
+    moments.push((grid.end_of(grid.steps - 1), 0));
+    moments.sort_unstable();
+    let (mut found, mut starts) = (Vec::new(), Vec::new());
+    let (mut at_work, mut now) = (0i64, grid.begin());
+    for (time, change) in moments {
+        while now < time {
+            let step = grid.at(now);
+            let until = if grid.is_last(step) {
+                time
+            } else {
+                time.min(grid.end_of(step))
+            };
+            let share = (until - now) as f64 * (cores / at_work.max(1) as f64).min(1.0);
+            found.push(Piece {
+                step: step as u32,
+                at_work: at_work.max(0) as u32,
+                share,
+            });
+            starts.push(now);
+            now = until;
+        }
+        at_work += i64::from(change);
+    }
+    (found, starts)
+}

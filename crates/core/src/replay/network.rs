@@ -1,0 +1,443 @@
+//! The programs at given capacities: who arrives, waits, is dropped, and leaves when.
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::capacity::Grid;
+use super::program::{Program, Step, Visits};
+
+/// How a server serves, and what it holds at most (0: any number).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits {
+    pub cores: f64,
+    /// Jobs are served one after the other, and not all at once.
+    pub in_turn: bool,
+    /// Each is held by one visit from its start to its departure.
+    pub workers: u32,
+    /// Places of the accept queue: of those that wait for a worker, or for a server that stands still to go on.
+    pub accept: u32,
+    /// Places of all that are inside.
+    pub inside: u32,
+}
+
+/// A server that does less than this share of its work accepts nobody: what the last step of a stop leaves of none.
+const STANDS_STILL: f64 = 0.02;
+const NOBODY: u32 = u32::MAX;
+/// The time of what does not happen.
+pub const NEVER: i64 = i64::MAX;
+
+/// Each slice that speaks of visits has a value for each.
+pub struct Network<'a> {
+    pub visits: &'a Visits,
+    pub program: &'a Program,
+    /// Nanoseconds at full speed, a value a part.
+    pub works: &'a [f64],
+    pub limits: &'a [Limits],
+    pub grid: Grid,
+    /// Whether an attempt to reach its server can be lost.
+    pub may_drop: &'a [bool],
+    /// When a lost attempt is repeated, from the first one on; after the last of these the sender gives up.
+    pub schedule: &'a [i64],
+    /// By which pool each visit is called (an index of `pools`), or `u32::MAX`.
+    pub pool: &'a [u32],
+    /// How many connections each pool has.
+    pub pools: &'a [u32],
+    /// Among whom its caller chose (an index of `choices`), or `u32::MAX`.
+    pub choice: &'a [u32],
+    /// The candidates of each choice: the server, and the pool of the calls to it.
+    pub choices: &'a [Vec<(u32, u32)>],
+}
+
+/// When each visit left (`NEVER`: not at all), and how many of its attempts were lost.
+pub struct Outcome {
+    pub departure: Vec<i64>,
+    pub lost: Vec<u8>,
+}
+
+impl Network<'_> {
+    /// Run it. `sent` says when each root is sent (`NEVER`: not at all), `capacity` the share of full speed by server and
+    /// step, `anew` of which choices the candidates take turns, instead of being as recorded.
+    pub fn run(&self, capacity: &[Vec<f64>], sent: &[i64], anew: &[bool]) -> Outcome {
+        let mut state = State::new(self, capacity, anew);
+        for (visit, &time) in sent.iter().enumerate() {
+            if self.visits.parent[visit] < 0 && time < NEVER {
+                state.attempts(visit as u32, time);
+            }
+        }
+        while let Some(Reverse((time, _, event))) = state.events.pop() {
+            match event {
+                Event::Arrives(visit) => state.arrives(visit, time),
+                Event::Completes(server, version) => state.completes(server, version, time),
+                Event::Resumes(server) => state.takes_next(server as usize, time),
+            }
+        }
+        state.out
+    }
+
+    /// From sending to arriving, where no attempt was lost.
+    fn latency(&self, visit: usize) -> i64 {
+        let lasted = self.visits.arrival[visit] - self.visits.sent[visit];
+        let was_lost = self
+            .schedule
+            .first()
+            .is_some_and(|&first| lasted * 2 > first);
+        if was_lost {
+            0
+        } else {
+            lasted.max(0)
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+struct Job {
+    end: f64,
+    visit: u32,
+}
+
+impl Eq for Job {}
+impl PartialOrd for Job {
+    fn partial_cmp(&self, other: &Job) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Job {
+    fn cmp(&self, other: &Job) -> Ordering {
+        other
+            .end
+            .total_cmp(&self.end)
+            .then(other.visit.cmp(&self.visit))
+    }
+}
+
+#[derive(Default)]
+struct Server {
+    jobs: BinaryHeap<Job>,
+    /// Those whose turn has not come, with their work.
+    line: VecDeque<(u32, f64)>,
+    /// What one job has attained since the beginning.
+    attained: f64,
+    now: i64,
+    in_service: u32,
+    accept_queue: VecDeque<u32>,
+    /// Completions that were scheduled for an earlier version do not happen.
+    version: u32,
+    resumes: i64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Arrives(u32),
+    Completes(u32, u32),
+    Resumes(u32),
+}
+
+struct State<'a, 'b> {
+    net: &'a Network<'b>,
+    capacity: &'a [Vec<f64>],
+    events: BinaryHeap<Reverse<(i64, u64, Event)>>,
+    turn: u64,
+    servers: Vec<Server>,
+    /// Of each visit its next step, whom it waits for, and when it was first sent.
+    next: Vec<u32>,
+    waits_for: Vec<u32>,
+    first: Vec<i64>,
+    out: Outcome,
+    /// Free connections, and who waits for one.
+    pools: Vec<(u32, VecDeque<u32>)>,
+    /// Where each visit goes, and by which pool.
+    place: Vec<u32>,
+    pool: Vec<u32>,
+    /// Of choices that are made anew, whose turn it is.
+    turns: Vec<Option<u32>>,
+}
+
+impl<'a, 'b> State<'a, 'b> {
+    fn new(net: &'a Network<'b>, capacity: &'a [Vec<f64>], anew: &[bool]) -> State<'a, 'b> {
+        let n = net.visits.len();
+        State {
+            net,
+            capacity,
+            events: BinaryHeap::new(),
+            turn: 0,
+            servers: net
+                .limits
+                .iter()
+                .map(|_| Server {
+                    now: net.grid.begin(),
+                    ..Server::default()
+                })
+                .collect(),
+            next: net.program.first[..n].to_vec(),
+            waits_for: vec![NOBODY; n],
+            first: vec![NEVER; n],
+            out: Outcome {
+                departure: vec![NEVER; n],
+                lost: vec![0; n],
+            },
+            pools: net
+                .pools
+                .iter()
+                .map(|&size| (size, VecDeque::new()))
+                .collect(),
+            place: net.visits.server.clone(),
+            pool: net.pool.to_vec(),
+            turns: anew.iter().map(|&anew| anew.then_some(0)).collect(),
+        }
+    }
+
+    fn at(&mut self, time: i64, event: Event) {
+        self.turn += 1;
+        self.events.push(Reverse((time, self.turn, event)));
+    }
+
+    fn place(&self, visit: u32) -> usize {
+        self.place[visit as usize] as usize
+    }
+
+    /// The first attempt to reach the server of a visit.
+    fn attempts(&mut self, visit: u32, now: i64) {
+        self.first[visit as usize] = now;
+        self.at(
+            now.saturating_add(self.net.latency(visit as usize)),
+            Event::Arrives(visit),
+        );
+    }
+
+    fn arrives(&mut self, visit: u32, now: i64) {
+        let place = self.place(visit);
+        let (limits, server) = (self.net.limits[place], &self.servers[place]);
+        let waiting = server.accept_queue.len() as u32;
+        let must_wait = (limits.workers > 0 && server.in_service >= limits.workers)
+            || self.stops(place, now).is_some();
+        let is_full = (limits.inside > 0 && server.in_service + waiting >= limits.inside)
+            || (must_wait && limits.accept > 0 && waiting >= limits.accept);
+        if is_full && self.net.may_drop[visit as usize] {
+            self.is_lost(visit, now);
+        } else if must_wait {
+            self.servers[place].accept_queue.push_back(visit);
+            self.will_resume(place, now);
+        } else {
+            self.starts(visit, now);
+        }
+    }
+
+    fn is_lost(&mut self, visit: u32, now: i64) {
+        let lost = self.out.lost[visit as usize];
+        self.out.lost[visit as usize] = lost.saturating_add(1);
+        match self.net.schedule.get(lost as usize) {
+            Some(&after) => {
+                let again = self.first[visit as usize]
+                    .saturating_add(after)
+                    .max(now + 1);
+                self.at(again, Event::Arrives(visit));
+            }
+            None => self.leaves(visit, now),
+        }
+    }
+
+    /// When a server that stands still goes on; None where it works.
+    fn stops(&self, place: usize, now: i64) -> Option<i64> {
+        let (grid, capacity) = (self.net.grid, &self.capacity[place]);
+        let still = |step: usize| {
+            capacity
+                .get(step)
+                .is_some_and(|&share| share < STANDS_STILL)
+        };
+        let mut step = grid.at(now);
+        if !still(step) {
+            return None;
+        }
+        while still(step) {
+            step += 1;
+        }
+        Some(grid.end_of(step - 1))
+    }
+
+    fn will_resume(&mut self, place: usize, now: i64) {
+        if let Some(until) = self
+            .stops(place, now)
+            .filter(|&until| self.servers[place].resumes < until && until > now)
+        {
+            self.servers[place].resumes = until;
+            self.at(until, Event::Resumes(place as u32));
+        }
+    }
+
+    fn takes_next(&mut self, place: usize, now: i64) {
+        if self.stops(place, now).is_some() {
+            return self.will_resume(place, now);
+        }
+        let workers = self.net.limits[place].workers;
+        while workers == 0 || self.servers[place].in_service < workers {
+            let Some(visit) = self.servers[place].accept_queue.pop_front() else {
+                return;
+            };
+            self.starts(visit, now);
+        }
+    }
+
+    fn starts(&mut self, visit: u32, now: i64) {
+        let place = self.place(visit);
+        self.servers[place].in_service += 1;
+        self.goes_on(visit, now);
+    }
+
+    fn goes_on(&mut self, visit: u32, now: i64) {
+        let i = visit as usize;
+        while self.next[i] < self.net.program.first[i + 1] {
+            let step = self.net.program.steps[self.next[i] as usize];
+            self.next[i] += 1;
+            match step {
+                Step::Work(part) if self.net.works[part as usize] >= 1.0 => {
+                    return self.works(visit, self.net.works[part as usize], now);
+                }
+                Step::Work(_) => {}
+                Step::Send(call) => self.sends(call, now),
+                Step::Wait(call) if self.out.departure[call as usize] == NEVER => {
+                    self.waits_for[i] = call;
+                    return;
+                }
+                Step::Wait(_) => {}
+            }
+        }
+        let place = self.place(visit);
+        self.servers[place].in_service -= 1;
+        self.leaves(visit, now);
+        self.takes_next(place, now);
+    }
+
+    fn works(&mut self, visit: u32, work: f64, now: i64) {
+        let place = self.place(visit);
+        self.advance(place, now);
+        let (server, limits) = (&mut self.servers[place], self.net.limits[place]);
+        if limits.in_turn && server.jobs.len() as f64 >= limits.cores {
+            return server.line.push_back((visit, work));
+        }
+        server.jobs.push(Job {
+            end: server.attained + work,
+            visit,
+        });
+        self.look_ahead(place);
+    }
+
+    /// Candidates take turns; one whose connections are all in use misses its turn.
+    fn chooses(&mut self, call: u32) {
+        let choice = self.net.choice[call as usize] as usize;
+        let (Some(candidates), Some(&Some(turn))) =
+            (self.net.choices.get(choice), self.turns.get(choice))
+        else {
+            return;
+        };
+        let n = candidates.len() as u32;
+        let in_turn = |k: u32| candidates[((turn + k) % n) as usize];
+        let has_room = |pool: u32| {
+            self.pools
+                .get(pool as usize)
+                .is_none_or(|(free, _)| *free > 0)
+        };
+        let k = (0..n).find(|&k| has_room(in_turn(k).1)).unwrap_or(0);
+        (self.place[call as usize], self.pool[call as usize]) = in_turn(k);
+        self.turns[choice] = Some((turn + k + 1) % n);
+    }
+
+    fn sends(&mut self, call: u32, now: i64) {
+        self.chooses(call);
+        match self.pools.get_mut(self.pool[call as usize] as usize) {
+            Some((0, waiting)) => return waiting.push_back(call),
+            Some((free, _)) => *free -= 1,
+            None => {}
+        }
+        self.attempts(call, now);
+    }
+
+    fn leaves(&mut self, visit: u32, now: i64) {
+        let i = visit as usize;
+        self.out.departure[i] = now;
+        if let Some((free, waiting)) = self.pools.get_mut(self.pool[i] as usize) {
+            match waiting.pop_front() {
+                Some(call) => self.attempts(call, now),
+                None => *free += 1,
+            }
+        }
+        let Ok(parent) = u32::try_from(self.net.visits.parent[i]) else {
+            return;
+        };
+        if self.waits_for[parent as usize] == visit {
+            self.waits_for[parent as usize] = NOBODY;
+            self.goes_on(parent, now);
+        }
+    }
+
+    fn completes(&mut self, place: u32, version: u32, now: i64) {
+        let place = place as usize;
+        if self.servers[place].version != version {
+            return;
+        }
+        self.advance(place, now);
+        let server = &mut self.servers[place];
+        let Some(job) = server.jobs.pop() else { return };
+        server.attained = server.attained.max(job.end);
+        if let Some((visit, work)) = server.line.pop_front() {
+            server.jobs.push(Job {
+                end: server.attained + work,
+                visit,
+            });
+        }
+        self.look_ahead(place);
+        self.goes_on(job.visit, now);
+    }
+
+    /// What each job at a server attains per nanosecond at full speed.
+    fn share(&self, place: usize) -> f64 {
+        (self.net.limits[place].cores / self.servers[place].jobs.len().max(1) as f64).min(1.0)
+    }
+
+    fn advance(&mut self, place: usize, until: i64) {
+        let (share, grid) = (self.share(place), self.net.grid);
+        let server = &mut self.servers[place];
+        while !server.jobs.is_empty() && server.now < until {
+            let step = grid.at(server.now);
+            let end = if grid.is_last(step) {
+                until
+            } else {
+                until.min(grid.end_of(step)).max(server.now + 1)
+            };
+            server.attained += (end - server.now) as f64 * share * self.capacity[place][step];
+            server.now = end;
+        }
+        server.now = server.now.max(until);
+    }
+
+    /// Schedule the next completion of a server.
+    fn look_ahead(&mut self, place: usize) {
+        let (share, grid) = (self.share(place), self.net.grid);
+        let server = &mut self.servers[place];
+        server.version = server.version.wrapping_add(1);
+        let version = server.version;
+        let Some(job) = server.jobs.peek() else {
+            return;
+        };
+        let (mut left, mut now) = ((job.end - server.attained).max(0.0), server.now);
+        loop {
+            let step = grid.at(now);
+            let rate = share * self.capacity[place][step];
+            let room = if grid.is_last(step) {
+                f64::INFINITY
+            } else {
+                (grid.end_of(step) - now) as f64 * rate
+            };
+            if left <= room {
+                let takes = (left / rate).ceil();
+                if takes < NEVER as f64 / 4.0 {
+                    self.at(
+                        now.saturating_add(takes as i64),
+                        Event::Completes(place as u32, version),
+                    );
+                }
+                return;
+            }
+            left -= room;
+            now = grid.end_of(step);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! What a visit does in turn, read off the times of its calls.
+
+/// The visits of a recording, a column each; times are nanoseconds.
+#[derive(Clone, Default)]
+pub struct Visits {
+    pub server: Vec<u32>,
+    /// The index of the calling visit, or -1.
+    pub parent: Vec<i64>,
+    /// The first attempt to reach the server.
+    pub sent: Vec<i64>,
+    pub arrival: Vec<i64>,
+    /// A worker took it.
+    pub start: Vec<i64>,
+    pub departure: Vec<i64>,
+    /// Visits of one group need about the same work.
+    pub group: Vec<u32>,
+    /// Its caller was done with what it did before this call, and waited for a connection from then until `sent`.
+    pub ready: Vec<i64>,
+}
+
+impl Visits {
+    pub fn len(&self) -> usize {
+        self.server.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.server.is_empty()
+    }
+
+    /// Whether all columns are as long, and each number names one of `servers` or one of `groups`.
+    pub fn hold_together(&self, servers: usize, groups: usize) -> bool {
+        let n = self.len() as i64;
+        let times = [
+            &self.parent,
+            &self.sent,
+            &self.arrival,
+            &self.start,
+            &self.departure,
+            &self.ready,
+        ];
+        times.iter().all(|column| column.len() as i64 == n)
+            && self.group.len() as i64 == n
+            && self
+                .server
+                .iter()
+                .all(|&server| (server as usize) < servers)
+            && self.group.iter().all(|&group| (group as usize) < groups)
+            && self.parent.iter().all(|&parent| parent < n)
+    }
+}
+
+/// A stretch in which a visit works at its server.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Part {
+    pub server: u32,
+    pub group: u32,
+    pub begin: i64,
+    pub end: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Step {
+    /// The part of this index.
+    Work(u32),
+    /// The visit of this index.
+    Send(u32),
+    Wait(u32),
+}
+
+/// The steps of all visits; those of visit `i` are `steps[first[i]..first[i + 1]]`.
+pub struct Program {
+    pub parts: Vec<Part>,
+    pub steps: Vec<Step>,
+    pub first: Vec<u32>,
+}
+
+/// The first, a middle and the last part of a visit are parts of different groups.
+pub const KINDS: u32 = 3;
+const MIDDLE: u32 = 1;
+const LAST: u32 = 2;
+
+impl Program {
+    pub fn of(visits: &Visits) -> Program {
+        let mut calls: Vec<Vec<u32>> = vec![Vec::new(); visits.len()];
+        for (child, &parent) in visits.parent.iter().enumerate() {
+            if let Some(of_parent) = usize::try_from(parent)
+                .ok()
+                .and_then(|parent| calls.get_mut(parent))
+            {
+                of_parent.push(child as u32);
+            }
+        }
+        let mut found = Program {
+            parts: Vec::new(),
+            steps: Vec::new(),
+            first: vec![0],
+        };
+        let mut moments = Vec::new();
+        for (visit, children) in calls.iter().enumerate() {
+            found.add(visits, visit, children, &mut moments);
+            found.first.push(found.steps.len() as u32);
+        }
+        found
+    }
+
+    fn add(
+        &mut self,
+        visits: &Visits,
+        visit: usize,
+        children: &[u32],
+        moments: &mut Vec<(i64, bool, u32)>,
+    ) {
+        moments.clear();
+        for &child in children {
+            let (sent, back) = (
+                visits.sent[child as usize],
+                visits.departure[child as usize],
+            );
+            moments.push((sent.max(visits.start[visit]), false, child));
+            moments.push((back.max(sent).max(visits.start[visit]), true, child));
+        }
+        moments.sort_unstable();
+        let first = self.parts.len();
+        let mut now = visits.start[visit];
+        for &(time, back, child) in moments.iter() {
+            if back {
+                // Whether it works while it waits is not recorded.
+                self.steps.push(Step::Wait(child));
+            } else {
+                let ready = visits.ready[child as usize].clamp(now, time.max(now));
+                self.work(visits, visit, (now, ready), MIDDLE);
+                self.steps.push(Step::Send(child));
+            }
+            now = now.max(time);
+        }
+        self.work(visits, visit, (now, visits.departure[visit]), LAST);
+        if let Some(part) = self
+            .parts
+            .get_mut(first)
+            .filter(|part| part.begin == visits.start[visit])
+        {
+            part.group = visits.group[visit] * KINDS;
+        }
+    }
+
+    fn work(&mut self, visits: &Visits, visit: usize, (begin, end): (i64, i64), kind: u32) {
+        if end > begin {
+            self.steps.push(Step::Work(self.parts.len() as u32));
+            let group = visits.group[visit] * KINDS + kind;
+            self.parts.push(Part {
+                server: visits.server[visit],
+                group,
+                begin,
+                end,
+            });
+        }
+    }
+}

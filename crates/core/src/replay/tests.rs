@@ -1,0 +1,259 @@
+//! Small systems whose times are known.
+#![allow(clippy::unwrap_used)]
+use super::*;
+
+const MS: i64 = 1_000_000;
+
+/// Visits to one server: (arrival, departure) in milliseconds.
+fn visits(times: &[(i64, i64)]) -> Visits {
+    let column = |of: fn(&(i64, i64)) -> i64| times.iter().map(|t| of(t) * MS).collect::<Vec<_>>();
+    Visits {
+        server: vec![0; times.len()],
+        parent: vec![-1; times.len()],
+        sent: column(|t| t.0),
+        arrival: column(|t| t.0),
+        start: column(|t| t.0),
+        departure: column(|t| t.1),
+        group: vec![0; times.len()],
+        ready: column(|t| t.0),
+    }
+}
+
+fn grid() -> Grid {
+    Grid::new(0, 10 * MS, 500)
+}
+
+struct System {
+    visits: Visits,
+    limits: Vec<Limits>,
+    may_drop: Vec<bool>,
+    pool: Vec<u32>,
+    pools: Vec<u32>,
+    choice: Vec<u32>,
+    choices: Vec<Vec<(u32, u32)>>,
+}
+
+impl System {
+    fn of(visits: Visits, limits: Vec<Limits>) -> System {
+        let n = visits.len();
+        let none = vec![u32::MAX; n];
+        System {
+            visits,
+            limits,
+            may_drop: vec![true; n],
+            pool: none.clone(),
+            pools: vec![],
+            choice: none,
+            choices: vec![],
+        }
+    }
+
+    /// Measured at one capacity, run at another.
+    fn run(&self, measured: &[Vec<f64>], at: &[Vec<f64>], anew: &[bool]) -> Outcome {
+        let program = Program::of(&self.visits);
+        let mut works = vec![0.0; program.parts.len()];
+        for (server, limits) in self.limits.iter().enumerate() {
+            let fit = Capacity::of(
+                &program.parts,
+                server as u32,
+                limits.cores,
+                grid(),
+                limits.in_turn,
+            );
+            for (&part, work) in fit.which.iter().zip(fit.works(&measured[server])) {
+                works[part as usize] = work;
+            }
+        }
+        let network = Network {
+            visits: &self.visits,
+            program: &program,
+            works: &works,
+            limits: &self.limits,
+            grid: grid(),
+            may_drop: &self.may_drop,
+            schedule: &[1000 * MS, 3000 * MS],
+            pool: &self.pool,
+            pools: &self.pools,
+            choice: &self.choice,
+            choices: &self.choices,
+        };
+        network.run(at, &self.visits.sent, anew)
+    }
+}
+
+fn full() -> Vec<f64> {
+    vec![1.0; 500]
+}
+
+/// No capacity from `begin` to `end`, in milliseconds.
+fn stopped(begin: usize, end: usize) -> Vec<f64> {
+    (0..500)
+        .map(|step| {
+            if (begin / 10..end / 10).contains(&step) {
+                1e-4
+            } else {
+                1.0
+            }
+        })
+        .collect()
+}
+
+fn one_core() -> Limits {
+    Limits {
+        cores: 1.0,
+        ..Limits::default()
+    }
+}
+
+fn assert_close(found: i64, right: i64) {
+    assert!(
+        (found - right).abs() <= MS / 10,
+        "{} ms, not {}",
+        found as f64 / MS as f64,
+        right as f64 / MS as f64
+    );
+}
+
+#[test]
+fn at_the_capacities_of_the_recording_all_leave_when_they_left() {
+    let system = System::of(
+        visits(&[(0, 30), (10, 45), (20, 50), (100, 101), (100, 130)]),
+        vec![one_core()],
+    );
+    for capacity in [full(), stopped(10, 20)] {
+        let out = system.run(&[capacity.clone()], &[capacity], &[]);
+        for (found, right) in out.departure.iter().zip(&system.visits.departure) {
+            assert_close(*found, *right);
+        }
+    }
+}
+
+#[test]
+fn who_is_served_in_turn_does_not_share() {
+    let limits = Limits {
+        in_turn: true,
+        ..one_core()
+    };
+    let system = System::of(visits(&[(0, 10), (0, 20), (0, 30)]), vec![limits]);
+    let out = system.run(&[full()], &[full()], &[]);
+    assert_eq!(
+        out.departure.iter().map(|t| t / MS).collect::<Vec<_>>(),
+        [10, 20, 30]
+    );
+}
+
+#[test]
+fn without_the_stop_a_visit_takes_its_work_alone() {
+    let system = System::of(visits(&[(100, 310)]), vec![one_core()]);
+    let out = system.run(&[stopped(100, 300)], &[full()], &[]);
+    assert_close(out.departure[0], 110 * MS);
+}
+
+#[test]
+fn a_stop_is_found_by_what_visits_usually_need() {
+    let mut times: Vec<(i64, i64)> = (0..200).map(|k| (k * 20, k * 20 + 5)).collect();
+    for visit in &mut times[100..110] {
+        visit.1 = 2200 + (visit.0 - 2000) / 4;
+    }
+    let program = Program::of(&visits(&times));
+    let fit = Capacity::of(&program.parts, 0, 1.0, grid(), false);
+    let calm: Vec<bool> = (0..500).map(|step| !(190..300).contains(&step)).collect();
+    let capacity = fit.found(&full(), &calm, KINDS as usize, 10, 20);
+    let inside = capacity[202..219].iter().sum::<f64>() / 17.0;
+    assert!(inside < 0.2, "{inside}");
+    assert!(capacity[50] > 0.9 && capacity[400] > 0.9);
+}
+
+#[test]
+fn a_full_queue_loses_attempts_which_come_back_on_the_schedule() {
+    let limits = Limits {
+        workers: 1,
+        accept: 1,
+        ..one_core()
+    };
+    let system = System::of(
+        visits(&[(0, 100), (1, 200), (2, 300), (3, 310)]),
+        vec![limits],
+    );
+    let measured = System::of(
+        visits(&[(0, 100), (1, 200), (2, 300), (3, 310)]),
+        vec![one_core()],
+    );
+    let out = system.run(&[full()], &[full()], &[]);
+    assert_eq!(out.lost, [0, 0, 1, 1], "one is served, one waits");
+    assert!(out.departure[2] > 1000 * MS && out.departure[3] > 1000 * MS);
+    assert_eq!(
+        measured.run(&[full()], &[full()], &[]).lost,
+        [0, 0, 0, 0],
+        "no limit is known"
+    );
+}
+
+#[test]
+fn a_server_that_stands_still_accepts_nobody() {
+    let limits = Limits {
+        workers: 10,
+        accept: 2,
+        ..one_core()
+    };
+    let system = System::of(visits(&[(100, 205), (101, 206), (102, 207)]), vec![limits]);
+    let out = system.run(&[stopped(100, 200)], &[stopped(100, 200)], &[]);
+    assert_eq!(
+        out.lost,
+        [0, 0, 1],
+        "two wait to be accepted, though all workers are free"
+    );
+    assert_eq!(
+        system.run(&[stopped(100, 200)], &[full()], &[]).lost,
+        [0, 0, 0]
+    );
+}
+
+/// Two visits at server 0, each of which calls server 1 (or 2) for 100 ms.
+fn calling(callees: [u32; 2]) -> Visits {
+    let mut found = visits(&[(0, 110), (0, 210), (5, 105), (105, 205)]);
+    found.server = vec![0, 0, callees[0], callees[1]];
+    found.parent = vec![-1, -1, 0, 1];
+    found.ready[3] = 5 * MS;
+    found
+}
+
+#[test]
+fn a_pool_holds_calls_back() {
+    let mut system = System::of(calling([1, 1]), vec![one_core(), one_core()]);
+    system.pool = vec![u32::MAX, u32::MAX, 0, 0];
+    let one = vec![full(), full()];
+    system.pools = vec![1];
+    let narrow = system.run(&one, &one, &[]);
+    assert!(narrow.departure[3] - narrow.departure[2] >= 99 * MS);
+    system.pools = vec![2];
+    let wide = system.run(&one, &one, &[]);
+    assert!(
+        wide.departure[3] - wide.departure[2] < 20 * MS,
+        "both are served at once"
+    );
+}
+
+#[test]
+fn candidates_take_turns_where_choices_are_made_anew() {
+    let mut system = System::of(calling([1, 1]), vec![one_core(); 3]);
+    (system.choice, system.choices) = (
+        vec![u32::MAX, u32::MAX, 0, 0],
+        vec![vec![(1, u32::MAX), (2, u32::MAX)]],
+    );
+    let capacity = vec![full(), stopped(0, 1000), full()];
+    let measured = vec![full(), full(), full()];
+    let as_it_was = system.run(&measured, &capacity, &[false]);
+    assert!(as_it_was.departure[2] > 1000 * MS && as_it_was.departure[3] > 1000 * MS);
+    let anew = system.run(&measured, &capacity, &[true]);
+    assert!(anew.departure[2] > 1000 * MS && anew.departure[3] < 300 * MS);
+}
+
+#[test]
+fn columns_that_do_not_fit_are_noticed() {
+    let mut found = calling([1, 1]);
+    assert!(found.hold_together(2, 1));
+    assert!(!found.hold_together(1, 1), "a server that is not there");
+    found.parent[2] = 9;
+    assert!(!found.hold_together(2, 1), "a caller that is not there");
+}

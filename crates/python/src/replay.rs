@@ -1,0 +1,255 @@
+//! `_core.Replay`: the visits of a recording as the network of queues that they were.
+use pyo3::buffer::{Element, PyBuffer};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use tailrace_core::replay::{Capacity, Grid, Limits, Network, Program, Visits, KINDS};
+
+/// Parts of one group that must be known to say what they need.
+const LEAST: u32 = 10;
+/// A server is taken to serve in turn where that leaves less than half unaccounted for.
+const CLEARLY: f64 = 2.0;
+
+#[pyclass(module = "tailrace._core")]
+pub struct Replay {
+    visits: Visits,
+    program: Program,
+    grid: Grid,
+    groups: usize,
+    limits: Vec<Limits>,
+    servers: Vec<Capacity>,
+    works: Vec<f64>,
+    may_turn: Vec<bool>,
+    may_drop: Vec<bool>,
+    schedule: Vec<i64>,
+    pool: Vec<u32>,
+    pools: Vec<u32>,
+    choice: Vec<u32>,
+    choices: Vec<Vec<(u32, u32)>>,
+}
+
+fn column<T: Element>(py: Python<'_>, table: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<T>> {
+    PyBuffer::<T>::get(&table.get_item(name)?)?.to_vec(py)
+}
+
+fn flags(py: Python<'_>, table: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<bool>> {
+    Ok(column::<u8>(py, table, name)?
+        .into_iter()
+        .map(|flag| flag != 0)
+        .collect())
+}
+
+#[pymethods]
+impl Replay {
+    #[new]
+    #[pyo3(signature = (visits, servers, *, groups, begin, step, steps, schedule, pools, choices))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        py: Python<'_>,
+        visits: &Bound<'_, PyAny>,
+        servers: &Bound<'_, PyAny>,
+        groups: usize,
+        begin: i64,
+        step: i64,
+        steps: usize,
+        schedule: Vec<i64>,
+        pools: Vec<u32>,
+        choices: Vec<Vec<(u32, u32)>>,
+    ) -> PyResult<Replay> {
+        let limits = limits(py, servers)?;
+        let columns = Visits {
+            server: column(py, visits, "server")?,
+            parent: column(py, visits, "parent")?,
+            sent: column(py, visits, "sent")?,
+            arrival: column(py, visits, "arrival")?,
+            start: column(py, visits, "start")?,
+            departure: column(py, visits, "departure")?,
+            group: column(py, visits, "group")?,
+            ready: column(py, visits, "ready")?,
+        };
+        let may_turn = flags(py, servers, "may_turn")?;
+        let (may_drop, pool) = (flags(py, visits, "may_drop")?, column(py, visits, "pool")?);
+        let choice = column(py, visits, "choice")?;
+        let fits = [may_drop.len(), pool.len(), choice.len()]
+            .iter()
+            .all(|&n| n == columns.len())
+            && may_turn.len() == limits.len()
+            && choices
+                .iter()
+                .flatten()
+                .all(|&(server, _)| (server as usize) < limits.len());
+        if !fits || !columns.hold_together(limits.len(), groups) {
+            return Err(PyValueError::new_err(
+                "columns of unequal length, or numbers that name nothing",
+            ));
+        }
+        py.detach(|| {
+            let (program, grid) = (Program::of(&columns), Grid::new(begin, step, steps));
+            let of_each = limits.iter().enumerate();
+            let servers = of_each
+                .map(|(i, one)| Capacity::of(&program.parts, i as u32, one.cores, grid, false))
+                .collect();
+            let works = vec![0.0; program.parts.len()];
+            Ok(Replay {
+                visits: columns,
+                program,
+                grid,
+                groups: groups * KINDS as usize,
+                limits,
+                servers,
+                works,
+                may_turn,
+                may_drop,
+                schedule,
+                pool,
+                pools,
+                choice,
+                choices,
+            })
+        })
+    }
+
+    /// The capacities that fit best, found from `prior`, by server and step. Of the two ways in which a server may serve,
+    /// the one is chosen that leaves less unaccounted for.
+    fn fit(
+        &mut self,
+        py: Python<'_>,
+        prior: PyBuffer<f64>,
+        calm: PyBuffer<u8>,
+        rounds: u32,
+    ) -> PyResult<Vec<Vec<f64>>> {
+        let (prior, calm) = (self.by_server(py, &prior)?, self.calm(py, &calm)?);
+        let (program, grid, groups, may_turn) =
+            (&self.program, self.grid, self.groups, &self.may_turn);
+        let one = |limits: &mut Limits, shared: &mut Capacity, server: usize| {
+            let prior = &prior[server];
+            let lacking = |found: &[f64]| {
+                found
+                    .iter()
+                    .zip(prior)
+                    .map(|(found, prior)| (prior - found).max(0.0))
+                    .sum::<f64>()
+            };
+            let all_at_once = shared.found(prior, &calm, groups, LEAST, rounds);
+            if !may_turn[server] {
+                return all_at_once;
+            }
+            let turns = Capacity::of(&program.parts, server as u32, limits.cores, grid, true);
+            let in_turn = turns.found(prior, &calm, groups, LEAST, rounds);
+            if lacking(&in_turn) * CLEARLY >= lacking(&all_at_once) {
+                return all_at_once;
+            }
+            (limits.in_turn, *shared) = (true, turns);
+            in_turn
+        };
+        let each = self.limits.iter_mut().zip(&mut self.servers).enumerate();
+        Ok(py.detach(|| {
+            each.map(|(server, (limits, shared))| one(limits, shared, server))
+                .collect()
+        }))
+    }
+
+    /// The variance of what is needed by those that work at a server in some step of each span.
+    fn spread(
+        &self,
+        py: Python<'_>,
+        server: usize,
+        prior: PyBuffer<f64>,
+        calm: PyBuffer<u8>,
+        spans: Vec<(usize, usize)>,
+    ) -> PyResult<Vec<f64>> {
+        let (prior, calm) = (self.by_server(py, &prior)?, self.calm(py, &calm)?);
+        let fit = self
+            .servers
+            .get(server)
+            .ok_or_else(|| PyValueError::new_err("no such server"))?;
+        let needs = fit.needs(&fit.works(&prior[server]), &calm, self.groups, LEAST);
+        Ok(spans
+            .into_iter()
+            .map(|(begin, end)| fit.spread(&needs, begin, end))
+            .collect())
+    }
+
+    /// Measure what each part needed, at these capacities.
+    fn measure(&mut self, py: Python<'_>, capacity: PyBuffer<f64>) -> PyResult<()> {
+        let capacity = self.by_server(py, &capacity)?;
+        for (fit, capacity) in self.servers.iter().zip(&capacity) {
+            for (&part, work) in fit.which.iter().zip(fit.works(capacity)) {
+                self.works[part as usize] = work;
+            }
+        }
+        Ok(())
+    }
+
+    /// Run at these capacities; writes when each visit leaves into `departure`.
+    fn run(
+        &self,
+        py: Python<'_>,
+        capacity: PyBuffer<f64>,
+        sent: PyBuffer<i64>,
+        anew: Vec<bool>,
+        departure: PyBuffer<i64>,
+    ) -> PyResult<()> {
+        let (capacity, sent) = (self.by_server(py, &capacity)?, sent.to_vec(py)?);
+        if sent.len() != self.visits.len() {
+            return Err(PyValueError::new_err("a time for each visit"));
+        }
+        let outcome = py.detach(|| {
+            let network = Network {
+                visits: &self.visits,
+                program: &self.program,
+                works: &self.works,
+                limits: &self.limits,
+                grid: self.grid,
+                may_drop: &self.may_drop,
+                schedule: &self.schedule,
+                pool: &self.pool,
+                pools: &self.pools,
+                choice: &self.choice,
+                choices: &self.choices,
+            };
+            network.run(&capacity, &sent, &anew)
+        });
+        departure.copy_from_slice(py, &outcome.departure)
+    }
+}
+
+impl Replay {
+    fn by_server(&self, py: Python<'_>, flat: &PyBuffer<f64>) -> PyResult<Vec<Vec<f64>>> {
+        let flat = flat.to_vec(py)?;
+        if flat.len() != self.limits.len() * self.grid.steps {
+            return Err(PyValueError::new_err("a capacity for each server and step"));
+        }
+        Ok(flat.chunks(self.grid.steps).map(<[f64]>::to_vec).collect())
+    }
+
+    fn calm(&self, py: Python<'_>, flags: &PyBuffer<u8>) -> PyResult<Vec<bool>> {
+        let flags = flags.to_vec(py)?;
+        if flags.len() != self.grid.steps {
+            return Err(PyValueError::new_err("a flag for each step"));
+        }
+        Ok(flags.into_iter().map(|flag| flag != 0).collect())
+    }
+}
+
+fn limits(py: Python<'_>, servers: &Bound<'_, PyAny>) -> PyResult<Vec<Limits>> {
+    let cores: Vec<f64> = column(py, servers, "cores")?;
+    let (workers, accept, inside) = (
+        column::<u32>(py, servers, "workers")?,
+        column::<u32>(py, servers, "accept")?,
+        column::<u32>(py, servers, "inside")?,
+    );
+    if [workers.len(), accept.len(), inside.len()]
+        .iter()
+        .any(|&n| n != cores.len())
+    {
+        return Err(PyValueError::new_err("columns of unequal length"));
+    }
+    let one = |i: usize| Limits {
+        cores: cores[i].max(f64::MIN_POSITIVE),
+        in_turn: false,
+        workers: workers[i],
+        accept: accept[i],
+        inside: inside[i],
+    };
+    Ok((0..cores.len()).map(one).collect())
+}

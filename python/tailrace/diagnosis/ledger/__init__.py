@@ -1,0 +1,17 @@
+"""One account of capacity for each server, and causes that are confirmed by taking them away.
+
+For each server and each step of 10 ms: capacity = done + idle + what each cause took + unaccounted.
+
+recorded   the visits around the very slow requests, as columns that the engine replays
+losses     what each cause took of a server's capacity, by samples and events: one file a cause
+bursts     requests beyond the usual number
+account    how fast each server was, what took the rest, and what nothing that was recorded accounts for
+verdict    the replay without a cause: how many of the very slow requests would not have been
+
+A cause is a line of the account and knows no other cause. A line is charged with Shapley's value: the mean, over all
+orders in which lines could be taken away, of the very slow requests that disappear with it. So shares add up.
+"""
+
+from tailrace.diagnosis.ledger.verdict import Share, Verdict, judge
+
+__all__ = ["Share", "Verdict", "judge"]

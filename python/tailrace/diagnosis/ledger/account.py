@@ -1,0 +1,161 @@
+"""The account: how fast each server was, what took the rest, and what nothing that was recorded accounts for.
+
+How fast it was follows from its visits alone (`crates/core/src/replay/capacity.rs`). A cause is charged with no more
+than what it took by samples and events, and with no more than what the server lacked then: a server that answers as
+usual while its disk is busy lost nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import sqrt
+
+import numpy as np
+
+from tailrace._core import Replay
+from tailrace.diagnosis.ledger import limits
+from tailrace.diagnosis.ledger.limits import Choices
+from tailrace.diagnosis.ledger.losses import CAUSES, Loss, Seen
+from tailrace.diagnosis.ledger.losses.freeze import CAUSE as FREEZE
+from tailrace.diagnosis.ledger.recorded import Flags, Recorded
+from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
+from tailrace.units import MILLISECOND
+
+UNACCOUNTED = "unknown"
+ROUNDS = 20
+"""Updates of the capacities: after 20 a stop of half a second stands out to within a step."""
+LEAST_CAPACITY = 1e-4
+LEAST_LOSS = 0.1
+"""Of a step: less than a tenth is within what the works of the few that share a step vary by."""
+SIGMAS = 4.0
+"""What chance makes of the works of those inside exceeds four standard deviations in one stretch of thirty thousand."""
+SHORTEST_NS = 20 * MILLISECOND
+"""Two steps of capacity: less holds nobody up for seconds."""
+JOINED = 5
+"""Steps between two stretches of a long queue that are one: a default window."""
+MOST = 0.5
+"""A server that lacks more than half of its capacity is stopped, but for the edges of the step."""
+WITHHELD = 0.2
+"""A server that was stopped uses no CPU; samples at the edges hold what it used before and after."""
+
+Line = tuple[str, str]
+"""A cause and the server whose capacity it took."""
+
+
+@dataclass
+class Account:
+    """`capacity` is the share of full speed that each server had in each step, `taken` what each line took of the
+    rest."""
+
+    recorded: Recorded
+    replay: Replay
+    choices: Choices
+    capacity: np.ndarray[tuple[int, int], np.dtype[np.float64]]
+    taken: dict[Line, Shares] = field(default_factory=dict)
+    places: dict[Line, str] = field(default_factory=dict)
+
+
+def draw_up(seen: Seen, recorded: Recorded) -> Account:
+    pools = limits.pools(seen.view, recorded)
+    choices = limits.choices(seen.view, recorded, pools)
+    replay = _replay(seen, recorded, pools, choices)
+    losses = {
+        (cause.name, server): loss
+        for server in recorded.servers
+        for cause in CAUSES
+        if (loss := cause.find(seen, server)) is not None and loss.share.any()
+    }
+    prior = np.ones((len(recorded.servers), len(recorded.steps)))
+    for (_, server), loss in losses.items():
+        prior[recorded.servers.index(server)] -= loss.share
+    prior = np.clip(prior, LEAST_CAPACITY, 1.0)
+    calm = (recorded.steps.covered(seen.slow.calm) > 0.5).astype(np.uint8)
+    account = Account(recorded, replay, choices, np.array(replay.fit(prior, calm, ROUNDS)))
+    for number, server in enumerate(recorded.servers):
+        _charge(account, number, {line: loss for line, loss in losses.items() if line[1] == server})
+        _charge_rest(seen, account, number, prior, calm)
+        mine = [share for line, share in account.taken.items() if line[1] == server]
+        account.capacity[number] = np.clip(1.0 - sum(mine, np.zeros(len(recorded.steps))), LEAST_CAPACITY, 1.0)
+    replay.measure(account.capacity)
+    return account
+
+
+def _replay(seen: Seen, recorded: Recorded, pools: limits.Pools, choices: Choices) -> Replay:
+    columns = {
+        name: np.ascontiguousarray(getattr(recorded, name))
+        for name in ("server", "parent", "sent", "arrival", "start", "departure", "group", "may_drop")
+    }
+    columns |= {"pool": pools.pool, "ready": pools.ready, "choice": choices.choice}
+    return Replay(
+        columns,
+        limits.of_servers(seen.view, recorded),
+        groups=recorded.groups,
+        begin=0,
+        step=STEP_NS,
+        steps=len(recorded.steps),
+        schedule=list(recorded.schedule),
+        pools=list(pools.size),
+        choices=[list(candidates) for candidates in choices.candidates],
+    )
+
+
+def _charge(account: Account, number: int, losses: dict[Line, Loss]) -> None:
+    """Each line with what the server lacked while it took something, the larger first. When within a sampling interval
+    it took it is not recorded: the server shows."""
+    left = np.clip(1.0 - account.capacity[number], 0.0, 1.0)
+    for line, loss in sorted(losses.items(), key=lambda item: -float(item[1].share.sum())):
+        took = np.zeros(len(left))
+        for first, last in _stretches(loss.share > 0.01, 1):
+            begin, end = max(first - loss.blur, 0), last + loss.blur
+            lacked = float(left[begin:end].sum())
+            if lacked > 0.0:
+                part = min(1.0, float(loss.share[first:last].sum()) / lacked)
+                took[begin:end] = np.maximum(took[begin:end], left[begin:end] * part)
+        left = left - took
+        if took.any():
+            account.taken[line] = took
+            if loss.place is not None:
+                account.places[line] = loss.place
+
+
+def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm: Flags) -> None:
+    """What nothing that was recorded accounts for, where the server's queue is long and chance does not make so much of
+    what those inside need."""
+    server = account.recorded.servers[number]
+    charged = sum((share for line, share in account.taken.items() if line[1] == server), np.zeros(prior.shape[1]))
+    rest = 1.0 - account.capacity[number] - charged
+    queue = seen.view.own_queue(server, account.recorded.steps.middles)
+    high = float(np.percentile(queue[calm > 0], 99)) if calm.any() else 0.0
+    long = _stretches(queue > max(high, 1.0), JOINED)
+    kept = np.zeros(len(rest), dtype=bool)
+    variances = account.replay.spread(number, prior, calm, long)
+    for (begin, end), variance in zip(long, variances, strict=True):
+        lacked = float(rest[begin:end].sum()) * STEP_NS
+        kept[begin:end] = lacked > max(SIGMAS * sqrt(variance), SHORTEST_NS)
+    rest = np.where(kept & (rest >= LEAST_LOSS), np.clip(rest, 0.0, 1.0), 0.0)
+    for cause, part in _names(seen, server, rest).items():
+        if part.any():
+            account.taken[cause, server] = account.taken.get((cause, server), np.zeros(len(rest))) + part
+
+
+def _names(seen: Seen, server: str, rest: Shares) -> dict[str, Shares]:
+    """A server that lacked capacity while it used no CPU was stopped, or all of it waited for a lock."""
+    own = seen.view.series(server, "cpu_busy")[:1]
+    if not own:
+        return {UNACCOUNTED: rest}
+    used, usual = seen.at(own[0]), seen.slow.usual(own[0])
+    still = np.zeros(len(rest), dtype=bool)
+    for begin, end in _stretches(rest > 0.0, JOINED):
+        most = np.flatnonzero(rest[begin:end] >= MOST) + begin
+        if len(most) * STEP_NS >= own[0].interval_ns:
+            still[begin:end] = float(np.average(used[most], weights=rest[most])) <= WITHHELD * usual
+    return {FREEZE: np.where(still, rest, 0.0), UNACCOUNTED: np.where(still, 0.0, rest)}
+
+
+def _stretches(mask: np.ndarray[tuple[int], np.dtype[np.bool_]], gap: int) -> list[tuple[int, int]]:
+    """Steps, from the first to after the last, of stretches no more than `gap` apart."""
+    on = np.flatnonzero(mask)
+    if not len(on):
+        return []
+    cuts = np.flatnonzero(np.diff(on) > gap) + 1
+    return [(int(part[0]), int(part[-1]) + 1) for part in np.split(on, cuts)]

@@ -1,0 +1,75 @@
+"""Requests beyond the usual number: more than chance makes of the usual rate (a cumulative sum, Page 1954)."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+
+from tailrace.diagnosis.ledger.recorded import Recorded
+from tailrace.diagnosis.ledger.steps import STEP_NS
+from tailrace.diagnosis.queues import Times
+from tailrace.diagnosis.vlrt import Slow
+from tailrace.units import SECOND
+
+DRIFT = 1.1
+"""A rate a tenth above the usual is within what rates change by from one minute to the next."""
+SIGMAS = 5.0
+"""In an hour of 10 ms steps a sum of Poisson numbers exceeds five standard deviations by chance about once in ten."""
+LEAST = 8
+"""The square root law is no bound for fewer."""
+
+
+def beyond(recorded: Recorded, slow: Slow) -> Times:
+    """Which visits are requests of clients that came beyond the usual number."""
+    roots = np.flatnonzero(recorded.parent < 0)
+    roots = roots[np.argsort(recorded.sent[roots], kind="stable")]
+    sent = recorded.sent[roots]
+    per_step = _usual(recorded, slow, sent)
+    counts = np.bincount(np.minimum(sent // STEP_NS, len(recorded.steps) - 1), minlength=len(recorded.steps))
+    found = [
+        roots[first + _without_turn(sent[first:last], per_step)]
+        for begin, end in _stretches(counts, per_step)
+        for first, last in [np.searchsorted(sent, (begin * STEP_NS, end * STEP_NS)).tolist()]
+    ]
+    return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+
+
+def _usual(recorded: Recorded, slow: Slow, sent: Times) -> float:
+    """How many are sent in a step, in calm time; in all time where hardly any is calm."""
+    calm = recorded.steps.covered(slow.calm) > 0.5
+    counts = np.bincount(np.minimum(sent // STEP_NS, len(calm) - 1), minlength=len(calm))
+    return float(counts[calm].mean() if calm.sum() * STEP_NS >= SECOND else counts.mean())
+
+
+def _stretches(counts: Times, usual: float) -> list[tuple[int, int]]:
+    """Steps, from the first to after the last, in which far more came than usual."""
+    found: list[tuple[int, int]] = []
+    walk, top, begin, at = 0.0, 0.0, 0, 0
+    for step, count in enumerate(counts.tolist()):
+        if walk <= 0.0:
+            walk, top, begin, at = 0.0, 0.0, step, step
+        walk += count - usual * DRIFT
+        if walk > top:
+            top, at = walk, step
+        if walk <= top / 2 or step == len(counts) - 1:
+            if top >= max(LEAST, SIGMAS * sqrt(usual * (at + 1 - begin) + 1.0)):
+                found.append((begin, at + 1))
+            walk = 0.0
+    return found
+
+
+def _without_turn(sent: Times, usual: float) -> Times:
+    """Which of them came before it was their turn at the usual rate (a token bucket that holds those of 50 ms)."""
+    if not len(sent):
+        return np.empty(0, dtype=np.int64)
+    most = 3.0 + 5.0 * usual
+    tokens, last, found = 3.0, int(sent[0]), []
+    for i, time in enumerate(sent.tolist()):
+        tokens = min(tokens + (time - last) / STEP_NS * usual, most)
+        last = time
+        if tokens >= 1.0:
+            tokens -= 1.0
+        else:
+            found.append(i)
+    return np.array(found, dtype=np.int64)

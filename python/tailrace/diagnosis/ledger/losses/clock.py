@@ -1,0 +1,18 @@
+"""The CPU ran below its highest clock rate: `cpu_hz` against `cpu_hz_max`, or against the highest that was seen."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tailrace.diagnosis.causes.capacity import clock_rate, full_rate
+from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur
+
+CAUSE = "frequency-step"
+
+
+def find(seen: Seen, server: str) -> Loss | None:
+    hz = clock_rate(seen.view, server, int(seen.steps.begins[0]), int(seen.steps.begins[-1]))
+    if hz is None:
+        return None
+    highest = full_rate(seen.view, server, hz)
+    return Loss(np.clip(1.0 - seen.at(hz) / max(highest, 1.0), 0.0, 1.0), blur(hz), hz.place)

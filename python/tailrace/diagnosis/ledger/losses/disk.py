@@ -1,0 +1,59 @@
+"""Waiting for I/O, and where the written bytes came from.
+
+log flush   bytes are handed over at once and forced out:      dirty ___|▔▔\\____
+writeback   dirty pages gather for seconds before               dirty __/▔▔▔▔\\___
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, most
+from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
+from tailrace.diagnosis.series import Series
+from tailrace.diagnosis.spans import where
+from tailrace.units import MILLISECOND, SECOND
+
+WAITS = ("psi_io", "cpu_iowait", "disk_busy")
+LEAST = 0.1
+"""Shorter waits come and go with every small write."""
+SUDDEN_NS = 300 * MILLISECOND
+"""Bytes that appeared within this before a wait were handed over at once."""
+LEAST_BYTES = 1_000_000
+"""Smaller movements of dirty memory go on all the time and take a disk milliseconds."""
+
+
+def waits(seen: Seen, server: str, gathered: bool) -> Loss | None:
+    """The waits for I/O whose bytes had gathered, or had not; those of which nothing tells are both."""
+    found = most(*(seen.sampled(server, metric) for metric in WAITS))
+    if found is None:
+        return None
+    dirty = next(iter(seen.view.series(server, "dirty_bytes") + seen.view.elsewhere("dirty_bytes")), None)
+    share = found.share.copy()
+    begins = seen.steps.begins
+    for begin, end in where(begins, begins + STEP_NS, share >= LEAST, gap=found.blur * STEP_NS).tolist():
+        had_gathered = None if dirty is None else _had_gathered(dirty, begin, end)
+        if had_gathered is not None and had_gathered != gathered:
+            share[(begins >= begin) & (begins < end)] = 0.0
+    return Loss(_rests(share), found.blur, found.place)
+
+
+def _rests(share: Shares) -> Shares:
+    return np.where(share >= LEAST, share, 0.0)
+
+
+def _had_gathered(dirty: Series, begin: int, end: int) -> bool | None:
+    """Gathered bytes leave fewer dirty pages than there were before; what a flush hands over comes on top of them. None
+    where too few moved to tell."""
+    before = dirty.during(begin - 2 * SECOND, begin - SUDDEN_NS)
+    if not len(before):
+        return None
+    inside = dirty.during(begin - SUDDEN_NS, end + SECOND)
+    highest = max(float(inside.max(initial=0.0)), float(before.max()))
+    lowest = float(inside.min(initial=highest))
+    if highest - lowest < LEAST_BYTES:
+        return None
+    half = max(len(before) // 2, 1)
+    earlier, later = float(np.median(before[:half])), float(np.median(before[-half:]))
+    expected = later + max(later - earlier, 0.0)
+    return expected - lowest >= (highest - lowest) / 2

@@ -1,0 +1,14 @@
+"""A log was flushed, and the server waited for its disk: I/O waits while bytes that appeared at once were written out,
+or events of kind `log_flush`."""
+
+from __future__ import annotations
+
+from tailrace.diagnosis.ledger.losses.disk import waits
+from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
+
+CAUSE = "log-flush"
+
+
+def find(seen: Seen, server: str) -> Loss | None:
+    events = seen.view.events_of("log_flush", "writeback")
+    return seen.recorded(server, "log_flush") if events else waits(seen, server, gathered=False)

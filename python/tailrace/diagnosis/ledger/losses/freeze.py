@@ -1,0 +1,12 @@
+"""The server stood still: events of kind `freeze`. Without events, `account` names what was withheld while no CPU was
+used by anybody."""
+
+from __future__ import annotations
+
+from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
+
+CAUSE = "freeze"
+
+
+def find(seen: Seen, server: str) -> Loss | None:
+    return seen.recorded(server, "freeze")

@@ -1,0 +1,14 @@
+"""Dirty pages that had gathered for seconds were written back, and the server waited for its disk; or events of kind
+`writeback`."""
+
+from __future__ import annotations
+
+from tailrace.diagnosis.ledger.losses.disk import waits
+from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
+
+CAUSE = "writeback"
+
+
+def find(seen: Seen, server: str) -> Loss | None:
+    events = seen.view.events_of("log_flush", "writeback")
+    return seen.recorded(server, "writeback") if events else waits(seen, server, gathered=True)

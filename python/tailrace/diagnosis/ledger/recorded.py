@@ -1,0 +1,152 @@
+"""The visits around the very slow requests, as columns that the engine replays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tailrace.diagnosis.ledger.steps import Steps
+from tailrace.diagnosis.queues import Times
+from tailrace.diagnosis.spans import Spans, spans
+from tailrace.diagnosis.view import View
+from tailrace.diagnosis.vlrt import SCHEDULES, Slow
+from tailrace.units import SECOND
+
+AROUND_NS = 15 * SECOND
+"""Calm time on either side of an episode, in which what is usual is measured: at 20 visits a second, 600 of them."""
+NONE = 2**32 - 1
+"""The number of no pool and of no choice."""
+
+Numbers = NDArray[np.uint32]
+Flags = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Visits in the order of their numbers; times on the shortened clock of `steps`."""
+
+    steps: Steps
+    servers: tuple[str, ...]
+    server: Numbers
+    parent: Times
+    sent: Times
+    arrival: Times
+    start: Times
+    departure: Times
+    group: Numbers
+    groups: int
+    request: NDArray[np.uint64]
+    """The request at the root; 0 where it is unknown."""
+    may_drop: Flags
+    schedule: tuple[int, ...]
+
+    @property
+    def caller(self) -> Times:
+        """The number of the calling server, or -1."""
+        return np.where(self.parent >= 0, self.server[np.maximum(self.parent, 0)].astype(np.int64), -1)
+
+
+def record(view: View, slow: Slow) -> Recorded | None:
+    """None where there are no very slow requests or no visits."""
+    if not slow.clusters or not view.stays:
+        return None
+    stretches = _stretches(view, slow)
+    rows = _rows(view, stretches)
+    if rows.is_empty():
+        return None
+    steps = Steps.of(stretches)
+    servers = view.servers
+    number = {name: i for i, name in enumerate(servers)}
+    times = {name: steps.shortened(rows[name].to_numpy()) for name in ("sent", "arrival", "departure")}
+    start = np.clip(steps.shortened(_start(view, rows)), times["arrival"], times["departure"])
+    labels, group = np.unique(rows["group"].to_numpy().astype(str), return_inverse=True)
+    return Recorded(
+        steps,
+        servers,
+        rows["server"].replace_strict(number, return_dtype=pl.UInt32).to_numpy().copy(),
+        _parents(rows),
+        times["sent"],
+        times["arrival"],
+        start,
+        times["departure"],
+        group.astype(np.uint32),
+        len(labels),
+        rows["request"].fill_null(0).to_numpy(),
+        _may_drop(rows),
+        SCHEDULES.get(slow.schedule or "", SCHEDULES["SYN, doubling from 1 s (RFC 6298)"]),
+    )
+
+
+def _stretches(view: View, slow: Slow) -> Spans:
+    """Around each episode, to the end of its last request."""
+    found = []
+    for cluster in slow.clusters:
+        rows = slow.requests[cluster.rows]
+        last = int(rows["end"].to_numpy().max())
+        found.append((max(cluster.begin - AROUND_NS, view.begin), min(last + AROUND_NS, view.end + 1)))
+    return spans(found, gap=SECOND)
+
+
+def _rows(view: View, stretches: Spans) -> pl.DataFrame:
+    """Visits that lie in a stretch to any part, and requests that never became a visit."""
+    inside = pl.any_horizontal(
+        *((pl.col("sent") < end) & (pl.col("departure") > begin) for begin, end in stretches.tolist())
+    )
+    names = pl.col("server", "interaction", "caller").cast(pl.String)
+    rows = (
+        view.visits.filter(inside, pl.col("arrival").is_not_null(), pl.col("departure") >= pl.col("arrival"))
+        .select(
+            "visit", "parent", "request", names, "sent", "arrival", "start", "departure", pl.col("drops").fill_null(0)
+        )
+        .collect()
+    )
+    absent = (
+        view.requests.filter((pl.col("sent") < int(stretches[-1, 1])) & (pl.col("end") > int(stretches[0, 0])))
+        .filter(~pl.col("request").is_in(rows["request"].drop_nulls().unique().implode()))
+        .filter(pl.col("drops") > 0, pl.col("server").cast(pl.String).is_in(list(view.stays)))
+        .select(
+            visit=pl.lit(2**63, pl.UInt64) + pl.col("request"),
+            parent=pl.lit(None, pl.UInt64),
+            request="request",
+            server=pl.col("server").cast(pl.String),
+            interaction=pl.col("interaction").cast(pl.String),
+            caller=pl.lit(None, pl.String),
+            sent="sent",
+            arrival="end",
+            start="end",
+            departure="end",
+            drops=pl.col("drops").cast(rows.schema["drops"]),
+        )
+    )
+    group = pl.col("server") + "\n" + pl.col("interaction").fill_null("")
+    return pl.concat([rows, absent]).sort("visit").with_columns(group=group)
+
+
+def _start(view: View, rows: pl.DataFrame) -> Times:
+    """When a worker took it. An event loop shares its time among all that came, so there it is the arrival."""
+    loops = [
+        name
+        for name in view.stays
+        if (known := view.topology.server(name)) is None or known.kind != "sync" or not known.workers
+    ]
+    start = pl.when(pl.col("server").is_in(loops)).then("arrival").otherwise(pl.coalesce("start", "arrival"))
+    return rows.select(start=start)["start"].to_numpy()
+
+
+def _parents(rows: pl.DataFrame) -> Times:
+    ids = rows["visit"].to_numpy()
+    wanted = rows["parent"].fill_null(2**64 - 1).to_numpy()
+    at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+    # A visit that began before it was called is no call.
+    called = (ids[at] == wanted) & (at != np.arange(len(ids)))
+    return np.where(called, at, -1).astype(np.int64)
+
+
+def _may_drop(rows: pl.DataFrame) -> Flags:
+    """Of callers and servers between which any attempt was lost; over kept connections none is."""
+    pair = pl.col("caller").fill_null("") + "\n" + pl.col("server")
+    lost = (pl.col("drops") > 0).any().over(pair)
+    return rows.select(lost.cast(pl.UInt8).alias("may_drop"))["may_drop"].to_numpy().copy()

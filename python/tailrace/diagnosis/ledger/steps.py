@@ -1,0 +1,54 @@
+"""Time as the ledger has it: steps of equal length, over the stretches that matter, put end to end.
+
+A recording may be quiet for days between two stalls. Only stretches are kept, so that memory and time follow the data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.diagnosis.queues import Times
+from tailrace.diagnosis.spans import Spans, covered_before, overlap
+from tailrace.units import MILLISECOND
+
+STEP_NS = 10 * MILLISECOND
+"""A fifth of the default window; the shortest stalls of the papers last 50 ms (`lightning` 3.1)."""
+
+Shares = NDArray[np.float64]
+"""A value a step."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """`stretches` are disjoint, in order, and each a whole number of steps long."""
+
+    stretches: Spans
+
+    @classmethod
+    def of(cls, stretches: Spans) -> Steps:
+        whole = [(b, b + -(-(e - b) // STEP_NS) * STEP_NS) for b, e in stretches.tolist()]
+        return cls(np.array(whole, dtype=np.int64).reshape(-1, 2))
+
+    @cached_property
+    def begins(self) -> Times:
+        parts = [np.arange(b, e, STEP_NS, dtype=np.int64) for b, e in self.stretches.tolist()]
+        return np.concatenate(parts)
+
+    @cached_property
+    def middles(self) -> Times:
+        return self.begins + STEP_NS // 2
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+    def shortened(self, times: Times) -> Times:
+        """Moments on a clock that stands still between stretches."""
+        return covered_before(self.stretches, times)
+
+    def covered(self, table: Spans) -> Shares:
+        """The share of each step that these spans cover."""
+        return overlap(table, self.begins, self.begins + STEP_NS) / STEP_NS
