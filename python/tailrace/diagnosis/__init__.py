@@ -5,8 +5,10 @@ from __future__ import annotations
 from tailrace.diagnosis import (
     causes,
     chain,
+    confirmed,
     drops,
     episodes,
+    ledger,
     losses,
     millibottleneck,
     overflow,
@@ -61,4 +63,6 @@ def diagnose(dataset: tables.Tables, *, threshold_ns: int | None = None, window_
         explained = tuple(new if old[2].name == causes.UNKNOWN and new[2].starts_it else old for old, new in pairs)
     parts = zip(slow.clusters, lost, explained, strict=True)
     explained = tuple(sustained.explain(seen, slow, *part) for part in parts)
-    return seen.clock.restore(chain.link(seen, slow, lost_packets, lost, explained))
+    verdicts = ledger.judge(seen, slow)
+    explained = tuple(confirmed.confirm(*each) for each in zip(explained, verdicts, strict=True))
+    return seen.clock.restore(chain.link(seen, slow, lost_packets, lost, explained, verdicts))

@@ -9,11 +9,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tailrace.diagnosis import account, answer, constants, millibottleneck, settle, unanswered, vlrt
+from tailrace.diagnosis import account, answer, confirmed, constants, millibottleneck, settle, unanswered, vlrt
 from tailrace.diagnosis.account import HALF, NAMED, Account
 from tailrace.diagnosis.causes import PACKET_LOSS, UNKNOWN, soft_resource
 from tailrace.diagnosis.drops import STRAYED, UNPLACED, Drops
 from tailrace.diagnosis.finding import STEPS, Accounted, Ctqo, Diagnosis, Episode, Finding, SummaryRow, Unknown
+from tailrace.diagnosis.ledger import Verdict
 from tailrace.diagnosis.losses import NOWHERE, Losses
 from tailrace.diagnosis.overflow import judge
 from tailrace.diagnosis.queues import Times, every
@@ -30,10 +31,11 @@ def link(
     packets: Losses,
     lost: tuple[Drops, ...],
     explained: tuple[Explained, ...],
+    verdicts: tuple[Verdict | None, ...],
 ) -> Diagnosis:
     alike = constants.find(view, slow, packets)
     timed = constants.members(slow, alike)
-    parts = zip(slow.clusters, vlrt.findings(view, slow), lost, explained, strict=True)
+    parts = zip(slow.clusters, vlrt.findings(view, slow), lost, explained, verdicts, strict=True)
     episodes = tuple(_episode(view, slow, packets, timed, *part) for part in parts)
     summary = _summary(episodes)
     known = sum(row.vlrt for row in summary if row.cause != UNKNOWN)
@@ -68,6 +70,7 @@ def _episode(
     first: Finding,
     lost: Drops,
     explained: Explained,
+    verdict: Verdict | None,
 ) -> Episode:
     overflow, stall, cause = explained
     time = account.of_cluster(view, slow, cluster, packets, lost, explained, timed)
@@ -92,7 +95,7 @@ def _episode(
         causes=cause.evidence,
         account=told,
     )
-    episode = replace(episode, chains=_chains(view, episode, lost, time))
+    episode = replace(episode, chains=_shared(_chains(view, episode, lost, time), episode, verdict))
     return _without_explanation(view, episode, told) if told.vlrt_unexplained * 2 > cluster.vlrt else episode
 
 
@@ -164,6 +167,21 @@ def _chains(view: View, episode: Episode, drops: Drops, time: Account) -> tuple[
         else:
             rows[chains[fate] if known else NOTHING] += 1
     return _ranked(rows)
+
+
+def _shared(rows: tuple[SummaryRow, ...], episode: Episode, verdict: Verdict | None) -> tuple[SummaryRow, ...]:
+    """Rows of the episode's cause by all causes that the replay confirms, each with its share."""
+    if verdict is None or not verdict.reproduced or episode.cause == UNKNOWN:
+        return rows
+    shares = confirmed.named(verdict, episode.origin, episode.cause)
+    if all(one.cause != episode.cause for one in shares):
+        return rows
+    found: Counter[Chain] = Counter()
+    for row in rows:
+        split = confirmed.by_cause(row.vlrt, shares, verdict.recorded)
+        for cause, vlrt_ in (split if row.cause == episode.cause else {row.cause: row.vlrt}).items():
+            found[row.dropper, row.origin, cause, row.ctqo] += vlrt_
+    return _ranked(found)
 
 
 def _summary(episodes: tuple[Episode, ...]) -> tuple[SummaryRow, ...]:

@@ -12,6 +12,7 @@ A cause is a line of the account and knows no other cause. A line is charged wit
 orders in which lines could be taken away, of the very slow requests that disappear with it. So shares add up.
 """
 
-from tailrace.diagnosis.ledger.verdict import Share, Verdict, judge
+from tailrace.diagnosis.ledger.losses import CAUSES
+from tailrace.diagnosis.ledger.verdict import BALANCER, BURST, Share, Verdict, judge
 
-__all__ = ["Share", "Verdict", "judge"]
+__all__ = ["BALANCER", "BURST", "CAUSES", "Share", "Verdict", "judge"]

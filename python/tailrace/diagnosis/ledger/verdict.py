@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis.ledger import bursts
-from tailrace.diagnosis.ledger.account import UNACCOUNTED, Account, Line, draw_up
+from tailrace.diagnosis.ledger.account import Account, Line, draw_up
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.recorded import Recorded, record
 from tailrace.diagnosis.ledger.steps import STEP_NS
@@ -37,7 +37,7 @@ REPRODUCED = (0.7, 1.4)
 
 @dataclass(frozen=True)
 class Share:
-    """How many of the very slow requests a line is charged with."""
+    """How many of the very slow requests a line is charged with; `UNACCOUNTED` is a line, too."""
 
     cause: str
     server: str | None
@@ -155,7 +155,7 @@ def _verdict(bench: _Bench, number: int, cluster: Cluster) -> Verdict:
             bench.account.places.get((cause, server)),
         )
         for (cause, server), value in worth.items()
-        if value > 0.0 and cause != UNACCOUNTED
+        if value > 0.0
     ]
     return Verdict(count, as_it_was, tuple(sorted(shares, key=lambda share: -share.vlrt)), none)
 

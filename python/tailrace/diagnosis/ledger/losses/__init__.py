@@ -25,17 +25,19 @@ from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 @dataclass(frozen=True)
 class Cause:
     name: str
+    says: str
+    """What is taken away, in words."""
     find: Callable[[Seen, str], Loss | None]
 
 
 CAUSES = (
-    Cause(collection.CAUSE, collection.find),
-    Cause(clock.CAUSE, clock.find),
-    Cause(neighbour.CAUSE, neighbour.find),
-    Cause(flush.CAUSE, flush.find),
-    Cause(writeback.CAUSE, writeback.find),
-    Cause(quota.CAUSE, quota.find),
-    Cause(freeze.CAUSE, freeze.find),
+    Cause(collection.CAUSE, collection.SAYS, collection.find),
+    Cause(clock.CAUSE, clock.SAYS, clock.find),
+    Cause(neighbour.CAUSE, neighbour.SAYS, neighbour.find),
+    Cause(flush.CAUSE, flush.SAYS, flush.find),
+    Cause(writeback.CAUSE, writeback.SAYS, writeback.find),
+    Cause(quota.CAUSE, quota.SAYS, quota.find),
+    Cause(freeze.CAUSE, freeze.SAYS, freeze.find),
 )
 
 __all__ = ["CAUSES", "Cause", "Loss", "Seen"]

@@ -8,6 +8,7 @@ from tailrace.diagnosis.causes.capacity import clock_rate, full_rate
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur
 
 CAUSE = "frequency-step"
+SAYS = "the low clock rate of {server}"
 
 
 def find(seen: Seen, server: str) -> Loss | None:

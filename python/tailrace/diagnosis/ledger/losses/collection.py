@@ -5,6 +5,7 @@ from __future__ import annotations
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 
 CAUSE = "garbage-collection"
+SAYS = "the collections of {server}"
 
 
 def find(seen: Seen, server: str) -> Loss | None:

@@ -7,6 +7,7 @@ from tailrace.diagnosis.ledger.losses.disk import waits
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 
 CAUSE = "log-flush"
+SAYS = "the flushes that {server} waited for"
 
 
 def find(seen: Seen, server: str) -> Loss | None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 
 CAUSE = "freeze"
+SAYS = "the stop of {server}"
 
 
 def find(seen: Seen, server: str) -> Loss | None:

@@ -9,6 +9,7 @@ from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
 from tailrace.diagnosis.series import AT_WORK, Series
 
 CAUSE = "neighbour"
+SAYS = "what {place} took of the CPU of {server}"
 JITTER = 0.15
 """By so much coarse ticks make a core's use appear to differ from the sum of those who use it."""
 CONTAINED = 0.95

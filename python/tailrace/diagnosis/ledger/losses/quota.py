@@ -10,6 +10,7 @@ import numpy as np
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur
 
 CAUSE = "cpu-quota"
+SAYS = "the CPU quota of {server}"
 
 
 def find(seen: Seen, server: str) -> Loss | None:

@@ -1,0 +1,130 @@
+"""The ledger: an account that adds up, and a replay that leaves visits when they left."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import T0
+from systems import NX1, SYNC, Memory, Slow, system
+from tailrace.diagnosis import ledger, view, vlrt
+from tailrace.diagnosis.ledger import account, bursts, limits, recorded, verdict
+from tailrace.diagnosis.ledger.losses import Seen
+from tailrace.diagnosis.ledger.steps import STEP_NS, Steps
+from tailrace.diagnosis.spans import spans
+
+S, MS = 1_000_000_000, 1_000_000
+
+
+def drawn_up(memory: Memory) -> tuple[Seen, account.Account]:
+    seen = view.look(memory, 50 * MS)
+    slow = vlrt.find(seen, None)
+    columns = recorded.record(seen, slow)
+    assert columns is not None
+    all_of_it = Seen(seen, slow, columns.steps)
+    return all_of_it, account.draw_up(all_of_it, columns)
+
+
+def shares(memory: Memory) -> dict[str, float]:
+    """Cause → the very slow requests of all episodes that it is charged with."""
+    seen = view.look(memory, 50 * MS)
+    found: dict[str, float] = {}
+    for one in ledger.judge(seen, vlrt.find(seen, None)):
+        for share in one.shares if one is not None and one.reproduced else ():
+            found[share.cause] = found.get(share.cause, 0.0) + share.vlrt
+    return found
+
+
+@pytest.fixture(scope="module")
+def stopped() -> Memory:
+    """app stands still and uses no CPU, 4.0 to 4.6 s."""
+    return system(Slow("app", 4.0, 4.6))
+
+
+@pytest.mark.parametrize("tiers", [SYNC, NX1], ids=["synchronous", "asynchronous"])
+def test_the_account_of_each_server_adds_up(tiers: tuple[object, ...]) -> None:
+    _, found = drawn_up(system(Slow("app", 4.0, 4.6), tiers=tiers))
+    for number, server in enumerate(found.recorded.servers):
+        taken = sum((share for line, share in found.taken.items() if line[1] == server), np.zeros(1))
+        assert np.allclose(np.clip(found.capacity[number] + taken, 0, 1), 1.0, atol=1e-3)
+        assert all((share >= 0).all() and (share <= 1).all() for share in found.taken.values())
+
+
+def test_the_replay_of_a_recording_is_the_recording(stopped: Memory) -> None:
+    _, found = drawn_up(stopped)
+    sent = found.recorded.sent
+    departure = np.empty(len(sent), dtype=np.int64)
+    found.replay.run(found.capacity, sent, [], departure)
+    slow = [(times - sent)[found.recorded.parent < 0] >= S for times in (departure, found.recorded.departure)]
+    assert slow[0].sum() == pytest.approx(slow[1].sum(), rel=0.1)
+    off = np.abs(departure - found.recorded.departure)[found.recorded.sent < 3 * S]
+    assert np.median(off) < MS, "calm time comes out as it was"
+
+
+def test_a_stop_is_charged_with_what_disappears_without_it(stopped: Memory) -> None:
+    found = shares(stopped)
+    assert set(found) == {"freeze"}
+
+
+def test_who_took_the_cpu_is_charged() -> None:
+    memory = system(Slow("app", 4.0, 4.8, speed=0.1, cpu=0.1))
+    memory.sample("neighbour", "cpu_busy", 0.02, (4.0, 4.8, 0.9))
+    found = shares(memory)
+    assert max(found, key=lambda name: found[name]) == "neighbour"
+
+
+def test_a_busy_disk_of_a_server_that_lost_nothing_is_not_charged(stopped: Memory) -> None:
+    memory = system(Slow("app", 4.0, 4.6)).sample("db", "psi_io", 0.01, (4.0, 4.6, 0.9))
+    assert set(shares(memory)) == {"freeze"}
+
+
+def test_nothing_is_replayed_without_very_slow_requests() -> None:
+    seen = view.look(system(), 50 * MS)
+    assert ledger.judge(seen, vlrt.find(seen, None)) == ()
+
+
+@given(st.lists(st.integers(0, 100), min_size=16, max_size=16))
+def test_shares_add_up_to_what_disappears_without_all(values: list[int]) -> None:
+    """Of any four lines (Shapley 1953: efficiency)."""
+    players = [(name, "server") for name in "abcd"]
+    subsets = [frozenset(gone) for size in range(5) for gone in combinations(players, size)]
+    left = dict(zip(subsets, values, strict=True))
+    found = verdict.shapley(players, left.__getitem__)
+    assert sum(found.values()) == pytest.approx(left[frozenset()] - left[frozenset(players)])
+
+
+def test_a_line_that_changes_nothing_has_no_share() -> None:
+    found = verdict.shapley([("a", "x"), ("b", "x")], lambda gone: 10 - 10 * (("a", "x") in gone))
+    assert found == {("a", "x"): 10, ("b", "x"): 0}
+
+
+def test_time_stands_still_between_stretches() -> None:
+    steps = Steps.of(spans([(T0, T0 + 2 * STEP_NS), (T0 + 10 * S, T0 + 10 * S + 3 * STEP_NS)]))
+    assert len(steps) == 5
+    moments = np.array([T0 - S, T0 + STEP_NS, T0 + 5 * S, T0 + 10 * S + STEP_NS])
+    assert steps.shortened(moments).tolist() == [0, STEP_NS, 2 * STEP_NS, 3 * STEP_NS]
+    half = spans([(T0 + STEP_NS // 2, T0 + STEP_NS)])
+    assert steps.covered(half).tolist() == [0.5, 0, 0, 0, 0]
+
+
+def test_calls_wait_for_a_connection_since_none_was_free() -> None:
+    sent, departure = np.array([0, 0, 10, 12]), np.array([10, 12, 20, 22])
+    ready = limits._ready(sent, departure, 2)
+    assert ready.tolist()[2:] == [0, 0], "both connections were in use from 0 on"
+
+
+def test_a_burst_is_more_than_chance_makes_of_the_usual() -> None:
+    random = np.random.default_rng(1)
+    usual = np.sort(random.uniform(0, 30 * S, 6000)).astype(np.int64)
+    counts = np.bincount(usual // STEP_NS, minlength=3000)
+    assert bursts._stretches(counts, 2.0) == [], "chance alone"
+    counts[1000] += 200
+    (found,) = bursts._stretches(counts, 2.0)
+    assert found[0] <= 1000 < found[1]
+    batch = np.concatenate((np.arange(20) * 5 * MS, np.full(200, 50 * MS)))
+    gone = bursts._without_turn(np.sort(batch), 2.0)
+    assert 180 <= len(gone) <= 205
