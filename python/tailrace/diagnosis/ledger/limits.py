@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from tailrace.diagnosis.ledger.recorded import NONE, Flags, Numbers, Recorded
+from tailrace.diagnosis.ledger.workers import lost_at, workers
 from tailrace.diagnosis.queues import LEAST_LIMIT, Times
 from tailrace.diagnosis.view import View
 
@@ -37,28 +37,27 @@ class Choices:
 def of_servers(view: View, recorded: Recorded) -> dict[str, NDArray[np.float64] | Numbers | Flags]:
     """`cores`; how many workers, waiting connections and visits inside there may be (0: any number); and whether it may
     be an event loop, which serves in turn: a server whose workers are held through calls is none."""
-    count = len(recorded.servers)
-    cores = np.ones(count)
-    workers, accept, inside = (np.zeros(count, dtype=np.uint32) for _ in range(3))
-    may_turn = np.ones(count, dtype=np.uint8)
+    size = len(recorded.servers)
+    cores, may_turn = np.ones(size), np.ones(size, dtype=np.uint8)
+    count, accept, inside = (np.zeros(size, dtype=np.uint32) for _ in range(3))
     for i, name in enumerate(recorded.servers):
         node, known = view.topology.node_of(name), view.topology.server(name)
         cores[i] = node.cores if node is not None and node.cores else 1
         if known is not None:
-            workers[i] = known.workers or 0
             # A backlog of N holds N + 1 connections (the kernel tests `>`).
             accept[i] = 0 if known.backlog is None else known.backlog + 1
             inside[i] = known.queue_max or 0
             may_turn[i] = known.kind != "sync"
+        count[i] = workers(view, name)
         if not (accept[i] or inside[i]):
             inside[i] = _held_at(view, name)
-    return {"cores": cores, "workers": workers, "accept": accept, "inside": inside, "may_turn": may_turn}
+    return {"cores": cores, "workers": count, "accept": accept, "inside": inside, "may_turn": may_turn}
 
 
 def _held_at(view: View, server: str) -> int:
     """How many were inside when attempts were lost, or 0 where too few were lost to tell. A quarter of them found
     fewer: those that came right after one had left."""
-    lost = view.lossy.filter((pl.col("server") == server) & (pl.col("drops") > 0))["sent"].to_numpy()
+    lost = lost_at(view, server)
     if len(lost) < LEAST_LIMIT:
         return 0
     return max(int(np.percentile(view.stays[server].queue(lost), 25)), 1)

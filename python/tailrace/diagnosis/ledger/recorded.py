@@ -9,6 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tailrace.diagnosis.ledger.steps import Steps
+from tailrace.diagnosis.ledger.workers import taken, workers
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.spans import Spans, spans
 from tailrace.diagnosis.view import View
@@ -127,13 +128,17 @@ def _rows(view: View, stretches: Spans) -> pl.DataFrame:
 
 def _start(view: View, rows: pl.DataFrame) -> Times:
     """When a worker took it. An event loop shares its time among all that came, so there it is the arrival."""
-    loops = [
-        name
-        for name in view.stays
-        if (known := view.topology.server(name)) is None or known.kind != "sync" or not known.workers
-    ]
-    start = pl.when(pl.col("server").is_in(loops)).then("arrival").otherwise(pl.coalesce("start", "arrival"))
-    return rows.select(start=start)["start"].to_numpy()
+    arrival, departure = rows["arrival"].to_numpy(), rows["departure"].to_numpy()
+    start = arrival.copy()
+    for server in view.stays:
+        count = workers(view, server)
+        here = np.flatnonzero((rows["server"] == server).to_numpy())
+        recorded = rows["start"][here]
+        if count and recorded.null_count() == 0:
+            start[here] = recorded.to_numpy()
+        elif count:
+            start[here] = taken(arrival[here], departure[here], count)
+    return start
 
 
 def _parents(rows: pl.DataFrame) -> Times:

@@ -96,7 +96,10 @@ class _Bench:
         first, last = self.seen.steps.shortened(np.array([cluster.begin - BEFORE_NS, cluster.end + 1])).tolist()
         if ((sent >= first) & (sent < last)).any():
             found.append((BURST, ""))
-        return found + [(BALANCER, name) for name in dict.fromkeys(self.account.choices.by)]
+        stalled = {self.seen.view.servers.index(server) for _, server in found if server}
+        chosen = zip(self.account.choices.by, self.account.choices.candidates, strict=True)
+        uneven = [by for by, candidates in chosen if stalled & {server for server, _ in candidates}]
+        return found + [(BALANCER, by) for by in dict.fromkeys(uneven)]
 
     def slow(self, without: frozenset[Line]) -> NDArray[np.int64]:
         """How many requests of each episode are very slow without these lines."""
@@ -144,13 +147,16 @@ def _verdict(bench: _Bench, number: int, cluster: Cluster) -> Verdict:
     as_it_was, none = left(frozenset()), left(everything)
     alone = {line: left(frozenset({line})) for line in lines}
     weight = {line: max(as_it_was - alone[line], left(everything - {line}) - none) for line in lines}
-    players = [line for line in sorted(lines, key=lambda line: -weight[line]) if weight[line] >= MATTERS * count]
-    worth = shapley(players[:PLAYERS], left) if as_it_was else {}
+    ranked = [line for line in sorted(lines, key=lambda line: -weight[line]) if weight[line] >= MATTERS * count]
+    players, others = ranked[:PLAYERS], everything - set(ranked[:PLAYERS])
+    # What does not matter by itself is away throughout: it may matter where nothing else holds anybody up.
+    whole = max(as_it_was, left(others))
+    worth = shapley(players, lambda gone: left(gone | others)) if as_it_was else {}
     shares = [
         Share(
             cause,
             server or None,
-            value * count / as_it_was,
+            value * count / whole,
             alone[cause, server],
             bench.account.places.get((cause, server)),
         )

@@ -1,0 +1,45 @@
+"""How many workers a server has, and when one of them took a visit, where neither was recorded."""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+import polars as pl
+
+from tailrace.diagnosis.queues import LEAST_LIMIT, Times
+from tailrace.diagnosis.view import View
+
+FLAT = 0.03
+"""Counts at a limit differ by what opens and closes within the moment of a packet."""
+
+
+def workers(view: View, server: str) -> int:
+    """By the topology. Else as many as calls were open, if it was the same number whenever an attempt was lost: each
+    worker waited for its call, and nobody took more in. 0 where it is not known."""
+    known = view.topology.server(server)
+    if known is not None and (known.workers or known.kind == "async"):
+        return known.workers or 0
+    calls = [stays for callee, stays in view.calls.get(server, {}).items() if callee != server]
+    lost = lost_at(view, server)
+    if not calls or len(lost) < LEAST_LIMIT:
+        return 0
+    opened = np.sum([stays.queue(lost) for stays in calls], axis=0)
+    low, middle, high = np.percentile(opened, (10, 50, 90)).tolist()
+    return int(middle) if middle >= LEAST_LIMIT and high - low <= max(FLAT * high, 1.0) else 0
+
+
+def lost_at(view: View, server: str) -> Times:
+    """When attempts to reach the server were lost."""
+    return view.lossy.filter((pl.col("server") == server) & (pl.col("drops") > 0))["sent"].to_numpy()
+
+
+def taken(arrival: Times, departure: Times, count: int) -> Times:
+    """When one of `count` workers took each visit, if they are taken in the order of arrival."""
+    start = arrival.copy()
+    busy: list[int] = []
+    for i in np.argsort(arrival, kind="stable").tolist():
+        if len(busy) >= count:
+            start[i] = max(int(arrival[i]), heapq.heappop(busy))
+        heapq.heappush(busy, int(departure[i]))
+    return np.minimum(start, departure)
