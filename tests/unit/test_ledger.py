@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from builders import T0
 from systems import NX1, SYNC, Memory, Slow, system
-from tailrace.diagnosis import ledger, view, vlrt
+from tailrace.diagnosis import ledger, tables, vlrt
 from tailrace.diagnosis.ledger import account, bursts, limits, recorded, verdict
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.steps import STEP_NS, Steps
@@ -21,7 +21,7 @@ S, MS = 1_000_000_000, 1_000_000
 
 
 def drawn_up(memory: Memory) -> tuple[Seen, account.Account]:
-    seen = view.look(memory, 50 * MS)
+    seen = tables.look(memory, 50 * MS)
     slow = vlrt.find(seen, None)
     columns = recorded.record(seen, slow)
     assert columns is not None
@@ -31,7 +31,7 @@ def drawn_up(memory: Memory) -> tuple[Seen, account.Account]:
 
 def shares(memory: Memory) -> dict[str, float]:
     """Cause → the very slow requests of all episodes that it is charged with."""
-    seen = view.look(memory, 50 * MS)
+    seen = tables.look(memory, 50 * MS)
     found: dict[str, float] = {}
     for one in ledger.judge(seen, vlrt.find(seen, None)):
         for share in one.shares if one is not None and one.reproduced else ():
@@ -83,7 +83,7 @@ def test_a_busy_disk_of_a_server_that_lost_nothing_is_not_charged(stopped: Memor
 
 
 def test_nothing_is_replayed_without_very_slow_requests() -> None:
-    seen = view.look(system(), 50 * MS)
+    seen = tables.look(system(), 50 * MS)
     assert ledger.judge(seen, vlrt.find(seen, None)) == ()
 
 

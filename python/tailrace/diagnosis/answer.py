@@ -122,7 +122,7 @@ def _evidence(winner: CauseEvidence) -> str:
     if winner.cause == "neighbour" and "neighbour_cpu_busy" in n and "cpu_busy" in n:
         used, got, usual = (share(float(n[key] or 0)) for key in ("neighbour_cpu_busy", "cpu_busy", "cpu_busy_calm"))
         return f" (it used {used} of a core and left {got}, where usually {usual} is needed)"
-    if winner.cause == "workload-burst":
+    if winner.cause == "workload-burst" and "arrivals_per_s" in n:
         came, usual, done = (
             rate(float(n[key] or 0)) for key in ("arrivals_per_s", "arrivals_calm_per_s", "throughput_per_s")
         )

@@ -170,16 +170,13 @@ def _chains(view: View, episode: Episode, drops: Drops, time: Account) -> tuple[
 
 
 def _shared(rows: tuple[SummaryRow, ...], episode: Episode, verdict: Verdict | None) -> tuple[SummaryRow, ...]:
-    """Rows of the episode's cause by all causes that the replay confirms, each with its share."""
-    if verdict is None or not verdict.reproduced or episode.cause == UNKNOWN:
-        return rows
-    shares = confirmed.named(verdict, episode.origin, episode.cause)
-    if all(one.cause != episode.cause for one in shares):
+    """Rows of the episode's cause by all causes that the replay confirms, if it found that cause."""
+    if verdict is None or "vlrt_replayed" not in episode.findings[4].numbers:
         return rows
     found: Counter[Chain] = Counter()
     for row in rows:
-        split = confirmed.by_cause(row.vlrt, shares, verdict.recorded)
-        for cause, vlrt_ in (split if row.cause == episode.cause else {row.cause: row.vlrt}).items():
+        split = confirmed.by_cause(row.vlrt, verdict) if row.cause == episode.cause else {row.cause: row.vlrt}
+        for cause, vlrt_ in split.items():
             found[row.dropper, row.origin, cause, row.ctqo] += vlrt_
     return _ranked(found)
 

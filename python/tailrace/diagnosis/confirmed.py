@@ -1,8 +1,7 @@
-"""What the ledger makes of the causes that samples and events show: each is charged with the very slow requests that
-disappear without it.
+"""The causes of episodes that no detector explains: those without which most of the requests are not slow.
 
-Where the replay is no model of an episode, its cause rests on samples and events alone, and a note says so. What the
-ledger has no line for (a limit of a pool, an overhead, lost packets) stays as it was found.
+The ledger replays the recording without each cause (`diagnosis.ledger`). Where the replay is no model of an episode, its
+cause stays unknown.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tailrace.diagnosis.causes import UNKNOWN, Cause
-from tailrace.diagnosis.finding import CauseEvidence, Finding, Number
+from tailrace.diagnosis.finding import CauseEvidence, Number
 from tailrace.diagnosis.ledger import BALANCER, BURST, CAUSES, Share, Verdict
 from tailrace.diagnosis.millibottleneck import Stall
 from tailrace.diagnosis.overflow import Overflow
@@ -30,36 +29,34 @@ TOLD = 0.05
 
 
 def confirm(explained: Explained, verdict: Verdict | None, stall_of: Callable[[Overflow], Stall | None]) -> Explained:
-    """The same chain, with the cause whose removal removes most of its requests, and from the server that it slowed
-    down, if its queue rose."""
-    overflow, stall, cause = explained
-    if verdict is None or not verdict.reproduced:
+    """What was found before; or, if that is no cause, the causes that the replay confirms, and the chain from the
+    server that the largest of them slowed down, if its queue rose."""
+    overflow, _, cause = explained
+    if verdict is None or not verdict.reproduced or cause.name != UNKNOWN:
         return explained
-    shares = named(verdict, overflow.origin, cause.name)
-    if sum(one.vlrt for one in shares) >= HALF * verdict.recorded:
-        server = shares[0].server
-        other = next((one for one in overflow.others if one.origin == server), None) if server else None
-        if other is not None:
-            overflow, stall = other, stall_of(other)
-        return overflow, stall, _confirmed(cause, shares, verdict)
-    return overflow, stall, _refuted(cause, verdict) if cause.name in SAYS else cause
+    shares = by_size(verdict)
+    if sum(one.vlrt for one in shares) < HALF * verdict.recorded:
+        return explained
+    others = {one.origin: one for one in overflow.others} if shares[0].server != overflow.origin else {}
+    if shares[0].server in others:
+        overflow = others[shares[0].server]
+        explained = overflow, stall_of(overflow), cause
+    return *explained[:2], _confirmed(cause, shares, verdict)
 
 
-def named(verdict: Verdict, origin: str | None, cause: str) -> list[Share]:
-    """A share for each cause, the largest first. What the origin lacked and no line accounts for has the name of the
-    cause that samples show there."""
+def by_size(verdict: Verdict) -> list[Share]:
+    """A share for each cause, of all servers that it slowed down together, the largest first."""
     found: dict[str, Share] = {}
     for one in verdict.shares:
-        name = cause if one.cause == UNKNOWN and one.server == origin else one.cause
-        if name != UNKNOWN:
-            before = found.get(name)
-            found[name] = replace(before or one, cause=name, vlrt=one.vlrt + (before.vlrt if before else 0.0))
+        if one.cause != UNKNOWN:
+            before = found.get(one.cause)
+            found[one.cause] = one if before is None else replace(before, vlrt=before.vlrt + one.vlrt)
     return sorted(found.values(), key=lambda one: -one.vlrt)
 
 
-def by_cause(total: int, shares: list[Share], recorded: int) -> Counter[str]:
+def by_cause(total: int, verdict: Verdict) -> Counter[str]:
     """So many requests of an episode by cause: each cause its share, the rest unknown (largest remainders)."""
-    wanted = {one.cause: min(one.vlrt / recorded, 1.0) * total for one in shares if one.vlrt >= TOLD * recorded}
+    wanted = {one.cause: one.vlrt / verdict.recorded * total for one in by_size(verdict) if _is_told(one, verdict)}
     wanted[UNKNOWN] = max(total - sum(wanted.values()), 0.0)
     found = Counter({name: int(number) for name, number in wanted.items()})
     by_rest = sorted(wanted, key=lambda name: found[name] - wanted[name])
@@ -68,53 +65,27 @@ def by_cause(total: int, shares: list[Share], recorded: int) -> Counter[str]:
     return +found
 
 
+def _is_told(one: Share, verdict: Verdict) -> bool:
+    return one.vlrt >= TOLD * verdict.recorded
+
+
 def _confirmed(cause: Cause, shares: list[Share], verdict: Verdict) -> Cause:
     main = shares[0]
-    told = [one for one in shares if one.vlrt >= TOLD * verdict.recorded]
+    told = [one for one in shares if _is_told(one, verdict)]
     numbers: dict[str, Number] = {"vlrt_recorded": verdict.recorded, "vlrt_replayed": verdict.replayed}
     numbers |= {f"share_{one.cause.replace('-', '_')}": one.vlrt / verdict.recorded for one in told}
-    before = next((e for e in cause.evidence if e.cause == main.cause), None)
-    seen = f"{before.sentence} " if before is not None and before.verdict == "found" else ""
-    sentence = seen + " ".join(_sentence(one, verdict) for one in told)
     place = main.place or main.server
+    sentence = " ".join(_sentence(one, verdict) for one in told)
     finding = replace(cause.finding, verdict="found", sentence=sentence, place=place, numbers=numbers, missing=None)
-    winners = {one.cause: one for one in told if one.vlrt >= HALF * main.vlrt}
-    evidence = tuple(_weighed(each, winners.get(each.cause), verdict) for each in cause.evidence)
-    new = [_new(one, verdict) for name, one in winners.items() if all(each.cause != name for each in cause.evidence)]
-    ordered = sorted((*new, *evidence), key=lambda each: (each.cause != main.cause, each.verdict != "found"))
-    return Cause(main.cause, tuple(ordered), finding)
+    winner = CauseEvidence(main.cause, place, "found", _sentence(main, verdict))
+    return Cause(main.cause, (winner, *(each for each in cause.evidence if each.cause != main.cause)), finding)
 
 
 def _sentence(one: Share, verdict: Verdict) -> str:
     gone = max(verdict.replayed - one.without, 0)
-    what = SAYS.get(one.cause, one.cause).format(server=one.server, place=one.place or "others")
+    what = SAYS[one.cause].format(server=one.server, place=one.place or "others")
     part = share(gone / verdict.replayed) if verdict.replayed else "0 %"
     return (
         f"Without {what}, {gone:,} of {count(verdict.replayed, 'very long request')} in the replay ({part}) do not "
         f"occur; {verdict.recorded:,} were recorded."
     )
-
-
-def _weighed(each: CauseEvidence, winner: Share | None, verdict: Verdict) -> CauseEvidence:
-    """A cause with a line is what the ledger says, whatever samples alone suggest."""
-    if winner is not None:
-        place = winner.place or winner.server or each.place
-        return replace(each, verdict="found", place=place, sentence=_sentence(winner, verdict), missing=None)
-    if each.verdict == "found" and each.cause in SAYS:
-        return replace(each, verdict="absent", sentence=f"{each.sentence} Without it as many requests are very slow.")
-    return each
-
-
-def _new(one: Share, verdict: Verdict) -> CauseEvidence:
-    return CauseEvidence(one.cause, one.place or one.server, "found", _sentence(one, verdict))
-
-
-def _refuted(cause: Cause, verdict: Verdict) -> Cause:
-    """What samples suggest, but without which as many requests are very slow."""
-    sentence = (
-        f"The cause is unknown: {verdict.left:,} of {count(verdict.replayed, 'very long request')} are left in the "
-        "replay without all that samples and events show."
-    )
-    finding = Finding("cause", "unknown", sentence, cause.finding.place, cause.finding.begin, cause.finding.end)
-    evidence = tuple(_weighed(each, None, verdict) for each in cause.evidence)
-    return Cause(UNKNOWN, evidence, finding)

@@ -19,6 +19,7 @@ from tailrace.diagnosis.ledger.losses import CAUSES, Loss, Seen
 from tailrace.diagnosis.ledger.losses.freeze import CAUSE as FREEZE
 from tailrace.diagnosis.ledger.recorded import Flags, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
+from tailrace.diagnosis.series import AT_WORK
 from tailrace.units import MILLISECOND
 
 UNACCOUNTED = "unknown"
@@ -144,12 +145,25 @@ def _names(seen: Seen, server: str, rest: Shares) -> dict[str, Shares]:
     if not own:
         return {UNACCOUNTED: rest}
     used, usual = seen.at(own[0]), seen.slow.usual(own[0])
+    kept_off = _may_lack_a_cpu(seen, server)
     still = np.zeros(len(rest), dtype=bool)
     for begin, end in _stretches(rest > 0.0, JOINED):
         most = np.flatnonzero(rest[begin:end] >= MOST) + begin
         if len(most) * STEP_NS >= own[0].interval_ns:
-            still[begin:end] = float(np.average(used[most], weights=rest[most])) <= WITHHELD * usual
+            is_still = float(np.average(used[most], weights=rest[most])) <= WITHHELD * usual
+            still[begin:end] = is_still and float(kept_off[most].mean()) < MOST
     return {FREEZE: np.where(still, rest, 0.0), UNACCOUNTED: np.where(still, 0.0, rest)}
+
+
+def _may_lack_a_cpu(seen: Seen, server: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Where a server that uses no CPU may wait for one: by its own `psi_cpu`; else where its host had none to spare,
+    and usually has."""
+    for pressure in seen.view.series(server, "psi_cpu")[:1]:
+        return np.asarray(seen.at(pressure) >= MOST)
+    host = seen.view.of_host(server, "cpu_busy")
+    if host is None or seen.slow.usual(host) >= AT_WORK:
+        return np.zeros(len(seen.steps), dtype=bool)
+    return np.asarray(seen.at(host) >= AT_WORK)
 
 
 def _stretches(mask: np.ndarray[tuple[int], np.dtype[np.bool_]], gap: int) -> list[tuple[int, int]]:

@@ -6,12 +6,16 @@ from __future__ import annotations
 import numpy as np
 
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
+from tailrace.diagnosis.ledger.steps import Shares
 from tailrace.diagnosis.series import AT_WORK, Series
+from tailrace.topology import Node
 
 CAUSE = "neighbour"
 SAYS = "what {place} took of the CPU of {server}"
 JITTER = 0.15
 """By so much coarse ticks make a core's use appear to differ from the sum of those who use it."""
+PRESSED = 0.5
+"""`psi_cpu` from which on a server waits for a CPU most of the time."""
 CONTAINED = 0.95
 """A place that is at least as busy as the server in so much of the time contains it: a core, the host."""
 
@@ -20,29 +24,31 @@ def find(seen: Seen, server: str) -> Loss | None:
     stolen = [Loss(seen.beyond(s), blur(s), s.place) for s in seen.view.series(server, "cpu_steal")]
     stolen += [Loss(seen.beyond(s), blur(s), s.place) for s in seen.view.elsewhere("cpu_steal")]
     own = seen.view.series(server, "cpu_busy")[:1]
-    busy = [_took(seen, own[0], other) for other in _others(seen, server, own[0])] if own else []
+    busy = [_took(seen, server, own[0], other) for other in _others(seen, server, own[0])] if own else []
     return most(seen.recorded(server, "neighbour_burst"), *stolen, *busy)
 
 
-def _took(seen: Seen, own: Series, other: Series) -> Loss:
+def _took(seen: Seen, server: str, own: Series, other: Series) -> Loss:
     """It can have taken what the server lacked, but no more than it used beyond its usual, where both filled the
     CPU."""
     used, got = seen.at(other), seen.at(own)
     more = np.clip(used - seen.slow.usual(other), 0.0, None)
     lacked = np.clip(own.capacity - got, 0.0, None)
     filled = used + got >= AT_WORK * own.capacity
-    share = np.where(filled, np.minimum(more, lacked) / own.capacity, 0.0)
+    waited = _waited(seen, server, other, own)
+    share = np.where(filled, np.minimum(more, lacked) / own.capacity, 0.0) * (1.0 if waited is None else waited)
     return Loss(np.clip(share, 0.0, 1.0), max(blur(other), blur(own)), other.place)
 
 
 def _others(seen: Seen, server: str, own: Series) -> list[Series]:
     """CPU use of who may share its CPUs, and is neither on the way of its requests nor contains it."""
     view = seen.view
-    way = view.chain_of(server) & set(view.stays)
+    way, host = view.chain_of(server) & set(view.stays), view.of_host(server, "cpu_busy")
     return [
         series
         for (place, metric), series in view.samples.items()
         if metric == "cpu_busy"
+        and series is not host
         and not any(view.means(place, one) for one in way)
         and not _is_elsewhere(seen, place, server)
         and not _contains(series, own)
@@ -51,15 +57,44 @@ def _others(seen: Seen, server: str, own: Series) -> list[Series]:
 
 def _is_elsewhere(seen: Seen, place: str, server: str) -> bool:
     """Whether the topology puts it on another machine, or on other CPUs of the same one."""
+    here, there = _node(seen, server), _node(seen, place)
+    mine, its = _cpus(seen, server), _cpus(seen, place)
+    if mine and its and not mine & its:
+        return True
+    return None not in (here, there) and here != there and not _is_beside(seen, place, server)
+
+
+def _is_beside(seen: Seen, place: str, server: str) -> bool:
+    """Whether it is another node of the same host."""
+    here, there = _node(seen, server), _node(seen, place)
+    return here is not None and there is not None and here != there and here.host == there.host is not None
+
+
+def _node(seen: Seen, place: str) -> Node | None:
     topology = seen.view.topology
-    here, other = topology.node_of(server), topology.place_to_server(place)
-    there = topology.node_of(other.name) if other is not None else topology.place_to_node(place)
-    if here is None or there is None:
-        return False
-    if here == there:
-        mine, its = topology.cpus.get(server, ()), topology.cpus.get(place, ())
-        return bool(mine and its) and not set(mine) & set(its)
-    return there.host is None or there.host != here.host
+    server = topology.place_to_server(place)
+    return topology.node_of(server.name) if server is not None else topology.place_to_node(place)
+
+
+def _cpus(seen: Seen, place: str) -> frozenset[int]:
+    """CPUs that a place may use; empty where that is not known."""
+    own = seen.view.series(place, "cpu_busy") if place in seen.view.stays else ()
+    cpus = seen.view.topology.cpus
+    return frozenset(cpus.get(own[0].place if own else place, ()) or cpus.get(place, ()))
+
+
+def _waited(seen: Seen, server: str, other: Series, own: Series) -> Shares | None:
+    """Where the server can have waited for the other: by its own `psi_cpu`; else, of another node of its host, where
+    both filled all the CPUs that they may use, or the host had none to spare. None: wherever both were busy."""
+    for pressure in seen.view.series(server, "psi_cpu")[:1]:
+        return np.asarray(seen.at(pressure) >= PRESSED)
+    if not _is_beside(seen, other.place, server):
+        return None
+    mine, its = _cpus(seen, server), _cpus(seen, other.place)
+    if mine and its:
+        return np.asarray(seen.at(other) + seen.at(own) >= AT_WORK * len(mine | its))
+    host = seen.view.of_host(server, "cpu_busy")
+    return np.zeros(len(seen.steps)) if host is None else np.asarray(seen.at(host) >= AT_WORK)
 
 
 def _contains(whole: Series, part: Series) -> bool:
