@@ -1,7 +1,7 @@
 """The causes of episodes that no detector explains: those without which most of the requests are not slow.
 
-The ledger replays the recording without each cause (`diagnosis.ledger`). Where the replay is no model of an episode, its
-cause stays unknown.
+The ledger replays the recording without each cause (`diagnosis.ledger`). Where the replay is no model of an episode,
+its cause stays unknown.
 """
 
 from __future__ import annotations
