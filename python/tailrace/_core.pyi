@@ -103,8 +103,8 @@ class Replay:
     """The visits of a recording as the network of queues that they were (crates/core/src/replay).
 
     Columns are objects with a buffer (NumPy arrays). Of `visits`: int64 parent (-1: none), sent, arrival, start,
-    departure and ready; uint32 server, group, pool and choice (the largest number: none); uint8 may_drop. Of `servers`:
-    float64 cores; uint32 workers, accept and inside (0: any number); uint8 may_turn. Times are nanoseconds.
+    departure, ready and follows; uint32 server, group, pool and choice (the largest number: none); uint8 may_drop. Of
+    `servers`: float64 cores; uint32 workers, accept and inside (0: any number); uint8 may_turn. Times are nanoseconds.
     ValueError: columns that do not fit together.
     """
 
@@ -134,4 +134,5 @@ class Replay:
 
     def run(self, capacity: object, sent: object, anew: list[bool], departure: object) -> None:
         """Run at these capacities, with roots sent at `sent` (int64) and the choices in `anew` made anew, in turn.
-        Writes when each visit leaves into `departure` (int64). The largest number is never. The lock is released."""
+        Writes when each visit is first sent into `sent`, and when it leaves into `departure` (int64). The largest
+        number is never. The lock is released."""

@@ -20,6 +20,7 @@ pub struct Replay {
     works: Vec<f64>,
     may_turn: Vec<bool>,
     may_drop: Vec<bool>,
+    follows: Vec<i64>,
     schedule: Vec<i64>,
     pool: Vec<u32>,
     pools: Vec<u32>,
@@ -69,10 +70,12 @@ impl Replay {
         let may_turn = flags(py, servers, "may_turn")?;
         let (may_drop, pool) = (flags(py, visits, "may_drop")?, column(py, visits, "pool")?);
         let choice = column(py, visits, "choice")?;
-        let fits = [may_drop.len(), pool.len(), choice.len()]
+        let follows: Vec<i64> = column(py, visits, "follows")?;
+        let fits = [may_drop.len(), pool.len(), choice.len(), follows.len()]
             .iter()
             .all(|&n| n == columns.len())
             && may_turn.len() == limits.len()
+            && follows.iter().all(|&before| before < columns.len() as i64)
             && choices
                 .iter()
                 .flatten()
@@ -99,6 +102,7 @@ impl Replay {
                 works,
                 may_turn,
                 may_drop,
+                follows,
                 schedule,
                 pool,
                 pools,
@@ -180,7 +184,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Run at these capacities; writes when each visit leaves into `departure`.
+    /// Run at these capacities; writes when each visit is first sent and when it leaves into `sent` and `departure`.
     fn run(
         &self,
         py: Python<'_>,
@@ -189,7 +193,8 @@ impl Replay {
         anew: Vec<bool>,
         departure: PyBuffer<i64>,
     ) -> PyResult<()> {
-        let (capacity, sent) = (self.by_server(py, &capacity)?, sent.to_vec(py)?);
+        let (capacity, sent_at) = (self.by_server(py, &capacity)?, sent);
+        let sent = sent_at.to_vec(py)?;
         if sent.len() != self.visits.len() {
             return Err(PyValueError::new_err("a time for each visit"));
         }
@@ -201,6 +206,7 @@ impl Replay {
                 limits: &self.limits,
                 grid: self.grid,
                 may_drop: &self.may_drop,
+                follows: &self.follows,
                 schedule: &self.schedule,
                 pool: &self.pool,
                 pools: &self.pools,
@@ -209,6 +215,7 @@ impl Replay {
             };
             network.run(&capacity, &sent, &anew)
         });
+        sent_at.copy_from_slice(py, &outcome.sent)?;
         departure.copy_from_slice(py, &outcome.departure)
     }
 }

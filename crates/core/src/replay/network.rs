@@ -35,6 +35,8 @@ pub struct Network<'a> {
     pub grid: Grid,
     /// Whether an attempt to reach its server can be lost.
     pub may_drop: &'a [bool],
+    /// Of a root, that after whose answer its client sent it (an index), or -1: it is sent as long after it as recorded.
+    pub follows: &'a [i64],
     /// When a lost attempt is repeated, from the first one on; after the last of these the sender gives up.
     pub schedule: &'a [i64],
     /// By which pool each visit is called (an index of `pools`), or `u32::MAX`.
@@ -47,8 +49,9 @@ pub struct Network<'a> {
     pub choices: &'a [Vec<(u32, u32)>],
 }
 
-/// When each visit left (`NEVER`: not at all), and how many of its attempts were lost.
+/// When each visit was first sent, when it left (`NEVER`: not at all), and how many of its attempts were lost.
 pub struct Outcome {
+    pub sent: Vec<i64>,
     pub departure: Vec<i64>,
     pub lost: Vec<u8>,
 }
@@ -59,8 +62,15 @@ impl Network<'_> {
     pub fn run(&self, capacity: &[Vec<f64>], sent: &[i64], anew: &[bool]) -> Outcome {
         let mut state = State::new(self, capacity, anew);
         for (visit, &time) in sent.iter().enumerate() {
-            if self.visits.parent[visit] < 0 && time < NEVER {
+            let waits =
+                usize::try_from(self.follows[visit]).is_ok_and(|before| sent[before] < NEVER);
+            if self.visits.parent[visit] < 0 && time < NEVER && !waits {
                 state.attempts(visit as u32, time);
+            }
+        }
+        for (visit, &before) in self.follows.iter().enumerate() {
+            if let (Ok(before), true) = (usize::try_from(before), sent[visit] < NEVER) {
+                state.next_of[before] = visit as u32;
             }
         }
         while let Some(Reverse((time, _, event))) = state.events.pop() {
@@ -137,10 +147,10 @@ struct State<'a, 'b> {
     events: BinaryHeap<Reverse<(i64, u64, Event)>>,
     turn: u64,
     servers: Vec<Server>,
-    /// Of each visit its next step, whom it waits for, and when it was first sent.
+    /// Of each visit its next step, whom it waits for, and which root its client sends after it.
     next: Vec<u32>,
     waits_for: Vec<u32>,
-    first: Vec<i64>,
+    next_of: Vec<u32>,
     out: Outcome,
     /// Free connections, and who waits for one.
     pools: Vec<(u32, VecDeque<u32>)>,
@@ -169,8 +179,9 @@ impl<'a, 'b> State<'a, 'b> {
                 .collect(),
             next: net.program.first[..n].to_vec(),
             waits_for: vec![NOBODY; n],
-            first: vec![NEVER; n],
+            next_of: vec![NOBODY; n],
             out: Outcome {
+                sent: vec![NEVER; n],
                 departure: vec![NEVER; n],
                 lost: vec![0; n],
             },
@@ -196,7 +207,7 @@ impl<'a, 'b> State<'a, 'b> {
 
     /// The first attempt to reach the server of a visit.
     fn attempts(&mut self, visit: u32, now: i64) {
-        self.first[visit as usize] = now;
+        self.out.sent[visit as usize] = now;
         self.at(
             now.saturating_add(self.net.latency(visit as usize)),
             Event::Arrives(visit),
@@ -226,7 +237,7 @@ impl<'a, 'b> State<'a, 'b> {
         self.out.lost[visit as usize] = lost.saturating_add(1);
         match self.net.schedule.get(lost as usize) {
             Some(&after) => {
-                let again = self.first[visit as usize]
+                let again = self.out.sent[visit as usize]
                     .saturating_add(after)
                     .max(now + 1);
                 self.at(again, Event::Arrives(visit));
@@ -358,6 +369,11 @@ impl<'a, 'b> State<'a, 'b> {
                 Some(call) => self.attempts(call, now),
                 None => *free += 1,
             }
+        }
+        let next = self.next_of[i];
+        if next != NOBODY {
+            let think = self.net.visits.sent[next as usize] - self.net.visits.departure[i];
+            self.attempts(next, now.saturating_add(think.max(0)));
         }
         let Ok(parent) = u32::try_from(self.net.visits.parent[i]) else {
             return;

@@ -27,6 +27,7 @@ struct System {
     visits: Visits,
     limits: Vec<Limits>,
     may_drop: Vec<bool>,
+    follows: Vec<i64>,
     pool: Vec<u32>,
     pools: Vec<u32>,
     choice: Vec<u32>,
@@ -41,6 +42,7 @@ impl System {
             visits,
             limits,
             may_drop: vec![true; n],
+            follows: vec![-1; n],
             pool: none.clone(),
             pools: vec![],
             choice: none,
@@ -71,6 +73,7 @@ impl System {
             limits: &self.limits,
             grid: grid(),
             may_drop: &self.may_drop,
+            follows: &self.follows,
             schedule: &[1000 * MS, 3000 * MS],
             pool: &self.pool,
             pools: &self.pools,
@@ -247,6 +250,17 @@ fn candidates_take_turns_where_choices_are_made_anew() {
     assert!(as_it_was.departure[2] > 1000 * MS && as_it_was.departure[3] > 1000 * MS);
     let anew = system.run(&measured, &capacity, &[true]);
     assert!(anew.departure[2] > 1000 * MS && anew.departure[3] < 300 * MS);
+}
+
+#[test]
+fn a_client_sends_its_next_request_as_long_after_its_answer_as_it_did() {
+    let mut system = System::of(visits(&[(100, 310), (400, 410)]), vec![one_core()]);
+    system.follows[1] = 0;
+    let as_it_was = system.run(&[stopped(100, 300)], &[stopped(100, 300)], &[]);
+    assert_close(as_it_was.sent[1], 400 * MS);
+    let without = system.run(&[stopped(100, 300)], &[full()], &[]);
+    assert_close(without.sent[1], 200 * MS);
+    assert_close(without.departure[1], 210 * MS);
 }
 
 #[test]

@@ -84,7 +84,7 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
 def _replay(seen: Seen, recorded: Recorded, pools: limits.Pools, choices: Choices) -> Replay:
     columns = {
         name: np.ascontiguousarray(getattr(recorded, name))
-        for name in ("server", "parent", "sent", "arrival", "start", "departure", "group", "may_drop")
+        for name in ("server", "parent", "sent", "arrival", "start", "departure", "group", "may_drop", "follows")
     }
     columns |= {"pool": pools.pool, "ready": pools.ready, "choice": choices.choice}
     return Replay(

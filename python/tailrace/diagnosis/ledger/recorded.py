@@ -42,6 +42,8 @@ class Recorded:
     request: NDArray[np.uint64]
     """The request at the root; 0 where it is unknown."""
     may_drop: Flags
+    follows: Times
+    """Of a request, that after whose answer its client sent it, or -1."""
     schedule: tuple[int, ...]
 
     @property
@@ -77,6 +79,7 @@ def record(view: View, slow: Slow) -> Recorded | None:
         len(labels),
         rows["request"].fill_null(0).to_numpy(),
         _may_drop(rows),
+        _follows(view, rows, times["sent"], times["departure"]),
         SCHEDULES.get(slow.schedule or "", SCHEDULES["SYN, doubling from 1 s (RFC 6298)"]),
     )
 
@@ -155,3 +158,19 @@ def _may_drop(rows: pl.DataFrame) -> Flags:
     pair = pl.col("caller").fill_null("") + "\n" + pl.col("server")
     lost = (pl.col("drops") > 0).any().over(pair)
     return rows.select(lost.cast(pl.UInt8).alias("may_drop"))["may_drop"].to_numpy().copy()
+
+
+def _follows(view: View, rows: pl.DataFrame, sent: Times, departure: Times) -> Times:
+    """The request before it of the same client, where that was answered first: such a client waits, and sends its next
+    request later if it is answered later. Whoever sends while another is unanswered waits for nobody."""
+    found = np.full(len(rows), -1, dtype=np.int64)
+    clients = view.requests.filter(pl.col("client").is_not_null()).select("request", "client")
+    roots = (
+        rows.with_row_index("at").filter(pl.col("parent").is_null()).join(clients, on="request").sort("client", "sent")
+    )
+    if roots.is_empty():
+        return found
+    at, client = roots["at"].to_numpy().astype(np.int64), roots["client"].to_numpy()
+    waited = (client[1:] == client[:-1]) & (sent[at[1:]] >= departure[at[:-1]])
+    found[at[1:][waited]] = at[:-1][waited]
+    return found
