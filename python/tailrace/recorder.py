@@ -30,7 +30,7 @@ STATE = "recording.json"
 """What a recording says of itself: crates/core/src/host/state.rs."""
 _WRITTEN = re.compile(
     r"(recording\.json|\d{8,}\.(samples|events|stays)\.parquet|\d{8,}\.packets\.pcap)(\.[0-9a-f]{16}\.tmp)?"
-    r"|\.lock|diagnosis\.txt|errors\.txt"
+    r"|\.lock|diagnosis\.txt|errors\.txt|explained"
 )
 """Files of a recording: crates/core/src/host/segments.rs, and what `watch` says of one (watch/incidents.py)."""
 

@@ -229,7 +229,7 @@ def test_an_experiment_is_run_and_diagnosed(tmp_path: Path) -> None:
 def test_a_workload_of_which_nobody_asks_is_told(tmp_path: Path) -> None:
     """A batch after 15 s, of a run of 3 s."""
     batch = "workloads.crowd={kind='batch', walk='browse-only', entry='web'}"
-    words = ["experiments/rpc-vs-async/base", "--set", batch, "--set", "duration=3s", "--set", "stalls=[]"]
+    words = ["experiments/rpc-vs-async/base", "--add", "--set", batch, "--set", "duration=3s", "--set", "stalls=[]"]
     done = tailrace("run", *words, "-o", str(tmp_path / "run"))
     assert done.returncode == 0, done.stderr
     assert "nobody asked of workloads.crowd: it begins at 15 s, after the end of the run" in done.stdout

@@ -43,7 +43,9 @@ def sentences(diagnosis: Diagnosis) -> tuple[str, ...]:
         open_ = (f"{gap.what} is not known. Would settle it: {gap.datum}." for gap in diagnosis.unknown)
         return tuple(filter(None, (none, unanswered.sentence(diagnosis), *open_)))[:SENTENCES]
     main = max(diagnosis.summary, key=lambda row: row.vlrt)
-    episodes = [e for e in diagnosis.episodes if (e.origin, e.cause) == (main.origin, main.cause)]
+    episodes = [
+        e for e in diagnosis.episodes if any((c.origin, c.cause) == (main.origin, main.cause) for c in e.chains)
+    ]
     first = f"{_slow(diagnosis)}{because.clause(diagnosis)}."
     began = _began(main, episodes) if main.origin is not None else _nowhere(diagnosis, episodes)
     told = (first, because.alike(diagnosis), began, _why(diagnosis, main, episodes), unanswered.sentence(diagnosis))

@@ -77,8 +77,9 @@ def _confirmed(cause: Cause, shares: list[Share], verdict: Verdict) -> Cause:
     place = main.place or main.server
     sentence = " ".join(_sentence(one, verdict) for one in told)
     finding = replace(cause.finding, verdict="found", sentence=sentence, place=place, numbers=numbers, missing=None)
-    winner = CauseEvidence(main.cause, place, "found", _sentence(main, verdict))
-    return Cause(main.cause, (winner, *(each for each in cause.evidence if each.cause != main.cause)), finding)
+    found = [CauseEvidence(one.cause, one.place or one.server, "found", _sentence(one, verdict)) for one in told]
+    names = {one.cause for one in told}
+    return Cause(main.cause, (*found, *(each for each in cause.evidence if each.cause not in names)), finding)
 
 
 def _sentence(one: Share, verdict: Verdict) -> str:
