@@ -68,6 +68,7 @@ fn read(ip: &[u8], captured: usize) -> (Parsed<Seen>, Vec<(&'static str, u64)>) 
         link: Link::Raw,
         interface: 0,
         untimed: false,
+        turn: 0,
     };
     let mut kinds = Kinds::default();
     let bytes = &ip[..captured.min(ip.len())];
@@ -295,6 +296,7 @@ fn rare_link_layers_lead_to_the_segment() {
             link: Link::from_number(link),
             interface: 0,
             untimed: false,
+            turn: 0,
         };
         let counts = &mut tunnel::Counts::default();
         let seen = parse(&packet, &bytes, 0, counts).map(|segment| Seen::of(&segment));
