@@ -43,10 +43,7 @@ fn machines(report: &Report) -> Vec<(&str, &str)> {
 #[test]
 fn an_application_behind_a_proxy_of_the_same_machine_is_called_by_it() {
     let names = placed(&[("web", OUTER), ("app", LOOPBACK)], &HOSTS);
-    let (_, short) = link(chains(5, &[(0, CLIENT), (1, LOOPBACK)]), &names);
-    assert_eq!(edges(&short), [("web", "app")]);
-    assert_eq!(machines(&short), [("app", "10.0.0.1")]);
-    for count in [40, 9000] {
+    for count in [5, 40, 9000] {
         let (linked, report) = link(chains(count, &[(0, CLIENT), (1, LOOPBACK)]), &names);
         assert_eq!(edges(&report), [("web", "app")], "{count}");
         assert_eq!(machines(&report), [("app", "10.0.0.1")]);

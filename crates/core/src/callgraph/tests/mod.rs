@@ -89,10 +89,10 @@ fn stay(id: u64, server: u32, caller: u32, arrival: i64, departure: i64) -> Visi
 
 /// Stays of (server, caller, arrival, departure), in the order of departure.
 fn departing(stays: impl Iterator<Item = (u32, u32, i64, i64)>) -> Vec<Visit> {
-    let mut visits: Vec<Visit> = stays
-        .enumerate()
+    let mut visits: Vec<Visit> = (NO_ID + 1..)
+        .zip(stays)
         .map(|(id, (server, caller, arrival, departure))| {
-            stay(id as u64, server, caller, arrival, departure)
+            stay(id, server, caller, arrival, departure)
         })
         .collect();
     visits.sort_by_key(|v| (v.departure, v.visit));
