@@ -124,7 +124,11 @@ fn at_the_capacities_of_the_recording_all_leave_when_they_left() {
         vec![one_core()],
     );
     for capacity in [full(), stopped(10, 20)] {
-        let out = system.run(&[capacity.clone()], &[capacity], &[]);
+        let out = system.run(
+            std::slice::from_ref(&capacity),
+            std::slice::from_ref(&capacity),
+            &[],
+        );
         for (found, right) in out.departure.iter().zip(&system.visits.departure) {
             assert_close(*found, *right);
         }
