@@ -51,7 +51,7 @@ def watch(
     interval: Interval = "50ms",
     duration: Duration = None,
     keep: Annotated[str, typer.Option(metavar="TIME", help="How much of the past an incident holds.")] = "2min",
-    most: Annotated[int, typer.Option(min=1, help="Incidents to write; later ones are told alone.")] = 50,
+    most: Annotated[int, typer.Option(min=1, help="Incidents that the folder may hold.")] = 50,
     once: Annotated[bool, typer.Option("--once", help="End when the first incident was explained.")] = False,
 ) -> None:
     """Keep the last minutes, notice when requests are lost or take seconds, and explain why; go on."""

@@ -1,7 +1,7 @@
 """Where the time of a VLRT request went, and how much of it the episode's finding accounts for.
 
     lost          it waited until a lost packet was sent again
-    queued        it was under way while a queue of the episode's wave was long: others were inside as well
+    queued        a queue on the way through the origin (without one, through the dropper) was long meanwhile
     transferred   the first byte of its response was out; what is left was to send the rest
     unaccounted   none of these: a server was at work for it alone, or waited for something that was not recorded
 

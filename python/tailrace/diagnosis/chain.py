@@ -14,7 +14,7 @@ from tailrace.diagnosis.account import HALF, NAMED, Account
 from tailrace.diagnosis.causes import PACKET_LOSS, UNKNOWN, soft_resource
 from tailrace.diagnosis.drops import STRAYED, UNPLACED, Drops
 from tailrace.diagnosis.finding import STEPS, Accounted, Ctqo, Diagnosis, Episode, Finding, SummaryRow, Unknown
-from tailrace.diagnosis.ledger import Verdict
+from tailrace.diagnosis.ledger import Replayed
 from tailrace.diagnosis.losses import NOWHERE, Losses
 from tailrace.diagnosis.overflow import judge
 from tailrace.diagnosis.queues import Times, every
@@ -31,7 +31,7 @@ def link(
     packets: Losses,
     lost: tuple[Drops, ...],
     explained: tuple[Explained, ...],
-    verdicts: tuple[Verdict | None, ...],
+    verdicts: tuple[Replayed | None, ...],
 ) -> Diagnosis:
     alike = constants.find(view, slow, packets)
     timed = constants.members(slow, alike)
@@ -70,7 +70,7 @@ def _episode(
     first: Finding,
     lost: Drops,
     explained: Explained,
-    verdict: Verdict | None,
+    verdict: Replayed | None,
 ) -> Episode:
     overflow, stall, cause = explained
     time = account.of_cluster(view, slow, cluster, packets, lost, explained, timed)
@@ -169,7 +169,7 @@ def _chains(view: View, episode: Episode, drops: Drops, time: Account) -> tuple[
     return _ranked(rows)
 
 
-def _shared(rows: tuple[SummaryRow, ...], episode: Episode, verdict: Verdict | None) -> tuple[SummaryRow, ...]:
+def _shared(rows: tuple[SummaryRow, ...], episode: Episode, verdict: Replayed | None) -> tuple[SummaryRow, ...]:
     """Rows of the episode's cause by all causes that the replay confirms, if it found that cause."""
     if verdict is None or "vlrt_replayed" not in episode.findings[4].numbers:
         return rows

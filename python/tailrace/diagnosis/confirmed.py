@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from tailrace.diagnosis.causes import UNKNOWN, Cause
 from tailrace.diagnosis.finding import CauseEvidence, Number
-from tailrace.diagnosis.ledger import BALANCER, BURST, CAUSES, Share, Verdict
+from tailrace.diagnosis.ledger import BALANCER, BURST, CAUSES, Replayed, Share
 from tailrace.diagnosis.millibottleneck import Stall
 from tailrace.diagnosis.overflow import Overflow
 from tailrace.diagnosis.sustained import Explained
@@ -28,7 +28,7 @@ TOLD = 0.05
 """A smaller share is within what the replay is off by."""
 
 
-def confirm(explained: Explained, verdict: Verdict | None, stall_of: Callable[[Overflow], Stall | None]) -> Explained:
+def confirm(explained: Explained, verdict: Replayed | None, stall_of: Callable[[Overflow], Stall | None]) -> Explained:
     """What was found before; or, if that is no cause, the causes that the replay confirms, and the chain from the
     server that the largest of them slowed down, if its queue rose."""
     overflow, _, cause = explained
@@ -44,7 +44,7 @@ def confirm(explained: Explained, verdict: Verdict | None, stall_of: Callable[[O
     return *explained[:2], _confirmed(cause, shares, verdict)
 
 
-def by_size(verdict: Verdict) -> list[Share]:
+def by_size(verdict: Replayed) -> list[Share]:
     """A share for each cause, of all servers that it slowed down together, the largest first."""
     found: dict[str, Share] = {}
     for one in verdict.shares:
@@ -54,7 +54,7 @@ def by_size(verdict: Verdict) -> list[Share]:
     return sorted(found.values(), key=lambda one: -one.vlrt)
 
 
-def by_cause(total: int, verdict: Verdict) -> Counter[str]:
+def by_cause(total: int, verdict: Replayed) -> Counter[str]:
     """So many requests of an episode by cause: each cause its share, the rest unknown (largest remainders)."""
     wanted = {one.cause: one.vlrt / verdict.recorded * total for one in by_size(verdict) if _is_told(one, verdict)}
     wanted[UNKNOWN] = max(total - sum(wanted.values()), 0.0)
@@ -65,11 +65,11 @@ def by_cause(total: int, verdict: Verdict) -> Counter[str]:
     return +found
 
 
-def _is_told(one: Share, verdict: Verdict) -> bool:
+def _is_told(one: Share, verdict: Replayed) -> bool:
     return one.vlrt >= TOLD * verdict.recorded
 
 
-def _confirmed(cause: Cause, shares: list[Share], verdict: Verdict) -> Cause:
+def _confirmed(cause: Cause, shares: list[Share], verdict: Replayed) -> Cause:
     main = shares[0]
     told = [one for one in shares if _is_told(one, verdict)]
     numbers: dict[str, Number] = {"vlrt_recorded": verdict.recorded, "vlrt_replayed": verdict.replayed}
@@ -82,7 +82,7 @@ def _confirmed(cause: Cause, shares: list[Share], verdict: Verdict) -> Cause:
     return Cause(main.cause, (*found, *(each for each in cause.evidence if each.cause not in names)), finding)
 
 
-def _sentence(one: Share, verdict: Verdict) -> str:
+def _sentence(one: Share, verdict: Replayed) -> str:
     gone = max(verdict.replayed - one.without, 0)
     what = SAYS[one.cause].format(server=one.server, place=one.place or "others")
     part = share(gone / verdict.replayed) if verdict.replayed else "0 %"

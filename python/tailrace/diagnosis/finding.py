@@ -103,7 +103,8 @@ class Accounted:
     lost_ns: int
     """Until lost packets were sent again …"""
     queued_ns: int
-    """… while a queue of the episode's wave was long: this and `lost_ns` is what the finding accounts for …"""
+    """… while a queue on the way through the origin (without one, through the dropper) was long and held others, too:
+    this and `lost_ns` is what the finding accounts for …"""
     transferred_ns: int
     """… after the first byte of the response …"""
     unaccounted_ns: int
@@ -113,7 +114,7 @@ class Accounted:
     unexplained_place: str | None
     """… and the server in which most of these spent the most time."""
     slowest: tuple[Slowest, ...] = ()
-    """Up to 20 of them, those with the most time that the finding does not account for."""
+    """Up to 20 VLRT requests of the episode, those with the most time that the finding does not account for."""
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ def nothing_found(view: View, cluster: Cluster) -> Finding:
     if view.stays:
         return Finding("millibottleneck", "absent", sentence, None, cluster.begin, cluster.end)
     sentence = "Without visits to servers there is no origin in which to look for a saturated resource."
-    return Finding("millibottleneck", "unknown", sentence, missing=settle.visits(view, None))
+    return Finding("millibottleneck", "unknown", sentence, missing=settle.visits(None))
 
 
 def _of_cluster(view: View, slow: Slow, overflow: Overflow, known: Usual) -> Stall | None:

@@ -136,7 +136,7 @@ def _of_cluster(
 ) -> Overflow:
     if not view.stays:
         sentence = "Queue lengths are unknown: no visits to servers were recorded."
-        finding = Finding("overflow", "unknown", sentence, missing=settle.visits(view, None))
+        finding = Finding("overflow", "unknown", sentence, missing=settle.visits(None))
         return Overflow(None, None, "none" if lost.dropper is None else "unknown", (), finding)
     nowhere = _without_queue(slow, cluster, lost)
     if nowhere is not None:

@@ -21,7 +21,7 @@ FINEST_NS = 50 * MILLISECOND
 """A step in which a stall of a few hundred milliseconds shows."""
 
 
-def visits(view: View, server: str | None) -> str:
+def visits(server: str | None) -> str:
     """The visits that are missing: to all servers, or to one."""
     if server is None:
         return "visits (what each server received and answered when): a packet capture"
@@ -31,7 +31,7 @@ def visits(view: View, server: str | None) -> str:
 def origin_behind(view: View, dropper: str) -> str | None:
     """What would tell why a server overflowed of which no queue is seen to rise."""
     if dropper not in view.stays:
-        return visits(view, dropper)
+        return visits(dropper)
     if not view.series(dropper, "accept_queue"):
         return f"accept_queue of {dropper}, every {duration(FINEST_NS)} or finer"
     return None if view.callees_of(dropper) else f"a capture of the calls that {dropper} makes, if it makes any"

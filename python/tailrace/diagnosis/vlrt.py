@@ -16,7 +16,7 @@ from tailrace.diagnosis.finding import Finding, Mode
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import Spans, complement, length, spans, without
 from tailrace.diagnosis.view import View
-from tailrace.diagnosis.words import clock, count, duration, listing, share
+from tailrace.diagnosis.words import clock, count, duration, listing
 from tailrace.units import MILLISECOND, SECOND
 
 THRESHOLD_NS = 950 * MILLISECOND
@@ -330,8 +330,3 @@ def _at_schedule(mode: Mode, schedule: str | None, waits: dict[int, int]) -> Mod
         if near(mode.centre_ns, time):
             return Mode(mode.centre_ns, mode.requests, time, i + 1)
     return mode
-
-
-def explain(slow: Slow, requests: int) -> str:
-    """One sentence for a recording without any."""
-    return f"None of {requests:,} requests took {duration(slow.threshold_ns)} or more ({share(0.0)})."

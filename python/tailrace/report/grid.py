@@ -31,7 +31,7 @@ class Grid:
     """Of the windows, in order; not all of them follow on each other."""
     window_ns: int
     idle: int
-    rows_max: bool
+    too_many: bool
     """Whether the servers are too many to draw the queue of each."""
 
     @property
@@ -57,7 +57,7 @@ class Grid:
 
     def queues(self, dataset: Dataset) -> tuple[list[Line], list[str]]:
         """The longest queue of each window and its arrivals, by server; and the servers seen."""
-        if self.rows_max or not dataset.has("visits"):
+        if self.too_many or not dataset.has("visits"):
             return [], []
         begin, end = int(self.starts[0]), int(self.starts[-1]) + self.window_ns
         frame = timeline.windows(

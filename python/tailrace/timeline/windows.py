@@ -19,7 +19,7 @@ Source = Dataset | str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
 IDLE_WINDOWS = 600
-"""Half a minute of 50 ms: a recording that is as quiet as that for a minute is idle."""
+"""Half a minute at 50 ms, on either side of an idle stretch."""
 
 
 def windows(
@@ -39,8 +39,9 @@ def windows(
     """One row per server (and interaction) and window, sorted by name and window.
 
     A window w = [s, s + D) is named by its start s, a multiple of D since the epoch; D is from 1 ms to 10 s. A visit is
-    present in [arrival, departure). With `begin` and `end`, exactly the windows that overlap [begin, end), the queue at
-    their start included; without, from the first to the last event. More than 10 million rows are refused.
+    present in [arrival, departure). With `begin` and `end`, the windows that overlap [begin, end), the queue at their
+    start included; without, from the first to the last event. Of a stretch in which no visit arrives or departs
+    anywhere only `idle` windows at either end are kept; `idle=None` keeps all. More than 10 million rows are refused.
 
     | column | meaning |
     |---|---|

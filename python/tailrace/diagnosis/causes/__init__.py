@@ -86,22 +86,19 @@ def find(
     return tuple(
         _of(Case(view, slow, cluster, stall, origins[stall.origin], known))
         if stall is not None
-        else _without_origin(slow, cluster, drops, overflow)
+        else _without_origin(cluster, drops, overflow)
         for stall, cluster, drops, overflow in zip(stalls, slow.clusters, lost, overflows, strict=True)
     )
 
 
-def _without_origin(slow: Slow, cluster: Cluster, lost: Drops, overflow: Overflow) -> Cause:
+def _without_origin(cluster: Cluster, lost: Drops, overflow: Overflow) -> Cause:
     if lost.astray and lost.strayed >= lost.unplaced:
         of = "" if lost.strayed == cluster.vlrt else f" of {cluster.vlrt:,}"
         lost_by = "1 request" if lost.strayed == cluster.vlrt == 1 else f"{lost.strayed:,}{of} requests"
         sentence = f"Packets of {lost_by} were lost on the way, and sent again."
         return Cause(PACKET_LOSS, (), Finding("cause", "found", sentence, None, lost.first, lost.last))
-    sentence, missing = (
-        "The cause is unknown: no origin is known whose resources could tell it.",
-        overflow.finding.missing,
-    )
-    return Cause(UNKNOWN, (), Finding("cause", "unknown", sentence, missing=missing))
+    sentence = "The cause is unknown: no origin is known whose resources could tell it."
+    return Cause(UNKNOWN, (), Finding("cause", "unknown", sentence, missing=overflow.finding.missing))
 
 
 def _of(case: Case) -> Cause:

@@ -127,11 +127,11 @@ def contains(case: Case, whole: Series, part: Series) -> bool:
     """Whether a place's use includes another's; the same for every stall, so it is computed once."""
     key = CAUSE, whole.place, part.place
     if key not in case.known:
-        case.known[key] = _contains(whole, part)
+        case.known[key] = includes(whole, part)
     return case.known[key]
 
 
-def _contains(whole: Series, part: Series) -> bool:
+def includes(whole: Series, part: Series) -> bool:
     return bool(np.mean(whole.at(part.end) >= part.value - JITTER) >= 0.95)
 
 

@@ -13,6 +13,6 @@ orders in which lines could be taken away, of the very slow requests that disapp
 """
 
 from tailrace.diagnosis.ledger.losses import CAUSES
-from tailrace.diagnosis.ledger.verdict import BALANCER, BURST, Share, Verdict, judge
+from tailrace.diagnosis.ledger.verdict import BALANCER, BURST, Replayed, Share, judge
 
-__all__ = ["BALANCER", "BURST", "CAUSES", "Share", "Verdict", "judge"]
+__all__ = ["BALANCER", "BURST", "CAUSES", "Replayed", "Share", "judge"]

@@ -11,18 +11,21 @@ from dataclasses import dataclass, field
 from math import sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailrace._core import Replay
+from tailrace.diagnosis.causes import UNKNOWN
 from tailrace.diagnosis.ledger import limits
 from tailrace.diagnosis.ledger.limits import Choices
 from tailrace.diagnosis.ledger.losses import CAUSES, Loss, Seen
 from tailrace.diagnosis.ledger.losses.freeze import CAUSE as FREEZE
 from tailrace.diagnosis.ledger.recorded import Flags, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
+from tailrace.diagnosis.millibottleneck import LIMITS
 from tailrace.diagnosis.series import AT_WORK
+from tailrace.diagnosis.spans import where
 from tailrace.units import MILLISECOND
 
-UNACCOUNTED = "unknown"
 ROUNDS = 20
 """Updates of the capacities: after 20 a stop of half a second stands out to within a step."""
 LEAST_CAPACITY = 1e-4
@@ -51,9 +54,14 @@ class Account:
     recorded: Recorded
     replay: Replay
     choices: Choices
-    capacity: np.ndarray[tuple[int, int], np.dtype[np.float64]]
+    capacity: NDArray[np.float64]
     taken: dict[Line, Shares] = field(default_factory=dict)
     places: dict[Line, str] = field(default_factory=dict)
+
+    def taken_of(self, server: str) -> Shares:
+        """What all lines together took of a server."""
+        mine = (share for line, share in self.taken.items() if line[1] == server)
+        return sum(mine, np.zeros(len(self.recorded.steps)))
 
 
 def draw_up(seen: Seen, recorded: Recorded) -> Account:
@@ -68,15 +76,14 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     }
     prior = np.ones((len(recorded.servers), len(recorded.steps)))
     for (_, server), loss in losses.items():
-        prior[recorded.servers.index(server)] -= loss.share
+        prior[recorded.number[server]] -= loss.share
     prior = np.clip(prior, LEAST_CAPACITY, 1.0)
     calm = (recorded.steps.covered(seen.slow.calm) > 0.5).astype(np.uint8)
     account = Account(recorded, replay, choices, np.array(replay.fit(prior, calm, ROUNDS)))
     for number, server in enumerate(recorded.servers):
         _charge(account, number, {line: loss for line, loss in losses.items() if line[1] == server})
         _charge_rest(seen, account, number, prior, calm)
-        mine = [share for line, share in account.taken.items() if line[1] == server]
-        account.capacity[number] = np.clip(1.0 - sum(mine, np.zeros(len(recorded.steps))), LEAST_CAPACITY, 1.0)
+        account.capacity[number] = np.clip(1.0 - account.taken_of(server), LEAST_CAPACITY, 1.0)
     replay.measure(account.capacity)
     return account
 
@@ -123,8 +130,7 @@ def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm:
     """What nothing that was recorded accounts for, where the server's queue is long and chance does not make so much of
     what those inside need."""
     server = account.recorded.servers[number]
-    charged = sum((share for line, share in account.taken.items() if line[1] == server), np.zeros(prior.shape[1]))
-    rest = 1.0 - account.capacity[number] - charged
+    rest = 1.0 - account.capacity[number] - account.taken_of(server)
     queue = seen.view.own_queue(server, account.recorded.steps.middles)
     high = float(np.percentile(queue[calm > 0], 99)) if calm.any() else 0.0
     long = _stretches(queue > max(high, 1.0), JOINED)
@@ -143,7 +149,7 @@ def _names(seen: Seen, server: str, rest: Shares) -> dict[str, Shares]:
     """A server that lacked capacity while it used no CPU was stopped, or all of it waited for a lock."""
     own = seen.view.series(server, "cpu_busy")[:1]
     if not own:
-        return {UNACCOUNTED: rest}
+        return {UNKNOWN: rest}
     used, usual = seen.at(own[0]), seen.slow.usual(own[0])
     kept_off = _may_lack_a_cpu(seen, server)
     still = np.zeros(len(rest), dtype=bool)
@@ -152,24 +158,21 @@ def _names(seen: Seen, server: str, rest: Shares) -> dict[str, Shares]:
         if len(most) * STEP_NS >= own[0].interval_ns:
             is_still = float(np.average(used[most], weights=rest[most])) <= WITHHELD * usual
             still[begin:end] = is_still and float(kept_off[most].mean()) < MOST
-    return {FREEZE: np.where(still, rest, 0.0), UNACCOUNTED: np.where(still, 0.0, rest)}
+    return {FREEZE: np.where(still, rest, 0.0), UNKNOWN: np.where(still, 0.0, rest)}
 
 
-def _may_lack_a_cpu(seen: Seen, server: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _may_lack_a_cpu(seen: Seen, server: str) -> NDArray[np.bool_]:
     """Where a server that uses no CPU may wait for one: by its own `psi_cpu`; else where its host had none to spare,
     and usually has."""
     for pressure in seen.view.series(server, "psi_cpu")[:1]:
-        return np.asarray(seen.at(pressure) >= MOST)
+        return np.asarray(seen.at(pressure) >= LIMITS["psi_cpu"])
     host = seen.view.of_host(server, "cpu_busy")
     if host is None or seen.slow.usual(host) >= AT_WORK:
         return np.zeros(len(seen.steps), dtype=bool)
     return np.asarray(seen.at(host) >= AT_WORK)
 
 
-def _stretches(mask: np.ndarray[tuple[int], np.dtype[np.bool_]], gap: int) -> list[tuple[int, int]]:
+def _stretches(mask: NDArray[np.bool_], gap: int) -> list[tuple[int, int]]:
     """Steps, from the first to after the last, of stretches no more than `gap` apart."""
-    on = np.flatnonzero(mask)
-    if not len(on):
-        return []
-    cuts = np.flatnonzero(np.diff(on) > gap) + 1
-    return [(int(part[0]), int(part[-1]) + 1) for part in np.split(on, cuts)]
+    at = np.arange(len(mask), dtype=np.int64)
+    return [(begin, end) for begin, end in where(at, at + 1, mask, gap - 1).tolist()]

@@ -15,7 +15,7 @@ from tailrace.units import SECOND
 DRIFT = 1.1
 """A rate a tenth above the usual is within what rates change by from one minute to the next."""
 SIGMAS = 5.0
-"""In an hour of 10 ms steps a sum of Poisson numbers exceeds five standard deviations by chance about once in ten."""
+"""By chance a sum of Poisson numbers exceeds five standard deviations in about one of ten hours of 10 ms steps."""
 LEAST = 8
 """The square root law is no bound for fewer."""
 
@@ -25,8 +25,8 @@ def beyond(recorded: Recorded, slow: Slow) -> Times:
     roots = np.flatnonzero(recorded.parent < 0)
     roots = roots[np.argsort(recorded.sent[roots], kind="stable")]
     sent = recorded.sent[roots]
-    per_step = _usual(recorded, slow, sent)
     counts = np.bincount(np.minimum(sent // STEP_NS, len(recorded.steps) - 1), minlength=len(recorded.steps))
+    per_step = _usual(recorded, slow, counts)
     found = [
         roots[first + _without_turn(sent[first:last], per_step)]
         for begin, end in _stretches(counts, per_step)
@@ -35,10 +35,9 @@ def beyond(recorded: Recorded, slow: Slow) -> Times:
     return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
 
 
-def _usual(recorded: Recorded, slow: Slow, sent: Times) -> float:
+def _usual(recorded: Recorded, slow: Slow, counts: Times) -> float:
     """How many are sent in a step, in calm time; in all time where hardly any is calm."""
     calm = recorded.steps.covered(slow.calm) > 0.5
-    counts = np.bincount(np.minimum(sent // STEP_NS, len(calm) - 1), minlength=len(calm))
     return float(counts[calm].mean() if calm.sum() * STEP_NS >= SECOND else counts.mean())
 
 

@@ -95,7 +95,7 @@ def choices(view: View, recorded: Recorded, known: Pools) -> Choices:
     choice = np.full(len(recorded.server), NONE, dtype=np.uint32)
     by: list[str] = []
     candidates: list[tuple[tuple[int, int], ...]] = []
-    number = {name: i for i, name in enumerate(recorded.servers)}
+    number = recorded.number
     for balancer in view.topology.balancers:
         names = tuple(name for name in balancer.candidates if name in number)
         called = _calls(recorded, balancer.server, names)
@@ -109,7 +109,7 @@ def choices(view: View, recorded: Recorded, known: Pools) -> Choices:
 
 def _calls(recorded: Recorded, caller: str, callees: tuple[str, ...]) -> Times:
     """Which visits are calls of the one to the others."""
-    number = {name: i for i, name in enumerate(recorded.servers)}
+    number = recorded.number
     if caller not in number:
         return np.empty(0, dtype=np.int64)
     called = np.isin(recorded.server, [number[name] for name in callees if name in number])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -46,7 +47,12 @@ class Recorded:
     """Of a request, that after whose answer its client sent it, or -1."""
     schedule: tuple[int, ...]
 
-    @property
+    @cached_property
+    def number(self) -> dict[str, int]:
+        """Server → its number."""
+        return {name: i for i, name in enumerate(self.servers)}
+
+    @cached_property
     def caller(self) -> Times:
         """The number of the calling server, or -1."""
         return np.where(self.parent >= 0, self.server[np.maximum(self.parent, 0)].astype(np.int64), -1)

@@ -10,6 +10,7 @@ from math import factorial
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.causes import balancer, workload_burst
 from tailrace.diagnosis.ledger import bursts
 from tailrace.diagnosis.ledger.account import Account, Line, draw_up
 from tailrace.diagnosis.ledger.losses import Seen
@@ -20,7 +21,7 @@ from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
 from tailrace.units import MILLISECOND, SECOND
 
-BURST, BALANCER = "workload-burst", "balancer"
+BURST, BALANCER = workload_burst.CAUSE, balancer.CAUSE
 NEVER = np.iinfo(np.int64).max
 MATTERS = 0.02
 """A line that changes less than a fiftieth of the very slow requests, alone or on top of the others, is left out."""
@@ -37,7 +38,8 @@ REPRODUCED = (0.7, 1.4)
 
 @dataclass(frozen=True)
 class Share:
-    """How many of the very slow requests a line is charged with; `UNACCOUNTED` is a line, too."""
+    """How many of the very slow requests a line is charged with. What nothing accounts for (`UNKNOWN`) is a line,
+    too."""
 
     cause: str
     server: str | None
@@ -49,15 +51,13 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Replayed:
     """Of one episode."""
 
     recorded: int
     replayed: int
     shares: tuple[Share, ...]
     """The largest first."""
-    left: int
-    """Very slow requests without any of the lines."""
 
     @property
     def reproduced(self) -> bool:
@@ -65,7 +65,7 @@ class Verdict:
         return low * self.recorded - 2 <= self.replayed <= high * self.recorded + 2
 
 
-def judge(view: View, slow: Slow) -> tuple[Verdict | None, ...]:
+def judge(view: View, slow: Slow) -> tuple[Replayed | None, ...]:
     """One for each episode; None where there is nothing to replay."""
     recorded = record(view, slow)
     if recorded is None:
@@ -110,9 +110,10 @@ class _Bench:
     def _run(self, without: frozenset[Line]) -> NDArray[np.int64]:
         recorded, account = self.account.recorded, self.account
         capacity, sent = account.capacity.copy(), recorded.sent.copy()
-        for line in without & account.taken.keys():
-            number = recorded.servers.index(line[1])
-            capacity[number] = np.minimum(capacity[number] + account.taken[line], 1.0)
+        for line, share in account.taken.items():
+            if line in without:
+                number = recorded.number[line[1]]
+                capacity[number] = np.minimum(capacity[number] + share, 1.0)
         if (BURST, "") in without:
             sent[self.beyond] = NEVER
         anew = [(BALANCER, by) in without for by in account.choices.by]
@@ -136,7 +137,7 @@ def _owners(recorded: Recorded, slow: Slow, window_ns: int) -> Times:
     return owner
 
 
-def _verdict(bench: _Bench, number: int, cluster: Cluster) -> Verdict:
+def _verdict(bench: _Bench, number: int, cluster: Cluster) -> Replayed:
     count = cluster.vlrt
 
     def left(without: frozenset[Line]) -> int:
@@ -163,7 +164,7 @@ def _verdict(bench: _Bench, number: int, cluster: Cluster) -> Verdict:
         for (cause, server), value in worth.items()
         if value > 0.0
     ]
-    return Verdict(count, as_it_was, tuple(sorted(shares, key=lambda share: -share.vlrt)), none)
+    return Replayed(count, as_it_was, tuple(sorted(shares, key=lambda share: -share.vlrt)))
 
 
 def shapley(players: Sequence[Line], left: Callable[[frozenset[Line]], int]) -> dict[Line, float]:

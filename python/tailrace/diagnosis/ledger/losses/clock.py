@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from tailrace.diagnosis.causes.capacity import clock_rate, full_rate
+from tailrace.diagnosis.causes.frequency_step import CAUSE
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur
 
-CAUSE = "frequency-step"
+__all__ = ["CAUSE", "SAYS", "find"]
+
 SAYS = "the low clock rate of {server}"
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from tailrace.diagnosis.causes.garbage_collection import CAUSE
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 
-CAUSE = "garbage-collection"
+__all__ = ["CAUSE", "SAYS", "find"]
+
 SAYS = "the collections of {server}"
 
 

@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from tailrace.diagnosis.causes.disk import LEAST_BYTES, SUDDEN_NS, WAITS
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, most
-from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
+from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import where
-from tailrace.units import MILLISECOND, SECOND
+from tailrace.units import SECOND
 
-WAITS = ("psi_io", "cpu_iowait", "disk_busy")
 LEAST = 0.1
 """Shorter waits come and go with every small write."""
-SUDDEN_NS = 300 * MILLISECOND
-"""Bytes that appeared within this before a wait were handed over at once."""
-LEAST_BYTES = 1_000_000
-"""Smaller movements of dirty memory go on all the time and take a disk milliseconds."""
 
 
 def waits(seen: Seen, server: str, gathered: bool) -> Loss | None:
@@ -35,11 +31,7 @@ def waits(seen: Seen, server: str, gathered: bool) -> Loss | None:
         had_gathered = None if dirty is None else _had_gathered(dirty, begin, end)
         if had_gathered is not None and had_gathered != gathered:
             share[(begins >= begin) & (begins < end)] = 0.0
-    return Loss(_rests(share), found.blur, found.place)
-
-
-def _rests(share: Shares) -> Shares:
-    return np.where(share >= LEAST, share, 0.0)
+    return Loss(np.where(share >= LEAST, share, 0.0), found.blur, found.place)
 
 
 def _had_gathered(dirty: Series, begin: int, end: int) -> bool | None:

@@ -3,10 +3,12 @@ or events of kind `log_flush`."""
 
 from __future__ import annotations
 
+from tailrace.diagnosis.causes.log_flush import CAUSE
 from tailrace.diagnosis.ledger.losses.disk import waits
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 
-CAUSE = "log-flush"
+__all__ = ["CAUSE", "SAYS", "find"]
+
 SAYS = "the flushes that {server} waited for"
 
 

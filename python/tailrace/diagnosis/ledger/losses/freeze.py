@@ -3,9 +3,11 @@ used by anybody."""
 
 from __future__ import annotations
 
+from tailrace.diagnosis.causes.freeze import CAUSE
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 
-CAUSE = "freeze"
+__all__ = ["CAUSE", "SAYS", "find"]
+
 SAYS = "the stop of {server}"
 
 

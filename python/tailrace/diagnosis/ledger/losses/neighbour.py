@@ -5,19 +5,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from tailrace.diagnosis.causes.neighbour import CAUSE, includes
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
 from tailrace.diagnosis.ledger.steps import Shares
+from tailrace.diagnosis.millibottleneck import LIMITS
 from tailrace.diagnosis.series import AT_WORK, Series
 from tailrace.topology import Node
 
-CAUSE = "neighbour"
+__all__ = ["CAUSE", "SAYS", "find"]
+
 SAYS = "what {place} took of the CPU of {server}"
-JITTER = 0.15
-"""By so much coarse ticks make a core's use appear to differ from the sum of those who use it."""
-PRESSED = 0.5
-"""`psi_cpu` from which on a server waits for a CPU most of the time."""
-CONTAINED = 0.95
-"""A place that is at least as busy as the server in so much of the time contains it: a core, the host."""
 
 
 def find(seen: Seen, server: str) -> Loss | None:
@@ -51,7 +48,7 @@ def _others(seen: Seen, server: str, own: Series) -> list[Series]:
         and series is not host
         and not any(view.means(place, one) for one in way)
         and not _is_elsewhere(seen, place, server)
-        and not _contains(series, own)
+        and not includes(series, own)
     ]
 
 
@@ -87,7 +84,7 @@ def _waited(seen: Seen, server: str, other: Series, own: Series) -> Shares | Non
     """Where the server can have waited for the other: by its own `psi_cpu`; else, of another node of its host, where
     both filled all the CPUs that they may use, or the host had none to spare. None: wherever both were busy."""
     for pressure in seen.view.series(server, "psi_cpu")[:1]:
-        return np.asarray(seen.at(pressure) >= PRESSED)
+        return np.asarray(seen.at(pressure) >= LIMITS["psi_cpu"])
     if not _is_beside(seen, other.place, server):
         return None
     mine, its = _cpus(seen, server), _cpus(seen, other.place)
@@ -95,7 +92,3 @@ def _waited(seen: Seen, server: str, other: Series, own: Series) -> Shares | Non
         return np.asarray(seen.at(other) + seen.at(own) >= AT_WORK * len(mine | its))
     host = seen.view.of_host(server, "cpu_busy")
     return np.zeros(len(seen.steps)) if host is None else np.asarray(seen.at(host) >= AT_WORK)
-
-
-def _contains(whole: Series, part: Series) -> bool:
-    return bool(np.mean(whole.at(part.end) >= part.value - JITTER) >= CONTAINED)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from tailrace.diagnosis.causes.cpu_quota import CAUSE
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 
-CAUSE = "cpu-quota"
+__all__ = ["CAUSE", "SAYS", "find"]
+
 SAYS = "the CPU quota of {server}"
 
 

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from tailrace.diagnosis.causes.writeback import CAUSE
 from tailrace.diagnosis.ledger.losses.disk import waits
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 
-CAUSE = "writeback"
+__all__ = ["CAUSE", "SAYS", "find"]
+
 SAYS = "the writeback that {server} waited for"
 
 
