@@ -129,10 +129,15 @@ class Replay:
     def spread(self, server: int, prior: object, calm: object, spans: list[tuple[int, int]]) -> list[float]:
         """For each span of steps, the variance (ns²) of the sum of what those that work at a server in it need."""
 
+    def busy(self, server: int) -> list[float]:
+        """Nanoseconds that the cores of a server are at work in each step, at the capacities of the recording."""
+
     def measure(self, capacity: object) -> None:
         """Measure what each part of a visit needed, at these capacities."""
 
-    def run(self, capacity: object, sent: object, anew: list[bool], departure: object) -> None:
+    def run(
+        self, capacity: object, sent: object, anew: list[bool], departure: object, arrival: object | None = None
+    ) -> None:
         """Run at these capacities, with roots sent at `sent` (int64) and the choices in `anew` made anew, in turn.
-        Writes when each visit is first sent into `sent`, and when it leaves into `departure` (int64). The largest
-        number is never. The lock is released."""
+        Writes when each visit is first sent into `sent`, when it leaves into `departure` (int64), and when it arrives
+        into `arrival`, if given. The largest number is never. The lock is released."""

@@ -173,6 +173,13 @@ impl Replay {
             .collect())
     }
 
+    /// Nanoseconds that the cores of a server are at work in each step.
+    fn busy(&self, server: usize) -> PyResult<Vec<f64>> {
+        let one = self.servers.get(server);
+        one.map(|one| one.busy(self.grid.steps))
+            .ok_or_else(|| PyValueError::new_err("no such server"))
+    }
+
     /// Measure what each part needed, at these capacities.
     fn measure(&mut self, py: Python<'_>, capacity: PyBuffer<f64>) -> PyResult<()> {
         let capacity = self.by_server(py, &capacity)?;
@@ -184,7 +191,9 @@ impl Replay {
         Ok(())
     }
 
-    /// Run at these capacities; writes when each visit is first sent and when it leaves into `sent` and `departure`.
+    /// Run at these capacities; writes when each visit is first sent, leaves and arrives into `sent`, `departure` and
+    /// `arrival`.
+    #[pyo3(signature = (capacity, sent, anew, departure, arrival=None))]
     fn run(
         &self,
         py: Python<'_>,
@@ -192,6 +201,7 @@ impl Replay {
         sent: PyBuffer<i64>,
         anew: Vec<bool>,
         departure: PyBuffer<i64>,
+        arrival: Option<PyBuffer<i64>>,
     ) -> PyResult<()> {
         let (capacity, sent_at) = (self.by_server(py, &capacity)?, sent);
         let sent = sent_at.to_vec(py)?;
@@ -216,6 +226,9 @@ impl Replay {
             network.run(&capacity, &sent, &anew)
         });
         sent_at.copy_from_slice(py, &outcome.sent)?;
+        if let Some(arrival) = arrival {
+            arrival.copy_from_slice(py, &outcome.arrival)?;
+        }
         departure.copy_from_slice(py, &outcome.departure)
     }
 }

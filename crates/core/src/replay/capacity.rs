@@ -215,6 +215,17 @@ impl Capacity {
         capacity
     }
 
+    /// Nanoseconds that the cores are at work in each step.
+    pub fn busy(&self, steps: usize) -> Vec<f64> {
+        let mut found = vec![0.0; steps];
+        for piece in &self.pieces {
+            if let Some(sum) = found.get_mut(piece.step as usize) {
+                *sum += f64::from(piece.at_work) * piece.share;
+            }
+        }
+        found
+    }
+
     /// The variance of the sum of the works of those that are at work in any of the steps from `begin` to `end`.
     pub fn spread(&self, needs: &[Need], begin: usize, end: usize) -> f64 {
         let first = self

@@ -49,9 +49,10 @@ pub struct Network<'a> {
     pub choices: &'a [Vec<(u32, u32)>],
 }
 
-/// When each visit was first sent, when it left (`NEVER`: not at all), and how many of its attempts were lost.
+/// When each visit was first sent, arrived and left (`NEVER`: not at all), and how many of its attempts were lost.
 pub struct Outcome {
     pub sent: Vec<i64>,
+    pub arrival: Vec<i64>,
     pub departure: Vec<i64>,
     pub lost: Vec<u8>,
 }
@@ -182,6 +183,7 @@ impl<'a, 'b> State<'a, 'b> {
             next_of: vec![NOBODY; n],
             out: Outcome {
                 sent: vec![NEVER; n],
+                arrival: vec![NEVER; n],
                 departure: vec![NEVER; n],
                 lost: vec![0; n],
             },
@@ -223,8 +225,10 @@ impl<'a, 'b> State<'a, 'b> {
         let is_full = (limits.inside > 0 && server.in_service + waiting >= limits.inside)
             || (must_wait && limits.accept > 0 && waiting >= limits.accept);
         if is_full && self.net.may_drop[visit as usize] {
-            self.is_lost(visit, now);
-        } else if must_wait {
+            return self.is_lost(visit, now);
+        }
+        self.out.arrival[visit as usize] = now;
+        if must_wait {
             self.servers[place].accept_queue.push_back(visit);
             self.will_resume(place, now);
         } else {

@@ -136,6 +136,21 @@ fn at_the_capacities_of_the_recording_all_leave_when_they_left() {
 }
 
 #[test]
+fn cores_are_at_work_where_somebody_is_inside() {
+    let program = Program::of(&visits(&[(0, 30), (10, 45), (20, 50), (100, 105)]));
+    for (cores, expected) in [
+        (1.0, [10, 10, 10, 10, 10, 0]),
+        (2.0, [10, 20, 20, 20, 15, 0]),
+    ] {
+        let busy = Capacity::of(&program.parts, 0, cores, grid(), false).busy(500);
+        for (found, right) in busy.iter().zip(expected) {
+            assert_close(*found as i64, right * MS);
+        }
+        assert_close(busy[10] as i64, 5 * MS);
+    }
+}
+
+#[test]
 fn who_is_served_in_turn_does_not_share() {
     let limits = Limits {
         in_turn: true,
@@ -188,6 +203,7 @@ fn a_full_queue_loses_attempts_which_come_back_on_the_schedule() {
     );
     let out = system.run(&[full()], &[full()], &[]);
     assert_eq!(out.lost, [0, 0, 1, 1], "one is served, one waits");
+    assert!(out.arrival[1] < 10 * MS && out.arrival[2] >= 1000 * MS && out.arrival[3] >= 1000 * MS);
     assert!(out.departure[2] > 1000 * MS && out.departure[3] > 1000 * MS);
     assert_eq!(
         measured.run(&[full()], &[full()], &[]).lost,
