@@ -129,6 +129,10 @@ class Replay:
     def spread(self, server: int, prior: object, calm: object, spans: list[tuple[int, int]]) -> list[float]:
         """For each span of steps, the variance (ns²) of the sum of what those that work at a server in it need."""
 
+    @property
+    def cores(self) -> list[float]:
+        """How many cores each server has."""
+
     def busy(self, server: int) -> list[float]:
         """Nanoseconds that the cores of a server are at work in each step, at the capacities of the recording."""
 

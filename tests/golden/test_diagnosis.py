@@ -9,9 +9,11 @@ import polars as pl
 import pytest
 
 from recordings import recording
+from schema import problems
 from tailrace import _core, readers
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import Diagnosis, diagnose
+from tailrace.diagnosis.serialise import as_dict
 from tailrace.units import MILLISECOND, SECOND
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +46,7 @@ def client_vlrt(folder: Path, threshold_ns: int) -> int:
 
 
 def check(folder: Path, diagnosis: Diagnosis, name: str) -> None:
+    assert problems(as_dict(diagnosis)) == []
     chain = CHAINS[name]
     if chain is None:
         assert diagnosis.vlrt == 0

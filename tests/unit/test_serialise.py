@@ -3,63 +3,57 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
-from systems import NX3, Memory, Slow, system
+import pytest
+
+from schema import problems
+from systems import NX1, NX3, SYNC, Memory, Slow, system
 from tailrace.diagnosis import diagnose
-from tailrace.diagnosis.serialise import SCHEMA, as_dict, to_json
+from tailrace.diagnosis.serialise import VERSION, as_dict, schema, to_json
 from tailrace.topology import Topology
 
-
-def problems(value: Any, schema: dict[str, Any], path: str = "$") -> list[str]:
-    """What of JSON Schema we use: type, enum, const, required, properties, items and bounds."""
-    found: list[str] = []
-    kinds = {"object": dict, "array": list, "string": str, "integer": int, "null": type(None), "boolean": bool}
-    if "type" in schema:
-        names = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-        fits = [isinstance(value, (int, float) if n == "number" else kinds[n]) for n in names]
-        if not any(fits) or (isinstance(value, bool) and "boolean" not in names):
-            return [f"{path}: {value!r} is not {names}"]
-    if "enum" in schema and value not in schema["enum"]:
-        found.append(f"{path}: {value!r} is not one of {schema['enum']}")
-    if "const" in schema and value != schema["const"]:
-        found.append(f"{path}: {value!r} is not {schema['const']}")
-    for key, worse in (("minimum", lambda a, b: a < b), ("maximum", lambda a, b: a > b)):
-        if key in schema and worse(value, schema[key]):
-            found.append(f"{path}: {value!r} is beyond {key} {schema[key]}")
-    if isinstance(value, dict):
-        found += [f"{path}.{key} is missing" for key in schema.get("required", ()) if key not in value]
-        for key, item in value.items():
-            inner = schema.get("properties", {}).get(key, schema.get("additionalProperties"))
-            found += problems(item, inner, f"{path}.{key}") if inner else [f"{path}.{key} is not documented"]
-    if isinstance(value, list):
-        if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
-            found.append(f"{path}: {len(value)} items")
-        for i, item in enumerate(value):
-            found += problems(item, schema["items"], f"{path}[{i}]")
-    return found
+STOPPED = Slow("app", 4.0, 4.6)
 
 
-def test_a_diagnosis_with_everything_fits_the_schema() -> None:
-    memory = system(Slow("app", 4.0, 4.6)).event("app", "gc", 4.0, 4.6)
-    plain = json.loads(to_json(diagnose(memory)))
-    assert plain["episodes"]
-    assert problems(plain, SCHEMA) == []
+@pytest.mark.parametrize(
+    "memory",
+    [
+        system(STOPPED).event("app", "gc", 4.0, 4.6),
+        system(STOPPED),
+        system(STOPPED, tiers=NX1),
+        system(Slow("app", 4.0, 5.3), tiers=NX3).without("samples"),
+        system(STOPPED).without("visits"),
+        system(Slow("app", 4.0, 4.8, speed=0.1, cpu=0.1)).sample("near", "cpu_busy", 0.02, (4.0, 4.8, 0.9)),
+        system(Slow("db", 4.0, 4.4), Slow("app", 4.4, 5.0), tiers=SYNC),
+        system(),
+        Memory(Topology()),
+    ],
+    ids=["gc", "freeze", "nx1", "no samples", "no visits", "neighbour", "two", "calm", "nothing"],
+)
+def test_a_diagnosis_fits_the_schema(memory: Memory) -> None:
+    assert problems(json.loads(to_json(diagnose(memory)))) == []
 
 
-def test_a_diagnosis_with_nothing_fits_the_schema() -> None:
-    for memory in (Memory(Topology()), system(Slow("app", 4.0, 5.3), tiers=NX3).without("samples")):
-        assert problems(as_dict(diagnose(memory)), SCHEMA) == []
-
-
-def test_the_checker_notices_what_is_wrong() -> None:
+def test_the_schema_notices_what_is_wrong() -> None:
     plain = as_dict(diagnose(system()))
-    assert problems({**plain, "vlrt": "many"}, SCHEMA)
-    assert problems({**plain, "explained": 1.5}, SCHEMA)
-    assert problems({key: value for key, value in plain.items() if key != "summary"}, SCHEMA)
-    assert problems({**plain, "surprise": 1}, SCHEMA)
+    assert problems(plain) == []
+    assert problems({**plain, "vlrt": "many"})
+    assert problems({**plain, "explained": 1.5})
+    assert problems({key: value for key, value in plain.items() if key != "summary"})
+    assert problems({**plain, "surprise": 1})
+
+
+def test_the_version_is_that_of_the_schema() -> None:
+    assert schema()["properties"]["version"] == {"const": VERSION}
+
+
+def test_columns_for_pictures_are_no_part_of_it() -> None:
+    (episode,) = diagnose(system(STOPPED)).episodes
+    assert episode.ledger is not None
+    assert episode.ledger.servers[0].columns is not None
+    assert "columns" not in to_json(diagnose(system(STOPPED)))
 
 
 def test_equal_data_give_equal_bytes() -> None:
-    memory = system(Slow("app", 4.0, 4.6))
+    memory = system(STOPPED)
     assert to_json(diagnose(memory)) == to_json(diagnose(memory))

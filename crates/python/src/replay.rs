@@ -173,6 +173,12 @@ impl Replay {
             .collect())
     }
 
+    /// How many cores each server has: those at which `busy` looks.
+    #[getter]
+    fn cores(&self) -> Vec<f64> {
+        self.limits.iter().map(|one| one.cores).collect()
+    }
+
     /// Nanoseconds that the cores of a server are at work in each step.
     fn busy(&self, server: usize) -> PyResult<Vec<f64>> {
         let one = self.servers.get(server);

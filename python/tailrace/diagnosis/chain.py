@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tailrace.diagnosis import account, answer, confirmed, constants, millibottleneck, settle, unanswered, vlrt
+from tailrace.diagnosis import account, answer, confirmed, constants, ledger, millibottleneck, settle, unanswered, vlrt
 from tailrace.diagnosis.account import HALF, NAMED, Account
 from tailrace.diagnosis.causes import PACKET_LOSS, UNKNOWN, soft_resource
 from tailrace.diagnosis.drops import STRAYED, UNPLACED, Drops
@@ -37,6 +37,8 @@ def link(
     timed = constants.members(slow, alike)
     parts = zip(slow.clusters, vlrt.findings(view, slow), lost, explained, verdicts, strict=True)
     episodes = tuple(_episode(view, slow, packets, timed, *part) for part in parts)
+    judged = ledger.show(verdicts, [episode.origin for episode in episodes])
+    episodes = tuple(replace(episode, ledger=one) for episode, one in zip(episodes, judged, strict=True))
     summary = _summary(episodes)
     known = sum(row.vlrt for row in summary if row.cause != UNKNOWN)
     diagnosis = Diagnosis(

@@ -12,16 +12,12 @@ from dataclasses import replace
 
 from tailrace.diagnosis.causes import UNKNOWN, Cause
 from tailrace.diagnosis.finding import CauseEvidence, Number
-from tailrace.diagnosis.ledger import BALANCER, BURST, CAUSES, Replayed, Share
+from tailrace.diagnosis.ledger import SAYS, Replayed, Share
 from tailrace.diagnosis.millibottleneck import Stall
 from tailrace.diagnosis.overflow import Overflow
 from tailrace.diagnosis.sustained import Explained
 from tailrace.diagnosis.words import count, share
 
-SAYS = {cause.name: cause.says for cause in CAUSES} | {
-    BURST: "the requests beyond the usual number",
-    BALANCER: "the choices of {server} (its candidates take turns instead)",
-}
 HALF = 0.5
 """Causes that account for less than half of an episode do not explain it."""
 TOLD = 0.05

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tailrace.diagnosis.judged import Judged
+
 Verdict = Literal["found", "absent", "unknown"]
 Step = Literal["vlrt", "drops", "overflow", "millibottleneck", "cause"]
 Ctqo = Literal["upstream", "downstream", "local", "soft-resource", "unknown", "none"]
@@ -138,6 +140,8 @@ class Episode:
     """Its VLRT requests by dropper: in one episode some may have been dropped and others only have waited."""
     account: Accounted | None = None
     """Where their time went."""
+    ledger: Judged | None = None
+    """What became of the capacity of the servers, and what the replay says; None where there are no visits."""
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,16 @@ losses     what each cause took of a server's capacity, by samples and events: o
 bursts     requests beyond the usual number
 account    how fast each server was, what took the rest, and what nothing that was recorded accounts for
 verdict    the replay without a cause: how many of the very slow requests would not have been
+books      sums and columns of the account around an episode, and queues of the replay beside those of the recording
+shown      what is shown of it: as values (`diagnosis.judged`) and as a sentence
 
 A cause is a line of the account and knows no other cause. A line is charged with Shapley's value: the mean, over all
 orders in which lines could be taken away, of the very slow requests that disappear with it. So shares add up.
 """
 
 from tailrace.diagnosis.ledger.losses import CAUSES
+from tailrace.diagnosis.ledger.sentence import SAYS
+from tailrace.diagnosis.ledger.shown import show
 from tailrace.diagnosis.ledger.verdict import BALANCER, BURST, Replayed, Share, judge
 
-__all__ = ["BALANCER", "BURST", "CAUSES", "Replayed", "Share", "judge"]
+__all__ = ["BALANCER", "BURST", "CAUSES", "SAYS", "Replayed", "Share", "judge", "show"]

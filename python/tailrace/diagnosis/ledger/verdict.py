@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tailrace.diagnosis.causes import balancer, workload_burst
 from tailrace.diagnosis.ledger import bursts
 from tailrace.diagnosis.ledger.account import Account, Line, draw_up
+from tailrace.diagnosis.ledger.books import NEVER, Books
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.recorded import Recorded, record
 from tailrace.diagnosis.ledger.steps import STEP_NS
@@ -22,7 +23,6 @@ from tailrace.diagnosis.vlrt import Cluster, Slow
 from tailrace.units import MILLISECOND, SECOND
 
 BURST, BALANCER = workload_burst.CAUSE, balancer.CAUSE
-NEVER = np.iinfo(np.int64).max
 MATTERS = 0.02
 """A line that changes less than a fiftieth of the very slow requests, alone or on top of the others, is left out."""
 PLAYERS = 5
@@ -58,6 +58,11 @@ class Replayed:
     replayed: int
     shares: tuple[Share, ...]
     """The largest first."""
+    books: Books
+
+    @property
+    def error(self) -> float:
+        return abs(self.replayed - self.recorded) / max(self.recorded, 1)
 
     @property
     def reproduced(self) -> bool:
@@ -84,11 +89,18 @@ class _Bench:
         self.beyond = bursts.beyond(account.recorded, seen.slow)
         self.owner = _owners(account.recorded, seen.slow, seen.view.window_ns)
         self._slow: dict[frozenset[Line], NDArray[np.int64]] = {}
+        self._as_it_was: tuple[Times, Times] = (account.recorded.arrival, account.recorded.departure)
 
-    def lines(self, cluster: Cluster) -> list[Line]:
+    def books(self, cluster: Cluster) -> Books:
+        """The account around an episode: as long before and after it as a line can matter."""
+        self.slow(frozenset())
+        span = cluster.begin - BEFORE_NS, cluster.end + cluster.shortest_ns
+        first, last = np.searchsorted(self.seen.steps.begins, span).tolist()
+        return Books(self.account, first, max(last, first + 1), *self._as_it_was)
+
+    def lines(self, books: Books, cluster: Cluster) -> list[Line]:
         """Those that can have mattered for an episode."""
-        begins = self.seen.steps.begins
-        around = (begins >= cluster.begin - BEFORE_NS) & (begins <= cluster.end + cluster.shortest_ns)
+        around = slice(books.first, books.last)
         found = [
             line for line, share in self.account.taken.items() if float(share[around].sum()) * STEP_NS >= SMALLEST_NS
         ]
@@ -117,8 +129,10 @@ class _Bench:
         if (BURST, "") in without:
             sent[self.beyond] = NEVER
         anew = [(BALANCER, by) in without for by in account.choices.by]
-        departure = np.empty(len(sent), dtype=np.int64)
-        account.replay.run(capacity, sent, anew, departure)
+        departure, arrival = np.empty(len(sent), dtype=np.int64), np.empty(len(sent), dtype=np.int64)
+        account.replay.run(capacity, sent, anew, departure, arrival)
+        if not without:
+            self._as_it_was = arrival, departure
         asked = (recorded.parent < 0) & (sent < NEVER)
         slow = asked & ((departure == NEVER) | (departure - np.where(asked, sent, 0) >= self.seen.slow.threshold_ns))
         return np.bincount(self.owner[slow] + 1, minlength=len(self.seen.slow.clusters) + 1)[1:]
@@ -143,7 +157,8 @@ def _verdict(bench: _Bench, number: int, cluster: Cluster) -> Replayed:
     def left(without: frozenset[Line]) -> int:
         return int(bench.slow(without)[number])
 
-    lines = bench.lines(cluster)
+    books = bench.books(cluster)
+    lines = bench.lines(books, cluster)
     everything = frozenset(lines)
     as_it_was, none = left(frozenset()), left(everything)
     alone = {line: left(frozenset({line})) for line in lines}
@@ -164,7 +179,7 @@ def _verdict(bench: _Bench, number: int, cluster: Cluster) -> Replayed:
         for (cause, server), value in worth.items()
         if value > 0.0
     ]
-    return Replayed(count, as_it_was, tuple(sorted(shares, key=lambda share: -share.vlrt)))
+    return Replayed(count, as_it_was, tuple(sorted(shares, key=lambda share: -share.vlrt)), books)
 
 
 def shapley(players: Sequence[Line], left: Callable[[frozenset[Line]], int]) -> dict[Line, float]:

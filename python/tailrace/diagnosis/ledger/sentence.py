@@ -1,0 +1,45 @@
+"""What a replay says, in a sentence."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from tailrace.diagnosis.causes import UNKNOWN
+from tailrace.diagnosis.ledger.losses import CAUSES
+from tailrace.diagnosis.ledger.verdict import BALANCER, BURST, Replayed, Share
+from tailrace.diagnosis.words import count, listing, share
+
+SAYS = {cause.name: cause.says for cause in CAUSES} | {
+    BURST: "the requests beyond the usual number",
+    BALANCER: "the choices of {server} (its candidates take turns instead)",
+}
+TOLD = 0.05
+"""A smaller share is within what the replay is off by."""
+
+
+def is_told(one: Share, replayed: Replayed) -> bool:
+    return one.cause != UNKNOWN and one.vlrt >= TOLD * replayed.recorded
+
+
+def sentence(replayed: Replayed, not_reproduced: tuple[str, ...]) -> str:
+    """Without what the episode would have been another, and how good a model of it the replay is."""
+    if not replayed.reproduced:
+        queues = f", and the queue of {listing(not_reproduced[:3])} is not reproduced" if not_reproduced else ""
+        many = count(replayed.replayed, "very long request")
+        return (
+            f"The replay has {many} where {replayed.recorded:,} were recorded{queues}: it is no model of this episode."
+        )
+    model = f"the replay reproduced the recording within {max(ceil(100 * replayed.error), 1)} %"
+    told = [one for one in replayed.shares if is_told(one, replayed)]
+    if not told:
+        return f"Without any of the known causes as many very long requests would have happened; {model}."
+    first, *others = (_without(one, replayed, full=number == 0) for number, one in enumerate(told))
+    return "; ".join((f"W{first[1:]}", *others, f"{model}."))
+
+
+def _without(one: Share, replayed: Replayed, full: bool) -> str:
+    what = SAYS[one.cause].format(server=one.server, place=one.place or "others")
+    gone = max(replayed.replayed - one.without, 0)
+    part = share(gone / replayed.replayed) if replayed.replayed else "0 %"
+    many = f"{gone:,} of {count(replayed.replayed, 'very long request')} would not have happened"
+    return f"without {what}, {many if full else f'{gone:,}'} ({part})"

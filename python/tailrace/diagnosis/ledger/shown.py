@@ -1,0 +1,45 @@
+"""What is shown of an episode's ledger: the replay, the share of each line, and the account of servers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tailrace.diagnosis.judged import Charged, Judged
+from tailrace.diagnosis.ledger.sentence import is_told, sentence
+from tailrace.diagnosis.ledger.verdict import REPRODUCED, Replayed
+
+SERVERS_MAX = 4
+"""Of one episode: more pictures are not looked at."""
+MOMENTS_MAX = 600
+"""Of a column: a picture is some 700 pixels wide."""
+MOMENTS_ALL = 100_000
+"""Of the columns of all episodes."""
+
+
+def show(verdicts: Sequence[Replayed | None], origins: Sequence[str | None]) -> tuple[Judged | None, ...]:
+    """One for each episode; None where nothing was replayed."""
+    moments = min(MOMENTS_MAX, max(MOMENTS_ALL // max(len(verdicts), 1), 1))
+    pairs = zip(verdicts, origins, strict=True)
+    return tuple(None if one is None else _judged(one, origin, moments) for one, origin in pairs)
+
+
+def _judged(one: Replayed, origin: str | None, moments: int) -> Judged:
+    books = one.books
+    unlike = books.unlike(*REPRODUCED)
+    told = [share.server for share in one.shares if one.reproduced and is_told(share, one)]
+    wanted = [origin, *told, *(() if one.reproduced else unlike[:1])]
+    known = [server for server in wanted if server is not None and server in books.servers]
+    servers = tuple(dict.fromkeys(known or filter(None, [books.lost_most()])))
+    return Judged(
+        reproduced=one.reproduced,
+        not_reproduced=unlike,
+        vlrt_recorded=one.recorded,
+        vlrt_replayed=one.replayed,
+        error=one.error,
+        sentence=sentence(one, unlike),
+        lines=tuple(
+            Charged(share.cause, share.server, share.place, share.vlrt / one.recorded, share.without)
+            for share in (one.shares if one.reproduced else ())
+        ),
+        servers=tuple(books.sheet(server, moments) for server in servers[:SERVERS_MAX]),
+    )
