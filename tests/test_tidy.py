@@ -27,7 +27,7 @@ WORDS = (
     "experiment",
 )
 ANALYSTS = ("timeline", "diagnosis", "report")
-MAKERS = ("readers", "sim", "load", "testbed", "recorder", "export")
+MAKERS = ("readers", "sim", "load", "testbed", "recorder", "export", "anonymise")
 DOORS = (
     *("cli", "__main__", "__init__"),
     *("score", "advise", "study", "reproduce", "sweep", "watch"),

@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tailrace.anonymise import anonymise
     from tailrace.dataset import Dataset
     from tailrace.diagnosis import diagnose
     from tailrace.diagnosis.finding import Diagnosis
@@ -31,6 +32,7 @@ __all__ = [
     "Dataset",
     "Diagnosis",
     "TailraceError",
+    "anonymise",
     "diagnose",
     "read",
     "read_experiment",
@@ -45,6 +47,7 @@ _HOMES = {
     "Dataset": ("tailrace.dataset", "Dataset"),
     "Diagnosis": ("tailrace.diagnosis.finding", "Diagnosis"),
     "TailraceError": ("tailrace.errors", "TailraceError"),
+    "anonymise": ("tailrace.anonymise", "anonymise"),
     "diagnose": ("tailrace.diagnosis", "diagnose"),
     "read": ("tailrace.readers", "read"),
     "read_experiment": ("tailrace.experiment", "read"),

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tailrace.cli import (
+    anonymise,
     demo,
     diagnose,
     examine,
@@ -45,6 +46,7 @@ for module, command in (
     (report, report.report),
     (export, export.export),
     (info, info.info),
+    (anonymise, anonymise.anonymise),
     (run, run.run),
     (score, score.score),
     (examine, examine.examine),

@@ -1,0 +1,62 @@
+"""A run folder that can be shown to anybody: names by keyed hash, times shifted, texts left out.
+
+`tokens` says what a name becomes, `vocabulary` which words are the record's own and stay, `tables` and `described` put
+that into the tables and into what is said beside them (docs/how-to/show-a-run.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from tailrace import dataset
+from tailrace.anonymise import described, tables
+from tailrace.anonymise.tokens import Tokens
+from tailrace.dataset import Dataset
+from tailrace.errors import InputError, UsageError, cannot_read
+
+KEY_MIN, KEY_MAX = 16, 1 << 20
+"""Bytes of a file with a key: fewer than 128 bits can be guessed."""
+
+
+@dataclass(frozen=True)
+class Anonymised:
+    """The run folder that was written. `names` are what the original has and what stands for it."""
+
+    run: Dataset
+    names: Mapping[str, str]
+    shift_ns: int
+
+
+def anonymise(
+    run: Dataset, out: str | PathLike[str], *, key: bytes | None = None, overwrite: bool = False
+) -> Anonymised:
+    """Write the run folder `out`, of which the diagnosis is that of `run`. Runs that are anonymised with the same `key`
+    have the same names and the same shift of times; without a key, one is drawn and forgotten."""
+    if Path(out).resolve() == run.path.resolve():
+        raise UsageError("it is the run folder itself", where=str(out), advice="choose another name")
+    tokens = Tokens(secrets.token_bytes(64) if key is None else key)
+    described.learn(run, tokens)
+    with dataset.create(out, overwrite) as writer:
+        for table in dataset.TABLES.values():
+            tables.rewrite(run, table, tokens, writer)
+        described.rewrite(run, tokens, writer)
+    return Anonymised(Dataset.open(out), tokens.names, tokens.shift_ns)
+
+
+def key_of(path: Path) -> bytes:
+    """The key that a file holds, whatever its bytes are."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(KEY_MAX + 1)
+    except OSError as error:
+        raise cannot_read(path, error) from error
+    if not KEY_MIN <= len(content) <= KEY_MAX:
+        has = "more" if len(content) > KEY_MAX else len(content)
+        found = f"a key has {KEY_MIN} bytes to {KEY_MAX:,}, and this has {has}"
+        raise InputError(path, found, "make one: head -c 32 /dev/urandom > FILE")
+    return hashlib.blake2b(content).digest()

@@ -1,0 +1,74 @@
+"""The tables of a run with other names and other times, a row group at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import polars as pl
+
+from tailrace import whole
+from tailrace.anonymise.tokens import Tokens
+from tailrace.dataset import Dataset, Writer
+from tailrace.dataset.schema import Table
+from tailrace.errors import cannot_write
+
+_MOMENTS = frozenset(
+    {"sent", "connected", "end", "arrival", "start", "first_byte", "departure", "time", "begin", "intended"}
+)
+_ADDED = ("intended", "first_byte")
+"""Columns beyond those of the record that a load generator knows; of all others nobody knows what they hold."""
+_ROW_GROUP = 1_000_000
+
+
+def rewrite(run: Dataset, table: Table, tokens: Tokens, writer: Writer) -> None:
+    """Write the table, if the run has it; the order of its rows stays."""
+    if not run.files(table.name):
+        return
+    frame: pl.LazyFrame = getattr(run, table.name)()
+    there = frame.collect_schema()
+    columns = [column.name for column in table.columns]
+    columns += [name for name in _ADDED if name in there and name not in columns and there[name].is_integer()]
+    left_out = len(there) - len(columns)
+    if left_out:
+        writer.notes.append(f"{table.name}: {left_out} columns that are not of the record were left out")
+    rewritten = frame.select(_column(name, frame, tokens) for name in columns)
+    path = writer.folder / table.file
+    try:
+        with whole.replacing(path) as file:
+            rewritten.sink_parquet(file, compression="zstd", row_group_size=_ROW_GROUP)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise cannot_write(path, error) from error
+
+
+def _column(name: str, frame: pl.LazyFrame, tokens: Tokens) -> pl.Expr:
+    column = pl.col(name)
+    if name in _MOMENTS:
+        return column.cast(pl.Int64) + tokens.shift_ns
+    if name == "detail":
+        return pl.lit(None, pl.String).alias(name)
+    renamed = _renaming(name, tokens)
+    if renamed is None:
+        return column
+    text = column.cast(pl.String)
+    unique = frame.select(text.drop_nulls().unique()).collect(engine="streaming")[name].sort()
+    return text.replace_strict(unique, pl.Series(map(renamed, unique), dtype=pl.String), return_dtype=pl.String)
+
+
+def _renaming(column: str, tokens: Tokens) -> Callable[[str], str] | None:
+    """What becomes of the texts of a column; None where it has none."""
+    match column:
+        case "server":
+            return lambda text: tokens.name("server", text)
+        case "caller":
+            return lambda text: tokens.name("host", text)
+        case "place":
+            return lambda text: tokens.name("place", text)
+        case "interaction":
+            return tokens.interaction
+        case "status":
+            return tokens.status
+        case "metric":
+            return tokens.metric
+        case "kind":
+            return tokens.kind
+    return None

@@ -1,0 +1,112 @@
+"""What stands for a name: its kind and the first digits of a keyed hash, `server-3fa9c1d2`.
+
+A text has one token, wherever it stands. Nobody without the key can try out which name a token stands for. Words of the
+record itself stay, and so do the parts of a place that say what it is: `process NAME`, `HOST/cpu0`, `NODE:80`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import re
+
+from tailrace.anonymise import vocabulary
+from tailrace.units import SECOND
+
+_DIGITS = 8
+"""Of ten thousand names, one in a hundred recordings has two with the same eight digits: those get more."""
+_YEARS_MAX = 20
+_ADDRESSES = ipaddress.IPv6Network("2001:db8::/32")
+"""Of documentation (RFC 3849): nobody's."""
+_PROCESS = re.compile(r"process (.+)", re.DOTALL)
+_CPU = re.compile(r"(.+)(/cpu[0-9]{1,4})", re.DOTALL)
+_PORT = re.compile(r"(.+)(:[0-9]{1,5})", re.DOTALL)
+_BRACKETED = re.compile(r"\[(.+)\](:[0-9]{1,5})", re.DOTALL)
+
+
+class Tokens:
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self.names: dict[str, str] = {}
+        """What every text became that does not stay as it is."""
+        self._taken: set[str] = set()
+        minutes = int.from_bytes(self._hash("times", ""), "big") % (_YEARS_MAX * 366 * 24 * 60)
+        self.shift_ns = -minutes * 60 * SECOND
+        """Whole minutes, so that windows of the diagnosis begin between the same requests as before."""
+
+    def _hash(self, use: str, text: str) -> bytes:
+        content = text.encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(content, key=self._key, person=use.encode(), digest_size=32).digest()
+
+    def token(self, kind: str, text: str) -> str:
+        """What stands for the whole of a text; `kind` is what it is, where nobody has said so before."""
+        if text not in self.names:
+            digits = self._hash("names", text).hex()
+            lengths = range(_DIGITS, len(digits) + 1)
+            made = (f"{kind}-{digits[:length]}" for length in lengths)
+            self.names[text] = next(token for token in made if token not in self._taken)
+            self._taken.add(self.names[text])
+        return self.names[text]
+
+    def name(self, kind: str, text: str) -> str:
+        """What stands for a name of a server, a host or a place."""
+        if text in vocabulary.PLACES or vocabulary.CLIENT.fullmatch(text):
+            return text
+        if text not in self.names:
+            self.names[text] = self._composed(kind, text)
+        return self.names[text]
+
+    def _composed(self, kind: str, text: str) -> str:
+        address = self._address(text)
+        if address is not None:
+            return address
+        if process := _PROCESS.fullmatch(text):
+            return f"process {self.token('process', process[1])}"
+        if bracketed := _BRACKETED.fullmatch(text):
+            host = self._address(bracketed[1])
+            return f"[{host}]{bracketed[2]}" if host else self.token(kind, text)
+        if part := _CPU.fullmatch(text) or _PORT.fullmatch(text):
+            host = self._address(part[1])
+            return f"[{host}]{part[2]}" if host else f"{self.name(kind, part[1])}{part[2]}"
+        return self.token(kind, text)
+
+    def _address(self, text: str) -> str | None:
+        """What stands for an address; None for any other text."""
+        try:
+            ipaddress.ip_address(text)
+        except ValueError:
+            return None
+        if text not in self.names:
+            hashed = int.from_bytes(self._hash("addresses", text)[:6], "big")
+            self.names[text] = str(_ADDRESSES[hashed])
+        return self.names[text]
+
+    def interaction(self, text: str) -> str:
+        """The method or the command stays, what it is done to does not."""
+        if text in vocabulary.INTERACTIONS:
+            return text
+        command, _, rest = text.partition(" ")
+        if command in vocabulary.METHODS and rest.startswith("/"):
+            return f"{command} /{self.token('path', rest)}"
+        if vocabulary.STATEMENT.fullmatch(command):
+            return f"{command} {self.token('table', rest)}" if rest else command
+        return self.token("interaction", text)
+
+    def metric(self, text: str) -> str:
+        known = text.removesuffix(vocabulary.UNIT_UNKNOWN) in vocabulary.METRICS
+        return text if known else self.token("metric", text)
+
+    def kind(self, text: str) -> str:
+        return text if text in vocabulary.KINDS else self.token("kind", text)
+
+    def status(self, text: str) -> str:
+        return text if vocabulary.STATUS.fullmatch(text) else self.token("status", text)
+
+    def loss(self, text: str) -> str | None:
+        """Of what was lost: a sentence of Tailrace with the file that it is of; None for any other."""
+        begin, end = "", text
+        if not vocabulary.LOSSES.fullmatch(text):
+            begin, _, end = text.rpartition(": ")
+        if not vocabulary.LOSSES.fullmatch(end):
+            return None
+        return f"{self.token('file', begin)}: {end}" if begin else end

@@ -1,0 +1,101 @@
+"""Words that the record itself has, and that name nobody (docs/reference/dataset.md): they stay as they are."""
+
+from __future__ import annotations
+
+import re
+
+from tailrace.dataset.metrics import METRICS as _INTERPRETED
+
+METRICS = _INTERPRETED | {
+    "disk_read_bytes",
+    "disk_write_bytes",
+    "listen_overflows",
+    "psi_cpu_full",
+    "psi_io_full",
+    "psi_memory_full",
+    "run_queue_waiting",
+    "syn_queue_drops",
+}
+"""Those of the record, and those that the recorder has besides (docs/reference/record.md)."""
+UNIT_UNKNOWN = " (unit unknown)"
+
+KINDS = frozenset(
+    {
+        "allocation_stall",
+        "data_drop",
+        "drop",
+        "freeze",
+        "frequency_step",
+        "gc",
+        "load_late",
+        "log_flush",
+        "neighbour_burst",
+        "process_spawn",
+        "safepoint",
+        "writeback",
+    }
+)
+"""Of events."""
+
+PLACES = frozenset({"host", "jvm", "clients", "kernel threads", "(other hosts)", "(other servers)"})
+CLIENT = re.compile("client-[0-9]{1,5}")
+"""A host that calls and serves nothing, by its number."""
+
+_REDIS = (
+    "OTHER|ERR|WRONGTYPE|NOAUTH|WRONGPASS|NOPERM|MOVED|ASK|TRYAGAIN|CLUSTERDOWN|CROSSSLOT|LOADING|BUSY|OOM|READONLY|"
+    "MISCONF|MASTERDOWN|NOREPLICAS|NOSCRIPT|EXECABORT|BUSYGROUP|NOGROUP|UNKILLABLE"
+)
+STATUS = re.compile(
+    r"ok|refused|timeout|reset|abandoned|unknown|[1-9][0-9]{2}"
+    r"|error(-([0-9]{1,5}|exit-[0-9]{1,5}|truncated|malformed|unreachable|overloaded"
+    rf"|(?=[A-Z]*[0-9])[0-9A-Z]{{5}}|{_REDIS}))?"
+)
+"""Of requests and visits; a SQLSTATE has five characters, a digit among them."""
+
+METHODS = frozenset(("GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "CONNECT", "TRACE", "QUERY", "PURGE"))
+STATEMENT = re.compile(
+    "SELECT|INSERT|UPDATE|DELETE|REPLACE|MERGE|WITH|CALL|EXECUTE|PREPARE|BEGIN|COMMIT|ROLLBACK|SET|SHOW|USE|SQL|EXPLAIN|"
+    "ANALYZE|CREATE|ALTER|DROP|TRUNCATE|LOAD|COPY|LOCK|UNLOCK|VACUUM|FLUSH"
+)
+INTERACTIONS = frozenset({"(other)", "LOGIN", "PING", "QUIT", "SYNC", "EXECUTE", "PREPARE", "DESCRIBE", "CLOSE"})
+"""Names that hold nothing of what was sent."""
+
+PROTOCOLS = frozenset(["http", "ajp", "fastcgi", "mysql", "postgres", "redis", "opaque", "tls"])
+POLICIES = frozenset(
+    ("round_robin", "random", "least_connections", "peak_ewma", "requests", "total_request", "current_load")
+)
+MAKERS = frozenset({"tailrace", "tailrace sim", "tailrace record", "tailrace load", "tailrace testbed"})
+
+LOSSES = re.compile(
+    r"ends of lines longer than [0-9]{1,4} KiB|rows of (visits|requests|samples|events|stays): the disk was too slow|"
+    + "|".join(
+        re.escape(sentence)
+        for sentence in (
+            "bytes after a break",
+            "bytes missing in holes of the capture",
+            "bytes that could not be read",
+            "connections given up because too many were open or silent",
+            "damaged lines",
+            "packets stored too late to be put in order",
+            "packets the capture itself lost",
+            "packets the ring had no room for",
+            "packets with an absurd time",
+            "requests and calls still under way 10 minutes after the end",
+            "requests that never left, for want of a socket",
+            "requests that never left, for want of a source port",
+            "requests whose rows the disk was too slow for",
+            "responses that fell into a hole of the capture",
+            "rows far from the rest in time",
+            "samples without a value",
+            "segments of connections beyond the limit of open ones",
+            "segments that could not be read",
+            "pauses without an end",
+            "stops without a time stamp",
+            "stops without a wall clock",
+            "visits of which something essential is unknown",
+            "windows of 50 ms in which the load generator was late (load_late)",
+            "milliseconds of record after the last closed segment, at most: the recorder was killed",
+        )
+    )
+)
+OTHER_LOSSES = "what the original tells in its own words"
