@@ -6,7 +6,7 @@
     found = tr.diagnose(run)
     tr.write_report(run, found, "report.html")
 
-What is used is loaded when it is used, so that the command line answers at once.
+Modules are loaded on first use, so that the command line starts fast.
 """
 
 from __future__ import annotations

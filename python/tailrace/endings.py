@@ -1,4 +1,4 @@
-"""The signals that end a command in good order: Ctrl-C, `kill`, and the end of the terminal that it runs in."""
+"""The signals that end a command in an orderly way: Ctrl-C, `kill`, and the end of its terminal."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ Handler = Callable[[int, FrameType | None], None]
 
 
 def handle(handler: Handler) -> dict[int, object]:
-    """Let `handler` have these signals; returns what had them before, for `restore`.
+    """Install `handler` for these signals; returns the previous handlers, for `restore`.
 
-    Where SIGHUP is ignored it stays so: `nohup` asks for that. A terminal that ends sends it more than once (the kernel
-    and the shell each do), so that from the first one on it is ignored: the second shall not cut the good order short.
+    If SIGHUP is ignored it stays ignored, because `nohup` requires that. A terminal that closes sends SIGHUP more than
+    once (the kernel and the shell each send it). After the first one it is ignored, so that the second does not
+    interrupt the orderly end.
     """
 
     def hung_up(number: int, frame: FrameType | None) -> None:
@@ -29,7 +30,7 @@ def handle(handler: Handler) -> dict[int, object]:
 
 
 def restore(before: dict[int, object]) -> None:
-    """Give the signals back, but SIGHUP where it came meanwhile."""
+    """Restore the previous handlers, but not that of SIGHUP if SIGHUP was received meanwhile."""
     for number, handler in before.items():
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handler)  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
-"""What Tailrace says when it cannot go on: what was found, where, and what to do.
+"""Errors of Tailrace: each says what was found, where, and what to do.
 
-An error keeps its numbers; the sentence is built once, by `str()`. Only the command line prints or exits.
+An error keeps its values; `str()` builds the sentence. Only the command line prints or exits.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class TailraceError(Exception):
-    """`where: found; advice`, and the commands that mend it, one a line."""
+    """`where: found; advice`, and the commands that fix it, one on each line."""
 
     def __init__(self, found: str, *, where: str = "", advice: str = "", commands: tuple[str, ...] = ()) -> None:
         super().__init__(found)
@@ -26,7 +26,7 @@ class TailraceError(Exception):
         return f"{sentence}; {self.advice}" if self.advice else sentence
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A worker's error comes back as it was, whatever its class is made from."""
+        """Pickling an error of a worker keeps its class and values."""
         return _again, (type(self), self.args), self.__dict__
 
 
@@ -35,7 +35,7 @@ def _again(kind: type[TailraceError], args: tuple[Any, ...]) -> TailraceError:
 
 
 class UsageError(TailraceError):
-    """The options or arguments make no sense together."""
+    """The options or arguments contradict each other."""
 
 
 class InputError(TailraceError):
@@ -63,7 +63,7 @@ class InputError(TailraceError):
 
 
 class OutputError(TailraceError):
-    """A result could not be written; nothing half-written is left."""
+    """A result could not be written; no half-written file remains."""
 
     def __init__(self, path: str | PathLike[str], found: str, advice: str = "") -> None:
         self.path = fspath(path)
@@ -93,13 +93,13 @@ _WRITING: dict[int, tuple[str, str]] = {
 
 
 def cannot_read(path: str | PathLike[str], error: OSError) -> InputError:
-    """The sentence for what the operating system refused while reading."""
+    """The sentence for an error of the operating system while reading."""
     found, advice = _READING.get(error.errno or 0, (error.strerror or str(error), ""))
     return InputError(path, found, advice)
 
 
 def cannot_write(path: str | PathLike[str], error: Exception) -> OutputError:
-    """The sentence for what was refused while writing; engines that wrap the system's error keep its number in text."""
+    """The sentence for an error while writing. Engines that wrap the system's error keep its number in the text."""
     number = error.errno if isinstance(error, OSError) else None
     if number is None:
         number = next((code for code in _WRITING if f"os error {code})" in str(error)), 0)

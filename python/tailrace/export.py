@@ -1,7 +1,7 @@
-"""A run folder becomes a packet capture: what a recorder would have seen of its visits.
+"""A run folder becomes a packet capture: the packets that a recorder would have seen of its visits.
 
-The engine writes the packets (crates/core/src/export/); this module says who answers where and speaks what. What the
-topology does not tell is made up by rules that docs/how-to/give-a-run-to-wireshark.md states.
+The engine writes the packets (crates/core/src/export/). This module determines the address and the protocol of each
+server. Rules for what the topology does not state are in docs/how-to/give-a-run-to-wireshark.md.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CAPTURE = "capture.pcap"
 
 @dataclass(frozen=True)
 class WireServer:
-    """Where a server answers, and what it speaks."""
+    """The address and the protocol of a server."""
 
     name: str
     address: str
@@ -43,7 +43,7 @@ class WireServer:
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written."""
+    """The result of an export."""
 
     path: Path
     packets: int
@@ -54,7 +54,7 @@ class Exported:
     """Requests that never became a visit."""
     servers: tuple[WireServer, ...]
     changed: Mapping[str, int] = field(default_factory=dict)
-    """Visits of which something reads back as something else, by what it is."""
+    """Visits that read back differently, by what differs."""
     left_out: Mapping[str, int] = field(default_factory=dict)
     """Rows that are not in the capture, by reason."""
 
@@ -63,7 +63,7 @@ class Exported:
 
 
 def describe(written: Exported) -> list[str]:
-    """What was written, what reads back otherwise, and the command that reads it back."""
+    """Counts, what reads back differently, and the command that reads the capture back."""
     servers = " ".join(f"--server {shlex.quote(f'{server.name}={server.address}')}" for server in written.servers)
     return [
         f"{written.path}: {written.visits:,} visits, {written.packets:,} packets, {written.connections:,} connections",
@@ -81,17 +81,16 @@ def write_pcap(
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Exported:
-    """Write the capture of a run's visits: a pcap file with nanoseconds, of `snaplen` bytes a packet at most.
+    """Write the capture of a run's visits: a pcap file with nanoseconds, of at most `snaplen` bytes a packet.
 
-    `progress(rows done, rows in all)` may raise to stop the work. The file is there when it is whole, or not at all.
-    Raises `InputError` for a run without visits, `UsageError` for a target that exists, `OutputError` for a disk that
-    is full.
+    `progress(rows done, rows in all)` may raise to stop the work. The file is written completely or not at all. Raises
+    `InputError` for a run without visits, `UsageError` for a target that exists, `OutputError` for a full disk.
     """
     target = Path(path)
     if not SNAPLEN_MIN <= snaplen <= SNAPLEN_MAX:
         raise UsageError(f"a snap length of {snaplen} bytes", advice=f"{SNAPLEN_MIN} to {SNAPLEN_MAX} are possible")
     if not run.has("visits"):
-        raise InputError(run.path / TABLES["visits"].file, "no visits, so nothing to put on a wire")
+        raise InputError(run.path / TABLES["visits"].file, "it has no visits to export")
     whole.refuse_unusual(target)
     if target.exists() and not overwrite:
         raise UsageError("it exists already", where=str(target), advice="choose another name, or --overwrite")
@@ -133,13 +132,13 @@ def _write(
 
 @dataclass(frozen=True)
 class Parties:
-    """Who answers where, speaks what, and calls from where."""
+    """The addresses and protocols of servers and callers."""
 
     servers: tuple[WireServer, ...]
     hosts: Mapping[str, str]
-    """Address of each caller that is no server."""
+    """Address of each caller that is not a server."""
     anyone: str
-    """Address of callers that nobody named."""
+    """Address of callers without a name."""
     topology: Topology
 
     @classmethod
@@ -172,7 +171,7 @@ class _Called:
 
 
 def _called(run: Dataset) -> list[_Called]:
-    """Who called whom, most frequent first."""
+    """Callers of each server, the most frequent first."""
     pairs = (
         run.visits()
         .group_by(pl.col("caller").cast(pl.String), pl.col("server").cast(pl.String))
@@ -191,7 +190,7 @@ def _calls(topology: Topology, called: Sequence[_Called], names: set[str]) -> se
 
 
 def _tiers(names: Sequence[str], calls: set[tuple[str, str]], topology: Topology) -> dict[str, int]:
-    """Distance from the clients: as the topology says, else the longest path; the entry is 1. A cycle counts once."""
+    """Distance from the clients: from the topology, else the longest path. The entry has 1. A cycle counts once."""
     tiers: dict[str, int] = {}
 
     def tier(name: str, path: tuple[str, ...]) -> int:
@@ -209,7 +208,7 @@ def _tiers(names: Sequence[str], calls: set[tuple[str, str]], topology: Topology
 def _protocols(
     topology: Topology, names: Sequence[str], calls: set[tuple[str, str]], tiers: Mapping[str, int]
 ) -> dict[str, str]:
-    """As the topology says; else HTTP at the entry, AJP behind an HTTP server, MySQL at the end of longer chains."""
+    """From the topology; else HTTP at the entry, AJP behind an HTTP server, MySQL at the end of longer chains."""
     said = {server.name: server.protocol for server in topology.servers if server.protocol}
     protocols: dict[str, str] = {}
     for name in sorted(names, key=lambda name: tiers[name]):
@@ -229,7 +228,7 @@ def _protocols(
 def _addresses(
     topology: Topology, names: Sequence[str], tiers: Mapping[str, int], protocols: Mapping[str, str]
 ) -> tuple[WireServer, ...]:
-    """As the topology says, else the server's node and its protocol's port, else 10.0.TIER.N."""
+    """From the topology, else the server's node and its protocol's port, else 10.0.TIER.N."""
     taken = {server.address for server in topology.servers if server.address}
     made: dict[str, str] = {}
     for name in names:
@@ -258,7 +257,7 @@ def _network(tier: int) -> Iterable[str]:
 
 
 def _hosts(clients: Iterable[str], taken: set[str]) -> dict[str, str]:
-    """Callers that are addresses keep them, others are 10.0.0.N."""
+    """Callers that are addresses keep them; others get 10.0.0.N."""
     hosts: dict[str, str] = {}
     for name in clients:
         try:

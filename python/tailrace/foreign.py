@@ -1,8 +1,8 @@
-"""Text that strangers wrote, made safe to show: names in captures, run folders and logs, file names, messages.
+"""Making text from strangers safe to show: names in captures, run folders and logs, file names, messages.
 
-`visible` is for a terminal and for text files, `html` for a page, `json_text` for JSON. Each writes out what a reader
-cannot see or what changes the order of what is seen: control characters and escape sequences, line breaks, marks that
-turn the direction of writing, zero-width characters, unpaired surrogates. Markup is escaped where a page is made.
+`visible` is for a terminal and for text files, `html` for a page, `json_text` for JSON. Each escapes characters that
+are invisible or that change the order of the text: control characters and escape sequences, line breaks, marks for the
+direction of writing, zero-width characters, unpaired surrogates. `html` also escapes markup.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ SENTENCE_LENGTH_MAX = 2_000
 """The longest message that is shown whole: a screen of 80 by 25 characters."""
 
 NAMES_MAX = 12
-"""Names that a sentence lists."""
+"""The most names that a sentence lists."""
 
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 _SPACES = re.compile(r"\s{2,}")
-# Letters and marks without width or ink: Unicode's Default_Ignorable_Code_Point beyond these categories, and U+2800.
+# Letters and marks without width or ink: the part of Unicode's Default_Ignorable_Code_Point that is not in these
+# categories, and U+2800.
 _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 
 
 def visible(text: str) -> str:
-    """The text on one line, with every hidden character written out as `\\u001b`."""
+    """The text on one line, with every hidden character written as `\\u001b`."""
     return _written_out(text, _escape)
 
 
 def name(text: str) -> str:
-    """A name as it may be shown: `visible`, of bounded length, and without runs of spaces, which would push its end
+    """A name that is safe to show: `visible`, of bounded length, and without runs of spaces, which could push its end
     onto a line of its own."""
     head = text[: 4 * NAME_LENGTH_MAX]
     shown = _SPACES.sub(" ", visible(head))
@@ -43,24 +44,26 @@ def name(text: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """A message as it may be shown: `visible`, and of bounded length. It ends with what to do, so its middle goes."""
+    """A message that is safe to show: `visible`, and of bounded length. Its middle is cut, because its end says what to
+    do."""
     half = SENTENCE_LENGTH_MAX // 2
     return visible(text if len(text) <= SENTENCE_LENGTH_MAX else f"{text[:half]} … {text[-half:]}")
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names in a row; the first of many stand for all."""
+    """Names in a list; if there are many, the first ones and a count."""
     more = f" and {len(names) - NAMES_MAX:,} more" if len(names) > NAMES_MAX else ""
     return ", ".join(map(name, names[:NAMES_MAX])) + more
 
 
 def html(value: Any) -> Any:
-    """What a template puts into a page: text `visible` line by line; markup of our own and numbers as they are."""
+    """Safe values for an HTML template: text is made `visible` line by line; Tailrace's own markup and numbers stay
+    unchanged."""
     return "\n".join(map(visible, value.split("\n"))) if type(value) is str else value
 
 
 def json_text(value: Any, *, ascii_only: bool = False) -> str:
-    """JSON on several lines; hidden characters are escapes, which every parser of JSON reads back."""
+    """JSON on several lines; hidden characters become escapes, which every JSON parser reads back."""
     lines = json.dumps(value, indent=2, ensure_ascii=ascii_only).split("\n")
     return "\n".join(_written_out(line, _escape_in_json) for line in lines)
 

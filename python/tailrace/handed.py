@@ -1,7 +1,7 @@
-"""Reading small files that somebody else made: what is no regular file, too long or too deep is refused in a sentence.
+"""Reading small files that somebody else made: special files, and files that are too long or too deep, are refused.
 
-A file that the user names may be a link or a pipe. The files of a folder that was handed in may not: a link leads
-elsewhere, a pipe has no end, a device has no size.
+A file that the user names may be a link or a pipe. A file inside a folder that somebody else made may not: a link leads
+elsewhere, a pipe has no end, and a device has no size.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HANDED_IN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def regular(path: Path) -> bool:
-    """Whether the file of a folder that was handed in is there. Raises InputError where it is no regular file."""
+    """Whether a file exists in a folder that somebody else made. Raises InputError if it is not a regular file."""
     try:
         mode = path.lstat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -35,12 +35,12 @@ def regular(path: Path) -> bool:
 
 
 def read_text(path: str | PathLike[str], most: int = TEXT_BYTES) -> str:
-    """The whole of a file that the user names, of at most so many bytes; with or without a byte order mark."""
+    """The content of a file that the user names, of at most so many bytes; with or without a byte order mark."""
     return _text(Path(path), most, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def read_inside(path: Path, most: int = TEXT_BYTES) -> str:
-    """The same of a file in a folder that was handed in."""
+    """The same for a file in a folder that somebody else made."""
     regular(path)
     return _text(path, most, _HANDED_IN)
 
@@ -60,11 +60,11 @@ def _text(path: Path, most: int, flags: int) -> str:
 
 
 def parse_json(text: str, path: str | PathLike[str], advice: str = "") -> Any:
-    """The value of a text of JSON, its numbers finite and of 64 bits; `path` is what errors name."""
+    """The value of a JSON text; numbers must be finite and of 64 bits. Errors name `path`."""
     try:
         return json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_finite)
     except RecursionError as error:
-        raise InputError(path, "lists or objects lie inside each other hundreds deep", advice) from error
+        raise InputError(path, "lists or objects are nested hundreds deep", advice) from error
     except ValueError as error:
         raise InputError(path, f"not JSON ({error})", advice) from error
 
@@ -79,5 +79,5 @@ def _whole(digits: str) -> int:
 def _finite(digits: str) -> float:
     number = float(digits)
     if not isfinite(number):
-        raise ValueError(f"{digits[:20]} is no finite number")
+        raise ValueError(f"{digits[:20]} is not a finite number")
     return number

@@ -4,8 +4,10 @@
 record()     OUT.recording/   recording.json, 00000001.samples.parquet, 00000002.stays.parquet, …
                               (locked while its recorder lives)
 ```
-The engine (crates/core/src/host) samples, decodes and writes; this module says what, when to stop, and what is missing.
-A folder whose recorder was killed is read like one that was closed: `tailrace read OUT.recording -o OUT`.
+
+The engine (crates/core/src/host) samples, decodes and writes. This module tells it what to record, stops it, and
+reports what is missing. A folder whose recorder was killed is read like one that was closed:
+`tailrace read OUT.recording -o OUT`.
 """
 
 from __future__ import annotations
@@ -27,12 +29,12 @@ from tailrace.errors import OutputError, TailraceError, UsageError, cannot_write
 from tailrace.units import MILLISECOND
 
 STATE = "recording.json"
-"""What a recording says of itself: crates/core/src/host/state.rs."""
+"""The state file of a recording: crates/core/src/host/state.rs."""
 _WRITTEN = re.compile(
     r"(recording\.json|\d{8,}\.(samples|events|stays)\.parquet|\d{8,}\.packets\.pcap)(\.[0-9a-f]{16}\.tmp)?"
     r"|\.lock|diagnosis\.txt|errors\.txt|explained"
 )
-"""Files of a recording: crates/core/src/host/segments.rs, and what `watch` says of one (watch/incidents.py)."""
+"""Files of a recording: crates/core/src/host/segments.rs, and what `watch` adds (watch/incidents.py)."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Interface:
-    """A network interface, in our network namespace or in the one at this path."""
+    """A network interface, in the recorder's network namespace or in the one at this path."""
 
     name: str
     netns: str | None = None
@@ -61,15 +63,15 @@ class Interface:
 
 @dataclass(frozen=True)
 class Packets:
-    """Which packets are read, and what becomes of them: visits, or with `raw` a capture."""
+    """Which packets are read, and whether they become visits or, with `raw`, a capture."""
 
     interfaces: Sequence[Interface]
-    """All of one namespace; none: every interface of ours."""
+    """Interfaces of one namespace; if empty, every interface of the recorder's namespace."""
     ports: Sequence[int] = ()
     promiscuous: bool = False
-    """Also packets for others: those that pass a bridge or come to a mirror port."""
+    """Whether to read packets for other hosts, too: those that pass a bridge or come to a mirror port."""
     snap: int = 256
-    """Bytes of each packet from its IP header on: the headers, and the line that names a request."""
+    """Bytes of each packet from its IP header on. They must hold the headers and the line that names a request."""
     ring_bytes: int = 16 << 20
     raw: bool = False
     decode: Mapping[str, Any] = field(default_factory=dict)
@@ -96,7 +98,7 @@ class Plan:
 
 @dataclass
 class Stop:
-    """Whether somebody asked the recording to end."""
+    """Whether a signal has asked the recording to end."""
 
     asked: bool = field(default=False)
 
@@ -105,7 +107,7 @@ class Stop:
 
 
 def recording_of(out: Path) -> Path:
-    """Where a recording lies until it becomes the run folder `out`."""
+    """The folder of the recording until it becomes the run folder `out`."""
     return out.with_name(f"{out.name}.recording")
 
 
@@ -116,11 +118,12 @@ def _always() -> bool:
 def record(
     folder: Path, plan: Plan, say: Callable[[str, str], None], go_on: Callable[[], bool] = _always
 ) -> dict[str, Any]:
-    """Record into `folder`, which must not exist, until a signal ends it (`endings`), the plan's duration is over, or
-    `go_on`, which is asked five times a second, says no; returns its state.
+    """Record into `folder`, which must not exist. The recording ends by a signal (`endings`), after the plan's
+    duration, or when `go_on`, which is called five times a second, returns false. Returns its state.
 
-    `say(kind, sentence)` is told `recording` when everything runs, and a `warning` now and then. What cannot be
-    recorded (no such namespace, no permission) is a `UsageError` and leaves nothing behind.
+    `say(kind, sentence)` is called with `recording` when everything runs, and with `warning` when something goes wrong.
+    If something cannot be recorded at all (no such namespace, no permission), it raises `UsageError` and leaves no
+    files.
     """
     from tailrace._core import record as engine
 
@@ -142,8 +145,10 @@ def record(
 
 
 def kept(folder: Path, refused: OutputError) -> OutputError:
-    """Of a recording that could not be ended or read where it lies: how to go on."""
-    advice = f"what was recorded is kept: make room, then `tailrace read {folder} -o NAME` makes a run of it"
+    """Advice for a recording that could not be finished or read where it is."""
+    advice = (
+        f"the recording is kept: free some space, then make a run folder of it with `tailrace read {folder} -o NAME`"
+    )
     return OutputError(folder, refused.found, advice)
 
 
@@ -152,13 +157,13 @@ def _rows(folder: Path) -> bool:
 
 
 def discard(folder: Path) -> None:
-    """Remove a recording that has become a run folder; what Tailrace did not write there stays."""
+    """Remove a recording that has become a run folder; files that Tailrace did not write stay."""
     dataset.remove_known(folder, lambda path: bool(_WRITTEN.fullmatch(str(path))))
 
 
 @contextmanager
 def _made(folder: Path) -> Iterator[None]:
-    """The folder, locked while its recorder lives, and gone again if nothing could be recorded."""
+    """The folder, locked while its recorder lives, and removed if nothing could be recorded."""
     try:
         folder.mkdir()
     except FileExistsError:
@@ -178,14 +183,14 @@ def _made(folder: Path) -> Iterator[None]:
 
 def _in_the_way(folder: Path) -> UsageError:
     if locks.is_held(folder):
-        return UsageError("another recorder writes there", where=str(folder), advice="choose another name")
+        return UsageError("another recorder is writing there", where=str(folder), advice="choose another name")
     advice = f"read it with `tailrace read {folder} -o NAME`, then remove it"
-    return UsageError("a recording that was not finished lies there", where=str(folder), advice=advice)
+    return UsageError("it holds an unfinished recording", where=str(folder), advice=advice)
 
 
 @contextmanager
 def _until_signal() -> Iterator[Stop]:
-    """SIGINT, SIGTERM and SIGHUP end the recording well. Python gives signals to the main thread alone."""
+    """SIGINT, SIGTERM and SIGHUP end the recording in order. Only Python's main thread receives signals."""
     stop = Stop()
     in_main = threading.current_thread() is threading.main_thread()
     before = endings.handle(stop) if in_main else {}

@@ -1,7 +1,7 @@
-"""TOML files that people write: read, checked against a model, and what is wrong said in one sentence.
+"""Reading TOML files that people write: checks them against a model and words the first error.
 
-The sentence names the file, the key and what the key must be, and for a name that nobody knows the nearest one that
-somebody does: `experiment.toml: tiers.web.count must be a whole number above 0, got -1`.
+The sentence names the file, the key and what the key must be. For an unknown name it also suggests the nearest known
+one: `experiment.toml: tiers.web.count must be a whole number above 0, got -1`.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _COMPARED_MAX = 1_000
 
 
 class Table(BaseModel):
-    """A table of a file: never changes, and has no keys but its own."""
+    """A table of a file: it never changes, and has only its own keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     @classmethod
     def elsewhere(cls, key: str) -> str:
-        """ "; it is one of X" of a key that tables like this one have; else nothing."""
+        """ "; it is one of X" for a key that tables of a related kind have; otherwise empty."""
         return ""
 
     @model_validator(mode="before")
     @classmethod
     def _refuse_unknown(cls, table: Any) -> Any:
-        """Before the values: a misspelt key is the likelier mistake, and the fields to compare it with are at hand."""
+        """Checks names before values, because a misspelt key is the more likely mistake."""
         known = [field.alias or name for name, field in cls.model_fields.items()]
         for key in table if isinstance(table, Mapping) else ():
             if key not in known:
@@ -53,23 +53,21 @@ class Table(BaseModel):
 
 
 def read(path: str | PathLike[str], example: str, *, handed: bool = False) -> dict[str, Any]:
-    """The file as plain values; `example` names the document that shows one. `handed`: it lies in a folder that was
-    handed in, so it must be a regular file."""
+    """The file as plain values; `example` names a document with an example. With `handed`, the file comes from a folder
+    that somebody else made, so it must be a regular file."""
     text = read_inside(Path(path)) if handed else read_text(path)
     try:
         table = tomllib.loads(text)
         _check_whole_numbers(table)
         return table
-    except ValueError as error:  # a number of thousands of digits, too
+    except ValueError as error:  # also raised for a number of thousands of digits
         raise InputError(path, f"not TOML: {error}", f"see {example} for an example") from error
     except RecursionError as error:
-        raise InputError(
-            path, "lists or tables lie inside each other hundreds deep", "write them side by side"
-        ) from error
+        raise InputError(path, "lists or tables are nested hundreds deep", "write them side by side") from error
 
 
 def _check_whole_numbers(value: Any) -> None:
-    """TOML's whole numbers have 64 bits; Python's have as many as were written."""
+    """TOML's whole numbers have 64 bits; Python's have no limit."""
     for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else (value,):
         if isinstance(item, dict | list):
             _check_whole_numbers(item)
@@ -84,7 +82,8 @@ def check(
     need: Callable[[ErrorDetails], str | None] = lambda error: None,
     spot: Callable[[Location], Location] = lambda location: location,
 ) -> Model:
-    """The table as a `model`. `need` may say what a key must be better than its type does; `spot` may correct where."""
+    """The table as a `model`. `need` may describe a key better than its type does; `spot` may correct the place of an
+    error."""
     try:
         return model.model_validate(table)
     except ValidationError as error:
@@ -107,13 +106,14 @@ def key_path(location: Location) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as a sentence shows it: as it would be written, and of bounded length."""
+    """A value as an error shows it: in TOML's notation, and of bounded length."""
     return name(repr(value))
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """ "; did you mean X?", or nothing when no known name is near. A comparison takes the product of both lengths, so
-    names longer than any that is shown whole are near to none, and not more names are compared than people write."""
+    """ "; did you mean X?", or empty when no known name is near. A comparison takes time in proportion to the product
+    of both lengths, so names that are too long to be shown whole are not compared, and only as many names as a person
+    writes."""
     if len(name) > NAME_LENGTH_MAX:
         return ""
     short = (one for one in known if len(one) <= NAME_LENGTH_MAX)
@@ -130,7 +130,7 @@ def wrong_name(key: str, name: str, known: Iterable[str], what: str) -> str:
 
 
 def _demand(error: ErrorDetails, need: str | None) -> str:
-    """What pydantic found wrong, as "must be …, got …"."""
+    """The problem that pydantic found, as "must be …, got …"."""
     kind, context = error["type"], error.get("ctx", {})
     if kind in ("missing", "union_tag_not_found"):
         return "is missing"
@@ -164,7 +164,7 @@ def _demand(error: ErrorDetails, need: str | None) -> str:
 
 
 def _nearest_word(error: ErrorDetails) -> str:
-    """Of the words that a key takes, where it has none of them."""
+    """The nearest of the words that a key accepts."""
     context = error.get("ctx", {})
     words = re.findall(r"'([^']+)'", str(context.get("expected") or context.get("expected_tags", "")))
     written = context.get("tag", error.get("input"))

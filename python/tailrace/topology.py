@@ -1,7 +1,7 @@
-"""Who serves, who calls whom, and what is limited: `topology.toml`.
+"""Servers, the calls between them, and their limits: `topology.toml`.
 
-What is unknown is left out and stays None; nothing here guesses. Servers and nodes are found by name; `places` maps
-the places of samples and events (a collectl host, a cgroup) to those names where the two differ.
+Unknown keys are left out and stay None; nothing here guesses. Servers and nodes are found by name. `places` maps the
+places of samples and events (a collectl host, a cgroup) to those names where the two differ.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _ip_address(text: str) -> str:
 
 
 def endpoint(text: str) -> str:
-    """`ip:port` as it may stand in a packet: port 0 is none that a program serves, but one that packets name."""
+    """`ip:port` as it may appear in a packet. No program listens at port 0, but a packet may contain it."""
     host, colon, port = text.rpartition(":")
     if not colon or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
         raise ValueError
@@ -45,31 +45,31 @@ Endpoint = Annotated[str, AfterValidator(endpoint)]
 
 
 class Node(Table):
-    """A machine, container or network namespace: what shares CPUs, memory and disks."""
+    """A machine, container or network namespace, which has its CPUs, memory and disks in common."""
 
     name: Name
     address: Address | None = None
     cores: Count | None = None
     host: Name | None = None
-    """The machine that it is on: nodes of one host may share its CPUs, unless they are pinned to some of their own."""
+    """The machine that it is on: nodes of one host may share its CPUs, unless they are pinned to different ones."""
 
 
 class Server(Table):
-    """A program that answers on one address."""
+    """A program that listens at one address."""
 
     name: Name
     address: Endpoint | None = None
     """`ip:port`, `[ip]:port` for IPv6."""
     node: Name | None = None
     tier: Count | None = None
-    """Longest distance from the clients in the call graph; the entry is 1."""
+    """Longest distance from the clients in the call graph; the entry server has 1."""
     kind: Literal["sync", "async"] | None = None
     """Whether a worker is held while a request waits downstream."""
     protocol: Name | None = None
     workers: Count | None = None
     backlog: Count | None = None
     queue_max: Count | None = None
-    """Requests it can hold at once, waiting ones included, before it drops."""
+    """The most requests that it can hold at once, waiting ones included, before it drops."""
 
 
 class Call(Table):
@@ -117,7 +117,7 @@ class Topology(Table):
     places: Mapping[Name, Name] = Field(default_factory=dict)
     """Place in samples and events → name of a server or node."""
     cpus: Mapping[Name, tuple[CpuNumber, ...]] = Field(default_factory=dict)
-    """Place in samples → numbers of the CPUs of its host that it may use, where these are not all."""
+    """Place in samples → numbers of the CPUs of its host that it may use, where it may not use all."""
 
     @cached_property
     def _index(self) -> _Index:
@@ -141,7 +141,7 @@ class Topology(Table):
         return tuple(self._index.callees.get(name, ()))
 
     def downstream_of(self, name: str) -> tuple[str, ...]:
-        """Every server reached by calls from `name`, nearest first, without `name` itself."""
+        """Every server that calls from `name` reach, nearest first, without `name` itself."""
         reached = {name: None}
         waiting = deque([name])
         while waiting:
@@ -152,7 +152,7 @@ class Topology(Table):
         return tuple(reached)[1:]
 
     def node_of(self, server: str) -> Node | None:
-        """The node that a server runs on; None where it is not known."""
+        """The node that a server runs on; None if unknown."""
         known = self.server(server)
         return self.node(known.node) if known and known.node else None
 
@@ -160,8 +160,8 @@ class Topology(Table):
         return tuple(self._index.servers_on.get(node, ()))
 
     def place_to_server(self, place: str) -> Server | None:
-        """The server a place of samples or events means: mapped, by name, by address, or alone on the node of that
-        name. None where it means a node with several servers, or nothing known."""
+        """The server that a place of samples or events means: mapped, by name, by address, or alone on the node of that
+        name. None for a node with several servers, and for an unknown place."""
         server = self._index.server_places.get(self.places.get(place, place))
         if server is not None:
             return server
@@ -170,12 +170,12 @@ class Topology(Table):
         return alone[0] if len(alone) == 1 else None
 
     def called(self, place: str) -> str:
-        """A place of samples or events as a reader knows it: the server that it is mapped to, or its own name."""
+        """A place of samples or events in the terms of a reader: the server that it is mapped to, or its own name."""
         target = self.places.get(place, place)
         return target if self.server(target) else place
 
     def place_to_node(self, place: str) -> Node | None:
-        """The node a place of samples or events means: mapped, by name, by address, or through a server's name."""
+        """The node that a place of samples or events means: mapped, by name, by address, or through a server's name."""
         target = self.places.get(place, place)
         node = self._index.node_places.get(target)
         server = self._index.server_places.get(target) if node is None else None
@@ -184,7 +184,7 @@ class Topology(Table):
 
 @dataclass(frozen=True)
 class _Index:
-    """What a topology is asked for, by what it is asked with. Of several that match, the first counts."""
+    """Indexes for looking up servers and nodes. If several match, the first counts."""
 
     servers: dict[str, Server] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -214,13 +214,13 @@ class _Index:
 
 
 def read(path: str | PathLike[str], *, handed: bool = False) -> Topology:
-    """Read `topology.toml`, `handed` in with its folder or named by the user; an error names the file, the key and what
-    the key must be."""
+    """Read `topology.toml`; `handed` if it comes from a folder that somebody else made. An error names the file, the
+    key and what the key must be."""
     return from_table(toml.read(path, "docs/reference/topology.md", handed=handed), path)
 
 
 def from_table(table: Mapping[str, Any], path: str | PathLike[str] = "topology.toml") -> Topology:
-    """Check a table of plain values; `path` is what errors name."""
+    """Check a table of plain values; errors name `path`."""
     topology = toml.check(Topology, table, path, _need)
     wrong = _wrong_reference(topology)
     if wrong:
@@ -229,19 +229,19 @@ def from_table(table: Mapping[str, Any], path: str | PathLike[str] = "topology.t
 
 
 def write(topology: Topology, path: str | PathLike[str]) -> None:
-    """Write `topology.toml`, without what is unknown."""
+    """Write `topology.toml`, without unknown keys."""
     table = topology.model_dump(mode="json", exclude_none=True)
     kept = {key: value for key, value in table.items() if value}
     whole.write(Path(path), tomli_w.dumps(kept).encode())
 
 
 def json_schema() -> dict[str, Any]:
-    """For editors: the JSON Schema of `topology.toml`."""
+    """The JSON Schema of `topology.toml`, for editors."""
     return Topology.model_json_schema()
 
 
 def _need(error: ErrorDetails) -> str | None:
-    """What some keys must be, said better than by their type."""
+    """Descriptions of keys that are clearer than their types."""
     field = error["loc"][-1] if error["loc"] else ""
     if field in ("offset_ns", "bound_ns"):
         return "a whole number of nanoseconds" + (", 0 or more" if field == "bound_ns" else "")
@@ -251,7 +251,7 @@ def _need(error: ErrorDetails) -> str | None:
 
 
 def _wrong_reference(topology: Topology) -> str | None:
-    """The first name used twice, or used and not declared."""
+    """The first name that is used twice, or used and not declared."""
     servers = {server.name for server in topology.servers}
     nodes = {node.name for node in topology.nodes}
     for kind in ("nodes", "servers", "pools", "balancers"):

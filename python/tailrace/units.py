@@ -1,8 +1,8 @@
-"""The one place that parses and prints units: durations, moments, bytes, rates, frequencies, shares.
+"""The one module that parses and prints units: durations, moments, bytes, rates, frequencies, shares.
 
-Inside Tailrace a duration and a moment are whole nanoseconds (a moment since the Unix epoch) and a share runs from
-0 to 1. Text becomes a number here and nowhere else, through `Decimal` and never through a float: a Unix time in
-seconds has more digits than a float keeps, and 60 ns of rounding would let a reply come before its request.
+Inside Tailrace a duration and a moment are whole nanoseconds (a moment counts from the Unix epoch), and a share runs
+from 0 to 1. Only this module turns text into numbers. It uses `Decimal` and never a float: a Unix time in seconds has
+more digits than a float keeps, and a rounding error of 60 ns could put a reply before its request.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ _ISO = re.compile(
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-# A bare number's unit is told by its size: 10**11 s is the year 5138, 10**11 ms is 1973, and so on by thousands.
+# The size of a bare number shows its unit: 10**11 s is the year 5138, 10**11 ms is 1973, and so on by thousands.
 _SECONDS_BELOW = Decimal(10) ** 11
 _LARGEST = 2**63 - 1
 _DIGITS_MAX = 1_000
-"""Before or after the point; what is written with more is no quantity, and could not even be multiplied."""
+"""The most digits before or after the point. A number with more is not a quantity, and arithmetic on it could fail."""
 
 
 class TooLargeError(ValueError):
-    """A quantity as it should be written, of more than can be kept."""
+    """The largest number of characters in the text of a quantity."""
 
 
 def parse_duration(text: str) -> int:
-    """Nanoseconds of "50ms", "1.5 s", "200us", "2min"; the unit must be there, except for 0."""
+    """Nanoseconds of "50ms", "1.5 s", "200us", "2min". The unit is required, except for 0."""
     number, unit = _quantity(text, "a duration such as 50ms, 1.5s or 200us")
     if unit == "" and number == 0:
         return 0
@@ -103,9 +103,9 @@ def parse_share(text: str) -> float:
 
 
 def parse_moment(text: str, *, scale: int | None = None) -> int:
-    """Nanoseconds since the Unix epoch of ISO 8601 text (UTC unless it says otherwise) or of a Unix time.
+    """Nanoseconds since the Unix epoch of ISO 8601 text (UTC unless it has an offset) or of a Unix time.
 
-    The unit of a Unix time is told by its size unless `scale` (nanoseconds per unit) is given.
+    The size of a Unix time shows its unit, unless `scale` (nanoseconds per unit) is given.
     """
     text = text.strip()
     iso = _ISO.fullmatch(text)
@@ -118,7 +118,7 @@ def parse_moment(text: str, *, scale: int | None = None) -> int:
 
 
 def parse_number(text: str) -> Decimal | None:
-    """A decimal number of a size that some quantity can have; None for any other text."""
+    """A decimal number whose size is plausible for a quantity; None for any other text."""
     try:
         number = Decimal(text)
     except InvalidOperation:
@@ -139,7 +139,7 @@ def moment_scale(number: Decimal) -> int:
 
 
 def format_duration(ns: int) -> str:
-    """Three significant digits with the unit that suits: "50 ms", "1.25 s", "3 min 20 s"."""
+    """Three significant digits with a suitable unit: "50 ms", "1.25 s", "3 min 20 s"."""
     sign, size = ("-" if ns < 0 else ""), abs(ns)
     if size >= 120 * SECOND:
         minutes, seconds = divmod(round(size / SECOND), 60)
@@ -152,7 +152,7 @@ def format_duration(ns: int) -> str:
 
 
 def exact_duration(ns: int) -> str:
-    """Every digit, in the largest unit that needs no fraction; `parse_duration` gives it back."""
+    """Every digit, in the largest unit that needs no fraction; `parse_duration` reads it back."""
     for unit, scale in (("s", SECOND), ("ms", MILLISECOND), ("us", MICROSECOND)):
         if ns and ns % scale == 0:
             return f"{ns // scale} {unit}"
@@ -160,7 +160,7 @@ def exact_duration(ns: int) -> str:
 
 
 def exact_bytes(size: int) -> str:
-    """Every digit, in the largest unit that needs no fraction; `parse_bytes` gives it back."""
+    """Every digit, in the largest unit that needs no fraction; `parse_bytes` reads it back."""
     for unit in ("TiB", "GiB", "MiB", "KiB", "TB", "GB", "MB", "kB"):
         if size and size % _BYTES[unit.lower()] == 0:
             return f"{size // _BYTES[unit.lower()]} {unit}"
@@ -229,13 +229,13 @@ def _three_digits(value: float) -> str:
 
 def _iso_moment(match: re.Match[str], text: str) -> int:
     year, month, day, hour, minute, second, fraction, zone = match.groups()
-    # A leap second has no Unix time of its own; it is the first moment of the next minute.
+    # A leap second has no Unix time of its own; it becomes the first moment of the next minute.
     leap = second == "60"
     clock = int(hour or 0), int(minute or 0), 59 if leap else int(second or 0)
     try:
         moment = datetime(int(year), int(month), int(day), *clock, tzinfo=UTC) + timedelta(seconds=int(leap))
     except (ValueError, OverflowError) as error:
-        raise ValueError(f"{text!r} is no moment of the calendar: {error}") from None
+        raise ValueError(f"{text!r} is not a date of the calendar: {error}") from None
     whole = (moment - _EPOCH) // timedelta(seconds=1)
     if zone and zone != "Z":
         sign = -1 if zone[0] == "-" else 1

@@ -1,8 +1,7 @@
-"""Files that are there whole or not at all, and that never reach a file of somebody else.
+"""Writing files completely or not at all, and never through another user's link.
 
-A folder may come from a stranger, so its names are not trusted: what is written goes to a new file, under a name that
-nobody can foresee, and then takes the name of the target. A symbolic link of that name is replaced; what it leads to
-stays as it is.
+A folder may come from a stranger, so its names are not trusted. The data go to a new file under an unpredictable name,
+which then replaces the target. A symbolic link of that name is replaced; the file that it points to stays unchanged.
 """
 
 from __future__ import annotations
@@ -28,30 +27,29 @@ _KINDS = {
     stat.S_IFBLK: "a device",
 }
 PARTIAL = re.compile(r"\.tailrace-[0-9a-f]{16}\.tmp")
-"""Names of files that are being written; one that stays was left by a writer that was killed."""
+"""Names of files that are being written; a file that stays was left by a writer that was killed."""
 
 
 def kind(mode: int) -> str | None:
-    """What a name stands for that is no regular file, as a sentence says it; None for a regular file."""
+    """What kind of special file a path is, in words; None for a regular file."""
     return None if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "no file")
 
 
 def refuse_unusual(*paths: Path | None) -> None:
-    """Raise UsageError for an output that the user names and that is there already as something else than a file."""
+    """Raise UsageError if an output that the user names exists and is not a file."""
     for path in paths:
         with suppress(OSError):
             found = kind(path.lstat().st_mode) if path else None
             if found:
-                advice = "name the file that it leads to" if found == "a symbolic link" else "name the file to be made"
+                advice = "name the file that it leads to" if found == "a symbolic link" else "name a file to create"
                 raise UsageError(f"it is {found}, not a file", where=str(path), advice=advice)
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """The file to write what `path` shall be; whatever ends the writing, an interruption too, leaves nothing
-    half-written.
+    """A file to write the content of `path` to. An error or an interruption leaves no half-written file.
 
-    Raises OutputError for what the operating system refused, UsageError where `path` is a folder, a pipe or a device.
+    Raises OutputError for an error of the operating system, UsageError where `path` is a folder, a pipe or a device.
     """
     if not path.is_symlink():
         refuse_unusual(path)

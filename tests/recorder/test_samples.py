@@ -113,7 +113,7 @@ def test_a_killed_recorder_loses_at_most_a_second(tmp_path: Path) -> None:
         process.wait()
     assert not out.exists()
     left = tmp_path / "run.recording"
-    assert "was not finished lies there" in refused("-o", str(out), "--duration", "1s")
+    assert "it holds an unfinished recording" in refused("-o", str(out), "--duration", "1s")
     run = read(left)
     last = values(run, "host", "cpu_busy")["time"].max()
     assert isinstance(last, int)
@@ -162,7 +162,8 @@ def test_a_full_disk_keeps_what_was_recorded_and_says_how_to_go_on(tmp_path: Pat
         assert done.returncode == 2
         kept = f"{tmp_path}/run.recording"
         assert (
-            f"{kept}: the disk is full; what was recorded is kept: make room, then `tailrace read {kept}" in done.stderr
+            f"{kept}: the disk is full; the recording is kept: free some space, then make a run folder of it with "
+            f"`tailrace read {kept}" in done.stderr
         )
         subprocess.run(["mount", "-o", "remount,size=4m", str(tmp_path)], check=True)
         run = read(tmp_path / "run.recording", out=tmp_path / "run")

@@ -260,7 +260,7 @@ def test_a_manifest_from_the_future_or_of_nonsense_is_refused(tmp_path: Path) ->
         (json.dumps({**table, "maker": "x"}), "maker: it must be a name and a version"),
         (json.dumps({**table, "notes": 3}), "notes: it must be a list of sentences"),
         (json.dumps({**table, "time_range_ns": [2**62 + 1] * 2}), "time_range_ns: it must be two moments"),
-        (json.dumps({**table, "time_range_ns": [1e999, 1]}), "Infinity is no finite number"),
+        (json.dumps({**table, "time_range_ns": [1e999, 1]}), "Infinity is not a finite number"),
         (json.dumps(table).replace("1", "1" * 5000, 1), "not JSON"),
         ("[" * 100_000, "hundreds deep"),
     ):

@@ -171,7 +171,7 @@ def test_extends_in_a_circle_is_refused(tmp_path: Path) -> None:
         ("tiers.app.heap={young='1 MiB'}", "tiers.app.heap.per_visit is missing"),
         (
             "tiers.app.heap={young='1 MiB', per_visit='1 kB', young_collection={base='1 ms'}, old_above=9}",
-            "tiers.app.heap.old_collection is missing: say what an old collection costs",
+            "tiers.app.heap.old_collection is missing: state the cost of an old collection",
         ),
         (
             "tiers.app.heap={young='1 MiB', per_visit='1 kB', young_collection={base='1 ms'}, filled=[2]}",
@@ -181,10 +181,13 @@ def test_extends_in_a_circle_is_refused(tmp_path: Path) -> None:
             "tiers.app.heap={young='1 MiB', per_visit='1 kB', young_collection={base='1 ms'}, filled=[]}",
             "tiers.app.heap.filled",
         ),
-        ("tiers.web1={}", "workloads.steady.entry is missing: several tiers are called by none (web, web1)"),
+        (
+            "tiers.web1={}",
+            "workloads.steady.entry is missing: name one of the tiers that no other tier calls (web, web1)",
+        ),
         (
             "tiers={" + ", ".join(f"t{number}={{}}" for number in range(14)) + "}",
-            "several tiers are called by none (t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, t11 and 2 more)",
+            "no other tier calls (t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, t11 and 2 more)",
         ),
         ("tiers=3", "tiers must be a table, got 3"),
         ("nodes.ap.cores=2", "nodes.ap must be the name of a node that a tier is on"),
@@ -223,12 +226,12 @@ def test_extends_in_a_circle_is_refused(tmp_path: Path) -> None:
         ("stalls=[{kind='slow',place='app',at='1 h'}]", "stalls[0].at must be before the end of the run, 180 s"),
         ("stalls=[{kind='burn',place='db',at='3 s',left=1}]", "stalls[0].left is not a known key"),
         ("foo", "--set foo: expected key.path=value"),
-        ("tiers.wep.workers=3", "there is no tiers.wep; did you mean 'web'?; --add makes a new one"),
+        ("tiers.wep.workers=3", "there is no tiers.wep; did you mean 'web'?; --add creates a new one"),
         ("workloads.stedy.clients=3", "there is no workloads.stedy; did you mean 'steady'?"),
-        ("workloads.readers.clients=12000", "there is no workloads.readers; there is steady; --add makes a new one"),
-        ("workloads.readers={clients=9}", "there is no workloads.readers; there is steady; --add makes a new one"),
+        ("workloads.readers.clients=12000", "there is no workloads.readers; there is steady; --add creates a new one"),
+        ("workloads.readers={clients=9}", "there is no workloads.readers; there is steady; --add creates a new one"),
         ("nodes.ap.cores=2", "there is no nodes.ap; did you mean 'app'?"),
-        ("tiers.web.calls.db.pool=3", "there is no tiers.web.calls.db; there is app; --add makes a new one"),
+        ("tiers.web.calls.db.pool=3", "there is no tiers.web.calls.db; there is app; --add creates a new one"),
         ("interactions.ViewStori.light=true", "there is no interactions.ViewStori; did you mean 'ViewStory'?"),
         ("workloads.steady.clients=1000000000", "workloads.steady.clients must be at most 10,000,000, got 1000000000"),
         ("tiers.web.count=1000000000", "tiers.web.count must be at most 1,000, got 1000000000"),
@@ -258,7 +261,7 @@ def test_extends_in_a_circle_is_refused(tmp_path: Path) -> None:
         ),
         (
             "stalls=[{kind='slow', place='app', at='3 s', for='2 s', every='1 s'}]",
-            "stalls[0].every must be at least for, 2 s, got 1 s: it would begin within itself",
+            "stalls[0].every must be at least for, 2 s, got 1 s: it would begin before it ends",
         ),
         (
             "interactions.ViewStory.at.app.calls={'SELECT stories'={all=true, count=3}}",
@@ -311,7 +314,7 @@ def test_too_long_a_chain_of_tiers_is_refused_by_name() -> None:
 
 
 def test_a_file_of_nothing_but_brackets_is_told(tmp_path: Path) -> None:
-    with pytest.raises(TailraceError, match="lie inside each other hundreds deep"):
+    with pytest.raises(TailraceError, match="are nested hundreds deep"):
         experiment.read(written(tmp_path, "x = " + "[" * 2000 + "]" * 2000))
 
 

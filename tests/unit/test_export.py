@@ -242,7 +242,7 @@ def test_requests_that_never_became_a_visit_are_attempts(tmp_path: Path) -> None
 
 def test_damaged_and_empty_runs_are_told(tmp_path: Path) -> None:
     empty = builders.run(tmp_path / "empty", samples=builders.samples({}))
-    with pytest.raises(InputError, match=r"visits\.parquet: no visits"):
+    with pytest.raises(InputError, match=r"visits\.parquet: it has no visits"):
         write_pcap(empty, tmp_path / "x.pcap")
     run = builders.run(tmp_path / "run", visits=builders.visits({}), events=builders.events({}))
     (run.path / "events.parquet").write_bytes(b"PAR1 cut short PAR1")

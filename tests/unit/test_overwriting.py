@@ -104,7 +104,7 @@ def test_what_somebody_puts_there_meanwhile_is_kept_and_said(tmp_path: Path) -> 
     [aside] = tmp_path.glob("run.old-*")
     assert _content(aside) == {"notes.md": "mine"}
     assert Dataset.open(tmp_path / "run").manifest.notes == (
-        f"notes.md lay in the run before; it is in {aside.name} now",
+        f"notes.md was in the old run folder; it is now in {aside.name}",
     )
 
 

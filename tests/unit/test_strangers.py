@@ -78,7 +78,7 @@ def test_a_text_without_end_is_refused(whole: Path, name: str) -> None:
 
 def test_a_table_that_the_manifest_counts_must_be_there(whole: Path) -> None:
     (whole / "visits.parquet").unlink()
-    with pytest.raises(InputError, match=r"visits\.parquet: it is missing, and manifest\.json says that it has 1 rows"):
+    with pytest.raises(InputError, match=r"visits\.parquet: it is missing, but manifest\.json lists it with 1 rows"):
         Dataset.open(whole)
 
 

@@ -1,7 +1,7 @@
 """The run folder: what makers write and analysts read (docs/reference/dataset.md).
 
-`schema` says which columns there are, `writing` writes a folder whole or not at all, `reading` opens one lazily, and
-`validation` names the row that breaks a promise.
+`schema` defines the columns, `writing` writes a folder completely or not at all, `reading` opens one lazily, and
+`validation` finds the first row that violates the format.
 """
 
 from tailrace.dataset.connections import Apart, Connections, ServerConnections

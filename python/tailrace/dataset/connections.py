@@ -1,6 +1,6 @@
-"""What became of connections that are no row of a table, or that rows do not tell: the manifest's `connections`.
+"""Connections that no table row represents: the manifest's `connections`.
 
-A request that was never answered has no end, and a port scan has no requests: both are counted here.
+A request that was never answered has no end, and a port scan has no requests. Both are counted here.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from tailrace.units import format_duration
 
 @dataclass(frozen=True)
 class ServerConnections:
-    """One server's connection attempts, and its requests that the recording does not see the end of."""
+    """The connection attempts at one server, and its requests whose end was not recorded."""
 
     attempts: int = 0
-    """Connections whose SYN was recorded; attempts that count as `Apart` are not among them."""
+    """Connections whose SYN was recorded, without attempts that count as `Apart`."""
     established: int = 0
-    """Connections that became one; those that were open before the recording began are among them."""
+    """Connections that were established, including those that were open before the recording began."""
     refused: int = 0
-    """Attempts that a reset answered: requests with the status `refused`, if they are of a client."""
+    """Attempts that a reset answered. If a client made them, they are requests with the status `refused`."""
     unanswered: int = 0
-    """Attempts that nothing answered: requests with the status `timeout` or `abandoned`, if they are of a client."""
+    """Attempts without an answer. If a client made them, they are requests with the status `timeout` or `abandoned`."""
     reset: int = 0
-    """Connections that the server reset right after the handshake, before anything was sent: status `reset`."""
+    """Connections that the server reset right after the handshake, before any data: status `reset`."""
     half_open: int = 0
     """Attempts that the server answered and the sender never completed."""
     attempts_under_way: int = 0
     """Attempts without an answer when the recording ended, which their sender had not given up."""
     under_way: int = 0
-    """Requests without a whole answer when the recording ended: they are no rows."""
+    """Requests without a complete answer when the recording ended. They are not rows."""
     under_way_longest_ns: int | None = None
     """How long the oldest of them had waited."""
 
     def sentences(self, name: str) -> list[str]:
-        """What did not go as usual at the server of this name."""
+        """Sentences about unusual connections at the server of this name."""
         ends = {
             "were refused": self.refused,
             "had no answer": self.unanswered,
@@ -48,39 +48,44 @@ class ServerConnections:
         if self.under_way:
             longest = self.under_way_longest_ns
             since = "" if longest is None else f", the oldest of them for {format_duration(longest)}"
-            said.append(f"{name}: {self.under_way:,} requests had no whole answer when the recording ended{since}")
+            said.append(f"{name}: {self.under_way:,} requests had no complete answer when the recording ended{since}")
         return said
 
 
 @dataclass(frozen=True)
 class Apart:
-    """Attempts that nothing shows to be requests of a client: a scan, a flood, or senders that gave up at once."""
+    """Attempts that cannot be shown to be requests of a client: a scan, a flood, or senders that gave up at once."""
 
     state: str
     """`unanswered`, `refused` or `half-open`."""
     attempts: int
     senders: int
     endpoints: int
-    """Addresses they came from, and addresses and ports they went to."""
+    """Addresses that they came from, and addresses and ports that they went to."""
     begin: int
     end: int
     exact: bool = True
-    """Whether there were not more senders and endpoints than Tailrace tells apart."""
+    """False if there were more senders or endpoints than Tailrace distinguishes."""
     to: Mapping[str, int] = field(default_factory=dict)
-    """Where most of them went, and how many there."""
+    """The destination of most of them, and their number there."""
 
     def sentence(self) -> str:
         least = "" if self.exact else "at least "
         places = f"{least}{self.endpoints:,} addresses and ports"
         to = ", ".join(self.to) if len(self.to) == self.endpoints else places
         senders = f"{least}{self.senders:,} sender{'s' if self.senders != 1 else ''}"
-        what, reason = _APART.get(self.state, (f"ended as {self.state}", "nothing shows that a client made them"))
-        return f"{self.attempts:,} connection attempts from {senders} to {to} {what}; they are no requests: {reason}"
+        what, reason = _APART.get(
+            self.state, (f"ended as {self.state}", "there is no evidence that a client made them")
+        )
+        return (
+            f"{self.attempts:,} connection attempts from {senders} to {to} {what}; they do not count as "
+            f"requests: {reason}"
+        )
 
 
 _APART = {
     "unanswered": ("had no answer", "a scan or a flood, or senders that gave up at once"),
-    "refused": ("were refused", "a scan of ports that nobody serves"),
+    "refused": ("were refused", "a scan of ports at which nothing listens"),
     "half-open": (
         "were answered, but never completed by their senders",
         "a scan or a flood, or the answers never reached their senders",
@@ -94,7 +99,7 @@ class Connections:
     apart: tuple[Apart, ...] = ()
 
     def sentences(self) -> list[str]:
-        """What the tables do not tell."""
+        """Everything about connections that the tables do not contain."""
         of_servers = [said for name, counts in self.servers.items() for said in counts.sentences(name)]
         return [*of_servers, *(row.sentence() for row in self.apart)]
 
@@ -103,7 +108,8 @@ class Connections:
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> Self:
-        """Plain values of a manifest; what is no number is a `TypeError`, a `ValueError` or a `KeyError`."""
+        """Plain values of a manifest; raises `TypeError`, `ValueError` or `KeyError` for anything that is not a
+        number."""
         servers = {str(name): ServerConnections(**_numbers(counts)) for name, counts in _items(table, "servers")}
         apart = tuple(_apart(row) for row in table.get("apart", ()))
         return cls(servers, apart)
@@ -117,7 +123,7 @@ def _items(table: Mapping[str, Any], key: str) -> Any:
 
 
 def _numbers(counts: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that are known; a newer Tailrace may count more, and an older one fewer."""
+    """The keys that this version knows; a newer Tailrace may write more, an older one fewer."""
     return {key: int(value) for key, value in counts.items() if key in _COUNTS and value is not None}
 
 

@@ -1,4 +1,4 @@
-"""A lock on a folder that is being written, which the system drops when its writer ends, however it ends."""
+"""A lock on a folder that is being written. The system releases it when its writer ends for any reason."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ _SAFE = os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def hold(folder: Path) -> int:
-    """The descriptor of the held lock: closing it lets go."""
+    """The descriptor of the held lock; closing it releases the lock."""
     descriptor = os.open(folder / LOCK, os.O_CREAT | _SAFE, 0o644)
-    with suppress(OSError):  # a file system without locks: the folder is then never taken for a dead writer's
+    with suppress(OSError):  # a file system without locks: the folder then never counts as abandoned
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     if not os.fstat(descriptor).st_size:
-        with suppress(OSError):  # a full disk: then a folder of ours stays, which is better than to remove another's
+        with suppress(
+            OSError
+        ):  # a full disk: Tailrace's own folder then stays, which is better than removing another program's
             os.write(descriptor, MARK)
     return descriptor
 
 
 def is_held(folder: Path) -> bool:
-    """Whether the folder's writer lives; also where that cannot be told."""
+    """Whether the folder's writer is alive, or cannot be determined."""
     try:
         descriptor = os.open(folder / LOCK, _SAFE)
     except OSError:
@@ -40,7 +42,7 @@ def is_held(folder: Path) -> bool:
 
 
 def is_ours(folder: Path) -> bool:
-    """Whether a Tailrace of this user made the folder, as its lock says."""
+    """Whether a Tailrace of this user made the folder, according to its lock."""
     try:
         descriptor = os.open(folder / LOCK, _SAFE)
     except OSError:

@@ -1,4 +1,4 @@
-"""`manifest.json`: what a run folder says of itself. A stranger may have written it, so nothing in it is trusted."""
+"""`manifest.json`, which describes a run folder. A stranger may have written it, so nothing in it is trusted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AGAIN = "make the run again"
 
 @dataclass(frozen=True)
 class Manifest:
-    """`begin` and `end` span requests and visits, or samples where there are neither."""
+    """`begin` and `end` span requests and visits, or samples if there are neither."""
 
     maker: str
     maker_version: str
@@ -28,9 +28,9 @@ class Manifest:
     end: int | None = None
     rows: dict[str, int] = field(default_factory=dict)
     lost: dict[str, int] = field(default_factory=dict)
-    """What was lost and how much of it: ring drops, gaps, truncated bytes, damaged lines."""
+    """What was lost and how much: ring drops, gaps, truncated bytes, damaged lines."""
     notes: tuple[str, ...] = ()
-    """What a reader wants said of how the data were made."""
+    """Sentences for the reader about how the data were made."""
     connections: Connections = field(default_factory=Connections)
     checksums: dict[str, str] = field(default_factory=dict)
     """SHA-256 of each file, by its path within the folder."""
@@ -50,14 +50,14 @@ class Manifest:
 
 
 def read(path: Path) -> Manifest:
-    """Read a manifest; an error names the key and what is wrong with it."""
+    """Read a manifest; an error names the key and the problem."""
     table = handed.parse_json(handed.read_inside(path), path, _AGAIN)
     if not isinstance(table, dict) or not _is_count(table.get("format")):
         raise InputError(path, "format is missing", "this is not the manifest of a run folder", key="format")
     if table["format"] > schema.FORMAT:
         raise InputError(
             path,
-            f"format {table['format']} is newer than {schema.FORMAT}, the newest this Tailrace reads",
+            f"format {table['format']} is newer than {schema.FORMAT}, the newest that this Tailrace reads",
             "upgrade Tailrace",
         )
     wrong = next(_wrong(table), None)
@@ -82,11 +82,11 @@ def _connections(table: dict[str, Any], path: Path) -> Connections:
     try:
         return Connections.from_table(table.get("connections", {}))
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise InputError(path, f"a value is not what it must be ({error})", _AGAIN, key="connections") from error
+        raise InputError(path, f"a value is invalid ({error})", _AGAIN, key="connections") from error
 
 
 def _wrong(table: dict[str, Any]) -> Any:
-    """Keys whose value is not what it must be, and what that is."""
+    """Keys with invalid values, and what each must be."""
     maker = table.get("maker")
     if not (isinstance(maker, dict) and _is_text(maker.get("name")) and _is_text(maker.get("version"))):
         yield "maker", "a name and a version"
@@ -112,7 +112,7 @@ def _wrong(table: dict[str, Any]) -> Any:
 
 
 def is_inside(name: str) -> bool:
-    """Whether a path stays within the folder that it is relative to."""
+    """Whether a path stays inside its folder."""
     parts = PurePosixPath(name).parts
     return bool(parts) and parts[0] != "/" and ".." not in parts and "\0" not in name
 

@@ -1,4 +1,4 @@
-"""The metrics whose meaning the record fixes (docs/reference/dataset.md). Others are kept and not interpreted."""
+"""The metrics that Tailrace interprets (docs/reference/dataset.md). Others are kept and not interpreted."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What may be replaced: a run folder that holds nothing but what Tailrace wrote.
+"""Which folder `--overwrite` may replace: a run folder that holds only files that Tailrace wrote.
 
-A run folder is known by its manifest. Files are known by their names, and those in `raw/` by the manifest, which lists
-them: anything else is somebody's, and stays.
+A manifest identifies a run folder. Known names identify its files, and the manifest lists those in `raw/`. Any other
+file belongs to the user and stays.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from tailrace.errors import InputError, UsageError
 
 TOPOLOGY, TRUTH, RAW = "topology.toml", "truth.toml", "raw"
 RESULTS = ("report.html", "diagnosis.json", "diagnosis.txt")
-"""What is written into a run folder that is whole already."""
+"""Files that Tailrace adds to a run folder that is already complete."""
 _NAMES = {MANIFEST, TOPOLOGY, TRUTH, locks.LOCK, *RESULTS, *(table.file for table in schema.TABLES.values())}
 
 
 def refuse(path: str | PathLike[str], overwrite: bool) -> None:
-    """Raise UsageError where no run folder can be written at `path`; whoever makes one asks before any work begins."""
+    """Raise UsageError if no run folder can be written at `path`. Makers call it before any work begins."""
     target = Path(path)
     if target.name in ("", ".."):
-        raise UsageError("that is no name for a run folder", where=str(target), advice="name a folder to be made")
+        raise UsageError("this cannot be the name of a run folder", where=str(target), advice="name a folder to create")
     if not os.path.lexists(target):
         return
     if not overwrite:
@@ -49,8 +49,8 @@ def refuse(path: str | PathLike[str], overwrite: bool) -> None:
 
 
 def strangers(folder: Path) -> Iterator[Path]:
-    """Of a folder: the files that Tailrace did not write, as paths within it. In a folder that is no run folder these
-    are all files, and the manifest, which is missing or is another program's, comes first."""
+    """The files in a folder that Tailrace did not write, as relative paths. In a folder that is not a run folder these
+    are all files; the manifest, which is missing or another program's, comes first."""
     manifest = _manifest(folder)
     if manifest is None:
         yield Path(MANIFEST)
@@ -61,12 +61,12 @@ def strangers(folder: Path) -> Iterator[Path]:
 
 
 def remove(folder: Path) -> bool:
-    """Remove a run folder's files and then the folders that are empty; False where something of somebody is left."""
+    """Remove a run folder's files and then the folders that are empty; False if files of the user are left."""
     return remove_known(folder, _known(_manifest(folder)))
 
 
 def remove_known(folder: Path, known: Callable[[Path], bool]) -> bool:
-    """Remove the files whose path within the folder is `known`, and then the folders that are empty."""
+    """Remove the files whose relative path is `known`, and then the folders that are empty."""
     if folder.is_symlink():
         return False
     for path in list(_files(folder)):
@@ -100,7 +100,7 @@ def _known(manifest: Manifest | None) -> Callable[[Path], bool]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Everything below a folder that is no folder; links are not followed. Empty folders count for nothing."""
+    """Everything below a folder except folders; links are not followed, and empty folders do not count."""
     for inner, folders, files in os.walk(folder):
         yield from (Path(inner, name) for name in files)
         yield from (Path(inner, name) for name in folders if Path(inner, name).is_symlink())

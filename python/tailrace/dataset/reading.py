@@ -1,4 +1,4 @@
-"""Opening a run folder: cheap to open, lazy to read, exact about what is wrong with it."""
+"""Opening a run folder: fast to open, lazy to read, and exact about what is wrong with it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _AGAIN = "make the run again"
 
 
 def is_run(path: str | PathLike[str]) -> bool:
-    """Whether there is a run folder, as its manifest says."""
+    """Whether there is a run folder, according to its manifest."""
     try:
         read_manifest(Path(path) / MANIFEST)
     except InputError:
@@ -33,7 +33,7 @@ def is_run(path: str | PathLike[str]) -> bool:
 
 
 class Dataset:
-    """A run folder, opened. Frames are lazy; nothing large is read until it is asked for."""
+    """An opened run folder. Frames are lazy; large data are read only on use."""
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path = path
@@ -63,7 +63,7 @@ class Dataset:
         path, said = self.path / table.file, self.manifest.rows.get(table.name)
         if not handed.regular(path):
             if said:
-                raise InputError(path, f"it is missing, and {MANIFEST} says that it has {said} rows", _AGAIN)
+                raise InputError(path, f"it is missing, but {MANIFEST} lists it with {said} rows", _AGAIN)
             self._frames[table.name] = pl.LazyFrame(schema=table.schema)
             return
         shape = tables.shape(path)
@@ -80,15 +80,15 @@ class Dataset:
 
     @property
     def connections(self) -> Connections:
-        """What became of connections that are no row of a table."""
+        """The manifest's `connections`: what no table row represents."""
         return self.manifest.connections
 
     def has(self, table: str) -> bool:
-        """Whether the table is there and holds rows."""
+        """Whether the table exists and holds rows."""
         return table in self._shapes and self._shapes[table].rows > 0
 
     def files(self, table: str) -> list[str]:
-        """The Parquet files of a table; none when it is absent."""
+        """The Parquet files of a table; empty if it is absent."""
         return [str(self.path / schema.TABLES[table].file)] if table in self._shapes else []
 
     def requests(self) -> pl.LazyFrame:
@@ -104,7 +104,8 @@ class Dataset:
         return self._frames["events"]
 
     def validate(self, *, checksums: bool = False) -> None:
-        """Read every row and raise the first problem: file, column and row. With `checksums`, files changed since."""
+        """Read every row and raise an error for the first problem: file, column and row. With `checksums`, also find
+        changed files."""
         for table in schema.TABLES.values():
             if table.name in self._shapes:
                 validation.check(self._frames[table.name], table, self.path / table.file)
@@ -119,7 +120,7 @@ class Dataset:
                 raise InputError(path, "a symbolic link leads out of the folder on the way to it", "remove the link")
             found = sha256(path) if handed.regular(path) else None
             if found is None:
-                raise InputError(path, f"it is missing, and {MANIFEST} lists it", _AGAIN)
+                raise InputError(path, f"it is missing, but {MANIFEST} lists it", _AGAIN)
             if found != said:
                 wrong = f"its SHA-256 is {found[:12]}…, {MANIFEST} says {said[:12]}…"
                 raise InputError(path, wrong, f"the file was changed; {_AGAIN}")

@@ -1,7 +1,7 @@
 """The columns of a run folder's tables, in order (docs/reference/dataset.md).
 
-Moments and durations are int64 nanoseconds, moments since the Unix epoch. Names (`dict` in the reference) are Arrow
-dictionaries in the files and categories in frames: pandas, Polars and DuckDB all read them as text.
+Moments and durations are int64 nanoseconds; moments count from the Unix epoch. Names (`dict` in the reference) are
+Arrow dictionaries in the files and categories in frames. pandas, Polars and DuckDB all read them as text.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ FORMAT = 1
 """Version of the folder's layout. A reader accepts its own and older ones."""
 MOMENT_MAX = 1 << 62
 MOMENT_MIN = -MOMENT_MAX
-"""146 years on either side of 1970: what lies beyond is damage, and would overflow the difference of two moments."""
+"""146 years on either side of 1970. A moment beyond is damage, and would overflow the difference of two moments."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Column:
     name: str
     dtype: pl.DataType
     required: bool = True
-    """A required column is there and holds no null."""
+    """A required column exists and holds no null."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ TABLES: dict[str, Table] = {table.name: table for table in (REQUESTS, VISITS, SA
 
 
 def fits(found: pl.DataType, wanted: pl.DataType) -> bool:
-    """Whether a column of another tool can stand for ours: any text for a name, any integer for an integer."""
+    """Whether another tool's column type is compatible: any text for a name, any integer for an integer."""
     if wanted == pl.Categorical or wanted == pl.String:
         return found in (pl.Categorical, pl.Enum, pl.String)
     if wanted.is_integer():
@@ -130,7 +130,8 @@ def fits(found: pl.DataType, wanted: pl.DataType) -> bool:
 
 
 def conform(frame: pl.LazyFrame, table: Table) -> pl.LazyFrame:
-    """The table's columns in order with their types, absent optional ones as nulls; unknown columns stay, last."""
+    """The table's columns in order with their types; absent optional ones become nulls, and unknown ones stay at the
+    end."""
     present = frame.collect_schema()
     columns = [
         (pl.col(c.name) if c.name in present else pl.lit(None).alias(c.name)).cast(c.dtype)

@@ -1,5 +1,5 @@
-"""Opening a Parquet file: a name is a name, whatever characters it has, and what would grow beyond all measure is
-refused before anything of it is decoded."""
+"""Opening a Parquet file: a file name is never a pattern, and a file that would decode to too much is refused before
+decoding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tailrace.errors import InputError, cannot_read
 
 @dataclass(frozen=True)
 class Shape:
-    """How large a table is, as its end and the heads of its pages say."""
+    """The size of a table, from the file's footer and the headers of its pages."""
 
     rows: int
     bytes: int
@@ -22,17 +22,18 @@ class Shape:
 
 
 def scan(path: str | PathLike[str]) -> pl.LazyFrame:
-    """The rows of one file. Without the options, `run[1]` and `g*` are patterns, `~` is a home and `a=b` a column."""
+    """The rows of one file. Without these options Polars takes `run[1]` and `g*` as patterns, `~` as a home and `a=b`
+    as a column."""
     file = Path(path).absolute()
     try:
         str(file).encode()
-    except UnicodeEncodeError:  # Polars knows no other names: it gets the file, and reads all of it each time
+    except UnicodeEncodeError:  # Polars cannot handle other names: it gets the open file, and reads all of it each time
         return pl.scan_parquet(file.open("rb"), glob=False, hive_partitioning=False)
     return pl.scan_parquet(file, glob=False, hive_partitioning=False)
 
 
 def shape(path: Path) -> Shape:
-    """Raises InputError for what is no Parquet file, or beyond a bound (docs/reference/limits.md)."""
+    """Raises InputError for a file that is not Parquet, or beyond a bound (docs/reference/limits.md)."""
     from tailrace._core import table_shape
 
     try:
@@ -44,6 +45,6 @@ def shape(path: Path) -> Shape:
 
 
 def unreadable(path: Path, error: BaseException) -> InputError:
-    """The sentence for what a library says of a Parquet file."""
+    """The sentence for a library's error about a Parquet file."""
     found = str(error).removeprefix(f"{path}: ")
     return InputError(path, f"not a readable Parquet file ({found})", "it may be cut or damaged; make the run again")

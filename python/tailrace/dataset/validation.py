@@ -1,4 +1,5 @@
-"""Is every row of a table what the record promises? The first that is not is named by file, column and row."""
+"""Checks that every row of a table keeps the format. An error names the file, column and row of the first that does
+not."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ _ROW = "__row"
 
 
 def check(frame: pl.LazyFrame, table: Table, path: Path) -> None:
-    """Raise `InputError` for the first row that breaks a promise of the table."""
+    """Raise `InputError` for the first row that violates the table's format."""
     numbered = frame.with_row_index(_ROW)
     try:
         _check_nulls(numbered, table, path)

@@ -1,7 +1,7 @@
 """Writing a run folder whole or not at all.
 
 ```text
-create("run")     run.tmp-4711-9f3a…/   tables, topology.toml        (locked while its writer lives)
+create("run")     run.tmp-4711-9f3a…/   tables, topology.toml        (locked while its writer is alive)
     clean exit    manifest.json, flushed to disk, renamed to run
     exception     removed            kill -9: stays, unlocked, and the next writer of the same run removes it
 ```
@@ -37,10 +37,10 @@ from tailrace.topology import Clock, Topology
 
 @dataclass
 class Writer:
-    """A run folder in the making. Fill it; leaving the `with` block of `create` makes it real."""
+    """A run folder that is being written. Fill it; leaving the `with` block of `create` gives it its final name."""
 
     folder: Path
-    """Where the tables go meanwhile; an engine may write `<table>.parquet` here itself."""
+    """The tables' folder until then; an engine may write `<table>.parquet` here itself."""
     maker: str = "tailrace"
     topology: Topology = field(default_factory=Topology)
     clocks: tuple[Clock, ...] = ()
@@ -48,10 +48,11 @@ class Writer:
     notes: list[str] = field(default_factory=list)
     connections: Connections = field(default_factory=Connections)
     keep: str = ""
-    """What to do with the folder if it cannot be finished, for it holds what cannot be had again: then it stays."""
+    """Advice for a folder that could not be finished and holds data that cannot be produced again; the folder then
+    stays."""
 
     def write_table(self, name: str, frame: pl.DataFrame | pl.LazyFrame) -> int:
-        """Write a table (replacing it), cast to its columns and sorted; returns its rows."""
+        """Write a table (replacing it), cast to its columns and sorted; returns the number of rows."""
         table = schema.TABLES[name]
         lazy = frame.lazy()
         problem = schema.shape_problem(lazy.collect_schema(), table)
@@ -75,14 +76,14 @@ class Writer:
         return self.write_table(name, pl.concat([earlier, schema.conform(frame.lazy(), table)], how="diagonal"))
 
     def lose(self, what: str, count: int) -> None:
-        """Count something that could not be kept."""
+        """Count data that could not be kept."""
         if count:
             self.losses[what] = self.losses.get(what, 0) + count
 
 
 @contextmanager
 def create(path: str | PathLike[str], overwrite: bool = False) -> Iterator[Writer]:
-    """A writer whose folder becomes `path` when the block ends well, and vanishes when it does not."""
+    """A writer whose folder becomes `path` when the block ends without an error, and is removed otherwise."""
     target = Path(path)
     try:
         overwriting.refuse(target, overwrite)
@@ -101,7 +102,7 @@ def create(path: str | PathLike[str], overwrite: bool = False) -> Iterator[Write
         aside = target.with_name(f"{target.name}.old-{secrets.token_hex(4)}")
         if overwrite and os.path.lexists(target):
             left = [name for name in strangers(target) if os.path.lexists(target / name)]
-            writer.notes += [f"{name} lay in the run before; it is in {aside.name} now" for name in left]
+            writer.notes += [f"{name} was in the old run folder; it is now in {aside.name}" for name in left]
         _finish(writer)
         _publish(folder, target, aside if overwrite else None)
     except OutputError as error:
@@ -127,7 +128,7 @@ def _advised(error: OutputError, advice: str) -> OutputError:
 
 @contextmanager
 def hold(folder: Path) -> Iterator[None]:
-    """Keeps what a dead writer left from being removed by the next writer of the same run."""
+    """Keeps the folder of a dead writer, so that the next writer of the same run does not remove it."""
     lock = locks.hold(folder)
     try:
         yield
@@ -136,7 +137,7 @@ def hold(folder: Path) -> Iterator[None]:
 
 
 def leftovers(path: str | PathLike[str]) -> tuple[Path, ...]:
-    """Temporary folders of `path` whose writer died before it could remove them."""
+    """Temporary folders of `path` whose writers died before they could remove them."""
     target = Path(path)
     made = re.compile(re.escape(target.name) + r"\.tmp-\d+-[0-9a-f]{8}")
     folders = sorted(target.parent.iterdir()) if target.parent.is_dir() else []
@@ -148,11 +149,11 @@ _OF_THE_ENGINE = frozenset(
     {pl.Boolean, pl.String, pl.Categorical, pl.Enum, pl.Float32, pl.Float64}
     | {pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64}
 )
-"""What the engine writes. A column of a user's own may be of another type: then Polars writes the table."""
+"""The tables that the engine writes. If a user's column has another type, Polars writes the table."""
 
 
 def write_parquet(rows: pl.DataFrame, path: Path) -> int:
-    """Write the rows of a table as they are, whole or not at all; returns how many."""
+    """Write the rows of a table as they are, completely or not at all; returns their number."""
     from tailrace._core import write_table
 
     try:
@@ -192,7 +193,7 @@ def _finish(writer: Writer) -> None:
 
 
 def _range(folder: Path, table: schema.Table) -> tuple[int, tuple[int, int] | None] | None:
-    """Rows of a table, and the moments it spans."""
+    """Rows of a table, and the time range that they span."""
     path = folder / table.file
     if not path.exists():
         return None
@@ -210,14 +211,14 @@ def _range(folder: Path, table: schema.Table) -> tuple[int, tuple[int, int] | No
 
 
 def _publish(folder: Path, target: Path, aside: Path | None) -> None:
-    """Rename into place. An old run moves aside first and is removed after, so that `target` is always whole. What
-    somebody has put into it meanwhile stays there."""
+    """Rename into place. An old run is moved aside first and removed afterwards, so that `target` is always complete.
+    Files that a user has put into it meanwhile stay there."""
     if aside is None or not target.is_dir() or target.is_symlink():
         try:
             folder.rename(target)
         except OSError as error:
             if os.path.lexists(target):
-                raise OutputError(target, "it was made by somebody else meanwhile", "choose another name") from error
+                raise OutputError(target, "another program created it meanwhile", "choose another name") from error
             raise
     else:
         target.rename(aside)

@@ -1,8 +1,8 @@
-"""What is tried: `experiment.toml`, the same for every engine (docs/reference/experiment.md).
+"""An experiment: `experiment.toml`, the same for every engine (docs/reference/experiment.md).
 
-`model` has the keys, their defaults and where these come from; `reading` puts a file together (extends, --set, what a
-program brings along) and checks it; `references` finds names that lead nowhere; `places` says which servers and nodes
-there are; `rubbos` is the benchmark as data.
+`model` has the keys, their defaults and their sources. `reading` combines files (extends, --set, the defaults of
+software) and checks the result. `references` finds names that are not declared. `places` lists servers and nodes.
+`rubbos` is the benchmark as data.
 """
 
 from tailrace.experiment.model import Experiment

@@ -1,4 +1,4 @@
-"""Who asks when for what, as the engines take it (`crates/core/src/workload/plan.rs`)."""
+"""Clients and arrivals in the form that the engines take (`crates/core/src/workload/plan.rs`)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ Json = dict[str, Any]
 
 
 def choice(load: Workload, content: Rubbos, class_of: Callable[[str], int]) -> Json:
-    """Independent draws, or the walk through pages of such content; of it the engine draws pages for who does not stay.
+    """Independent draws, or the walk through pages. From the walk, the engine draws pages for clients that do not stay.
     `class_of` numbers interactions."""
     if isinstance(load, Trace) and (names := traces.read(load.file)[1]):
-        return {"mix": [[class_of(name), 1.0] for name in dict.fromkeys(names)]}  # never drawn: the file says which
+        return {
+            "mix": [[class_of(name), 1.0] for name in dict.fromkeys(names)]
+        }  # never drawn: the file names the interactions
     if load.interaction:
         return {"mix": [[class_of(load.interaction), 1.0]]}
     if load.mix:
@@ -32,9 +34,9 @@ def choice(load: Workload, content: Rubbos, class_of: Callable[[str], int]) -> J
 
 
 def _walk(table: rubbos.Table, content: Rubbos, class_of: Callable[[str], int]) -> Json:
-    """The states that the walk can reach; rows of the others hold leftovers."""
+    """The states that the walk can reach; the rows of other states hold leftovers."""
     reached = [table.states.index(rubbos.HOME)]
-    for state in reached:  # grows while it is walked
+    for state in reached:  # grows during the loop
         reached += [to for to, chance in enumerate(table.rows[state]) if chance > 0 and to not in reached]
     reached.sort()
     names = [table.states[state] for state in reached]
@@ -54,7 +56,8 @@ def _walk(table: rubbos.Table, content: Rubbos, class_of: Callable[[str], int]) 
 
 
 def arrivals(load: AnyWorkload, ramp: int, end: int, class_of: Callable[[str], int]) -> Json:
-    """`ramp` is what is left of it when the workload begins (negative: it begins later), `end` that of the run."""
+    """`ramp` is the rest of the ramp when the workload begins (negative if it begins later); `end` is that of the
+    run."""
     match load:
         case Closed():
             return {"closed": _closed(load)}
@@ -95,8 +98,8 @@ def _closed(load: Closed) -> Json:
 
 
 def law(mean: float, scv: float) -> Json:
-    """A law of this mean (ns) and squared coefficient of variation. Above 1: two exponentials with balanced means
-    (Tijms, Stochastic Models, 1994), so that mean and SCV determine it."""
+    """A distribution with this mean (ns) and squared coefficient of variation. Above 1 it has two exponentials with
+    balanced means (Tijms, Stochastic Models, 1994), which mean and SCV determine."""
     if scv == 0:
         return {"constant": mean}
     if scv == 1:

@@ -1,13 +1,13 @@
 """Bursty think times of a given index of dispersion I (Mi, Casale, Cherkasova, Smirni, ICAC'09).
 
-Two modes, slow L and fast S. A think time drawn in mode i is exponential with mean m_i; after each draw the mode
-changes with probability a (L → S) or b (S → L). With π the share of draws in each mode and g = 1 - a - b:
+There are two modes, slow L and fast S. A think time drawn in mode i is exponential with mean m_i; after each draw the
+mode changes with probability a (L → S) or b (S → L). With π the share of draws in each mode and g = 1 - a - b:
 
     E[Z] = π_L m_L + π_S m_S          SCV = 2 (π_L m_L² + π_S m_S²) / E[Z]² - 1
     I = SCV + 2 π_L π_S ((m_L - m_S) / E[Z])² g / (1 - g)
 
-The fit of m_S, m_L to the total demand D, N clients and a knob f is the published generator's; it reproduces its
-eleven matrices.
+m_S and m_L are fitted to the total demand D, N clients and a knob f as in the published generator, whose eleven
+matrices this code reproduces.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def fit(workload: Closed) -> Modes:
 
 
 def problem(workload: Closed) -> str | None:
-    """Why there are no such modes, beginning with the key."""
+    """Why no such modes exist; the sentence begins with the key."""
     fast, slow = _means(workload)
     if not fast < workload.think < slow:
         return "burst_knob must make the fast mode faster and the slow mode slower than the think time; raise it"

@@ -1,7 +1,7 @@
-"""One key of an experiment changed: `--set workloads.steady.clients=7000`.
+"""Changing one key of an experiment: `--set workloads.steady.clients=7000`.
 
-A change says a name that the experiment has: a workload, tier, node or page, or a call from one tier to another. A
-misspelt one would silently make another population, or a tier that nobody calls, so it is refused unless `add` is said.
+A change may name only a workload, tier, node, page or call that the experiment has. A misspelt name would silently add
+another population, or a tier that no other calls; it is refused unless `add` is given.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from tailrace.foreign import listed
 from tailrace.toml import nearest
 
 _NAMED = (("workloads",), ("tiers",), ("nodes",), ("interactions",), ("tiers", None, "calls"))
-"""Where the keys are names; None stands for any."""
+"""Where the keys are names; None stands for any name."""
 
 Table = dict[str, Any]
 SpelledOut = Callable[[str, Any], Any]
-"""A value that says its keys for short, as a table."""
+"""Values that are shorthand for a table."""
 
 
 def apply(
@@ -30,7 +30,7 @@ def apply(
     *,
     add: bool,
 ) -> None:
-    """Change the table; `names` are those that the experiment has at a place, with what it implies."""
+    """Change the table; `names` are the existing names at a place, including implied ones."""
     path, value = _parsed(change)
     if not add:
         _refuse_new(table, change, path, names)
@@ -58,7 +58,7 @@ def _parsed(change: str) -> tuple[list[str], Any]:
 
 
 def _keys(table: Any) -> list[str]:
-    """The path of the only key of nested tables."""
+    """The path of the only key in nested tables."""
     if not isinstance(table, dict):
         return []
     [(key, inner)] = table.items()
@@ -76,5 +76,5 @@ def _refuse_new(
         if name not in known:
             key = ".".join([*at, name])
             there = f"; there {'is' if len(known) == 1 else 'are'} {listed(sorted(known))}" if known else ""
-            advice = "--add makes a new one"
+            advice = "--add creates a new one"
             raise UsageError(f"--set {change}: there is no {key}{nearest(name, known) or there}", advice=advice)

@@ -1,4 +1,4 @@
-"""What a request asks of each tier: `[interactions.NAME]`. A query to a database is an interaction, too."""
+"""The work of a request in each tier: `[interactions.NAME]`. A query to a database is an interaction, too."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ class Visits(Table):
     """Calls of one interaction, made one after another."""
 
     count: Annotated[Number, Field(le=10_000)] = 1.0
-    """How many; a fraction is the chance of one more."""
+    """How many; a fraction is the probability of one more."""
     parallel: Flag = False
-    """All at once instead."""
+    """All are made at once."""
     all: Flag = False
-    """To every candidate at once (write all)."""
+    """Each goes to every candidate at once (write all)."""
     to: Name | None = None
-    """Which tier. Default: the one called tier that knows the interaction."""
+    """The called tier. Default: the only called tier that has the interaction."""
 
 
 def _counted(calls: Any) -> Any:
-    """`calls = { "SELECT stories" = 3 }` is short for a table with a count."""
+    """`calls = { "SELECT stories" = 3 }` is shorthand for a table with a count."""
     if not isinstance(calls, dict):
         return calls
     return {
@@ -34,57 +34,57 @@ def _counted(calls: Any) -> Any:
 
 
 class Work(Table):
-    """What one tier does for one interaction."""
+    """The work of one interaction in one tier."""
 
     compute: Duration = 0
     """Mean CPU time of a visit at full speed, all its parts together."""
     scv: Scv = 1.0
     """How much each of its parts varies, variance ÷ mean²: 0 constant, 1/k Erlang (k up to 1000), 1 exponential, above
-    that hyperexponential with balanced means. Others are refused."""
+    that hyperexponential with balanced means. Other values are refused."""
     wait: Duration = 0
-    """A constant time that passes after the first part of its computing, before its calls, without using the CPU. It
-    keeps its worker, be it an event loop: `workers = 0` for a server in which many wait at once."""
+    """A constant time without CPU use, after the first part of its computing and before its calls. It holds its worker,
+    even an event loop: set `workers = 0` for a server in which many wait at once."""
     calls: Annotated[dict[Name, Visits], BeforeValidator(_counted)] = Field(default_factory=dict)
-    """Interactions that it calls, in this order; a number is short for a table with a count."""
+    """Interactions that it calls, in this order; a number is shorthand for a table with a count."""
     interleaved: Flag = True
-    """Computes before, between and after its calls, otherwise before and after."""
+    """It computes before, between and after its calls, otherwise only before and after."""
     before: Share | None = None
-    """Share of the computing before the first call. Default: as much as every other part; a call that is only sometimes
-    made has none after it where they are interleaved."""
+    """Share of the computing before the first call. Default: the same as every other part. Where parts are interleaved,
+    a call that is only sometimes made has no part after it."""
 
 
 class Interaction(Table):
     """A page or a query."""
 
     light: Flag = True
-    """For cross-tier priority: few queries (`average` 4.3)."""
+    """For cross-tier priority: it has few queries (`average` 4.3)."""
     servlet: Name | None = None
-    """What makes the page, when that makes others, too: RUBBoS's Search. They share one pool where `pool_per` has
-    interaction. Default: its own name."""
+    """The servlet that makes the page, if it makes others, too: RUBBoS's Search. Pages of one servlet share a pool
+    where `pool_per` has interaction. Default: its own name."""
     request: Size = 300
-    """Bytes sent to ask for it."""
+    """Bytes of the request."""
     response: Size = 8_000
-    """Bytes of the answer."""
+    """Bytes of the response."""
     at: dict[Name, Work] = Field(default_factory=dict)
-    """By role or name of a tier; the name goes before. A tier that is not here never sees it."""
+    """By role or name of a tier; the name takes precedence. A tier that is not listed never receives it."""
 
 
 Form = Literal["plain", "joined"]
 
 
 class Rubbos(Table):
-    """The bulletin board: 24 interactions with their queries, ready to be walked through or asked for.
+    """The bulletin board: 24 interactions with their queries, for walks and single requests.
 
-    A mean demand is spread over interactions by their queries, so that the mean page of the browse-only walk has it,
-    within 0.3 %.
+    A mean demand is divided among interactions in proportion to their queries, so that the mean page of the browse-only
+    walk has it, within 0.3 %.
     """
 
     form: Form = "joined"
-    """Of the servlets. plain: the published ones, a query for each author's name. joined: later ones, as in the Elba
-    scripts (one query for the home page, as in `average` 4.3)."""
+    """Form of the servlets. plain: the published ones, with a query for each author's name. joined: later ones, as in
+    the Elba scripts (one query for the home page, as in `average` 4.3)."""
     forms: dict[Name, Form] = Field(default_factory=dict)
-    """Of an interaction, when not that of the others: `StoriesOfTheDay = "joined"` makes a light home page beside plain
-    servlets (`average` 4.3)."""
+    """Form of single interactions: `StoriesOfTheDay = "joined"` makes a light home page beside plain servlets
+    (`average` 4.3)."""
     web: Duration = 270_000
     """Mean CPU time of a page in the web tier: Apache at 46 % with 12,000 clients (`lightning` 3.2)."""
     app: Duration = 750_000
@@ -92,14 +92,16 @@ class Rubbos(Table):
     middleware: Duration = 1_160_000
     """In C-JDBC: 49.6 % at 428 pages/s (`average` table 3)."""
     db: Duration = 600_000
-    """In the database. No paper gives it for `rpc-vs-async`; less than the application's, whose CPU was the busiest."""
+    """In the database. No paper gives it for `rpc-vs-async`; it is less than the application's, whose CPU was the
+    busiest."""
     scv: Scv = 1.0
-    """Variability of all of them; the papers do not say, exponential."""
+    """Variability of all of them; the papers do not give it; exponential."""
     before: Share = 0.1
-    """Of the application's computing, what comes before the first query: a servlet asks, then writes the page. The
-    papers give no number; small, for a stalled XTomcat overflows MySQL afterwards (`rpc-vs-async` fig. 9)."""
+    """Share of the application's computing before the first query, because a servlet queries first and then writes the
+    page. The papers give no number. It is small, because a stalled XTomcat overflows MySQL afterwards (`rpc-vs-async`
+    fig. 9)."""
     queries: dict[Name, Above0] = Field(default_factory=dict)
-    """Queries of an interaction when not as in its form: `ViewStory = 12` (`average` 4.2.2)."""
+    """Number of queries of an interaction, if it differs from its form: `ViewStory = 12` (`average` 4.2.2)."""
     rows: Number = 20.0
     """Rows on a page (default settings of RUBBoS's client)."""
     comments: Number = 6.0
@@ -114,7 +116,7 @@ class Rubbos(Table):
     """Share of stories found only in the archive tables: logs of a real run show one query more in 1.4 % of
     ViewStory."""
     uncommented: Share = 0.0
-    """Share of stories without comments: who wants to see one asks for the story again (RUBBoS's client). The papers
-    give no number; mean demands stay those of the walk in which every page has its links."""
+    """Share of stories without comments. A client that wants to read comments then requests the story again (RUBBoS's
+    client). The papers give no number; mean demands stay those of the walk in which every page has its links."""
     unfound: Share = 0.0
-    """Share of searches that find nothing: the client searches for something else."""
+    """Share of searches without a result; the client then searches for something else."""

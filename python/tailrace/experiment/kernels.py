@@ -1,4 +1,4 @@
-"""When a lost connection attempt is repeated, in nanoseconds after the first one."""
+"""The times at which lost connection attempts are repeated, in nanoseconds after the first attempt."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from tailrace.experiment.model import SYN_SCHEDULES, Experiment
 from tailrace.units import SECOND
 
 LONGEST = 6 * 24 * 3600 * SECOND
-"""Of anything: a time must fit into 49 bits of nanoseconds (`crates/core/src/workload/check.rs`)."""
+"""The largest time: it must fit into 49 bits of nanoseconds (`crates/core/src/workload/check.rs`)."""
 
 
 def schedule(experiment: Experiment, named: str | None = None) -> dict[str, Any]:
-    """`repeats`, `give_up` and `data_repeats` of a sender: those of the kernel named, else of `[kernel]`."""
+    """`repeats`, `give_up` and `data_repeats` of a sender: from its kernel if it names one, else from `[kernel]`."""
     kernel = experiment.kernel
     syn = named or kernel.syn
     if isinstance(syn, str):

@@ -1,4 +1,4 @@
-"""An experiment as a topology: what a diagnosis may know of it."""
+"""The part of an experiment that a diagnosis may know: its topology."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def topology(experiment: Experiment) -> Topology:
 
 
 def with_neighbours(known: Topology, experiment: Experiment) -> Topology:
-    """… and on which node each neighbour of the simulator burns, which is what `host` says: a guest beside the servers
-    there, and on no other machine."""
+    """Also the node on which each simulated neighbour burns CPU, which `host` states: a guest beside the servers of
+    that machine."""
     on = {name: node for (node, _), name in places.neighbours(experiment).items()}
     hosts = tuple(n.model_copy(update={"host": n.name}) if n.name in on.values() else n for n in known.nodes)
     guests = tuple(Node(name=name, host=node) for name, node in on.items())
@@ -71,13 +71,13 @@ def _server(experiment: Experiment, server: places.Server, level: int) -> Server
         protocol=tier.protocol,
         workers=workers or None,
         backlog=tier.backlog or None,
-        # a backlog of n holds n + 1; a further process would come after the first overflow
+        # a backlog of n holds n + 1; a further process would start after the first overflow
         queue_max=inside + tier.backlog + 1 if inside else None,
     )
 
 
 def _pools(experiment: Experiment, name: str, tier: Tier, callee: str) -> list[Pool]:
-    """One for each caller, and for each candidate and servlet if it is per these."""
+    """One pool for each caller, and for each candidate and servlet where `pool_per` has them."""
     call = tier.calls[callee]
     if not call.pool:
         return []

@@ -1,4 +1,4 @@
-"""A whole experiment: what `experiment.toml` says, engine-neutral, with every default the papers' value."""
+"""The keys of `experiment.toml`, independent of the engine. Every default is the papers' value."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ SYN_SCHEDULES: dict[str, tuple[tuple[int, ...], int]] = {
     "linux-3.3": ((1, 3, 7, 15, 31), 63),
     "linux-6.5": ((1, 2, 3, 4, 5, 7, 11, 19, 35, 67), 131),
 }
-"""Moments of the repeated SYNs after the first, and when the sender gives up, in seconds: initial timeout 3 s, then
-1 s (RFC 6298, since 3.1), then four linear ones first (`tcp_syn_linear_timeouts`, since 6.5); 5, 5 and 6 retries."""
+"""Times of the repeated SYNs after the first, and of giving up, in seconds. Initial timeout 3 s, then 1 s (RFC 6298,
+since 3.1), then four linear repetitions first (`tcp_syn_linear_timeouts`, since 6.5); 5, 5 and 6 retries."""
 
 
 class Kernel(Table):
-    """How a lost connection attempt is repeated by whoever sent it."""
+    """How a sender repeats a lost connection attempt."""
 
     syn: Name | tuple[Positive, ...] = "linux-2.6.32"
     """linux-2.6.32 (3, 9, 21 s …), linux-3.3 (1, 3, 7, 15 s …), linux-6.5 (1, 2, 3, 4, 5, 7, 11 s …), or moments after
     the first attempt. The papers: 2.6.32, `balancers` 3.3."""
     give_up: Positive | None = None
-    """When nothing is repeated any more and the request has failed. Default: the kernel's; of a list, twice its last
-    moment, and 1 s of an empty one. Not of those with a `kernel` of their own."""
+    """When the sender stops and the request has failed. Default: the kernel's; for a list, twice its last moment; for
+    an empty list, 1 s. It does not apply to senders with a `kernel` of their own."""
     data: tuple[Positive, ...] = ()
     """The second way to be dropped: the handshake's last ACK meets a full queue, and the first data are repeated at
-    these moments (Linux: 0.2, 0.6, 1.4, 3.0 s). Needs a `latency`, in which the queue fills. Default: never."""
+    these moments (Linux: 0.2, 0.6, 1.4, 3.0 s). It needs a `latency`, during which the queue fills. Default: never."""
 
 
 class Sampling(Table):
-    """What monitors see: CPUs, queues, pools and disks."""
+    """What monitors sample: CPUs, queues, pools and disks."""
 
     interval: Duration = 50_000_000
     """50 ms (all papers); 0: no samples (of simulated runs)."""
     cost: Duration = 0
-    """CPU time that a sampling takes, beside each server's own work and on its CPUs."""
+    """CPU time of one sampling, on each server's CPUs and in addition to its work."""
 
 
 class Injected(Table):
@@ -51,7 +51,7 @@ class Injected(Table):
     length: Positive = Field(400_000_000, alias="for")
     """0.4 s: "of sufficient length" (`rpc-vs-async` III)."""
     every: Positive | None = None
-    """Again and again. Default: once."""
+    """Period of repetition. Default: once."""
 
 
 class Slow(Injected):
@@ -65,8 +65,8 @@ class Slow(Injected):
 
 
 class Freeze(Injected):
-    """The server does not run, uses no CPU and accepts nothing (SIGSTOP): new connections wait in its backlog, as
-    long as its light queue where that is longer."""
+    """The server does not run, uses no CPU and accepts nothing (SIGSTOP). New connections wait in its backlog, which is
+    as long as its light queue if that is longer."""
 
     kind: Literal["freeze"]
     place: Name
@@ -82,11 +82,11 @@ class Iowait(Injected):
     place: Name
     """A node, or a tier for all its own nodes."""
     blocks: Share = 1.0
-    """The share of them that waits."""
+    """The share of the CPUs that waits."""
 
 
 class Burn(Injected):
-    """A neighbour on the node runs without end."""
+    """A neighbour on the node computes without end."""
 
     kind: Literal["burn"]
     place: Name
@@ -94,7 +94,7 @@ class Burn(Injected):
     threads: Annotated[Count, Field(le=10_000)] = 1
     """Its threads."""
     weight: Above0 = 1.0
-    """Its share when the cores are short."""
+    """Its CPU weight when the cores are short."""
 
 
 Stall = Annotated[Slow | Freeze | Iowait | Burn, Field(discriminator="kind")]
@@ -102,31 +102,31 @@ Stall = Annotated[Slow | Freeze | Iowait | Burn, Field(discriminator="kind")]
 
 class Experiment(Table):
     description: str = ""
-    """What is asked, in a sentence."""
+    """The question of the experiment, in a sentence."""
     seed: Annotated[Whole, Field(le=2**63 - 1)] = 1
     """Equal seeds give equal bytes."""
     replication: Annotated[Whole, Field(le=2**63 - 1)] = 0
-    """Another one draws from other streams."""
+    """Each number draws from other streams."""
     duration: Positive = 180_000_000_000
-    """What is recorded, after the ramp: 180 s (`balancers` II-B: 1.8 million requests at 10,000 a second)."""
+    """The recorded time, after the ramp: 180 s (`balancers` II-B: 1.8 million requests at 10,000 a second)."""
     ramp: Duration = 30_000_000_000
-    """Not recorded, but for events that outlast it. All other moments count from its end."""
+    """It is not recorded, except for events that outlast it. All other moments count from its end."""
     latency: Duration = 100_000
-    """One way, between any two servers, and between clients and servers; the papers' are on one Ethernet. A request
-    comes with its SYN: opening a connection takes no time of its own, unless `kernel.data` has repeats."""
+    """One-way latency between any two servers, and between clients and servers; the papers' are on one Ethernet. A
+    request comes with its SYN: opening a connection takes no extra time, unless `kernel.data` has repeats."""
     sampling: Sampling = Sampling()
-    """What monitors see."""
+    """What monitors sample."""
     kernel: Kernel = Kernel()
     """How lost connection attempts are repeated."""
     nodes: dict[Name, Node] = Field(default_factory=dict)
-    """By name; that of a tier without `node` means its own nodes. Those that are not here have the defaults."""
+    """By name. The name of a tier without `node` means its own nodes. Nodes that are not listed have the defaults."""
     tiers: dict[Name, Tier] = Field(min_length=1)
-    """Who serves, by name."""
+    """The groups of servers, by name."""
     rubbos: Rubbos = Rubbos()
-    """What RUBBoS's pages ask of the tiers."""
+    """The work of RUBBoS's pages in the tiers."""
     interactions: dict[Name, Interaction] = Field(default_factory=dict)
-    """One's own, or changes to RUBBoS's."""
+    """New interactions, or changes to RUBBoS's."""
     workloads: dict[Name, AnyWorkload] = Field(min_length=1)
-    """Who asks, by name; several at once are added up."""
+    """The clients, by name; several workloads run at the same time."""
     stalls: tuple[Stall, ...] = ()
-    """Stalls that are injected, as opposed to those that arise."""
+    """Injected stalls, as opposed to those that arise in the system."""

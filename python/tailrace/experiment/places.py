@@ -1,4 +1,4 @@
-"""Which servers and nodes an experiment has, by name.
+"""The names of an experiment's servers and nodes.
 
 ```text
 [tiers.app]  count = 2            servers app1, app2    on nodes app1-node, app2-node
@@ -6,6 +6,7 @@
 [tiers.x]    node = "app"         server  x             on node  app1-node: the name of a tier means its own nodes
 [tiers.y]    node = "big"         server  y             on node  big, declared as [nodes.big]
 ```
+
 A node never has the name of a server, so that a place in samples and stalls means one of them.
 """
 
@@ -20,7 +21,7 @@ from tailrace.experiment.tiers import Call, Tier
 from tailrace.units import SECOND
 
 MOD_JK_RECOVER = 60 * SECOND
-"""Its `recover_time`, if it is told none."""
+"""The default of `recover_time`."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def server_names(name: str, tier: Tier) -> tuple[str, ...]:
 
 
 def own_nodes(experiment: Experiment, tier: str) -> tuple[str, ...]:
-    """Of a tier that has no `node`."""
+    """The nodes of a tier without `node`."""
     found = experiment.tiers.get(tier)
     return () if found is None or found.node else tuple(f"{name}-node" for name in server_names(tier, found))
 
@@ -46,7 +47,7 @@ def machines(experiment: Experiment, name: str) -> tuple[str, ...]:
 
 
 def servers(experiment: Experiment) -> tuple[Server, ...]:
-    """In the order of the file, each on its node."""
+    """In the order of the file, each with its node."""
     found = []
     for name, tier in experiment.tiers.items():
         on = [node for named in tier.node or (name,) for node in machines(experiment, named)]
@@ -67,7 +68,7 @@ def nodes(experiment: Experiment) -> dict[str, Node]:
 
 
 def neighbours(experiment: Experiment) -> dict[tuple[str, float], str]:
-    """By node and weight, the name of who burns there; stalls of one weight share it."""
+    """The name of the neighbour, by node and weight; stalls of one weight share a neighbour."""
     found: dict[tuple[str, float], str] = {}
     for stall in (stall for stall in experiment.stalls if isinstance(stall, Burn)):
         for node in machines(experiment, stall.place):
@@ -77,14 +78,14 @@ def neighbours(experiment: Experiment) -> dict[tuple[str, float], str]:
 
 
 def endpoint(experiment: Experiment, caller: str, callee: str, call: Call) -> str:
-    """mod_jk polls where it balances; before a single candidate it waits."""
+    """mod_jk polls where it balances; with a single candidate it waits."""
     if call.endpoint:
         return call.endpoint
     return "original" if _mod_jk(experiment, caller, callee) else "wait"
 
 
 def recover_time(experiment: Experiment, caller: str, callee: str, call: Call) -> int:
-    """How long a candidate is in error, ns; by default mod_jk alone has errors."""
+    """How long a candidate stays in the error state, ns; by default only mod_jk has one."""
     if call.recover_time is not None:
         return call.recover_time
     return MOD_JK_RECOVER if _mod_jk(experiment, caller, callee) else 0
@@ -95,18 +96,18 @@ def _mod_jk(experiment: Experiment, caller: str, callee: str) -> bool:
 
 
 def entries(experiment: Experiment) -> tuple[str, ...]:
-    """Tiers that no other calls."""
+    """Tiers that no other tier calls."""
     called = {callee for tier in experiment.tiers.values() for callee in tier.calls}
     return tuple(name for name in experiment.tiers if name not in called)
 
 
 def levels(experiment: Experiment) -> dict[str, int]:
-    """Longest distance of each tier from the clients; an entry is 1. Tiers in a circle of calls, and behind it, have
+    """Longest distance of each tier from the clients; an entry has 1. Tiers in a cycle of calls, and behind it, have
     none."""
     callers = Counter(callee for tier in experiment.tiers.values() for callee in tier.calls)
     known = [name for name in experiment.tiers if not callers[name]]
     found = dict.fromkeys(known, 1)
-    for name in known:  # grows while it is walked
+    for name in known:  # grows during the loop
         for callee in experiment.tiers[name].calls:
             found[callee] = max(found.get(callee, 0), found[name] + 1)
             callers[callee] -= 1

@@ -1,4 +1,5 @@
-"""Values as people write them ("50 ms", "64 MiB"), kept as whole nanoseconds, bytes and hertz, written back exactly."""
+"""Quantities as people write them ("50 ms", "64 MiB"), stored as whole nanoseconds, bytes and hertz, and written back
+exactly."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from tailrace import units
 
 
 def _parsed(parse: Callable[[str], float], example: str, unit: bool = True) -> BeforeValidator:
-    """A number without a unit is refused, except 0 and where the unit is plain (bytes)."""
+    """A number without a unit is refused, except 0 and where the base unit is clear (bytes)."""
 
     def value(written: Any) -> float:
         if isinstance(written, str):
@@ -73,7 +74,7 @@ WRITTEN: dict[str, Callable[[Any], str]] = {
     "60 MB/s": _rate,
     "2.26 GHz": _frequency,
 }
-"""How a quantity is written, by the example in its JSON Schema."""
+"""The kind of a quantity, by the example in its JSON Schema."""
 
 Duration = Annotated[int, _DURATION, Field(ge=0), *_AS_DURATION]
 Positive = Annotated[
@@ -113,4 +114,4 @@ Scv = Annotated[Number, AfterValidator(_has_a_law)]
 Above0 = Annotated[float, Field(gt=0.0, strict=True, allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=0, strict=True)]
 PerSecond = Annotated[float, Field(ge=0, le=1e9, strict=True, allow_inf_nan=False)]
-"""Of requests: one a ns at most, which is as fine as time is."""
+"""Rate of requests: at most one a nanosecond, the resolution of time."""

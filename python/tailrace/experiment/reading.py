@@ -37,15 +37,15 @@ _CALL_OF_KIND: dict[str, dict[str, Any]] = {
     "sync": {"kept": True, "pool": 50, "pool_per": [], "for_visit": False, "policy": "round_robin"},
     "async": {"kept": False, "pool": 0, "pool_per": [], "for_visit": False, "policy": "round_robin"},
 }
-"""A synchronous caller keeps its connections in a pool; an asynchronous one opens one for each call, so that the callee
-can overflow (`rpc-vs-async` V-B, V-C)."""
+"""A synchronous caller keeps its connections in a pool. An asynchronous one opens a connection for each call, so that
+the callee can overflow (`rpc-vs-async` V-B, V-C)."""
 
 
 def read(path: str | PathLike[str], changes: Sequence[str] = (), *, add: bool = False) -> Experiment:
-    """Read an experiment file, or the one in a folder; `changes` are "key.path=value", the value as TOML writes it.
-    With `add` they may name workloads, tiers, nodes and pages that the experiment does not have.
+    """Read an experiment file, or the one in a folder. `changes` are "key.path=value", the value in TOML. With `add`
+    they may name new workloads, tiers, nodes and pages.
 
-    Raises InputError with file, key and what it must be, UsageError for a change that is none.
+    Raises InputError with file, key and what it must be, UsageError for an invalid change.
     """
     file = Path(path) / FILE if Path(path).is_dir() else Path(path)
     table = _whole(file, (), {})
@@ -55,7 +55,7 @@ def read(path: str | PathLike[str], changes: Sequence[str] = (), *, add: bool = 
 
 
 def from_table(table: Mapping[str, Any], path: str | PathLike[str] = FILE) -> Experiment:
-    """Check a table of plain values; `path` is what errors name."""
+    """Check a table of plain values; errors name `path`."""
     experiment = toml.check(Experiment, _complete(table), path, _need, _spot)
     wrong = references.wrong(experiment)
     if wrong:
@@ -64,13 +64,13 @@ def from_table(table: Mapping[str, Any], path: str | PathLike[str] = FILE) -> Ex
 
 
 def to_table(experiment: Experiment) -> dict[str, Any]:
-    """Every key with its value, as plain values; `from_table` gives the experiment back."""
+    """Every key with its value, as plain values; `from_table` reads them back."""
     table: dict[str, Any] = experiment.model_dump(mode="json", by_alias=True, exclude_none=True)
     return table
 
 
 def json_schema() -> dict[str, Any]:
-    """For editors: the JSON Schema of `experiment.toml`."""
+    """The JSON Schema of `experiment.toml`, for editors."""
     schema = Experiment.model_json_schema()
     for table in (schema, *schema["$defs"].values()):
         for field in table.get("properties", {}).values():
@@ -86,14 +86,14 @@ def json_schema() -> dict[str, Any]:
 
 
 def _also(field: dict[str, Any], short: dict[str, Any]) -> None:
-    """What a file may say for short."""
+    """Shorthands that a file may use."""
     kept = ("description", "default", "title")
     whole = {key: field.pop(key) for key in list(field) if key not in kept}
     field["anyOf"] = [whole, short]
 
 
 def _write_default(field: dict[str, Any]) -> None:
-    """Defaults in the schema as a file would say them; pydantic puts them there as they are kept."""
+    """Defaults in the schema in the notation of a file; pydantic writes the stored values."""
     default, inner = field.get("default"), field.get("items", field)
     write = WRITTEN.get((inner.get("examples") or [""])[0])
     if write and isinstance(default, tuple | list):
@@ -103,8 +103,8 @@ def _write_default(field: dict[str, Any]) -> None:
 
 
 def _whole(file: Path, above: tuple[Path, ...], known: dict[Path, dict[str, Any]]) -> dict[str, Any]:
-    """The file over what it extends, later bases over earlier ones; a trace file's path is made to lie beside the file
-    that names it. `known`: the files that were read already, each with what it extends."""
+    """The file merged over its bases, later bases over earlier ones. The path of a trace file becomes relative to the
+    file that names it. `known`: the files that were read already, each with its bases."""
     real = file.resolve()
     if real in known:
         return known[real]
@@ -138,7 +138,7 @@ def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _names(table: dict[str, Any], place: Sequence[str]) -> list[str]:
-    """What is named at a place of an experiment, with what it implies: pages of RUBBoS, a node for each tier."""
+    """The names at a place of an experiment, with implied ones: pages of RUBBoS, a node for each tier."""
     found: Any = _complete(table)
     for part in place:
         found = _tables(_spelled_out(part, _tables(found).get(part)))
@@ -146,14 +146,14 @@ def _names(table: dict[str, Any], place: Sequence[str]) -> list[str]:
     if list(place) == ["interactions"]:
         implied = rubbos.names()
     elif list(place) == ["nodes"]:
-        with suppress(TailraceError):  # it makes sense with all changes only
+        with suppress(TailraceError):  # it may be valid only after all changes
             experiment = from_table(table)
             implied = [*places.nodes(experiment), *experiment.tiers]
     return [*found, *implied]
 
 
 def _spelled_out(key: str, value: Any) -> Any:
-    """As tables, so that one key of them can be changed: the names of `calls`, the name of a heap."""
+    """Shorthands as tables, so that one of their keys can be changed: the names of `calls`, the name of a heap."""
     if key == "calls" and isinstance(value, list) and all(isinstance(name, str) for name in value):
         return {name: {} for name in value}
     if key == "heap" and isinstance(value, str):
@@ -162,7 +162,7 @@ def _spelled_out(key: str, value: Any) -> Any:
 
 
 def _complete(table: Mapping[str, Any]) -> dict[str, Any]:
-    """With what the software of each tier and named heaps bring along. Whatever is no table is left to the check."""
+    """Adds the defaults of each tier's software and of named heaps. Values of the wrong type are left to the check."""
     tiers = {
         name: _complete_tier(str(name), tier) if isinstance(tier, Mapping) else tier
         for name, tier in _tables(table.get("tiers")).items()
@@ -174,7 +174,7 @@ def _complete_tier(name: str, tier: Mapping[str, Any]) -> dict[str, Any]:
     software = dict(_defaults("software").get(str(tier.get("software")), {"role": name}))
     call = software.pop("call", {})
     kind = tier.get("kind", software.get("kind", "sync"))
-    if kind != software.get("kind"):  # Tomcat made asynchronous has neither Tomcat's threads nor its pool
+    if kind != software.get("kind"):  # an asynchronous Tomcat has neither Tomcat's threads nor its pool
         software = {**software, **_DEFAULT_OF_KIND.get(str(kind), {}), "kind": kind}
         call = {}
         if kind == "async":
@@ -209,7 +209,7 @@ def _need(error: ErrorDetails) -> str | None:
 
 
 def _spot(location: toml.Location) -> toml.Location:
-    """Without what pydantic puts in for a choice: the kind of a workload or a stall, a type of `syn`."""
+    """Without the parts that pydantic adds for a choice: the kind of a workload or a stall, a type of `syn`."""
     if location[:2] == _SYN:
         return _SYN
     if location[:1] in (("workloads",), ("stalls",)) and len(location) > 2:

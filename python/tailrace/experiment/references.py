@@ -1,4 +1,4 @@
-"""Names that an experiment uses and does not declare, and values that do not go together: the first, as a sentence."""
+"""Finds the first name that an experiment uses and does not declare, or values that contradict each other."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tailrace.toml import nearest, wrong_name
 from tailrace.units import exact_duration
 
 Use = tuple[str, str, set[str], str]
-"""Key, the name used there, the names there are, what they name."""
+"""Key, the name used there, the declared names, what they name."""
 REPEATS_MAX = 255
 LEVELS_MAX = 100
-"""Programs are made along the calls, each inside its caller's."""
+"""Programs are built along the calls, each inside its caller's."""
 _ROLES = ("web", "app", "middleware", "db")
-"""Of RUBBoS's interactions; a system need not have them all."""
+"""Tiers of RUBBoS's interactions; a system need not have them all."""
 
 
 def wrong(experiment: Experiment) -> str | None:
@@ -93,7 +93,7 @@ def _contradictions(experiment: Experiment) -> Iterator[str]:
     for name, interaction in experiment.interactions.items():
         if not interaction.at and name not in rubbos.names():
             near = nearest(name, rubbos.names())
-            yield f"interactions.{name}.at is missing: only changes to RUBBoS's can do without{near}"
+            yield f"interactions.{name}.at is missing: only changes to RUBBoS's interactions may omit it{near}"
         yield from _contradictions_of_calls(f"interactions.{name}", interaction)
     end = exact_duration(experiment.duration)
     for number, stall in enumerate(experiment.stalls):
@@ -101,7 +101,7 @@ def _contradictions(experiment: Experiment) -> Iterator[str]:
             yield f"stalls[{number}].at must be before the end of the run, {end}"
         if stall.every and stall.every < stall.length:
             every, length = exact_duration(stall.every), exact_duration(stall.length)
-            yield f"stalls[{number}].every must be at least for, {length}, got {every}: it would begin within itself"
+            yield f"stalls[{number}].every must be at least for, {length}, got {every}: it would begin before it ends"
     yield from _contradictions_of_workloads(experiment)
 
 
@@ -121,7 +121,7 @@ def _contradictions_of_names(experiment: Experiment) -> Iterator[str]:
         yield f"tiers must give different names to their servers, got {name!r} twice"
     shared = next((server.node for server in places.servers(experiment) if server.node in servers), None)
     if shared:
-        yield f"nodes.{shared} must have another name: a server is called that"
+        yield f"nodes.{shared} must have another name: a server has this name"
 
 
 def _contradictions_of_tiers(experiment: Experiment) -> Iterator[str]:
@@ -134,7 +134,7 @@ def _contradictions_of_tiers(experiment: Experiment) -> Iterator[str]:
         if tier.spawn and tier.spawn.processes_max < tier.processes:
             yield f"tiers.{name}.spawn.processes_max must be at least processes, {tier.processes}"
         if tier.heap and (tier.heap.old_every or tier.heap.old_above) and not tier.heap.old_collection:
-            yield f"tiers.{name}.heap.old_collection is missing: say what an old collection costs"
+            yield f"tiers.{name}.heap.old_collection is missing: state the cost of an old collection"
 
 
 def _contradictions_of_workloads(experiment: Experiment) -> Iterator[str]:
@@ -156,7 +156,9 @@ def _contradictions_of_workloads(experiment: Experiment) -> Iterator[str]:
             timeout, hedge = exact_duration(workload.timeout), exact_duration(workload.hedge)
             yield f"workloads.{name}.hedge must be less than timeout, {timeout}, got {hedge}"
         if not workload.entry and len(entries) != 1:
-            yield f"workloads.{name}.entry is missing: several tiers are called by none ({listed(entries)})"
+            yield (
+                f"workloads.{name}.entry is missing: name one of the tiers that no other tier calls ({listed(entries)})"
+            )
         chosen = [key for key in ("walk", "mix", "interaction") if getattr(workload, key)]
         if len(chosen) > 1:
             yield f"workloads.{name} must have only one of walk, mix and interaction, got {' and '.join(chosen)}"
@@ -166,7 +168,7 @@ def _contradictions_of_workloads(experiment: Experiment) -> Iterator[str]:
 
 
 def _contradictions_of_repeats(experiment: Experiment) -> Iterator[str]:
-    """A repeat is counted in a byte."""
+    """The number of a repeat is stored in a byte."""
     syn, data = experiment.kernel.syn, experiment.kernel.data
     for key, moments in (("syn", () if isinstance(syn, str) else syn), ("data", data)):
         if list(moments) != sorted(moments):
@@ -191,7 +193,7 @@ def _contradictions_of_arrivals(key: str, workload: Workload) -> Iterator[str]:
     if isinstance(workload, Modulated) and not any(workload.rates):
         yield f"{key}.rates must have one above 0"
     if isinstance(workload, Batch) and not (workload.mix or workload.interaction or workload.walk):
-        yield f"{key}.interaction is missing: name what the batch asks for"
+        yield f"{key}.interaction is missing: name the interaction of the batch"
     if isinstance(workload, Batch) and (workload.begin or 0) > workload.first_at:
         yield f"{key}.first must not be before its begin"
     if isinstance(workload, Closed) and workload.aggregate:
@@ -218,6 +220,6 @@ def _contradictions_of_aggregate(key: str, workload: Closed) -> Iterator[str]:
 
 def _in_circle(experiment: Experiment, name: str) -> bool:
     reached = list(experiment.tiers[name].calls)
-    for tier in reached:  # grows while it is walked
+    for tier in reached:  # grows during the loop
         reached.extend(callee for callee in experiment.tiers[tier].calls if callee not in reached)
     return name in reached

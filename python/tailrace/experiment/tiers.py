@@ -1,6 +1,6 @@
-"""Who serves and who calls whom: `[tiers.NAME]` and `[tiers.NAME.calls.OTHER]`.
+"""Servers and calls: `[tiers.NAME]` and `[tiers.NAME.calls.OTHER]`.
 
-A key that depends on the program in use (threads of Apache, pool of Tomcat) is None here and gets its value from
+A key that depends on the software (threads of Apache, pool of Tomcat) is None here and gets its value from
 `software.toml` before a file is checked, so that a checked experiment is complete.
 """
 
@@ -30,7 +30,7 @@ Policy = Literal[
 
 
 class Quota(Table):
-    """CFS bandwidth control. A server that has used it up neither runs nor accepts until the next period."""
+    """CFS bandwidth control. A server that has used up its quota neither runs nor accepts until the next period."""
 
     time: Positive
     """CPU time in each period, over all cores."""
@@ -39,164 +39,171 @@ class Quota(Table):
 
 
 Bounded = Annotated[Number, Field(le=1e9)]
-"""Of an inflation: no work takes a billion times as long, and no machine runs as many threads."""
+"""Upper bound of the inflation: no work grows by a factor of a billion, and no machine runs as many threads."""
 
 
 class Inflation(Table):
-    """Work grows with runnable threads n (cache misses, context switches): times 1 + slope·(n - free)^power."""
+    """Service demand grows with runnable threads n (cache misses, context switches): times 1 + slope·(n -
+    free)^power."""
 
     free: Bounded
     """Up to this many threads it does not grow."""
     slope: Bounded
-    """As much more work for the first thread above."""
+    """The relative increase for the first thread above `free`."""
     power: Annotated[Above0, Field(le=1e9)] = 1.0
-    """1: in proportion."""
+    """1: the growth is linear."""
 
 
 class Spawn(Table):
-    """A further process when the threads of all have been busy for a while (`rpc-vs-async` IV-A, `lightning` 3.3)."""
+    """A further process, started when all threads have been busy for a while (`rpc-vs-async` IV-A, `lightning` 3.3)."""
 
     processes_max: Annotated[Count, Field(le=10_000)] = 2
     """Two: queues of 278 and then 428 (`rpc-vs-async` IV-A)."""
     after: Duration = 1_000_000_000
-    """So long all workers have been busy ("for some time"): Apache looks once a second."""
+    """How long all workers must have been busy ("for some time"): Apache checks once a second."""
     work: Duration = 50_000_000
-    """CPU time that a new process takes before it serves ("non-trivial CPU resources")."""
+    """CPU time of a new process before it serves ("non-trivial CPU resources")."""
     retire_after: Duration = 10_000_000_000
-    """It ends again when it was not needed for so long; 0: never. Longer than the 3 s between two peaks above 400
-    (`lightning` fig. 10)."""
+    """It ends when it was not needed for this long; 0: never. The default is longer than the 3 s between two peaks
+    above 400 (`lightning` fig. 10)."""
 
 
 class Collection(Table):
-    """What a collection costs."""
+    """The cost of a collection."""
 
     base: Duration
     """CPU time of a collection of an empty heap, all collecting threads together."""
     per_live: Duration = 0
-    """As much again for each request inside, whose objects live."""
+    """Additional CPU time for each request inside, whose objects live."""
 
 
 class Heap(Table):
-    """A collected heap. A collection stops the server's other threads and is work of the server's own: it stands still
-    while the server is frozen, and shares its `cores`, its quota and its weight. `heap = "jvm15"` or `"jvm16"` means a
-    preset of heaps.toml."""
+    """A garbage-collected heap. A collection stops the server's other threads and is work of the server's own: it
+    pauses while the server is frozen, and uses its `cores`, its quota and its weight. `heap = "jvm15"` or `"jvm16"`
+    means a preset of heaps.toml."""
 
     young: SizeAbove0
-    """Fills by allocation and is then collected."""
+    """It fills by allocation and is then collected."""
     per_visit: Size
-    """A visit allocates this much."""
+    """What a visit allocates."""
     filled: tuple[Share, ...] = Field((0.0,), min_length=1)
-    """Share of the young generation that is allocated at the begin, of the tier's servers in turn. Servers as full that
-    a balancer gives equally many requests collect together."""
+    """Share of the young generation that is allocated at the begin, for the tier's servers in turn. Servers with equal
+    shares that get equally many requests from a balancer collect together."""
     young_collection: Collection
-    """What collecting it costs."""
+    """The cost of a young collection."""
     old_every: Whole = 0
-    """After so many young collections an old one; 0: never."""
+    """After this many young collections comes an old one; 0: never."""
     old_above: Whole = 0
-    """An old one instead of a young one whenever more requests than this are inside, whose objects find no room among
-    the survivors; 0: never."""
+    """An old collection replaces a young one if more requests than this are inside, because the survivor space is too
+    small for their objects; 0: never."""
     old_collection: Collection | None = None
-    """What that costs."""
+    """The cost of an old collection."""
     threads: Above0 = 1.0
-    """Threads that collect: as many of the server's cores work on a collection, so many being there."""
+    """Threads that collect: this many of the server's cores work on a collection, if it has them."""
 
 
 class Call(Table):
     """How servers of one tier call those of another."""
 
     kept: Flag | None = None
-    """Connections stay open: no SYN, nothing to drop. Default: of synchronous callers, by software.toml."""
+    """Connections stay open: there is no SYN, so none can be dropped. Default: of synchronous callers, by
+    software.toml."""
     pool: Whole | None = None
-    """Connections to have at most, 0: any number. AJP 50 (`lightning` 3.1), database 50 (`rpc-vs-async` V-B)."""
+    """The most connections, 0: any number. AJP 50 (`lightning` 3.1), database 50 (`rpc-vs-async` V-B)."""
     pool_per: tuple[Literal["process", "interaction", "candidate"], ...] | None = None
     """There is one pool for each of these; without candidate, all candidates share one. mod_jk: process and candidate;
-    servlets' own pools: interaction (those of one servlet share one)."""
+    servlets' own pools: interaction (interactions of one servlet share one)."""
     for_visit: Flag | None = None
-    """A connection is kept from a visit's first call to its end, as servlets of RUBBoS do; calls at once share it."""
+    """A connection is held from a visit's first call to its end, as servlets of RUBBoS do; simultaneous calls share
+    it."""
     priority: Whole | None = None
     """Cross-tier priority: light interactions first, and no heavy one while more light ones than this hold a connection
-    or want one (`average` 5, heuristic i)."""
+    or wait for one (`average` 5, heuristic i)."""
     policy: Policy | None = None
-    """Which candidate a call goes to. mod_jk's default is total_request (`balancers` II-A); its sessions is the same
+    """Which candidate receives a call. mod_jk's default is total_request (`balancers` II-A); its sessions is the same
     where clients have none, as RUBBoS's. least_connections, power_of_two and peak_ewma count calls that have their
-    connection, as mod_jk's own do: those who wait for one at a pool are not seen. Ties go in turn, of power_of_two to
-    the first drawn."""
+    connection, as mod_jk's own do; calls that wait at a pool are not counted. Ties are broken in turn, those of
+    power_of_two by the first drawn."""
     decay: Positive = 10_000_000_000
-    """Of peak_ewma: how long response times are remembered; Finagle's default. Its cost is this mean, decayed since the
-    last answer, times one more than the calls that are out; a longer response time counts at once, in full."""
+    """For peak_ewma: how long response times are remembered; Finagle's default. The cost of a candidate is this mean,
+    decayed since the last answer, times one more than its outstanding calls; a longer response time counts at once, in
+    full."""
     look_every: Positive = 50_000_000
-    """Of shortest_queue: how old the lengths may be; the first call after that looks again."""
+    """For shortest_queue: how old the lengths may be; the first call after that reads them again."""
     endpoint: Literal["wait", "original", "modified"] | None = None
-    """When the candidate's pool is empty: wait in line; mod_jk's original get_endpoint, which polls and holds its
-    worker; or the papers' modified one, which skips to another (`balancers` IV), and where all are busy looks once more
-    after 100 ms, mod_jk's retry_interval, and then fails. Default: Apache before several candidates original, else
-    wait."""
+    """What happens when the candidate's pool is empty. wait: the call waits in line. original: mod_jk's original
+    get_endpoint polls and holds its worker. modified: the papers' version tries another candidate (`balancers` IV); if
+    all are busy it tries once more after 100 ms, mod_jk's retry_interval, and then fails. Default: Apache before
+    several candidates original, else wait."""
     endpoint_step: Positive = 100_000_000
-    """The original sleeps 100 ms between looks (`balancers` IV-B)."""
+    """The original sleeps 100 ms between polls (`balancers` IV-B)."""
     endpoint_timeout: Positive = 300_000_000
     """The original gives the candidate up after 300 ms (`balancers` IV-B)."""
     recover_time: Duration | None = None
-    """A candidate to which connections fail is in error and not asked for so long, and a call that cannot connect goes
-    to another; 0: it fails. Default: Apache before several candidates 60 s, mod_jk's, else 0."""
+    """A candidate to which a connection failed is in the error state and gets no calls for this long, and a call
+    that cannot connect goes to another; 0: the call fails. Default: Apache before several candidates 60 s, mod_jk's,
+    else 0."""
     kernel: Name | None = None
-    """Whose SYN schedule the caller has. Default: `[kernel]`'s."""
+    """The SYN schedule of the caller. Default: `[kernel]`'s."""
 
 
 def _listed(calls: Any) -> Any:
-    """`calls = ["app"]` is short for empty tables."""
+    """`calls = ["app"]` is shorthand for empty tables."""
     if isinstance(calls, list | tuple) and all(isinstance(name, str) for name in calls):
         return {name: {} for name in calls}
     return calls
 
 
 class Tier(Table):
-    """Servers of one sort."""
+    """A group of equal servers."""
 
     software: Software | None = None
     """A program of the papers, with its threads, pools and role; the testbed starts it. Every key can be overridden."""
     role: Name | None = None
-    """What interactions call it: web, app, middleware, db. Default: by its software, else its own name."""
+    """Its name in interactions: web, app, middleware, db. Default: by its software, else its own name."""
     count: Annotated[Count, Field(le=1_000)] = 1
-    """Servers: NAME alone, or NAME1 to NAMEn."""
+    """Number of servers: NAME alone, or NAME1 to NAMEn."""
     kind: Kind | None = None
-    """sync: a worker is held through calls. async: event loops, which go on with what has its answers before they
-    take anything new. bounded: few workers, long queue. Default: by its software, else sync."""
+    """sync: a worker is held during calls. async: event loops, which process answers before new requests. bounded: few
+    workers, long queue. Default: by its software, else sync."""
     protocol: Name | None = None
-    """What it speaks. Default: by its software."""
+    """Its protocol. Default: by its software."""
     workers: Whole | None = None
     """Threads of a process, 0: any number. Apache 150, Tomcat 165, MySQL 100, bounded 8 (`rpc-vs-async` V); an
     asynchronous server has an event loop for each core, XTomcat any number of threads."""
     processes: Annotated[Count, Field(le=10_000)] = 1
-    """At the begin."""
+    """Processes at the begin."""
     spawn: Spawn | None = None
     """A further process under load. Without it there is none."""
     backlog: Whole = 128
-    """Of listen(): 128 (`rpc-vs-async` III); one more fits."""
+    """The argument of listen(): 128 (`rpc-vs-async` III); one more fits."""
     order: Literal["arrival", "lightest"] = "arrival"
-    """Who waits inside gets a worker in this order. lightest: first what belongs to interactions of few calls, by the
-    tier that makes most and by powers of two: cross-tier priority in a server told what it works for (`average` 5).
-    It shows where workers are few and requests come on kept connections or wait in a light queue; answers to an
-    asynchronous server come before either."""
+    """The order in which waiting requests get a worker. lightest: first the requests of interactions with few calls,
+    counted at the tier that makes most and in powers of two. This is cross-tier priority in a server that knows the
+    interaction behind a request (`average` 5). It matters where workers are few and requests come on kept connections
+    or wait in a light queue; answers to an asynchronous server come before either."""
     light_queue: Whole | None = None
-    """Accepted, waiting inside for a worker: 65535 asynchronous, 2000 bounded (`rpc-vs-async` V), 0 synchronous. With
-    any number of workers: so many are inside at most, 0: any number."""
+    """Accepted requests that wait inside for a worker: 65535 asynchronous, 2000 bounded (`rpc-vs-async` V), 0
+    synchronous. With any number of workers it bounds the requests inside, 0: any number."""
     node: Annotated[tuple[Name, ...], BeforeValidator(lambda node: (node,) if isinstance(node, str) else node)] = ()
-    """Where its servers run, in turn: nodes, or tiers to run beside. Default: each on its own, NAME-node."""
+    """The nodes of its servers, in turn: names of nodes, or of tiers to run beside. Default: a node for each,
+    NAME-node."""
     cores: Above0 | None = None
-    """Cores it may use at once. Default: all of its node."""
+    """The most cores that it uses at once. Default: all of its node."""
     weight: Above0 = 1.0
-    """Its share when the cores are short (cpu.shares: all the same)."""
+    """Its CPU weight when the cores are short (cpu.shares: all the same)."""
     quota: Quota | None = None
     """CPU time that it may use."""
     demand_factor: Above0 = 1.0
-    """All its work, times this: a faster or slower machine."""
+    """A factor for all its work: a faster or slower machine."""
     heap: Heap | None = None
-    """Of a JVM: "jvm15", "jvm16" or a table. Default: none, nothing is collected."""
+    """The heap of a JVM: "jvm15", "jvm16" or a table. Default: none, nothing is collected."""
     log: Size = 0
-    """What a visit writes to its logs (dirty pages of the node, or a part of its flush)."""
+    """Bytes that a visit writes to its logs (dirty pages of the node, or a part of its flush)."""
     logs: Annotated[Count, Field(le=10_000)] = 1
-    """Files that it is spread over evenly. Linux flushes each file by its own age, so that they come in turn."""
+    """Files among which they are divided evenly. Linux flushes each file by its own age, so they are flushed in
+    turn."""
     inflation: Inflation | None = None
     """Overhead of many runnable threads. Default: none."""
     calls: Annotated[dict[Name, Call], BeforeValidator(_listed)] = Field(default_factory=dict)
-    """Tiers that it calls; a list of names is short for tables without keys."""
+    """Tiers that it calls; a list of names is shorthand for tables without keys."""

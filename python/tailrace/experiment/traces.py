@@ -1,4 +1,5 @@
-"""Arrivals from a file: CSV with a column `time`, in seconds since the end of the ramp, and maybe one `interaction`."""
+"""Arrivals from a file: CSV with a column `time`, in seconds since the end of the ramp, and optionally
+`interaction`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`truth.toml`: what was tried and every stall as it really happened. Written by engines, read by score alone."""
+"""`truth.toml`: the experiment and every stall as it really happened. Engines write it; only score reads it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Stall:
-    """`kind` as detectors call the cause where they have a name for it; ns since the Unix epoch."""
+    """`kind` is the detectors' name of the cause if they have one; times are ns since the Unix epoch."""
 
     kind: str
     place: str
@@ -56,7 +56,7 @@ def read(path: str | PathLike[str]) -> Truth:
 
 
 def read_stalls(path: str | PathLike[str]) -> tuple[Stall, ...]:
-    """What happened is true, though today's Tailrace may refuse to try it again."""
+    """Past stalls stay valid, even if today's Tailrace would refuse the experiment."""
     return _stalls(*_table(path))
 
 
@@ -81,6 +81,6 @@ def _no_truth(file: Path, error: Exception) -> InputError:
 
 
 def stalls_of(rows: Iterable[dict[str, object]]) -> tuple[Stall, ...]:
-    """By their begin."""
+    """Sorted by their begin."""
     found = [Stall(str(r["kind"]), str(r["place"]), int(str(r["begin"])), int(str(r["end"]))) for r in rows]
     return tuple(sorted(found, key=lambda stall: (stall.begin, stall.place, stall.kind)))

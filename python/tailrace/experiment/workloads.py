@@ -1,4 +1,4 @@
-"""Who asks, for what and when: `[workloads.NAME]`, one table for each sort of arrivals (`kind`)."""
+"""Clients and their requests: `[workloads.NAME]`, one table for each kind of arrivals (`kind`)."""
 
 from __future__ import annotations
 
@@ -13,57 +13,56 @@ Walk = Literal["browse-only", "browse-only-no-search", "read-write", "read-write
 
 
 class Workload(Table):
-    """What all workloads have."""
+    """Keys of all workloads."""
 
     entry: Name | None = None
-    """The tier that is asked. Default: the only one that no other calls. Its servers are given to clients in turn, and
-    each arrival is a client: of open arrivals too, each server gets every n-th (of Poisson arrivals no Poisson stream,
-    but one of gaps that vary less)."""
+    """The tier that receives the requests. Default: the only one that no other tier calls. Clients are assigned to its
+    servers in turn, and each open arrival is a client: each server gets every n-th (of Poisson arrivals this is not a
+    Poisson stream, but one with gaps that vary less)."""
     walk: Walk | None = None
-    """RUBBoS's walk from page to page. Default: browse-only, unless a mix or an interaction is given. Clients that
-    stay (closed) walk; each other arrival asks for any page, drawn independently, as often as such walks lead to it."""
+    """RUBBoS's walk from page to page. Default: browse-only, unless a mix or an interaction is given. Closed clients
+    walk; each open arrival requests an independently drawn page, as often as such walks lead to it."""
     authors: Share = 0.1
-    """Of a read-write walk: share of clients that are authors (RUBBoS)."""
+    """For a read-write walk: share of clients that are authors (RUBBoS)."""
     mix: dict[Name, Number] = Field(default_factory=dict)
     """Interactions drawn independently, by weight."""
     interaction: Name | None = None
-    """A single one."""
+    """A single interaction."""
     embedded: tuple[Name, ...] = ()
-    """Fetched one after another when a page has come. RUBBoS's client fetches ["logo"]; the papers' throughputs count
-    pages alone, so the default is none."""
+    """Requests that follow one after another when a page has arrived. RUBBoS's client fetches ["logo"]; the papers'
+    throughputs count pages alone, so the default is none."""
     embedded_apart: Flag = False
-    """It is fetched and not counted: response times, rates and visits are those of pages alone, as a monitor of
-    transactions gives them. The same for all workloads that embed anything."""
+    """Embedded requests are sent and not counted: response times, rates and visits are those of pages alone, as a
+    monitor of transactions reports them. It must be the same for all workloads that embed anything."""
     kept: Flag = False
-    """Clients keep their connections open. RUBBoS's connect for each request (KeepAlive Off)."""
+    """Clients keep their connections open. RUBBoS's open one for each request (KeepAlive Off)."""
     kernel: Name | None = None
-    """Whose SYN schedule the clients have. Default: `[kernel]`'s."""
+    """The SYN schedule of the clients. Default: `[kernel]`'s."""
     timeout: Duration = 0
     """When a client gives up waiting for an answer: the request is `abandoned`; 0: never."""
     retries: Whole = 0
-    """How often a client asks again for what it gave up or got no answer to. RUBBoS's client does so for a page, four
-    times; the papers' hardly ever fail."""
+    """How often a client repeats a request that it gave up or that failed. RUBBoS's client does so for a page, four
+    times; the papers' requests hardly ever fail."""
     retry_pause: Duration = 1_000_000_000
-    """How long it waits before it asks again: 1 s in RUBBoS's client."""
+    """How long it waits before it repeats: 1 s in RUBBoS's client."""
     hedge: Duration = 0
-    """When a client whose request has no answer yet sends it a second time, to the same server, and takes the
-    answer that comes first; 0: never. Both count as one request; `requests.parquet` has a row of each (of one
-    `client` and interaction, the second sent before the first had ended), and the one that came too late is
-    `abandoned`."""
+    """When a client sends an unanswered request a second time, to the same server, and uses the first answer; 0: never.
+    Both count as one request. `requests.parquet` has a row for each (of one `client` and interaction, the second sent
+    before the first had ended); the slower one is `abandoned`."""
     begin: Duration | None = None
-    """After the ramp. Default: with the ramp. After the end of the run: never, which the summary of the run says."""
+    """After the ramp. Default: with the ramp. After the end of the run: never; the summary of the run says so."""
     end: Duration | None = None
     """After the ramp. Default: with the run."""
 
     @classmethod
     def elsewhere(cls, key: str) -> str:
-        """Of another kind."""
+        """Keys of another kind."""
         kinds = [str(get_args(kind.model_fields["kind"].annotation)[0]) for kind in KINDS if key in kind.model_fields]
         return f"; it is one of kind {' or '.join(repr(kind) for kind in kinds)}" if kinds else ""
 
 
 class Closed(Workload):
-    """Clients that ask, wait for the answer, think, and ask again."""
+    """Clients that send a request, wait for the answer, think, and repeat."""
 
     kind: Literal["closed"] = "closed"
     clients: Annotated[Count, Field(le=10_000_000)]
@@ -71,26 +70,27 @@ class Closed(Workload):
     think: Duration = 7_000_000_000
     """Mean think time: 7 s (RUBBoS)."""
     think_scv: Scv = 1.0
-    """Variance ÷ mean² of the think time, as `scv` of what is computed; 1: exponential (RUBBoS)."""
+    """Variance ÷ mean² of the think time, as `scv` of `compute`; 1: exponential (RUBBoS)."""
     think_max: Duration = 70_000_000_000
-    """A longer draw becomes no pause at all, as in RUBBoS's client; 0: no such rule. Draws of bursty clients
-    (`index_of_dispersion`) are as long as they are."""
+    """A longer draw becomes no pause at all, as in RUBBoS's client; 0: draws are not limited. It does not limit draws
+    of bursty clients (`index_of_dispersion`)."""
     index_of_dispersion: float = Field(1.0, ge=1.0, strict=True, allow_inf_nan=False)
     """Burstiness I of the request rate: 1 none; 100, 200, 400, 1000 in the papers (Mi et al., ICAC'09)."""
     chain: Literal["process", "client"] = "process"
-    """One chain of think-time modes for all clients of a process, as in the published generator, or one for each."""
+    """One chain of think-time modes for all clients of a process, as in the published generator, or one for each
+    client."""
     client_processes: Annotated[Count, Field(le=10_000)] = 1
-    """Processes that the clients are divided between."""
+    """Processes among which the clients are divided."""
     burst_demand: Positive = 5_767_500
-    """Total mean demand of a request that the modes are fitted to: 5.7675 ms in the published generator."""
+    """Total mean service demand of a request, to which the modes are fitted: 5.7675 ms in the published generator."""
     burst_knob: Above0 = 4.0
     """How much faster than that demand the fast mode is: 4 in the published generator."""
     start: Literal["thinking", "staggered", "at once"] = "thinking"
-    """Each thinks first, as one who has long been doing so: the load, and its bursts, are from the begin what they will
-    be; or first requests are spread evenly over one think time; or all come at once, as in RUBBoS's client."""
+    """thinking: each client thinks first, so that the load and its bursts are stationary from the begin. staggered:
+    first requests are spread evenly over one think time. at once: all send at once, as in RUBBoS's client."""
     aggregate: Flag = False
-    """All thinkers are one source: faster, the same in law, but no common random numbers for each client. It knows no
-    `think_max`, which must be 0 or so long that it hardly matters: seven times `think`."""
+    """All thinking clients are one source. This is faster and has the same distribution, but gives no common random
+    numbers for each client. It does not support `think_max`, which must be 0 or at least seven times `think`."""
 
 
 class Poisson(Workload):
@@ -120,7 +120,7 @@ class Trace(Workload):
 
 
 class Batch(Workload):
-    """Many requests at once, again and again."""
+    """Many requests at once, repeatedly."""
 
     kind: Literal["batch"]
     size: Annotated[Count, Field(le=1_000_000)] = 400
@@ -136,7 +136,7 @@ class Batch(Workload):
 
 
 def never(load: Workload, duration: int) -> int | None:
-    """When it would begin, of a workload that begins after such a run."""
+    """When it would begin, for a workload that begins after the end of such a run."""
     begin = load.first_at if isinstance(load, Batch) else load.begin
     return begin if begin is not None and begin >= duration else None
 

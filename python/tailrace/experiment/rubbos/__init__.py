@@ -1,4 +1,4 @@
-"""RUBBoS as data: its walk between pages, and what a page asks of each tier (README.md beside this file)."""
+"""RUBBoS as data: its walk between pages, and the work of a page in the tiers (README.md beside this file)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tailrace.experiment.interactions import Rubbos
 
 LOGO = "logo"
 LOGO_BYTES = 9_724
-"""The image that every page carries."""
+"""The image in every page."""
 SESSION_MAX = 1000
 HOME = "StoriesOfTheDay"
 SEARCHES = ("SearchInStories", "SearchInComments", "SearchInUsers")
-"""Pages that one servlet makes, Search, with one pool of connections; every other page has its own."""
+"""The pages of one servlet, Search, with one connection pool; every other page has a servlet of its own."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ WALKS = {
     "read-write": ("readwrite_user", "readwrite_author"),
     "read-write-no-search": ("readwrite_user_no_search", "readwrite_author"),
 }
-"""The table of users and that of authors; RUBBoS has none without search for authors."""
+"""The tables of users and of authors; RUBBoS has no author table without search."""
 
 
 @cache
@@ -48,7 +48,7 @@ def walk(name: str) -> tuple[Table, Table | None]:
 
 @cache
 def states() -> dict[str, bool]:
-    """The 24 interactions → whether the web tier serves it alone."""
+    """The 24 interactions → whether the web tier alone serves it."""
     return {row["state"]: row["kind"] == "static" for row in _rows("states.csv") if row["kind"] != "control"}
 
 
@@ -65,13 +65,13 @@ def asking() -> tuple[str, ...]:
 
 
 def dead_ends(content: Rubbos) -> dict[str, tuple[float, tuple[str, ...]]]:
-    """Page → share of it without links to these pages (none: to any), whose client goes back (`UserSession`)."""
+    """Page → its share without links to these pages (empty: to any page); its client goes back (`UserSession`)."""
     story = (content.uncommented, ("ViewComment", "ModerateComment"))
     return {"ViewStory": story} | dict.fromkeys(SEARCHES, (content.unfound, ()))
 
 
 def queries(rubbos: Rubbos) -> dict[str, dict[str, float]]:
-    """Queries and their mean counts of every interaction that makes any."""
+    """Queries of every interaction that makes any, with their mean counts."""
     found: dict[str, dict[str, float]] = {}
     for row in _rows("queries.csv"):
         count = _count(row[rubbos.forms.get(row["interaction"], rubbos.form)], rubbos)
@@ -84,11 +84,11 @@ def queries(rubbos: Rubbos) -> dict[str, dict[str, float]]:
 
 
 def interactions(rubbos: Rubbos) -> dict[str, dict[str, Any]]:
-    """Every page, its queries and its logo as `[interactions.NAME]` would say them.
+    """Every page, its queries and its logo, in the form of `[interactions.NAME]`.
 
-    Every query costs the database the same (`average` 4.3: queries of heavy and light pages take similar times), a page
-    costs the application a part for itself and one for each query. Scaled so that the mean page of the browse-only walk
-    has the demands of `[rubbos]`.
+    Every query has the same demand in the database (`average` 4.3: queries of heavy and light pages take similar
+    times). The demand of a page in the application is one part for itself and one for each query. All are scaled so
+    that the mean page of the browse-only walk has the demands of `[rubbos]`.
     """
     asked = queries(rubbos)
     totals = {state: sum(asked.get(state, {}).values()) for state in states()}
@@ -132,7 +132,7 @@ def _work(compute: float, rubbos: Rubbos) -> dict[str, Any]:
 
 
 def _mean(values: Mapping[str, float]) -> float:
-    """Over the pages of a browse-only walk."""
+    """The mean over the pages of a browse-only walk."""
     shares = {row["state"]: float(row["browse_only"]) for row in _rows("shares.csv")}
     return sum(shares[state] * value for state, value in values.items()) / sum(shares.values())
 
