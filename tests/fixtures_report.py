@@ -18,6 +18,7 @@ from tailrace.diagnosis.finding import (
     SummaryRow,
     Unknown,
 )
+from tailrace.diagnosis.judged import DONE, IDLE, UNACCOUNTED, Charged, Columns, Judged, Lost, Sheet
 from tailrace.report.recording import Axis, Line, Recording, Span
 
 SECOND = 1_000_000_000
@@ -161,6 +162,33 @@ def causes(at: int, names: dict[str, str]) -> tuple[CauseEvidence, ...]:
     )
 
 
+def judged(at: int, vlrt: int, names: dict[str, str]) -> Judged:
+    """The neighbour took most of the capacity of app; little is unaccounted for."""
+    app, near = names.get("app", "app"), names.get("neighbour", "neighbour")
+    step, begin, steps = 10_000_000, at - SECOND, 300
+    since = np.arange(steps) * step - SECOND
+    inside = (since >= 0) & (since < STALL)
+    taken, rest = 0.8 * inside, 0.1 * ((since >= STALL) & (since < STALL + 100_000_000))
+    done = np.where(inside, 0.2, 0.55)
+    queue = np.clip(np.where(inside, since / 1e6, 0), 2, 150).astype(float)
+    shares = {DONE: done, "neighbour": taken, UNACCOUNTED: rest, IDLE: 1 - done - taken - rest}
+    whole = {name: round(float(share.sum()) * step) for name, share in shares.items()}
+    sheet = Sheet(
+        app,
+        begin,
+        begin + steps * step,
+        steps * step,
+        whole[DONE],
+        whole[IDLE],
+        (Lost("neighbour", whole["neighbour"]),),
+        whole[UNACCOUNTED],
+        Columns(begin, step, shares, queue, queue * 0.95),
+    )
+    lines = (Charged("neighbour", app, near, 0.97, 9), Charged("unknown", app, None, 0.03, vlrt - 12))
+    sentence = f"Without what {near} took of the CPU of {app}, {vlrt - 9} of {vlrt} would not have happened."
+    return Judged(True, (), vlrt, vlrt, 0.0, sentence, lines, (sheet,))
+
+
 def episode(at: int, vlrt: int, names: dict[str, str] | None = None) -> Episode:
     names = names or {}
     web, app, database = (names.get(n, n) for n in ("web", "app", "db"))
@@ -179,6 +207,7 @@ def episode(at: int, vlrt: int, names: dict[str, str] | None = None) -> Episode:
             PushBack(database, at + STALL, None, 32, None, "unknown"),
         ),
         causes=causes(at, names),
+        ledger=judged(at, vlrt, names),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,7 @@ def test_charts_out_of_sight_wait(opened: Any) -> None:
 def test_zooming_one_chart_moves_the_others(three: Opened) -> None:
     before = three.scale("e1")
     assert len(set(before)) == 1
+    three.charts("e1").nth(2).scroll_into_view_if_needed()
     box = three.charts("e1").nth(2).locator(".u-over").bounding_box()
     three.page.mouse.move(box["x"] + 200, box["y"] + 20)
     three.page.mouse.down()
@@ -79,6 +81,23 @@ def test_cursor_is_shared(three: Opened) -> None:
     assert found[0] == pytest.approx(begin + 300 / box["width"] * (end - begin), abs=0.01)
     assert " UTC" in three.page.locator("[data-group='e1'] .now").inner_text()
     assert three.page.locator("[data-group='e1'] .key output").all_inner_texts()[0] != ""
+
+
+def test_a_stack_tells_each_share_and_draws_their_sums(three: Opened) -> None:
+    at = three.page.evaluate("() => Charts.groups.get('e1').charts.findIndex((c) => c.shape === 'stack')")
+    sums = three.page.evaluate("(i) => Charts.groups.get('e1').plots[i].data.slice(1)", at)
+    assert sums[0] == pytest.approx([1.0] * len(sums[0]), abs=0.005), "the first curve is the whole"
+    assert all((upper >= np.array(lower)).all() for upper, lower in pairwise(sums))
+    chart = three.charts("e1").nth(at)
+    chart.scroll_into_view_if_needed()
+    stalled = three.page.evaluate(
+        "(i) => { const u = Charts.groups.get('e1').plots[i]; return u.valToPos(u.data[0][140], 'x'); }", at
+    )
+    box = chart.locator(".u-over").bounding_box()
+    three.page.mouse.move(box["x"] + stalled, box["y"] + 20)
+    three.settle()
+    keys = three.page.locator("#episode-1 figure.chart").nth(at).locator(".key output")
+    assert keys.all_inner_texts() == ["0 %", "0 %", "80 %", "20 %"]
 
 
 def test_keyboard_moves_zooms_and_resets(three: Opened) -> None:

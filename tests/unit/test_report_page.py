@@ -12,7 +12,7 @@ import numpy as np
 from fixtures_outline import outline
 from fixtures_report import BEGIN, SECOND, diagnosis, episode, quiet, recording
 from tailrace.diagnosis.finding import Diagnosis, Finding, Mode
-from tailrace.report import charts, page
+from tailrace.report import charts, ledgers, page
 from tailrace.report.histogram import histogram, rebin
 from tailrace.report.payload import payload, script_json
 from tailrace.report.recording import Axis, Line, Recording
@@ -127,6 +127,43 @@ def test_charts_follow_the_steps() -> None:
     assert [b.step for b in group.bands] == [1, 2, 3, 4, 5]
     assert group.begin < min(b.begin for b in group.bands)
     assert group.end > max(b.end for b in group.bands)
+
+
+def test_the_ledger_stands_behind_the_steps() -> None:
+    whole = ledgers.with_columns(recording(), diagnosis(), 500)
+    before = charts.episode(whole, diagnosis(), 0)
+    group = ledgers.beside(before, whole, diagnosis(), 0)
+    assert group.charts[: len(before.charts)] == before.charts
+    capacity, queue = group.charts[len(before.charts) :]
+    assert (capacity.title, capacity.shape) == ("Capacity of app", "stack")
+    assert [c.label for c in capacity.curves] == ["idle", "nothing recorded accounts for it", "neighbour", "done"]
+    stacked = sum(whole.lines[c.line].values for c in capacity.curves)
+    np.testing.assert_allclose(stacked, 1.0)
+    assert len({c.slot for c in capacity.curves}) == 4
+    assert capacity.summary.startswith("done: 44 %; neighbour: 24 %; ")
+    assert [(c.label, c.dash) for c in queue.curves] == [("recorded", 0), ("replayed", 1)]
+    told = payload(whole, {"e1": group})
+    assert [c["shape"] for c in told["groups"]["e1"]["charts"]][-2:] == ["stack", "lines"]
+
+
+def test_what_would_not_have_happened_is_a_table() -> None:
+    lines = outline(page.html(recording(), diagnosis())).lines
+    at = next(i for i, line in enumerate(lines) if "What would not have happened" in line)
+    said = [line.strip() for line in lines[at : at + 60] if not line.strip().startswith("<")]
+    assert said[6:11] == ["neighbour", "app", "neighbour", "97 %", "316 of 325"]
+    assert said[11:13] == ["nothing recorded accounts for it", "app"]
+    assert said[14:16] == ["3 %", "12 of 325"]
+
+
+def test_an_episode_that_is_not_reproduced_has_no_shares() -> None:
+    first = episode(BEGIN, 3)
+    assert first.ledger is not None
+    ledger = replace(first.ledger, reproduced=False, lines=(), sentence="It is no model of this episode.")
+    text = page.html(recording(), replace(diagnosis(), episodes=(replace(first, ledger=ledger),)))
+    assert "It is no model of this episode." in text
+    assert "What would not have happened" not in text
+    without = page.html(recording(), replace(diagnosis(), episodes=(replace(first, ledger=None),)))
+    assert "Ledger" not in outline(without).lines
 
 
 def test_numbers_survive_the_page() -> None:

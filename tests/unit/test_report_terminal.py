@@ -61,6 +61,11 @@ def test_stays_on_one_screen() -> None:
     assert len(printed(80).splitlines()) < 50
 
 
+def test_the_replay_is_told_in_a_sentence() -> None:
+    found = " ".join(printed(80).split())
+    assert found.count("Ledger: Without what neighbour took of the CPU of app, 316 of 325 would not have") == 1
+
+
 def test_equal_chains_are_told_once() -> None:
     found = printed(80)
     assert found.count("Queue overflow:") == 1

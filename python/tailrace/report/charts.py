@@ -21,7 +21,7 @@ from tailrace.diagnosis.finding import STEPS, Diagnosis, Episode
 from tailrace.report import words
 from tailrace.report.recording import Line, Recording, Span
 
-Shape = Literal["columns", "lines"]
+Shape = Literal["columns", "lines", "stack"]
 Unit = Literal["count", "share", "bytes", "hertz", "duration"]
 
 CURVES_MAX = 8
@@ -63,6 +63,10 @@ CAUSE_EVENTS: dict[str, tuple[str, ...]] = {
 }
 
 
+CAPACITY = "capacity of "
+"""Begins the metrics that are parts of a server's capacity."""
+
+
 @dataclass(frozen=True)
 class Curve:
     """A line of the recording as drawn: `slot` is its colour, `dash` its pattern."""
@@ -91,7 +95,8 @@ class Mark:
 
 @dataclass(frozen=True)
 class Chart:
-    """One chart. `step` is the number of the step it is evidence for, None in the overview."""
+    """One chart. `step` is the number of the step it is evidence for, None in the overview and of the ledger. Curves of
+    a stack stand on each other, the first on top."""
 
     step: int | None
     title: str
@@ -189,7 +194,7 @@ def _window_chart(
     if not curves:
         return None
     title = f"{title} per {words.duration(recording.window_ns)}"
-    return Chart(step, title, "count", shape, curves, summary=_summary(recording, curves, span, "count"))
+    return Chart(step, title, "count", shape, curves, summary=peaks(recording, curves, span, "count"))
 
 
 def _queues(recording: Recording, index: int | None, this: Episode | None, span: tuple[int, int]) -> Chart | None:
@@ -212,7 +217,7 @@ def _queues(recording: Recording, index: int | None, this: Episode | None, span:
     )
     title = f"Queue length, longest in each {words.duration(recording.window_ns)}"
     return Chart(
-        3 if this else None, title, "count", "lines", curves, limits, summary=_summary(recording, curves, span, "count")
+        3 if this else None, title, "count", "lines", curves, limits, summary=peaks(recording, curves, span, "count")
     )
 
 
@@ -303,7 +308,7 @@ def _charts(
             wish = slot(recording, place)
             free = next(c % CURVES_MAX for c in range(wish, wish + CURVES_MAX) if c % CURVES_MAX not in taken)
             curves.append(Curve(line, text, free, k % 4))
-        summary = _summary(recording, tuple(curves), span, unit)
+        summary = peaks(recording, tuple(curves), span, unit)
         heading = (
             title if len(found) > 1 or unit == "share" else f"{words.metric(found[0][1])} of {words.name(found[0][0])}"
         )
@@ -351,7 +356,7 @@ def _evidence_marks(
 
 
 def unit_of(metric: str) -> Unit:
-    if metric in words.SHARE_WORDS:
+    if metric in words.SHARE_WORDS or metric.startswith(CAPACITY):
         return "share"
     if metric == "response":
         return "duration"
@@ -372,7 +377,7 @@ def _has(recording: Recording, place: str, metric: str, index: int | None, span:
     return bool((values > above).any())
 
 
-def _summary(recording: Recording, curves: tuple[Curve, ...], span: tuple[int, int], unit: Unit) -> str:
+def peaks(recording: Recording, curves: tuple[Curve, ...], span: tuple[int, int], unit: Unit) -> str:
     parts = []
     for curve in curves:
         line = recording.lines[curve.line]

@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 
 from tailrace import foreign
 from tailrace.diagnosis.finding import STEPS, CauseEvidence, Diagnosis, Episode, Finding
-from tailrace.report import accounts, charts, words
+from tailrace.report import accounts, charts, ledgers, words
 from tailrace.report.histogram import Histogram, histogram
 from tailrace.report.payload import payload, script_json
 from tailrace.report.recording import Recording
@@ -102,8 +102,10 @@ def asset(path: str) -> str:
 
 def _context(recording: Recording, diagnosis: Diagnosis) -> dict[str, Any]:
     groups = {"overview": charts.overview(recording, diagnosis)}
+    recording = ledgers.with_columns(recording, diagnosis, CHARTED_EPISODES)
     for i in range(min(len(diagnosis.episodes), CHARTED_EPISODES)):
-        groups[f"e{i + 1}"] = charts.episode(recording, diagnosis, i)
+        group = charts.episode(recording, diagnosis, i)
+        groups[f"e{i + 1}"] = ledgers.beside(group, recording, diagnosis, i)
     episodes = [_episode(recording, diagnosis, i, groups.get(f"e{i + 1}")) for i in range(len(diagnosis.episodes))]
     drawing = histogram(recording, diagnosis)
     return {
@@ -286,6 +288,8 @@ def _episode(recording: Recording, diagnosis: Diagnosis, index: int, group: char
         ],
         "causes": [_evidence(c) for c in this.causes],
         "account": accounts.account(this.account),
+        "ledger": ledgers.ledger(this.ledger),
+        "ledger_charts": [chart_context(c) for c in (group.charts if group else ()) if c.step is None],
     }
 
 

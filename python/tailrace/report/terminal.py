@@ -112,6 +112,8 @@ def _episode(index: int, this: Episode, begin: int, console: Console) -> None:
     console.print(Text.assemble((f"Episode {index + 1}", "bold"), f"  {facts}"))
     for number, finding in enumerate(this.findings, 1):
         console.print(_finding(number, finding))
+    if this.ledger is not None:
+        console.print(_hanging("  =", "", Text.assemble(("Ledger: ", "bold"), words.sentence(this.ledger.sentence))))
 
 
 def _finding(number: int, finding: Finding) -> Table:

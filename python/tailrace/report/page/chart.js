@@ -2,7 +2,7 @@
 "use strict";
 
 const Charts = (() => {
-  const HEIGHTS = { columns: 96, lines: 116, queue: 172 };
+  const HEIGHTS = { columns: 96, lines: 116, stack: 150, queue: 172 };
   const DASHES = [[], [7, 3], [2, 3], [9, 3, 2, 3]];
   const PRINT_WIDTHS = { overview: 680, episode: 490 };  /* see @media print in report.css */
   const NICE = Array.from({ length: 13 }, (_, k) => [1, 2, 5].map((n) => +(n * 10 ** (k - 4)).toPrecision(1))).flat();
@@ -62,6 +62,16 @@ const Charts = (() => {
     const joined = tables.length === 1 ? tables[0] : uPlot.join(tables);
     const order = [...byAxis.values()].flat();
     return [joined[0], ...chart.curves.map((_, i) => joined[1 + order.indexOf(i)])];
+  }
+
+  /* Each curve on top of all that follow. */
+  function stacked([moments, ...curves]) {
+    const sums = curves.map(() => new Array(moments.length));
+    for (let k = 0; k < moments.length; k++) {
+      let sum = 0;
+      for (let i = curves.length - 1; i >= 0; i--) sums[i][k] = sum += curves[i][k];
+    }
+    return [moments, ...sums];
   }
 
   /* ---- words ------------------------------------------------------------------------------------------------- */
@@ -206,13 +216,15 @@ const Charts = (() => {
       if (chart.shape === "columns") {
         return { ...base, paths: columns(step), width: 0, fill: () => slot(curve.slot) };
       }
+      if (chart.shape === "stack") return { ...base, width: 0, fill: () => slot(curve.slot) };
       return { ...base, stroke: () => slot(curve.slot), width: 1.75, dash: DASHES[curve.dash] };
     });
   }
 
   function build(group, box, chart) {
     const width = Math.max(200, box.clientWidth);
-    const kind = chart.shape === "columns" ? "columns" : chart.limits.length || (chart.step === 3) ? "queue" : "lines";
+    const kind = chart.shape !== "lines" ? chart.shape : chart.limits.length || (chart.step === 3) ? "queue" : "lines";
+    const values = table(chart, group.data, group.store);
     const u = new uPlot({
       width, height: HEIGHTS[kind], legend: { show: false }, pxAlign: 1, padding: [6, 22, 0, 0],
       scales: { x: { time: false, range: (u, a, b) => [a, b] }, y: { range: ceiling(chart) } },
@@ -227,9 +239,9 @@ const Charts = (() => {
         drawClear: [(u) => shade(u, group)],
         draw: [(u) => annotate(u, chart)],
         setScale: [(u, key) => { if (key === "x" && u.status) moved(group, u); }],
-        setCursor: [(u) => read(group, u, chart, box)],
+        setCursor: [(u) => read(group, u, chart, box, values)],
       },
-    }, table(chart, group.data, group.store), box);
+    }, chart.shape === "stack" ? stacked(values) : values, box);
     u.step = chart.step;
     u.setScale("x", { min: group.from, max: group.to });
     return u;
@@ -267,13 +279,13 @@ const Charts = (() => {
     range(group, group.from + by, group.to + by);
   }
 
-  function read(group, u, chart, box) {
+  function read(group, u, chart, box, values) {
     const at = u.cursor.idx;
     const inside = u.cursor.left >= 0 && at != null;
     const keys = box.closest(".chart").querySelectorAll(".key output");
     keys.forEach((key, i) => {
       let k = at;
-      const ys = u.data[i + 1];
+      const ys = values[i + 1];
       while (inside && ys[k] === undefined && k > 0) k--;  /* a moment that only another line has */
       key.textContent = inside ? word(chart.unit, ys[k]) : "";
     });

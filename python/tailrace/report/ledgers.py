@@ -1,0 +1,127 @@
+"""The ledger of an episode on the page: what became of the capacity of its servers, their queues in the recording and
+in the replay, and what would not have happened without each cause."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tailrace.diagnosis.finding import Diagnosis
+from tailrace.diagnosis.judged import DONE, IDLE, UNACCOUNTED, Charged, Columns, Judged, Sheet
+from tailrace.report import words
+from tailrace.report.charts import CAPACITY, CURVES_MAX, Chart, Curve, Group, peaks, slot
+from tailrace.report.recording import Axis, Line, Recording
+
+RECORDED, REPLAYED = "queue_recorded", "queue_replayed"
+PARTS = {DONE: "done", IDLE: "idle", UNACCOUNTED: "nothing recorded accounts for it"}
+SLOTS = {DONE: 2, UNACCOUNTED: 6, IDLE: 8}
+CAUSE_SLOTS = (1, 3, 7, 4, 5, 0)
+"""Colours of causes, apart from those of the other parts."""
+
+
+def with_columns(recording: Recording, diagnosis: Diagnosis, episodes: int) -> Recording:
+    """The recording with the accounts of the first `episodes` episodes as further lines."""
+    axes, lines = list(recording.axes), list(recording.lines)
+    for index, this in enumerate(diagnosis.episodes[:episodes]):
+        for sheet in this.ledger.servers if this.ledger is not None else ():
+            if sheet.columns is not None:
+                lines += _lines(sheet.server, sheet.columns, len(axes))
+                axes.append(_axis(sheet.columns, index))
+    return replace(recording, axes=tuple(axes), lines=tuple(lines))
+
+
+def _axis(columns: Columns, index: int) -> Axis:
+    steps = np.arange(len(columns.queue_recorded), dtype=np.int64)
+    return Axis(columns.begin + steps * columns.step_ns + columns.step_ns // 2, columns.step_ns, index)
+
+
+def _lines(server: str, columns: Columns, axis: int) -> list[Line]:
+    shares = [Line(axis, server, CAPACITY + name, values) for name, values in columns.shares.items()]
+    queues = ((RECORDED, columns.queue_recorded), (REPLAYED, columns.queue_replayed))
+    return [*shares, *(Line(axis, server, name, values) for name, values in queues)]
+
+
+def beside(group: Group, recording: Recording, diagnosis: Diagnosis, index: int) -> Group:
+    """The charts of an episode with those of its ledger behind them."""
+    judged = diagnosis.episodes[index].ledger
+    made = [] if judged is None else [c for sheet in judged.servers for c in _charts(recording, group, sheet, index)]
+    return replace(group, charts=(*group.charts, *made))
+
+
+def _charts(recording: Recording, group: Group, sheet: Sheet, index: int) -> list[Chart]:
+    if sheet.columns is None:
+        return []
+    server = words.name(sheet.server)
+    return [
+        Chart(None, f"Capacity of {server}", "share", "stack", _stack(recording, sheet, index), summary=_sums(sheet)),
+        _queue(recording, group, sheet, index),
+    ]
+
+
+def _stack(recording: Recording, sheet: Sheet, index: int) -> tuple[Curve, ...]:
+    """From top to bottom: each stands on all that follow."""
+    names = list(sheet.columns.shares)[:CURVES_MAX] if sheet.columns is not None else []
+    causes = [name for name in names if name not in PARTS]
+    colours = SLOTS | {name: CAUSE_SLOTS[k % len(CAUSE_SLOTS)] for k, name in enumerate(causes)}
+    order = sorted(names, key=lambda name: (name != IDLE, name != UNACCOUNTED, name == DONE))
+    found = ((name, recording.line(sheet.server, CAPACITY + name, index)) for name in order)
+    return tuple(Curve(line, _part(name), colours[name]) for name, line in found if line is not None)
+
+
+def _queue(recording: Recording, group: Group, sheet: Sheet, index: int) -> Chart:
+    own = slot(recording, sheet.server)
+    pairs = ((RECORDED, "recorded", own, 0), (REPLAYED, "replayed", (own + 1) % CURVES_MAX, 1))
+    curves = tuple(
+        Curve(line, label, colour, dash)
+        for metric, label, colour, dash in pairs
+        if (line := recording.line(sheet.server, metric, index)) is not None
+    )
+    told = peaks(recording, curves, (group.begin, group.end), "count")
+    return Chart(None, f"Queue length of {words.name(sheet.server)}", "count", "lines", curves, summary=told)
+
+
+def _part(name: str) -> str:
+    return PARTS.get(name) or words.cause(name)
+
+
+def _parts(sheet: Sheet) -> list[tuple[str, int]]:
+    lost = ((one.cause, one.lost_ns) for one in sheet.lost)
+    return [(DONE, sheet.done_ns), *lost, (UNACCOUNTED, sheet.unaccounted_ns), (IDLE, sheet.idle_ns)]
+
+
+def _sums(sheet: Sheet) -> str:
+    whole = max(sheet.capacity_ns, 1)
+    return "; ".join(f"{_part(name)}: {words.share(ns / whole)}" for name, ns in _parts(sheet)) + "."
+
+
+def ledger(judged: Judged | None) -> dict[str, Any] | None:
+    """What the page says beside these charts."""
+    if judged is None:
+        return None
+    return {
+        "sentence": words.sentence(judged.sentence),
+        "sheets": [
+            {
+                "server": words.name(sheet.server),
+                "capacity": words.duration(sheet.capacity_ns),
+                "numbers": [(_part(name), words.duration(ns)) for name, ns in _parts(sheet)],
+            }
+            for sheet in judged.servers
+        ],
+        "lines": [_line(line, judged) for line in judged.lines],
+    }
+
+
+def _line(line: Charged, judged: Judged) -> dict[str, Any]:
+    gone = max(judged.vlrt_replayed - line.vlrt_without, 0)
+    return {
+        "cause": "nothing recorded accounts for it" if line.cause == "unknown" else words.cause(line.cause),
+        "known": line.cause != "unknown",
+        "server": words.name(line.server) if line.server else "clients",
+        "place": words.name(line.place) if line.place and line.place != line.server else "–",
+        "share": words.share(line.share),
+        "percent": f"{100 * min(max(line.share, 0.0), 1.0):.2f}",
+        "gone": f"{words.count(gone)} of {words.count(judged.vlrt_replayed)}",
+    }
