@@ -51,7 +51,7 @@ explore: setup  ## run the property tests with ten times as many cases, drawn an
 RUNS ?= 1000
 FIRST ?= 1000000
 SYSTEMS ?= both
-sweep: setup  ## diagnose RUNS random SYSTEMS (chains, graphs, both) from seed FIRST on, and count what is right (in sweep/)
+sweep: setup  ## diagnose RUNS random SYSTEMS (chains, graphs, both, papers) from seed FIRST on, and count what is right (in sweep/)
 	@$(TAILRACE) examine --systems $(SYSTEMS) --runs $(RUNS) --seed $(FIRST) --out sweep/$(SYSTEMS)-$(FIRST)-$(RUNS)
 
 check: setup  ## formatting, lints, types and the rules of the house

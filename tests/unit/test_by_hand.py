@@ -67,7 +67,7 @@ def migration() -> Tables:
 def test_slow_statements_that_hold_a_limit_are_no_freeze(tmp_path: Path, table: Tables, origin: str) -> None:
     _, found, right = told(table, tmp_path / "run")
     assert {(episode.origin, episode.cause) for episode in found.episodes} == {(origin, "soft-resource")}
-    assert right.right == right.vlrt > 100
+    assert right.right > 0.95 * right.vlrt > 100
 
 
 def test_a_freeze_is_no_slow_statement(tmp_path: Path) -> None:
@@ -179,7 +179,8 @@ def test_what_takes_long_by_itself_is_not_blamed_on_what_was_short(tmp_path: Pat
         },
         tmp_path / "run",
     )
-    assert sum(right.confusion["unknown"].values()) >= 0.9 * right.vlrt > 9
+    assert right.right > 0.8 * right.vlrt > 8
+    assert right.wrong == 0
 
 
 def test_clients_who_give_up_hide_how_long_it_would_have_taken(tmp_path: Path) -> None:

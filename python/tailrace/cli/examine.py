@@ -12,8 +12,8 @@ from tailrace.cli.words import AsJson, Quiet, Systems, print_json, progress
 
 EPILOG = (
     "Examples:\n\n`tailrace examine --runs 200`\n\n"
-    "`tailrace examine --runs 900 --seed 100000 --without -o exam`\n\n"
-    "`tailrace examine --systems chains --runs 400 --seed 30000000`"
+    "`tailrace examine --runs 900 --seed 100000 -o exam`\n\n"
+    "`tailrace examine --systems papers --runs 40 --thin`"
 )
 
 
@@ -22,24 +22,30 @@ def examine(
     seed: Annotated[int, typer.Option(min=0, help="The first one's; the others follow.")] = 0,
     systems: Annotated[
         Systems,
-        typer.Option(help="Chains of tiers; graphs of services; or both: chains for even seeds, graphs for odd ones."),
+        typer.Option(
+            help="Chains of tiers; graphs of services; both: chains for even seeds, graphs for odd ones; or the "
+            "papers' systems with drawn parameters."
+        ),
     ] = Systems.BOTH,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Keep results here; a killed sweep goes on.")
     ] = None,
-    without: Annotated[
+    thin: Annotated[
         bool,
-        typer.Option("--without", help="Simulate each again without its troubles, too: what is told must be missed."),
+        typer.Option("--thin", help="Make each recording as poor as real ones: samples at 1 s, a server unseen …"),
     ] = False,
+    experiments: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the papers' experiments are.")] = Path(
+        "experiments"
+    ),
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Diagnose random simulated systems with known troubles, and count what is right."""
+    """Diagnose random simulated systems, simulate each again without its troubles, and count what is right."""
     from tailrace.score import sweep
     from tailrace.score.table import print_summary
 
     with progress("Examining", quiet, of_bytes=False) as step:
         seeds = range(seed, seed + runs)
-        rows = sweep.sweep(seeds, out, systems=systems.value, again=without, progress=step)
+        rows = sweep.sweep(seeds, out, systems=systems.value, thin=thin, experiments=experiments, progress=step)
     found = sweep.summarise(rows)
     print_json(found.as_dict()) if as_json else print_summary(found, Screen())

@@ -32,6 +32,7 @@ class Systems(Enum):
     CHAINS = "chains"
     GRAPHS = "graphs"
     BOTH = "both"
+    PAPERS = "papers"
 
 
 @contextmanager

@@ -28,8 +28,8 @@ CAUSES: dict[str, frozenset[str]] = {
     "burn": frozenset({NEIGHBOUR}),
     "gc": frozenset({"garbage-collection"}),
     "burst": frozenset({BURST}),
-    # Injected without a disk: bytes that would tell a flush from writeback do not exist, so either will do, or both.
-    "iowait": frozenset({"log-flush", "writeback", "log-flush or writeback", NONE}),
+    # Injected without a disk: bytes that would tell a flush from writeback do not exist, so either will do.
+    "iowait": frozenset({"log-flush", "writeback"}),
     # Slower without a clock rate that anybody recorded: nothing in the run folder tells.
     "slow": frozenset({NONE}),
 }
@@ -66,6 +66,14 @@ def read(path: str | PathLike[str], topology: Topology) -> tuple[Stall, ...]:
         return _joined(_by_hand(file, row, topology) for row in rows)
     told = (s for s in truth.read_stalls(file) if s.kind != NEIGHBOUR or _has_neighbour(s.place, topology))
     return _joined(_stall(s.kind, s.place, s.begin, s.end, topology) for s in told)
+
+
+def simulated(path: str | PathLike[str]) -> dict[str, Any] | None:
+    """The experiment of a truth.toml that the simulator wrote, as plain values; None of a recording."""
+    file = Path(path) / truth.FILE if Path(path).is_dir() else Path(path)
+    table = toml.read(file, "docs/reference/score.md")
+    found = table.get("experiment")
+    return found if table.get("engine") == "sim" and isinstance(found, dict) else None
 
 
 def _by_hand(file: Path, row: Mapping[str, Any], topology: Topology) -> Stall:

@@ -1,4 +1,4 @@
-"""Examines many random systems: draw, simulate, diagnose, score; on all cores, resumable.
+"""Examines many random systems: draw, simulate, diagnose, judge; on all cores, resumable.
 
 ```text
 seeds ─ a process each ─▶ results.jsonl   one line a seed, written as it is done (a killed sweep goes on from there)
@@ -22,15 +22,18 @@ from typing import Any
 
 from tailrace import whole
 from tailrace.errors import cannot_write
+from tailrace.score import papers
 
 Row = dict[str, Any]
 Progress = Callable[[int, int], None]
 
-CHAINS, GRAPHS, BOTH = "chains", "graphs", "both"
+CHAINS, GRAPHS, BOTH, PAPERS = "chains", "graphs", "both", "papers"
+EXPERIMENTS = Path("experiments")
+"""Where the papers' systems are, from the folder of the project."""
 LINES, TABLE, SUMMARY = "results.jsonl", "results.parquet", "summary.json"
 _COUNTS = (
-    "requests", "vlrt", "right", "right_with_kind", "right_dropper", "right_origin", "right_cause",
-    "episodes", "claims", "false_alarms",
+    "requests", "vlrt", "right", "removable", "named", "wrong", "causes_told", "causes_false",
+    "right_dropper", "origins_stated", "right_origin",
 )  # fmt: skip
 
 
@@ -42,24 +45,22 @@ class Summary:
     runs_without_vlrt: int
     right_of_runs: float
     """Mean over the runs that have VLRT of the share that is right: a system that never recovers counts once."""
-    confusion: dict[str, dict[str, int]]
-    """True cause → cause told → VLRT."""
-    right_without: int | None
-    """VLRT of which the cause that was told may be right by what is left without it (see `without`) …"""
-    right_without_of_runs: float | None
-    """… and the mean share over runs, as above; None if the systems were not simulated again."""
+    causes: dict[str, dict[str, int]]
+    """As those of `Score`, added up."""
 
-    def share(self, name: str) -> float:
-        """Of all VLRT."""
-        return self.counts[name] / self.counts["vlrt"] if self.counts["vlrt"] else 1.0
-
-    @property
-    def false_alarm_share(self) -> float:
-        """Of all episodes of which a cause was told."""
-        return self.counts["false_alarms"] / self.counts["claims"] if self.counts["claims"] else 0.0
+    def share(self, part: str, of: str = "vlrt") -> float:
+        """One count of another; of nothing, the best that it may be."""
+        best = 0.0 if part in ("wrong", "causes_false") else 1.0
+        return self.counts[part] / self.counts[of] if self.counts[of] else best
 
     def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "right_share": self.share("right"), "false_alarm_share": self.false_alarm_share}
+        shares = {
+            "right_share": self.share("right"),
+            "named_share": self.share("named", "removable"),
+            "wrong_share": self.share("wrong"),
+            "false_share": self.share("causes_false", "causes_told"),
+        }
+        return {**asdict(self), **shares}
 
 
 def shape(seed: int, systems: str) -> str:
@@ -67,24 +68,37 @@ def shape(seed: int, systems: str) -> str:
     return systems if systems != BOTH else GRAPHS if seed % 2 else CHAINS
 
 
-def examine(seed: int, systems: str = BOTH, again: bool = False) -> Row:
-    """One seed: its experiment's score; and that by simulating `again` without its troubles."""
+def draw(seed: int, systems: str = BOTH, experiments: Path = EXPERIMENTS) -> Row:
+    """The experiment of a seed as a table; `experiments` is where the papers' systems are."""
+    from tailrace.score import drawing, graphs
+
+    drawn = shape(seed, systems)
+    if drawn == PAPERS:
+        return papers.draw(seed, experiments)
+    if drawn == GRAPHS:
+        return graphs.draw(seed)
+    return drawing.draw(seed)
+
+
+def examine(seed: int, systems: str = BOTH, thin: bool = False, experiments: Path = EXPERIMENTS) -> Row:
+    """One seed: the score of the system that it draws; `thin` makes its recording as poor as a real one."""
     from tailrace import sim
     from tailrace.dataset import Dataset
     from tailrace.diagnosis import diagnose
     from tailrace.diagnosis.serialise import as_dict
     from tailrace.experiment import from_table
-    from tailrace.score import drawing, graphs, score, without
+    from tailrace.score import judging, thinning
 
-    drawn = shape(seed, systems)
-    table = (graphs if drawn == GRAPHS else drawing).draw(seed)
+    table = draw(seed, systems, experiments)
     with tempfile.TemporaryDirectory(prefix="tailrace-") as folder:
-        sim.simulate(from_table(table, f"seed {seed}"), Path(folder) / "run")
-        run = Dataset.open(Path(folder) / "run")
-        told = as_dict(diagnose(run))
-        found = score(run, told)
-    more = {"right_without": without.right(table, told)} if again else {}
-    return {"seed": seed, "systems": drawn, **found.as_dict(), **more}
+        whole = Path(folder) / "run"
+        sim.simulate(from_table(table, f"seed {seed}"), whole)
+        run, thinned = Dataset.open(whole), ""
+        if thin:
+            thinned = thinning.thin(run, Path(folder) / "thin", seed)
+            run = Dataset.open(Path(folder) / "thin")
+        found = judging.by_removing(run, as_dict(diagnose(run)), whole, table)
+    return {"seed": seed, "systems": shape(seed, systems), "thinned": thinned, **found.as_dict()}
 
 
 def sweep(
@@ -92,18 +106,20 @@ def sweep(
     out: str | PathLike[str] | None = None,
     *,
     systems: str = BOTH,
-    again: bool = False,
+    thin: bool = False,
+    experiments: Path = EXPERIMENTS,
     processes: int = 0,
     progress: Progress | None = None,
 ) -> tuple[Row, ...]:
     """Examine every seed; with a folder `out`, those already there are not examined twice. Rows by seed."""
+    if systems == PAPERS:
+        papers.find(experiments)
     wanted = list(dict.fromkeys(seeds))
     lines = None if out is None else Path(out) / LINES
-    earlier = (row for row in _earlier(lines) if row.get("systems", CHAINS) == shape(row["seed"], systems))
-    done = {row["seed"]: row for row in earlier if not again or "right_without" in row}
+    done = {row["seed"]: row for row in _earlier(lines) if _is_one(row, systems, thin) and row["seed"] in wanted}
     left = [seed for seed in wanted if seed not in done]
     with ProcessPoolExecutor(processes or os.cpu_count(), multiprocessing.get_context("spawn"), _alone) as pool:
-        for future in as_completed([pool.submit(examine, seed, systems, again) for seed in left]):
+        for future in as_completed([pool.submit(examine, seed, systems, thin, experiments) for seed in left]):
             row = future.result()
             done[row["seed"]] = row
             _append(lines, row)
@@ -115,27 +131,26 @@ def sweep(
     return rows
 
 
+def _is_one(row: Row, systems: str, thin: bool) -> bool:
+    """Whether a line of an earlier sweep is what this one would find."""
+    known = row.keys() >= {*_COUNTS, "systems", "thinned", "causes"}
+    return known and row["systems"] == shape(row["seed"], systems) and bool(row["thinned"]) == thin
+
+
 def summarise(rows: Iterable[Row]) -> Summary:
     known = tuple(rows)
-    confusion: dict[str, Counter[str]] = {}
+    causes: dict[str, Counter[str]] = {}
     for row in known:
-        for true, told in row["confusion"].items():
-            confusion.setdefault(true, Counter()).update(told)
-    again = all("right_without" in row for row in known)
+        for cause, counts in row["causes"].items():
+            causes.setdefault(cause, Counter()).update(counts)
+    shares = [row["right"] / row["vlrt"] for row in known if row["vlrt"]]
     return Summary(
         runs=len(known),
         counts={name: sum(row[name] for row in known) for name in _COUNTS},
         runs_without_vlrt=sum(row["vlrt"] == 0 for row in known),
-        right_of_runs=_mean_share(known, "right"),
-        confusion={true: dict(told) for true, told in sorted(confusion.items())},
-        right_without=sum(row["right_without"] for row in known) if again else None,
-        right_without_of_runs=_mean_share(known, "right_without") if again else None,
+        right_of_runs=sum(shares) / len(shares) if shares else 1.0,
+        causes={cause: dict(counts) for cause, counts in sorted(causes.items())},
     )
-
-
-def _mean_share(rows: Iterable[Row], name: str) -> float:
-    shares = [row[name] / row["vlrt"] for row in rows if row["vlrt"]]
-    return sum(shares) / len(shares) if shares else 1.0
 
 
 def _alone() -> None:
@@ -167,7 +182,7 @@ def _write(out: Path, rows: tuple[Row, ...]) -> None:
     import polars as pl
 
     summary = summarise(rows)
-    table = pl.DataFrame([{name: row[name] for name in ("seed", "systems", *_COUNTS)} for row in rows])
+    table = pl.DataFrame([{name: row[name] for name in ("seed", "systems", "thinned", *_COUNTS)} for row in rows])
     with whole.replacing(out / TABLE) as file:
         table.write_parquet(file)
     whole.write(out / SUMMARY, (json.dumps(summary.as_dict(), indent=2) + "\n").encode())

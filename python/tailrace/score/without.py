@@ -1,135 +1,68 @@
-"""What the troubles of a drawn system really did: it is simulated again without each of them, with the same random
-numbers. No rule says what belongs to what, and nothing but the number of very slow requests (VLRT) is looked at.
+"""The judge of simulated runs: the system is simulated again without each trouble, with the same random numbers.
 
-    n        VLRT of the system as it was drawn
-    left     of those without all troubles of one kind; none: without any trouble
-    alone    with those of one kind alone
+No rule says which request belongs to which trouble; only very slow requests (VLRT) are counted.
 
-Of so many requests it may be right to tell a kind: max(n - left, alone - none), for one trouble may do nothing without
-another, and of two that do the same each alone would be missed by nobody. That the cause is unknown is right of as many
-as there are without any trouble, or as there are fewer without what nobody samples (`slow`).
+    n        VLRT of the system as it is
+    left     VLRT without one trouble; none: without any trouble
+    alone    VLRT with one trouble and no other
+
+A cause may be reported for as many VLRT as its removal removes: max(n - left, alone - none), because one trouble may do
+nothing without another, and of two that do the same neither would be missed. `unknown` is right for as many as neither
+the removal of any one trouble nor that of all removes, and for those that a trouble removes that no monitor records.
 """
 
 from __future__ import annotations
 
-import copy
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from tailrace import sim
 from tailrace.dataset import Dataset
 from tailrace.experiment import from_table
-from tailrace.score.busy import reached
-from tailrace.score.graphs import GUEST
-from tailrace.score.stalls import BALANCER, BURST, CAUSES, FREQUENCY, NEIGHBOUR, NONE, QUOTA
-from tailrace.score.troubles import Table
-from tailrace.units import parse_duration
+from tailrace.score import removing
+from tailrace.score.removing import Table
+from tailrace.score.stalls import BALANCER, BURST, NONE, SOFT
 
-OF_TIERS = {"heap": "garbage-collection", "quota": QUOTA}
-OF_DISKS = {"flush": "log-flush", "writeback": "writeback"}
+Left = Callable[[frozenset[str]], int]
 
 
-def troubles(table: Table) -> tuple[str, ...]:
-    """The kinds of those of a drawn experiment, look-alikes among them."""
-    found = {_cause(stall) for stall in table["stalls"]}
-    found |= {cause for tier in table["tiers"].values() for key, cause in OF_TIERS.items() if key in tier}
-    for node in table["nodes"].values():
-        found |= {cause for key, cause in OF_DISKS.items() if key in node.get("disk", {})}
-        found |= {FREQUENCY} if "governor" in node else set()
-    bursty = any(_is_bursty(load) for name, load in table["workloads"].items() if name != GUEST)
-    found |= {BURST} if bursty else set()
-    found |= {NEIGHBOUR} if GUEST in table["workloads"] or _beside(table) else set()
-    return tuple(sorted(found))
+def credit(table: Table, n: int, told: Iterable[str], threshold_ns: int) -> dict[str, int]:
+    """Trouble → for how many of the n VLRT it may be reported; `table` is complete. The balancer and the limits are
+    removed only if `told` names them."""
+
+    def left(gone: frozenset[str]) -> int:
+        return vlrt_of(removing.without(table, gone), threshold_ns)
+
+    return shared_out(n, removing.troubles(table), set(told), left) if n else {}
 
 
-def without(table: Table, kinds: Iterable[str]) -> Table:
-    """The experiment without troubles of these kinds. Without `balancer`, calls go round; without bursts, as many come
-    evenly; without neighbours, guests ask for nothing, and tiers of different ways are on different machines."""
-    left, gone = copy.deepcopy(table), set(kinds)
-    left["stalls"] = [stall for stall in left["stalls"] if _cause(stall) not in gone]
-    loads = left["workloads"]
-    if NEIGHBOUR in gone:
-        loads.pop(GUEST, None)
-        for name in _beside(table):
-            del left["tiers"][name]["node"]
-    if BURST in gone:
-        own = {name: _evenly(load) for name, load in loads.items() if name != GUEST and load.get("kind") != "batch"}
-        left["workloads"] = own | {name: load for name, load in loads.items() if name == GUEST}
-    for tier in left["tiers"].values():
-        for key in [key for key, cause in OF_TIERS.items() if cause in gone]:
-            tier.pop(key, None)
-        for call in tier.get("calls", {}).values() if BALANCER in gone else ():
-            call |= {"policy": "round_robin", "endpoint": "modified"}
-    for node in left["nodes"].values():
-        disk = {key: what for key, what in node.pop("disk", {}).items() if OF_DISKS.get(key) not in gone}
-        node |= {"disk": disk} if set(disk) & set(OF_DISKS) else {}
-        if FREQUENCY in gone:
-            node.pop("governor", None)
-    return left
+def shared_out(n: int, troubles: Iterable[str], told: set[str], left: Left) -> dict[str, int]:
+    """`left` says how many VLRT there are without some troubles."""
+    every = frozenset(troubles)
+    single = {one: min(left(frozenset({one})), n) for one in every}
+    none = n if not every else left(every) if len(every) > 1 else min(single.values())
+    found = {one: n - single[one] for one in every}
+    if len(every) > 1:
+        found |= {one: max(found[one], min(left(every - {one}) - none, n)) for one in every}
+    rest = min(none, n, *single.values())
+    found[NONE] = min(n, rest + found.get(NONE, 0))
+    if BALANCER in told:
+        found[BALANCER] = max(n - left(frozenset({BALANCER})), 0)
+    if SOFT in told:
+        # Every stall makes fewer VLRT where nothing is limited; limits are to blame only for bursts and for the rest.
+        found[SOFT] = min(max(n - left(frozenset({SOFT})), 0), rest + found.get(BURST, 0))
+    return found
 
 
-def _beside(table: Table) -> list[str]:
-    """Tiers that run beside one which neither leads to them nor is led to."""
-    tiers = table["tiers"]
-    calls = {name: tier.get("calls", {}) for name, tier in tiers.items()}
-    ways = {name: reached(name, calls) for name in tiers}
-    own = {name: tier["node"][0] for name, tier in tiers.items() if "node" in tier and not name.startswith(GUEST)}
-    return [name for name, home in own.items() if name not in ways[home] and home not in ways[name]]
-
-
-def _is_bursty(load: Table) -> bool:
-    return load.get("kind") in ("batch", "modulated") or "index_of_dispersion" in load
-
-
-def _evenly(load: Table) -> Table:
-    """As many requests, without waves or bursts."""
-    if load.get("kind") == "modulated":
-        stays = [parse_duration(stay) for stay in load["stays"]]
-        rate = sum(rate * stay for rate, stay in zip(load["rates"], stays, strict=True)) / sum(stays)
-        rest = {key: value for key, value in load.items() if key not in ("kind", "rates", "stays")}
-        return {"kind": "poisson", "rate": rate, **rest}
-    return {key: value for key, value in load.items() if key != "index_of_dispersion"}
-
-
-def _cause(stall: Table) -> str:
-    """Drawn stalls have one each."""
-    kind: str = stall["kind"]
-    return min(CAUSES.get(kind, frozenset({kind})))
-
-
-def right(table: Table, told: Mapping[str, Any]) -> int:
-    """Of how many of the VLRT that a diagnosis (diagnosis.json, read) explains its causes may be right."""
-    n: int = sum(episode["vlrt"] for episode in told["episodes"])
-    causes: Counter[str] = Counter()
-    for row in (row for episode in told["episodes"] for row in episode["chains"]):
-        causes[row["cause"]] += row["vlrt"]
-    threshold_ns: int = told["threshold_ns"]
-    most = credit(n, troubles(table), BALANCER in causes, lambda gone: _vlrt(without(table, gone), threshold_ns))
-    found = 0
-    for cause, vlrt in causes.items():
-        found += min(vlrt, *(most.get(part, 0) for part in cause.split(" or ")))
-    return min(n, found)
-
-
-def credit(n: int, kinds: tuple[str, ...], balancer: bool, left: Callable[[set[str]], int]) -> dict[str, int]:
-    """Kind → of how many of the n VLRT it may be told; `left` says how many there are without some kinds."""
-    none = left(set(kinds)) if kinds else n
-    most = {}
-    for kind in kinds:
-        alone = left(set(kinds) - {kind}) if len(kinds) > 1 else n
-        most[kind] = max(n - left({kind}), alone - none, 0)
-    most[NONE] = max(none, most.get(NONE, 0))
-    return most | ({BALANCER: max(n - left({BALANCER}), 0)} if balancer else {})
-
-
-def _vlrt(table: Table, threshold_ns: int) -> int:
+def vlrt_of(table: Table, threshold_ns: int) -> int:
     with tempfile.TemporaryDirectory(prefix="tailrace-") as folder:
         sim.simulate(from_table(table), Path(folder) / "run")
-        requests = Dataset.open(Path(folder) / "run").requests()
-        slow = requests.filter(pl.col("end") - pl.col("sent") >= threshold_ns)
-        return int(slow.select(pl.len()).collect().item())
+        return count(Dataset.open(Path(folder) / "run"), threshold_ns)
+
+
+def count(run: Dataset, threshold_ns: int) -> int:
+    slow = run.requests().filter(pl.col("end") - pl.col("sent") >= threshold_ns)
+    return int(slow.select(pl.len()).collect().item())

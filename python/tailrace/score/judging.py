@@ -1,0 +1,56 @@
+"""Chooses the judge of a run: a simulated system is simulated again, for a recording the stalls of its truth count."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from typing import Any
+
+import polars as pl
+
+from tailrace.dataset import Dataset
+from tailrace.score import covering, figures, stalls, stated
+from tailrace.score.figures import Score
+
+Told = Mapping[str, Any]
+"""A diagnosis.json, read."""
+
+
+def score(run: Dataset, told: Told, truth: str | PathLike[str] | None = None) -> Score:
+    """Compare a diagnosis with the truth.toml of its run folder, or another one."""
+    path = run.path if truth is None else truth
+    table = stalls.simulated(path)
+    return by_covering(run, told, path) if table is None else by_removing(run, told, path, table)
+
+
+def by_removing(run: Dataset, told: Told, truth: str | PathLike[str], table: Mapping[str, Any]) -> Score:
+    """The run was made from the experiment `table`."""
+    from tailrace.score import removing, without
+
+    counts = figures.causes_of(told["episodes"])
+    vlrt = without.count(run, told["threshold_ns"])
+    credit = without.credit(removing.complete(table), vlrt, counts, told["threshold_ns"])
+    return _compared(run, told, vlrt, [(counts, credit)], truth)
+
+
+def by_covering(run: Dataset, told: Told, truth: str | PathLike[str]) -> Score:
+    """Each episode is judged alone."""
+    known, requests = stalls.read(truth, run.topology), covering.held(run, told["threshold_ns"])
+    judged = []
+    for episode in told["episodes"]:
+        inside = [request for request in requests if episode["begin"] <= request[0] <= episode["end"]]
+        judged.append((figures.causes_of([episode]), covering.credit(inside, known)))
+    return _compared(run, told, len(requests), judged, truth)
+
+
+def _compared(
+    run: Dataset,
+    told: Told,
+    vlrt: int,
+    judged: Iterable[tuple[Counter[str], Mapping[str, int]]],
+    truth: str | PathLike[str],
+) -> Score:
+    requests = int(run.requests().select(pl.len()).collect().item())
+    origins = stated.origins(told, stalls.read(truth, run.topology))
+    return figures.compare(requests, vlrt, judged, stated.right_droppers(run, told), origins)

@@ -1,0 +1,175 @@
+"""An experiment without some of its troubles: each trouble is removed from the table that describes the experiment.
+
+A trouble is named by the causes that a diagnosis may report for it ("log-flush or writeback" where nothing recorded
+tells the two apart). Of a trouble that no monitor records, the right cause is `unknown`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from tailrace.experiment import from_table, places, traces
+from tailrace.experiment.reading import to_table
+from tailrace.score.stalls import BALANCER, BURST, CAUSES, FREQUENCY, NEIGHBOUR, QUOTA, SOFT
+from tailrace.units import SECOND, parse_duration
+
+Table = dict[str, Any]
+UNLIMITED = 10_000
+"""More workers than any system here has requests inside."""
+
+
+def complete(table: Mapping[str, Any]) -> Table:
+    """The table with every default written out, as the removals need it."""
+    return to_table(from_table(table))
+
+
+def troubles(table: Table) -> tuple[str, ...]:
+    """The troubles of a complete table: whatever a removal would change."""
+    found = {trouble(stall) for stall in table["stalls"]}
+    return tuple(sorted(found | {cause for cause in REMOVALS if without(table, {cause}) != table}))
+
+
+def without(table: Table, gone: Iterable[str]) -> Table:
+    """A complete table without these troubles; the order of the removals is that of `REMOVALS`."""
+    left, names = copy.deepcopy(table), set(gone)
+    left["stalls"] = [stall for stall in left["stalls"] if trouble(stall) not in names]
+    for cause, remove in (REMOVALS | SHAPES).items():
+        if cause in names:
+            remove(left)
+    return left
+
+
+def trouble(stall: Table) -> str:
+    kind: str = stall["kind"]
+    return " or ".join(sorted(CAUSES.get(kind, {kind})))
+
+
+def _collections(table: Table) -> None:
+    for tier in table["tiers"].values():
+        tier.pop("heap", None)
+
+
+def _quotas(table: Table) -> None:
+    for tier in table["tiers"].values():
+        tier.pop("quota", None)
+
+
+def _governors(table: Table) -> None:
+    for node in table["nodes"].values():
+        node.pop("governor", None)
+
+
+def _of_disks(key: str) -> Callable[[Table], None]:
+    def remove(table: Table) -> None:
+        for node in table["nodes"].values():
+            node.get("disk", {}).pop(key, None)
+
+    return remove
+
+
+def _bursts(table: Table) -> None:
+    """As many requests come evenly, and nobody comes in addition for a part of the run."""
+    loads = table["workloads"]
+    for name in [name for name, load in loads.items() if _comes_in_addition(load, table)]:
+        if len(loads) > 1:
+            del loads[name]
+    for name in loads:
+        loads[name] = _evenly(loads[name], table)
+
+
+def _comes_in_addition(load: Table, table: Table) -> bool:
+    begins = "begin" in load and parse_duration(load["begin"]) > 0
+    ends = "end" in load and parse_duration(load["end"]) < parse_duration(table["duration"])
+    return load["kind"] == "batch" or begins or ends
+
+
+def _evenly(load: Table, table: Table) -> Table:
+    if load["kind"] == "modulated":
+        stays = [parse_duration(stay) for stay in load["stays"]]
+        rate = sum(per_second(rate) * stay for rate, stay in zip(load["rates"], stays, strict=True)) / sum(stays)
+        rest = {key: value for key, value in load.items() if key not in ("kind", "rates", "stays")}
+        return rest | {"kind": "poisson", "rate": rate}
+    if load["kind"] == "trace":
+        times, names = traces.read(load["file"])
+        rest = {key: value for key, value in load.items() if key not in ("kind", "file")}
+        rest |= {"mix": {name: names.count(name) for name in set(names)}} if names else {}
+        return rest | {"kind": "poisson", "rate": len(times) / (parse_duration(table["duration"]) / SECOND)}
+    if load["kind"] == "closed":
+        return load | {"index_of_dispersion": 1.0, "start": "thinking"}
+    return load
+
+
+def per_second(rate: Any) -> float:
+    return float(str(rate).removesuffix("/s"))
+
+
+def _neighbours(table: Table) -> None:
+    """Systems that share a machine get machines of their own."""
+    for name, home in _beside(table).items():
+        named = table["tiers"][name]["node"]
+        table["tiers"][name]["node"] = []
+        own = {key: value for key, value in table["nodes"].get(home, {}).items() if key in ("cores", "memory")}
+        if own:
+            table["nodes"][name] = own
+        used = {node for tier in table["tiers"].values() for node in tier["node"]} | set(table["tiers"])
+        for node in set(named) - used:
+            table["nodes"].pop(node, None)
+
+
+def _beside(table: Table) -> dict[str, str]:
+    """Each tier that runs on a machine of another system's tier, and the node (or tier) that names the machine."""
+    ways = _ways(table)
+    servers = places.servers(from_table(table))
+    found: dict[str, str] = {}
+    for number, server in enumerate(servers):
+        # Whoever comes first in the file, or has no `node` of its own, is at home there.
+        first = next((one for one in servers if one.node == server.node and not table["tiers"][one.tier]["node"]), None)
+        home = first or next(one for one in servers if one.node == server.node)
+        apart = server.tier not in ways[home.tier] and home.tier not in ways[server.tier]
+        if apart and number and table["tiers"][server.tier]["node"]:
+            found[server.tier] = home.tier if first else server.node
+    return found
+
+
+def _ways(table: Table) -> dict[str, set[str]]:
+    """Each tier with all that it calls, directly or through others."""
+    found = {}
+    for name in table["tiers"]:
+        way = [name]
+        for one in way:  # grows while it is walked
+            way += [callee for callee in table["tiers"][one]["calls"] if callee not in way]
+        found[name] = set(way)
+    return found
+
+
+def _balancers(table: Table) -> None:
+    """Calls go round, and skip a candidate whose connections are all in use."""
+    for tier in table["tiers"].values():
+        for callee, call in tier["calls"].items():
+            if table["tiers"][callee]["count"] > 1:
+                call |= {"policy": "round_robin", "endpoint": "modified"}
+
+
+def _limits(table: Table) -> None:
+    """Any number of workers, and no pools."""
+    for tier in table["tiers"].values():
+        if tier["kind"] != "async":
+            tier["workers"] = UNLIMITED
+        for call in tier["calls"].values():
+            call |= {"pool": 0, "kept": False, "for_visit": False, "pool_per": []}
+
+
+REMOVALS: dict[str, Callable[[Table], None]] = {
+    "garbage-collection": _collections,
+    QUOTA: _quotas,
+    FREQUENCY: _governors,
+    "log-flush": _of_disks("flush"),
+    "writeback": _of_disks("writeback"),
+    BURST: _bursts,
+    NEIGHBOUR: _neighbours,
+}
+"""Each trouble that is no injected stall, and how it is removed."""
+SHAPES: dict[str, Callable[[Table], None]] = {BALANCER: _balancers, SOFT: _limits}
+"""How a system is made, which is no trouble. It is looked at only if the diagnosis reports it."""
