@@ -62,7 +62,8 @@ def _charts(recording: Recording, group: Group, sheet: Sheet, index: int) -> lis
 
 def _stack(recording: Recording, sheet: Sheet, index: int) -> tuple[Curve, ...]:
     """From top to bottom: each stands on all that follow."""
-    names = list(sheet.columns.shares)[:CURVES_MAX] if sheet.columns is not None else []
+    shares = sheet.columns.shares if sheet.columns is not None else {}
+    names = [name for name, share in shares.items() if name != UNACCOUNTED or share.any()][:CURVES_MAX]
     causes = [name for name in names if name not in PARTS]
     colours = SLOTS | {name: CAUSE_SLOTS[k % len(CAUSE_SLOTS)] for k, name in enumerate(causes)}
     order = sorted(names, key=lambda name: (name != IDLE, name != UNACCOUNTED, name == DONE))

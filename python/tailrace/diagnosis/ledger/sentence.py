@@ -12,6 +12,7 @@ from tailrace.diagnosis.words import count, listing, share
 SAYS = {cause.name: cause.says for cause in CAUSES} | {
     BURST: "the requests beyond the usual number",
     BALANCER: "the choices of {server} (its candidates take turns instead)",
+    UNKNOWN: "what {server} lacked and nothing recorded accounts for",
 }
 TOLD = 0.05
 """A smaller share is within what the replay is off by."""
@@ -24,15 +25,17 @@ def is_told(one: Share, replayed: Replayed) -> bool:
 def sentence(replayed: Replayed, not_reproduced: tuple[str, ...]) -> str:
     """Without what the episode would have been another, and how good a model of it the replay is."""
     if not replayed.reproduced:
-        queues = f", and the queue of {listing(not_reproduced[:3])} is not reproduced" if not_reproduced else ""
+        of = listing(not_reproduced[:3])
+        queues = f"queues of {of} are" if len(not_reproduced) > 1 else f"queue of {of} is"
+        queues = f", and the {queues} not reproduced" if not_reproduced else ""
         many = count(replayed.replayed, "very long request")
         return (
             f"The replay has {many} where {replayed.recorded:,} were recorded{queues}: it is no model of this episode."
         )
     model = f"the replay reproduced the recording within {max(ceil(100 * replayed.error), 1)} %"
-    told = [one for one in replayed.shares if is_told(one, replayed)]
+    told = [one for one in replayed.shares if one.vlrt >= TOLD * replayed.recorded]
     if not told:
-        return f"Without any of the known causes as many very long requests would have happened; {model}."
+        return f"No cause that was recorded changes anything when it is taken away; {model}."
     first, *others = (_without(one, replayed, full=number == 0) for number, one in enumerate(told))
     return "; ".join((f"W{first[1:]}", *others, f"{model}."))
 
@@ -41,5 +44,5 @@ def _without(one: Share, replayed: Replayed, full: bool) -> str:
     what = SAYS[one.cause].format(server=one.server, place=one.place or "others")
     gone = max(replayed.replayed - one.without, 0)
     part = share(gone / replayed.replayed) if replayed.replayed else "0 %"
-    many = f"{gone:,} of {count(replayed.replayed, 'very long request')} would not have happened"
+    many = f"{gone:,} of {replayed.replayed:,} very long requests would not have happened"
     return f"without {what}, {many if full else f'{gone:,}'} ({part})"

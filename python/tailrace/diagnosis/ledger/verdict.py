@@ -92,15 +92,16 @@ class _Bench:
         self._as_it_was: tuple[Times, Times] = (account.recorded.arrival, account.recorded.departure)
 
     def books(self, cluster: Cluster) -> Books:
-        """The account around an episode: as long before and after it as a line can matter."""
+        """The account around an episode: from where a line can begin to matter until the last request is answered."""
         self.slow(frozenset())
-        span = cluster.begin - BEFORE_NS, cluster.end + cluster.shortest_ns
-        first, last = np.searchsorted(self.seen.steps.begins, span).tolist()
+        answered = int(self.seen.slow.requests["end"].to_numpy()[cluster.rows].max())
+        first, last = np.searchsorted(self.seen.steps.begins, (cluster.begin - BEFORE_NS, answered)).tolist()
         return Books(self.account, first, max(last, first + 1), *self._as_it_was)
 
-    def lines(self, books: Books, cluster: Cluster) -> list[Line]:
+    def lines(self, cluster: Cluster) -> list[Line]:
         """Those that can have mattered for an episode."""
-        around = slice(books.first, books.last)
+        begins = self.seen.steps.begins
+        around = (begins >= cluster.begin - BEFORE_NS) & (begins <= cluster.end + cluster.shortest_ns)
         found = [
             line for line, share in self.account.taken.items() if float(share[around].sum()) * STEP_NS >= SMALLEST_NS
         ]
@@ -157,8 +158,7 @@ def _verdict(bench: _Bench, number: int, cluster: Cluster) -> Replayed:
     def left(without: frozenset[Line]) -> int:
         return int(bench.slow(without)[number])
 
-    books = bench.books(cluster)
-    lines = bench.lines(books, cluster)
+    lines = bench.lines(cluster)
     everything = frozenset(lines)
     as_it_was, none = left(frozenset()), left(everything)
     alone = {line: left(frozenset({line})) for line in lines}
@@ -179,7 +179,7 @@ def _verdict(bench: _Bench, number: int, cluster: Cluster) -> Replayed:
         for (cause, server), value in worth.items()
         if value > 0.0
     ]
-    return Replayed(count, as_it_was, tuple(sorted(shares, key=lambda share: -share.vlrt)), books)
+    return Replayed(count, as_it_was, tuple(sorted(shares, key=lambda share: -share.vlrt)), bench.books(cluster))
 
 
 def shapley(players: Sequence[Line], left: Callable[[frozenset[Line]], int]) -> dict[Line, float]:
