@@ -13,21 +13,15 @@ from __future__ import annotations
 from tailrace.diagnosis import because, unanswered
 from tailrace.diagnosis.causes import UNKNOWN
 from tailrace.diagnosis.finding import CauseEvidence, Diagnosis, Episode, SummaryRow
+from tailrace.diagnosis.ledger import CAUSES
 from tailrace.diagnosis.words import count, duration, rate, share
 
 SENTENCES = 5
-PLAIN = {
-    "garbage-collection": "a garbage collection stopped {origin}",
-    "frequency-step": "the CPU of {origin} was still at a low clock rate when the work came",
-    "neighbour": "{place} took the CPU that {origin} needed",
-    "log-flush": "{origin} waited for its disk while a log was flushed",
-    "writeback": "{origin} waited for its disk while dirty pages were written back",
+PLAIN = {cause.name: cause.plain for cause in CAUSES} | {
     "workload-burst": "more requests came at once than {place} can serve",
     "concurrency-overhead": "{origin} became slower the more requests it held",
     "balancer": "{place} sent the requests to {origin} while it was stalled and others were idle",
     "soft-resource": "a pool or thread limit of {origin} was used up, with hardware to spare",
-    "cpu-quota": "the CPU quota of {origin} was used up",
-    "freeze": "{origin} neither answered nor used its CPU, as if it was stopped or all its workers waited,",
 }
 
 

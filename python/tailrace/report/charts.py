@@ -18,6 +18,7 @@ import numpy as np
 
 from tailrace import units
 from tailrace.diagnosis.finding import STEPS, Diagnosis, Episode
+from tailrace.diagnosis.ledger import CAUSES
 from tailrace.report import words
 from tailrace.report.recording import Line, Recording, Span
 
@@ -40,28 +41,13 @@ OTHER_METRICS = ("dirty_bytes", "writeback_bytes", "cpu_hz", "run_queue", "worke
 HOST_METRICS = ("dirty_bytes", "writeback_bytes")
 """Kept by the kernel for the whole host, so any place that reports them may speak for the origin."""
 
-CAUSE_METRICS: dict[str, tuple[str, ...]] = {
-    "garbage-collection": ("gc_share",),
-    "frequency-step": ("cpu_hz",),
-    "neighbour": ("cpu_busy", "cpu_steal"),
-    "log-flush": ("disk_busy", "cpu_iowait"),
-    "writeback": ("dirty_bytes", "writeback_bytes"),
+CAUSE_METRICS: dict[str, tuple[str, ...]] = {cause.name: cause.metrics for cause in CAUSES} | {
     "workload-burst": ("arrivals",),
     "concurrency-overhead": ("run_queue", "context_switches", "workers_busy"),
     "balancer": ("balancer_value", "arrivals"),
     "soft-resource": ("pool_in_use", "pool_waiting", "workers_busy"),
-    "cpu-quota": ("cpu_throttled",),
-    "freeze": ("cpu_busy",),
 }
-
-CAUSE_EVENTS: dict[str, tuple[str, ...]] = {
-    "garbage-collection": ("gc",),
-    "frequency-step": ("frequency_step",),
-    "neighbour": ("neighbour_burst",),
-    "log-flush": ("log_flush",),
-    "writeback": ("writeback",),
-}
-
+CAUSE_EVENTS = {cause.name: cause.events for cause in CAUSES}
 
 CAPACITY = "capacity of "
 """Begins the metrics that are parts of a server's capacity."""

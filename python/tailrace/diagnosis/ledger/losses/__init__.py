@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from tailrace.diagnosis.ledger.losses import (
     clock,
@@ -22,22 +23,36 @@ from tailrace.diagnosis.ledger.losses import (
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 
 
+class File(Protocol):
+    """What a file of this folder says of its cause."""
+
+    CAUSE: str
+    SAYS: str
+    PLAIN: str
+    METRICS: tuple[str, ...]
+    EVENTS: tuple[str, ...]
+
+    def find(self, seen: Seen, server: str, /) -> Loss | None: ...
+
+
 @dataclass(frozen=True)
 class Cause:
     name: str
     says: str
-    """What is taken away, in words."""
+    """What is taken away, in words: of `{server}`, by `{place}`."""
+    plain: str
+    """What happened, as the answer says it: to `{origin}`, by `{place}`."""
+    metrics: tuple[str, ...]
+    """Drawn beside it."""
+    events: tuple[str, ...]
+    """Marked over them."""
     find: Callable[[Seen, str], Loss | None]
 
+    @classmethod
+    def of(cls, file: File) -> Cause:
+        return cls(file.CAUSE, file.SAYS, file.PLAIN, file.METRICS, file.EVENTS, file.find)
 
-CAUSES = (
-    Cause(collection.CAUSE, collection.SAYS, collection.find),
-    Cause(clock.CAUSE, clock.SAYS, clock.find),
-    Cause(neighbour.CAUSE, neighbour.SAYS, neighbour.find),
-    Cause(flush.CAUSE, flush.SAYS, flush.find),
-    Cause(writeback.CAUSE, writeback.SAYS, writeback.find),
-    Cause(quota.CAUSE, quota.SAYS, quota.find),
-    Cause(freeze.CAUSE, freeze.SAYS, freeze.find),
-)
+
+CAUSES = tuple(map(Cause.of, (collection, clock, neighbour, flush, writeback, quota, freeze)))
 
 __all__ = ["CAUSES", "Cause", "Loss", "Seen"]

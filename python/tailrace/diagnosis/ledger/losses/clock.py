@@ -8,9 +8,11 @@ from tailrace.diagnosis.causes.capacity import clock_rate, full_rate
 from tailrace.diagnosis.causes.frequency_step import CAUSE
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur
 
-__all__ = ["CAUSE", "SAYS", "find"]
+__all__ = ["CAUSE", "EVENTS", "METRICS", "PLAIN", "SAYS", "find"]
 
 SAYS = "the low clock rate of {server}"
+PLAIN = "the CPU of {origin} was still at a low clock rate when the work came"
+METRICS, EVENTS = ("cpu_hz",), ("frequency_step",)
 
 
 def find(seen: Seen, server: str) -> Loss | None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from tailrace.diagnosis.causes.garbage_collection import CAUSE
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 
-__all__ = ["CAUSE", "SAYS", "find"]
+__all__ = ["CAUSE", "EVENTS", "METRICS", "PLAIN", "SAYS", "find"]
 
 SAYS = "the collections of {server}"
+PLAIN = "a garbage collection stopped {origin}"
+METRICS, EVENTS = ("gc_share",), ("gc",)
 
 
 def find(seen: Seen, server: str) -> Loss | None:

@@ -7,9 +7,11 @@ from tailrace.diagnosis.causes.log_flush import CAUSE
 from tailrace.diagnosis.ledger.losses.disk import waits
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 
-__all__ = ["CAUSE", "SAYS", "find"]
+__all__ = ["CAUSE", "EVENTS", "METRICS", "PLAIN", "SAYS", "find"]
 
 SAYS = "the flushes that {server} waited for"
+PLAIN = "{origin} waited for its disk while a log was flushed"
+METRICS, EVENTS = ("disk_busy", "cpu_iowait"), ("log_flush",)
 
 
 def find(seen: Seen, server: str) -> Loss | None:

@@ -6,9 +6,11 @@ from __future__ import annotations
 from tailrace.diagnosis.causes.freeze import CAUSE
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 
-__all__ = ["CAUSE", "SAYS", "find"]
+__all__ = ["CAUSE", "EVENTS", "METRICS", "PLAIN", "SAYS", "find"]
 
 SAYS = "the stop of {server}"
+PLAIN = "{origin} neither answered nor used its CPU, as if it was stopped or all its workers waited,"
+METRICS, EVENTS = ("cpu_busy",), ()
 
 
 def find(seen: Seen, server: str) -> Loss | None:

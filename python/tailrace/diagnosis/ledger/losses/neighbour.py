@@ -12,9 +12,11 @@ from tailrace.diagnosis.millibottleneck import LIMITS
 from tailrace.diagnosis.series import AT_WORK, Series
 from tailrace.topology import Node
 
-__all__ = ["CAUSE", "SAYS", "find"]
+__all__ = ["CAUSE", "EVENTS", "METRICS", "PLAIN", "SAYS", "find"]
 
 SAYS = "what {place} took of the CPU of {server}"
+PLAIN = "{place} took the CPU that {origin} needed"
+METRICS, EVENTS = ("cpu_busy", "cpu_steal"), ("neighbour_burst",)
 
 
 def find(seen: Seen, server: str) -> Loss | None:

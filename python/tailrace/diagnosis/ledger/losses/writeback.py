@@ -7,9 +7,11 @@ from tailrace.diagnosis.causes.writeback import CAUSE
 from tailrace.diagnosis.ledger.losses.disk import waits
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 
-__all__ = ["CAUSE", "SAYS", "find"]
+__all__ = ["CAUSE", "EVENTS", "METRICS", "PLAIN", "SAYS", "find"]
 
 SAYS = "the writeback that {server} waited for"
+PLAIN = "{origin} waited for its disk while dirty pages were written back"
+METRICS, EVENTS = ("dirty_bytes", "writeback_bytes"), ("writeback",)
 
 
 def find(seen: Seen, server: str) -> Loss | None:
