@@ -20,15 +20,15 @@ def stall(cause: str, begin: float, end: float) -> Stall:
 FREEZE, QUOTA = stall("freeze", 10, 11), stall("cpu-quota", 30, 31)
 
 
-def test_a_lost_packet_is_covered_while_a_stall_lasts_and_as_long_again() -> None:
-    at = {9: "unknown", 10: "freeze", 12: "freeze", 13: "unknown", 31: "cpu-quota"}
+def test_a_lost_packet_is_covered_while_a_stall_lasts_and_twice_as_long_again() -> None:
+    at = {9: "unknown", 10: "freeze", 13: "freeze", 14: "unknown", 31: "cpu-quota"}
     for sent, cause in at.items():
         lost = (sent * SECOND, (sent * SECOND,), (sent + 3) * SECOND)
         assert covering.credit([lost], (FREEZE, QUOTA)) == {cause: 1}
 
 
 def test_of_a_request_that_lost_nothing_half_must_be_covered() -> None:
-    for sent, end, cause in ((9, 12, "freeze"), (7, 12, "unknown"), (11, 13, "freeze"), (11, 16, "unknown")):
+    for sent, end, cause in ((9, 12, "freeze"), (6, 11, "unknown"), (11, 14, "freeze"), (11, 17, "unknown")):
         assert covering.credit([(sent * SECOND, (), end * SECOND)], (FREEZE, QUOTA)) == {cause: 1}
 
 

@@ -1,9 +1,10 @@
 """The judge of recordings, whose stalls cannot be removed: which of them covers the time that held a request up?
 
     stall       ├──────┤
-    reach       ├─────────────┤    its length again: a server at half of its capacity works its backlog off in as long
-    held up        t               a lost packet: when it was sent, or
-                 ├───────────┤     nothing lost: from the first packet to the answer, of which at least half is covered
+    reach       ├────────────────────┤    its length twice again: a server that uses two thirds of its capacity works
+                                          its backlog off in that time
+    held up        t                      a lost packet: when it was sent, or
+                 ├───────────┤            nothing lost: from the first packet to the answer, at least half of it covered
 
 A cause may be reported for the requests that a stall of that kind covers, and `unknown` for those that none covers. The
 judge cannot tell which of two stalls at the same time made a request slow, so either is right.
@@ -20,6 +21,7 @@ from tailrace.dataset import Dataset
 from tailrace.diagnosis.spans import clip, length, spans
 from tailrace.score.stalls import NONE, Stall
 
+BACKLOG = 2
 HALF = 0.5
 """More of the time of a request that lost nothing is covered than not."""
 Held = tuple[int, tuple[int, ...], int]
@@ -45,7 +47,7 @@ def credit(requests: Iterable[Held], stalls: Iterable[Stall]) -> Counter[str]:
     reach: dict[str, list[tuple[int, int]]] = {}
     for stall in stalls:
         for cause in stall.causes:
-            reach.setdefault(cause, []).append((stall.begin, 2 * stall.end - stall.begin))
+            reach.setdefault(cause, []).append((stall.begin, stall.end + BACKLOG * (stall.end - stall.begin)))
     found: Counter[str] = Counter()
     for sent, lost, end in requests:
         covering = [cause for cause, times in reach.items() if _covered(times, sent, lost, end)]

@@ -1,0 +1,48 @@
+"""Run folders of real servers, diagnosed, and held against what happened: no change of the diagnosis goes unseen."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tailrace.dataset import Dataset
+from tailrace.diagnosis import Diagnosis, diagnose
+from tailrace.diagnosis.serialise import as_dict
+from tailrace.score import score
+
+HERE = Path(__file__).parent / "real"
+FOLDERS = sorted(path.parent for path in HERE.glob("*/expected.toml"))
+MOST = 0.9
+"""A few requests at the edges of what happened may be slow for another reason."""
+
+
+@pytest.fixture(scope="module", params=FOLDERS, ids=lambda folder: folder.name)
+def case(request: pytest.FixtureRequest) -> tuple[Dataset, dict[str, Any], Diagnosis]:
+    folder: Path = request.param
+    run = Dataset.open(folder)
+    return run, tomllib.loads((folder / "expected.toml").read_text()), diagnose(run)
+
+
+def test_the_very_slow_requests_are_counted(case: tuple[Dataset, dict[str, Any], Diagnosis]) -> None:
+    run, expected, found = case
+    run.validate(checksums=False)
+    assert (found.requests, found.vlrt) == (expected["requests"], expected["vlrt"])
+
+
+def test_their_causes_are_right(case: tuple[Dataset, dict[str, Any], Diagnosis]) -> None:
+    """By the stalls of truth.toml, or by the servers and causes that are right."""
+    run, expected, found = case
+    if "right" in expected:
+        judged = score(run, as_dict(found))
+        assert judged.right >= expected["right"] * judged.vlrt
+        assert judged.right_dropper >= MOST * judged.vlrt
+        assert judged.right_origin >= MOST * judged.origins_stated
+        return
+    right = [row.vlrt for row in found.summary if row.origin == expected["origin"] and row.cause in expected["causes"]]
+    if sum(right) < MOST * found.vlrt and "known" in expected:
+        pytest.xfail(expected["known"])
+    assert sum(right) >= MOST * found.vlrt
+    assert {row.dropper for row in found.summary} <= {expected["dropper"], None}
