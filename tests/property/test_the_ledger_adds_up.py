@@ -12,7 +12,7 @@ from tailrace.diagnosis import diagnose, tables, vlrt
 from tailrace.diagnosis.judged import DONE, IDLE, UNACCOUNTED
 from tailrace.diagnosis.ledger import account, recorded
 from tailrace.diagnosis.ledger.account import Account
-from tailrace.diagnosis.ledger.books import Books
+from tailrace.diagnosis.ledger.books import Books, Extract
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.serialise import as_dict
@@ -42,13 +42,14 @@ def drawn_up(run: Dataset) -> Account:
     return account.draw_up(Seen(view, slow, columns.steps), columns)
 
 
-def books(drawn: Account, first: int = 0, last: int | None = None) -> Books:
-    steps = len(drawn.recorded.steps) if last is None else last
-    return Books(drawn, first, steps, drawn.recorded.arrival, drawn.recorded.departure)
+@pytest.fixture(scope="module")
+def whole(drawn_up: Account) -> Extract:
+    """The replay is the recording itself."""
+    books = Books(drawn_up, drawn_up.recorded.arrival, drawn_up.recorded.departure)
+    return Extract(books, 0, len(drawn_up.recorded.steps))
 
 
-def test_shares_of_each_step_add_up_to_its_capacity(drawn_up: Account) -> None:
-    whole = books(drawn_up)
+def test_shares_of_each_step_add_up_to_its_capacity(whole: Extract) -> None:
     for server in whole.servers:
         columns = whole.sheet(server, whole.last).columns
         assert columns is not None
@@ -59,10 +60,10 @@ def test_shares_of_each_step_add_up_to_its_capacity(drawn_up: Account) -> None:
         assert np.allclose(each.sum(axis=0), 1.0, atol=1e-9)
 
 
-def test_sums_add_up_to_the_nanosecond(drawn_up: Account) -> None:
-    steps = len(drawn_up.recorded.steps)
+def test_sums_add_up_to_the_nanosecond(whole: Extract) -> None:
+    steps = whole.last
     for first, last in ((0, steps), (steps // 3, steps // 2), (steps - 1, steps)):
-        some = books(drawn_up, first, last)
+        some = Extract(whole.books, first, last)
         for server in some.servers:
             sheet = some.sheet(server, 7)
             lost = sum(one.lost_ns for one in sheet.lost)
@@ -70,9 +71,9 @@ def test_sums_add_up_to_the_nanosecond(drawn_up: Account) -> None:
             assert min(sheet.done_ns, sheet.idle_ns, sheet.unaccounted_ns, lost) >= 0
 
 
-def test_a_server_without_calls_idles_while_nobody_is_inside(drawn_up: Account) -> None:
+def test_a_server_without_calls_idles_while_nobody_is_inside(drawn_up: Account, whole: Extract) -> None:
     """Nobody is inside it for as long as it idles, but for what it lost meanwhile."""
-    whole, of = books(drawn_up), drawn_up.recorded
+    of = drawn_up.recorded
     callers = set(of.server[of.parent[of.parent >= 0]].tolist())
     alone = [s for s in whole.servers if of.number[s] not in callers and drawn_up.replay.cores[of.number[s]] == 1.0]
     assert alone
@@ -91,8 +92,8 @@ def test_a_diagnosis_fits_the_schema(run: Dataset) -> None:
     assert problems(as_dict(diagnose(run))) == []
 
 
-def test_the_recording_is_like_itself(drawn_up: Account) -> None:
-    whole = books(drawn_up)
+def test_the_recording_is_like_itself(drawn_up: Account, whole: Extract) -> None:
     assert whole.unlike(0.7, 1.4) == ()
-    nobody = Books(drawn_up, 0, whole.last, drawn_up.recorded.arrival, drawn_up.recorded.arrival)
+    empty = Books(drawn_up, drawn_up.recorded.arrival, drawn_up.recorded.arrival)
+    nobody = Extract(empty, 0, whole.last)
     assert set(nobody.unlike(0.7, 1.4)) == {server for server in whole.servers if whole.queues(server)[0].mean() >= 1.0}

@@ -24,12 +24,12 @@ def show(verdicts: Sequence[Replayed | None], origins: Sequence[str | None]) -> 
 
 
 def _judged(one: Replayed, origin: str | None, moments: int) -> Judged:
-    books = one.books
-    unlike = books.unlike(*REPRODUCED)
+    extract = one.extract
+    unlike = extract.unlike(*REPRODUCED)
     told = [share.server for share in one.shares if one.reproduced and is_told(share, one)]
     wanted = [origin, *told, *(() if one.reproduced else unlike[:1])]
-    known = [server for server in wanted if server is not None and server in books.servers]
-    servers = tuple(dict.fromkeys(known or filter(None, [books.lost_most()])))
+    known = [server for server in wanted if server is not None and server in extract.servers]
+    servers = tuple(dict.fromkeys(known or filter(None, [extract.lost_most()])))
     return Judged(
         reproduced=one.reproduced,
         not_reproduced=unlike,
@@ -41,5 +41,5 @@ def _judged(one: Replayed, origin: str | None, moments: int) -> Judged:
             Charged(share.cause, share.server, share.place, share.vlrt / one.recorded, share.without)
             for share in (one.shares if one.reproduced else ())
         ),
-        servers=tuple(books.sheet(server, moments) for server in servers[:SERVERS_MAX]),
+        servers=tuple(extract.sheet(server, moments) for server in servers[:SERVERS_MAX]),
     )

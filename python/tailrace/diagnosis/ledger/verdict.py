@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from math import factorial
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from tailrace.diagnosis.causes import balancer, workload_burst
 from tailrace.diagnosis.ledger import bursts
 from tailrace.diagnosis.ledger.account import Account, Line, draw_up
-from tailrace.diagnosis.ledger.books import NEVER, Books
+from tailrace.diagnosis.ledger.books import NEVER, Books, Extract
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.recorded import Recorded, record
 from tailrace.diagnosis.ledger.steps import STEP_NS
@@ -58,7 +59,8 @@ class Replayed:
     replayed: int
     shares: tuple[Share, ...]
     """The largest first."""
-    books: Books
+    extract: Extract
+    """The account around it."""
 
     @property
     def error(self) -> float:
@@ -91,12 +93,17 @@ class _Bench:
         self._slow: dict[frozenset[Line], NDArray[np.int64]] = {}
         self._as_it_was: tuple[Times, Times] = (account.recorded.arrival, account.recorded.departure)
 
-    def books(self, cluster: Cluster) -> Books:
-        """The account around an episode: from where a line can begin to matter until the last request is answered."""
+    @cached_property
+    def books(self) -> Books:
+        """The account, and the replay of it as it was."""
         self.slow(frozenset())
+        return Books(self.account, *self._as_it_was)
+
+    def extract(self, cluster: Cluster) -> Extract:
+        """The account around an episode: from where a line can begin to matter until the last request is answered."""
         answered = int(self.seen.slow.requests["end"].to_numpy()[cluster.rows].max())
         first, last = np.searchsorted(self.seen.steps.begins, (cluster.begin - BEFORE_NS, answered)).tolist()
-        return Books(self.account, first, max(last, first + 1), *self._as_it_was)
+        return Extract(self.books, first, max(last, first + 1))
 
     def lines(self, cluster: Cluster) -> list[Line]:
         """Those that can have mattered for an episode."""
@@ -179,7 +186,7 @@ def _verdict(bench: _Bench, number: int, cluster: Cluster) -> Replayed:
         for (cause, server), value in worth.items()
         if value > 0.0
     ]
-    return Replayed(count, as_it_was, tuple(sorted(shares, key=lambda share: -share.vlrt)), bench.books(cluster))
+    return Replayed(count, as_it_was, tuple(sorted(shares, key=lambda share: -share.vlrt)), bench.extract(cluster))
 
 
 def shapley(players: Sequence[Line], left: Callable[[frozenset[Line]], int]) -> dict[Line, float]:
