@@ -94,7 +94,8 @@ def test_visits_and_capture_agree_with_tcpdump(hosts: Hosts, tmp_path: Path) -> 
         assert visits(run).height == 100
         assert_agree(visits(run), visits(seen))
         assert run.requests().collect().height == 100
-        assert run.topology.server("web") == seen.topology.server("web").model_copy(update={"node": "box"})  # type: ignore[union-attr]
+        # type: ignore[union-attr]
+        assert run.topology.server("web") == seen.topology.server("web").model_copy(update={"node": "box"})
         assert run.manifest.lost == {}
         assert not out.with_name(f"{out.name}.recording").exists()
     assert (kept / "raw/packets.pcap").stat().st_size > 0
@@ -194,7 +195,7 @@ def test_packets_that_find_no_room_are_counted(hosts: Hosts, tmp_path: Path) -> 
     [
         (["--interface", "never0"], "there is no interface never0"),
         (["--interface", "box:eth0"], "box is no --node with a netns"),
-        (["--port", "80"], "--port, --capture, --interactions, --protocol and --keep-queries are about packets"),
+        (["--port", "80"], "--port, --capture, --interactions, --protocol and --keep-queries apply to packets"),
         (["--interface", "lo", "--interactions", "never.toml"], "never.toml"),
         (["--interface", "lo", "--ring", "1kB"], "it must be 1 MiB to 1 GiB"),
     ],

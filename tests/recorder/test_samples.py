@@ -227,5 +227,5 @@ def test_what_cannot_be_recorded_is_told_and_leaves_nothing(words: list[str], sa
 
 def test_a_recording_that_is_none_is_told(tmp_path: Path) -> None:
     (tmp_path / "recording.json").write_text(json.dumps({"format": 1}))
-    with pytest.raises(Exception, match=r"recording\.json: closed: it is not what a recorder writes"):
+    with pytest.raises(Exception, match=r"recording\.json: closed: a recorder did not write this"):
         read(tmp_path)

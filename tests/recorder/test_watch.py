@@ -90,7 +90,7 @@ def test_a_watch_that_was_killed_in_an_incident_explains_it_when_it_is_started_a
             assert watch.wait(60) == 0
     [incident] = out.iterdir()
     assert "watching" in said[0]
-    assert f"explaining what the watch before was killed at: {incident}" in said[1]
+    assert f"explaining the incident at which the previous watch was killed: {incident}" in said[1]
     assert f"{incident}: " in said[2]
     assert json.loads((incident / "diagnosis.json").read_text())["vlrt"] >= 5
     assert any("the recorder was killed" in note for note in Dataset.open(incident).manifest.notes)

@@ -81,8 +81,8 @@ def test_began_dates_a_log_that_counts_from_the_start(tmp_path: Path) -> None:
         run = readers.read(log, began=[began], out=tmp_path / "run", overwrite=True)
         begins = run.events().collect().get_column("begin").to_list()
         assert begins == [START + 33_703 * MILLISECOND, START + 40 * SECOND]
-        assert any("2026-11-20T16:49:00.000Z as --began says" in note for note in run.manifest.notes)
-    with pytest.raises(InputError, match=r"say it with --began app=.*, or log with"):
+        assert any("2026-11-20T16:49:00.000Z from --began" in note for note in run.manifest.notes)
+    with pytest.raises(InputError, match=r"pass it with --began app=.*, or log with"):
         readers.read(log, out=tmp_path / "other")
     with pytest.raises(UsageError, match=r"no JVM log of db; the JVM logs are app, gc.log"):
         readers.read(log, began=["db=2026-11-20T16:49:00Z"])

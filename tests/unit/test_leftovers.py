@@ -127,7 +127,7 @@ def test_a_fault_is_reported_once_and_what_it_was_about_is_kept(
         look()
     assert [line.partition(":")[0] for line in watch[1]] == [
         f"a fault of Tailrace itself ({type(raised).__name__}",
-        f"what it recorded until then is kept in {next(tmp_path.glob('fault-*'))}",
+        f"the recording up to then is kept in {next(tmp_path.glob('fault-*'))}",
     ]
     [kept] = tmp_path.glob("fault-*.recording")
     assert (kept / "00000001.events.parquet").is_file()
@@ -166,6 +166,6 @@ def test_the_folder_is_bounded_over_restarts_and_faults(watch: tuple[Watch, list
         (tmp_path / name).mkdir()
     watch[0].began = 0
     watch[0]._explain()
-    assert watch[1] == ["it is not written: there are 2 incidents already (--most)"]
+    assert watch[1] == ["it is not written: the folder already holds 2 incidents (--most)"]
     (tmp_path / "fault-1.recording").rmdir()
     assert not watch[0]._is_full()

@@ -319,9 +319,9 @@ def test_bad_targets_are_refused(url: str, sentence: str) -> None:
         ("[::ffff:255.255.255.255]", "a broadcast address"),
         ("127.255.255.255", "a broadcast address"),
         ("0xffffffff", "a broadcast address"),
-        ("0.0.0.0", "no address of a server"),
-        ("[::]", "no address of a server"),
-        ("[::ffff:0.0.0.0]", "no address of a server"),
+        ("0.0.0.0", "not the address of a server"),
+        ("[::]", "not the address of a server"),
+        ("[::ffff:0.0.0.0]", "not the address of a server"),
         ("many.test", "a multicast address"),
     ],
 )

@@ -59,7 +59,7 @@ def test_a_run_folder_is_opened_as_it_is_and_can_be_added_to(tmp_path: Path) -> 
         ("empty.pcap", b"", "the file is empty"),
         ("cat.jpg", b"\xff\xd8\xff\xe0\x00\x10JFIF\x00" * 50, "neither a capture"),
         ("notes.txt", b"dear diary\n" * 20, "neither a capture"),
-        ("table.csv", b"name,age\nanna,3\n", "its columns are name, age; what is read is a table of time"),
+        ("table.csv", b"name,age\nanna,3\n", "its columns are name, age; Tailrace reads a table of time"),
         ("samples.parquet", b"PAR1garbage", "not a readable Parquet file"),
         ("samples.csv", b"time,place,metric,value\n", "there is no sample in it"),
         ("half.csv.gz", b"\x1f\x8b\x08\x00\x00\x00\x00\x00", "reading stopped at decompressed byte 0"),

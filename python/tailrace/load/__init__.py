@@ -1,4 +1,4 @@
-"""The load generator: RUBBoS's clients and other loads, as real requests to real servers (docs/reference/load.md).
+"""The load generator sends real requests to real servers: RUBBoS's clients and other loads (docs/reference/load.md).
 
 ```text
 experiment ─┐

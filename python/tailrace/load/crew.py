@@ -1,4 +1,4 @@
-"""The workers as processes: started together, listened to, stopped together."""
+"""The worker processes: started together, monitored, and stopped together."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ Progress = Callable[[int, int], None]
 
 
 class Crew:
-    """A worker for each log. Whatever happens, none of them outlives the `with` block."""
+    """One worker for each log. All of them have ended when the `with` block ends."""
 
     def __init__(self, logs: Sequence[Path]) -> None:
         self._logs = logs
         self.failure: OutputError | None = None
-        """Why a worker did not come to its end, as the first of them says."""
+        """Why a worker did not finish, from the first one that failed."""
         self._workers: list[subprocess.Popen[str]] = []
 
     def __enter__(self) -> Crew:
         for log in self._logs:
             command = [sys.executable, "-m", "tailrace.load.worker", str(log)]
-            # a session of its own: Ctrl-C comes to this process alone, which hands it on once
+            # in a session of its own, so that Ctrl-C reaches only this process, which passes it on once
             worker = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
             )
@@ -55,8 +55,8 @@ class Crew:
                 raise TailraceError(f"worker {number} did not start", advice="TAILRACE_TRACEBACK=1 shows why")
 
     def work(self, plans: Sequence[str], progress: Progress | None) -> list[dict[str, Any]]:
-        """The reports of the workers that came to their end, in their order. Ctrl-C stops them, as does one that
-        cannot go on; they report what they did until then."""
+        """The reports of the workers that finished, in their order. Ctrl-C, or a worker that fails, stops them all;
+        each then reports what it did until then."""
         for worker, plan in zip(self._workers, plans, strict=True):
             assert worker.stdin
             worker.stdin.write(plan + "\n")
@@ -105,7 +105,7 @@ class Crew:
 
 
 class _Heard:
-    """What the workers said, line by line."""
+    """The workers' messages, line by line."""
 
     def __init__(self, workers: int) -> None:
         self.last: list[dict[str, Any]] = [{} for _ in range(workers)]
@@ -113,7 +113,7 @@ class _Heard:
         self._rest = [b""] * workers
 
     def take(self, number: int, said: bytes) -> bool:
-        """False: this one says no more."""
+        """False: this worker sends no more."""
         *lines, self._rest[number] = (self._rest[number] + said).split(b"\n")
         for line in lines:
             self.last[number] = json.loads(line)

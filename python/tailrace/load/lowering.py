@@ -19,12 +19,12 @@ from tailrace.load.targets import Target
 Json = dict[str, Any]
 
 WORKER_CLIENTS = 18_000
-"""Clients of one worker, unless told otherwise: it can have 20,000 open files, or less than its limit allows."""
+"""Clients of one worker by default: it can have 20,000 open files, or less if its limit is lower."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """The part of a load that is made here: part `index` of `parts`, by `workers` processes."""
+    """The part of the load that this command runs: part `index` of `parts`, by `workers` processes."""
 
     index: int = 0
     parts: int = 1
@@ -35,33 +35,33 @@ class Share:
         return self.parts * self.workers
 
     def numbers(self) -> range:
-        """Of the workers here, among all."""
+        """Numbers of this command's workers among all workers."""
         return range(self.index * self.workers, (self.index + 1) * self.workers)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a load needs beyond the experiment. Times in ns."""
+    """Settings of a load beyond the experiment. Times are in ns."""
 
     drain: int = 10_000_000_000
-    """How long answers are waited for after the end."""
+    """How long to wait for answers after the end."""
     late_after: int = 10_000_000
-    """Requests that leave so much later than they should make the time between invalid."""
+    """If a request is sent this late, the time since then is invalid."""
     requests: int = 0
-    """At most so many, of all shares together; 0: no limit."""
+    """The most requests, of all shares together; 0: no limit."""
     sources: tuple[str, ...] = ()
-    """Addresses to connect from in turn."""
+    """Source addresses, used in turn."""
     headers: tuple[str, ...] = ()
     """`Name: value`, sent with every request."""
     sizes: Mapping[str, int] = field(default_factory=dict)
     """Rows of the board's data (`paths.SIZES`)."""
     paths: Path | None = None
     epoch: int | None = None
-    """What the record's times are more than CLOCK_MONOTONIC. None: what the clock of the epoch says when it begins."""
+    """Offset of the record's times from CLOCK_MONOTONIC. None: from the system clock at the begin."""
 
 
 def plan(experiment: Experiment, targets: Sequence[Target], settings: Settings) -> Json:
-    """The plan of all workers; `for_worker` makes one worker's of it. Raises UsageError."""
+    """The plan of all workers; `for_worker` makes that of one. Raises UsageError."""
     patterns = paths.read(settings.paths)
     known = paths.ranges(settings.sizes)
     classes: list[Json] = []
@@ -91,48 +91,52 @@ def plan(experiment: Experiment, targets: Sequence[Target], settings: Settings) 
 
 
 def for_worker(plan: Json, number: int, share: Share, requests: int, sockets: int) -> Json:
-    """What one of all workers does: its clients, its part of a limited number of requests."""
+    """The part of one worker: its clients, and its part of a limited number of requests."""
     part, more = divmod(requests, share.shares)
     most = part + (number < more)
     return {**plan, "share": number, "shares": share.shares, "requests_max": most, "sockets_max": sockets}
 
 
 def workers(experiment: Experiment, parts: int) -> int:
-    """As many as the clients need, and not more than can share a chain of think-time modes."""
+    """As many as the clients need, but no more than there are chains of think-time modes."""
     clients = sum(load.clients for load in experiment.workloads.values() if isinstance(load, Closed))
     return max(1, min(ceil(clients / parts / WORKER_CLIENTS), _chains(experiment)[1] // parts))
 
 
 def workers_max() -> int:
-    """Two for each CPU are more than keep it busy; fewer than these take no harm."""
+    """Two workers for each CPU are enough to keep it busy; on a small machine, this many do no harm."""
     return max(LOAD_WORKERS, 2 * (os.cpu_count() or 1))
 
 
 def refuse(experiment: Experiment, share: Share, settings: Settings) -> None:
-    """What this generator cannot do as it is asked to."""
+    """Refuses what this generator cannot do."""
     if share.workers > workers_max():
         raise UsageError(
-            f"{share.workers:,} workers, and {workers_max()} are the most on this machine",
-            advice="one has 18,000 clients and keeps a CPU busy; make parts of the load on other machines (--share)",
+            f"{share.workers:,} workers are too many: this machine can run {workers_max()}",
+            advice="one worker has 18,000 clients and keeps a CPU busy; run parts of the load on other machines "
+            "(--share)",
         )
     name, chains = _chains(experiment)
     if share.shares > chains:
         raise UsageError(
-            f"workloads.{name} is bursty by one chain of think-time modes for each of {chains} client processes, so at "
-            f"most {chains} workers can make it, got {share.shares}",
+            f"workloads.{name} has one chain of think-time modes for each of {chains} client processes, so at "
+            f"most {chains} workers can run it, got {share.shares}",
             advice=f"raise workloads.{name}.client_processes or lower --workers and --share",
         )
     hedging = next((name for name, load in experiment.workloads.items() if load.hedge), None)
     if hedging:
-        raise UsageError(f"workloads.{hedging}.hedge is only simulated", advice="a load sends every request once")
+        raise UsageError(
+            f"workloads.{hedging}.hedge works only in the simulator",
+            advice="the load generator sends every request once",
+        )
     if 0 < settings.requests < share.shares:
         raise UsageError(
-            f"{settings.requests} requests are fewer than {share.shares} workers", advice="lower --workers"
+            f"{settings.requests} requests are too few for {share.shares} workers", advice="lower --workers"
         )
 
 
 def _chains(experiment: Experiment) -> tuple[str, int]:
-    """The workload that can be divided least, and into how many."""
+    """The workload that can be divided into the fewest parts, and their number."""
     bursty = {
         name: load.client_processes
         for name, load in experiment.workloads.items()
@@ -143,7 +147,8 @@ def _chains(experiment: Experiment) -> tuple[str, int]:
 
 
 def _names(experiment: Experiment, targets: Sequence[Target]) -> list[str]:
-    """Of the servers: as they were given, or the experiment's where there is one for each, or their addresses."""
+    """Names of the servers: as given, or those of the experiment if there is one for each target, or their
+    addresses."""
     entries = [name for tier in _asked(experiment) for name in places.server_names(tier, experiment.tiers[tier])]
     if not any(target.name for target in targets) and len(entries) == len(targets):
         return entries
@@ -173,7 +178,7 @@ def _workload(experiment: Experiment, name: str, load: AnyWorkload, names: Seque
 
 
 def _asks(experiment: Experiment, name: str, load: AnyWorkload, names: Sequence[str]) -> list[int]:
-    """The targets of a workload: those called as the servers of its entry, or all where nothing else is asked."""
+    """The targets of a workload: those with names of servers of its entry, or all if there is only one entry."""
     tier = load.entry or places.entries(experiment)[0]
     servers = places.server_names(tier, experiment.tiers[tier])
     called = [number for number, target in enumerate(names) if target in servers]
@@ -182,7 +187,7 @@ def _asks(experiment: Experiment, name: str, load: AnyWorkload, names: Sequence[
     if len(_asked(experiment)) == 1:
         return list(range(len(names)))
     raise UsageError(
-        f"workloads.{name} asks {tier}, and no target is called {' or '.join(servers)}",
+        f"workloads.{name} sends requests to {tier}, and no target has the name {' or '.join(servers)}",
         advice=f"say {servers[0]}=URL",
     )
 

@@ -1,4 +1,4 @@
-"""What a load was, in numbers, and what its run folder says about itself."""
+"""The result of a load in numbers, and the notes of its run folder."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tailrace.load import ports
 from tailrace.units import format_count, format_duration
 
 WINDOW = 50_000_000
-"""Windows are counted as the diagnosis has them by default."""
+"""Windows have the diagnosis' default width."""
 PERCENTILES = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Requests are those sent after the ramp; times in ns, from `sent` on."""
+    """Numbers of the requests sent after the ramp; times in ns, from `sent` on."""
 
     requests: int
     lasted: int | None
-    """How long requests were sent, ramp included. Unknown of a load that was killed."""
+    """How long requests were sent, ramp included. Unknown for a load that was killed."""
     stopped: bool
-    """Before its time, by Ctrl-C."""
+    """Ctrl-C ended it early."""
     statuses: dict[str, int]
     over_1s: int
     response_p50: int | None
@@ -38,7 +38,7 @@ class Outcome:
     """Windows of 50 ms in which the generator itself was late."""
     late_worst: int
     not_sent: dict[str, int]
-    """Requests that never left: `port`, no source port was free; `socket`, no file descriptor."""
+    """Requests that were never sent: `port`, no source port was free; `socket`, no file descriptor."""
     rows_lost: int
 
     @property
@@ -47,7 +47,7 @@ class Outcome:
 
 
 def outcome(folder: Path, rows: dict[str, int], reports: list[dict[str, Any]], whole: int | None) -> Outcome:
-    """Of the tables in `folder` and what the workers reported (nothing, after a kill)."""
+    """From the tables in `folder` and the workers' reports (empty after a kill)."""
     requests = scan(folder / "requests.parquet")
     took = pl.col("end") - pl.col("sent")
     numbers = requests.select(
@@ -78,7 +78,7 @@ def outcome(folder: Path, rows: dict[str, int], reports: list[dict[str, Any]], w
 
 
 def _late(folder: Path, rows: dict[str, int]) -> tuple[int, int]:
-    """Windows with a late stretch in them, and the longest stretch."""
+    """Windows that touch a late stretch, and the longest stretch."""
     if not rows["late"]:
         return 0, 0
     events = scan(folder / "events.parquet").select("begin", "end").collect()
@@ -90,20 +90,20 @@ def _late(folder: Path, rows: dict[str, int]) -> tuple[int, int]:
 
 def write_notes(writer: Writer, found: Outcome, warnings: list[str]) -> None:
     writer.lose("windows of 50 ms in which the load generator was late (load_late)", found.late_windows)
-    writer.lose("requests that never left, for want of a source port", found.not_sent["port"])
-    writer.lose("requests that never left, for want of a socket", found.not_sent["socket"])
-    writer.lose("requests whose rows the disk was too slow for", found.rows_lost)
+    writer.lose("requests that were never sent, because no source port was free", found.not_sent["port"])
+    writer.lose("requests that were never sent, because no socket was free", found.not_sent["socket"])
+    writer.lose("requests without a row, because the disk was too slow", found.rows_lost)
     writer.notes += [*warnings, *troubles(found)]
 
 
 def troubles(found: Outcome) -> list[str]:
-    """What a reader must know before he believes the numbers."""
+    """What a reader must know to interpret the numbers."""
     said = []
     if found.stopped:
         said.append(f"stopped after {format_duration(found.lasted or 0)}")
     if found.late_windows:
         said.append(
-            f"the load generator was late by up to {format_duration(found.late_worst)}: do not trust the "
+            f"the load generator was late by up to {format_duration(found.late_worst)}. Do not trust the "
             f"{format_count(found.late_windows)} windows of 50 ms that events.parquet marks load_late; give it a "
             "core of its own, or more --workers"
         )

@@ -1,7 +1,7 @@
-"""What an interaction asks for: its path, with values drawn anew for each request.
+"""The path of an interaction, with new values for each request.
 
-`{story}`, `{user}` and the like are numbers of rows of the bulletin board's data; `{10..20}` is any range. A value that
-a path has twice is the same in both places: `nickname=user{user}&password=password{user}`.
+`{story}`, `{user}` and the like are row numbers in the bulletin board's data; `{10..20}` is any range. A value that
+occurs twice in a path is the same in both places: `nickname=user{user}&password=password{user}`.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ SIZES: Mapping[str, int] = {
     "comments": 6_000,
     "categories": 85,
 }
-"""Rows of the board's data as it is filled by default; users, authors and categories are RUBBoS's."""
+"""Rows of the board's default data; users, authors and categories are RUBBoS's."""
 
-# How titles, subjects and names begin: a word's first letters.
+# First letters of the words that begin titles, subjects and names.
 _WORDS = [consonant + vowel for consonant in "BCDFGHKLMNPRSTV" for vowel in "aeiou"]
 _VALUE = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d{1,9})\.\.(\d{1,9})")
 
 
 def ranges(sizes: Mapping[str, int]) -> dict[str, Range]:
-    """First and last number of each value. Raises UsageError for a size that nobody knows or that is not above 0."""
+    """First and last number of each value. Raises UsageError for a size that is unknown or not above 0."""
     for name, size in sizes.items():
         if name not in SIZES:
             raise UsageError(f"--data {name}: there is no such size{nearest(name, SIZES)}")
@@ -61,7 +61,7 @@ def ranges(sizes: Mapping[str, int]) -> dict[str, Range]:
 
 
 def read(path: Path | None) -> dict[str, str]:
-    """Interaction → path, from a CSV of `interaction,path`; without one, the board's."""
+    """Interaction → path, from a CSV of `interaction,path`; without a file, the board's."""
     return {**_rows(None), **(_rows(path) if path else {})}
 
 
@@ -87,9 +87,9 @@ def _rows(path: Path | None) -> dict[str, str]:
 
 
 def class_of(name: str, pattern: str, known: Mapping[str, Range]) -> Json:
-    """The class of an interaction as the engine takes it (`crates/core/src/load/plan.rs`)."""
+    """The class of an interaction in the engine's plan (`crates/core/src/load/plan.rs`)."""
     if bad := re.search(r"[^\x21-\x7e]", pattern):
-        raise UsageError(f"the path of {name} has {bad[0]!r}", advice="percent-encode what is not plain ASCII")
+        raise UsageError(f"the path of {name} has {bad[0]!r}", advice="percent-encode everything but plain ASCII")
     draws: dict[str, Range] = {}
     pieces: list[Json] = []
     for number, text in enumerate(_VALUE.split(pattern)):

@@ -1,4 +1,4 @@
-"""Plain options become an experiment: `--rate 1000 --duration 30s` is short for a file with one workload."""
+"""Plain options become an experiment: `--rate 1000 --duration 30s` is shorthand for a file with one workload."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ SERVER = "server"
 
 
 def experiment(options: dict[str, Any], targets: Sequence[Target]) -> tuple[Experiment, tuple[Target, ...]]:
-    """What is asked for, and of whom: pages below the targets' paths, or these paths themselves.
+    """The experiment and its targets: pages below the targets' paths, or these paths themselves.
 
-    `options` by their names, those that were not given left out: duration, ramp, seed, rate, clients and the keys of a
+    `options` holds the options that were given, by name: duration, ramp, seed, rate, clients and the keys of a
     workload. Raises UsageError, InputError.
     """
     top: dict[str, Any] = {key: options[key] for key in ("duration", "ramp", "seed") if key in options}
     load = {key: value for key, value in options.items() if key not in top}
     if "rate" in load and ("clients" in load or "think" in load):
-        raise UsageError("--rate is of requests that nobody waits for", advice="give either --rate or --clients")
+        raise UsageError(
+            "--rate is for open arrivals, --clients for clients that wait", advice="give either --rate or --clients"
+        )
     if "rate" in load:
         load["kind"] = "poisson"
     elif "clients" not in load:

@@ -1,4 +1,4 @@
-"""Are there enough source ports and sockets? Who lacks them measures himself and not the server."""
+"""Are there enough source ports and sockets? Without them, a load measures the generator instead of the server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tailrace.units import format_count
 
 RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 SPARE = 64
-"""Files that a worker has open besides its sockets, and more."""
+"""Files that a worker has open besides its sockets, with a margin."""
 _SOCKETS_MOST = 1_000_000
 
 
@@ -32,7 +32,7 @@ def ports() -> tuple[int, int]:
 
 
 def warnings(experiment: Experiment, share: Share, targets: int, sources: int) -> list[str]:
-    """What may run short, told before it does."""
+    """Sentences about what may run short, before the load begins."""
     clients = sum(load.clients for load in experiment.workloads.values() if isinstance(load, Closed)) // share.parts
     low, high = ports()
     room = (high - low + 1) * targets * max(1, sources)
@@ -55,6 +55,6 @@ def advice() -> str:
     low, high = ports()
     return (
         f"net.ipv4.ip_local_port_range is {low} to {high}: `sysctl -w net.ipv4.ip_local_port_range='1024 65535'`, or "
-        "connect from several addresses with --source. A port rests for a minute (TIME_WAIT) after the client was the "
-        "first to close"
+        "connect from several addresses with --source. A port stays in TIME_WAIT for a minute if the client "
+        "closes first"
     )

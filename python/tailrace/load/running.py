@@ -1,7 +1,7 @@
-"""Starts the workers, waits for them, and makes a run folder of what they saw.
+"""Starts the workers, waits for them, and makes a run folder of their logs.
 
-While it lasts, each worker's log lies in the temporary folder of the run. Whoever is killed leaves it there, and
-`recover` makes the run of it: at most the last quarter of a second is missing.
+During the load, each worker's log is in the temporary folder of the run. If the load is killed, the folder stays, and
+`recover` makes the run folder from it; at most the last quarter of a second is missing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Progress = Callable[[int, int], None]
 
 LOGS = "worker-*.log"
 HEAD_START = 200_000_000
-"""Between the moment at which all workers are ready and the begin of the load."""
+"""Time between the moment at which all workers are ready and the begin of the load."""
 
 
 def load(
@@ -41,18 +41,19 @@ def load(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Outcome:
-    """Ask the targets as the experiment's workloads do, and write the run folder `out`.
+    """Send the requests of the experiment's workloads to the targets, and write the run folder `out`.
 
-    Ctrl-C ends it early, with all that was seen. `progress(ns done, ns in all)` is called now and then. Raises
-    UsageError for what cannot be done. OutputError where the disk was full or a worker died: the run folder then holds
-    what was seen until then, or, where not even that can be written, the logs of the workers stay for `recover`.
+    Ctrl-C ends it early and keeps what was recorded. `progress(ns done, ns in all)` is called now and then. Raises
+    UsageError for what the generator cannot do. Raises OutputError if the disk was full or a worker died: the run
+    folder then holds what was recorded until then; if even that cannot be written, the logs of the workers stay for
+    `recover`.
     """
     settings = settings or Settings()
     share = share or Share(workers=workers(experiment, 1))
     refuse(experiment, share, settings)
     strange = next((source for source in settings.sources if not can_bind(source)), None)
     if strange:
-        raise UsageError(f"--source {strange} is no address of this machine", advice="add it to an interface first")
+        raise UsageError(f"--source {strange} is not an address of this machine", advice="add it to an interface first")
     whole = plan(experiment, targets, settings)
     sockets = ports.sockets_max()
     plans = [for_worker(whole, number, share, settings.requests, sockets) for number in share.numbers()]
@@ -63,20 +64,22 @@ def load(
             raise failure
         if failure:
             writer.notes.append(f"ended early: {failure.found}")
-        writer.keep = f"make room, then `tailrace load --recover {writer.folder} -o NAME` makes a run of what was seen"
+        writer.keep = (
+            f"free some space, then make a run folder of it with `tailrace load --recover {writer.folder} -o NAME`"
+        )
         found = _finish(writer, reports, warnings, experiment.ramp + experiment.duration)
     if failure:
-        seen = f"{found.requests:,} requests that it saw until then are in {out}"
+        seen = f"{found.requests:,} requests up to then are in {out}"
         raise OutputError(out, f"the load ended early: {failure.found}", seen)
     return found
 
 
 def recover(left: str | PathLike[str], out: str | PathLike[str], *, overwrite: bool = False) -> Outcome:
-    """Make the run folder `out` of what a killed load left in its temporary folder, which stays."""
+    """Make the run folder `out` from the temporary folder of a load that was killed; the temporary folder stays."""
     folder = Path(left)
     logs = sorted(folder.glob(LOGS))
     if not logs:
-        raise InputError(folder, f"there is no {LOGS}", "name the RUN.tmp-… folder of a load that was killed")
+        raise InputError(folder, f"there is no {LOGS}", "give the RUN.tmp-… folder of a load that was killed")
     with dataset.hold(folder), dataset.create(out, overwrite) as writer:
         for log in logs:
             shutil.copyfile(log, writer.folder / log.name)

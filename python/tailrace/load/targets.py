@@ -1,4 +1,5 @@
-"""Where requests go: URLs that are looked up once, and refused where they are not one server that may be loaded."""
+"""The targets of a load: URLs whose names are resolved once. A target is refused unless it is one server that may be
+loaded."""
 
 from __future__ import annotations
 
@@ -15,34 +16,34 @@ from tailrace.errors import UsageError
 
 @dataclass(frozen=True)
 class Target:
-    """A server that is asked."""
+    """A server that receives requests."""
 
     name: str | None
     """The user's name for it."""
     address: str
     """IP and port: `10.0.0.2:80`, `[::1]:80`."""
     host: str
-    """As its requests say it."""
+    """The host in its requests."""
     path: str
-    """Of the URL, with its query; begins with a slash."""
+    """The path and query of the URL; begins with a slash."""
 
     @property
     def prefix(self) -> str:
-        """What goes before the path of a page."""
+        """The prefix of the paths of pages."""
         return self.path.partition("?")[0].rstrip("/")
 
 
 def aim(urls: Sequence[str], own: bool) -> tuple[Target, ...]:
     """Each of `urls` is `URL` or `NAME=URL`.
 
-    Raises UsageError for what is not a URL, has no address, or is the address of many machines or of none; unless
-    `own`, also for the address of another machine.
+    Raises UsageError if it is not a URL, has no address, or its address is not that of one machine; unless `own`, also
+    if it is the address of another machine.
     """
     targets = tuple(_target(url, own) for url in urls)
     names = [target.name for target in targets if target.name]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
-        raise UsageError(f"two targets are called {twice}", advice="give each server a name of its own")
+        raise UsageError(f"two targets have the name {twice}", advice="give each server a name of its own")
     return targets
 
 
@@ -61,7 +62,7 @@ def _target(text: str, own: bool) -> Target:
         raise UsageError(
             f"{host} ({ip}) is not this machine",
             where=url,
-            advice="a load can bring a server down: if it is yours to load, say --i-own-this-target",
+            advice="a load can bring a server down; if you may load it, pass --i-own-this-target",
         )
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     address = f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
@@ -69,26 +70,27 @@ def _target(text: str, own: bool) -> Target:
 
 
 def _plain(found: str) -> str:
-    """An address without its scope, and an IPv4 address that is written as IPv6 (`::ffff:10.0.0.2`) as IPv4."""
+    """An address without its scope; an IPv4 address in IPv6 form (`::ffff:10.0.0.2`) becomes IPv4."""
     address = ip_address(found.partition("%")[0])
     return str((address.version == 6 and address.ipv4_mapped) or address)
 
 
 def _not_one_server(ip: str) -> str | None:
-    """What the address means, where it does not mean one server: requests would go to many machines."""
+    """What the address means if it is not one server: requests would go to many machines."""
     address = ip_address(ip)
     if address.is_multicast:
         return "a multicast address"
     if address.is_unspecified:
-        return "no address of a server"
+        return "not the address of a server"
     return "a broadcast address" if _is_broadcast(ip) else None
 
 
 def _is_broadcast(ip: str) -> bool:
-    """By the routes of this machine: to a broadcast address, the kernel lets connect those alone that ask for it."""
+    """Whether it is a broadcast address by the routes of this machine: the kernel connects to one only if the socket
+    allows it."""
     if ":" in ip:  # IPv6 has no broadcast
         return False
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:  # connecting it sends nothing
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:  # connecting a UDP socket sends nothing
         try:
             probe.connect((ip, 9))
         except PermissionError:
@@ -113,7 +115,7 @@ def _split(url: str) -> SplitResult:
     except ValueError as error:
         raise UsageError(f"not a URL ({error})", where=url) from error
     if parts.scheme != "http":
-        raise UsageError(f"{parts.scheme} is not spoken", where=url, advice="give an http:// URL")
+        raise UsageError(f"{parts.scheme} is not supported", where=url, advice="give an http:// URL")
     if not parts.hostname or any(c.isspace() or not c.isprintable() or not c.isascii() for c in url):
         raise UsageError("not a URL such as http://127.0.0.1:8080/", where=url)
     return parts
@@ -124,7 +126,7 @@ def is_local(ip: str) -> bool:
     address = ip_address(ip)
     if address.is_loopback:
         return True
-    with suppress(OSError):  # where any address may be bound, binding one says nothing
+    with suppress(OSError):  # if any address may be bound, binding one proves nothing
         if Path("/proc/sys/net/ipv4/ip_nonlocal_bind").read_text().strip() != "0":
             return False
     return can_bind(ip) and not address.is_unspecified

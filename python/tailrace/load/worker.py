@@ -1,7 +1,8 @@
-"""One worker: `python -m tailrace.load.worker LOG` says that it is ready, reads its plan, and tells how far it is.
+"""One worker process: `python -m tailrace.load.worker LOG` reports that it is ready, reads its plan, and reports its
+progress.
 
-Lines of JSON on standard output: `{}` when ready, progress ten times a second, `{"report": …}` at the end. It stops
-early, with everything it has seen in the log, on SIGINT, SIGTERM or SIGHUP, and when its parent has ended.
+It writes lines of JSON to standard output: `{}` when ready, progress ten times a second, `{"report": …}` at the end. On
+SIGINT, SIGTERM or SIGHUP, and when its parent has ended, it stops early; its log is then complete up to that moment.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def main() -> int:
 
 
 def _say(line: str) -> bool:
-    """False: nobody listens any more."""
+    """False: the parent no longer reads."""
     try:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()

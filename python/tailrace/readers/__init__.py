@@ -1,9 +1,9 @@
 """Other people's files → a Dataset: `read()`.
 
-A reader is two functions, `sniff(name, head)` and `read(source)`, in a file of its own and a line of `READERS`. The
-JVM's logs have a third, `together(source)`: files of one JVM are read at once.
-Captures differ: all of them are read together, since one server's clock is another's client.
-docs/reference/readers.md says what each accepts.
+A reader is a file with two functions, `sniff(name, head)` and `read(source)`, and a line in `READERS`. The reader of
+JVM logs has a third function, `together(source)`, because files of one JVM are read as one log. All captures are read
+together, because a message between two servers appears in both captures. docs/reference/readers.md says what each
+reader accepts.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ AnyPath = str | PathLike[str]
 
 @dataclass(frozen=True)
 class Reader:
-    """`sniff` gets the file's name and its first bytes, decompressed; files that have the same `together` are read at
-    once."""
+    """`sniff` gets the file's name and its first bytes, decompressed; files with the same `together` are read as one
+    log."""
 
     name: str
     sniff: Callable[[str, bytes], bool]
@@ -65,18 +65,25 @@ def read(
     began: Sequence[str] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> Dataset:
-    """Read captures, samples and logs, told apart by content, into one run folder; a run folder is opened as it is.
+    """Read captures, samples and logs into one run folder; their content shows which they are. A run folder is opened
+    as it is.
 
     A path is a file, a run folder, a recorder's folder, `-` (a capture on standard input), or `NAME=FILE` for a file of
     one server or node.
-    `servers` names servers by address (`{"web": "10.0.0.3:80"}`), `places` says what a place in the samples means (a
-    server, a node or an address), a topology (file) overrides what was inferred, `interactions` names requests by
-    rules (a file, or expression → name), `protocols` says what ports speak (`{9000: "fastcgi"}`). With `keep_queries`
-    names hold queries, literals and all that is folded otherwise. `began` says when a JVM started whose log has no
-    wall clock (`app=2026-11-20T16:49:00Z`, or the moment alone; one after the other for several runs of it).
-    Without `out` the run folder is temporary and goes away with the interpreter.
-    `progress(bytes read, bytes in all)` may raise to stop the work. What cannot be read or makes no sense together
-    raises a `TailraceError` (`InputError`, `UsageError`, `OutputError`) and leaves nothing behind.
+
+    - `servers` names servers by address (`{"web": "10.0.0.3:80"}`).
+    - `places` maps a place in the samples to a server, a node or an address.
+    - `topology` is a file or a value that overrides what was inferred.
+    - `interactions` names requests by rules (a file, or expression → name).
+    - `protocols` sets the protocol of ports (`{9000: "fastcgi"}`).
+    - With `keep_queries`, names keep queries, literals and everything else that is otherwise folded.
+    - `began` is the start of a JVM whose log has no wall clock (`app=2026-11-20T16:49:00Z`, or the moment alone; one
+      for each run of the JVM).
+    - Without `out` the run folder is temporary and is removed at the end of the Python process.
+    - `progress(bytes read, bytes in all)` may raise to stop the work.
+
+    Input that cannot be read or that contradicts itself raises a `TailraceError` (`InputError`, `UsageError`,
+    `OutputError`), and no files remain.
     """
     if out is not None:
         dataset.refuse(out, overwrite)
@@ -86,11 +93,11 @@ def read(
     decoding = Decoding(known, interaction_rules(interactions), protocols or {}, keep_queries)
     about_packets = bool(decoding.rules or decoding.protocols or keep_queries)
     if files.run and (servers or about_packets):
-        advice = "say --server, --interactions, --protocol and --keep-queries when the captures are read"
-        raise UsageError("the packets of a run folder were read and named already", advice=advice)
+        advice = "pass --server, --interactions, --protocol and --keep-queries when you read the captures"
+        raise UsageError("the packets of a run folder have already been read and named", advice=advice)
     if about_packets and not (files.captures or files.recording):
-        said = "--interactions, --protocol and --keep-queries are about packets, and there is no capture"
-        raise UsageError(said, advice="give the capture they are about")
+        said = "--interactions, --protocol and --keep-queries apply to packets, and there is no capture"
+        raise UsageError(said, advice="add the capture")
     if files.run and not (files.texts or out or places or given):
         return files.run
     texts = _read_texts(_dated(files.texts, began))
@@ -103,7 +110,7 @@ def read(
 
 
 def fill(writer: Writer, paths: Sequence[AnyPath], topology: Topology, interactions: Mapping[str, str]) -> None:
-    """The tables of a recording, samples and logs into a run folder that somebody else is making."""
+    """Add the tables of a recording, samples and logs to a run folder that another maker writes."""
     files = _sort([fspath(path) for path in paths])
     texts = _read_texts(files.texts)
     decoding = Decoding(capture.known_servers({}, topology), interaction_rules(interactions))
@@ -120,7 +127,7 @@ def _read_texts(texts: Sequence[tuple[Source, Reader]]) -> list[tuple[Source, Fo
 
 
 def _dated(texts: Sequence[tuple[Source, Reader]], began: Sequence[str]) -> list[tuple[Source, Reader]]:
-    """JVM logs with the starts that `--began [NAME=]MOMENT` says."""
+    """JVM logs with the starts from `--began [NAME=]MOMENT`."""
     logs = [source for source, reader in texts if reader.read is gclog.read]
     names = {name for source in logs for name in (source.place, source.path.name) if name}
     starts: dict[str, list[int]] = {}
@@ -170,9 +177,9 @@ class _Files:
 
 
 def _sort(paths: Sequence[str]) -> _Files:
-    """What each path is. All are looked at before any is read, so that a wrong one is told at once."""
+    """The kind of each path. All are checked before any is read, so that a wrong one is reported at once."""
     if not paths:
-        raise UsageError("nothing to read", advice="name captures, samples, logs or a run folder")
+        raise UsageError("nothing to read", advice="give captures, samples, logs or a run folder")
     runs: list[Dataset] = []
     recordings: list[Path] = []
     captures: list[str] = []
@@ -187,13 +194,15 @@ def _sort(paths: Sequence[str]) -> _Files:
             runs.append(Dataset.open(source.path))
         elif capture.sniff(source.path.name, head := _head(source)):
             if source.place:
-                raise UsageError(f"{text}: a capture is of many servers", advice="name them with --server NAME=IP:PORT")
+                raise UsageError(
+                    f"{text}: a capture contains many servers", advice="name them with --server NAME=IP:PORT"
+                )
             captures.append(str(source.path))
         else:
             texts.append((source, _reader(source, head)))
     if len(runs) + len(recordings) + bool(captures) > 1:
         raise UsageError(
-            "one run folder, or one recording, or captures, but not both", advice="read each into a run of its own"
+            "one run folder, or one recording, or captures, but not both", advice="read each into its own run folder"
         )
     return _Files(runs[0] if runs else None, recordings[0] if recordings else None, tuple(captures), tuple(texts))
 

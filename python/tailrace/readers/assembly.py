@@ -1,4 +1,4 @@
-"""What was read from several files → the tables and the topology of one run folder."""
+"""Combines what several files contain into the tables and the topology of one run folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tailrace.readers.source import Found, Source
 from tailrace.topology import Server, Topology
 
 JVM = "jvm"
-"""The place of a JVM's log when nothing says which server it is of: the diagnosis then goes by time alone."""
+"""The place of a JVM's log whose server is unknown: the diagnosis then uses time alone."""
 
 
 _EVENT_COLUMNS = {name: pl.col(name) for name in ("kind", "begin", "end", "detail")}
@@ -43,7 +43,8 @@ def add(writer: Writer, texts: Sequence[tuple[Source, Found]]) -> None:
 
 
 def unseen_servers(known: Mapping[str, str], topology: Topology) -> list[str]:
-    """Sentences about servers that were named and are not in the captures: a name given to a wrong address shows so."""
+    """Sentences about servers that were named and have no packet in the captures, for example because of a wrong
+    address."""
     return [
         f"no packet of {name} ({address}) is in the captures"
         for name, address in known.items()
@@ -52,8 +53,8 @@ def unseen_servers(known: Mapping[str, str], topology: Topology) -> list[str]:
 
 
 def jvm_place(source: Source, topology: Topology) -> tuple[str, str | None]:
-    """Whose log it is, and the sentence that says how that was told. In this order: the server whose name stands in
-    the file's name; the only server that speaks AJP; the only HTTP server behind another server; else `jvm`."""
+    """The server of a log, and a sentence with the reason. In this order: the server whose name is in the file's name;
+    the only server that speaks AJP; the only HTTP server behind another server; else `jvm`."""
     name = source.path.name
     words = set(re.split(r"[^0-9A-Za-z]+", name.lower()))
     named = [server for server in topology.servers if server.name.lower() in words]
@@ -64,12 +65,14 @@ def jvm_place(source: Source, topology: Topology) -> tuple[str, str | None]:
     for candidates, why in ((ajp, "that speaks AJP"), (behind, "that answers HTTP behind another server")):
         if len(candidates) == 1:
             app = candidates[0].name
-            return app, f"{name}: taken as the log of {app}, the only server {why}; say NAME={name} if it is another's"
-    return JVM, f"{name}: nothing says which server's log it is; it counts by time alone. Say NAME={name}"
+            return app, (
+                f"{name}: taken as the log of {app}, the only server {why}; pass NAME={name} if it belongs to another"
+            )
+    return JVM, f"{name}: its server is unknown, so only its times are used. Pass NAME={name}"
 
 
 def copy_run(run: Dataset, writer: Writer) -> Topology:
-    """The tables of a run, to be added to; returns its topology."""
+    """The tables of a run that readers add to; returns its topology."""
     for table in TABLES.values():
         if (run.path / table.file).exists():
             try:
@@ -84,7 +87,7 @@ def copy_run(run: Dataset, writer: Writer) -> Topology:
 
 
 def complete_topology(inferred: Topology, given: Topology | None, places: Mapping[str, str]) -> Topology:
-    """What the user says over what the captures show, item by item and key by key."""
+    """The user's topology combined with what the captures show, item by item and key by key."""
     table = inferred.model_dump(mode="json", exclude_none=True)
     if given is not None:
         said = given.model_dump(mode="json", exclude_none=True)
@@ -118,7 +121,7 @@ def _overlaid(items: list[Any], said: list[Any], identity: tuple[str, ...]) -> l
 
 
 def _with_nodes(table: dict[str, Any]) -> dict[str, Any]:
-    """Nodes that a given topology knows by another name than the capture replace the inferred ones of that address."""
+    """A node of the given topology replaces the inferred one that has the same address under another name."""
     addresses: dict[str, str] = {}
     for node in table.get("nodes", []):
         if "address" in node:
@@ -142,5 +145,5 @@ def _meant(topology: Topology, place: str, target: str) -> str:
         return server.name
     known = ", ".join([s.name for s in topology.servers] + [n.name for n in topology.nodes]) or "none"
     raise UsageError(
-        f"--place {place}={target}: no server, node or address is called {target}", advice=f"known: {known}"
+        f"--place {place}={target}: no server, node or address has the name {target}", advice=f"known: {known}"
     )

@@ -1,6 +1,6 @@
-"""Packet captures: all of them together through the engine, and its report into topology, clocks, losses and notes.
+"""Packet captures: the engine decodes them together; its report becomes topology, clocks, losses and notes.
 
-The engine's options and report are described in crates/core/src/capture/decode.rs.
+crates/core/src/capture/decode.rs describes the engine's options and report.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ def sniff(name: str, head: bytes) -> bool:
 
 
 def known_servers(servers: Mapping[str, str], topology: Topology | None) -> dict[str, str]:
-    """Names the user gave to addresses; --server wins over a topology file."""
+    """Names that the user gave to addresses; --server takes precedence over a topology file."""
     known = {s.name: s.address for s in topology.servers if s.address} if topology else {}
     for name, address in servers.items():
         try:
             known[name] = endpoint(address)
         except ValueError:
-            said = f"--server {name}={address}: the address must be ip:port"
+            said = f"--server {name}={address}: the address must have the form ip:port"
             raise UsageError(said, advice="such as 10.0.0.3:80 or [::1]:80") from None
     addresses: dict[str, str] = {}
     for name, address in known.items():
         other = addresses.setdefault(address, name)
         if other != name:
-            raise UsageError(f"{address} is called both {other} and {name}", advice="give it one name")
+            raise UsageError(f"{address} has two names, {other} and {name}", advice="give it one name")
     return known
 
 
@@ -78,7 +78,8 @@ def decode(
 
 
 def topology_of(report: Mapping[str, Any], visits: pl.LazyFrame | None) -> Topology:
-    """Servers and nodes of the report, and who calls whom: as the call graph found, else as the callers' hosts show."""
+    """Servers and nodes of the report, and the calls between them: from the call graph, else from the callers'
+    hosts."""
     machines = (report.get("graph") or {}).get("machines", {})
     seen = [{**server, "host": machines.get(server["name"], server["host"])} for server in _servers(report)]
     names = {server["name"] for server in seen}
@@ -108,7 +109,7 @@ def topology_of(report: Mapping[str, Any], visits: pl.LazyFrame | None) -> Topol
 
 
 def _ip_address(host: str) -> str | None:
-    """A host is called by its address, but for those that are summed up."""
+    """A host is named by its address, except those that are combined into one."""
     try:
         return str(ipaddress.ip_address(host))
     except ValueError:
@@ -145,8 +146,8 @@ def _counted(visits: pl.LazyFrame, names: set[str], by_host: Mapping[str, str]) 
 
 
 def _tiers(names: set[str], calls: Sequence[Call]) -> dict[str, int]:
-    """The longest distance from the clients; a server that no other calls is 1. A cycle is entered at its server that
-    fewest others call, the first by name, as if the calls to it from within the cycle were not there."""
+    """The longest distance from the clients; a server that no other calls has 1. A cycle is entered at the server that
+    the fewest others call (the first by name), as if no server of the cycle called it."""
     callers: dict[str, set[str]] = {name: set() for name in names}
     callees: dict[str, set[str]] = {name: set() for name in names}
     for call in calls:
@@ -169,7 +170,7 @@ def _tiers(names: set[str], calls: Sequence[Call]) -> dict[str, int]:
 
 
 def clocks(report: Mapping[str, Any], paths: Sequence[str]) -> tuple[Clock, ...]:
-    """Offsets of the captures' clocks, where there are several."""
+    """Offsets of the captures' clocks, if there are several captures."""
     files = report.get("files", [])
     if len(files) < 2:
         return ()
@@ -185,8 +186,8 @@ def clocks(report: Mapping[str, Any], paths: Sequence[str]) -> tuple[Clock, ...]
 
 _FILE_LOSSES = {
     "lost_bytes": "bytes that could not be read",
-    "late": "packets stored too late to be put in order",
-    "times_repaired": "packets with an absurd time",
+    "late": "packets stored too late to be sorted",
+    "times_repaired": "packets with an impossible time",
 }
 _COUNT_LOSSES = {
     "gap_bytes": "bytes missing in holes of the capture",
@@ -205,9 +206,9 @@ def losses(report: Mapping[str, Any]) -> dict[str, int]:
         for interface in file.get("interfaces", []):
             dropped = int(interface.get("dropped_interface") or 0) + int(interface.get("dropped_system") or 0)
             if dropped:
-                lost[f"{file['path']}: packets the capture itself lost"] = dropped
+                lost[f"{file['path']}: packets that the capture itself lost"] = dropped
     if report.get("incomplete"):
-        lost["visits of which something essential is unknown"] = int(report["incomplete"])
+        lost["visits without an essential value"] = int(report["incomplete"])
     for key, what in _COUNT_LOSSES.items():
         if report.get("counts", {}).get(key):
             lost[what] = int(report["counts"][key])
@@ -224,7 +225,7 @@ _COUNTED = {
 
 
 def connections(report: Mapping[str, Any]) -> Connections:
-    """What became of connections: the engine's counts of each server, and of attempts that are no requests."""
+    """The manifest's `connections`: the engine's counts for each server, and attempts that are not requests."""
     strangers = report.get("strangers") or {}
     failed, end = strangers.get("kept", {}), report.get("end")
     servers = {}
@@ -239,7 +240,8 @@ def connections(report: Mapping[str, Any]) -> Connections:
 
 
 def _servers(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Servers of the report, and the addresses and ports that clients failed to reach: nothing was accepted there."""
+    """Servers of the report, and the addresses and ports that clients failed to reach because nothing accepted
+    there."""
     seen = list(report.get("servers", []))
     known = {server["name"] for server in seen}
     for name, counts in (report.get("strangers") or {}).get("kept", {}).items():
@@ -251,14 +253,16 @@ def _servers(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def notes(report: Mapping[str, Any]) -> list[str]:
-    """What a person should know of how the captures were read."""
+    """Notes for the reader about how the captures were read."""
     said = [str(note) for note in report.get("notes", [])]
     for file in report.get("files", []):
         for loss in file.get("losses", []):
             said.append(f"{file['path']}: at byte {loss['offset']}: {loss['reason']} ({loss['bytes']} bytes lost)")
         clock = file.get("clock", {})
         if clock.get("basis") == "unknown":
-            said.append(f"{file['path']}: no packet of it is in another capture: its clock is taken as equal to theirs")
+            said.append(
+                f"{file['path']}: it shares no packet with another capture, so its clock is taken as equal to theirs"
+            )
         if clock.get("drift_ppm"):
             said.append(f"{file['path']}: its clock drifts by {clock['drift_ppm']:.1f} ppm, which was corrected")
     for server in _servers(report):

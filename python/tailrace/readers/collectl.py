@@ -8,11 +8,11 @@
 20261120 18:00:38.503 95 0 …                             stamped at the end of the interval
 ```
 
-The place is the host of the header, else of the file name (`<name>-<host>-<date>.tab`). Standard output has no header
-but "waiting for .1 second sample...". Without `-om` stamps are whole seconds: the rows of a second are then spread over
-it in their order. Kilobytes become bytes, percentages shares, and rates counts within the interval. What collectl
-measures beyond the record's metrics stays behind. Its raw files, its rows of processes and its tables for people are
-refused with the command that makes the plot format.
+The place is the host in the header, else in the file name (`<name>-<host>-<date>.tab`). Standard output has no header
+but "waiting for .1 second sample...". Without `-om` stamps are whole seconds: the rows of a second are then spread
+evenly over it. Kilobytes become bytes, percentages shares, and rates counts within the interval. Other measurements of
+collectl are ignored. Its raw files, its rows of processes and its tables for people are refused with the command that
+makes the plot format.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Formula = Callable[[Row, float], float]
 
 @dataclass
 class _Header:
-    """What the comments say and which column is where; replaced when collectl writes them again (a new day)."""
+    """The comments' content and the column numbers; replaced when collectl writes them again (a new day)."""
 
     host: str | None = None
     zone: str | None = None
@@ -58,7 +58,7 @@ class _Header:
     separator: str | None = None
     utc: bool = False
     series: list[tuple[str, str, Formula]] = field(default_factory=list)
-    """Ending of the place (a core), metric, how to compute it from a row and its interval in seconds."""
+    """Suffix of the place (a core), metric, and how to compute it from a row and its interval in seconds."""
 
 
 def sniff(name: str, head: bytes) -> bool:
@@ -98,14 +98,14 @@ def read(source: Source) -> Found:
     if not seconds:
         raise InputError(source.path, "no row of samples in this collectl file", "record for longer")
     if not series:
-        found.notes.append(f"{source.path.name}: nothing in it that the diagnosis knows (it takes CPU, memory, disks)")
+        found.notes.append(f"{source.path.name}: it has no column that the diagnosis uses (CPU, memory, disks)")
         return found
     found.samples.append(_frame(source, found, header, series, seconds))
     return found
 
 
 def _refuse_other(source: Source) -> None:
-    """What collectl writes that is not in its plot format."""
+    """Files that collectl writes in other formats."""
     head = text_head(source.head()) or ""
     if _HEADER.search(head):
         return
@@ -113,18 +113,18 @@ def _refuse_other(source: Source) -> None:
         what = "processes" if rows[1] == "PID" else "slabs"
         raise InputError(
             source.path,
-            f"these are collectl's rows of {what}, of which no metric is read",
+            f"these are collectl's rows of {what}, from which Tailrace reads no metric",
             "the .tab file beside it has the samples of the machine; without one, record them",
             commands=("collectl -scdm -i .05 -P -om > samples.tab", "tailrace read NAME=samples.tab -o run"),
         )
     if _RAW.search(head):
         commands = (f"collectl -p {quote(str(source.path))} -P -om -f .", "tailrace read *.tab.gz -o run")
-        what = "this is a raw file of collectl, which only collectl plays back"
+        what = "this is a raw file of collectl, which only collectl can read"
         raise InputError(source.path, what, "convert it", commands=commands)
     if _FOR_PEOPLE.search(head):
         raise InputError(
             source.path,
-            "this is collectl's table for people, which has no dates",
+            "this is collectl's terminal format, which has no dates",
             "record in its plot format",
             commands=("collectl -scdm -i .05 -P -om > samples.tab", "tailrace read NAME=samples.tab -o run"),
         )
@@ -163,7 +163,7 @@ def _learn(header: _Header, line: str) -> None:
 
 
 def _parse(header: _Header, line: str) -> tuple[int, Row] | None:
-    """Moment and columns; a column that is no number (the name of a disk) is NaN."""
+    """Moment and columns; a column that is not a number (the name of a disk) is NaN."""
     fields = line.split(header.separator)
     if not header.columns or len(fields) != len(header.columns):
         return None
@@ -188,7 +188,7 @@ def _number(text: str) -> float:
 
 
 def _series(columns: dict[str, int]) -> Iterator[tuple[str, str, Formula]]:
-    """What the record has a name for, out of these columns."""
+    """The metrics that these columns contain."""
     for core in ("", *(f":{match[1]}" for name in columns if (match := _CORE.fullmatch(name)))):
         place = f"/cpu{core[1:]}" if core else ""
         busy = [columns.get(f"[CPU{core}]{part}%") for part in ("User", "Nice", "Sys", "Irq", "Soft")]
@@ -234,9 +234,9 @@ def _frame(
     name = source.path.name
     host = source.place or header.host or ((match := _FILE.search(name)) and match[1]) or None
     if host is None:
-        raise InputError(source.path, "nothing says on which host it was recorded", "say it with NAME=FILE")
+        raise InputError(source.path, "the host that it was recorded on is unknown", "name it with NAME=FILE")
     if not header.utc and header.zone is None:
-        found.notes.append(f"{name}: its header names no time zone; its times are taken as UTC")
+        found.notes.append(f"{name}: its header has no time zone, so its times are taken as UTC")
     moments = pl.Series("moment", _spread(seconds, header.interval_ns, name, found), dtype=pl.Int64)
     table = pl.concat([one.frame(host + place, metric) for (place, metric), one in series.items()]).sort("row")
     frame = table.select(
@@ -254,7 +254,8 @@ def _frame(
 
 
 def _spread(moments: Sequence[int], interval_ns: int | None, name: str, found: Found) -> Sequence[int]:
-    """Rows that share a whole second, one interval apart; the first second may be a part and is filled from its end."""
+    """Rows that share a whole second are placed one interval apart. The first second may be incomplete and is filled
+    from its end."""
     whole = all(moment % units.SECOND == 0 for moment in moments)
     shared = len(set(moments)) < len(moments)
     if not (whole and shared):
@@ -277,6 +278,6 @@ def _spread(moments: Sequence[int], interval_ns: int | None, name: str, found: F
 
 
 def _usual_rows(moments: Sequence[int]) -> int:
-    """How many rows the middle one of the seconds has, but for the first and the last, which may be parts."""
+    """The median number of rows in a second. The first and the last second may be incomplete and do not count."""
     counts = [len(list(group)) for _, group in groupby(moments)]
     return sorted(counts[1:-1] or counts)[len(counts[1:-1] or counts) // 2]

@@ -1,8 +1,8 @@
-"""Commands that make a table of samples out of what other tools print. Each is tested on what the tool really prints.
+"""Commands that convert the output of other tools to a table of samples. Each is tested on real output of its tool.
 
-`FILE` stands for the file. Percentages become shares. Where a tool prints no host, the table has no place and is read
-as NAME=samples.csv. Dates and times without a zone are taken as UTC. The first report of vmstat, iostat and top is of
-the time since the machine started, and is left out.
+`FILE` stands for the file. Percentages become shares. If a tool prints no host, the table has no place and is read as
+NAME=samples.csv. Dates and times without a zone are taken as UTC. The first report of vmstat, iostat and top covers the
+time since the machine started, and is left out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _UNPLACED = 'BEGIN{print "time,metric,value"} '
 # sysstat's header: Linux 6.1.0 (host)  11/25/26 (or 11/25/2026, or 2026-11-25)  _x86_64_  (2 CPU)
 _DATE = r'function date(s){return split(s,d,"/")<3?s:(d[3]<100?2000+d[3]:d[3])"-"d[1]"-"d[2]} '
 _HEADER = r'/^Linux/{day=date($4);host=$3;gsub(/[()]/,"",host);cores=$(NF-1);sub(/\(/,"",cores);next} '
-# 06:20:51 PM → 18:20:51, and the columns behind it one to the left; a Unix time stays as it is
+# 06:20:51 PM → 18:20:51, and the following columns move one to the left; a Unix time stays as it is
 _CLOCK = (
     r'function clock(  t,h){if($1!~/:/)return $1;split($1,t,":");h=t[1]+0;'
     r'if($2~/^[AP]M$/){h=h%12+($2=="PM"?12:0);sub(/[AP]M/,"")}'
@@ -74,7 +74,7 @@ PROMETHEUS_QUERY = (
 
 
 def columns_to_rows(delimiter: str, time: int, place: int | None) -> str:
-    """Of a table that has one column for each metric; `time` and `place` are the numbers of these columns, from 1."""
+    """For a table with a column for each metric; `time` and `place` are the numbers of these columns, from 1."""
     separator = {"\t": "'\\t'", ";": "';'"}.get(delimiter, delimiter)
     names, fields = ("time,place", f"${time},${place}") if place else ("time", f"${time}")
     others = f"i!={time}&&i!={place}" if place else f"i!={time}"

@@ -1,4 +1,4 @@
-"""What a user says of the packets: the options of the engine's decoder (crates/core/src/capture/decode.rs)."""
+"""What a user specifies about packets: the options of the engine's decoder (crates/core/src/capture/decode.rs)."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from tailrace.errors import UsageError
 from tailrace.readers.interactions import Rules
 
 PROTOCOLS = ("http", "ajp", "fastcgi", "mysql", "postgres", "redis", "opaque")
-"""What a port can be said to speak; `opaque` is read by change of direction."""
+"""The protocols that a port can be set to; `opaque` is read by change of direction."""
 
 
 @dataclass(frozen=True)
 class Decoding:
-    """Addresses of servers, rules that name interactions, and what ports speak; all by what the user calls them."""
+    """Addresses of servers, rules for interactions, and protocols of ports, in the user's terms."""
 
     servers: Mapping[str, str]
     rules: Rules = field(default_factory=list)
     protocols: Mapping[int, str] = field(default_factory=dict)
     keep_queries: bool = False
-    """Names hold queries, literals, and all that is folded otherwise."""
+    """Names keep queries, literals, and everything else that is otherwise folded."""
     processes: Mapping[str, list[str]] = field(default_factory=dict)
-    """Further servers, named after their processes by a recorder."""
+    """Further servers, which a recorder named after their processes."""
     same_host: Sequence[str] = ()
-    """Addresses of the host that a recorder was on."""
+    """Addresses of the recorder's host."""
 
     def __post_init__(self) -> None:
         for port, protocol in self.protocols.items():
             if protocol not in PROTOCOLS:
                 advice = f"one of {', '.join(PROTOCOLS)}"
-                raise UsageError(f"--protocol {port}={protocol}: Tailrace reads no such protocol", advice=advice)
+                raise UsageError(f"--protocol {port}={protocol}: Tailrace does not know this protocol", advice=advice)
             if not 0 < port < 1 << 16:
-                raise UsageError(f"--protocol {port}={protocol}: a port is 1 to 65535")
+                raise UsageError(f"--protocol {port}={protocol}: a port is a number from 1 to 65535")
 
     def options(self) -> dict[str, Any]:
         options: dict[str, Any] = {"servers": {**self.processes, **self.servers}}

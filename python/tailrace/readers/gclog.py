@@ -1,19 +1,20 @@
-"""A JVM's log of its garbage collections and stops (HotSpot, JDK 5 and later), as it is found: rotated, carried by
-docker or journald, cut off, with two runs in one file.
+"""A JVM's log of its garbage collections and stops (HotSpot, JDK 5 and later). It may be rotated, prefixed by docker or
+journald, cut off, or contain two runs.
 
 ```text
-gclog_lines     a line without what carried it, and the stamps before a word
+gclog_lines     a line without its prefixes, and the stamps at its beginning
 gclog_unified   JDK 9 and later    ┐ pauses, stops and stalls, each with its stamps
 gclog_jdk8      JDK 8 and earlier  ┘
-gclog_reports   each to the run of the JVM that it belongs to
-gclog_clock     an uptime becomes a moment
-gclog_run       what one run reported, in little memory
-gclog_stops     each stop once
+gclog_reports   assigns each to a run of the JVM
+gclog_clock     turns an uptime into a moment
+gclog_run       the reports of one run, in little memory
+gclog_stops     keeps each stop once
 ```
 
-What stops the application counts: pauses, and the stops around them, which also hold the time until all threads stood.
-A stop is of kind `gc` where the collector accounts for it, else `safepoint`. An allocation stall of ZGC stops one
-thread and is an event `allocation_stall`. Stamps are whole milliseconds, so begin and end are good to 1 ms.
+Everything that stops the application counts: pauses, and the stops around them, which also contain the time until all
+threads had stopped. A stop is of kind `gc` if pauses of the collector are at least half of it, else `safepoint`. An
+allocation stall of ZGC stops one thread and is an event `allocation_stall`. Stamps are whole milliseconds, so begin and
+end are good to 1 ms.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ def sniff(name: str, head: bytes) -> bool:
 
 
 def sniff_further(source: Source) -> bool:
-    """Whether a JVM reports its collections later in a file of text that begins with something else, such as what an
-    application server prints: in its first 16 MiB."""
+    """Whether a JVM's collections come later in a file that begins with other text, such as the output of an
+    application server; the first 16 MiB are searched."""
     if text_head(source.head()) is None:
         return False
     _, block = next(source.line_blocks(Found()), (0, ""))
@@ -59,7 +60,7 @@ def sniff_further(source: Source) -> bool:
 
 
 def start(text: str) -> int:
-    """When a JVM started, as `--began` says it, in ns since the Unix epoch; ValueError for what is no such moment."""
+    """The start of a JVM from `--began`, in ns since the Unix epoch; ValueError for an invalid moment."""
     began = units.parse_moment(text)
     if not EARLIEST <= began < LATEST:
         raise ValueError(f"{text!r} is not between 1990 and 2200")
@@ -67,14 +68,14 @@ def start(text: str) -> int:
 
 
 def together(source: Source) -> Hashable:
-    """Files of one JVM have the same: those of one NAME, else those that rotation numbered."""
+    """A key that files of one JVM share: their NAME, else their names without the numbers of a rotation."""
     if source.place is not None:
         return source.place
     return source.path.parent, _ROTATED.sub("", source.path.name)
 
 
 def read(sources: Sequence[Source]) -> Found:
-    """The log of one JVM, in one file or in several that rotation made, in any order and perhaps with copies."""
+    """The log of one JVM, in one file or in several rotated files, in any order, possibly with copies."""
     found, reports = Found(), Reports()
     sources = sorted(sources, key=_first_stamp)
     for source in sources:
@@ -91,7 +92,7 @@ def read(sources: Sequence[Source]) -> Found:
 
 
 def _first_stamp(source: Source) -> tuple[int, int, str]:
-    """Where a file belongs among those of its JVM; one that has no stamp goes last."""
+    """The position of a file among those of its JVM; a file without a stamp comes last."""
     first = first_stamps(text_head(source.head()) or "")
     if first.wall is not None:
         return 0, first.wall, ""
@@ -99,7 +100,7 @@ def _first_stamp(source: Source) -> tuple[int, int, str]:
 
 
 def _collect(source: Source, reports: Reports, found: Found) -> Iterator[str]:
-    """Each stop once into the events, and what is to say about them."""
+    """Put each stop into the events once, and add notes."""
     pauses, stops, stalls = (
         once([pl.concat([run.spans[kind].frame(run.clock.start()) for run in runs]) for runs in reports.files])
         for kind in (PAUSE, STOP, STALL)
@@ -112,7 +113,9 @@ def _collect(source: Source, reports: Reports, found: Found) -> Iterator[str]:
     if unplaced:
         count = sum(run.uptimes for run in unplaced)
         found.lose("stops without a wall clock", count)
-        yield f"{count} stops count from the start of a JVM that nothing dates, and were left out; {_began(source)}"
+        yield (
+            f"{count} stops were left out, because they count from the start of a JVM that is unknown; {_began(source)}"
+        )
     names, events = reports.details.names, _Events()
     comparison = Comparison(stops)
     for stop in joined(in_turn(pauses, names), in_turn(stops, names, around=True)):
@@ -126,11 +129,11 @@ def _collect(source: Source, reports: Reports, found: Found) -> Iterator[str]:
 
 
 def _refuse(source: Source, reports: Reports) -> None:
-    """A log whose stops nothing places in time."""
+    """The error for a log whose stops have no known time."""
     runs = [run for runs in reports.files for run in runs]
     line = next((run.first_unplaced for run in runs if run.first_unplaced is not None), None)
     if line is not None:
-        why = "its lines count from the start of the JVM and no wall clock says when that was"
+        why = "its lines count from the start of the JVM, and the log does not say when that was"
         raise InputError(source.path, why, _began(source), line=line)
     if any(run.nowhere for run in runs):
         raise InputError(source.path, "its lines have no time stamp", _LOG_WITH)
@@ -143,7 +146,7 @@ _LOG_WITH = (
 
 
 def _began(source: Source) -> str:
-    return f"say it with --began {source.place or source.path.name}=2026-11-20T16:49:00Z, or {_LOG_WITH}"
+    return f"pass it with --began {source.place or source.path.name}=2026-11-20T16:49:00Z, or {_LOG_WITH}"
 
 
 class _Events:

@@ -20,8 +20,8 @@ from tailrace.readers.gclog_lines import Line, Stamps, moment
 
 _HEADER = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) GC log (?:file (created|has reached)|rotation request)")
 _HEADER_WIDTH_MAX = 10 * units.SECOND
-"""A header stands between two reports, and the JVM's start is as uncertain as they are apart. With more than this, a
-pause would be laid beside requests that it had nothing to do with."""
+"""A header is written between two reports, and the JVM's start is only known to within their distance. If this is
+larger, a pause could be attributed to unrelated requests."""
 
 
 class Clock:
@@ -40,7 +40,7 @@ class Clock:
 
     @staticmethod
     def of(clocks: Sequence[Clock]) -> Clock:
-        """What several parts of one run know together."""
+        """Stamps that several parts of one run have in common."""
         one = Clock()
         one.exact = next((clock.exact for clock in clocks if clock.exact is not None), None)
         one.header = next((clock.header for clock in clocks if clock.header is not None), None)
@@ -50,7 +50,7 @@ class Clock:
         return one
 
     def learn(self, stamps: Stamps, line: Line) -> None:
-        """Of the stamps of a report."""
+        """Use the stamps of a report."""
         if stamps.uptime is None:
             return
         if stamps.wall is not None:
@@ -65,14 +65,14 @@ class Clock:
         self.last = stamps.uptime if self.last is None else max(self.last, stamps.uptime)
 
     def learn_header(self, text: str) -> None:
-        """Of a header of a rotated file: after what was last reported, before what is next."""
+        """Use a header of a rotated file: it lies after the last report before it and before the next one."""
         match = _HEADER.match(text)
         if match is None:
             return
         second = moment(match[1].replace(" ", "T"), None, "Z")
         if second is None:
             return
-        likely = second - (self.last or 0)  # a file is begun with the JVM, or as soon as the one before is full
+        likely = second - (self.last or 0)  # a file begins with the JVM, or as soon as the previous one is full
         self.header = likely if self.header is None else self.header
         self.high = likely + units.SECOND if self.high is None else min(self.high, likely + units.SECOND)
         self._opened = second
@@ -81,7 +81,8 @@ class Clock:
         self.low = start if self.low is None else max(self.low, start)
 
     def begins_anew(self, stamps: Stamps) -> bool:
-        """An uptime that falls back is of another run; threads that stamp at once differ by less."""
+        """An uptime that decreases belongs to another run. Threads that stamp at the same time differ by less than
+        this."""
         return (
             stamps.uptime is not None
             and self.last is not None
@@ -101,14 +102,14 @@ class Clock:
         return None if self.header is None else min(max(self.header, self.low), self.high)
 
     def source(self) -> str:
-        """How the start is known, for a note; nothing to say where the log has a wall clock."""
+        """The source of the start, for a note; empty if the log has a wall clock."""
         if self.exact is not None:
             return ""
         if self.told is not None:
-            return "as --began says"
+            return "from --began"
         if self.carrier is not None:
-            return "by the stamps of what carried its lines, which may be late"
+            return "from the stamps of its prefixes, which may be late"
         if self._by_header() is not None and self.low is not None and self.high is not None:
             within = units.format_duration(self.high - self.low)
-            return f"by its header, within {within}, of a clock whose zone it does not name, taken as UTC"
+            return f"from its header, within {within}; the header has no time zone and is taken as UTC"
         return ""

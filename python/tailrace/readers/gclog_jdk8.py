@@ -5,11 +5,11 @@
 : 279616K->31424K(314560K), 0.0956012 secs] 402113K->271940K(1013632K), 0.0957431 secs] [Times: user=0.30 …]
 ```
 
-A record is stamped at its BEGIN, and its own length stands before the bracket that closes it, wherever that is: what
-stands in between are brackets of phases, of references, histograms and policies, and of the concurrent threads, which
-write at any time. So brackets are counted and no line is looked at alone. A pause within a pause (the scavenge before
-a remark) belongs to it. A class histogram or a heap dump beside a full collection stops the application as well.
-Shenandoah's backport writes `[Pause Init Mark, start]` and, stamped at the END, `[Pause Init Mark, 0.434 ms]`.
+A record is stamped at its BEGIN, and its own length precedes its closing bracket, wherever that is. In between are
+brackets of phases, of references, histograms and policies, and of the concurrent threads, which write at any time. So
+the parser counts brackets and never judges a line alone. A pause within a pause (the scavenge before a remark) belongs
+to it. A class histogram or a heap dump beside a full collection stops the application as well. Shenandoah's backport
+writes `[Pause Init Mark, start]` and, stamped at the END, `[Pause Init Mark, 0.434 ms]`.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _STOPPED = re.compile(
 )
 _RAN = re.compile(rf"Application time: {_NUMBER} seconds")
 _SLACK = 5 * MILLISECOND
-"""Stamps are whole milliseconds, and the concurrent threads stamp a line before they get to write it."""
+"""Stamps are whole milliseconds, and concurrent threads take the stamp before they write the line."""
 
 
 def waits(line: Line, operation: str) -> Iterator[Reported]:
-    """-XX:+PrintGCApplicationStoppedTime and …ConcurrentTime, which JDK 9 to 12 write in the same words."""
+    """-XX:+PrintGCApplicationStoppedTime and …ConcurrentTime; JDK 9 to 12 write the same words."""
     for ran in _RAN.finditer(line.text):
         yield Reported(RAN, stamps(line.text, ran.start()), True, length_ns(ran[1], "s"), "", line)
     for stopped in _STOPPED.finditer(line.text):
@@ -57,7 +57,7 @@ def waits(line: Line, operation: str) -> Iterator[Reported]:
 
 @dataclass
 class _Bracket:
-    """An open one; `pause` and `beside` say that its length is of a stop."""
+    """An open bracket; `pause` and `beside` say that its length is a stop."""
 
     pause: bool = False
     beside: bool = False
@@ -66,16 +66,16 @@ class _Bracket:
     detail: str = ""
     line: Line | None = None
     nested: Reported | None = None
-    """The pause that ended within it."""
+    """The pause that ended inside it."""
 
 
 class Records:
-    """The records of one JVM, from line to line; `torn` counts pauses that have no end."""
+    """The records of one JVM, read line by line; `torn` counts pauses without an end."""
 
     def __init__(self) -> None:
         self.open: list[_Bracket] = []
         self.begun = ""
-        """The pause of Shenandoah that is under way."""
+        """Shenandoah's current pause."""
         self.torn = 0
         self.last_torn = ""
 
@@ -96,7 +96,7 @@ class Records:
                 yield from self._opened(line, at)
 
     def interrupted(self) -> Iterator[Reported]:
-        """No pause is under way: whatever is open never ended; what ended within it stands for itself."""
+        """No pause is under way: open brackets never ended, and a pause that ended inside one counts by itself."""
         for bracket in self.open:
             if bracket.pause:
                 self.torn += 1
@@ -123,7 +123,7 @@ class Records:
         yield from self._push(_Bracket(pause, kind["beside"] is not None, False, begin, detail.strip(), line))
 
     def _push(self, bracket: _Bracket) -> Iterator[Reported]:
-        """A record is not as deep as `GC_RECORD_DEPTH`: what is, is none."""
+        """A record with more than `GC_RECORD_DEPTH` open brackets is not a record."""
         if len(self.open) >= bounds.GC_RECORD_DEPTH:
             yield from self.interrupted()
         self.open.append(bracket)
@@ -136,7 +136,7 @@ class Records:
             yield Reported(PAUSE, stamps(line.text, at), True, length_ns(length[1], "ms"), detail, line)
 
     def ended(self) -> Iterator[Reported]:
-        """The log is at its end: what is open is cut off."""
+        """End of the log: open records are cut off."""
         yield from self.interrupted()
         if self.begun:
             self.torn, self.last_torn, self.begun = self.torn + 1, self.begun, ""
@@ -165,7 +165,7 @@ class Records:
 
 
 def _within(inner: Reported, outer: Reported) -> bool:
-    """Whether the outer one lasts until the inner one has ended, by whichever clock both have."""
+    """Whether the outer pause lasts until the inner one has ended, by any clock that both have."""
     for clock in ("wall", "uptime"):
         began, begins = getattr(outer.stamps, clock), getattr(inner.stamps, clock)
         if began is not None and begins is not None:

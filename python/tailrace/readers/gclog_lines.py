@@ -1,4 +1,4 @@
-"""A line of a JVM's log without what carried it, and the stamps that stand before a word of it.
+"""A line of a JVM's log without its prefixes, and the stamps at its beginning.
 
 ```text
 docker, kubectl    2026-01-20T07:15:12.480518204Z [pod/app/app] …    before the JVM's own text, which is searched for
@@ -7,7 +7,7 @@ unified            [2026-11-20T16:52:55.693+0000][33.708s][info][gc] GC(5) …  
 JDK 8 and earlier  2016-11-20T16:52:55.688+0000: 33.703: #12: [GC …              wall clock, uptime, number
 ```
 
-The JVM's own stamp counts. What a carrier stamped serves only where the JVM stamped nothing or an uptime alone.
+The JVM's own stamp counts. The stamp of a prefix is used only if the JVM wrote no stamp, or only an uptime.
 Every expression here takes time in proportion to the length of the line, and a line is at most `bounds.GC_LINE` long.
 """
 
@@ -38,7 +38,7 @@ _DECORATIONS_MAX = 16
 _UNIX_MS_MIN = 10**11  # 1973 as Unix time in milliseconds; as an uptime it is 3 years
 _YEARS = (1990, 2200)
 EARLIEST, LATEST = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) * units.SECOND for year in _YEARS)
-"""No JVM is older; what is later is damage, and nanoseconds end in 2262."""
+"""No JVM is older than the first; a later stamp is damage, and nanoseconds end in 2262."""
 
 
 class Line(NamedTuple):
@@ -47,7 +47,7 @@ class Line(NamedTuple):
     shipped: int | None = None
 
     def carried(self) -> int | None:
-        """When whatever carried it stamped it, in ns since the Unix epoch."""
+        """The stamp of the prefix, in ns since the Unix epoch."""
         if self.shipped is not None:
             return self.shipped
         match = _CARRIED.search(self.text, 0, _WINDOW)
@@ -55,7 +55,7 @@ class Line(NamedTuple):
 
 
 class Stamps(NamedTuple):
-    """What stands before a message: wall clock and uptime in ns, and the tags of unified logging (None without any)."""
+    """The stamps before a message: wall clock and uptime in ns, and the tags of unified logging (None without any)."""
 
     wall: int | None
     uptime: int | None
@@ -68,8 +68,8 @@ PAUSE, STOP, STALL, RAN = "pause", "stop", "stall", "ran"
 
 
 class Reported(NamedTuple):
-    """What a line or a record of several lines reports: a PAUSE of the collector, a STOP of the application, a STALL of
-    one thread, or how long the application RAN since the stop before."""
+    """The report of a line or of a record of several lines: a PAUSE of the collector, a STOP of the application, a
+    STALL of one thread, or the time that the application RAN since the previous stop."""
 
     kind: str
     stamps: Stamps
@@ -79,11 +79,11 @@ class Reported(NamedTuple):
     detail: str
     line: Line
     reached: int = 0
-    """Of a STOP: how long it took until all threads had stopped."""
+    """For a STOP: the time until all threads had stopped."""
 
 
 def bounded(source: Source, found: Found) -> Iterator[tuple[int, str]]:
-    """The lines of a log, by any line ends; of an overlong one the begin, and `found` says so."""
+    """The lines of a log, with any line ends. Only the begin of an overlong line is returned, and `found` counts it."""
     cut = 0
     for number, line in source.lines(found):
         for text in line.split("\r"):
@@ -93,7 +93,7 @@ def bounded(source: Source, found: Found) -> Iterator[tuple[int, str]]:
 
 
 def unwrapped(number: int, text: str) -> Line:
-    """The line without the JSON that a log shipper wrapped it in."""
+    """The line without the JSON of a log shipper."""
     if text.startswith("{") and text.endswith("}"):
         try:
             fields = json.loads(text)
@@ -115,7 +115,7 @@ def _first_moment(fields: dict[str, object]) -> int | None:
 
 
 def stamps(text: str, at: int) -> Stamps:
-    """What stands right before the character `at` of a line."""
+    """The stamps that directly precede the character `at` of a line."""
     while at and text[at - 1] == " ":
         at -= 1
     if at and text[at - 1] == "]":
@@ -129,7 +129,7 @@ _FIRST = re.compile(rf"{_DATE}|(?:^|\[|\s)(\d{{1,9}}[.,]\d{{1,4}})(?:s\]|: )", r
 
 
 def first_stamps(text: str) -> Stamps:
-    """The first of a text."""
+    """The first stamp of a text."""
     match = _FIRST.search(text)
     if match is None:
         return UNSTAMPED
@@ -178,7 +178,7 @@ def _groups(text: str, at: int) -> Iterable[str]:
 
 
 def moment(date: str, fraction: str | None, zone: str) -> int | None:
-    """Nanoseconds since the Unix epoch; None for a date that is none."""
+    """Nanoseconds since the Unix epoch; None for an invalid date."""
     second = _second(date, zone)
     return None if second is None else second + int((fraction or "").ljust(9, "0"))
 

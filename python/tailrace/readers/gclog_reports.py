@@ -1,4 +1,4 @@
-"""Files of a JVM's log → its runs: each line goes to the dialect that it is written in, each report to its run."""
+"""Assigns each line of a JVM's log to its format, and each report to a run of the JVM."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HEADER = " GC log "
 
 
 class Reports:
-    """What the files of one JVM report, in the order in which they are read."""
+    """The reports of a JVM's files, in the order in which they are read."""
 
     def __init__(self) -> None:
         self.details = Details()
@@ -35,7 +35,7 @@ class Reports:
                     self._take(report)
 
     def end(self) -> None:
-        """A record may go on in the next file, and ends with the last."""
+        """A record may continue in the next file; it ends with the last file."""
         for report in self.records.ended():
             self._take(report)
         self.unified.ended()
@@ -61,7 +61,7 @@ class Reports:
         runs[-1].add(report)
 
     def troubles(self) -> Iterator[tuple[str, int, str]]:
-        """What kept stops from being read: what, how many, and the sentence."""
+        """Stops that could not be read: the kind, the number, and a sentence."""
         torn = self.records.torn + self.unified.torn
         if torn:
             last = self.unified.last_torn or self.records.last_torn
@@ -71,11 +71,11 @@ class Reports:
         nowhere = sum(run.nowhere for runs in self.files for run in runs)
         if nowhere:
             seconds = sum(run.nowhere_ns for runs in self.files for run in runs) / 1e9
-            what = f"stops without a time stamp that nothing beside them dates: {nowhere}, together {seconds:.4f} s"
+            what = f"stops without a time stamp, near which nothing else has one: {nowhere}, together {seconds:.4f} s"
             yield "stops without a time stamp", nowhere, what
 
     def dated(self, began: Sequence[int]) -> Iterator[str]:
-        """Give each run the start of its JVM, and say how that is known."""
+        """Give each run the start of its JVM, and note its source."""
         told = list(began)
         for runs in self._starts():
             clock = Clock.of([run.clock for run in runs])
@@ -90,7 +90,7 @@ class Reports:
             yield f"--began says {len(told)} more starts than there are runs of a JVM without a wall clock in it"
 
     def _starts(self) -> list[list[Run]]:
-        """The runs by the start that they belong to: a file goes on where the one before it ends, or copies it."""
+        """The runs by the start that they belong to: a file continues the previous one, or copies it."""
         starts: list[list[Run]] = []
         for runs in self.files:
             for i, run in enumerate(runs):
@@ -102,7 +102,7 @@ class Reports:
 
 
 def _may_report(text: str) -> bool:
-    """Whether a line says anything here. Most do not, so this is quick."""
+    """A quick test whether a line can be a report; most lines are not."""
     return (
         "Pause" in text
         or "[GC" in text

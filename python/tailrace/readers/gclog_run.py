@@ -1,7 +1,8 @@
-"""What the lines of one run of a JVM report, each at its moment, in little memory.
+"""The reports of one run of a JVM, each at its moment, in little memory.
 
-Where the log has no wall clock the moment is an uptime, until the run's clock knows when the JVM started. A stop
-without any stamp (before JDK 8u20) is placed by the pause that it contains, or by how long the application ran before.
+If the log has no wall clock, the moment is an uptime until the run's clock knows when the JVM started. A stop without
+any stamp (before JDK 8u20) gets its time from the pause that it contains, or from how long the application ran before
+it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ RESOLUTION = 2 * units.MILLISECOND
 
 
 class Details:
-    """What stops are called, each text once and each with its number."""
+    """The names of stops; each text is stored once and has a number."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -36,7 +37,8 @@ class Details:
 
 
 class Spans:
-    """Many of them, small: begin, length, number of the detail, and whether `begin` is a moment or still an uptime."""
+    """Many stops in compact form: begin, length, number of the detail, and whether `begin` is a moment or still an
+    uptime."""
 
     def __init__(self) -> None:
         self.begin, self.length, self.detail, self.placed = array("q"), array("q"), array("i"), bytearray()
@@ -48,7 +50,7 @@ class Spans:
         self.placed.append(placed)
 
     def frame(self, start: int | None) -> pl.DataFrame:
-        """Begin, end and detail of those that have a place in time, in the order in which they were reported."""
+        """Begin, end and detail of the stops with a known time, in the order of the log."""
         table = pl.DataFrame(
             {
                 "begin": pl.Series(self.begin, dtype=pl.Int64),
@@ -70,7 +72,7 @@ class Spans:
 
 
 class Run:
-    """One run of a JVM: its clock, and what was reported of it."""
+    """One run of a JVM: its clock and its reports."""
 
     def __init__(self, details: Details) -> None:
         self.clock = Clock()
@@ -78,22 +80,22 @@ class Run:
         self.spans = {PAUSE: Spans(), STOP: Spans(), STALL: Spans()}
         self.first_unplaced: int | None = None
         self.nowhere = 0
-        """Stops without any stamp that nothing beside them places."""
+        """Stops without any stamp and without a neighbour that has one."""
         self.nowhere_ns = 0
         self._went_on: tuple[int, bool] | None = None
-        """When the threads went on after the last stop or pause: (moment or uptime, which)."""
+        """When the threads resumed after the last stop or pause: (moment or uptime, which)."""
         self._stopped: tuple[int, bool] | None = None
-        """When they stopped again, where the log says how long they ran."""
+        """When they stopped again, if the log says how long they ran."""
         self._pause: tuple[int, int, bool] | None = None
         """The pause since the last stop: begin, length, placed."""
 
     @property
     def uptimes(self) -> int:
-        """How many stops have an uptime only."""
+        """The number of stops that have only an uptime."""
         return sum(spans.unplaced() for spans in self.spans.values())
 
     def goes_on_in(self, later: Run) -> bool:
-        """Whether the run of a later file is the same: it goes on from here, or has a report that stands here too."""
+        """Whether the run of a later file is the same: it continues this one, or both contain the same report."""
         first, last = later.clock.first, self.clock.last
         if first is None or last is None or first > last - units.SECOND:
             return True
@@ -101,7 +103,7 @@ class Run:
         return copied is not None and copied in set(zip(*self.spans[PAUSE].columns(), strict=True))
 
     def add(self, report: Reported) -> None:
-        """Take it up at its moment; at its uptime where the start is not known (yet)."""
+        """Add a stop at its moment, or at its uptime if the start is not known (yet)."""
         self.clock.learn(report.stamps, report.line)
         at = self._at(report)
         if report.kind == RAN:
@@ -142,7 +144,8 @@ class Run:
         self._pause = None
 
     def _implied(self, stop: Reported) -> tuple[int, bool] | None:
-        """The end of a stop without a stamp: that of the pause just before, else its length after the threads stood."""
+        """The end of a stop without a stamp: that of the pause just before it, else its length after the threads had
+        stopped."""
         if self._pause is not None and self._pause[1] <= stop.length + RESOLUTION:
             begin, length, placed = self._pause
             end = begin - stop.reached + stop.length if stop.reached else begin + length

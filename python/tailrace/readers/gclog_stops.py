@@ -1,9 +1,9 @@
-"""Reports of a JVM's log → when its application stood still, each stop once.
+"""Reports of a JVM's log → the times when its application stood still; each stop counts once.
 
-A log may report one stop several times: as a pause of the collector, as the stop around it (which also holds the time
-until all threads stood, and what else was done), and again in a copy of the file. A pause that lies in a stop belongs
-to it; two pauses in turn are two, even where stamps in whole milliseconds make them overlap; a pause that reaches back
-over another contains it.
+A log may report one stop several times: as a pause of the collector, as the stop around it (which also contains the
+time until all threads had stopped, and other operations), and again in a copy of the file. A pause inside a stop
+belongs to it. Two successive pauses are two, even if their stamps in whole milliseconds overlap. A pause that reaches
+back over another contains it.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from tailrace.units import format_duration, format_share
 
 _COLLECTS = re.compile(r"Collect|GC|^G1|^Gen|^Z(?:Mark|Relocate|Verify|Op)|^XMark|^XRelocate|^Shenandoah")
 _BRIEF = 10 * units.MILLISECOND
-"""In a stop as short as this, no share of it explains a slow request."""
+"""A stop this short cannot explain a slow request, whatever its cause."""
 _DIFFERENCE = 0.05
 _NESTED_MAX = 64
 
 
 @dataclass(slots=True)
 class Stop:
-    """`collection` is how much of it its pauses account for, `longest` the length of the one whose `detail` it has;
-    `around` says that the log reports it as a stop, and not as a pause alone."""
+    """`collection` is the time of its pauses, `longest` the length of the pause whose `detail` it has; `around` is true
+    if the log reports it as a stop, and not only as a pause."""
 
     begin: int
     end: int
@@ -40,7 +40,7 @@ class Stop:
 
     @property
     def kind(self) -> str:
-        """`gc` where the collector accounts for it, `safepoint` where most of it is something else."""
+        """`gc` if pauses of the collector are at least half of it, else `safepoint`."""
         length = self.end - self.begin
         if self.longest:
             return "gc" if length <= _BRIEF or 2 * self.collection >= length else "safepoint"
@@ -48,7 +48,8 @@ class Stop:
 
 
 def once(files: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """The reports of several files (begin, end, detail), one of each that stands in more than one, by their ends."""
+    """The reports of several files (begin, end, detail), sorted by their ends. A report in several files is kept
+    once."""
     if len(files) == 1:
         return files[0].sort("end", maintain_order=True)
     key = ["begin", "end", "detail"]
@@ -59,7 +60,7 @@ def once(files: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def in_turn(reports: pl.DataFrame, names: Sequence[str], *, around: bool = False) -> Iterator[Stop]:
-    """One after the other, by their ends: one that reaches back over others contains them."""
+    """Successive pauses, by their ends; a pause that reaches back over others contains them."""
     last: list[Stop] = []
     for begin, end, detail in reports.iter_rows():
         stop = Stop(begin, end, names[detail], around=around)
@@ -80,7 +81,7 @@ def in_turn(reports: pl.DataFrame, names: Sequence[str], *, around: bool = False
 
 
 def joined(pauses: Iterable[Stop], stops: Iterable[Stop]) -> Iterator[Stop]:
-    """Stops with the pauses that lie in them, and pauses of which no stop is reported; what still overlaps is one."""
+    """Stops with the pauses inside them, and pauses without a reported stop; those that still overlap are merged."""
     last: Stop | None = None
     for stop in _with_pauses(pauses, stops):
         if last is not None and stop.begin < last.end - RESOLUTION:
@@ -110,7 +111,8 @@ def _with_pauses(pauses: Iterable[Stop], stops: Iterable[Stop]) -> Iterator[Stop
 
 
 def _shared(pause: Stop, stop: Stop) -> int:
-    """How far they overlap; below 0 where they do not, as stamps go. The stop that holds all of a pause comes first."""
+    """Their overlap; below 0 if they do not overlap within the precision of stamps. A stop that contains all of a pause
+    comes first."""
     off = max(0, stop.begin - pause.begin, pause.end - stop.end)
     if off <= RESOLUTION:
         return pause.end - pause.begin + 2 * RESOLUTION - off
@@ -126,7 +128,7 @@ def _take(stop: Stop, pause: Stop) -> None:
 
 
 class Comparison:
-    """The sums of what a log reports as pauses and of what it reports as stops of all threads, where it does both."""
+    """The sum of the pauses and the sum of the stops of all threads, for a log that reports both."""
 
     def __init__(self, stops: pl.DataFrame) -> None:
         self._begin: int = stops.get_column("begin")[0] if len(stops) else 0
@@ -144,7 +146,7 @@ class Comparison:
             self.alone += length
 
     def words(self) -> str | None:
-        """What to say where they differ by more than a twentieth."""
+        """A note if they differ by more than a twentieth."""
         most = max(self.pauses, self.stops)
         if not self.pauses or abs(self.pauses - self.stops) <= _DIFFERENCE * most:
             return None

@@ -1,4 +1,4 @@
-"""Unified logging, of JDK 9 and later: every line says its part and is stamped when it is written.
+"""Unified logging, of JDK 9 and later: every line is one report, stamped when it is written.
 
 ```text
 […][gc,start] GC(5) Pause Young (Normal) (G1 Evacuation Pause)                       its begin
@@ -28,7 +28,7 @@ _STALLED = re.compile(r"(?:GC\(\d{1,9}\) (?:[YyOo]: )?)?Allocation Stall \(")
 
 
 class Unified:
-    """What the lines of one JVM report; `region` is the operation of the stop that is under way."""
+    """The reports of one JVM; `region` is the operation of the current stop."""
 
     def __init__(self) -> None:
         self.region = ""
@@ -53,7 +53,7 @@ class Unified:
             yield Reported(STALL, stamps(text, stalled.start()), True, waited, "Allocation Stall", line)
 
     def ended(self) -> None:
-        """The log is at its end: what has begun is cut off."""
+        """End of the log: a pause that has begun is cut off."""
         self.torn += len(self.begun)
         self.last_torn = next(reversed(self.begun.values()), self.last_torn)
         self.begun = {}

@@ -1,6 +1,7 @@
-"""Rules of the user that name interactions: a TOML file, or a mapping of expressions to names.
+"""The user's rules that name interactions: a TOML file, or a mapping of expressions to names.
 
-The engine applies them, so an expression is one of Rust's regex crate; docs/reference/readers.md describes the file.
+The engine applies them, so an expression has the syntax of Rust's regex crate; docs/reference/readers.md describes the
+file.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from tailrace.errors import InputError
 from tailrace.foreign import listed
 
 Rules = list[dict[str, str]]
-"""The engine's option `interactions`: of several rules that match, the first names the request."""
+"""The engine's option `interactions`: the first rule that matches names the request."""
 
 _FORM = "docs/reference/readers.md shows the form"
 

@@ -1,4 +1,4 @@
-"""How long each sample lasted, where the file does not say, and at which end of it the sample is stamped."""
+"""The interval of each sample, if the file does not give it, and which end of it is stamped."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import polars as pl
 
 from tailrace import units
 
-# A sampler is late by a part of its interval; more than half as long again means that a sample is missing.
+# A sampler is late by a part of its interval; an interval that is more than half as long again means a missing sample.
 _HOLE = 1.5
-# Stamps are moved only on plain evidence: a second of samples at 50 ms, and one reading ten times as wrong as the other
-# (the right one is off by microseconds of rounding, the wrong one by the sampler's jitter).
+# Stamps are moved only if the evidence is clear: a second of samples at 50 ms, and one interpretation with ten times
+# the error of the other (the right one is off by microseconds of rounding, the wrong one by the sampler's jitter).
 _STEPS_MIN = 20
 _ERROR_RATIO = 10
 
 
 def complete(samples: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
-    """Every sample with its interval, stamped at its end; with what is worth saying about it."""
+    """Every sample with its interval, stamped at its end; and notes."""
     if not samples.get_column("time").is_sorted():
         samples = samples.sort("time", maintain_order=True)
     notes: list[str] = []
@@ -28,10 +28,10 @@ def complete(samples: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
         length = units.format_duration(int(usual)) if isinstance(usual, float) else "unknown"
         notes.append(f"{missing} samples without an interval: taken as the time since the one before, usually {length}")
         if unknown:
-            notes.append(f"{unknown} samples stand alone: their interval is unknown and written as 0")
+            notes.append(f"{unknown} samples have no neighbour: their interval is unknown and written as 0")
     elif _stamped_at_begin(samples):
         samples = samples.with_columns(pl.col("time") + pl.col("interval_ns")).sort("time", maintain_order=True)
-        notes.append("its times fit the begin of the intervals and not their end: they were moved to the end")
+        notes.append("its times match the begin of the intervals, not their end, so they were moved to the end")
     return samples, notes
 
 
@@ -46,8 +46,8 @@ def _deduced(samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def _stamped_at_begin(samples: pl.DataFrame) -> bool:
-    """A sampler's jitter tells: from one stamp to the next passes the later sample's interval if stamps are ends, and
-    the earlier one's if they are begins. Equal intervals cannot tell, and count as ends."""
+    """A sampler's jitter shows it: the time from one stamp to the next is the later sample's interval if stamps are
+    ends, and the earlier one's if they are begins. Equal intervals cannot show it, and count as ends."""
     longest = samples.group_by("place", "metric").len().sort("len", "place", "metric").tail(1)
     series = samples.join(longest, on=["place", "metric"], how="semi").select("time", "interval_ns")
     steps = series.with_columns(

@@ -1,4 +1,4 @@
-"""Which column of a table of samples is which, and its rows as text with their numbers."""
+"""The meaning of the columns in a table of samples, and its rows as text with their numbers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SCALES = (("_ns", 1), ("_us", units.MICROSECOND), ("_ms", units.MILLISECOND), (
 
 @dataclass(frozen=True)
 class Layout:
-    """`columns` maps a role to its position; `time_scale` None means that the size of the numbers tells."""
+    """`columns` maps a role to its position; with `time_scale` None, the size of the numbers shows the unit."""
 
     columns: dict[str, int]
     delimiter: str = ","
@@ -44,7 +44,7 @@ class Layout:
 
 
 def layout_of(text: str) -> Layout | None:
-    """The layout of a CSV text that is a table of samples, told by its first line; None for anything else."""
+    """The layout of a CSV text that is a table of samples, from its first line; None for any other text."""
     first = next((line for line in text.split("\n") if line.strip() and not line.startswith("#")), "").strip()
     for delimiter in (",", ";", "\t"):
         names = _fields(first, delimiter)
@@ -57,7 +57,7 @@ def layout_of(text: str) -> Layout | None:
 
 
 def _fields(line: str, delimiter: str) -> list[str]:
-    """The fields of a line that may have quotes; none where the quotes are not closed or a field is endless."""
+    """The fields of a line that may have quotes; empty if a quote is not closed or a field is too long."""
     try:
         return next(csv.reader([line], delimiter=delimiter, strict=True), [])
     except csv.Error:
@@ -65,7 +65,7 @@ def _fields(line: str, delimiter: str) -> list[str]:
 
 
 def column_names(text: str) -> tuple[list[str], str]:
-    """The columns of a table with a header, and its delimiter; none where the next line has more or fewer fields."""
+    """The columns of a table with a header, and its delimiter; empty if the next line has more or fewer fields."""
     lines = [line for line in text.split("\n")[:-1] if line.strip() and not line.startswith("#")][:2]
     for delimiter in (",", ";", "\t"):
         rows = [_fields(line.strip(), delimiter) for line in lines]
@@ -75,7 +75,7 @@ def column_names(text: str) -> tuple[list[str], str]:
 
 
 def role(name: str) -> str | None:
-    """Which of a sample's columns has this name."""
+    """The role of the column with this name."""
     return _ROLES.get(_plain(name))
 
 
@@ -101,7 +101,7 @@ def _by_names(names: list[str], delimiter: str = ",") -> Layout | None:
 
 
 def _by_position(fields: list[str], delimiter: str) -> Layout | None:
-    """time, place, metric, value and perhaps interval, without a header."""
+    """time, place, metric, value and optionally interval, without a header."""
     if len(fields) not in (4, 5):
         return None
     with suppress(ValueError):
@@ -152,7 +152,7 @@ def _none_if_empty(field: pl.Expr) -> pl.Expr:
 
 
 def parquet_rows(source: Source) -> tuple[Layout, Iterator[pl.DataFrame]]:
-    """The same of a Parquet file; `row` counts from 0."""
+    """The same for a Parquet file; `row` counts from 0."""
     tables.shape(source.path)
     try:
         frame = tables.scan(source.path)

@@ -1,13 +1,13 @@
-"""What other people call the metrics of the record, and in which unit they are.
+"""Other names of the record's metrics, and their units.
 
-Counters (`listen_drops`, `context_switches`, …) are counts within the sampling interval. Shares run from 0 to 1;
-files that hold percentages are recognised so:
+Counters (`listen_drops`, `context_switches`, …) are counts within the sampling interval. Shares run from 0 to 1.
+Percentages are recognised as follows:
 
-- a metric that says `percent`, `pct` or `%` is a percentage; one that says `ratio` is a share;
-- the other shares of a file are judged together, since an idle machine's 0.8 % of iowait alone looks like a share:
-  none above 1.5 → shares (a sampler's jitter pushes a saturated CPU a little above 1); one above 16 → percentages
-  (at 50 ms one 10 ms tick is already 20 %); in between it could be percent or cores, so the unit is unknown and the
-  metric is kept under the name `<metric> (unit unknown)`, where no diagnosis takes it for a share.
+- a metric whose name has `percent`, `pct` or `%` is a percentage; one with `ratio` is a share;
+- the other shares of a file are judged together, since an idle machine's 0.8 % of iowait alone looks like a share: none
+  above 1.5 → shares (a sampler's jitter pushes a saturated CPU a little above 1); one above 16 → percentages (at 50 ms
+  one 10 ms tick is already 20 %); in between it could be percent or cores, so the unit is unknown and the metric is
+  kept under the name `<metric> (unit unknown)`, where no diagnosis takes it for a share.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ _BY_SYNONYM = {synonym: name for name, words in _SYNONYMS.items() for synonym in
 _UNIT = re.compile(r"_?(?:(?P<percent>percentage|percent|pct|%)|(?P<ratio>ratio))$")
 
 Unit = Literal["percent", "ratio", "unsaid", "none"]
-"""Of a metric by its name; `none`: it is no share."""
+"""The kind of a metric from its name; `none`: it is not a share."""
 
 
 def standard_name(name: str) -> tuple[str, Unit]:
-    """The record's name of a metric (its own, where the record has none), and the unit that the name says."""
+    """The record's name of a metric (or its own), and the unit in its name."""
     plain = re.sub(r"[\s.\-/]+", "_", name.strip().lower())
     said = _UNIT.search(plain)
     bare = plain[: said.start()] if said else plain
@@ -69,7 +69,7 @@ def standard_name(name: str) -> tuple[str, Unit]:
 
 
 def standardise(samples: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
-    """Metrics renamed (column `metric`, text) and shares brought to 0 to 1; with what is worth saying about it."""
+    """Metrics renamed (column `metric`, text) and shares scaled to 0 to 1; and notes."""
     names = samples.get_column("metric").cast(pl.String).unique(maintain_order=True).to_list()
     standard = {name: standard_name(name) for name in names}
     percent_named = [name for name, (_, unit) in standard.items() if unit == "percent"]
@@ -89,7 +89,7 @@ def standardise(samples: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
         )
     unknown = sorted({name for name in renamed.values() if name not in METRICS and "(unit unknown)" not in name})
     if unknown:
-        notes.append(f"kept, but not metrics the diagnosis knows: {listed(unknown)}")
+        notes.append(f"kept, but the diagnosis does not use these metrics: {listed(unknown)}")
     metric = pl.col("metric").cast(pl.String)
     value = pl.when(metric.is_in(divided)).then(pl.col("value") / 100).otherwise(pl.col("value"))
     return samples.with_columns(value=value, metric=metric.replace(renamed).cast(pl.Categorical)), notes

@@ -1,6 +1,6 @@
 """Times that cannot belong to their file: one damaged digit makes a sample of the year 2106, or of 1973.
 
-A log may last for years. A row is damage where more than a year without any other row lies between it and the rest.
+A log may last for years. A row is damaged if it is more than a year away from every other row.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tailrace.readers.source import Found
 
 
 def without(rows: pl.DataFrame, time: str, found: Found, name: str) -> pl.DataFrame:
-    """The rows without those whose `time` lies more than a year from the rest: `found` counts them."""
+    """The rows without those whose `time` is more than a year from the rest; `found` counts them."""
     moments = rows.select(pl.col(time).sort())
     gaps = moments.filter(pl.col(time).diff() > GAP_NS)
     if gaps.is_empty():

@@ -1,7 +1,7 @@
-"""The bytes of a text file, whatever it is packed in: plain, gzip or zstd, told by its first bytes.
+"""The content of a text file that is plain, or packed with gzip or zstd; its first bytes show which.
 
-What a compressed file expands to is bounded, and so is the memory that unpacking takes. The engine reads captures by
-the same three bounds (crates/core/src/capture/source.rs); docs/reference/limits.md says them.
+Two things are bounded: what a compressed file expands to, and the memory for unpacking. The engine reads captures with
+the same bounds (crates/core/src/capture/source.rs); docs/reference/limits.md lists them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 class Packed:
-    """The unpacked bytes of an open file, from its beginning on."""
+    """The unpacked bytes of an open file, from its beginning."""
 
     def __init__(self, raw: BinaryIO) -> None:
         magic = raw.read(4)
@@ -36,7 +36,7 @@ class Packed:
         self._stream = {"gzip": _gunzipped, "zstd": _unzstd}.get(self._kind, lambda plain: plain)(raw)
 
     def blocks(self, size: int) -> Iterator[tuple[bytes, str | None]]:
-        """Blocks of at most `size` bytes; what cannot be unpacked ends them, with the reason beside the last."""
+        """Blocks of at most `size` bytes. They end where unpacking fails, and the last one carries the reason."""
         while True:
             try:
                 data = self._stream.read(size)

@@ -1,6 +1,6 @@
-"""The recorder's own folder: closed segments of samples and visits or packets, and what the recording says of itself.
+"""The recorder's own folder: closed segments of samples and visits or packets, and the recording's state.
 
-A recording whose recorder was killed is read up to its last closed segment, and the manifest says what is lost.
+A recording whose recorder was killed is read up to its last closed segment; the manifest says what is lost.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tailrace.units import format_moment
 STATE = "recording.json"
 MAKER = "tailrace record"
 HOST = "host"
-"""The place of the host as a whole (crates/core/src/host/options.rs): all nodes of a recording are on it."""
+"""The place of the host as a whole (crates/core/src/host/options.rs); all nodes of a recording are on it."""
 OPEN_SEGMENT = "milliseconds of record after the last closed segment, at most: the recorder was killed"
 
 
@@ -48,7 +48,7 @@ def join(folder: Path, writer: Writer, decoding: Decoding) -> Topology:
     writer.notes += state["notes"]
     topology = _packets(state, joined, writer, decoding)
     if not state["closed"] and locks.is_held(folder):
-        writer.notes.append(f"the recorder was still at work: this is its record up to {format_moment(state['end'])}")
+        writer.notes.append(f"the recorder was still running: this is its record up to {format_moment(state['end'])}")
     elif not state["closed"]:
         writer.lose(OPEN_SEGMENT, 1000)
         writer.notes.append(f"the recorder was killed: its record ends at {format_moment(state['end'])}")
@@ -57,17 +57,17 @@ def join(folder: Path, writer: Writer, decoding: Decoding) -> Topology:
 
 
 def _packets(state: dict[str, Any], joined: dict[str, Any], writer: Writer, decoding: Decoding) -> Topology:
-    """What the packets show: decoded while they were recorded, or now. Without packets, the servers that were named."""
+    """The decoded packets: decoded while they were recorded, or now. Without packets, the servers that were named."""
     if joined["capture"]:
         processes = _processes(state, decoding.servers)
         known = replace(decoding, processes=processes, same_host=state.get("same_host", []))
         topology = capture.decode([joined["capture"]], writer, known, None)
-        here = f"{writer.folder}/"  # the folder has another name when the run is whole
+        here = f"{writer.folder}/"  # the folder gets another name when the run is complete
         writer.losses = {what.replace(here, ""): count for what, count in writer.losses.items()}
         writer.notes = [note.replace(here, "") for note in writer.notes]
         return topology
     if decoding.rules or decoding.protocols or decoding.keep_queries:
-        advice = "give --interactions, --protocol and --keep-queries to the recorder, or record with --capture"
+        advice = "pass --interactions, --protocol and --keep-queries to the recorder, or record with --capture"
         raise UsageError("the packets of this recording were read when it was made", advice=advice)
     if state.get("packets"):
         report = {**state["packets"], **(joined["packets"] or {})}
@@ -81,7 +81,7 @@ def _packets(state: dict[str, Any], joined: dict[str, Any], writer: Writer, deco
 
 
 def _processes(state: dict[str, Any], servers: Mapping[str, str]) -> dict[str, list[str]]:
-    """Servers that the user does not name, after their processes."""
+    """Servers that the user does not name get the names of their processes."""
     given = set(servers.values())
     found = {name: [a for a in addresses if a not in given] for name, addresses in state.get("servers", {}).items()}
     return {name: addresses for name, addresses in found.items() if addresses}
@@ -94,11 +94,11 @@ def _state(folder: Path) -> dict[str, Any]:
     except OSError as error:
         raise cannot_read(path, error) from error
     except ValueError as error:
-        raise InputError(path, f"it is not what a recorder writes ({error})") from error
+        raise InputError(path, f"a recorder did not write this ({error})") from error
     wanted = {"format": int, "closed": bool, "end": int, "nodes": list, "lost": dict, "notes": list}
     for key, kind in wanted.items():
         if not isinstance(state.get(key), kind):
-            raise InputError(path, "it is not what a recorder writes", key=key)
+            raise InputError(path, "a recorder did not write this", key=key)
     if state["format"] > 1:
         raise InputError(path, f"its format is {state['format']}, this Tailrace reads 1", "use a newer Tailrace")
     return state
@@ -112,7 +112,7 @@ def _places(writer: Writer) -> list[str]:
 
 
 def _cpus(state: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-    """Of places that may not use all CPUs of the host."""
+    """CPUs of places that may not use all CPUs of the host."""
     all_of_host = {node["name"]: node["cores"] for node in state["nodes"]}.get(HOST, 0)
     known = {place: tuple(sorted(cpus)) for place, cpus in state.get("cpus", {}).items()}
     return {place: cpus for place, cpus in known.items() if len(cpus) < all_of_host}
@@ -131,6 +131,6 @@ def _on_nodes(topology: Topology, nodes: list[dict[str, Any]], places: list[str]
             listeners.setdefault(f"{node}:{port}", server.name)
     used = {server.node for server in servers}
     made = tuple(Node(name=node["name"], cores=node["cores"], host=HOST) for node in nodes if node["name"] in used)
-    # A node nobody was seen to serve on stays out: its samples are of a tenant beside the servers.
+    # A node without an observed server is left out: its samples belong to another tenant of the host.
     kept = tuple(node for node in topology.nodes if node.name in used)
     return topology.model_copy(update={"nodes": (*kept, *made), "servers": tuple(servers), "places": listeners})

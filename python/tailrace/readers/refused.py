@@ -1,4 +1,4 @@
-"""What a file is that no reader reads: what was seen, what is wanted, and the commands that make one of the other."""
+"""Errors for files that no reader reads: what was found, what is needed, and the commands that convert it."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from tailrace.readers.layout import column_names, role
 from tailrace.readers.source import Source, text_head
 
 _FORM = "a table of time, place, metric and value (CSV or Parquet)"
-_WANTED = f"what is read is {_FORM}; convert it"
+_WANTED = f"Tailrace reads {_FORM}; convert it"
 _CAPTURE = ("tcpdump -i any -s 256 -w web.pcap tcp", "tailrace diagnose web.pcap")
-_NO_WAITING = "when requests waited, and where, is read from captures"
+_NO_WAITING = "Tailrace finds from captures when requests waited, and where"
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """`seen` finds it in the head of a file; `advice` says what is missing where no command makes samples of it."""
+    """`seen` recognises it in the head of a file; `advice` says what is missing if no command can convert it."""
 
     what: str
     seen: re.Pattern[str]
     commands: tuple[str, ...] = ()
     advice: str = _WANTED
     placed: bool = True
-    """The table that the command makes names its places."""
+    """The table that the command makes contains its places."""
 
 
 def _is(pattern: str) -> re.Pattern[str]:
@@ -42,21 +42,21 @@ _KINDS = (
         "the text of sar",
         _is(_LINUX + r"\d\d:\d\d:\d\d "),
         ("sar -u 1 60 > cpu.txt", conversions.SAR.replace("FILE", "cpu.txt")),
-        "of sar's text the processors (sar -u) can be converted",
+        "only the CPU report of sar (sar -u) can be converted",
     ),
     _Kind("the text of iostat", _is(_LINUX + r"\d[^\n]{0,30}\n(?:avg-cpu|Device)"), (conversions.IOSTAT,)),
     _Kind(
         "the text of iostat without times",
         _is(_LINUX + r"(?:avg-cpu|Device)"),
         ("iostat -xt 1 60 > disks.txt", conversions.IOSTAT.replace("FILE", "disks.txt")),
-        "it does not say when it was measured; record with -t and convert it",
+        "it has no times; record with -t and convert it",
     ),
     _Kind("the text of vmstat", _is(r"\Aprocs -[^\n]{1,200}timestamp-+\n *r +b "), (conversions.VMSTAT,), placed=False),
     _Kind(
         "the text of vmstat without times",
         _is(r"\Aprocs -[^\n]{1,200}\n *r +b "),
         ("vmstat -nt 1 60 > vmstat.txt", conversions.VMSTAT.replace("FILE", "vmstat.txt")),
-        "it does not say when it was measured; record with -t and convert it",
+        "it has no times; record with -t and convert it",
         placed=False,
     ),
     _Kind(
@@ -69,7 +69,7 @@ _KINDS = (
         "what dstat or dool prints",
         _is(r'\A"(?:Dstat|Dool|pcp-dstat)[^\n]{0,99}CSV output"|^-{2,4}(?:total-)?(?:cpu-)?usage-{2,4}'),
         ("dool -T --cpu --output cpu.csv 1 60", conversions.DSTAT.replace("FILE", "cpu.csv")),
-        "it does not say when it was measured; record with -T and convert it",
+        "it has no times; record with -T and convert it",
         placed=False,
     ),
     _Kind("what top -b prints", _is(r"\A\s{0,9}top - \d\d:\d\d:\d\d up "), (conversions.TOP,), placed=False),
@@ -77,7 +77,7 @@ _KINDS = (
         "the text of atop",
         _is(r"\A\s{0,9}ATOP - "),
         ("atop -w atop.raw 1 60", conversions.ATOP.replace("FILE", "atop.raw")),
-        "atop's own file can be converted",
+        "convert atop's raw file instead",
     ),
     _Kind(
         "an answer of Prometheus",
@@ -85,10 +85,10 @@ _KINDS = (
         (conversions.PROMETHEUS,),
     ),
     _Kind(
-        "what Prometheus scrapes, without times",
+        "a scrape of Prometheus, without times",
         _is(r"^# (?:HELP|TYPE|EOF)\b"),
         (conversions.PROMETHEUS_QUERY, conversions.PROMETHEUS.replace("FILE", "cpu.json")),
-        "the history is in Prometheus; scraped every 15 s it shows no stall that is shorter",
+        "the history is in Prometheus; a scrape every 15 s cannot show a shorter stall",
     ),
     _Kind(
         "an access log",
@@ -109,19 +109,19 @@ _KINDS = (
             r'|\A"No\.","Time"'
         ),
         _CAPTURE,
-        "the capture itself (pcap, pcapng) is read",
+        "Tailrace reads the capture itself (pcap, pcapng)",
     ),
     _Kind(
         "a garbage-collection log of OpenJ9",
         _is(r"<verbosegc|^<af type=|^<gc-start "),
         (),
-        "the logs of HotSpot are read (-Xlog:gc*,safepoint)",
+        "Tailrace reads the logs of HotSpot (-Xlog:gc*,safepoint)",
     ),
     _Kind(
         "a garbage-collection log of JRockit",
         _is(r"^\[memory *\]|^\[INFO \]\[memory"),
         (),
-        "the logs of HotSpot are read (-Xlog:gc*,safepoint)",
+        "Tailrace reads the logs of HotSpot (-Xlog:gc*,safepoint)",
     ),
 )
 _BINARY: tuple[tuple[bytes, str, tuple[str, ...], str], ...] = (
@@ -133,16 +133,16 @@ _BINARY: tuple[tuple[bytes, str, tuple[str, ...], str], ...] = (
         (),
         "log with -Xlog:gc*,safepoint:file=gc.log:time,level,tags",
     ),
-    (b"PK\x03\x04", "a zip archive", ("unzip FILE",), "what is in it may be read"),
-    (b"\xfd7zXZ\x00", "compressed with xz", ("xz -dk FILE",), "gzip and zstd are read through; unpack this first"),
-    (b"BZh", "compressed with bzip2", ("bunzip2 -k FILE",), "gzip and zstd are read through; unpack this first"),
-    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", ("7z x FILE",), "what is in it may be read"),
+    (b"PK\x03\x04", "a zip archive", ("unzip FILE",), "unpack it; Tailrace may read its files"),
+    (b"\xfd7zXZ\x00", "compressed with xz", ("xz -dk FILE",), "Tailrace unpacks only gzip and zstd; unpack this first"),
+    (b"BZh", "compressed with bzip2", ("bunzip2 -k FILE",), "Tailrace unpacks only gzip and zstd; unpack this first"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", ("7z x FILE",), "unpack it; Tailrace may read its files"),
 )
 _TAR = slice(257, 262)
 
 
 def refusal(source: Source, head: bytes, readers: str) -> InputError:
-    """What to say of a file that none of `readers` reads."""
+    """The error for a file that none of `readers` reads."""
     text = text_head(head)
     if text is None:
         return _binary(source, head, readers)
@@ -158,7 +158,7 @@ def _binary(source: Source, head: bytes, readers: str) -> InputError:
         if head.startswith(magic):
             return _error(source, f"this is {what}", advice, commands)
     if head[_TAR] == b"ustar":
-        return _error(source, "this is a tar archive", "what is in it may be read", ("tar xf FILE",))
+        return _error(source, "this is a tar archive", "unpack it; Tailrace may read its files", ("tar xf FILE",))
     return _error(source, f"it is neither a capture (pcap, pcapng) nor one of: {readers}", _MORE)
 
 
@@ -166,14 +166,14 @@ _MORE = "docs/reference/readers.md lists what is read"
 
 
 def _table(source: Source, text: str) -> InputError | None:
-    """A table whose columns are not those of samples."""
+    """The error for a table whose columns are not those of samples."""
     names, delimiter = column_names(text)
     if len(names) < 2:
         return None
     found = f"its columns are {foreign.listed(names)}"
     time = next((i for i, name in enumerate(names) if role(name) == "time"), None)
     if time is None:
-        return _error(source, found, f"what is read is {_FORM}, and none of these is a time")
+        return _error(source, found, f"Tailrace reads {_FORM}, and none of these is a time")
     place = next((i + 1 for i, name in enumerate(names) if role(name) == "place"), None)
     command = conversions.columns_to_rows(delimiter, time + 1, place)
     return _error(source, f"{found}, one for each metric", _WANTED, (command,), placed=place is not None)
@@ -194,7 +194,7 @@ def _first_line(text: str) -> str:
 def _error(
     source: Source, found: str, advice: str, commands: tuple[str, ...] = (), *, placed: bool = True
 ) -> InputError:
-    """`FILE` in a command is the file, quoted for a shell; samples that a command makes are read by one more."""
+    """`FILE` in a command becomes the file, quoted for a shell; a further command reads the converted samples."""
     file = shlex.quote(str(source.path))
     ready = [command.replace("FILE", file) for command in commands]
     if ready and ready[-1].endswith("> samples.csv"):

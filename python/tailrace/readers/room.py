@@ -1,7 +1,7 @@
-"""How many samples of one file are read: as many as memory has room for, and no more than a day of a large system.
+"""How many samples of one file are read: as many as fit into memory, and at most a day of a large system.
 
-Reading a sample takes 110 bytes at its peak. The allocator of the tables reserves address space, which a limit of the
-process counts, too: 1.4 GB from the first table on, and 220 bytes for each sample more.
+Reading a sample takes up to 110 bytes. The allocator of the tables reserves address space, which a limit of the process
+counts as well: 1.4 GB from the first table on, and 220 bytes for each further sample.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def samples() -> int:
 
 
 def _memory() -> int:
-    """What this process may have: of its limits, its control group and the machine, the least."""
+    """The memory that this process may use: the least of its limits, its control group and the machine."""
     limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     of_process, _ = resource.getrlimit(resource.RLIMIT_AS)
     if of_process != resource.RLIM_INFINITY:

@@ -1,9 +1,9 @@
-"""Plain samples: a CSV or Parquet table of (time, place, metric, value), and `interval` where it is known.
+"""Plain samples: a CSV or Parquet table of (time, place, metric, value), and optionally `interval`.
 
-`time` is the end of the sampling interval: ISO 8601, or Unix time in s, ms, µs or ns as its size tells. `interval` is
-in seconds (`interval_ms`, `interval_us`, `interval_ns` in what they say); where it is absent it is the time since the
-sample before of the same place and metric, or the usual one after a hole. Times go from text to nanoseconds without
-a float in between. Damaged lines are counted and the first are named; a file without one good line is refused.
+`time` is the end of the sampling interval: ISO 8601, or Unix time in s, ms, µs or ns, as its size shows. `interval` is
+in seconds (`interval_ms`, `interval_us`, `interval_ns` in these units). If it is absent, it is the time since the
+previous sample of the same place and metric, or the usual interval after a hole. Times go from text to nanoseconds
+without a float. Damaged lines are counted and the first are named; a file without one valid line is refused.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class _Damage:
 
 
 def _numbers(rows: pl.DataFrame, scale: int | None, layout: Layout, place: str | None, damage: _Damage) -> pl.DataFrame:
-    """Rows of text → time, interval_ns (null where unknown), place, metric, value; the rest goes to `damage`."""
+    """Rows of text → time, interval_ns (null if unknown), place, metric, value; the rest goes to `damage`."""
     moments = _moments(rows.get_column("time"), scale)
     lower = pl.col("value").str.to_lowercase()
     number = pl.col("value").cast(pl.Float64, strict=False)
@@ -100,17 +100,17 @@ def _numbers(rows: pl.DataFrame, scale: int | None, layout: Layout, place: str |
         pl.when(pl.col("time").is_null() | pl.col("metric").is_null())
         .then(pl.lit(f"it does not have the columns {', '.join(layout.needed)}"))
         .when(pl.col("moment").is_null())
-        .then(pl.format("'{}' is no time", shown))
+        .then(pl.format("'{}' is not a time", shown))
         .when(pl.col("moment") < _EARLIEST)
         .then(pl.format("its time {} is a time since some start, not a moment", shown))
         .when(pl.col("moment") > _LATEST)
         .then(pl.format("its time {} is after the year 2200", shown))
         .when(pl.col("place").is_null())
-        .then(pl.lit("it names no place; say whose it is with NAME=FILE"))
+        .then(pl.lit("it has no place; name the server or node with NAME=FILE"))
         .when(pl.max_horizontal(pl.col("place", "metric").str.len_bytes()) > SAMPLE_NAME)
         .then(pl.lit(f"its place or metric has more than {SAMPLE_NAME:,} bytes"))
         .when(~pl.col("empty") & pl.col("number").is_null())
-        .then(pl.format("'{}' is no number", pl.col("value").str.slice(0, 40)))
+        .then(pl.format("'{}' is not a number", pl.col("value").str.slice(0, 40)))
     )
     rows = rows.with_columns(why=why)
     damage.add(rows.filter(pl.col("why").is_not_null()))
@@ -127,7 +127,7 @@ def _numbers(rows: pl.DataFrame, scale: int | None, layout: Layout, place: str |
 
 
 def _usual_scale(times: pl.Series) -> int | None:
-    """The unit most Unix times of the file have; None where they are ISO 8601."""
+    """The unit of most Unix times in the file; None if they are ISO 8601."""
     scales: Counter[int] = Counter()
     for text in times.drop_nulls().unique(maintain_order=True).head(1000):
         number = units.parse_number(text)
@@ -137,7 +137,7 @@ def _usual_scale(times: pl.Series) -> int | None:
 
 
 def _moments(times: pl.Series, scale: int | None) -> dict[str, int]:
-    """Every sampling moment is written once per metric, so each text is parsed once, exactly."""
+    """Every sampling moment occurs once for each metric, so each text is parsed only once, exactly."""
     moments: dict[str, int] = {}
     for text in times.drop_nulls().unique():
         with suppress(ValueError):

@@ -1,4 +1,4 @@
-"""A file that a reader may read, and what a reader found in it."""
+"""A file to be read, and what a reader found in it."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _BLOCK = 4 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Source:
-    """`place` is what the user said the file belongs to (`NAME=FILE`), `began` when the JVMs of a log without a wall
-    clock started (`--began`), in ns since the Unix epoch."""
+    """`place` is the server or node of the file (`NAME=FILE`). `began` are the starts of the JVMs of a log without a
+    wall clock (`--began`), in ns since the Unix epoch."""
 
     path: Path
     place: str | None = None
     began: tuple[int, ...] = ()
 
     def head(self) -> bytes:
-        """The first bytes, for telling what the file is; of a damaged one, what can be had."""
+        """The first bytes, for recognising the file; of a damaged one, what could be unpacked."""
         head, broken = next(self._blocks(_HEAD), (b"", None))
         if broken and not head:
             raise InputError(self.path, broken)
         return head
 
     def lines(self, found: Found) -> Iterator[tuple[int, str]]:
-        """Lines that are not empty, with their numbers, from 1. A file that breaks off yields what came before, and
-        `found` says so."""
+        """Lines that are not empty, with their numbers, from 1. If a file breaks off, they end there, and `found` notes
+        it."""
         for first, block in self.line_blocks(found):
             for number, line in enumerate(block.split("\n"), first):
                 if line:
@@ -86,8 +86,10 @@ class Found:
         self.notes.append(f"{name}: {why}")
 
     def filled(self, name: str, count: int) -> None:
-        """Reading ended at the most samples that memory has room for."""
-        self.stopped(name, f"{count:,} samples were read, for memory has room for no more; split it, or allow more")
+        """Reading ended at the largest number of samples that fit into memory."""
+        self.stopped(
+            name, f"{count:,} samples were read, and no more fit into memory; split the file, or allow more memory"
+        )
 
     def lose(self, what: str, count: int) -> None:
         if count:
@@ -95,7 +97,7 @@ class Found:
 
 
 def text_head(head: bytes) -> str | None:
-    """The head as text, or None where it is binary: a zero byte, or more than one character in ten unreadable."""
+    """The head as text, or None if it is binary: a zero byte, or more than one character in ten unreadable."""
     if b"\x00" in head:
         return None
     text = io.TextIOWrapper(io.BytesIO(head), encoding="utf-8-sig", errors="replace").read()

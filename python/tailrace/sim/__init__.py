@@ -1,7 +1,7 @@
-"""The simulator as a maker of run folders: an experiment in, tables, topology and truth out.
+"""The simulator as a maker of run folders: from an experiment to tables, topology and truth.
 
-`lowering` turns names into the engine's plan, `programs` and `workloads` are its larger parts, `refusals` and `bounds`
-say what cannot be simulated, `running` runs it.
+`lowering` turns names into the engine's plan, and `programs` and `workloads` are its larger parts. `refusals` and
+`bounds` refuse what cannot be simulated. `running` runs it.
 """
 
 from tailrace.sim.lowering import EPOCH, lower

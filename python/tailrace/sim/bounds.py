@@ -1,4 +1,4 @@
-"""How much the simulator's clock, counters and this machine's patience hold."""
+"""Bounds of a simulation: from the simulator's clock and counters, and from an acceptable duration."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tailrace.units import exact_duration, format_count
 COUNT_MAX = 2**32 - 2
 SIZE_MAX = 2**63 - 1
 TIMES_MAX = 100_000_000
-"""How often anything periodic happens in a run: a hundred million take the engine some ten seconds."""
+"""The most occurrences of anything periodic in a run; a hundred million take the engine some ten seconds."""
 STALLS_MAX = 100_000
 _UNITS_OF_TIME = (" s", " ms", " us", " ns")
 
 
 def exceeded(experiment: Experiment) -> Iterator[tuple[str, str]]:
-    """Keys whose values are more than that, with what is wrong."""
+    """Keys whose values exceed the bounds, with the reason."""
     yield from _too_large("", experiment.model_dump(by_alias=True), to_table(experiment))
     whole = experiment.ramp + experiment.duration
     if whole > LONGEST:
@@ -37,7 +37,7 @@ def exceeded(experiment: Experiment) -> Iterator[tuple[str, str]]:
 
 
 def _too_large(key: str, value: Any, written: Any) -> Iterator[tuple[str, str]]:
-    """`written` is the value as a file has it: a quantity is text there."""
+    """`written` is the value in the notation of a file, where a quantity is text."""
     if isinstance(value, dict):
         for name in written:
             yield from _too_large(f"{key}.{name}" if key else name, value[name], written[name])
@@ -55,7 +55,7 @@ def _too_large(key: str, value: Any, written: Any) -> Iterator[tuple[str, str]]:
 
 
 def _too_slow(experiment: Experiment) -> Iterator[tuple[str, str]]:
-    """A visit whose work a `demand_factor` makes longer than a run can be."""
+    """Visits whose work a `demand_factor` makes longer than a run can be."""
     for name, interaction in interactions(experiment).items():
         for tier, settings in experiment.tiers.items():
             work = interaction.at.get(tier) or interaction.at.get(settings.role or tier)

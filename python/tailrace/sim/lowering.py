@@ -1,6 +1,6 @@
-"""From an experiment to the engine's plan (`crates/core/src/sim/plan.rs`): names become indices, here and nowhere else.
+"""From an experiment to the engine's plan (`crates/core/src/sim/plan.rs`): only this package turns names into indices.
 
-A pure function: equal experiments give equal plans.
+It is a pure function: equal experiments give equal plans.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tailrace.sim.workloads import workload
 Json = dict[str, Any]
 
 EPOCH = 1_767_225_600_000_000_000
-"""Begin of every run: 2026-01-01T00:00:00Z. Fixed, so that equal seeds give equal bytes."""
+"""Begin of every run: 2026-01-01T00:00:00Z. It is fixed, so that equal seeds give equal bytes."""
 NO_LIMIT = 2**32 - 1
 
 
@@ -34,7 +34,7 @@ class Indices:
 
 
 def lower(experiment: Experiment) -> Json:
-    """The plan as plain values. Raises UsageError where the simulator cannot do what the experiment says."""
+    """The plan as plain values. Raises UsageError for what the simulator cannot do."""
     refuse(experiment)
     nodes, servers = places.nodes(experiment), places.servers(experiment)
     indices = Indices(
@@ -51,7 +51,7 @@ def lower(experiment: Experiment) -> Json:
     workloads = [
         workload(experiment, name, load, programs, indices.servers) for name, load in experiment.workloads.items()
     ]
-    programs_of = programs.by_tier()  # complete only now: workloads ask for what they need
+    programs_of = programs.by_tier()  # complete only now, because workloads add the programs that they need
     return {
         "seed": experiment.seed,
         "replication": experiment.replication,
@@ -227,7 +227,7 @@ def _endpoint(endpoint: str, call: Call) -> str | Json:
 
 
 def _stalls(experiment: Experiment, indices: Indices) -> list[Json]:
-    """Every injected stall, repeated ones one by one, by their begin."""
+    """Every injected stall, with each repetition, sorted by begin."""
     lowered: list[Json] = []
     for stall in experiment.stalls:
         begins = range(stall.at, experiment.duration, stall.every or experiment.duration)

@@ -1,4 +1,4 @@
-"""What a server does for each class of requests, as steps: compute, wait, call."""
+"""The work of a server for each class of requests, as steps: compute, wait, call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 class Programs:
-    """Classes and programs, numbered in the order in which the workloads come to need them."""
+    """Classes and programs, numbered in the order in which the workloads need them."""
 
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
@@ -25,7 +25,7 @@ class Programs:
         self._known: dict[tuple[str, str], int] = {}
 
     def asked(self, tier: str, interaction: str) -> int:
-        """The class of an interaction that comes to a tier; makes its program and those of all that it calls."""
+        """The class of an interaction at a tier; builds its program and those of all its calls."""
         number = self._classes.setdefault(interaction, len(self._classes))
         if (tier, interaction) in self._known:
             return number
@@ -41,7 +41,7 @@ class Programs:
         return number
 
     def by_tier(self) -> dict[str, list[int | None]]:
-        """For each tier, its program for each class; None where that class never comes."""
+        """For each tier, its program for each class; None if that class never reaches it."""
         return {
             tier: [self._known.get((tier, interaction)) for interaction in self._classes]
             for tier in self.experiment.tiers
@@ -63,9 +63,9 @@ class Programs:
         ]
 
     def _advice(self, interaction: str) -> str:
-        """To who wrote an experiment of one's own and did not say what is asked for."""
+        """A hint for an experiment of the user's own whose workload does not name its requests."""
         own = interaction in self.experiment.interactions
-        return "" if own else "where a page of RUBBoS is not meant, a workload says `interaction` or `mix`"
+        return "" if own else "unless it sends pages of RUBBoS, a workload needs `interaction` or `mix`"
 
     def _work(self, tier: str, interaction: str) -> Work | None:
         at = self.interactions[interaction].at
@@ -76,7 +76,7 @@ class Programs:
         calls = [self._call(tier, interaction, name, visits) for name, visits in work.calls.items()]
         wait = [{"wait": {"constant": float(work.wait)}}] if work.wait else []
         rows = [row for call in calls for row in _one_by_one(call)]
-        # what is called only sometimes has no part of its own
+        # a call that is only sometimes made has no part of its own
         after = [call for call in rows if call["count"] >= 1] if work.interleaved else rows[-1:]
         if not after and work.before is not None:
             after = rows[-1:]

@@ -1,4 +1,4 @@
-"""What the simulator cannot do, refused by name before anything is made."""
+"""What the simulator cannot do is refused by name before anything is created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the engine and makes a run folder of what it leaves."""
+"""Runs the engine and makes a run folder of its output."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What happened, in numbers; requests are those sent after the ramp. A request and its hedge are one, and so are a
-    page and what it embeds; whoever asks again asks anew."""
+    """The result in numbers; requests are those sent after the ramp. A request and its hedge count as one, and so do a
+    page and what it embeds; a repetition by the client counts as a new request."""
 
     requests: int
     answered: int
@@ -28,7 +28,7 @@ class Outcome:
     failed: int
     over_1s: int
     response_ns_mean: float | None
-    """Of all that were answered; None when none were."""
+    """Mean over all that were answered; None if there are none."""
     drops: dict[str, int]
     """Lost connection attempts of each server that had any, ramp included."""
     events: int
@@ -36,8 +36,8 @@ class Outcome:
     early: dict[str, int] = field(default_factory=dict)
     """Requests to each server that were sent in the ramp and answered after it, before the end; no table has them."""
     unfinished: int = 0
-    """Requests and calls that were under way when the run was given up, ten minutes after its end; no table has them,
-    nor any number here."""
+    """Requests and calls that were still under way ten minutes after the end of the run; they are in no table, and in
+    no other number here."""
 
 
 def simulate(
@@ -45,7 +45,7 @@ def simulate(
 ) -> Outcome:
     """Write the run folder `out`: tables, topology, truth. `progress(simulated ns, whole ns)` is called now and then.
 
-    Raises UsageError for what the simulator cannot do. Whatever is raised, nothing half-written is left.
+    Raises UsageError for what the simulator cannot do. After any error, no half-written file remains.
     """
     plan = lower(experiment)
     with dataset.create(out, overwrite) as writer:
@@ -81,7 +81,7 @@ def _outcome(plan: dict[str, Any], report: dict[str, Any]) -> Outcome:
     counts = report["counts"]
     names = [server["name"] for server in plan["servers"]]
     answered = counts["answered"]
-    # a neighbour is a group of its own in the engine; who looks for it knows the node
+    # in the engine a neighbour is a group of its own; readers of the folder know it by its node
     nodes = {group["name"]: plan["nodes"][group["node"]]["name"] for group in plan["groups"][len(names) :]}
     stalls = ({**stall, "place": nodes.get(stall["place"], stall["place"])} for stall in report["stalls"])
     return Outcome(

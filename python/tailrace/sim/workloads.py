@@ -1,4 +1,4 @@
-"""Who asks, lowered: arrivals, what is chosen, and how it is sent."""
+"""Workloads in the engine's plan: arrivals, what the clients request, and how they send it."""
 
 from __future__ import annotations
 

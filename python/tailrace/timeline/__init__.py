@@ -1,7 +1,8 @@
-"""Visits and requests, window by window, and what can be read from the windows alone.
+"""Visits and requests, window by window, and what the windows alone show.
 
-`windows` is the exact reduction (design, section 5); the rest are pure functions over its frames: which windows are
-congested or frozen, where a queue sticks at its limit, when it began to rise. Nothing here judges; the diagnosis does.
+`windows` is the exact reduction (docs/design.md, section 5). The rest are pure functions over its frames: which windows
+are congested or frozen, where a queue stays at its limit, and when it began to rise. They describe; the diagnosis
+judges.
 """
 
 from tailrace.timeline.congestion import (

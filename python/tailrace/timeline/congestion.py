@@ -1,9 +1,9 @@
 """Fine-grained congestion of a server from load and throughput (Wang et al., ICDCS'13).
 
-Per window: load L is `queue_mean`, throughput X the work that departed, counted in units so that a window of heavy
-interactions is not mistaken for a slow one. X grows with L up to the congestion point N* and no further. A window with
-L above N* is congested; congested with hardly any throughput, it is a freeze (a stopped virtual machine, a stalled
-disk). Steps and constants as in the facts of this project's seeds, recalled from the paper; all are options.
+For each window, load L is `queue_mean`, and throughput X is the work that departed, counted in units so that a window
+of heavy interactions does not look slow. X grows with L up to the congestion point N* and no further. A window with L
+above N* is congested. If a congested window has hardly any throughput, it is a freeze (a stopped virtual machine, a
+stalled disk). Steps and constants follow the paper; all are options.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class CongestionPoint:
-    """Where throughput stops following load."""
+    """The load above which throughput no longer follows load."""
 
     queue_length: float
     """N*."""
     throughput: float
-    """Of the main curve at N*, in the unit it was given in."""
+    """Throughput of the main curve at N*, in the unit of the input."""
     slope: float
     """Throughput per unit of load below N*."""
     slope_above: float
     """The same above N*: near 0, or negative where more load means less throughput."""
     intervention: float | None
-    """N* by Wang's own intervention analysis, for comparison; None when it finds none."""
+    """N* by Wang's own intervention analysis, for comparison; None if it finds none."""
 
 
 def service_times(
@@ -45,12 +45,12 @@ def service_times(
     visits_min: int = 5,
     resolution: int = 4,
 ) -> pl.DataFrame:
-    """What one visit of each interaction costs its server when nobody is in its way.
+    """The service time of one visit of each interaction when the server is otherwise idle.
 
-    Own time (departure - arrival - downstream) of the visits that arrived in the quietest `quiet_share` of their
-    server's busy windows; the median, so that stragglers do not count. Interactions with fewer than `visits_min` quiet
-    visits take the server's median. The work unit of a server is the shortest of its service times over `resolution`.
-    Columns `server`, `interaction`, `service_ns` f64, `units` i64 (at least 1).
+    It is the own time (departure - arrival - downstream) of the visits that arrived in the quietest `quiet_share` of
+    their server's busy windows; the median, so that stragglers do not count. Interactions with fewer than `visits_min`
+    quiet visits take the server's median. The work unit of a server is its shortest service time divided by
+    `resolution`. Columns `server`, `interaction`, `service_ns` f64, `units` i64 (at least 1).
     """
     own = pl.col("departure") - pl.col("arrival") - pl.col("downstream_ns").fill_null(0)
     quiet = (
@@ -114,13 +114,13 @@ def congestion_point(
     slope_share: float = 0.2,
     confidence: float = 0.9,
 ) -> CongestionPoint | None:
-    """N* of one server, or None when its data hold no congestion.
+    """N* of one server, or None if its data show no congestion.
 
-    The main curve is the mean throughput in `bins` equal bins of load (neighbours joined until they hold
-    `bin_windows_min` windows). N* is where the best two straight pieces meet, the first through the origin, each bin
-    weighted by its windows, when the second surely (at `confidence`, two-sided) rises by less than `slope_share` of the
-    first. Wang's intervention analysis takes the mean of all slopes so far and so answers late when most of the curve
-    is flat; it is given beside.
+    The main curve is the mean throughput in `bins` equal bins of load (neighbours are joined until they hold
+    `bin_windows_min` windows). N* is where the best two straight lines meet. The first goes through the origin, and
+    each bin is weighted by its windows. The slope of the second must be less than `slope_share` of the first, with
+    two-sided `confidence`. Wang's intervention analysis takes the mean of all slopes so far, so it answers late when
+    most of the curve is flat; it is given for comparison.
     """
     xs, ys, weights = _main_curve(_floats(load), _floats(throughput), bins, bin_windows_min)
     if xs.size < 5:
@@ -164,9 +164,9 @@ def classify(
 ) -> pl.DataFrame:
     """The windows of one server with a column `state`: "free", "congested" or "freeze".
 
-    A freeze is a congested window whose throughput is below `freeze_share` of that at N*. It is only called where
-    windows just below N* see at least `expected_departures_min` departures: of an expected 3, none at all still happens
-    by chance in 5 % of windows (e^-3), and an empty window would say nothing.
+    A freeze is a congested window whose throughput is below `freeze_share` of that at N*. It is reported only where
+    windows just below N* have at least `expected_departures_min` departures: with an expected 3, an empty window still
+    happens by chance in 5 % of windows (e^-3), and would not be evidence.
     """
     busy = pl.col("queue_mean").is_between(point.queue_length / 2, point.queue_length)
     expected = windows.filter(busy).get_column("departures").mean()
@@ -198,7 +198,7 @@ def _two_pieces(xs: Floats, ys: Floats, weights: Floats, knee: float) -> _TwoPie
 
 
 def _main_curve(load: Floats, throughput: Floats, bins: int, population: int) -> tuple[Floats, Floats, Floats]:
-    """Mean load, mean throughput and number of windows of each bin, by rising load. Idle windows say nothing."""
+    """Mean load, mean throughput and number of windows of each bin, by rising load. Idle windows are left out."""
     busy = load > 0
     load, throughput = load[busy], throughput[busy]
     if load.size == 0 or load.min() == load.max():
@@ -236,7 +236,7 @@ def _floats(values: Values) -> Floats:
 
 
 def _with_columns(frame: pl.DataFrame | pl.LazyFrame, wanted: dict[str, type[pl.DataType]]) -> pl.LazyFrame:
-    """The frame with the columns it lacks as nulls."""
+    """The frame; columns that it lacks are added as nulls."""
     lazy = frame.lazy()
     present = lazy.collect_schema().names()
     return lazy.with_columns(pl.lit(None, kind).alias(name) for name, kind in wanted.items() if name not in present)

@@ -1,4 +1,4 @@
-"""What the shape of one queue tells: its usual level, where it sticks, when it began to rise."""
+"""The shape of one queue: its usual level, where it stays at a limit, and when it began to rise."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ MAD_TO_SD = 1.4826
 """Standard deviation of a normal distribution over its median absolute deviation."""
 
 ENTRANCE_WINDOWS = 4
-"""A queue that runs into its limit gets there within a few windows (0.2 s at 50 ms), it does not creep (ours)."""
+"""A queue reaches its limit within a few windows (0.2 s at 50 ms); it does not creep (own choice)."""
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """The usual level of a queue and its usual spread, neither moved by episodes that fill less than half the time."""
+    """The usual level of a queue and its usual spread. Episodes that fill less than half the time change neither."""
 
     level: float
     spread: float
@@ -31,13 +31,13 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Plateau:
-    """A queue length that a queue reached and did not pass."""
+    """A queue length that a queue reached and did not exceed."""
 
     queue_length: int
     windows: int
     """Windows spent there, in all runs."""
     runs: int
-    """Separate times it stuck there."""
+    """Separate times at which it stayed there."""
 
 
 def baseline(values: Values) -> Baseline:
@@ -57,12 +57,13 @@ def plateau(
     tolerance_share: float = 0.01,
     spreads: float = 8.0,
 ) -> Plateau | None:
-    """The length at which `queue_max` (one value per window, in order) sticks, or None: an inferred limit.
+    """The length at which `queue_max` (one value per window, in order) stays, or None: an inferred limit.
 
-    A full queue stays full: each departure is replaced at once, so `queue_max` repeats the same value, give or take the
-    requests in flight, while an ordinary peak turns over. A plateau is a run of at least `windows_min` windows within
-    `tolerance_share` (at least 1) of its highest, entered by a rise of more than five times that tolerance, `spreads`
-    above the baseline, and passed in fewer windows than it held. Of several, the highest. The constants are ours.
+    A full queue stays full, because each departure is replaced at once: `queue_max` repeats the same value, apart from
+    the requests in flight, while an ordinary peak falls again. A plateau is a run of at least `windows_min` windows
+    within `tolerance_share` (at least 1) of its highest value. Its rise must exceed five times that tolerance and be
+    `spreads` above the baseline, and must take fewer windows than the plateau. Of several plateaus, the highest counts.
+    The constants are own choices.
     """
     array = _array(queue_max)
     if array.size < windows_min:
@@ -93,9 +94,9 @@ def onset(
     """The start of the window in which the rise towards a peak began, or None if there was no rise.
 
     `windows` are starts in order, `queue` a length for each (`queue_max` follows a rise soonest). `peak` is a moment in
-    the rise or on its top: the highest window when not given. The rise is everything before it that stays above
+    the rise or on its top; by default it is the highest window. The rise is everything before it that stays above
     baseline + max(`spreads` spreads, `rise_share` of the peak's height); up to `dips` windows in a row may fall below.
-    `usual` is the baseline to use, that of `queue` when not given. The constants are ours.
+    `usual` is the baseline, by default that of `queue`. The constants are own choices.
     """
     array, starts = _array(queue), np.asarray(windows, dtype=np.int64)
     if array.size == 0:
@@ -153,6 +154,6 @@ def _runs(flags: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
 
 
 def _entered_by_rise(array: npt.NDArray[np.float64], at: int, rise: float) -> bool:
-    """Whether the queue stood at least `rise` lower in one of the few windows before `at`."""
+    """Whether the queue was at least `rise` shorter in one of the few windows before `at`."""
     before = array[max(at - ENTRANCE_WINDOWS, 0) : at]
     return before.size > 0 and float(array[at] - before.min()) >= rise

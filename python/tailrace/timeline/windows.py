@@ -1,4 +1,4 @@
-"""Windows of visits (by the engine) and of requests (by the moment they were sent)."""
+"""Windows of visits (by the engine) and of requests (by the moment when they were sent)."""
 
 from __future__ import annotations
 
@@ -40,11 +40,10 @@ def windows(
 
     A window w = [s, s + D) is named by its start s, a multiple of D since the epoch; D is from 1 ms to 10 s. A visit is
     present in [arrival, departure). With `begin` and `end`, the windows that overlap [begin, end), the queue at their
-    start included; without, from the first to the last event. Of a stretch in which no visit arrives or departs
-    anywhere only `idle` windows at either end are kept; `idle=None` keeps all. More than 10 million rows are refused.
+    start included; without, from the first to the last event. In a stretch in which no visit arrives or departs
+    anywhere, only `idle` windows at either end are kept; `idle=None` keeps all. More than 10 million rows are refused.
 
-    | column | meaning |
-    |---|---|
+    | column | meaning | |---|---|
     | `server`, `interaction`? | names, as categoricals; `interaction` only with by="interaction", null where unknown |
     | `window` | s |
     | `arrivals`, `departures` | visits that arrived, departed in w |
@@ -58,8 +57,8 @@ def windows(
     | `complete` | false where visits may be missing because they had not ended: windows that end after `open_from`, the
       earliest arrival of an unfinished visit; null when `open_from` is not given |
 
-    Rows that cannot be a visit (no arrival, departure or server, or a departure before its arrival) are left out.
-    `queue_max` and `percentiles` cost a second reading of the table; switch them off where they are not needed.
+    Invalid visits (no arrival, departure or server, or a departure before its arrival) are left out. `queue_max` and
+    `percentiles` need a second pass over the table; switch them off if you do not need them.
     """
     table = _core.reduce(
         _files(source),
@@ -85,8 +84,8 @@ def vlrt_by_sent(
 ) -> pl.DataFrame:
     """Requests and VLRT requests by the window in which they were *sent* (columns `window`, `requests`, `vlrt`).
 
-    The papers plot VLRT at the time they were sent, since that is when the drop happened. Needs `sent` and `end`;
-    requests without either are left out. Only windows in which a request was sent; sorted.
+    The papers plot VLRT at the time when they were sent, because the drop happened then. It needs `sent` and `end`;
+    requests without either are left out. Only windows in which a request was sent are returned, sorted.
     """
     sent, length = pl.col("sent"), pl.col("end") - pl.col("sent")
     return (

@@ -1,4 +1,4 @@
-"""A flight recorder: the last minutes are kept, a cluster of VLRT is noticed, and what led to it is explained.
+"""A flight recorder keeps the last minutes, detects a cluster of VLRT, and explains what led to it.
 
 ```text
 recorder ─▶ segments of a second ─▶ noticing ─▶ incident: wait until it is over ─▶ incidents ─▶ run folder, report
@@ -22,49 +22,52 @@ from tailrace.watch import incidents, leftovers
 from tailrace.watch.noticing import Notice, number_of
 
 LOOK_NS = SECOND // 2
-"""Segments are closed once a second."""
+"""The recorder closes a segment every second."""
 QUIET_NS = 8 * SECOND
-"""The third repetition of a lost SYN leaves 7 s after the SYN (Linux waits 1, 2 and 4 s): its request is then seen."""
+"""The third repetition of a lost SYN is sent 7 s after the SYN (Linux waits 1, 2 and 4 s); only then does its request
+appear."""
 LONGEST_NS = 30 * SECOND
-"""What goes on longer is explained by its beginning."""
+"""A longer incident is explained from its beginning."""
 TROUBLES_MAX = 100
-"""What is remembered of them is bounded: one that was told long ago may be told again."""
+"""The number of remembered incidents is bounded, so an old one may be reported again."""
 
 RECORDING = "recording"
 
 
 @dataclass
 class Watch:
-    """`tell` takes sentences for a person."""
+    """`tell` receives sentences for the user."""
 
     folder: Path
     words: Sequence[str]
     """Further options of the diagnosis."""
     most: int
-    """Incidents that the folder may hold; later ones are told alone. This bounds the disk."""
+    """The most incidents that the folder may hold; later ones are reported and not written. This bounds the disk
+    space."""
     once: bool
     tell: Callable[[str], None]
     notice: Notice = field(default_factory=Notice)
     named: dict[str, str] = field(default_factory=dict)
-    """Server → address, as the user says."""
+    """Server → address, from the user."""
     seen: int = 0
-    """The number of the last segment looked at."""
+    """The number of the last segment that was checked."""
     looked: int = 0
     began: int | None = None
-    """When the incident that is going on was noticed."""
+    """When the current incident was detected."""
     last: int = 0
     explaining: incidents.Explaining | None = None
     waiting: list[Path] = field(default_factory=list)
-    """Run folders of incidents that an earlier watch left to be explained."""
+    """Run folders of incidents that an earlier watch did not explain."""
     troubles: set[str] = field(default_factory=set)
-    """What has been reported already, of this watch itself and of explanations."""
+    """Errors that were already reported, of the watch itself and of explanations."""
 
     @property
     def recording(self) -> Path:
         return self.folder / RECORDING
 
     def run(self, plan: Plan) -> None:
-        """Watch until a signal ends it, the plan's duration, or with `once` the first incident that was explained."""
+        """Watch until a signal ends it, the plan's duration is over, or with `once` the first incident has been
+        explained."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -87,7 +90,7 @@ class Watch:
         self.notice.names = incidents.listeners(self.recording, self.named)
 
     def _look(self) -> bool:
-        """What is new? Asked five times a second; False ends the watch."""
+        """Check new segments; called five times a second. False ends the watch."""
         now = time.monotonic_ns()
         if now - self.looked < LOOK_NS:
             return True
@@ -124,10 +127,10 @@ class Watch:
     def _explain(self) -> None:
         self.began = None
         if self.explaining and not self.explaining.done():
-            self.tell("another incident, while the one before is being explained: it is not written")
+            self.tell("another incident began while the previous one is being explained: it is not written")
             return
         if self._is_full():
-            self.tell(f"it is not written: there are {self.most} incidents already (--most)")
+            self.tell(f"it is not written: the folder already holds {self.most} incidents (--most)")
             return
         out = incidents.named(self.folder, incidents.INCIDENT, time.time_ns())
         incidents.keep(self.recording, recording_of(out))
@@ -144,7 +147,7 @@ class Watch:
         if incidents.is_running(recording_of(out)):
             self.explaining = incidents.Explaining(out, earlier=True)
         else:
-            self.tell(f"explaining what the watch before was killed at: {out}")
+            self.tell(f"explaining the incident at which the previous watch was killed: {out}")
             self.explaining = incidents.explain(out, self.words, earlier=True)
 
     def _finish(self, explaining: incidents.Explaining) -> None:
@@ -154,11 +157,10 @@ class Watch:
         elif self._is_new(why_not.replace(str(explaining.kept), "")):
             self.tell(f"{explaining.kept}: it could not be explained: {why_not}")
         else:
-            self.tell(f"{explaining.kept}: it could not be explained, for the reason that was told before")
+            self.tell(f"{explaining.kept}: it could not be explained, for the reason reported before")
 
     def _guarded(self, work: Callable[[], None]) -> None:
-        """Do it; whatever goes wrong with it, the watch goes on. A fault of its own is reported once, and the recording
-        is kept."""
+        """Call it; if it fails, the watch goes on. A fault of Tailrace is reported once, and the recording is kept."""
         try:
             work()
         except TailraceError as error:
@@ -166,7 +168,7 @@ class Watch:
                 self.tell(f"{error}; the watch goes on")
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # what a library in Rust raises when it panics is no Exception
+        except BaseException as error:  # a panic in a Rust library is not an Exception
             *_, (frame, line) = traceback.walk_tb(error.__traceback__)
             if self._is_new(f"{frame.f_code.co_filename}:{line}"):
                 self.tell(f"a fault of Tailrace itself ({type(error).__name__}: {error}); the watch goes on")
@@ -184,4 +186,4 @@ class Watch:
         if not self._is_full():
             kept = recording_of(incidents.named(self.folder, incidents.FAULT, time.time_ns()))
             incidents.keep(self.recording, kept)
-            self.tell(f"what it recorded until then is kept in {kept}: please report the fault with it")
+            self.tell(f"the recording up to then is kept in {kept}; please attach it to a report of the fault")

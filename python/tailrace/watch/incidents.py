@@ -1,9 +1,9 @@
-"""The recording as it is now → a folder of its own, which another process reads and explains at the lowest priority.
+"""Copies the current recording into its own folder, which another process explains at the lowest priority.
 
 ```text
 FOLDER/recording/            the ring: segments come and go
-FOLDER/NAME.recording/       links to the segments that were there: nothing is copied, and the ring goes on;
-                             gone when it is explained, kept where that failed
+FOLDER/NAME.recording/       hard links to the current segments; the ring goes on;
+                             removed when it is explained, kept if that failed
 FOLDER/NAME/                 the run folder, with report.html, diagnosis.json, diagnosis.txt
 ```
 """
@@ -34,12 +34,12 @@ _LOOK_S = 0.1
 
 @dataclass(frozen=True)
 class Explaining:
-    """An incident that is being explained, by a process of this watch or of one before it."""
+    """An incident that is being explained, by a process of this watch or of an earlier one."""
 
     out: Path
     process: subprocess.Popen[bytes] | None = None
     earlier: bool = False
-    """Noticed by a watch before this one."""
+    """An earlier watch detected it."""
 
     @property
     def kept(self) -> Path:
@@ -49,7 +49,7 @@ class Explaining:
         return self.process.poll() is not None if self.process else not is_running(self.kept)
 
     def finish(self) -> str | None:
-        """Wait until it is over; None if it is explained, else why not."""
+        """Wait until the process ends; None if the incident is explained, else the reason."""
         while not self.done():
             time.sleep(_LOOK_S)
         if not is_explained(self.out):
@@ -60,7 +60,7 @@ class Explaining:
         return None
 
     def said(self) -> str:
-        """Of one that is explained, what to tell a person."""
+        """The sentence about an explained incident, for the user."""
         return f"{self.out}: {_headline(self.out)}; see {self.out / 'report.html'}"
 
 
@@ -73,7 +73,7 @@ def is_explained(out: Path) -> bool:
 
 
 def is_running(kept: Path) -> bool:
-    """Whether a process explains it."""
+    """Whether a process is explaining it."""
     try:
         with (kept / WHY_NOT).open("rb") as why_not:
             fcntl.flock(why_not, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -85,24 +85,24 @@ def is_running(kept: Path) -> bool:
 
 
 def has_failed(kept: Path) -> bool:
-    """Whether its explanation came to an end, and said why there is none."""
+    """Whether its explanation ended and gave a reason for failing."""
     with suppress(OSError):
         return (kept / WHY_NOT).stat().st_size > 0
     return False
 
 
 def explain(out: Path, words: Sequence[str], earlier: bool = False) -> Explaining:
-    """Begin to explain what was kept for `out`; `words` are further options of `tailrace diagnose`."""
+    """Start to explain what was kept for `out`; `words` are further options of `tailrace diagnose`."""
     kept = recording_of(out)
     command = (sys.executable, "-m", "tailrace", "diagnose", str(kept), "-o", str(out), "--quiet", *words)
     try:
         with (kept / SAID).open("wb") as said, (kept / WHY_NOT).open("wb") as why_not:
-            fcntl.flock(why_not, fcntl.LOCK_EX | fcntl.LOCK_NB)  # that process has it, too: until it has ended
+            fcntl.flock(why_not, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the process holds the lock, too, until it has ended
             process = subprocess.Popen(
                 ("nice", "-n", str(_LOWEST_PRIORITY), *command),
                 stdout=said,
                 stderr=why_not,
-                start_new_session=True,  # Ctrl-C is for the watch, which waits for the explanation
+                start_new_session=True,  # Ctrl-C must reach only the watch, which waits for the explanation
             )
     except OSError as error:
         raise cannot_write(kept, error) from error
@@ -110,15 +110,15 @@ def explain(out: Path, words: Sequence[str], earlier: bool = False) -> Explainin
 
 
 def keep(recording: Path, kept: Path) -> None:
-    """Link what `recording` holds now."""
+    """Link the segments that `recording` holds now."""
     try:
         state = _state(recording)
         kept.mkdir()
         for segment in sorted(recording.iterdir()):
             if segment.name[:1].isdigit() and segment.suffix != ".tmp":
-                with suppress(FileNotFoundError):  # the ring has let go of it meanwhile
+                with suppress(FileNotFoundError):  # the ring has removed it meanwhile
                     os.link(segment, kept / segment.name)
-        # It ends with its last closed segment: nothing of it is lost.
+        # The recording ends with its last closed segment, so nothing of it is lost.
         (kept / STATE).write_text(json.dumps({**state, "closed": True}), encoding="utf-8")
     except OSError as error:
         discard(kept)
@@ -126,7 +126,7 @@ def keep(recording: Path, kept: Path) -> None:
 
 
 def listeners(recording: Path, named: Mapping[str, str]) -> dict[str, str]:
-    """Place of a listening socket (`host:80`) → the server there, as the user or the recorder calls it."""
+    """Place of a listening socket (`host:80`) → the server there, by the user's or the recorder's name."""
     state = _state(recording)
     node_of = {address: node["name"] for node in state["nodes"] for address in node["addresses"]}
     servers = [*((name, at) for name, all_ in state["servers"].items() for at in all_), *named.items()]

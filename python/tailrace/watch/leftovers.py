@@ -1,13 +1,13 @@
-"""What a watch that was killed left in its folder, and what becomes of it.
+"""Handles the files that a killed watch left in its folder.
 
 | left | becomes |
 |---|---|
-| the ring, with signs of an incident that nobody has explained | an incident to explain |
+| the ring, with signs of an incident that is not explained | an incident to explain |
 | the ring without such signs | nothing: it is removed |
-| an incident whose explanation runs on | waited for |
+| an incident whose explanation is still running | waited for |
 | an incident whose explanation was killed | explained from the start |
 | an incident that is explained | its recording is removed, as it would have been |
-| an incident whose explanation failed | nothing: that was reported, and it is kept for a person |
+| an incident whose explanation failed | nothing: it was reported, and is kept for the user |
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tailrace.watch.incidents import Explaining
 from tailrace.watch.noticing import Notice, number_of
 
 EXPLAINED = "explained"
-"""In the ring: the number of the last segment that an explanation has seen."""
+"""In the ring: the number of the last segment that an explanation has used."""
 
 
 def mark_explained(recording: Path, number: int) -> None:
@@ -63,12 +63,12 @@ def _take_up_ring(folder: Path, recording: Path) -> None:
 
 
 def _has_signs(recording: Path) -> bool:
-    """Whether there is something in it that was noticed, or would have been, and is not explained."""
+    """Whether it contains signs of an incident that is not explained."""
     notice = Notice()
     explained = _explained(recording)
     signs = False
     for segment in sorted(recording.glob("*.parquet"), key=number_of):
-        # What came before says what is usual.
+        # Earlier segments show what is usual.
         reasons = notice.see(segment)
         signs |= bool(reasons) and number_of(segment) > explained
     return signs

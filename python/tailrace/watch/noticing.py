@@ -1,4 +1,4 @@
-"""A closed segment of a recording → what is not as usual in it, as sentences: the signs of a cluster of VLRT.
+"""Finds the signs of a cluster of VLRT in a closed segment of a recording, and words them as sentences.
 
 | sign | from |
 |---|---|
@@ -7,7 +7,7 @@
 | an accept queue at its limit | `accept_queue`, `accept_queue_limit` |
 | requests that took very long | visits |
 
-A segment is a second long. What a place does all the time is no incident: a sign must exceed its usual number.
+A segment is a second long. A sign must exceed its usual number at the same place.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from tailrace.dataset import scan
 from tailrace.units import MILLISECOND, format_duration
 
 CLUSTER = 5
-"""At 10,000 connections a second and one in 10⁵ packets lost by chance, five losses in a second come by chance once in
-five months (Poisson with mean 0.1)."""
+"""At 10,000 connections a second with one packet in 10⁵ lost by chance, five losses in one second happen by chance once
+in five months (Poisson with mean 0.1)."""
 FULL = 1
-"""A sample that finds an accept queue full is a queue that refuses: it need not be found twice."""
+"""One sample of a full accept queue is enough: the queue refuses connections at that moment."""
 UNUSUAL = 10
-"""Times the mean of the last minute: a minute that is all overload has one incident, at its beginning."""
+"""Factor over the mean of the last minute: a minute of constant overload has one incident, at its beginning."""
 USUAL_SEGMENTS = 60
 VLRT_NS = 950 * MILLISECOND
-"""A lost SYN is repeated after 1 s; what the diagnosis too takes where response times show no gap."""
+"""A lost SYN is repeated after 1 s; the diagnosis uses the same value if response times show no gap."""
 
 Counts = dict[str, int]
 """Place → how often."""
@@ -80,14 +80,14 @@ def number_of(segment: Path) -> int:
 
 @dataclass
 class Notice:
-    """Remembers what is usual. Ask `see` once for each closed segment, in their order."""
+    """Remembers what is usual. Call `see` once for each closed segment, in order."""
 
     usual: dict[Sign, deque[Counts]] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     """Place → what to call it."""
 
     def see(self, segment: Path) -> list[str]:
-        """What is unusual in this second; nothing where the file has gone meanwhile or is no whole table."""
+        """The unusual signs in this second; empty if the file is gone or incomplete."""
         signs = [sign for sign in SIGNS if segment.name.endswith(f".{sign.table}.parquet")]
         try:
             rows = scan(segment).collect() if signs else pl.DataFrame()
