@@ -232,7 +232,7 @@ def test_a_workload_of_which_nobody_asks_is_told(tmp_path: Path) -> None:
     words = ["experiments/rpc-vs-async/base", "--add", "--set", batch, "--set", "duration=3s", "--set", "stalls=[]"]
     done = tailrace("run", *words, "-o", str(tmp_path / "run"))
     assert done.returncode == 0, done.stderr
-    assert "nobody asked of workloads.crowd: it begins at 15 s, after the end of the run" in done.stdout
+    assert "workloads.crowd sent no request: it begins at 15 s, after the end of the run" in done.stdout
 
 
 def test_a_run_says_that_it_counts_what_was_lost_in_the_ramp(tmp_path: Path) -> None:

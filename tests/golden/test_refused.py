@@ -139,7 +139,7 @@ def test_a_table_with_a_column_for_each_metric(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "said", "command"),
     [
-        ("sar-d.txt", "of sar's text the processors", "sar -u 1 60 > cpu.txt"),
+        ("sar-d.txt", "only the CPU report of sar", "sar -u 1 60 > cpu.txt"),
         ("iostat.txt", "record with -t", "iostat -xt 1 60 > disks.txt"),
         ("vmstat.txt", "record with -t", "vmstat -nt 1 60 > vmstat.txt"),
         ("access.log", "an access log: '10.0.0.9 - - ", "tcpdump -i any -s 256 -w web.pcap tcp"),
@@ -189,11 +189,11 @@ def test_what_is_seen_is_safe_to_show_and_short(content: bytes, said: str, tmp_p
         ("#Date Time SlabName ObjInUse\n20261125 18:17:32 dentry 10\n", "rows of slabs"),
         (
             "waiting for 1 second sample...\n#<--------CPU--------><--Disks-->\n#cpu sys\n 100 10\n",
-            "for people, .* -P -om",
+            "terminal format, .* -P -om",
         ),
         (
             "waiting\n\n### RECORD    1 >>> vm <<< (1795630623.505) ###\n\n# CPU SUMMARY (INTR)\n",
-            "for people, .* -P -om",
+            "terminal format, .* -P -om",
         ),
     ],
 )

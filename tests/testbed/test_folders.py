@@ -29,7 +29,7 @@ def test_a_folder_is_its_owners_alone_and_is_removed_with_all_in_it(ledger: Ledg
 def test_what_lies_there_already_is_not_taken(ledger: Ledger, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     (folder / "of").mkdir(parents=True)
-    with pytest.raises(TailraceError, match="no testbed made it; if it may go: `rm -r"):
+    with pytest.raises(TailraceError, match="no testbed made it; if you do not need it: `rm -r"):
         folders.make(folder, ledger)
     assert undoing.undo(ledger) == []
     assert (folder / "of").exists()

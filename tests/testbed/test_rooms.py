@@ -166,7 +166,7 @@ def test_what_no_testbed_made_is_left_alone(site: Site) -> None:
         assert {"tailrace-test.app-node", "tailrace-test.mine"} < set(told)
         assert any(what.endswith("/tailrace-test") for what in told)
         with held(site) as ledger:
-            remove = "and no testbed made it; if it may go: `ip netns del tailrace-test.app-node`"
+            remove = "and no testbed made it; if you do not need it: `ip netns del tailrace-test.app-node`"
             with pytest.raises(TailraceError, match=remove):
                 nodes.up(site, ledger, EXPERIMENT, {})
         made_before_it = [site.namespace(node) for node in ("web-node", "clients", "switch")]

@@ -127,7 +127,8 @@ def test_a_fault_is_reported_once_and_what_it_was_about_is_kept(
         look()
     assert [line.partition(":")[0] for line in watch[1]] == [
         f"a fault of Tailrace itself ({type(raised).__name__}",
-        f"the recording up to then is kept in {next(tmp_path.glob('fault-*'))}",
+        f"the recording up to then is kept in {next(tmp_path.glob('fault-*'))}; please attach it to a report of "
+        "the fault",
     ]
     [kept] = tmp_path.glob("fault-*.recording")
     assert (kept / "00000001.events.parquet").is_file()
@@ -158,7 +159,7 @@ def test_explanations_that_fail_alike_say_why_once_and_keep_the_recording(
         assert kept.is_dir()
     first, second = watch[1]
     assert first.endswith("incident-0.recording: it is damaged")
-    assert second.endswith("it could not be explained, for the reason that was told before")
+    assert second.endswith("it could not be explained, for the reason reported before")
 
 
 def test_the_folder_is_bounded_over_restarts_and_faults(watch: tuple[Watch, list[str]], tmp_path: Path) -> None:

@@ -247,7 +247,7 @@ def test_ctrl_c_ends_a_load_with_what_was_seen_and_a_kill_leaves_it_to_be_recove
 def test_a_full_disk_ends_a_load_with_what_was_seen_or_leaves_it_to_be_recovered(tmp_path: Path) -> None:
     """A file may grow so large and no larger: room for 500 rows and for the tables of them, or not even for those."""
     out = tmp_path / "run"
-    for room, seen in ((40_000, " requests that it saw until then are in"), (2_500, "load --recover")):
+    for room, seen in ((40_000, " requests up to then are in"), (2_500, "load --recover")):
         with serving() as (url, _):
             command = (sys.executable, "-m", "tailrace", "load", url, "--rate=2000", "--duration=30s", "--overwrite")
             full = subprocess.run(
@@ -294,7 +294,7 @@ def test_a_process_that_did_not_run_marks_the_time_as_invalid(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("url", "sentence"),
     [
-        ("https://127.0.0.1/", "https is not spoken"),
+        ("https://127.0.0.1/", "https is not supported"),
         ("http://8.8.8.8/", "is not this machine"),
         ("http://127.0.0.1:99999/", "not a URL"),
         ("http:///x", "not a URL"),
@@ -353,7 +353,7 @@ def test_a_target_that_is_owned_may_be_anywhere() -> None:
     ("options", "sentence"),
     [
         ({}, "how much"),
-        ({"rate": 5, "clients": 3}, "nobody waits for"),
+        ({"rate": 5, "clients": 3}, "open arrivals"),
         ({"rate": -1}, "rate must be"),
         ({"clients": 0}, "clients must be"),
         ({"clients": 3, "walk": "nowhere"}, "walk must be"),

@@ -45,7 +45,7 @@ def test_without_out_the_run_is_temporary(tmp_path: Path) -> None:
 def test_a_run_folder_is_opened_as_it_is_and_can_be_added_to(tmp_path: Path) -> None:
     first = run(tmp_path / "run", visits=visits({}), samples=samples({"value": 0.5}))
     assert readers.read(tmp_path / "run").path == first.path
-    with pytest.raises(UsageError, match="read and named already"):
+    with pytest.raises(UsageError, match="already been read and named"):
         readers.read(tmp_path / "run", servers={"web": "10.0.0.3:80"})
     (tmp_path / "more.csv").write_text(CSV)
     both = readers.read(tmp_path / "run", tmp_path / "more.csv", out=tmp_path / "both")
@@ -81,9 +81,9 @@ def test_wrong_use_is_told(tmp_path: Path) -> None:
     (tmp_path / "samples.csv").write_text(CSV)
     with pytest.raises(UsageError, match="ip:port"):
         readers.read(tmp_path / "samples.csv", servers={"web": "web.example:80"})
-    with pytest.raises(UsageError, match="called both"):
+    with pytest.raises(UsageError, match="has two names"):
         readers.read(tmp_path / "samples.csv", servers={"a": "10.0.0.1:80", "b": "10.0.0.1:80"})
-    with pytest.raises(UsageError, match="no server, node or address is called 10"):
+    with pytest.raises(UsageError, match="no server, node or address has the name 10"):
         readers.read(tmp_path / "samples.csv", places={"web": "10.9.9.9"})
 
 

@@ -116,7 +116,7 @@ def test_damaged_lines_are_named_and_the_rest_is_kept(tmp_path: Path) -> None:
     bad = "17951933XX,web,cpu_busy,0.5\n1795193376.1\n"
     found = read(tmp_path, f"time,place,metric,value\n# a comment\n{good}\n{bad}{good}1,web,cpu_busy,1\n")
     assert found.lost == {"damaged lines": 3}
-    assert "line 5: '17951933XX' is no time; line 6: it does not have the columns" in found.notes[0]
+    assert "line 5: '17951933XX' is not a time; line 6: it does not have the columns" in found.notes[0]
     assert found.samples[0].height == 2
 
 
@@ -124,8 +124,8 @@ def test_damaged_lines_are_named_and_the_rest_is_kept(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("time,place,metric,value\n0.05,web,cpu_busy,1\n0.10,web,cpu_busy,1\n", "a time since some start"),
-        ("time,metric,value\n1795193376,cpu_busy,1\n", "it names no place"),
-        ("time,place,metric,value\n1795193376,web,cpu_busy,much\n", "line 2: 'much' is no number"),
+        ("time,metric,value\n1795193376,cpu_busy,1\n", "it has no place"),
+        ("time,place,metric,value\n1795193376,web,cpu_busy,much\n", "line 2: 'much' is not a number"),
     ],
 )
 def test_a_file_without_a_good_line_is_refused(tmp_path: Path, text: str, words: str) -> None:

@@ -41,7 +41,7 @@ def test_values_are_lists_or_ranges_with_units(text: str, values: list[str]) -> 
         ("k=9:1:1", "must go up by a step above 0"),
         ("k=a:b:c", "must be FROM:TO:STEP"),
         ("k=1ms:2s:1ms", "has several units (ms, s)"),
-        ("k=1,1", "a value is there twice"),
+        ("k=1,1", "a value occurs twice"),
         ("k=0:1000000:1", "are 1000001 values, at most 10000"),
     ],
 )
@@ -61,7 +61,7 @@ def test_a_measure_is_named_with_its_values() -> None:
         ("response_percentile:percentile=200", "percentile must be from 0 to 100, got 200"),
         ("response_percentile:percentile=most", "percentile must be a number, got most"),
         ("drops:place=", "expected MEASURE:KEY=VALUE"),
-        ("drops:place=web,place=app", "place is there twice"),
+        ("drops:place=web,place=app", "place occurs twice"),
         ("arrivals:place=web,window=0s", "window must be above 0"),
         (
             "level:metric=cpu_busy,place=web,statistic=mode",
@@ -145,7 +145,9 @@ def test_a_sweep_that_cannot_be_is_refused_before_anything_runs(small: Path, tmp
         UsageError, match=r"^workloads\.w\.clients=2, seed=1: place must be the name of a server or tier"
     ):
         sweep(small, [parse("workloads.w.clients=2")], tmp_path / "in", 1, extra=[column("queue_max:place=wep")])
-    with pytest.raises(UsageError, match="--vary seed: every combination is run with several seeds; say how many with"):
+    with pytest.raises(
+        UsageError, match="--vary seed: every combination is run with several seeds; set their number with"
+    ):
         sweep(small, [parse("seed=1,2")], tmp_path / "out")
     many = [parse(f"{key}=1:10000:1") for key in ("workloads.w.clients", "tiers.web.workers", "tiers.web.backlog")]
     with pytest.raises(UsageError, match="1,000,000,000,000 combinations, 5 seeds: over 100,000 runs; vary less"):

@@ -1,7 +1,7 @@
-"""The command line: a thin door. Parses words, calls the same functions as the Python API, prints, and exits.
+"""The command line: a thin layer that parses words, calls the same functions as the Python API, prints, and exits.
 
-Only this package prints or exits. Each command is one module, `commands` lists them, and `screen` prints. Exit codes:
-0 done, whatever was found; 1 there are VLRT and --fail-on-vlrt was given; 2 wrong use, unreadable input, or a machine
+Only this package prints or exits. Each command is one module, `commands` lists them, and `screen` prints. Exit codes: 0
+done, whatever was found; 1 there are VLRT and --fail-on-vlrt was given; 2 wrong use, unreadable input, or a machine
 that cannot do it (a full disk, no memory left); 70 a fault of Tailrace itself; 130 interrupted.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 WRONG_USE, OWN_FAULT, INTERRUPTED = 2, 70, 130
 TRACEBACK = "TAILRACE_TRACEBACK"
-"""The environment variable that asks for the whole story of a fault."""
+"""The environment variable that shows the traceback of a fault."""
 
 __all__ = ["main", "perform"]
 
@@ -38,30 +38,30 @@ def main() -> NoReturn:
     endings.handle(signal.default_int_handler)
     try:
         code = perform(words)
-    except KeyboardInterrupt:  # once more, while the first was being told
+    except KeyboardInterrupt:  # a second interrupt, while the first was being reported
         code = INTERRUPTED
     sys.exit(code)
 
 
 def _ended(end: apart.End) -> int:
-    """The exit code of work that was done apart. Where a signal ended it, this is told here."""
+    """The exit code of the worker process. If a signal ended it, this reports so."""
     if not end.signal:
         return end.code
     screen.prepare(native=None)
     if "memory allocation" in end.said:
         return _told(MemoryError())
     if end.signal == "SIGKILL":
-        why = "it was killed from outside, as Linux does to the largest process where memory runs out"
-        return _failed(f"{why}; allow it more memory, or give it less to read", WRONG_USE)
+        why = "another process killed it, as Linux does to the largest process when memory runs out"
+        return _failed(f"{why}; allow it more memory, or read less input", WRONG_USE)
     return _told(EndedError(f"{end.signal}, {end.said}" if end.said else end.signal))
 
 
 class EndedError(Exception):
-    """A signal that nobody sent ended the work."""
+    """A signal that no process sent ended the work."""
 
 
 def perform(words: Sequence[str]) -> int:
-    """Run the command that the words ask for; returns its exit code. Whatever goes wrong is told in one sentence."""
+    """Run the command of the words; returns its exit code. Any error is reported in one sentence."""
     try:
         from tailrace.cli.commands import app
 
@@ -73,7 +73,7 @@ def perform(words: Sequence[str]) -> int:
 
 
 def _damage(error: BaseException, words: Sequence[str]) -> TailraceError | None:
-    """The damaged table that made a library give up, if there is one."""
+    """The damaged table that made a library fail, if there is one."""
     if not type(error).__module__.startswith(("polars", "pyo3_runtime")):
         return None
     from tailrace.cli.damage import damaged_table
@@ -82,22 +82,22 @@ def _damage(error: BaseException, words: Sequence[str]) -> TailraceError | None:
 
 
 def _told(error: BaseException) -> int:
-    """Say in a sentence why the command did not come to its end; returns the exit code."""
+    """Report in a sentence why the command failed; returns the exit code."""
     from tailrace.errors import TailraceError
 
     match error:
         case KeyboardInterrupt():
-            return _failed("interrupted; nothing half-written was left behind", INTERRUPTED)
+            return _failed("interrupted; no half-written file remains", INTERRUPTED)
         case SystemExit() if isinstance(error.__context__, BrokenPipeError):
-            return 0  # the reader of our output went away, which is no fault
+            return 0  # the reader of the output closed it, which is no fault
         case TailraceError():
             return _failed(str(error), WRONG_USE, error.commands)
         case MemoryError():
-            return _failed(f"memory ran out{_memory_limit()}; allow it more, or give it less to read", WRONG_USE)
+            return _failed(f"memory ran out{_memory_limit()}; allow it more memory, or read less input", WRONG_USE)
         case OSError():
             where = f"{error.filename}: " if error.filename else ""
             return _failed(f"{where}{error.strerror or error}", WRONG_USE)
-    if hasattr(error, "format_message"):  # Typer's for wrong use, of a class that it does not publish
+    if hasattr(error, "format_message"):  # Typer's error for wrong use; its class is not public
         return _misused(error)
     if TRACEBACK in os.environ:
         from traceback import format_exception
@@ -108,13 +108,13 @@ def _told(error: BaseException) -> int:
 
 
 def _failed(sentence: str, code: int, commands: Sequence[str] = ()) -> int:
-    """A sentence, and the commands that mend it below, to be copied."""
+    """A sentence, and below it the commands that fix it, to be copied."""
     screen.say(f"tailrace: {sentence}{':' if commands else ''}", *(f"    {command}" for command in commands))
     return code
 
 
 def _misused(error: BaseException) -> int:
-    """Words that make no command. Without a word at all Typer has shown the help, and its message is empty."""
+    """Wrong words. Without any word Typer has already shown the help, and its message is empty."""
     message = error.format_message().rstrip(".")  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "tailrace"

@@ -1,13 +1,7 @@
-"""Reading what strangers made happens in a process of its own, so that however it ends, somebody is left to say so.
+"""Reads untrusted input in a process of its own, so that another process can report any way in which it ends.
 
-Native code ends a process without a word where memory runs out, and so does the kernel. The process that the user
-started only waits: it hands signals on, and its own end ends the other.
-
-```text
-tailrace ── fork ──▶ the work, in a process group of its own
-    │ waits               │ exit code, or a signal
-    ◀─────────────────────┘
-```
+Native code may end a process without a message when memory runs out, and so may the kernel. The process that the user
+started only waits: it passes signals on, and if it ends, so does the other one.
 """
 
 from __future__ import annotations
@@ -38,8 +32,8 @@ def possible(words: list[str]) -> bool:
 
 
 def work() -> End | int:
-    """Two processes return from here: the one that does the work, with the descriptor for what native code writes to
-    standard error, and, when that is over, the one that waited, with how it ended."""
+    """Two processes return from here. The worker returns the descriptor for what native code writes to standard error.
+    Later the waiting process returns how the worker ended."""
     said = os.memfd_create("said")
     waited_for = {*_HANDED_ON, signal.SIGCHLD, signal.SIGTSTP}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, waited_for)
@@ -48,7 +42,7 @@ def work() -> End | int:
     if child == 0:
         os.setpgid(0, 0)
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it has ended already
+        if os.getppid() != parent:  # the worker has already ended
             os._exit(1)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return said
@@ -63,7 +57,7 @@ def work() -> End | int:
 def _wait(child: int, waited_for: set[signal.Signals]) -> int:
     while True:
         came = signal.sigwaitinfo(waited_for).si_signo
-        if came == signal.SIGTSTP:  # the terminal stops the group of this process alone
+        if came == signal.SIGTSTP:  # the terminal stops only this process' group
             os.kill(child, signal.SIGSTOP)
             os.kill(os.getpid(), signal.SIGSTOP)
             os.kill(child, signal.SIGCONT)

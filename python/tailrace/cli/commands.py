@@ -33,8 +33,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Why do a few requests take **seconds** when almost all take milliseconds, while no machine looks busy?\n\n"
-    "Give it a packet capture (and, better, 50 ms resource samples and garbage-collection logs); it answers which "
-    "server dropped connections, whose queue filled first, which resource was saturated, and by what.",
+    "Give it a packet capture (and, better, 50 ms resource samples and garbage-collection logs); it reports "
+    "which server dropped connections, which queue filled first, which resource was saturated, and what saturated it.",
     epilog="Start with `tailrace demo`, then `tailrace diagnose capture.pcap`. Exit codes: 0 done, "
     "1 VLRT found with --fail-on-vlrt, 2 wrong use or unreadable input, 130 interrupted.",
 )

@@ -1,7 +1,6 @@
-"""Which table of a run folder is damaged, when a command has stumbled over it.
+"""Finds the damaged table of a run folder after a command has failed.
 
-Tables are decoded where they are needed and no earlier, so that a run opens quickly. What Polars says then names no
-file.
+Tables are decoded only when they are used, so that a run opens fast. The error of Polars then names no file.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ FROM_TABLES = (pl.exceptions.PolarsError, PanicException)
 
 
 def damaged_table(words: Sequence[str]) -> InputError | None:
-    """The first table that cannot be decoded, of the run folders among the words of a command."""
+    """The first table that cannot be decoded in the run folders among the words of a command."""
     for folder in filter(is_run, map(Path, words)):
         for path in (folder / table.file for table in TABLES.values()):
             try:

@@ -42,6 +42,6 @@ def demo(
 
 
 def _within(folder: Path, name: str) -> str:
-    """`app=gc.log` names the server that wrote the file."""
+    """`app=gc.log` assigns the file to the server."""
     server, mark, file = name.rpartition("=")
     return f"{server}{mark}{folder / file}"

@@ -19,7 +19,7 @@ EPILOG = (
 
 def examine(
     runs: Annotated[int, typer.Option(min=1, help="How many random systems.")] = 200,
-    seed: Annotated[int, typer.Option(min=0, help="The first one's; the others follow.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first system; the others follow.")] = 0,
     systems: Annotated[
         Systems,
         typer.Option(
@@ -28,11 +28,14 @@ def examine(
         ),
     ] = Systems.BOTH,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Keep results here; a killed sweep goes on.")
+        Path | None,
+        typer.Option("--out", "-o", metavar="FOLDER", help="Keep results here; a killed examination continues."),
     ] = None,
     thin: Annotated[
         bool,
-        typer.Option("--thin", help="Make each recording as poor as real ones: samples at 1 s, a server unseen …"),
+        typer.Option(
+            "--thin", help="Reduce each recording to what real ones often have: samples at 1 s, an unobserved server …"
+        ),
     ] = False,
     experiments: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the papers' experiments are.")] = Path(
         "experiments"
@@ -40,7 +43,7 @@ def examine(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Diagnose random simulated systems, simulate each again without its troubles, and count what is right."""
+    """Diagnose random simulated systems, simulate each again without its troubles, and count the correct answers."""
     from tailrace.score import sweep
     from tailrace.score.table import print_summary
 

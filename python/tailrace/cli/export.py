@@ -18,7 +18,7 @@ def export(
     run: Run,
     pcap: Annotated[Path, typer.Option(metavar="FILE", help="The capture to write.")],
     snaplen: Annotated[
-        int, typer.Option(metavar="BYTES", help="Keep so many bytes of each packet, 96 to 262144.")
+        int, typer.Option(metavar="BYTES", help="Bytes to keep of each packet, 96 to 262144.")
     ] = 262_144,
     as_json: AsJson = False,
     quiet: Quiet = False,

@@ -25,61 +25,67 @@ EPILOG = (
     "`tailrace load --experiment experiments/rpc-vs-async/base web=http://10.0.0.2/ --i-own-this-target -o run`"
 )
 _PLAIN = ("rate", "clients", "think", "walk", "interaction", "kept", "timeout")
-"""Options that an experiment says itself."""
+"""Options whose values an experiment states itself."""
 
 Urls = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[NAME=]URL…", help="Whom to ask; clients are spread over several. NAME is the server's."),
+    typer.Argument(
+        metavar="[NAME=]URL…",
+        help="Where to send requests; clients are spread over several URLs. NAME is the server's name.",
+    ),
 ]
 ExperimentFile = Annotated[
     Path | None,
-    typer.Option("--experiment", "-e", metavar="FILE", help="Ask as the workloads of this experiment.toml do."),
+    typer.Option("--experiment", "-e", metavar="FILE", help="Send the requests of this experiment.toml's workloads."),
 ]
 Rate = Annotated[
     float | None,
-    typer.Option(metavar="N", help="Requests a second that nobody waits for (Poisson), each by a new client."),
+    typer.Option(metavar="N", help="Open arrivals (Poisson) in requests a second, each from a new client."),
 ]
 Clients = Annotated[
-    int | None, typer.Option(metavar="N", help="Clients that ask, wait for the answer, think, and ask again.")
+    int | None, typer.Option(metavar="N", help="Clients that send a request, wait for the answer, think, and repeat.")
 ]
 Think = Annotated[str | None, typer.Option(metavar="TIME", help="Mean think time (exponential). Default: none.")]
 Walk = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="RUBBoS's pages: browse-only, read-write. Default: the URL, again and again."),
+    typer.Option(metavar="NAME", help="RUBBoS's pages: browse-only, read-write. Default: only the URL."),
 ]
-Interaction = Annotated[str | None, typer.Option(metavar="NAME", help="One of RUBBoS's pages, again and again.")]
-Kept = Annotated[bool, typer.Option("--kept", help="Keep connections. Default: a new one for each request.")]
+Interaction = Annotated[str | None, typer.Option(metavar="NAME", help="Only this page of RUBBoS.")]
+Kept = Annotated[bool, typer.Option("--kept", help="Keep connections open. Default: a new one for each request.")]
 Timeout = Annotated[str | None, typer.Option(metavar="TIME", help="Give up waiting after this. Default: never.")]
-Time = Annotated[
-    str | None, typer.Option(metavar="TIME", help="How long it is recorded, after the ramp. Default: 30s.")
-]
-Ramp = Annotated[str | None, typer.Option(metavar="TIME", help="Load before that, not recorded. Default: none.")]
-Drain = Annotated[str, typer.Option(metavar="TIME", help="Wait so long for answers after the end.")]
-Requests = Annotated[int, typer.Option(min=0, metavar="N", help="Send at most so many. Default: no limit.")]
+Time = Annotated[str | None, typer.Option(metavar="TIME", help="Recorded time, after the ramp. Default: 30s.")]
+Ramp = Annotated[str | None, typer.Option(metavar="TIME", help="Load before the recorded time. Default: none.")]
+Drain = Annotated[str, typer.Option(metavar="TIME", help="How long to wait for answers after the end.")]
+Requests = Annotated[int, typer.Option(min=0, metavar="N", help="Send at most this many. Default: no limit.")]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="Equal seeds give equal moments and pages. Default: 1.")]
 Workers = Annotated[int | None, typer.Option(min=1, metavar="N", help="Processes. Default: one for 18,000 clients.")]
 Part = Annotated[
     str | None,
-    typer.Option("--share", metavar="I/N", help="Make the I-th of N parts of the load; others are made elsewhere."),
+    typer.Option("--share", metavar="I/N", help="Run part I of N of the load; run the others elsewhere."),
 ]
 Sources = Annotated[
     list[str] | None, typer.Option("--source", metavar="ADDRESS", help="Connect from this address; repeat it.")
 ]
-Headers = Annotated[list[str] | None, typer.Option("--header", metavar="'NAME: VALUE'", help="Send it; repeat it.")]
+Headers = Annotated[
+    list[str] | None, typer.Option("--header", metavar="'NAME: VALUE'", help="Send this header; repeat it.")
+]
 Data = Annotated[
-    list[str] | None, typer.Option("--data", metavar="ROWS=N", help="Size of the board: users=1000; repeat it.")
+    list[str] | None, typer.Option("--data", metavar="ROWS=N", help="Rows of the board's data: users=1000; repeat it.")
 ]
 Paths = Annotated[
-    Path | None, typer.Option("--paths", metavar="CSV", help="interaction,path of pages that are not the board's.")
+    Path | None,
+    typer.Option("--paths", metavar="CSV", help="CSV of interaction,path for pages other than the board's."),
 ]
-Late = Annotated[str, typer.Option(metavar="TIME", help="A window in which a request left so late is marked invalid.")]
-Own = Annotated[bool, typer.Option("--i-own-this-target", help="Ask a server that is not on this machine.")]
+Late = Annotated[str, typer.Option(metavar="TIME", help="Mark a window as invalid if a request was sent this late.")]
+Own = Annotated[
+    bool, typer.Option("--i-own-this-target", help="Permit requests to a server that is not on this machine.")
+]
 Epoch = Annotated[
     int | None,
-    typer.Option(metavar="NS", help="By how much the run's times are more than CLOCK_MONOTONIC."),
+    typer.Option(metavar="NS", help="Offset of the run's times from CLOCK_MONOTONIC."),
 ]
 Recover = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="Make the run of what a killed load left in RUN.tmp-….")
+    Path | None, typer.Option(metavar="FOLDER", help="Make the run folder from RUN.tmp-… of a killed load.")
 ]
 
 
@@ -115,7 +121,7 @@ def load(
     quiet: Quiet = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Ask real servers as clients do, and write a run folder of what became of each request."""
+    """Send requests to real servers as clients do, and write a run folder with the outcome of each request."""
     from tailrace.load.lowering import Settings
     from tailrace.load.running import load as run
     from tailrace.load.running import recover as recover_run
@@ -125,7 +131,7 @@ def load(
         _show(recover_run(recover, out, overwrite=overwrite), out, as_json)
         return
     if not urls:
-        raise UsageError("whom shall it ask?", advice="give a URL such as http://127.0.0.1:8080/")
+        raise UsageError("no URL is given", advice="give a URL such as http://127.0.0.1:8080/")
     given = {
         "rate": rate, "clients": clients, "think": think, "walk": walk, "interaction": interaction,
         "kept": kept or None, "timeout": timeout, "duration": duration, "ramp": ramp, "seed": seed,
@@ -152,7 +158,7 @@ def load(
 def _what(
     given: dict[str, Any], file: Path | None, change: list[str] | None, add: bool, targets: tuple[Target, ...]
 ) -> tuple[Experiment, tuple[Target, ...]]:
-    """What to ask for, and of whom."""
+    """The experiment and the targets."""
     from tailrace.experiment import read
     from tailrace.load import plain
 
@@ -162,7 +168,9 @@ def _what(
         return plain.experiment({"duration": "30 s", **given}, targets)
     said = next((option for option in _PLAIN if option in given), None)
     if said:
-        raise UsageError(f"--{said} is the experiment's to say", advice=f"--set workloads.NAME.{said}=… changes it")
+        raise UsageError(
+            f"--{said} contradicts --experiment, which states it", advice=f"--set workloads.NAME.{said}=… changes it"
+        )
     changes = [f"{key}={given[key]}" for key in ("duration", "ramp", "seed") if key in given]
     return read(file, [*(change or ()), *changes], add=add), targets
 

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands have, and what their words mean."""
+"""Options and arguments of several commands, and their parsing."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ Files = Annotated[
     typer.Argument(
         metavar="FILES… | RUN",
         help="Captures (pcap, pcapng; plain, gzip, zstd; - is standard input), samples (CSV, Parquet, collectl), JVM "
-        "GC logs, in any order and told apart by content; or one run folder. `app=gc.log` says whose file it is.",
+        "GC logs, in any order; their content shows which they are. Or one run folder. `app=gc.log` assigns a "
+        "file to a server.",
     ),
 ]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, as `tailrace read -o RUN` writes it.")]
 Servers = Annotated[
     list[str] | None,
-    typer.Option("--server", metavar="NAME=IP:PORT", help="Name a server. Unnamed ones carry their address."),
+    typer.Option("--server", metavar="NAME=IP:PORT", help="Name a server. Without a name, its address is its name."),
 ]
 Places = Annotated[
     list[str] | None,
-    typer.Option("--place", metavar="PLACE=NODE", help="Which server or address a place in the samples means."),
+    typer.Option("--place", metavar="PLACE=NODE", help="The server or address that a place in the samples means."),
 ]
 TopologyFile = Annotated[
     Path | None, typer.Option("--topology", metavar="FILE", help="A topology.toml that overrides what is inferred.")
@@ -43,7 +44,8 @@ Protocols = Annotated[
     typer.Option(
         "--protocol",
         metavar="PORT=NAME",
-        help="What servers at a port speak, instead of what their bytes show: http, ajp, fastcgi, mysql, postgres, "
+        help="The protocol of servers at a port, instead of what their bytes show: http, ajp, fastcgi, mysql, "
+        "postgres, "
         "redis, or opaque (any other, by change of direction). Repeat it.",
     ),
 ]
@@ -51,7 +53,8 @@ KeepQueries = Annotated[
     bool,
     typer.Option(
         "--keep-queries",
-        help="Keep queries, SQL literals and all else in names of requests; they reach the run folder and the report.",
+        help="Keep queries, SQL literals and everything else in names of requests; they reach the run folder and "
+        "the report.",
     ),
 ]
 Began = Annotated[
@@ -59,7 +62,7 @@ Began = Annotated[
     typer.Option(
         "--began",
         metavar="NAME=TIME",
-        help="When the JVM started whose log counts from its start, like app=2026-11-20T16:49:00Z. Repeat it for "
+        help="Start of the JVM, for a log that counts from it, like app=2026-11-20T16:49:00Z. Repeat it for "
         "several logs, or for several runs in one.",
     ),
 ]
@@ -77,7 +80,7 @@ Change = Annotated[
 ]
 Add = Annotated[
     bool,
-    typer.Option("--add", help="--set and --vary may name workloads, tiers, nodes and pages that are not there yet."),
+    typer.Option("--add", help="--set and --vary may name new workloads, tiers, nodes and pages."),
 ]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, metavar="N", help="Runs at once. Default: all cores.")]
 

@@ -56,11 +56,11 @@ def record(
     interval: Interval = "50ms",
     duration: Duration = None,
     keep: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Keep only so much of the past. Default: everything.")
+        str | None, typer.Option(metavar="TIME", help="Keep only this much of the past. Default: everything.")
     ] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Record this host at 50 ms and finer, into a run folder; says `recording` once it does."""
+    """Record this host at 50 ms and finer, into a run folder; prints `recording` when it has started."""
     from tailrace.dataset import refuse
     from tailrace.readers import read
     from tailrace.recorder import discard, kept, recording_of
@@ -73,8 +73,8 @@ def record(
         packets = packets_of(interface, plan.nodes, port, promiscuous, snaplen, ring, decode, capture)
         plan = replace(plan, packets=packets)
     elif port or capture or interactions or protocol or keep_queries:
-        said = "--port, --capture, --interactions, --protocol and --keep-queries are about packets"
-        raise UsageError(said, advice="say --interface, such as --interface any")
+        said = "--port, --capture, --interactions, --protocol and --keep-queries apply to packets"
+        raise UsageError(said, advice="add --interface, such as --interface any")
     refuse(out, overwrite)
     folder = recording_of(out)
     record_host(folder, plan, _heard)

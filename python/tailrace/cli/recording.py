@@ -1,4 +1,4 @@
-"""What `tailrace record` and `tailrace watch` share: what of this host is recorded."""
+"""Options that `tailrace record` and `tailrace watch` share: what of this host is recorded."""
 
 from __future__ import annotations
 
@@ -41,13 +41,14 @@ Ports = Annotated[
     typer.Option("--port", min=1, max=65535, help="Only packets with this port at either end; repeat it."),
 ]
 Promiscuous = Annotated[
-    bool, typer.Option("--promiscuous", help="Also packets for others: those that pass a bridge, or a mirror port.")
+    bool,
+    typer.Option("--promiscuous", help="Also packets for other hosts: those that pass a bridge, or a mirror port."),
 ]
 Snaplen = Annotated[
-    int, typer.Option(metavar="BYTES", min=80, max=65535, help="Kept of each packet, from its IP header on.")
+    int, typer.Option(metavar="BYTES", min=80, max=65535, help="Bytes to keep of each packet, from its IP header on.")
 ]
-Ring = Annotated[str, typer.Option(metavar="BYTES", help="Memory for packets that were not read yet.")]
-Interval = Annotated[str, typer.Option(metavar="TIME", help="Between two samples, 5ms to 10s.")]
+Ring = Annotated[str, typer.Option(metavar="BYTES", help="Memory for packets that are not read yet.")]
+Interval = Annotated[str, typer.Option(metavar="TIME", help="Time between two samples, 5ms to 10s.")]
 Interactions = Annotated[
     Path | None,
     typer.Option("--interactions", metavar="FILE", help="TOML rules that name requests: docs/reference/readers.md."),
@@ -118,7 +119,7 @@ def packets_of(
 def decode_options(
     servers: dict[str, str], interactions: Path | None, protocol: list[str] | None, keep_queries: bool
 ) -> dict[str, Any]:
-    """What the decoder is told; wrong words are refused before anything is recorded."""
+    """The decoder's options; wrong words are refused before anything is recorded."""
     from tailrace.readers.decoding import Decoding
     from tailrace.readers.interactions import rules
 

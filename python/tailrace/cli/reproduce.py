@@ -42,12 +42,12 @@ def reproduce(
         "experiments"
     ),
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FOLDER", help="For the page, its JSON, and the runs kept.")
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the page, its JSON, and the stored runs.")
     ] = Path("reproduced"),
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run a paper's experiments and lay its figures and tables beside ours: does it behave as the papers say?"""
+    """Run a paper's experiments and compare its figures and tables with ours: does it behave as the papers say?"""
     from tailrace.reproduce import as_dict, find
     from tailrace.reproduce import entries as every_entry
     from tailrace.reproduce import reproduce as reproduce_all
@@ -73,7 +73,7 @@ def reproduce(
 
 
 def _servable(entries: list[Entry]) -> list[Entry]:
-    """Those that real servers can run, once this machine has been found able to."""
+    """The figures that real servers can run, after a check that this machine can."""
     from tailrace.reproduce.scaled import FILE
     from tailrace.testbed.doctor import examine, missing
 
@@ -104,7 +104,7 @@ def _write(found: Reproduction, out: Path, name: str) -> None:
 
 
 def _show(found: Reproduction) -> None:
-    """A line for each figure, and what does not hold."""
+    """A line for each figure, and the claims that do not hold."""
     from tailrace.report.plots import number
 
     for outcome in found.outcomes:

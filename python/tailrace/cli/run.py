@@ -61,7 +61,7 @@ def run(
     quiet: Quiet = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Run an experiment: who asks, who serves, what stalls. Writes a run folder, with the truth beside the record."""
+    """Run an experiment and write its run folder; the truth about its stalls is stored beside the record."""
     from tailrace.experiment import read as read_experiment
 
     changes = [*(change or []), *([f"seed={seed}"] if seed is not None else [])]
@@ -112,22 +112,22 @@ def _dropped(experiment: Experiment, outcome: Simulated | Measured) -> str:
 
 
 def _unfinished(outcome: Simulated | Measured) -> list[str]:
-    """Of the simulator: what it gave up."""
+    """For the simulator: what it gave up."""
     from tailrace.sim import Outcome
 
     left = outcome.unfinished if isinstance(outcome, Outcome) else 0
-    told = f"{left:,} requests and calls were still under way 10 minutes after the end: no table has them"
+    told = f"{left:,} requests and calls were still under way 10 minutes after the end; they are in no table"
     return [told] if left else []
 
 
 def _never(experiment: Experiment) -> list[str]:
-    """Workloads of which nobody asks."""
+    """Workloads without any client."""
     from tailrace.experiment.workloads import never
     from tailrace.units import exact_duration
 
     late = {name: never(load, experiment.duration) for name, load in experiment.workloads.items()}
     return [
-        f"nobody asked of workloads.{name}: it begins at {exact_duration(begin)}, after the end of the run"
+        f"workloads.{name} sent no request: it begins at {exact_duration(begin)}, after the end of the run"
         for name, begin in late.items()
         if begin is not None
     ]

@@ -1,4 +1,4 @@
-"""`tailrace score`: a diagnosis against the truth."""
+"""`tailrace score`: compares a diagnosis with the truth."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ EPILOG = "Examples:\n\n`tailrace score run`\n\n`tailrace score run --diagnosis d
 def score(
     run: Run,
     diagnosis: Annotated[
-        Path | None, typer.Option(metavar="JSON", help="A diagnosis.json of it. Default: it is diagnosed.")
+        Path | None, typer.Option(metavar="JSON", help="A diagnosis.json of the run. Default: diagnose it now.")
     ] = None,
     truth: Annotated[Path | None, typer.Option(metavar="FILE", help="Default: RUN/truth.toml.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compare a diagnosis with what really happened: of simulated runs and of recordings with a truth.toml."""
+    """Compare a diagnosis with what really happened, for simulated runs and recordings with a truth.toml."""
     from tailrace.diagnosis.serialise import as_dict
     from tailrace.score import read_diagnosis
     from tailrace.score import score as compare

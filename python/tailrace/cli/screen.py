@@ -1,8 +1,8 @@
-"""The way to the terminal: everything that a command prints goes through here, and nothing unsafe comes out.
+"""All output to the terminal goes through this module, which makes it safe.
 
-Names in captures, run folders and logs are chosen by strangers. Whatever a command puts into a table or a line, hidden
-characters are written out (`tailrace.foreign`), so that no name can send an escape sequence, begin a line of its own,
-or turn the direction of writing. Rich's markup is off: a name with `[red]` in it is that name.
+Strangers choose the names in captures, run folders and logs. In everything that a command prints, hidden characters are
+escaped (`tailrace.foreign`), so that no name can send an escape sequence, begin a new line, or change the direction of
+writing. Rich's markup is off: a name that contains `[red]` is printed as it is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STDERR = 2
 
 
 class Screen(Console):
-    """A console on which each text is one paragraph: line breaks within it are written out, too."""
+    """A console on which each text is one paragraph: line breaks in it are escaped, too."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options, markup=False, emoji=False, highlight=False)
@@ -42,7 +42,7 @@ class Screen(Console):
 
 
 def _safe(text: Text) -> Text:
-    """A text that hides something loses the styles of its parts, which no longer know where they are."""
+    """A text with a hidden character loses its styles, because their positions no longer match."""
     plain = foreign.visible(text.plain)
     if plain == text.plain:
         return text
@@ -50,7 +50,7 @@ def _safe(text: Text) -> Text:
 
 
 def tell(*lines: str, lenient: bool = False) -> None:
-    """Print lines on standard output, at once. `lenient`: a terminal or a reader that has gone does not matter."""
+    """Print lines on standard output, at once. `lenient`: ignore that the terminal or the reader has gone."""
     _write(sys.stdout, map(foreign.visible, lines), lenient)
 
 
@@ -66,7 +66,7 @@ def print_json(value: object) -> None:
 
 
 def flush() -> None:
-    """Write out what is still in memory, so that a full disk is known here. Nobody may be left to read it."""
+    """Write buffered output, so that a full disk is reported here. The reader may have gone."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -74,9 +74,9 @@ def flush() -> None:
 
 
 def prepare(*, native: int | None) -> None:
-    """Make standard output and standard error ours alone, and take any text: also closed ones, and those whose encoding
-    has few letters. Libraries quote what they like: with a descriptor `native`, Python's warnings are off, and what
-    native code writes to the descriptor of standard error goes there (a panic's own report)."""
+    """Prepare standard output and standard error for any text, even if they are closed or have a small encoding. With a
+    descriptor `native`, Python's warnings are off, and what native code writes to standard error goes there (such as a
+    panic's own report)."""
     if native is not None:
         simplefilter("ignore")
         _move_native_code(native)
@@ -89,7 +89,7 @@ def prepare(*, native: int | None) -> None:
 
 
 def _move_native_code(native: int) -> None:
-    """Python's standard error moves to a descriptor of its own, and the old one leads to `native`."""
+    """Move Python's standard error to its own descriptor, and connect the old one to `native`."""
     if sys.stderr is None or sys.stderr.fileno() != _STDERR:
         return
     own = os.dup(_STDERR)
@@ -108,7 +108,7 @@ def _write(stream: TextIO, lines: Iterable[str], lenient: bool) -> None:
 
 
 def nowhere() -> int:
-    """A descriptor that takes everything and keeps nothing."""
+    """A descriptor that discards everything."""
     return os.open(os.devnull, os.O_WRONLY)
 
 

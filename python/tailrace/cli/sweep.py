@@ -25,26 +25,28 @@ def sweep(
         list[str] | None,
         typer.Option(
             metavar="KEY=VALUES",
-            help="a,b,c or FROM:TO:STEP, with units where due; repeat it for a grid. Default: the experiment as it is.",
+            help="a,b,c or FROM:TO:STEP, with units if the key has one; repeat it for a grid. Default: the "
+            "experiment as it is.",
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Replications of each.")] = 5,
+    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Replications of each combination.")] = 5,
     change: Change = None,
     add: Add = False,
     measure: Annotated[
         list[str] | None,
-        typer.Option(metavar="MEASURE:KEY=VALUE,…", help="One more column: queue_max:place=web; repeat it."),
+        typer.Option(metavar="MEASURE:KEY=VALUE,…", help="Add a column: queue_max:place=web; repeat it."),
     ] = None,
     jobs: Jobs = None,
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FOLDER", help="For sweep.parquet, sweep.html and the runs kept.")
+        Path,
+        typer.Option("--out", "-o", metavar="FOLDER", help="Folder for sweep.parquet, sweep.html and the stored runs."),
     ] = Path("sweep"),
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run an experiment under many conditions: one table of all runs, and plots against what was varied.
+    """Run an experiment under many conditions: one table of all runs, and plots against the varied keys.
 
-    Without --vary it is run as it is, with every seed: means and their 95 % intervals.
+    Without --vary, the experiment runs unchanged with every seed: means and their 95 % intervals.
     """
     from tailrace import whole
     from tailrace.sweep import page, parse

@@ -28,13 +28,13 @@ testbed = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Real servers on this machine, each in a network namespace and a control group of its own; as root.",
+    help="Run real servers on this machine, each in its own network namespace and control group. Needs root.",
 )
 
 
 @testbed.command(epilog="Example:\n\n`tailrace testbed doctor`")
 def doctor(as_json: AsJson = False) -> None:
-    """Say what this machine lacks, and the one command that brings it. Exit code 2 when something is missing."""
+    """Report what this machine lacks, and the command that installs it. The exit code is 2 if something is missing."""
     from tailrace.testbed.doctor import examine, missing
 
     findings = examine()
@@ -52,15 +52,15 @@ def doctor(as_json: AsJson = False) -> None:
 
 @testbed.command(epilog="Example:\n\n`tailrace testbed up experiments/testbed/sync`")
 def up(experiment: ExperimentFile, change: Change = None, add: Add = False) -> None:
-    """Start an experiment's servers and leave them up until Ctrl-C or `tailrace testbed down`."""
+    """Start an experiment's servers and keep them running until Ctrl-C or `tailrace testbed down`."""
     from tailrace.experiment import read
     from tailrace.testbed import Site, serving
 
     with serving(read(experiment, change or [], add=add), Site()) as system:
         for name, setting in system.settings.items():
-            say(f"{name} answers at {setting.at}; its files are in {setting.folder}")
+            say(f"{name} listens at {setting.at}; its files are in {setting.folder}")
         say(f"clients are in a namespace: nsenter --net=/run/netns/{Site().namespace('clients')} curl http://…")
-        say("Ctrl-C, or `tailrace testbed down`, takes everything down")
+        say("Ctrl-C, or `tailrace testbed down`, stops everything")
         while True:
             signal.pause()
 
@@ -83,11 +83,11 @@ def run(
 
 @testbed.command(epilog="Example:\n\n`tailrace testbed down`")
 def down() -> None:
-    """Take down the testbed that another command holds up, and wait until it is down."""
+    """Stop the testbed that another command runs, and wait until it has ended."""
     from tailrace.testbed import Site
     from tailrace.testbed.undoing import take_down
 
-    say("it is down" if take_down(Site()) else "no testbed is up")
+    say("the testbed is stopped" if take_down(Site()) else "no testbed is running")
 
 
 def measured(experiment: Experiment, out: Path, overwrite: bool, quiet: bool) -> Outcome:
@@ -100,7 +100,7 @@ def measured(experiment: Experiment, out: Path, overwrite: bool, quiet: bool) ->
 
 @testbed.command(epilog="Example:\n\n`tailrace testbed clean`")
 def clean() -> None:
-    """Undo what a testbed left over, however it ended: what it noted when it made it, and nothing else."""
+    """Undo what a testbed left over, however it ended: only what its ledger lists."""
     from tailrace.testbed import Site
     from tailrace.testbed.undoing import clean as undo_all
     from tailrace.testbed.undoing import strangers
@@ -108,4 +108,4 @@ def clean() -> None:
     undone = undo_all(Site())
     said = [f"undone: {kind} {what}" for kind, what in undone]
     say(*said or ["there was nothing to undo"])
-    say(*(f"left alone: {kind} {what}, for no testbed made it" for kind, what in strangers(Site())))
+    say(*(f"left alone: {kind} {what}, because no testbed made it" for kind, what in strangers(Site())))

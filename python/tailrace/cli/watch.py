@@ -1,4 +1,4 @@
-"""`tailrace watch`: notice what is unusual on this host, and explain it."""
+"""`tailrace watch`: detects what is unusual on this host, and explains it."""
 
 from __future__ import annotations
 
@@ -30,13 +30,12 @@ from tailrace.cli.recording import (
 from tailrace.cli.words import tell
 
 EPILOG = (
-    "Example:\n\n`tailrace watch -o incidents --interface eth0`, and look at incidents/*/report.html when it has "
-    "noticed something"
+    "Example:\n\n`tailrace watch -o incidents --interface eth0`, then look at incidents/*/report.html after an incident"
 )
 
 
 def watch(
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where incidents are written.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for incidents.")],
     interface: Annotated[list[str], INTERFACE],
     node: Nodes = None,
     server: Servers = None,
@@ -51,10 +50,10 @@ def watch(
     interval: Interval = "50ms",
     duration: Duration = None,
     keep: Annotated[str, typer.Option(metavar="TIME", help="How much of the past an incident holds.")] = "2min",
-    most: Annotated[int, typer.Option(min=1, help="Incidents that the folder may hold.")] = 50,
-    once: Annotated[bool, typer.Option("--once", help="End when the first incident was explained.")] = False,
+    most: Annotated[int, typer.Option(min=1, help="The most incidents that the folder may hold.")] = 50,
+    once: Annotated[bool, typer.Option("--once", help="End when the first incident has been explained.")] = False,
 ) -> None:
-    """Keep the last minutes, notice when requests are lost or take seconds, and explain why; go on."""
+    """Keep the last minutes, detect lost or very slow requests, and explain why they happened; then go on."""
     from tailrace.watch import Watch
 
     servers = servers_of(server)

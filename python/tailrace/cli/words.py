@@ -1,4 +1,5 @@
-"""What all commands share: how they talk, and options that mean the same everywhere."""
+"""What all commands share: options with the same meaning everywhere, the progress bar, and the parsing of
+NAME=VALUE."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ class Systems(Enum):
 
 @contextmanager
 def progress(title: str, quiet: bool, of_bytes: bool = True) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on standard error while it is a terminal; yields the function that moves it."""
+    """A progress bar on standard error if it is a terminal; yields the function that moves it."""
     console = Screen(stderr=True)
     if quiet or not console.is_terminal:
         yield None

@@ -1,4 +1,4 @@
-"""The papers' figures and tables beside ours, `tailrace reproduce` (docs/how-to/add-a-reproduction.md).
+"""`tailrace reproduce`: the papers' figures and tables beside ours (docs/how-to/add-a-reproduction.md).
 
 ```text
 experiments/<paper>/<figure-N>/   experiment.toml  expected.toml  README.md  (testbed.toml)

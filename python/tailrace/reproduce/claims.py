@@ -1,4 +1,4 @@
-"""Whether a paper's claim holds in ours: by all replications, not by their means alone."""
+"""Whether a paper's claim holds in our results: judged by all replications, not only by their means."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Replications = Mapping[tuple[str, str], Sequence[float]]
 class Judged:
     says: str
     verdict: Verdict
-    """undecided: the replications differ too much to tell; more seeds would."""
+    """undecided: the replications differ too much; more seeds could decide it."""
     why: str
-    """What was compared, with our numbers."""
+    """The compared cells, with our numbers."""
 
 
 def judge(claim: Claim, expected: Expected, replications: Replications) -> Judged:
@@ -33,7 +33,7 @@ def judge(claim: Claim, expected: Expected, replications: Replications) -> Judge
 
 
 def _missing(claim: Claim, expected: Expected, replications: Replications) -> str:
-    """What is reached between no two runs, as a sentence; nothing if all is there."""
+    """A sentence about a crossing that no two runs enclose; empty if all exist."""
     names = [name for name in (*claim.less, *claim.near, *claim.zero) if isinstance(name, str)]
     cells = [(value.name, run) for name in names for value, run in expected.cells(name)]
     crossings = {run for value, run in cells if (value, run) not in replications}
@@ -45,7 +45,7 @@ def _missing(claim: Claim, expected: Expected, replications: Replications) -> st
 
 
 def _less(claim: Claim, expected: Expected, replications: Replications) -> Judged:
-    """Pairs of neighbours; the first that does not hold decides."""
+    """Pairs of neighbours; the first pair that does not hold decides."""
     verdict: Verdict = "holds"
     count = max(len(found) for found in replications.values())
     operands = [_numbers(operand, expected, replications, count) for operand in claim.less]
@@ -59,7 +59,7 @@ def _less(claim: Claim, expected: Expected, replications: Replications) -> Judge
 
 
 def _paired(over: Sequence[float], below: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]:
-    """By seed, as far as both have one."""
+    """Pairs by seed, as far as both have it."""
     count = min(len(over), len(below))
     return over[:count], below[:count]
 

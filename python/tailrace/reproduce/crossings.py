@@ -1,7 +1,7 @@
-"""Where a value reaches a number between runs: the least load at which 1 % of the requests lose a packet.
+"""Finds where a value reaches a number between runs: the least load at which 1 % of the requests lose a packet.
 
-A single replication may reach it twice or never, so it is where the means over replications do. What stands for
-replications are its jackknife pseudo-values (Efron and Stein, "The jackknife estimate of variance", 1981): n times the
+A single replication may reach the number twice or never, so the means over replications decide. Their jackknife
+pseudo-values take the place of replications (Efron and Stein, "The jackknife estimate of variance", 1981): n times the
 estimate of all, less n - 1 times that without the i-th. Equal seeds pair them as they pair runs.
 """
 
@@ -20,24 +20,24 @@ Means = NDArray[np.float64]
 
 
 class Crossing(Table):
-    """A place between runs, which values can be taken at like in a run: straight lines join those of its runs."""
+    """A place between runs, at which values can be taken as in a run: straight lines connect those of its runs."""
 
     name: Name
-    """As the paper calls it: "I = 100"."""
+    """In the paper's words: "I = 100"."""
     value: Name
-    """Of [[values]]: what reaches a number."""
+    """The value of [[values]] that reaches a number."""
     reaches: float
     """The number, in the value's unit."""
     runs: tuple[Name, ...] = Field(min_length=2)
-    """Along the way, such as from few clients to many. The first two neighbours that have it between them count."""
+    """The runs in order, such as from few clients to many. The first two neighbours that enclose the number count."""
 
 
 def crossed(
     crossing: Crossing, name: str, replications: Mapping[tuple[str, str], Sequence[float]]
 ) -> list[float] | None:
-    """Another value there, as so many pseudo-values as all its runs have replications.
+    """Another value there, with as many pseudo-values as all its runs have replications.
 
-    `replications` are by value and run. None: it is reached between no two of the runs.
+    `replications` are by value and run. None: no two of the runs enclose the number.
     """
     count = min(len(replications[crossing.value, run]) for run in crossing.runs)
     reaching, wanted = (
@@ -60,7 +60,7 @@ def crossed(
 
 
 def _there(reaching: Means, wanted: Means, level: float) -> float | None:
-    """The second, where the first is at the level."""
+    """The second value, where the first has this level."""
     for (before, after), (here, there) in zip(pairwise(reaching), pairwise(wanted), strict=True):
         if min(before, after) <= level <= max(before, after) and before != after:
             return float(here + (level - before) / (after - before) * (there - here))

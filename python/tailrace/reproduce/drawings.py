@@ -1,4 +1,4 @@
-"""Panels as they are drawn: still ones as plots, timelines as linked charts on one recording whose time begins at 0."""
+"""Drawings of panels: static ones as plots, timelines as linked charts on one recording whose time begins at 0."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ METRICS = {"queue": "queue_length", "throughput": "arrivals"}
 
 @dataclass(frozen=True)
 class Piece:
-    """Of a figure, from top to bottom: plots, or a group of timelines by its key."""
+    """The drawings of a figure, from top to bottom: plots, or a group of timelines by its key."""
 
     plots: tuple[Plot, ...] = ()
     group: str = ""
@@ -31,7 +31,7 @@ class Piece:
 
 
 class Timelines:
-    """All timelines of a page: one recording, a group for each stack."""
+    """All timelines of a page: one recording, with a group for each stack."""
 
     def __init__(self) -> None:
         self.axes: list[Axis] = []
@@ -118,7 +118,7 @@ def _frequency(panel: Frequency, drawing: Drawing) -> Iterator[Plot]:
 
 
 def _frequency_bars(panel: Frequency, bounds: Sequence[int], counts: Sequence[float], y: Scale) -> Iterator[Bar]:
-    """Equal bins as wide as they are; unequal ones side by side, as the papers draw them."""
+    """Equal bins have their true width; unequal ones are drawn side by side, as in the papers."""
     places = len(bounds)
     for i, count in enumerate(counts):
         if count <= 0:
@@ -130,7 +130,7 @@ def _frequency_bars(panel: Frequency, bounds: Sequence[int], counts: Sequence[fl
 
 
 def _times(bounds: Sequence[int]) -> tuple[Tick, ...]:
-    """Ticks of equal bins, of which one more, for what is above, follows the last bound."""
+    """Ticks of equal bins; one more bin, for what is above, follows the last bound."""
     whole = bounds[-1] + bounds[1] - bounds[0]
     step = round(nice(bounds[-1] / 6))
     return tuple(Tick(t / whole, format_duration(t) if t else "0") for t in range(0, bounds[-1] + 1, step))
@@ -171,7 +171,7 @@ def _lines(panel: Lines, outcome: Outcome) -> Plot:
 
 
 def _along(named: Sequence[str], expected: Expected, value: str, key: str) -> list[tuple[float, str]]:
-    """The runs along a line, with their place on the axis."""
+    """The runs along a line, with their places on the axis."""
     names = named or expected.runs_of(expected.value(value))
     return [(float(expected.run(name).set[key]), name) for name in names]
 
@@ -183,7 +183,7 @@ def _point(cell: Cell, x: float, y: Scale) -> Point:
 
 
 def _numbers(cell: Cell) -> list[float]:
-    """What must be on the axis."""
+    """The values that the axis must contain."""
     found = [cell.ours.interval.mean, cell.paper]
     return [value for value in found if value is not None]
 

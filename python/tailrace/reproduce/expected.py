@@ -1,4 +1,4 @@
-"""`expected.toml`: what a paper says of a figure or table, and how to see whether ours is like it."""
+"""`expected.toml`: what a paper reports of a figure or table, and how to judge whether ours agrees."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tailrace.toml import Count, Name, Table, wrong_name
 FILE = "expected.toml"
 GUIDE = "docs/how-to/add-a-reproduction.md"
 WITHIN = 0.25
-"""A cell is close when ours differs from the paper's by at most this share of it."""
+"""A cell is close if ours differs from the paper's by at most this share of it."""
 
 UNITS: dict[str, dict[str, float]] = {
     "rate": {"req/s": 1.0, "1/s": 1.0, "": 1.0},
@@ -31,14 +31,14 @@ UNITS: dict[str, dict[str, float]] = {
     "hertz": {"GHz": 1e-9},
     "count": {},
 }
-"""By dimension of a measure, the units that it can be shown in, and how many are one of its own; a count takes any."""
+"""By dimension of a measure, its possible units, and how many of each make one of its own; a count takes any unit."""
 
 
 class Run(Table):
     name: Name
-    """As the paper calls it: "WL 7000"."""
+    """In the paper's words: "WL 7000"."""
     experiment: Name = "experiment.toml"
-    """The file, from this folder."""
+    """The experiment file, relative to this folder."""
     set: dict[Name, Any] = Field(default_factory=dict)
     """Changes to it, as in `tailrace run --set`: { "workloads.steady.clients" = 7000 }."""
     seeds: Count | None = None
@@ -50,7 +50,7 @@ class Value(Table):
 
     name: Name
     measure: Name
-    """Of docs/reference/measures.md; the keys from `place` to `end` are its values."""
+    """A measure of docs/reference/measures.md; the keys from `place` to `end` are its values."""
     place: Name | None = None
     server: Name | None = None
     interaction: Name | None = None
@@ -64,19 +64,19 @@ class Value(Table):
     begin: Duration | None = None
     end: Duration | None = None
     run: Names = ()
-    """The runs it is taken in, or crossings. Default: all runs."""
+    """Its runs or crossings. Default: all runs."""
     unit: str = ""
-    """Of the paper's numbers and of ours on the page: req/s, %, ms, s, GHz, or what is counted."""
+    """Unit of the paper's numbers and of ours on the page: req/s, %, ms, s, GHz, or what is counted."""
     paper: float | dict[Name, float] | None = None
-    """The paper's number, or by run { "WL 4000" = 572 }. Without it ours is shown, and claims may use it."""
+    """The paper's number, or one for each run { "WL 4000" = 572 }. Without it ours is shown, and claims may use it."""
     calibrated: bool | Names = False
     """Whether (or in which runs) something was fitted to this number; the others are predicted."""
     note: str | dict[Name, str] = ""
-    """Why ours differs, or by run. Needed where a cell is more than a quarter off."""
+    """Why ours differs, or why for each run. Required if a cell is more than a quarter off."""
 
     @property
     def values(self) -> dict[str, Any]:
-        """Of the measure."""
+        """The values of the measure."""
         given = {key: getattr(self, key) for key in ARGUMENTS}
         return {key: value for key, value in given.items() if value is not None}
 
@@ -99,44 +99,45 @@ ARGUMENTS = (
     *("over", "under", "window", "begin", "end"),
 )
 Operand = float | Name
-"""A number in the value's unit, or a cell: "VALUE @ RUN", or VALUE alone where it is taken in one run."""
+"""A number in the value's unit, or a cell: "VALUE @ RUN", or VALUE alone if it has one run."""
 
 
 class Claim(Table):
     """A direction that the paper claims; exactly one of `less`, `near` and `zero`."""
 
     says: Name
-    """In a sentence."""
+    """The claim in a sentence."""
     less: tuple[Operand, ...] = ()
     """Each is below the next."""
     by: Above0 = 1.0
-    """Of less: each, times this, is below the next."""
+    """For less: each, times this factor, is below the next."""
     near: tuple[Operand, ...] = ()
     """The largest is at most (1 + within) times the smallest."""
     within: Number = WITHIN
     zero: tuple[Name, ...] = ()
     """Each is 0 in every replication; a VALUE alone means all its cells."""
     note: str = ""
-    """Why it does not hold in ours, or needs many seeds: judged and shown like all, but the tests do not demand it."""
+    """Why it does not hold in ours, or needs many seeds. It is judged and shown like the others, but the tests do not
+    require it."""
 
 
 class Expected(Table):
     paper: Name
     """Short name: rpc-vs-async, lightning, balancers, average."""
     title: Name
-    """Of the figure or table."""
+    """The name of the figure or table."""
     shows: Name
     """What it shows, in a sentence."""
     seeds: Count = 5
-    """Replications, unless told otherwise: more for rare events."""
+    """Default number of replications: more for rare events."""
     slow: bool = False
-    """Too long for `make test`; `tailrace reproduce` makes it all the same."""
+    """It takes too long for `make test`; `tailrace reproduce` still runs it."""
     runs: tuple[Run, ...] = Field(min_length=1)
     crossings: tuple[Crossing, ...] = ()
     values: tuple[Value, ...] = ()
     claims: tuple[Claim, ...] = ()
     panels: tuple[Panel, ...] = ()
-    """The drawing in the figure's own form, from top to bottom; of a table none are needed."""
+    """The drawing in the figure's own form, from top to bottom; a table needs none."""
 
     def run(self, name: str) -> Run:
         return next(run for run in self.runs if run.name == name)
@@ -149,7 +150,7 @@ class Expected(Table):
         return value.run or tuple(run.name for run in self.runs)
 
     def asked_in(self, value: Value) -> tuple[str, ...]:
-        """The runs that must answer it, for what is shown of it and for crossings."""
+        """The runs that must answer it, for its cells and for crossings."""
         crossings = {crossing.name: crossing for crossing in self.crossings}
         shown = self.runs_of(value)
         along = [crossings[name] for name in shown if name in crossings]
@@ -158,7 +159,7 @@ class Expected(Table):
         return tuple(dict.fromkeys([*(name for name in shown if name not in crossings), *between]))
 
     def cells(self, operand: str) -> tuple[tuple[Value, str], ...]:
-        """The cells that a claim means by a name; none when there is no such value or run."""
+        """The cells that a claim means by a name; empty if there is no such value or run."""
         named = [value for value in self.values if value.name == operand]
         if named:
             return tuple((named[0], run) for run in self.runs_of(named[0]))
@@ -173,7 +174,7 @@ def read(folder: Path) -> Expected:
 
 
 def check(table: dict[str, Any], file: Path) -> Expected:
-    """What `file` says, read already."""
+    """The content of `file` as a value."""
     expected = toml.check(Expected, table, file, spot=_spot)
     problem = next(_problems(expected), None)
     if problem:
@@ -182,17 +183,17 @@ def check(table: dict[str, Any], file: Path) -> Expected:
 
 
 def changes(run: Run) -> list[str]:
-    """A run's changes as `--set` takes them."""
+    """A run's changes in the form of `--set`."""
     return [f"{key}={_toml(value)}" for key, value in run.set.items()]
 
 
 def json_schema() -> dict[str, Any]:
-    """For editors: the JSON Schema of `expected.toml`."""
+    """The JSON Schema of `expected.toml`, for editors."""
     return Expected.model_json_schema()
 
 
 def _spot(location: toml.Location) -> toml.Location:
-    """Without what pydantic puts in for a choice of types."""
+    """Without the parts that pydantic adds for a choice of types."""
     inner = [part for part in location[2:] if str(part) in Value.model_fields or location[0] != "values"]
     if location[:1] == ("values",):
         return (*location[:2], *inner[:1])

@@ -1,4 +1,4 @@
-"""READMEs on the page: those of its figures, and those that they link to, so that no link leads away from the page."""
+"""READMEs on the page: those of its figures and those that they link to, so that every link stays on the page."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from tailrace.reproduce.shelf import Entry
 READER = MarkdownIt("commonmark", {"html": False}).enable("table")
 Anchors = Container[str]
 _WITH_ITS_UNIT = re.compile(r"(?<=\d) (?=(?:%|ns|us|ms|s|min|B|kB|MB|GB|GHz)(?![\w/]))|(?<=\d) (?=±)|(?<=±) (?=\d)")
-"""Spaces at which no line is broken."""
+"""Spaces at which a line must not break."""
 
 
 def linked(entries: Sequence[Entry]) -> list[Entry]:
-    """What READMEs link to, directly or not, beyond the entries: a paper's base, a figure that was not asked for."""
+    """The READMEs that are linked, directly or not, beyond the entries: a paper's base, or a figure that was not
+    requested."""
     every = list(entries)
-    for entry in every:  # grows while it is walked
+    for entry in every:  # grows during the loop
         beside = (Entry(entry.paper, name, entry.folder.parent / name) for name in _names(entry))
         every += [other for other in beside if other not in every and other.readme()]
     return every[len(entries) :]
@@ -29,8 +30,7 @@ def linked(entries: Sequence[Entry]) -> list[Entry]:
 def markdown(entry: Entry, anchors: Anchors) -> Markup:
     """A README as HTML without its title: headings become smaller than the page's own, raw HTML stays text.
 
-    A link to another folder of the paper leads to where that stands on this page, if it does; other files are only
-    named.
+    A link to another folder of the paper leads to its place on this page, if it has one; other files are only named.
     """
     tokens = READER.parse(entry.readme())
     if tokens and tokens[0].type == "heading_open" and tokens[0].tag == "h1":

@@ -1,4 +1,5 @@
-"""One figure of ours: every cell with its interval, every claim with its verdict, every drawing with its data."""
+"""Our results for one figure: every cell with its interval, every claim with its verdict, every drawing with its
+data."""
 
 from __future__ import annotations
 
@@ -19,11 +20,11 @@ from tailrace.study.runs import Job, Question, Runs
 
 @dataclass(frozen=True)
 class Ours:
-    """What runs gave for a cell, in its unit."""
+    """The results of the runs for a cell, in its unit."""
 
     interval: Interval
     ratio: float | None
-    """To the paper's number; None without one, or where it is 0."""
+    """The ratio to the paper's number; None without one, or if it is 0."""
     close: bool | None
     """Within a quarter of the paper's number; None without one."""
 
@@ -55,9 +56,9 @@ class Outcome:
     entry: Entry
     expected: Expected
     seeds: tuple[int, ...]
-    """How many replications its runs have, each number once, from few to many."""
+    """The numbers of replications of its runs, each number once, in increasing order."""
     told: int | None
-    """As many for every run, if the caller said so."""
+    """The same number for every run, if the caller gave it."""
     cells: tuple[Cell, ...]
     claims: tuple[Judged, ...]
     drawings: tuple[Drawing, ...]
@@ -68,12 +69,12 @@ class Outcome:
 
 
 Jobs = Mapping[str, Sequence[Job]]
-"""Of each run, one for each seed."""
+"""The seeds of each run."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A figure whose runs have been asked, and maybe not yet made."""
+    """A figure whose questions are registered; its runs may not exist yet."""
 
     entry: Entry
     expected: Expected
@@ -82,7 +83,7 @@ class Plan:
 
 
 def plan(entry: Entry, expected: Expected, runs: Runs, seeds: int | None) -> Plan:
-    """Ask the runs for whatever the figure needs."""
+    """Register every question that the figure needs."""
     jobs: dict[str, list[Job]] = {}
     for run in expected.runs:
         experiment = read_experiment(entry.folder / run.experiment, changes(run))
@@ -103,14 +104,14 @@ def _question(value: Value) -> Question:
 
 
 def _shapes(panel: object, run: str) -> list[Question]:
-    """Distributions, which are asked in every replication."""
+    """Distributions, which need every replication."""
     if not isinstance(panel, Frequency) or (panel.run and run not in panel.run):
         return []
     return [Question.of("histogram", {"edges": panel.bounds(), "place": panel.place})]
 
 
 def _timelines(expected: Expected, run: str) -> list[Question]:
-    """Of the first replication alone."""
+    """Of the first replication only."""
     panels = [panel for panel in expected.panels if isinstance(panel, Timeline) and panel.run == run]
     return [_line(panel, number) for panel in panels for number in range(len(panel.lines))]
 
@@ -122,7 +123,7 @@ def _line(panel: Timeline, number: int) -> Question:
 
 
 def outcome(plan: Plan) -> Outcome:
-    """Once its runs are made."""
+    """The outcome, once its runs exist."""
     expected, jobs = plan.expected, plan.jobs
     replications = _replications(expected, jobs)
     shown = [(value, run) for value in expected.values for run in expected.runs_of(value)]
@@ -142,7 +143,7 @@ def outcome(plan: Plan) -> Outcome:
 
 
 def _replications(expected: Expected, jobs: Jobs) -> dict[tuple[str, str], list[float]]:
-    """By value and run, and by value and crossing where it is reached."""
+    """By value and run, and by value and crossing if it is reached."""
     found = {
         (value.name, run): [job.answers[_question(value).key] * value.scale for job in jobs[run]]
         for value in expected.values

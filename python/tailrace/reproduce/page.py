@@ -83,7 +83,7 @@ def _numbers_measured(reproduction: Reproduction) -> list[dict[str, str]]:
     return [
         {"label": "Claims on real servers", "value": _of(*reproduction.claims_measured), "note": "that hold"},
         {"label": "Numbers on real servers", "value": _of(*reproduction.close_measured()), "note": close},
-        {"label": "Who drops", "value": _of(*reproduction.dropper()), "note": "runs in which both say the same tier"},
+        {"label": "Who drops", "value": _of(*reproduction.dropper()), "note": "runs in which both name the same tier"},
     ]
 
 
@@ -130,7 +130,7 @@ def _of(count: int, whole: int) -> str:
 
 
 def _commands(outcome: Outcome, sides: Sides | None) -> list[tuple[str, str]]:
-    """How to make it again: the comparison, and each run for itself."""
+    """The commands that make it again: the comparison, and each single run."""
     whole = f"tailrace reproduce {outcome.entry.paper} {outcome.entry.name}"
     whole += f" --seeds {outcome.told}" if outcome.told else ""
     found = [("This comparison", f"{whole} --engine testbed" if sides else whole)]

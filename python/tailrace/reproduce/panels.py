@@ -1,4 +1,4 @@
-"""The forms that figures have in the papers: `[[panels]]` of expected.toml, drawn from top to bottom."""
+"""The forms of the papers' figures: `[[panels]]` of expected.toml, drawn from top to bottom."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Frequency(Table):
     run: Names = ()
     """Default: all."""
     place: Name | None = None
-    """The tier or server that clients ask. Default: the first one."""
+    """The tier or server that receives the requests. Default: the first one."""
     bin: Positive = 100 * MILLISECOND
     top: Positive = 10 * SECOND
-    """Of the axis; slower requests are counted in the last bar."""
+    """End of the axis; slower requests are counted in the last bar."""
     edges: tuple[Duration, ...] = ()
     """Bounds of unequal bars instead of bin and top: ["0 s", "0.2 s", "1 s", "3 s"]."""
     log: bool = True
-    """Whether requests are on a logarithmic axis."""
+    """Whether the axis of requests is logarithmic."""
 
     def bounds(self) -> tuple[int, ...]:
         return self.edges or tuple(range(0, self.top + 1, self.bin))
@@ -54,7 +54,7 @@ class Series(Table):
     place: Name
     """A server, a tier for all its servers, or a node."""
     label: str = ""
-    """Instead of the place's name."""
+    """The label instead of the place's name."""
 
 
 class Mark(Table):
@@ -65,7 +65,7 @@ class Mark(Table):
 
 
 class Timeline(Table):
-    """A stretch of one run, window by window. Timelines in a row share their time axis and cursor."""
+    """A part of one run, window by window. Timelines in a row share their time axis and cursor."""
 
     form: Literal["timeline"]
     title: Name
@@ -76,7 +76,7 @@ class Timeline(Table):
     window: Positive = 50 * MILLISECOND
     lines: tuple[Series, ...] = Field(min_length=1)
     limits: tuple[Mark, ...] = ()
-    """What a line must not pass: the most that a queue holds."""
+    """Limits, such as the longest possible queue."""
 
     def runs_used(self) -> tuple[str, ...]:
         return (self.run,)
@@ -87,9 +87,9 @@ class Timeline(Table):
 
 class Line(Table):
     value: Name
-    """Of [[values]]."""
+    """A value of [[values]]."""
     run: Names = ()
-    """The runs along the line, in order. Default: all that the value is taken in."""
+    """The runs along the line, in order. Default: all runs of the value."""
     label: str = ""
     """Default: the value's name."""
 
@@ -100,11 +100,11 @@ class Lines(Table):
     form: Literal["lines"]
     title: Name
     x: Name
-    """The key of `set` that runs along the axis: workloads.steady.clients."""
+    """The key of `set` on the axis: workloads.steady.clients."""
     x_label: str = ""
     lines: tuple[Line, ...] = Field(min_length=1)
     log: bool = False
-    """Whether the values are on a logarithmic axis."""
+    """Whether the axis of values is logarithmic."""
 
     def runs_used(self) -> tuple[str, ...]:
         return tuple(run for line in self.lines for run in line.run)
@@ -114,7 +114,7 @@ class Lines(Table):
 
 
 class Bars(Table):
-    """Values beside one another, in groups by run: percentiles, shares of candidates."""
+    """Values beside each other, in groups by run: percentiles, shares of candidates."""
 
     form: Literal["bars"]
     title: Name

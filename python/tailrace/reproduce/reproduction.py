@@ -1,4 +1,4 @@
-"""Ours beside the paper's, and of what real servers can do, the simulator beside the testbed."""
+"""Our results beside the paper's; for what real servers can run, also the simulator beside the testbed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tailrace.study.runs import Runs
 
 @dataclass(frozen=True)
 class Dropper:
-    """Who lost connection attempts in a run, and how many: most first, on average over repetitions."""
+    """The tiers that lost connection attempts in a run, with their mean number over repetitions; the largest first."""
 
     run: str
     simulator: dict[str, float]
@@ -27,7 +27,7 @@ class Dropper:
 
     @property
     def same(self) -> bool:
-        """Whether the same tier lost most, or none did."""
+        """Whether the same tier lost most, or none lost any."""
         return next(iter(self.simulator), None) == next(iter(self.testbed), None)
 
 
@@ -42,7 +42,7 @@ class Sides:
         return list(zip(self.simulator.cells, self.testbed.cells, strict=True))
 
     def ratio(self, predicted: Cell, measured: Cell) -> float | None:
-        """The testbed's to the simulator's; None where that is 0."""
+        """The ratio of the testbed's to the simulator's; None if that is 0."""
         return measured.ours.interval.mean / predicted.ours.interval.mean if predicted.ours.interval.mean else None
 
     def close(self, predicted: Cell, measured: Cell) -> bool:
@@ -58,29 +58,30 @@ class Sides:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """All figures and tables that were asked for."""
+    """All requested figures and tables."""
 
     outcomes: tuple[Outcome, ...]
     sides: tuple[Sides | None, ...]
-    """Beside each outcome; None where it was not asked for or there is no scaled form."""
+    """The scaled pair of each outcome; None if it was not requested or does not exist."""
 
     @property
     def claims(self) -> tuple[int, int]:
-        """Held, of so many."""
+        """The number of claims that hold, and of all."""
         return _held(self.outcomes)
 
     @property
     def undecided(self) -> int:
-        """Claims whose interval holds 0."""
+        """Claims whose interval contains 0."""
         return sum(claim.verdict == "undecided" for outcome in self.outcomes for claim in outcome.claims)
 
     @property
     def claims_measured(self) -> tuple[int, int]:
-        """Held on real servers, of so many."""
+        """The number of claims that hold on real servers, and of all."""
         return _held([sides.testbed for sides in self.sides if sides])
 
     def close(self, calibrated: bool | None = None) -> tuple[int, int]:
-        """Cells within a quarter of the paper's number, of so many that have one; only calibrated or predicted ones."""
+        """The number of cells within a quarter of the paper's number, and of all that have one; only calibrated or
+        predicted ones."""
         cells = [cell for outcome in self.outcomes for cell in outcome.cells]
         found = [cell.ours.close for cell in cells if calibrated is None or cell.calibrated == calibrated]
         return found.count(True), len(found) - found.count(None)
@@ -91,7 +92,7 @@ class Reproduction:
         return sum(found), len(found)
 
     def dropper(self) -> tuple[int, int]:
-        """Runs in which the same tier lost most connection attempts on either side, of so many."""
+        """The number of runs in which the same tier lost most connection attempts on both sides, and of all."""
         rows = [dropper for sides in self.sides if sides for dropper in sides.droppers()]
         return sum(dropper.same for dropper in rows), len(rows)
 
@@ -104,10 +105,10 @@ def reproduce(
     progress: Progress | None = None,
     testbed: Engine | None = None,
 ) -> Reproduction:
-    """Run whatever has not been run yet (kept in `out`/runs) and compare.
+    """Make the runs that are missing (kept in `out`/runs) and compare.
 
-    With a testbed, figures that have a scaled form are run in it by the simulator and then by the testbed; `progress`
-    begins anew with the testbed. Raises UsageError where no figure has one.
+    With a testbed, figures with a scaled form are run by the simulator and then on real servers; `progress` starts
+    again with the testbed. Raises UsageError if no figure has one.
     """
     simulated, measured = Runs(out / "runs"), Runs(out / "runs", testbed or SIMULATOR)
     plans = [plan(entry, entry.read(), simulated, seeds) for entry in entries]
@@ -130,7 +131,7 @@ def reproduce(
 
 
 def as_dict(reproduction: Reproduction) -> dict[str, Any]:
-    """What `reproduced/*.json` holds."""
+    """The content of `reproduced/*.json`."""
     held, claims = reproduction.claims
     close, cells = reproduction.close()
     return {

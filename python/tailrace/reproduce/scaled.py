@@ -1,10 +1,10 @@
-"""`testbed.toml`: a figure at a scale that real servers on one machine can carry, as changes to its expected.toml.
+"""`testbed.toml`: changes to a figure's expected.toml for a scale that real servers on one machine can carry.
 
 ```text
 expected.toml   values, claims ──┐
 testbed.toml    runs, changes ───┴─▶ Expected ─▶ simulator, testbed
 ```
-The paper's numbers are not of this scale and are left out; claims are directions, and stay where all their cells do.
+The paper's numbers do not apply at this scale and are left out. A claim is a direction, and stays if all its cells do.
 """
 
 from __future__ import annotations
@@ -26,47 +26,48 @@ from tailrace.toml import Count, Name, Table, wrong_name
 
 FILE = "testbed.toml"
 OF_THE_PAPER = ("paper", "calibrated", "note")
-"""Keys of a value that are about the paper's own scale."""
+"""Keys of a value that apply to the paper's own scale."""
 WHOLE: tuple[dict[str, Any], ...] = (
     {"name": "requests over 1 s", "measure": "share_over", "over": "1 s", "unit": "%"},
     {"name": "median response time", "measure": "response_percentile", "percentile": 50, "unit": "ms"},
     {"name": "99th percentile", "measure": "response_percentile", "percentile": 99, "unit": "ms"},
     {"name": "99.9th percentile", "measure": "response_percentile", "percentile": 99.9, "unit": "ms"},
 )
-"""What the simulator is held against the testbed by, whatever the figure shows; besides, who drops."""
+"""Values for comparing simulator and testbed, in addition to those of the figure; the droppers are compared as well."""
 DROPS = "SYNs lost by "
 
 
 class ScaledRun(Run):
     simulated: Name | None = None
-    """For the simulator instead: the same, with what was measured of its servers, such as the CPU time of a page."""
+    """For the simulator instead: the same experiment, with measured properties of the servers, such as the CPU time of
+    a page."""
 
 
 class Scaled(Table):
     seeds: Count = 3
-    """Repetitions on either engine, unless told otherwise."""
+    """Default number of repetitions on either engine."""
     runs: tuple[ScaledRun, ...] = Field(min_length=1)
-    """Those of expected.toml that are tried, by their names there, as experiments that real servers can run."""
+    """The runs of expected.toml that are tried, by name, as experiments that real servers can run."""
     without: Names = ()
-    """Values that mean nothing here."""
+    """Values that have no meaning at this scale."""
     values: tuple[dict[Name, Any], ...] = ()
     """By name, keys that differ from expected.toml's; or further values. `note`: why testbed and simulator differ."""
     claims: tuple[dict[Name, Any], ...] = ()
-    """Instead of those that say the same, or further ones."""
+    """Claims that replace those with the same words, or are added."""
     panels: tuple[dict[Name, Any], ...] = ()
-    """What is drawn of both engines."""
+    """The drawings of both engines."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """The same figure for either engine; their runs differ by what was measured alone."""
+    """The same figure for either engine; their runs differ only by what was measured."""
 
     testbed: Expected
     simulator: Expected
 
 
 def read(folder: Path) -> Form | None:
-    """The scaled figure, checked like any other; None where there is none. Raises InputError."""
+    """The scaled figure, checked like any other; None if there is none. Raises InputError."""
     file = folder / FILE
     if not file.exists():
         return None
@@ -94,7 +95,7 @@ def read(folder: Path) -> Form | None:
 
 
 def _values(of_paper: Any, scaled: Scaled) -> Iterator[dict[str, Any]]:
-    """The paper's, changed, and then the further ones."""
+    """The paper's values, changed, and then the further ones."""
     runs = [run.name for run in scaled.runs]
     changed = {value.get("name"): value for value in scaled.values}
     for value in of_paper:
@@ -121,7 +122,7 @@ def _drops(folder: Path, scaled: Scaled) -> Iterator[dict[str, Any]]:
 
 
 def _claims(of_paper: Any, scaled: Scaled) -> Iterator[dict[str, Any]]:
-    """The paper's, without what is said of them at its own scale, and without those that are said anew."""
+    """The paper's claims, without its notes at its own scale, and without those that are replaced."""
     anew = [claim.get("says") for claim in scaled.claims]
     for claim in of_paper:
         if claim["says"] not in anew:

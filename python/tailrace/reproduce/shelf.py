@@ -1,4 +1,4 @@
-"""Where the papers' experiments are: `experiments/<paper>/<figure-N|table-N>/`, each with an expected.toml."""
+"""The folders of the papers' experiments: `experiments/<paper>/<figure-N|table-N>/`, each with an expected.toml."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ README = "README.md"
 class Entry:
     paper: str
     name: str
-    """Of the folder: figure-1, table-I; base, which has no figure of its own."""
+    """Name of the folder: figure-1, table-I; base, which has no figure of its own."""
     folder: Path
 
     @property
@@ -27,7 +27,7 @@ class Entry:
 
     @property
     def anchor(self) -> str:
-        """Where it stands on a page."""
+        """Its anchor on a page."""
         return f"{self.paper}-{self.name}"
 
     def read(self) -> expected.Expected:
@@ -39,10 +39,10 @@ class Entry:
 
 
 def entries(folder: Path) -> list[Entry]:
-    """Every figure and table there is, by paper, figures before tables, in the order of their numbers."""
+    """Every figure and table, by paper, figures before tables, in the order of their numbers."""
     if not folder.is_dir():
         raise UsageError(
-            f"there is no folder {folder}", advice="run this where the project lies, or say --experiments FOLDER"
+            f"there is no folder {folder}", advice="run this in the project's folder, or pass --experiments FOLDER"
         )
     found = [
         Entry(file.parent.parent.name, file.parent.name, file.parent) for file in folder.glob(f"*/*/{expected.FILE}")
@@ -51,7 +51,7 @@ def entries(folder: Path) -> list[Entry]:
 
 
 def find(folder: Path, paper: str, name: str | None = None) -> list[Entry]:
-    """One figure or table ("figure-1", "figure 1", "1" where that is one thing), or all of a paper."""
+    """One figure or table ("figure-1", "figure 1", or "1" if that is unique), or all of a paper."""
     all_of = entries(folder)
     of_paper = [entry for entry in all_of if entry.paper == paper]
     if not of_paper:

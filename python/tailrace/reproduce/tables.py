@@ -1,4 +1,4 @@
-"""What a page lists of a figure: claims, numbers and who drops, with a column for each of those that answered."""
+"""The tables of a figure on the page: claims, numbers and droppers, with a column for each engine."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tailrace.study.intervals import Interval
 SIMULATOR, SCALED, TESTBED = "Simulator", "Simulator, scaled", "Testbed"
 Pair = tuple[Cell, Cell]
 Shown = dict[str, str]
-"""What stands in a column: `text`, the interval's `half`, and the `mark` of a ratio."""
+"""The content of a column: `text`, the interval's `half`, and the `mark` of a ratio."""
 NOTHING: Shown = {"text": "–", "half": "", "mark": ""}
 EMPTY: Shown = {"text": "", "half": "", "mark": ""}
 
 
 def headings(sides: Sides | None) -> list[tuple[str, str]]:
-    """Of the numbers' columns after the paper's, each with its meaning."""
+    """The columns of numbers after the paper's, each with its meaning."""
     own = [(SIMULATOR, "of the paper's own experiment"), ("Ratio", "ours divided by the paper's")]
     beside = [
         (SCALED, "of what real servers run"),
@@ -29,7 +29,8 @@ def headings(sides: Sides | None) -> list[tuple[str, str]]:
 
 
 def numbers(outcome: Outcome, sides: Sides | None) -> list[dict[str, Any]]:
-    """Cells by value: those of the paper's own experiment in the order of its file, then those of the scaled alone."""
+    """Cells by value: first those of the paper's own experiment in the order of its file, then those that only the
+    scaled one has."""
     papers = {(cell.value, cell.run): cell for cell in outcome.cells}
     pairs = {(pair[0].value, pair[0].run): pair for pair in sides.pairs()} if sides else {}
     groups: dict[str, list[dict[str, Any]]] = {}
@@ -46,7 +47,7 @@ def numbers(outcome: Outcome, sides: Sides | None) -> list[dict[str, Any]]:
 
 
 def claims(outcome: Outcome, sides: Sides | None) -> list[dict[str, Any]]:
-    """Each with a verdict for each column, None where it was not tried, and what was compared."""
+    """Each claim with a verdict for each column (None if it was not tried), and what was compared."""
     columns = {SIMULATOR: outcome.claims}
     if sides:
         columns |= {SCALED: sides.simulator.claims, TESTBED: sides.testbed.claims}
@@ -73,7 +74,7 @@ def _tiers(lost: dict[str, float]) -> str:
 
 
 def _known(cell: Cell | None) -> dict[str, str]:
-    """The paper's number and whether ours was fitted to it."""
+    """The paper's number, and whether ours was fitted to it."""
     if cell is None or cell.paper is None:
         return {"paper": "–", "kind": ""}
     return {"paper": number(cell.paper), "kind": "calibrated" if cell.calibrated else "predicted"}

@@ -62,17 +62,17 @@ def sampled(run: Measured, metric: str, place: str, window: int) -> pl.DataFrame
 
 
 def queue(run: Measured, place: str, window: int) -> pl.DataFrame:
-    """Most requests at once in each server."""
+    """The largest number of simultaneous requests in each server."""
     return _windows(run, place, window, pl.col("queue_max").cast(pl.Float64))
 
 
 def queue_mean(run: Measured, place: str, window: int) -> pl.DataFrame:
-    """Requests at once in each server, on average over the window."""
+    """The number of requests in each server, averaged over the window."""
     return _windows(run, place, window, pl.col("queue_area_ns") / window)
 
 
 def arrivals(run: Measured, place: str, window: int) -> pl.DataFrame:
-    """Requests that came to each server."""
+    """Requests that arrived at each server."""
     return _windows(run, place, window, pl.col("arrivals").cast(pl.Float64))
 
 
@@ -95,8 +95,8 @@ def throughput(run: Measured, place: str, window: int) -> pl.DataFrame:
 
 
 def response(run: Measured, place: str, window: int) -> pl.DataFrame:
-    """Mean response time, in s, of the requests sent in the window: the point-in-time response time. Where no client
-    asks, that of the visits that arrived in it."""
+    """Mean response time, in s, of the requests sent in the window: the point-in-time response time. For a tier that
+    receives no client requests, that of the visits that arrived in it."""
     found, label = run.requests(place).filter(pl.col("ok")), "mean response time"
     if found.is_empty():
         took = pl.col("departure") - pl.col("arrival")
@@ -117,15 +117,16 @@ SERIES: dict[str, Callable[[Measured, str, int], pl.DataFrame]] = {
     "throughput": throughput,
     "response": response,
 }
-"""Besides the metrics of samples.parquet. Frames with `label`, `window` (its start after the ramp) and `value`."""
+"""Series besides the metrics of samples.parquet. Frames have `label`, `window` (its start after the ramp) and
+`value`."""
 KNOWN = {*SERIES, *METRICS}
 COUNTED = ("arrivals", "drops", "vlrt")
-"""Where no row means none."""
+"""Series in which a missing row means 0."""
 
 
 def _windows(run: Measured, place: str, window: int, value: pl.Expr) -> pl.DataFrame:
     found = run.windows_of(place, window)
-    # windows are multiples since the epoch, the ramp's end need not be one
+    # windows are multiples since the epoch, and the ramp's end need not be one
     started = (pl.col("window") - run.begin) // window * window
     return found.select(label="server", window=started, value=value)
 

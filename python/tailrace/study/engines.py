@@ -1,4 +1,4 @@
-"""Who makes the runs of a study: the simulator, or real servers, or a stand-in for them; each is a value."""
+"""What makes the runs of a study: the simulator, real servers, or a stand-in for them. Each engine is a value."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ Progress = Callable[[int, int], None]
 @dataclass(frozen=True)
 class Engine:
     plan: Callable[[Experiment], Any]
-    """What a run depends on besides the code, as JSON."""
+    """Everything that a run depends on besides the code, as JSON."""
     make: Callable[[Experiment, Path, Progress], object]
-    """Writes the run folder, whole or not at all. Its `progress` may raise to stop it."""
+    """Writes the run folder, completely or not at all. Its `progress` may raise to stop it."""
     begin: Callable[[Dataset, Experiment], int]
     """When the ramp ended, ns since the Unix epoch."""
     early: Callable[[Any], Mapping[str, int]] = lambda made: {}
-    """Of what `make` gave: requests to each server that were answered after the ramp and are not recorded."""
+    """From the result of `make`: requests to each server that were answered after the ramp and are not recorded."""
     at_once: int | None = None
-    """So many runs at a time. None: as many as there are cores."""
+    """The most runs at a time. None: as many as there are cores."""
     measures: bool = False
-    """Whether a run is a measurement: slow and never the same twice, so that its folder is kept, and stays valid
-    whatever becomes of the code."""
+    """Whether a run is a measurement. It is then slow and never the same twice, so its folder is kept, and stays valid
+    when the code changes."""
 
 
 def first_sample(dataset: Dataset, experiment: Experiment) -> int:
     """Samples of a testbed begin with the end of the ramp, and each is named by its end."""
     [(begin,)] = dataset.samples().select((pl.col("time") - pl.col("interval_ns")).min()).collect().rows()
     if begin is None:
-        raise InputError(dataset.path, "no samples, so that nothing says when the ramp ended", "make the run again")
+        raise InputError(dataset.path, "it has no samples, so the end of the ramp is unknown", "make the run again")
     return int(begin)
 
 

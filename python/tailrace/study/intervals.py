@@ -1,4 +1,4 @@
-"""A mean over replications and its 95 % confidence interval (Student's t), and the same of paired differences."""
+"""A mean over replications and its 95 % confidence interval (Student's t), and the same for paired differences."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T_975 = (
 
 @dataclass(frozen=True)
 class Interval:
-    """`low` and `high` are None where a single replication says nothing about how much replications differ."""
+    """`low` and `high` are None for a single replication, which has no spread."""
 
     mean: float
     low: float | None
@@ -43,7 +43,7 @@ def interval(values: Sequence[float]) -> Interval:
 
 
 def t_975(degrees: int) -> float:
-    """Above 30 degrees by Fisher's expansion (Abramowitz and Stegun 26.7.5), good to 0.0001 there."""
+    """Above 30 degrees by Fisher's expansion (Abramowitz and Stegun 26.7.5), accurate to 0.0001 there."""
     if degrees <= len(T_975):
         return T_975[degrees - 1]
     z = NORMAL_975
@@ -51,9 +51,9 @@ def t_975(degrees: int) -> float:
 
 
 def above(values: Sequence[float], others: Sequence[float]) -> bool | None:
-    """Whether `values` are above `others`, replication by replication (common random numbers pair them).
+    """Whether `values` are above `others`, paired by replication (common random numbers).
 
-    None: the interval of the differences holds 0, so these replications cannot tell.
+    None: the interval of the differences contains 0, so these replications cannot decide.
     """
     difference = interval([a - b for a, b in zip(values, others, strict=True)])
     low = difference.mean if difference.low is None else difference.low

@@ -1,4 +1,5 @@
-"""A run folder as measures see it: the measured interval (after the ramp), and names of tiers for those of servers."""
+"""A run folder in the form that measures use: the measured interval (after the ramp), with names of tiers for groups of
+servers."""
 
 from __future__ import annotations
 
@@ -26,15 +27,16 @@ class Measured:
     """The end of the ramp, ns since the Unix epoch."""
     end: int
     early: Mapping[str, int] = field(default_factory=dict)
-    """Requests to each server that were answered within the interval and are in no table, since they were sent before
-    there was a record: of a simulated run."""
+    """Requests to each server that were answered within the interval and are in no table, because they were sent before
+    the recording (simulated runs only)."""
 
     @property
     def length(self) -> int:
         return self.end - self.begin
 
     def servers(self, place: str | None) -> tuple[str, ...]:
-        """The servers that a place means: a server, or all of a tier. None: the first tier that clients ask."""
+        """The servers that a place means: a server, or all of a tier. None: the first tier that receives client
+        requests."""
         name = place or places.entries(self.experiment)[0]
         if name in self.experiment.tiers:
             return places.server_names(name, self.experiment.tiers[name])
@@ -49,8 +51,9 @@ class Measured:
     def requests(self, place: str | None = None) -> pl.DataFrame:
         """Requests sent to a place within the interval: `sent`, `response` (ns), `ok`, `drops`, `interaction`.
 
-        As clients count them: a request and its hedge are one, and so are a page and the objects that it embeds, which
-        are fetched after it, unless those are apart (`embedded_apart`). Whoever asks again asks anew.
+        They are counted from the client's view: a request and its hedge are one, and so are a page and the objects that
+        it embeds and fetches afterwards, unless these are apart (`embedded_apart`). A repetition by the client is a new
+        request.
         """
         return self._asked(place).filter(self._within("sent"))
 
@@ -61,7 +64,7 @@ class Measured:
         return within + sum(self.early.get(server, 0) for server in self.servers(place))
 
     def _asked(self, place: str | None) -> pl.DataFrame:
-        """All requests to a place that are recorded."""
+        """All recorded requests to a place."""
         servers = self.servers(place)
         if servers not in self._requests:
             rows = (
@@ -87,7 +90,8 @@ class Measured:
         return self._requests[servers]
 
     def visits(self, place: str) -> pl.LazyFrame:
-        """Visits that arrived at a place within the interval, without those for what is apart (`embedded_apart`)."""
+        """Visits that arrived at a place within the interval, without visits for embedded objects that are apart
+        (`embedded_apart`)."""
         servers = self.servers(place)
         found = self.dataset.visits().filter(pl.col("server").cast(pl.String).is_in(servers), self._within("arrival"))
         return found.filter(~self._is_embedded) if self._apart else found
@@ -107,8 +111,8 @@ class Measured:
     def samples(self, place: str, metric: str) -> pl.DataFrame:
         """`time`, `place`, `value` of a metric at a server, all servers of a tier, or a node.
 
-        What was sampled at no server but of its node, such as the clock rate, is the node's. Raises UsageError when
-        nothing was sampled there.
+        A metric that was sampled at a server's node only, such as the clock rate, is taken from there. Raises
+        UsageError if nothing was sampled.
         """
         servers = self.servers(place)
         nodes = [server.node for server in self.dataset.topology.servers if server.name in servers and server.node]
@@ -128,7 +132,7 @@ class Measured:
         )
 
     def events(self, place: str | None, kind: str) -> pl.DataFrame:
-        """`place`, `begin`, `end` of events that began within the interval; of all places without one."""
+        """`place`, `begin`, `end` of events that began within the interval; of all places by default."""
         at = pl.col("place").cast(pl.String)
         here = pl.lit(value=True) if place is None else at.is_in(self.servers(place))
         return (
@@ -159,7 +163,7 @@ class Measured:
         return found
 
     def _within(self, column: str, last: bool = False) -> pl.Expr:
-        """Samples are named by their end, so theirs may be the interval's own end and not its begin."""
+        """Samples are named by their end, which may equal the interval's end and not its begin."""
         return pl.col(column).is_between(self.begin, self.end, closed="right" if last else "left")
 
     def _known_samples(self, place: str, metric: str) -> str:
@@ -181,8 +185,8 @@ class Measured:
 
 
 def _with_hedges(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """A client's hedge is sent while its first request is under way, and nothing else of it ever is: the first answer
-    counts, and what is under way then is abandoned."""
+    """A client sends a hedge while its first request is under way, and nothing else at that time. The first answer
+    counts, and the other request is abandoned."""
     ended = pl.col("end").cum_max().shift(1).over("client")
     return (
         rows.sort("client", "sent", "end", maintain_order=True)
@@ -200,7 +204,7 @@ def _with_hedges(rows: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _pages(rows: pl.LazyFrame, embedded: pl.Expr) -> pl.LazyFrame:
-    """Pages with what they embed; objects whose page is not recorded count to none."""
+    """Pages with what they embed; an object whose page is not recorded belongs to none."""
     return (
         rows.sort("client", "sent", maintain_order=True)
         .with_columns(page=(~embedded).cum_sum().over("client"))

@@ -1,7 +1,7 @@
-"""What can be measured in a run, one function a measure (docs/reference/measures.md).
+"""The measures of a run, one function each (docs/reference/measures.md).
 
 A function takes the run and named values, and returns one number in the measure's own dimension: requests a second, a
-share from 0 to 1, ns, or a count. To add one: the function, its line in MEASURES, its case in
+share from 0 to 1, ns, or a count. To add one, write the function, its line in MEASURES, and its case in
 tests/unit/test_measures.py.
 """
 
@@ -23,14 +23,14 @@ from tailrace.units import SECOND
 Dimension = Literal["rate", "share", "ns", "count", "bytes", "hertz"]
 Statistic = Literal["mean", "max", "sd", "cv"]
 SATURATED = 0.95
-"""CPU share of a window from which it counts as saturated: a window at the edge of a stall is rarely full."""
+"""CPU share from which a window counts as saturated: a window at the edge of a stall is rarely full."""
 
 
 @dataclass(frozen=True)
 class Measure:
     compute: Callable[..., float]
     dimension: Dimension
-    """Of what it gives; where that depends on the metric or statistic asked for, see `dimension`."""
+    """Dimension of the result; if it depends on the metric or statistic, see `dimension`."""
 
 
 def throughput(run: Measured, place: str | None = None) -> float:
@@ -39,7 +39,7 @@ def throughput(run: Measured, place: str | None = None) -> float:
 
 
 def clients(run: Measured) -> float:
-    """Clients that stay, as the experiment has them."""
+    """Closed clients of the experiment."""
     return float(sum(load.clients for load in run.experiment.workloads.values() if isinstance(load, Closed)))
 
 
@@ -61,24 +61,24 @@ def response_mean(run: Measured, place: str | None = None, interaction: str | No
 def response_percentile(
     run: Measured, percentile: float, place: str | None = None, interaction: str | None = None
 ) -> float:
-    """The response time that so many percent of the answered requests do not exceed; 0 without any."""
+    """The response time that this percentage of the answered requests does not exceed; 0 without any."""
     took = _responses(run, place, interaction).sort()
     return _number(took[max(ceil(percentile / 100 * len(took)), 1) - 1]) if len(took) else 0.0
 
 
 def share_over(run: Measured, over: int, place: str | None = None) -> float:
-    """Share of requests that took at least so long, those without an answer included."""
+    """Share of requests that took at least this long, including those without an answer."""
     took = run.requests(place)["response"]
     return _number((took >= over).mean())
 
 
 def count_over(run: Measured, over: int, place: str | None = None) -> float:
-    """Requests that took at least so long."""
+    """Requests that took at least this long."""
     return float((run.requests(place)["response"] >= over).sum())
 
 
 def share_under(run: Measured, under: int, place: str | None = None) -> float:
-    """Share of requests that took less than so long and were answered: the normal ones."""
+    """Share of requests that took less than this and were answered: the normal ones."""
     found = run.requests(place)
     return _number((found["ok"] & (found["response"] < under)).mean())
 
@@ -101,7 +101,7 @@ def retransmitted(run: Measured, place: str | None = None) -> float:
 
 
 def drops(run: Measured, place: str | None = None) -> float:
-    """Connection attempts that the servers of a place lost; of all servers without a place."""
+    """Connection attempts that the servers of a place lost; without a place, of all servers."""
     return float(run.events(place, "drop").height)
 
 
@@ -111,7 +111,7 @@ def utilisation(run: Measured, place: str) -> float:
 
 
 def utilisation_max(run: Measured, place: str | None = None) -> float:
-    """Mean CPU share of the busiest tier among those a request to `place` passes; "highest average CPU"."""
+    """Mean CPU share of the busiest tier on the path of requests to `place`; "highest average CPU"."""
     return max(utilisation(run, tier) for tier in _passed(run, place))
 
 
@@ -133,7 +133,7 @@ def clock_rate(run: Measured, place: str, statistic: Statistic = "mean") -> floa
 
 
 def saturated_longest(run: Measured, place: str, metric: str = "cpu_busy") -> float:
-    """The longest time without a break in which a server's samples were saturated: a millibottleneck's length."""
+    """The longest uninterrupted time in which a server's samples were saturated: a millibottleneck's length."""
     best = 0
     for _, found in run.samples(place, metric).sort("time").group_by("place", maintain_order=True):
         full = (found["value"] >= SATURATED).cast(pl.Int64)
@@ -148,7 +148,7 @@ def saturated_share(run: Measured, place: str, metric: str = "cpu_busy") -> floa
 
 
 def queue_max(run: Measured, place: str) -> float:
-    """Most requests at once in one server of a place, those waiting to be accepted included."""
+    """The most simultaneous requests in one server of a place, including those waiting to be accepted."""
     return _number(run.windows_of(place)["queue_max"].max())
 
 
@@ -158,14 +158,15 @@ def queue_mean(run: Measured, place: str) -> float:
 
 
 def arrivals(run: Measured, place: str, statistic: Statistic = "mean", window: int = WINDOW) -> float:
-    """Arrivals a second at all servers of a place together, by whole window; `cv` is a plain number."""
+    """Arrivals a second at all servers of a place together, for each whole window; `cv` is a plain number."""
     at = run.visits(place).select((pl.col("arrival") - run.begin) // window).collect().to_series()
     counts = np.bincount(at.to_numpy(), minlength=run.length // window)[: run.length // window]
     return _statistic(pl.Series(counts / window * SECOND), statistic)
 
 
 def fluctuation(run: Measured, series: str, place: str, window: int = WINDOW, statistic: Statistic = "sd") -> float:
-    """How a series that timelines draw (queue, response, a sampled metric) varies over windows, all servers pooled."""
+    """Variation over windows of a series that timelines draw (queue, response, a sampled metric), all servers
+    pooled."""
     lines = drawn.series(run, series, place, 0, run.length, window)
     values = pl.Series([value for line in lines for value in line["values"] if value is not None], dtype=pl.Float64)
     seconds = drawn.unit_of(series) == "duration" and statistic != "cv"
@@ -189,19 +190,20 @@ def visit_share(run: Measured, server: str, place: str, begin: int = 0, end: int
 
 def assigned_share(run: Measured, server: str, place: str, begin: int, end: int) -> float:
     """Share of a tier's visits that went to one of its servers, of those whose callers got a worker from `begin` to
-    `end`: what waits for a connection counts to the time from which its caller has it, as in the caller's own log."""
+    `end`. As in the caller's own log, a visit counts from the time when its caller has the worker, even while it waits
+    for a connection."""
     own = pl.col("server").cast(pl.String) == run.one_of(place, server)
     within = pl.col("start").is_between(run.begin + begin, run.begin + end)
     return _number(_assigned(run, place).filter(within).select(own.mean()).collect().item())
 
 
 def assigned_max(run: Measured, place: str) -> float:
-    """Most requests at once that went to one server of a place, counted in their callers from when those got a worker
-    until they answered, as who divides the callers' logs counts: what waits for a connection is among them."""
+    """The most simultaneous requests that went to one server of a place, counted from the callers' logs: from when a
+    caller got a worker until it answered, including requests that wait for a connection."""
     calls = _assigned(run, place).unique()
     begins = calls.select("server", time="start", step=pl.lit(1))
     ends = calls.select("server", time="departure", step=pl.lit(-1))
-    # who leaves makes room first
+    # at the same instant, departures come before arrivals
     steps = pl.concat([begins, ends]).sort("time", "step").select(pl.col("step").cum_sum().over("server").max())
     return _number(steps.collect().item())
 
@@ -266,7 +268,7 @@ MEASURES: dict[str, Measure] = {
 
 
 def dimension(name: str, values: Mapping[str, Any]) -> Dimension:
-    """Of a measure with these values."""
+    """The dimension of a measure with these values."""
     if values.get("statistic") == "cv":
         return "count"
     if name not in ("level", "lead", "fluctuation"):
@@ -283,11 +285,11 @@ def _responses(run: Measured, place: str | None, interaction: str | None) -> pl.
 
 
 def _passed(run: Measured, place: str | None) -> list[str]:
-    """The tier of a place and all that it calls, directly or not."""
+    """The tier of a place and all tiers that it calls, directly or not."""
     servers = run.servers(place)
     tiers = run.experiment.tiers
     reached = [name for name in tiers if name == place or set(servers) & set(run.servers(name))][:1]
-    for tier in reached:  # grows while it is walked
+    for tier in reached:  # grows during the loop
         reached += [callee for callee in tiers[tier].calls if callee not in reached]
     return reached
 
@@ -304,5 +306,5 @@ def _statistic(values: pl.Series, statistic: Statistic) -> float:
 
 
 def _number(value: object) -> float:
-    """Of what Polars gives; nothing is 0."""
+    """A result of Polars as a number; an empty result is 0."""
     return float(value) if isinstance(value, int | float) else 0.0

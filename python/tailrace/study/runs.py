@@ -1,12 +1,13 @@
-"""Runs that are never made twice: each is made, asked, and its answers kept by the hash of all they depend on.
+"""A store of runs: each run is made once, measured, and its answers are kept by the hash of everything they depend on.
 
 ```text
-runs/<hash>.json   answers of one run: what was asked, and the number or series it gave; written whole or not at all
-runs/<hash>.run/   the run folder: of the simulator only while it is being asked, of real servers for good
+runs/<hash>.json   answers of one run: each question with its number or series; written completely or not at all
+runs/<hash>.run/   the run folder: of the simulator only during measurement, of real servers permanently
 ```
-An answer's hash covers the plan and the code that runs and measures it, so it is never shown for what did not give it.
-A run of real servers is found by its plan alone: other code asks the same run anew. A killed study goes on where it
-was: finished runs are read, the others are made.
+
+An answer's hash covers the plan and the code that runs and measures it, so a stored answer is always valid. A run of
+real servers is found by its plan alone: changed code measures the same run again. A study that was killed continues
+where it stopped: finished runs are read, and the others are made.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from tailrace.study.measured import Measured
 from tailrace.toml import nearest, wrong_name
 
 CODE = ("dataset", "timeline", "sim", "study")
-"""Modules whose code decides what a run answers, besides the engine; the experiment is in the plan."""
+"""Modules whose code decides a run's answers, besides the engine; the experiment is in the plan."""
 DRAWN: dict[str, Callable[..., Any]] = {"histogram": drawn.histogram, "series": drawn.series}
 
 
 @dataclass(frozen=True)
 class Question:
-    """A measure or a drawing by name, and its named values as JSON."""
+    """A measure or a drawing by name, with its named values as JSON."""
 
     name: str
     values: str
@@ -55,7 +56,7 @@ class Question:
 
 @dataclass
 class Job:
-    """One run and what is asked of it. Answers are by `Question.key`."""
+    """One run and the questions about it. Answers are by `Question.key`."""
 
     experiment: Experiment
     run: str
@@ -63,7 +64,7 @@ class Job:
     questions: set[Question] = field(default_factory=set)
     answers: dict[str, Any] = field(default_factory=dict)
     name: str = ""
-    """What errors call it."""
+    """Its name in errors."""
 
     @property
     def missing(self) -> set[Question]:
@@ -71,7 +72,7 @@ class Job:
 
 
 class Runs:
-    """All runs of a study, each once however many figures ask it."""
+    """All runs of a study; a run that several figures need is made once."""
 
     def __init__(self, folder: Path, engine: Engine = SIMULATOR) -> None:
         self.folder = folder
@@ -80,8 +81,8 @@ class Runs:
         self._stop = threading.Event()
 
     def ask(self, experiment: Experiment, questions: Iterable[Question], name: str = "") -> Job:
-        """The job of this run, with these questions added. Its answers are there after `make`, which calls it `name`
-        where it cannot be made or asked so."""
+        """The job of this run, with these questions added. Its answers exist after `make`, which uses `name` in
+        errors."""
         plan = json.dumps(self.engine.plan(experiment), sort_keys=True)
         key = _hash(f"{fingerprint()}\n{plan}")
         run = f"{_hash(plan) if self.engine.measures else key}.run"
@@ -90,10 +91,10 @@ class Runs:
         return job
 
     def make(self, workers: int | None = None, progress: Progress | None = None) -> int:
-        """Make the runs that lack an answer, on all cores unless the engine does fewer at once; returns how many.
+        """Make the runs that lack an answer, on all cores unless the engine allows fewer; returns how many.
 
-        `progress(finished, all)` counts runs, or where one takes minutes hundredths of runs.
-        Whatever ends it, finished runs are kept and nothing half-written is left.
+        `progress(finished, all)` counts runs, or hundredths of runs if one takes minutes. After any error, finished
+        runs are kept, and no half-written file remains.
         """
         todo = [(key, job) for key, job in self._jobs.items() if job.missing]
         done = len(self._jobs) - len(todo)
@@ -110,7 +111,7 @@ class Runs:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise cannot_write(self.folder, error) from error
-        # threads do: the engine and Polars work without the interpreter's lock
+        # threads are enough: the engine and Polars release the interpreter's lock
         pool = ThreadPoolExecutor(self.engine.at_once or workers or os.cpu_count() or 1)
         try:
             for finished in as_completed([pool.submit(self._answer, key, job, tell) for key, job in todo]):
@@ -127,7 +128,7 @@ class Runs:
         folder = self.folder / job.run
         try:
             early: Mapping[str, int] = {}
-            if not self.engine.measures:  # of a study killed while it asked: not all that `make` gave is in the folder
+            if not self.engine.measures:  # from a study that was killed while measuring: the folder may be incomplete
                 dataset.remove(folder)
             if not is_run(folder):
                 early = self.engine.early(self.engine.make(job.experiment, folder, partial(self._go_on, tell)))
@@ -151,8 +152,7 @@ class Runs:
 
 
 def check(name: str, values: Mapping[str, Any], where: str) -> str | None:
-    """What is wrong with asking a measure so, as a sentence; `where` goes before the name of a value.
-    None: nothing."""
+    """A sentence about what is wrong with a measure's values; `where` precedes the name of a value. None: nothing."""
     if name not in measures.MEASURES:
         return wrong_name(f"{where}measure", name, measures.MEASURES, "measure")
     parameters = list(inspect.signature(measures.MEASURES[name].compute).parameters.values())[1:]
@@ -175,7 +175,7 @@ def check(name: str, values: Mapping[str, Any], where: str) -> str | None:
 
 @cache
 def fingerprint() -> str:
-    """Of the code that decides what a run answers."""
+    """The hash of the code that decides a run's answers."""
     package = Path(__file__).parents[1]
     digest = hashlib.sha256()
     files = [file for module in CODE for file in sorted((package / module).rglob("*.py"))]
@@ -196,7 +196,7 @@ def _ask(run: Measured, question: Question) -> Any:
 
 
 def _kept(file: Path) -> dict[str, Any]:
-    """Answers of an earlier study; a damaged file is made anew."""
+    """Answers of an earlier study; a damaged file is made again."""
     try:
         answers = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):

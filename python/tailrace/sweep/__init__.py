@@ -1,6 +1,7 @@
 """An experiment under many conditions: `tailrace sweep EXPERIMENT --vary KEY=VALUES`.
 
-`varying` reads what is varied, `table` makes all runs and one tidy table of them, `page` draws it, `terminal` tells it.
+`varying` parses the varied keys, `table` makes all runs and one tidy table of them, `page` draws it, and `terminal`
+prints it.
 """
 
 from tailrace.sweep.table import Sweep, sweep

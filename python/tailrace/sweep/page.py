@@ -1,4 +1,4 @@
-"""The page of a sweep: the papers' kinds of plots against what was varied, in one file that needs no network."""
+"""The page of a sweep: the papers' kinds of plots against the varied keys, in one file that needs no network."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ SHOWN: dict[str, tuple[str, float]] = {
     "bytes": ("MB", 1e-6),
     "hertz": ("GHz", 1e-9),
 }
-"""By dimension of a measure: the unit on the page, and how many are one of the measure's own."""
+"""By dimension of a measure: the unit on the page, and how many of it make one of the measure's own."""
 
 TITLES = {
     "throughput": "Throughput",
     "response_mean": "Mean response time",
     "response_percentile": "Response time by percentile",
-    "share_over": "Requests that take very long",
-    "share_under": "Requests that take less than 10 ms",
+    "share_over": "Very long requests",
+    "share_under": "Requests under 10 ms",
     "utilisation": "CPU utilisation",
     "drops": "Lost connection attempts",
 }
 SERIES_MAX = SLOTS
-"""Lines for the values of other keys; more colours cannot be told apart."""
+"""Lines for the values of other keys; more colours are hard to distinguish."""
 
 
 def html(found: Sweep) -> str:
@@ -59,7 +59,7 @@ def html(found: Sweep) -> str:
 
 
 def _plots(found: Sweep) -> list[Plot]:
-    """One for each measure, of all its columns: utilisations of all tiers stand together."""
+    """One plot for each measure, with all its columns: utilisations of all tiers share one."""
     by_measure: dict[str, list[str]] = {}
     for name, (measure, _) in found.columns.items():
         by_measure.setdefault(measure, []).append(name)

@@ -1,4 +1,4 @@
-"""All runs of a sweep, and the tidy table of them: one row a run, with what was varied, the seed, and every measure."""
+"""All runs of a sweep in one tidy table: a row for each run, with the varied keys, the seed, and every measure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tailrace.units import MILLISECOND, SECOND, exact_duration, parse_duration
 TABLE = "sweep.parquet"
 RUNS_MAX = 100_000
 DURATIONS = ("over", "under", "window", "begin", "end")
-"""Among the values of measures."""
+"""Separates the values of measures."""
 
 Column = tuple[str, dict[str, Any]]
 """A measure and its values."""
@@ -37,12 +37,12 @@ DEFAULT: dict[str, Column] = {
     "share_under_10ms": ("share_under", {"under": 10 * MILLISECOND}),
     "drops": ("drops", {}),
 }
-"""What every sweep measures, besides the CPU of each tier."""
+"""The measures of every sweep, besides the CPU of each tier."""
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """`frame` has a row a run; `columns` name its measures, in the units of docs/reference/measures.md."""
+    """`frame` has a row for each run; `columns` are its measures, in the units of docs/reference/measures.md."""
 
     experiment: str
     varied: tuple[Varied, ...]
@@ -51,7 +51,7 @@ class Sweep:
     frame: pl.DataFrame
 
     def interval(self, column: str, values: Sequence[str]) -> Interval:
-        """Of a measure where the keys have these values, over the seeds."""
+        """The interval of a measure over the seeds, where the keys have these values."""
         chosen = [pl.col(one.key) == _typed(one, value) for one, value in zip(self.varied, values, strict=True)]
         return interval(self.frame.filter(*chosen)[column].to_list())
 
@@ -68,16 +68,18 @@ def sweep(
     *,
     add: bool = False,
 ) -> Sweep:
-    """Run every combination with every seed, those that are not kept in `out`/runs, and write `out`/sweep.parquet.
+    """Run every combination with every seed, except runs that are kept in `out`/runs, and write `out`/sweep.parquet.
     `add` allows names that the experiment does not have.
 
-    Raises UsageError for what cannot be varied or measured so, before anything runs.
+    Raises UsageError for keys and measures that are not possible, before anything runs.
     """
     keys = [one.key for one in varied]
     if len(set(keys)) < len(keys):
         raise UsageError(f"--vary {keys[-1]}: a key can be varied once")
     if "seed" in keys:
-        raise UsageError("--vary seed: every combination is run with several seeds", advice="say how many with --seeds")
+        raise UsageError(
+            "--vary seed: every combination is run with several seeds", advice="set their number with --seeds"
+        )
     count = prod(len(one.values) for one in varied)
     if count * seeds > RUNS_MAX:
         raise UsageError(f"{count:,} combinations, {seeds} seeds: over {RUNS_MAX:,} runs", advice="vary less")
@@ -118,7 +120,7 @@ def column(text: str) -> Column:
         if not (equals and value):
             raise UsageError(f"--measure {text}: expected MEASURE:KEY=VALUE,KEY=VALUE")
         if key in values:
-            raise UsageError(f"--measure {text}: {key} is there twice")
+            raise UsageError(f"--measure {text}: {key} occurs twice")
         values[key] = _value(text, key, value)
     problem = runs.check(name, values, f"--measure {text}: ")
     if problem:
@@ -127,7 +129,7 @@ def column(text: str) -> Column:
 
 
 def _columns(experiment: Experiment, extra: Sequence[Column]) -> dict[str, Column]:
-    """What the papers look at, and what was asked for besides."""
+    """The papers' measures, and the requested ones."""
     sampled = experiment.sampling.interval > 0
     found: dict[str, Column] = {
         **DEFAULT,
@@ -153,7 +155,7 @@ def _value(text: str, key: str, value: str) -> Any:
 
 
 def _typed(one: Varied, value: str) -> float | int | str:
-    """A column of plain numbers is one of numbers; anything with a unit or a name is text."""
+    """A column of plain numbers is numeric; values with a unit or a name are text."""
     if any(one.number(each) is None for each in one.values) or one.unit:
         return value
     numbers = [one.number(each) or 0.0 for each in one.values]

@@ -1,4 +1,4 @@
-"""What a sweep found, in a terminal: a line for each combination, means with half of their 95 % intervals."""
+"""The result of a sweep in a terminal: a line for each combination, with means and half of their 95 % intervals."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tailrace.sweep.table import DEFAULT, Sweep
 from tailrace.sweep.varying import combinations
 
 TOLD = ("throughput", "response_mean", "response_p99", "share_over_1s", "drops")
-"""Of the columns that every sweep has; the file and the page have all."""
+"""Columns that every sweep has; the file and the page have all."""
 LINES_MAX = 40
 
 
 def lines(found: Sweep) -> list[str]:
-    """Aligned, with the units in the head."""
+    """Aligned columns, with the units in the header."""
     others = {*DEFAULT, *(name for name, (measure, _) in found.columns.items() if measure == "utilisation")}
     names = [name for name in found.columns if name in TOLD or name not in others]
     shown = {name: SHOWN[dimension(*found.columns[name])] for name in names}

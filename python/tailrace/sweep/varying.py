@@ -1,4 +1,5 @@
-"""What is varied: `KEY=a,b,c` or `KEY=FROM:TO:STEP`, each value as `--set` takes it, with a unit where one is due."""
+"""The varied keys: `KEY=a,b,c` or `KEY=FROM:TO:STEP`. Each value has the form that `--set` takes, with a unit if the
+key has one."""
 
 from __future__ import annotations
 
@@ -27,12 +28,12 @@ class Varied:
 
     @property
     def unit(self) -> str:
-        """What follows the numbers; "" where they are plain, differ in unit, or are no numbers."""
+        """The common unit of the values; "" if they are plain numbers, differ in unit, or are not numbers."""
         units = {split[1] if split else "" for split in map(_split, self.values)}
         return units.pop() if len(units) == 1 else ""
 
     def number(self, value: str) -> float | None:
-        """Its place on an axis; None: it is no number."""
+        """Its place on an axis; None if it is not a number."""
         split = _split(value)
         return None if split is None else float(split[0])
 
@@ -44,7 +45,7 @@ def parse(text: str) -> Varied:
         raise UsageError(f"--vary {text}: expected KEY=a,b,c or KEY=FROM:TO:STEP")
     found = [value for part in _parts(values) for value in _range(text, part.strip())]
     if len(set(found)) < len(found):
-        raise UsageError(f"--vary {text}: a value is there twice")
+        raise UsageError(f"--vary {text}: a value occurs twice")
     return Varied(key.strip(), tuple(found))
 
 
@@ -54,7 +55,7 @@ def combinations(varied: list[Varied]) -> list[tuple[str, ...]]:
 
 
 def _parts(values: str) -> list[str]:
-    """At the commas that stand in no brackets and no quotes: a value may be a list."""
+    """Splits at commas outside of brackets and quotes, because a value may be a list."""
     return [part for part in re.findall(r'(?:[^,\[{"]|\[[^\]]*\]|\{[^}]*\}|"[^"]*")+', values) if part.strip()]
 
 

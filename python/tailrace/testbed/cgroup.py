@@ -1,7 +1,7 @@
-"""A control group for each node and, inside it, for each server: pinned, weighed, limited, frozen, measured.
+"""A control group for each node and, inside it, for each server. It pins, weights, limits, freezes and measures them.
 
-Version 1 (a hierarchy for each controller), version 2 (one for all), or both at once: each controller is used where it
-is mounted. A process is put into the same path of every hierarchy.
+The machine may have version 1 (a hierarchy for each controller), version 2 (one for all), or both: each controller is
+used where it is mounted. A process is put into the same path of every hierarchy.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ V1 = ("cpu", "cpuacct", "cpuset", "freezer", "blkio")
 V2 = ("cpu", "cpuset", "io")
 NEEDED = ("cpu", "cpuset", "cpuacct", "freezer")
 _SHARES, _WEIGHT = 1024, 100
-"""What a group of weight 1 has: `cpu.shares` of version 1, `cpu.weight` of version 2."""
+"""The value for weight 1: `cpu.shares` of version 1, `cpu.weight` of version 2."""
 SHORTEST_NS, LONGEST_NS = MILLISECOND, SECOND
-"""A CFS quota is at least 1 ms, a period at most 1 s (kernel/sched/core.c)."""
+"""A CFS quota is at least 1 ms, and a period at most 1 s (kernel/sched/core.c)."""
 SMOOTH_NS = 4 * MILLISECOND
-"""A period so short that less CPU time means slow, not stopped and started; longer only where the quota would be below
-its 1 ms."""
+"""With a period this short, less CPU time makes a server slow instead of stopping and starting it. The period is longer
+only if the quota would be below its 1 ms."""
 _REAL_TIME = "cpu.rt_runtime_us"
 _ENDING_S = 30.0
 """A killed process that waits for a busy disk ends when the disk has answered."""
@@ -40,24 +40,24 @@ class Hierarchies:
     def has(self, controller: str) -> bool:
         if controller in self.v1:
             return True
-        builtin = controller in ("cpuacct", "freezer")  # of version 2's core
+        builtin = controller in ("cpuacct", "freezer")  # from the core of version 2
         return self.v2 is not None and (builtin or controller in _words(self.v2 / "cgroup.controllers"))
 
     @property
     def roots(self) -> list[Path]:
-        """Where the testbed makes groups: in all but blkio, whose root group is slowed down for `disk`."""
+        """Where the testbed creates groups: in all controllers but blkio, whose root group `disk` slows down."""
         v1 = [root for name, root in self.v1.items() if name != "blkio"]
         return list(dict.fromkeys([*v1, *([self.v2] if self.v2 else [])]))
 
     def where(self, path: str, known_by: Mapping[str, int]) -> Hierarchies:
-        """Those in which the group of this path has the number that it is known by."""
+        """The hierarchies in which the group of this path still has its identifying number."""
         same = {root for root in self.roots if _number(root / path) == known_by.get(str(root), 0)}
         v1 = {name: root for name, root in self.v1.items() if root in same}
         return Hierarchies(v1, self.v2 if self.v2 in same else None)
 
 
 def mounted(mounts: str | None = None) -> Hierarchies:
-    """What is mounted, by the text of /proc/mounts."""
+    """The mounted hierarchies, from the text of /proc/mounts."""
     v1: dict[str, Path] = {}
     v2 = None
     for line in (Path("/proc/mounts").read_text() if mounts is None else mounts).splitlines():
@@ -75,7 +75,7 @@ class Group:
         self.path = path
 
     def make(self, cpus: str, weight: float = 1.0) -> Group:
-        """`cpus` as the kernel lists them ("0", "1-3,5"); the groups above must have them, too."""
+        """`cpus` as the kernel lists them ("0", "1-3,5"); the parent groups must have them, too."""
         self.place()
         if "cpuset" in self.hierarchies.v1:
             self._write("cpuset", "cpuset.mems", (self._at("cpuset").parent / "cpuset.mems").read_text())
@@ -84,26 +84,26 @@ class Group:
         return self
 
     def place(self) -> None:
-        """Make it in every hierarchy, where it is not there yet."""
+        """Create it in every hierarchy in which it does not exist."""
         for root in self.hierarchies.roots:
             if root == self.hierarchies.v2:
                 _enable(root, Path(self.path))
             (root / self.path).mkdir(parents=True, exist_ok=True)
 
     def known_by(self) -> dict[str, int]:
-        """Its number in each hierarchy that has it, which the kernel gives to no other group."""
+        """Its number in each hierarchy that has it; the kernel gives this number to no other group."""
         roots = self.hierarchies.roots
         return {str(root): number for root in roots if (number := _number(root / self.path))}
 
     def weigh(self, weight: float) -> None:
-        """Its share of CPUs that are short, relative to the groups beside it."""
+        """Its CPU weight relative to its sibling groups."""
         if "cpu" in self.hierarchies.v1:
             self._write("cpu", "cpu.shares", str(min(max(round(weight * _SHARES), 2), 262_144)))
         else:
             self._write("cpu", "cpu.weight", str(min(max(round(weight * _WEIGHT), 1), 10_000)))
 
     def limit(self, time_ns: int | None, period_ns: int = 100 * MILLISECOND) -> None:
-        """CPU time in each period, None: no limit (CFS bandwidth control)."""
+        """CPU time in each period; None: no limit (CFS bandwidth control)."""
         period = period_ns // MICROSECOND
         quota = None if time_ns is None else max(time_ns, SHORTEST_NS) // MICROSECOND
         if "cpu" in self.hierarchies.v1:
@@ -115,7 +115,7 @@ class Group:
             self._write("cpu", "cpu.max", f"{'max' if quota is None else quota} {period}")
 
     def share(self, cpus: float | None) -> None:
-        """CPU time of so many CPUs, which need not be whole, None: of all."""
+        """CPU time of this many CPUs, which may be a fraction; None: of all."""
         if cpus is None:
             self.limit(None)
         else:
@@ -123,9 +123,9 @@ class Group:
             self.limit(round(cpus * period), period)
 
     def be_prompt(self) -> None:
-        """Let its threads ask to run before all others, for a twentieth of the time. Version 1 alone forbids it
-        (CONFIG_RT_GROUP_SCHED), and a group can have no more than the one above it. Where others have all of it, they
-        do without."""
+        """Let its threads request real-time priority for a twentieth of the time. Only version 1 forbids it
+        (CONFIG_RT_GROUP_SCHED), and a group cannot have more than its parent. If other groups have all of it, the
+        threads run without it."""
         if "cpu" in self.hierarchies.v1:
             path = Path(self.path)
             with suppress(OSError):
@@ -141,13 +141,13 @@ class Group:
         self._freezer("THAWED", "0")
 
     def used_ns(self) -> int:
-        """CPU time that its processes have used since it was made."""
+        """CPU time that its processes have used since it was created."""
         if "cpuacct" in self.hierarchies.v1:
             return int((self._at("cpuacct") / "cpuacct.usage").read_text())
         return int(_table(self._at("cpuacct") / "cpu.stat")["usage_usec"]) * MICROSECOND
 
     def pids(self) -> list[int]:
-        """Processes in it and in the groups inside it."""
+        """Processes in it and in its subgroups."""
         found: set[int] = set()
         for root in self.hierarchies.roots:
             for file in (root / self.path).rglob("cgroup.procs"):
@@ -155,11 +155,11 @@ class Group:
         return sorted(found)
 
     def entries(self) -> list[Path]:
-        """Where a process writes its id to be in it."""
+        """The files to which a process writes its id in order to join."""
         return [root / self.path / "cgroup.procs" for root in self.hierarchies.roots]
 
     def remove_empty(self) -> bool:
-        """Remove it where no group and no process is in it; whether it was there so."""
+        """Remove it if it has no subgroup and no process; returns whether it existed and was empty."""
         removed = False
         for root in self.hierarchies.roots:
             with suppress(OSError):
@@ -168,7 +168,7 @@ class Group:
         return removed
 
     def remove(self) -> None:
-        """With the groups inside it. Ends their processes, except this one, which moves out."""
+        """Remove it with its subgroups. This ends their processes, except the current one, which leaves the group."""
         if self.hierarchies.has("freezer"):
             for freezer in self._inside("freezer"):
                 Group(self.hierarchies, freezer).thaw()
@@ -221,7 +221,7 @@ class Group:
 
 @contextmanager
 def entered(group: Group) -> Iterator[None]:
-    """This process in the group, and afterwards where it was."""
+    """Moves this process into the group, and back afterwards."""
     before = [root / own.lstrip("/") / "cgroup.procs" for root, own in _own(group.hierarchies)]
     for entry in group.entries():
         entry.write_text(str(os.getpid()))
@@ -233,7 +233,7 @@ def entered(group: Group) -> Iterator[None]:
 
 
 def _own(hierarchies: Hierarchies) -> Iterator[tuple[Path, str]]:
-    """Each hierarchy's root and the group in it that this process is in, by /proc/self/cgroup."""
+    """Each hierarchy's root and this process' group in it, from /proc/self/cgroup."""
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         root = next((hierarchies.v1[name] for name in controllers.split(",") if name in hierarchies.v1), None)
@@ -243,7 +243,7 @@ def _own(hierarchies: Hierarchies) -> Iterator[tuple[Path, str]]:
 
 
 def _enable(root: Path, path: Path) -> None:
-    """Hand version 2's controllers down to the group."""
+    """Delegate the controllers of version 2 down to the group."""
     for above in reversed(path.parents):
         wanted = [f"+{name}" for name in V2 if name in _words(root / above / "cgroup.controllers")]
         if wanted:
@@ -251,7 +251,7 @@ def _enable(root: Path, path: Path) -> None:
 
 
 def _number(folder: Path) -> int:
-    """Of the folder of a group; 0 where there is none."""
+    """The number of a group's folder; 0 if it does not exist."""
     try:
         return folder.stat().st_ino
     except FileNotFoundError:

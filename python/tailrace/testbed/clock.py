@@ -1,11 +1,11 @@
-"""A node's clock rate: the machine's own cannot be set for one node, so a quota of its CPUs makes the node slower.
+"""A node's clock rate. The machine's clock rate cannot be set for one node, so a CPU quota slows the node down.
 
 ```text
 use of the last period, every 500 ms      ≥ up: a step up     < down: a step down
 half the clock rate                       a quota of 2 ms in every 4 ms: as much work gets done
 ```
-What a monitor would see of such a CPU is what is sampled: it is busy for the CPU time used, divided by its speed; that
-the quota holds it back is how it is made slow, and is not sampled.
+Samples show what a monitor of such a CPU would report: its busy time is the CPU time used, divided by its speed. The
+throttling is only the means of slowing it down, and is not sampled.
 """
 
 from __future__ import annotations
@@ -24,45 +24,46 @@ from tailrace.testbed.epoch import Epoch
 from tailrace.units import SECOND
 
 SLICES = 10
-"""Looks in a governor's period: the truth, and samples, are as fine as 50 ms."""
+"""Samples in a governor's period: truth and samples have a resolution of 50 ms."""
 SATURATED = 0.9
-"""Of what its clock rate allows in a slice: a quota that is counted in ticks of 4 ms may be missed by 8 % in 50 ms."""
+"""Share of what the clock rate allows in a slice: a quota that is counted in ticks of 4 ms may be missed by 8 % in 50
+ms."""
 
 
 @dataclass(frozen=True)
 class Look:
     at: int
-    """Monotonic, in ns."""
+    """Monotonic time, in ns."""
     used: int
-    """CPU time of all of the node, in ns."""
+    """CPU time of the whole node, in ns."""
     places: Mapping[str, int]
-    """The same of each that has samples of its own."""
+    """CPU time of each place that has samples of its own."""
 
 
 @dataclass(frozen=True)
 class Slice:
-    """Between two looks, at one clock rate."""
+    """The time between two samples, at one clock rate."""
 
     begin: int
     end: int
-    """Monotonic, in ns."""
+    """Monotonic time, in ns."""
     hz: float
     use: float
-    """Of the node: a share of what its CPUs can do at this clock rate."""
+    """Utilisation of the node: a share of what its CPUs can do at this clock rate."""
     busy: Mapping[str, float]
     """By place, in CPUs of this clock rate."""
 
 
 class Clock:
-    """Begins at the slowest rate, as a machine that has been idle."""
+    """It begins at the slowest rate, like a machine that has been idle."""
 
     def __init__(
         self, group: Group, places: Callable[[], Mapping[str, Group]], cores: float, governor: Governor
     ) -> None:
-        """`places` are asked at each look: a neighbour may have come."""
+        """`places` are read at each sample, because a neighbour may have started."""
         self.group, self.places, self.cores, self.governor = group, places, cores, governor
         self.slices: list[Slice] | None = None
-        """None: nobody records."""
+        """None: nothing is recorded."""
         self._set(0)
 
     @property
@@ -74,7 +75,7 @@ class Clock:
         return self.hz / self.governor.frequencies[-1]
 
     def saturated(self) -> list[tuple[int, int]]:
-        """When it was, below full speed; monotonic, in ns."""
+        """When it was saturated below full speed; monotonic, in ns."""
         slower = (each for each in self.slices or () if each.hz < self.governor.frequencies[-1])
         return [(each.begin, each.end) for each in slower if each.use >= SATURATED]
 
@@ -91,7 +92,7 @@ class Clock:
             before = now
 
     def between(self, before: Look, now: Look) -> Slice:
-        """At the clock rate of now, which was the same all along."""
+        """At the current clock rate, which did not change during the slice."""
         work = (now.at - before.at) * self.speed
         return Slice(
             before.at,
@@ -102,7 +103,7 @@ class Clock:
         )
 
     def step(self, use: float) -> None:
-        """After a period in which the CPU was busy for this share of it."""
+        """The rate after a period with this utilisation."""
         last = len(self.governor.frequencies) - 1
         if use >= self.governor.up:
             self._set(last if self.governor.up_at_once else min(self._at + 1, last))
@@ -135,7 +136,7 @@ def governed(clocks: list[Clock]) -> Iterator[None]:
 
 @contextmanager
 def sampled(clocks: Mapping[str, Clock], epoch: Epoch, file: Path) -> Iterator[None]:
-    """By node. What they do while the block lasts becomes samples in a CSV file; without a clock there is none."""
+    """Runs the governors, by node. Their samples go to a CSV file; a node without a governor has none."""
     for clock in clocks.values():
         clock.slices = []
     yield

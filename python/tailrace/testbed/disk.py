@@ -1,9 +1,9 @@
 """A node's own disk: a file system in a file, on a loop device that is slowed down to the experiment's bandwidth.
 
-Who is slowed down: the root group of blkio (version 1), for this device alone. Dirty pages and the file system's
-journal are written by threads of the kernel, and these are in that group; servers stay in it, too (`cgroup` leaves
-blkio out), so that what they want on the disk queues behind what others wrote. Version 2 cannot do that: its root group
-has no `io.max`, and queues of different groups overtake each other.
+The root group of blkio (version 1) is slowed down, for this device alone. Kernel threads write dirty pages and the file
+system's journal, and they are in that group. Servers stay in it, too (`cgroup` leaves blkio out), so that their
+requests to the disk queue behind those writes. Version 2 cannot do this: its root group has no `io.max`, and queues of
+different groups overtake each other.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from tailrace.testbed.ledger import Ledger, refuse_taken
 from tailrace.testbed.program import command, where
 
 BYTES = 4 << 30
-"""Room for a copy of the bulletin board's data. The file has holes: it takes what is written."""
+"""Room for a copy of the bulletin board's data. The file is sparse: it uses only what is written."""
 PROGRAMS = ("losetup", "mount", "umount", "mkfs.ext4", "dd", "sync")
 _MAKE = ("-q", "-F", "-N", "8192", "-J", "size=16", "-E", "lazy_itable_init=0,lazy_journal_init=0")
-"""Few inodes and a short journal, both written at once: nothing is left to be written in the background."""
+"""Few inodes and a short journal, both written at once, so that nothing remains to be written in the background."""
 
 
 def problem() -> str | None:
-    """Why this machine cannot slow a disk down, or cannot tell who waits for it."""
+    """Why this machine cannot slow a disk down, or cannot report which processes wait for it."""
     lacking = [name for name in PROGRAMS if command(name) is None]
     if lacking:
         return f"it lacks {', '.join(lacking)} (Debian's mount, e2fsprogs and coreutils)"
@@ -52,7 +52,7 @@ def up(ledger: Ledger, folder: Path) -> None:
     try:
         _run(where("mount"), device, str(folder))
     finally:
-        _run(where("losetup"), "--detach", device)  # once it is not mounted any more
+        _run(where("losetup"), "--detach", device)  # when it is no longer mounted
 
 
 def slow_down(folder: Path, bytes_per_second: int) -> None:
@@ -63,12 +63,12 @@ def slow_down(folder: Path, bytes_per_second: int) -> None:
 
 
 def clean(folder: Path) -> None:
-    """Write what is dirty: else the kernel does, when it is 30 s old (`dirty_expire_centisecs`)."""
+    """Write dirty pages now; otherwise the kernel does when they are 30 s old (`dirty_expire_centisecs`)."""
     _run(where("sync"), "--file-system", str(folder))
 
 
 def remove(path: str, known: str | None) -> bool:
-    """Although it may be in use; its folder stays. A device that comes later is not slowed."""
+    """Remove the disk, even if it is in use; its folder stays. A later device is not slowed down."""
     folder, image = Path(path), _image(Path(path))
     if known is None or _known_by(image) != known:
         return False

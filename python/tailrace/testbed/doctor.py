@@ -27,7 +27,7 @@ class Finding:
     """What was found, or what is missing."""
     remedy: str = ""
     needed: bool = True
-    """Else a run that asks for it is refused, and all others do without."""
+    """Otherwise only experiments that need it are refused."""
 
 
 PROGRAMS: dict[str, tuple[str, ...]] = {
@@ -44,7 +44,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
 """Commands and the Debian packages that they are in."""
 MOD_JK = ("libapache2-mod-jk", Path("/usr/lib/apache2/modules/mod_jk.so"))
 SERVERS = {"apache2", "nginx", "haproxy", "mariadbd", "mariadb-install-db", "java", "mod_jk"}
-"""Findings that concern what is served, not what it is served on."""
+"""Findings about the content that servers deliver, rather than the machine."""
 
 
 def examine(site: Site | None = None) -> list[Finding]:
@@ -52,7 +52,7 @@ def examine(site: Site | None = None) -> list[Finding]:
 
 
 def missing(findings: list[Finding]) -> str:
-    """One sentence, empty where nothing is missing."""
+    """One sentence; empty if nothing is missing."""
     bad = [finding for finding in findings if finding.needed and not finding.good]
     remedies = " and ".join(dict.fromkeys(finding.remedy for finding in bad if finding.remedy))
     told = ", ".join(f"{finding.what} ({finding.said})" for finding in bad)
@@ -88,7 +88,7 @@ def _disk() -> Finding:
 
 
 def _network(site: Site) -> Iterator[Finding]:
-    """Two nodes and a switch, made and removed under a name of their own."""
+    """Two nodes and a switch, created and removed under a name of their own."""
     if os.geteuid() != 0 or command("ip") is None or command("nsenter") is None:
         return
     probe = Site(f"{site.name}-probe-{secrets.token_hex(2)}")

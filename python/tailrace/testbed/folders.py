@@ -1,6 +1,6 @@
-"""Folders that the testbed makes, and knows again by a word that nobody else can guess.
+"""Folders that the testbed makes, and recognises by an unpredictable word in them.
 
-A number of a file says little here: a file system gives it to the next folder.
+An inode number cannot identify a folder, because a file system gives it to the next folder.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MARK = ".testbed"
 
 
 def make(folder: Path, ledger: Ledger) -> None:
-    """Make it, and its parent where that is not there yet."""
+    """Create it, and its parent if that does not exist."""
     _own(folder.parent)
     refuse_taken(f"a folder {folder}", folder.exists() or folder.is_symlink(), f"rm -r {folder}")
     word = secrets.token_hex(8)
@@ -37,7 +37,7 @@ def remove(path: str, word: str | None) -> bool:
     if not _is_folder(folder):
         return False
     if word is None:
-        with suppress(OSError):  # what the killed testbed did not come to mark
+        with suppress(OSError):  # a folder that a killed testbed did not mark
             folder.rmdir()
             return True
         return False
@@ -59,7 +59,7 @@ def _is_marked(folder: Path, word: str) -> bool:
 
 
 def _own(parent: Path) -> None:
-    """Everybody may write to where it lies (`/var/tmp`), and nobody else shall have put it there."""
+    """Every user may write to the parent (`/var/tmp`), so check that no other user has created the folder."""
     try:
         parent.mkdir(mode=0o700, exist_ok=True)
         found = parent.lstat()

@@ -1,4 +1,4 @@
-"""What a diagnosis may know of the servers: the experiment's topology, with addresses and the limits that are real."""
+"""The part of the servers that a diagnosis may know: the experiment's topology, with addresses and the real limits."""
 
 from __future__ import annotations
 

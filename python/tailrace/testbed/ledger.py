@@ -1,13 +1,13 @@
-"""What is to be undone, written down before it is done, and how it is recognised, written down when it is there.
+"""The ledger: each step is noted before it is done, and the system's identifier of what it created afterwards.
 
 ```text
 note("namespace", "tailrace.app-node")            flushed to /run/tailrace-testbed/ledger.jsonl
-ip netns add tailrace.app-node                    done only now: kill -9 at any moment leaves a note of it
-made("namespace", "tailrace.app-node", "4:40…")   what the system knows it by, whatever is called so later
-undo()                                            the notes backwards; each is forgotten when it is undone
+ip netns add tailrace.app-node                    only then: after kill -9 at any moment, the note exists
+made("namespace", "tailrace.app-node", "4:40…")   the system's identifier, in case of a later namesake
+undo()                                            goes through the notes backwards and deletes each one
 ```
-Undoing what was never done, or is undone already, does nothing. So the end of a run, Ctrl-C and `tailrace testbed
-clean` after a crash are one and the same.
+Undoing a step twice, or one that was never done, does nothing. The end of a run, Ctrl-C and `tailrace testbed clean`
+after a crash therefore do the same.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from tailrace.testbed.site import Site
 
 FILE, LOCK = "ledger.jsonl", "lock"
 Step = tuple[str, str]
-"""Kind of the thing, and which."""
+"""The kind of a thing, and its name."""
 Undo = Mapping[str, Callable[[str, str | None], bool]]
-"""Of each kind: undoes the thing that is called so and is recognised by this, and returns whether it was there.
+"""For each kind: a function that undoes the thing with this name and identifier, and returns whether it existed.
 
-None: the testbed was killed before it could recognise what it made. Then nothing is in it yet, and it is removed only
+Identifier None: the testbed was killed before it could read it. Then the thing is still empty, and it is removed only
 if that is so.
 """
 
@@ -39,7 +39,7 @@ class Ledger:
         self.file = folder / FILE
 
     def note(self, kind: str, what: str) -> None:
-        """Of a thing that is about to be made. Nothing else may be called so: see `refuse_taken`."""
+        """Note a thing that is about to be created. No other thing may have this name: see `refuse_taken`."""
         self._append(kind, what)
 
     def made(self, kind: str, what: str, known_by: str) -> None:
@@ -52,11 +52,11 @@ class Ledger:
             os.fsync(lines.fileno())
 
     def steps(self) -> list[Step]:
-        """What is not undone."""
+        """The steps that are not undone."""
         return list(self._known())
 
     def _known(self) -> dict[Step, str | None]:
-        """By what each is recognised. A last line that a crash cut off is of a step that was not taken."""
+        """The identifier of each. A last line that a crash cut off belongs to a step that was not taken."""
         try:
             lines = self.file.read_text(encoding="utf-8").split("\n")
         except FileNotFoundError:
@@ -68,7 +68,7 @@ class Ledger:
         return known
 
     def undo(self, undo: Undo) -> list[Step]:
-        """Undo all steps, the last one first; returns those whose thing was there. Steps that fail stay in the ledger,
+        """Undo all steps, the last one first; returns those whose thing existed. Steps that fail stay in the ledger,
         and are reported after all others are undone."""
         known = self._known()
         undone: list[Step] = []
@@ -93,13 +93,16 @@ class Ledger:
 
 
 def refuse_taken(what: str, taken: bool, remove: str) -> None:
-    """Whatever the ledger says is undone by now: what still has a name that the testbed needs is somebody else's."""
+    """Everything in the ledger is undone by now, so an existing thing with a name that the testbed needs belongs to
+    another program."""
     if taken:
-        raise TailraceError(f"{what} is there already, and no testbed made it", advice=f"if it may go: `{remove}`")
+        raise TailraceError(
+            f"{what} exists already, and no testbed made it", advice=f"if you do not need it: `{remove}`"
+        )
 
 
 class InUseError(UsageError):
-    """Another process has the site; `holder` is its id, 0 where that is not known."""
+    """Another process uses the site; `holder` is its id, 0 if unknown."""
 
     def __init__(self, holder: int) -> None:
         by = f"process {holder}" if holder else "a process whose parent has ended"
@@ -109,7 +112,7 @@ class InUseError(UsageError):
 
 @contextmanager
 def held(site: Site) -> Iterator[Ledger]:
-    """The site's ledger, for this process alone. The system drops the lock when the process ends, however it ends."""
+    """The site's ledger, locked for this process. The system releases the lock when the process ends for any reason."""
     try:
         site.state.mkdir(parents=True, exist_ok=True)
         lock = os.open(site.state / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
@@ -128,13 +131,14 @@ def held(site: Site) -> Iterator[Ledger]:
 
 
 def _holder(said: bytes) -> int:
-    """The process that wrote this; 0 where it has ended, and a child of it, or a later process of its number, lives."""
+    """The process that wrote this; 0 if it has ended and a child of it, or a later process with its number, is
+    alive."""
     pid, _, began = said.decode(errors="replace").partition(" ")
     return int(pid) if pid.isdigit() and began and _began(int(pid)) == began else 0
 
 
 def _began(pid: int) -> str:
-    """When a process began, in ticks since the machine did; empty where there is none of this number."""
+    """When a process began, in ticks since the machine's start; empty if there is no such process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

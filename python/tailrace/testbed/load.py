@@ -1,4 +1,4 @@
-"""The load: `tailrace load` in the clients' namespace, with the experiment's workloads; and a gentle one before it."""
+"""The load: `tailrace load` in the clients' namespace, with the experiment's workloads; before it, a gentle warm-up."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from tailrace.testbed.system import System
 from tailrace.units import SECOND
 
 Command = Callable[[System, Experiment, Path], list[str]]
-"""What is run in the clients' namespace: of the servers that are up, what to ask, and the run folder to write."""
+"""Builds the command in the clients' namespace: from the running servers, the experiment, and the run folder to
+write."""
 PATIENCE_NS = 20 * SECOND
-"""How long answers are waited for after the end: until the fourth repetition of a lost SYN is answered."""
+"""How long to wait for answers after the end: until the fourth repetition of a lost SYN is answered."""
 STEPS, STEP_NS = 5, 5 * SECOND
-"""A cold JVM answered each of 300 requests a second only after more than one; at the full rate of 1000 an asynchronous
-one never recovered. With a rise over 24 s it does not happen."""
+"""A cold JVM took more than a second for each answer at 300 requests a second; at the full rate of 1000 an asynchronous
+one never recovered. A rise over 24 s prevents this."""
 
 
 def command(system: System, experiment: Experiment, out: Path) -> list[str]:
@@ -37,7 +38,7 @@ def command(system: System, experiment: Experiment, out: Path) -> list[str]:
 
 
 def rising(experiment: Experiment) -> Experiment | None:
-    """The same pages, asked for more and more often. None where nothing is asked for steadily."""
+    """The same pages, at a rising rate. None if the experiment has no steady workload."""
     workloads: dict[str, Any] = {}
     for name, load in experiment.workloads.items():
         part: dict[str, object]

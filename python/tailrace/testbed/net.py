@@ -1,10 +1,4 @@
-"""A namespace with one address for each node, all on one bridge that has a namespace of its own.
-
-```text
-tailrace.clients   tailrace.web-node   tailrace.app-node  …      eth0 10.77.0.2, .3, .4 …
-       └───────────────────┴───── v0 v1 v2 ─────┴──────── br0 in tailrace.switch: all packets pass here
-```
-"""
+"""A namespace with one address for each node, all on one bridge that has its own namespace."""
 
 from __future__ import annotations
 
@@ -23,13 +17,14 @@ _FIRST, _LAST = 2, 254
 NODES_MAX = _LAST - _FIRST + 1
 NAMED = Path("/run/netns")
 SYSCTLS: dict[str, str] = {
-    "net.ipv4.ip_local_port_range": "10000 65535",  # a connection for each request: many ports in TIME_WAIT
+    "net.ipv4.ip_local_port_range": "10000 65535",  # a connection for each request leaves many ports in TIME_WAIT
     "net.ipv4.tcp_tw_reuse": "1",
-    "net.core.somaxconn": "65535",  # servers' own backlogs decide
+    "net.core.somaxconn": "65535",  # the servers' own backlogs decide
     "net.ipv4.tcp_max_syn_backlog": "8192",
-    "net.ipv4.tcp_syncookies": "1",  # a batch of repeated SYNs fills the SYN queue otherwise, which is no overflow
+    # otherwise a batch of repeated SYNs fills the SYN queue, which is not an overflow of the accept queue
+    "net.ipv4.tcp_syncookies": "1",
 }
-"""What nodes have otherwise than Linux' defaults."""
+"""Settings of nodes that differ from Linux' defaults."""
 
 
 def addresses(nodes: Sequence[str]) -> dict[str, str]:
@@ -61,8 +56,8 @@ def _make(name: str, ledger: Ledger) -> None:
 
 
 def known_by(name: str) -> str | None:
-    """What tells a namespace from a later one of its name; None where there is none. The kernel gives the number of one
-    that is gone to a new one, but not its moment."""
+    """Identifies a namespace among later ones with its name; None if it does not exist. The kernel reuses the number of
+    a removed namespace, but not its time of creation."""
     try:
         found = (NAMED / name).stat()
     except FileNotFoundError:
@@ -71,7 +66,7 @@ def known_by(name: str) -> str | None:
 
 
 def remove(name: str, known: str | None) -> bool:
-    """Its processes are ended by their groups; the last one takes the namespace's links with it."""
+    """The groups end its processes; the last one takes the namespace's links with it."""
     there = known_by(name)
     if there is None:
         return False
@@ -82,8 +77,8 @@ def remove(name: str, known: str | None) -> bool:
 
 
 def _is_empty(name: str) -> bool:
-    """Whether nothing is in it but its loopback interface, as right after it was made; or it is a file that has its
-    name, and `ip` was killed before it made the namespace."""
+    """Whether it contains only its loopback interface, as right after its creation; or it is only a file with its name,
+    because `ip` was killed before it created the namespace."""
     file = (NAMED / name).lstat()
     if file.st_dev == NAMED.stat().st_dev:
         return stat.S_ISREG(file.st_mode) and file.st_size == 0
@@ -92,13 +87,13 @@ def _is_empty(name: str) -> bool:
 
 
 def named(site: Site) -> list[str]:
-    """Namespaces that are called as those of the site are, whoever made them."""
+    """Namespaces whose names match those of the site, whichever program made them."""
     found = NAMED.glob(f"{site.name}.*") if NAMED.is_dir() else iter(())
     return sorted(path.name for path in found)
 
 
 def inside(name: str) -> list[str]:
-    """Begins a command in the namespace. `ip netns exec` would mount /sys anew and hide the control groups."""
+    """Begins a command in the namespace. `ip netns exec` would mount /sys again and hide the control groups."""
     return ["nsenter", f"--net={NAMED / name}", "--"]
 
 

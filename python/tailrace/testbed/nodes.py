@@ -1,7 +1,7 @@
-"""Which node runs on which CPUs of this machine, and how nodes come up: namespaces, groups, one room for each server.
+"""Assigns nodes to CPUs of this machine and starts them: namespaces, groups, and one room for each server.
 
-A small machine has fewer CPUs than an experiment has nodes. The last CPUs then belong to the tiers that matter: the one
-whose CPU is contended for, then the application's; all other nodes, clients and monitors share CPU 0.
+A small machine has fewer CPUs than an experiment has nodes. The last CPUs then belong to the tiers that matter most:
+first the one whose CPU is contended, then the application's. All other nodes, clients and monitors share CPU 0.
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ from tailrace.testbed.site import Site
 
 CLIENTS, MONITORS = "clients", "monitors"
 SHIELD = 250.0
-"""The testbed's weight against everything else on the machine: other work made 40 % VLRT without any stall at equal
-weights. Programs that are in no group weigh 1 each: against 26 of them a weight of 50 left a node two thirds of its
-CPU."""
+"""The testbed's weight against everything else on the machine: at equal weights, other work made 40 % VLRT without any
+stall. Programs outside of groups weigh 1 each: against 26 of them, a weight of 50 left a node two thirds of its CPU."""
 WATCHERS = 4.0
-"""Weight of clients and monitors against a node: on a shared CPU a late client would measure its own lateness."""
+"""Weight of clients and monitors against a node: on a shared CPU, a late client would measure its own lateness."""
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """What is up: of each node its address and CPUs, of each server its room."""
+    """The running nodes and servers: of each node its address and CPUs, of each server its room."""
 
     site: Site
     addresses: dict[str, str]
@@ -43,14 +42,14 @@ class Nodes:
         return Group(self.top.hierarchies, f"{self.top.path}/{node}")
 
     def groups(self) -> dict[str, tuple[Group, int]]:
-        """Of each node, server and neighbour the group, and how many CPUs it may use."""
+        """The group of each node, server and neighbour, and how many CPUs it may use."""
         found = {node: self.group(node) for node in self.cpus if node != MONITORS}
         found |= {name: room.group for name, room in list(self.rooms.items()) if name not in (CLIENTS, MONITORS)}
         node_of = {name: group.path.split("/")[1] for name, group in found.items()}
         return {name: (group, self.cpus[node_of[name]].count(",") + 1) for name, group in found.items()}
 
     def groups_of(self, node: str) -> dict[str, Group]:
-        """Of a node and of all on it."""
+        """The groups of a node and of everything on it."""
         own = self.group(node).path
         return {name: group for name, (group, _) in self.groups().items() if f"{group.path}/".startswith(f"{own}/")}
 
@@ -86,7 +85,7 @@ def up(site: Site, ledger: Ledger, experiment: Experiment, sysctls: dict[str, st
 
 
 def _top(group: Group, ledger: Ledger, cpus: str) -> Group:
-    """The group that holds all others."""
+    """The group that contains all others."""
     there = group.known_by()
     remove = f"rmdir {' '.join(f'{root}/{group.path}' for root in there)}"
     refuse_taken(f"a control group {group.path}", bool(there), remove)
@@ -97,7 +96,7 @@ def _top(group: Group, ledger: Ledger, cpus: str) -> Group:
 
 
 def pinned(experiment: Experiment, every: list[int]) -> dict[str, str]:
-    """The CPUs of each node, as the kernel lists them. A tier that gets fewer than it wants shares them out."""
+    """The CPUs of each node, as the kernel lists them. Tiers that get fewer than they want share them."""
     nodes = places.nodes(experiment)
     first, *own = every
     found: dict[str, str] = {}
@@ -124,7 +123,7 @@ def pinned(experiment: Experiment, every: list[int]) -> dict[str, str]:
 
 
 def _rank(experiment: Experiment, tier: str) -> int:
-    """The tier whose CPU others use as well comes first, then the application."""
+    """The tier with a contended CPU comes first, then the application."""
     on = [server.node for server in places.servers(experiment)]
     mine = [server.node for server in places.servers(experiment) if server.tier == tier]
     burnt = [node for s in experiment.stalls if isinstance(s, Burn) for node in places.machines(experiment, s.place)]

@@ -1,4 +1,4 @@
-"""What a run measured, in the numbers that the simulator's runs are told in, too."""
+"""The results of a run, in the same numbers as those of the simulator."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Outcome:
     failed: int
     over_1s: int
     response_ns_mean: float | None
-    """Of those that were answered; None when none were."""
+    """Mean over the requests that were answered; None if there are none."""
     drops: dict[str, int]
     """Lost connection attempts of each server that had any."""
     stalls: tuple[truth.Stall, ...]
 
 
 def outcome(folder: Path, stalls: tuple[truth.Stall, ...]) -> Outcome:
-    """Of the tables in a run folder, finished or in the making."""
+    """From the tables in a run folder, complete or not."""
     if not (folder / REQUESTS.file).exists():
         return Outcome(0, 0, 0, 0, None, {}, stalls)
     response = pl.col("end") - pl.col("sent")

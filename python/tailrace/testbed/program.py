@@ -22,7 +22,8 @@ _LOOK_S = 0.05
 _TOLD_LINES = 5
 _SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 _ENTER = 'n=$1; shift; while [ "$n" -gt 0 ]; do echo $$ > "$1" || exit 1; shift; n=$((n - 1)); done; exec "$@"'
-"""Joins the groups, then becomes the program: what it starts is in the groups from the first instruction on."""
+"""Joins the groups, then becomes the program, so that all its processes are in the groups from the first
+instruction."""
 
 
 def command(name: str) -> str | None:
@@ -39,7 +40,7 @@ def where(name: str) -> str:
 
 @dataclass(frozen=True)
 class Room:
-    """Where programs run: a namespace (None: the machine's own) and a group."""
+    """The place of programs: a namespace (None: the machine's own) and a group."""
 
     namespace: str | None
     group: Group
@@ -68,7 +69,7 @@ class Program:
             time.sleep(_LOOK_S)
 
     def says(self, begin: str) -> bool:
-        """Whether a line of its output begins so."""
+        """Whether a line of its output begins with this text."""
         return f"\n{begin}" in "\n" + self.log.read_text(errors="replace")
 
     def told(self) -> str:
@@ -79,7 +80,7 @@ class Program:
         return " / ".join(line.strip() for line in lines[-_TOLD_LINES:] if line.strip()) or silent
 
     def stop(self, how: signal.Signals = signal.SIGTERM, seconds: float = STOP_S) -> None:
-        """Ask, wait, then end it; one that was frozen runs on first."""
+        """Send it a signal, wait, then kill it; a frozen program is thawed first."""
         for each in (signal.SIGCONT, how):
             with suppress(ProcessLookupError):
                 self.process.send_signal(each)
@@ -91,7 +92,7 @@ class Program:
 
 
 def start(name: str, command: Sequence[str], room: Room, log: Path, *, env: Mapping[str, str] | None = None) -> Program:
-    """Start it with its output in `log`. Its signals are its own: Ctrl-C comes to us, and we stop it in turn."""
+    """Start it with its output in `log`, in its own session: Ctrl-C reaches only Tailrace, which then stops it."""
     with log.open("ab") as output:
         process = subprocess.Popen(
             room.enter(command),
@@ -105,7 +106,7 @@ def start(name: str, command: Sequence[str], room: Room, log: Path, *, env: Mapp
 
 
 def listening(room: Room, port: int) -> Callable[[], bool]:
-    """Whether something in the room's namespace listens on a TCP port."""
+    """Whether a program in the room's namespace listens on a TCP port."""
     wanted = f":{port:04X}"
 
     def ready() -> bool:

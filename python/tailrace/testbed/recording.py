@@ -1,6 +1,6 @@
-"""What is seen of a run: all packets that pass the bridge, and samples of every node and server.
+"""The recording of a run: all packets that pass the bridge, and samples of every node and server.
 
-The engine's recorder (crates/core/src/host) sees them from here, on threads of its own, as it would see any host. A
+The engine's recorder (crates/core/src/host) runs in this process, on its own threads, and records as on any host. A
 node with a governor has samples of its own: `clock`.
 """
 
@@ -26,10 +26,10 @@ else:
     from backports import zstd
 
 SNAP = 192
-"""52 bytes of IP and TCP; the rest names what is asked: method and path, command and table."""
+"""52 bytes of IP and TCP headers; the rest holds the name of the request: method and path, command and table."""
 RING_BYTES = 4 << 20
-"""Most of a second at 20,000 packets a second; none was lost. While the kernel makes a larger ring it does nothing else
-on that CPU: 30 ms for 4 MiB, 100 ms for 16, 500 ms for 64, a millibottleneck in the middle of the load."""
+"""This holds most of a second at 20,000 packets a second; none was lost. While the kernel creates a larger ring, that
+CPU does nothing else: 30 ms for 4 MiB, 100 ms for 16, 500 ms for 64, a millibottleneck in the middle of the load."""
 
 
 def recording(system: System, folder: Path) -> AbstractContextManager[None]:
@@ -38,10 +38,10 @@ def recording(system: System, folder: Path) -> AbstractContextManager[None]:
 
 @contextmanager
 def recorded(options: str, folder: Path) -> Iterator[None]:
-    """Records into segments in `folder`, from when everything is open until the block ends. `options`: the
-    recorder's, as JSON (crates/core/src/host/options.rs).
+    """Records into segments in `folder`, from when everything is open until the block ends. `options`: the recorder's,
+    as JSON (crates/core/src/host/options.rs).
 
-    Rows that could not be written, as on a full disk, are an OutputError: the run would miss them.
+    Rows that could not be written, for example to a full disk, raise an OutputError, because the run would lack them.
     """
     from tailrace._core import record
 
@@ -105,7 +105,7 @@ def plan(system: System) -> dict[str, Any]:
 
 
 def compress(file: Path) -> None:
-    """Into FILE.zst, which the readers read as well."""
+    """Compress to FILE.zst, which the readers also read."""
     with file.open("rb") as plain, zstd.open(file.with_name(f"{file.name}.zst"), "wb", level=3) as packed:
         shutil.copyfileobj(plain, packed, 1 << 20)
     file.unlink()

@@ -1,4 +1,5 @@
-"""What the testbed cannot do of an experiment, refused by name before anything is made; what it does in its own way."""
+"""What the testbed cannot do of an experiment is refused by name before anything is created; notes say what it does
+differently."""
 
 from __future__ import annotations
 
@@ -25,9 +26,9 @@ def notes(experiment: Experiment) -> list[str]:
     """What real servers do in their own way, whatever the experiment says."""
     own = [name for name, tier in experiment.tiers.items() if tier.software not in ("tomcat", "xtomcat")]
     return [
-        f"{', '.join(own)}: a visit takes the CPU time that the real server takes; demands are the simulator's alone",
+        f"{', '.join(own)}: a visit takes the real server's CPU time; only the simulator uses demands",
         *(
-            f"{name}: a thread for each connection, as many as there are; {tier.workers} workers are the simulator's"
+            f"{name}: the server has a thread for each connection; only the simulator has {tier.workers} workers"
             for name, tier in experiment.tiers.items()
             if tier.software == "mysql" and tier.kind == "sync"
         ),
@@ -42,9 +43,9 @@ def _refusals(experiment: Experiment) -> Iterator[Refusal]:
         if tier.software not in KINDS:
             yield f"tiers.{name}.software", f"it must be one of {', '.join(KINDS)}, got {tier.software}"
         if tier.spawn and tier.software != "apache":
-            yield f"tiers.{name}.spawn", "Apache alone starts further processes"
+            yield f"tiers.{name}.spawn", "only Apache starts further processes"
         if tier.order != "arrival":
-            yield f"tiers.{name}.order", "its servers are not told what a request belongs to; try calls.NAME.priority"
+            yield f"tiers.{name}.order", "its servers do not know the interaction of a request; try calls.NAME.priority"
     if not least <= experiment.sampling.interval <= most:
         apart = f"{format_duration(least)} to {format_duration(most)} apart"
         yield "sampling.interval", f"the recorder takes samples {apart}"
@@ -68,7 +69,7 @@ def _of_machines(experiment: Experiment) -> Iterator[Refusal]:
             yield f"nodes.{name}.disk", why
     for number, stall in enumerate(experiment.stalls):
         if isinstance(stall, Iowait):
-            yield f"stalls[{number}].kind", "a wait for a disk has a disk that is busy: nodes.NAME.disk with a flush"
+            yield f"stalls[{number}].kind", "real waiting needs a busy disk: use nodes.NAME.disk with a flush"
 
 
 def _of_workloads(experiment: Experiment) -> Iterator[Refusal]:
@@ -89,4 +90,4 @@ def _of_workloads(experiment: Experiment) -> Iterator[Refusal]:
             if call.kernel and call.kernel != experiment.kernel.syn:
                 yield f"{key}.kernel", "all of its nodes run on one kernel"
             if call.recover_time and tier.software != "apache":
-                yield f"{key}.recover_time", "of its balancers mod_jk alone has errors and recovers from them"
+                yield f"{key}.recover_time", "only its balancer mod_jk has an error state"

@@ -1,4 +1,4 @@
-"""One run: servers up, load on, ramp, record with stalls, drain, everything down, and a run folder of what was seen.
+"""One run: start the servers and the load, ramp, record with stalls, drain, stop everything, and write a run folder.
 
 ```text
 up ── warm-up ──────┬── ramp ──┬── duration ──────────────────┬── drain ── down ── read ── run folder
@@ -33,19 +33,19 @@ from tailrace.topology import Topology
 from tailrace.units import MILLISECOND, SECOND
 
 FILL_BEFORE_NS, FILL_NS = SECOND, 150 * MILLISECOND
-"""A short freeze near the end of the warm-up opens all connections of a pool. Otherwise the first stall would, and
-Tomcat's backlog would drop some of them although mod_jk keeps its connections."""
+"""A short freeze near the end of the warm-up opens all connections of a pool. Otherwise the first stall would open
+them, and Tomcat's backlog would drop some, although mod_jk keeps its connections."""
 DRAIN_NS = load.PATIENCE_NS + 10 * SECOND
-"""For the load to wait for its last answers and to write what it saw."""
+"""Time for the load generator to wait for its last answers and to write its record."""
 INTERACTIONS = {r"^GET /(\w+)": "$1"}
-"""The bulletin board's pages, by the names that RUBBoS gives them."""
+"""The bulletin board's pages, by RUBBoS' names."""
 
 SEGMENTS, CLOCKS = "recording", "clocks.csv"
-"""In `raw/`: what the recorder writes, until it is read; samples of nodes with a governor."""
+"""In `raw/`: the recorder's files until they are read, and samples of nodes with a governor."""
 
 Progress = Callable[[int, int], None]
 Read = Callable[[Writer, list[str], Topology, dict[str, str]], None]
-"""Puts the tables of captures, samples and logs into a run folder; passed in, for makers do not know each other."""
+"""Reads captures, samples and logs into a run folder. It is passed in, because makers do not import each other."""
 
 
 def run(
@@ -60,8 +60,8 @@ def run(
 ) -> Outcome:
     """Write the run folder `out`: tables, topology, truth, and `raw/` with captures, configurations and logs.
 
-    Raises UsageError for what the testbed cannot do, TailraceError for what goes wrong on the way. Whatever is raised,
-    everything is undone and nothing half-written is left. `progress(ns, ns in all)` may raise to stop it.
+    Raises UsageError for what the testbed cannot do, TailraceError for other failures. After any error everything is
+    undone, and no half-written file remains. `progress(ns, ns in all)` may raise to stop it.
     """
     refuse(experiment)
     with dataset.create(out, overwrite) as writer:
@@ -82,7 +82,7 @@ def run(
 
 @contextmanager
 def serving(experiment: Experiment, site: Site) -> Iterator[System]:
-    """An experiment's servers, up while the block lasts; also undoes what a killed testbed left over."""
+    """An experiment's servers, running while the block lasts; also removes what a killed testbed left."""
     with held(site) as ledger:
         undoing.undo(ledger)
         try:
@@ -93,7 +93,7 @@ def serving(experiment: Experiment, site: Site) -> Iterator[System]:
 
 
 def measure(up: System, raw: Path, loading: load.Command, progress: Progress) -> list[truth.Stall]:
-    """One measurement of servers that are up: the stalls that happened."""
+    """One measurement with running servers; returns the stalls that happened."""
     experiment = up.experiment
     whole = experiment.ramp + experiment.duration
     injector = stalls.prepare(up)
@@ -124,7 +124,7 @@ def _start_load(up: System, loading: load.Command, experiment: Experiment, out: 
 
 
 def _warm_up(up: System, loading: load.Command) -> None:
-    """Compiled, and with all its connections open: a JVM that is not is a millibottleneck of its own."""
+    """Compile the pages and open all connections: a cold JVM is a millibottleneck of its own."""
     experiment = load.rising(up.experiment)
     if experiment is None:
         return
@@ -139,7 +139,7 @@ def _warm_up(up: System, loading: load.Command) -> None:
 
 
 def _wait(begun: int, moment: int, whole: int, programs: list[Program], progress: Progress) -> None:
-    """Until so long after the begin; a program that ends meanwhile ends the run."""
+    """Wait until this long after the begin; if a program ends meanwhile, the run fails."""
     while (left := begun + moment - time.monotonic_ns()) > 0:
         for each in programs:
             if each.process.poll() is not None:
@@ -166,7 +166,7 @@ def _drained(clients: Program) -> None:
 
 
 def _keep(up: System, raw: Path) -> list[str]:
-    """Configurations and logs beside the captures; returns what the readers are given."""
+    """Store configurations and logs beside the captures; returns the files for the readers."""
     files = [str(raw / SEGMENTS)] + [str(file) for file in [raw / CLOCKS] if file.exists()]
     for name, setting in up.settings.items():
         kept = raw / name

@@ -1,4 +1,4 @@
-"""What every server of an experiment is told: where it listens, whom it calls."""
+"""The settings of every server of an experiment: addresses, callees, callers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tailrace.testbed.servers.setting import Called, Endpoint, Setting
 
 
 def settings(experiment: Experiment, addresses: Mapping[str, str], folder: Path) -> dict[str, Setting]:
-    """By server, in the order in which they are started: who is called comes before who calls."""
+    """By server, in the order in which they are started: callees before their callers."""
     levels = places.levels(experiment)
     deepest_first = sorted(places.servers(experiment), key=lambda server: -levels[server.tier])
     found: dict[str, Setting] = {}

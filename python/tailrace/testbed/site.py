@@ -1,4 +1,5 @@
-"""Where a testbed lives on this machine: every name and path of it begins with the site's, so that two do not meet."""
+"""The names and paths of a testbed on this machine: all begin with the site's name, so that two sites do not
+collide."""
 
 from __future__ import annotations
 
@@ -12,17 +13,17 @@ class Site:
 
     @property
     def state(self) -> Path:
-        """What is up, and what is to be undone. Gone after a reboot, as namespaces and groups are."""
+        """The record of what runs and what must be undone. It disappears at a reboot, like namespaces and groups."""
         return Path("/run") / f"{self.name}-testbed"
 
     @property
     def files(self) -> Path:
-        """Rendered configurations, logs and databases: on a disk, which a database is meant to feel."""
+        """Rendered configurations, logs and databases: on a disk, because a database must wait for it."""
         return Path("/var/tmp") / f"{self.name}-testbed"
 
     @property
     def group(self) -> str:
-        """The control group that holds all others."""
+        """The control group that contains all others."""
         return self.name
 
     def namespace(self, node: str) -> str:

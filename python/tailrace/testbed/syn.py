@@ -1,7 +1,7 @@
-"""When a lost SYN is sent again: what the machine's kernel does, made to do what an older one did.
+"""The schedule of repeated SYNs: the machine's kernel can be made to behave like an older one.
 
 The schedule of 6.5 and later begins with four repetitions 1 s apart (`net.ipv4.tcp_syn_linear_timeouts`); without them
-it is that of 3.1 to 6.4. The first timeout of 3 s that kernels before 3.1 had is not a setting.
+it is that of 3.1 to 6.4. The first timeout of 3 s of kernels before 3.1 cannot be set.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _LINEAR_BY_KERNEL = {"linux-6.5": "4", "linux-3.3": "0"}
 
 
 def problem(experiment: Experiment) -> str | None:
-    """Why the experiment's schedule cannot be had here."""
+    """Why the experiment's schedule is not available here."""
     wanted = experiment.kernel.syn
     if wanted not in _LINEAR_BY_KERNEL:
         return f"this machine's kernel can do {' and '.join(_LINEAR_BY_KERNEL)}: --set kernel.syn=linux-6.5"

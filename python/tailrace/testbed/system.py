@@ -1,4 +1,4 @@
-"""The servers of an experiment, up: configured, started one after another, each ready before those that call it.
+"""Configures and starts the servers of an experiment one after another; each is ready before its callers start.
 
 ```text
 files/run/NAME/        configuration, logs and data of each server
@@ -40,7 +40,7 @@ class System:
     clocks: dict[str, Clock] = field(default_factory=dict)
     """Of nodes with a governor."""
     disks: dict[str, Path] = field(default_factory=dict)
-    """Where nodes with a disk of their own have it."""
+    """Folders of nodes with a disk of their own."""
     epoch: Epoch = field(default_factory=Epoch)
 
     def servers(self, place: str) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ class System:
 
 @contextmanager
 def up(site: Site, ledger: Ledger, experiment: Experiment) -> Iterator[System]:
-    """Servers that answer; stopped in the opposite order. Namespaces and groups are the ledger's to undo."""
+    """Running servers; they are stopped in the opposite order. The ledger removes namespaces and groups."""
     refuse(experiment)
     folder = site.files / "run"
     folders.make(folder, ledger)

@@ -1,4 +1,5 @@
-"""How each kind of step is undone. What the ledger does not recognise is somebody else's, whatever it is called."""
+"""How each kind of step is undone. A thing that the ledger does not recognise belongs to another program, whatever its
+name."""
 
 from __future__ import annotations
 
@@ -35,19 +36,19 @@ def undo(ledger: Ledger) -> list[Step]:
 
 
 def clean(site: Site) -> list[Step]:
-    """Undo what the ledger says; returns what was there."""
+    """Undo the steps of the ledger; returns what existed."""
     with held(site) as ledger:
         return undo(ledger)
 
 
 def strangers(site: Site) -> list[Step]:
-    """What is called as things of a testbed are, and is none of its own: after `clean`, all that there is."""
+    """Things with names like the testbed's that are not its own; after `clean`, these are all that exist."""
     found = [("namespace", name) for name in net.named(site)]
     return found + [("group", f"{root}/{site.group}") for root in Group(mounted(), site.group).known_by()]
 
 
 def take_down(site: Site) -> bool:
-    """End the process that holds a testbed up, as Ctrl-C would, and wait for it; whether there was one."""
+    """End the process that runs a testbed, as Ctrl-C would, and wait for it; returns whether there was one."""
     deadline, there = time.monotonic() + DOWN_S, False
     while True:
         try:

@@ -1,6 +1,7 @@
-"""One sort of server, one file, one line: how it is configured from an experiment, started and stopped.
+"""The kinds of servers: one file and one line each. A file configures, starts and stops its kind.
 
-`setting` is what a server is told, `kind` what it is to the testbed, `templates/` its configuration.
+`setting` holds the values for a server's configuration, `kind` is the interface to the testbed, `templates/` holds the
+configuration files.
 """
 
 from tailrace.testbed.servers import apache, board, haproxy, mariadb, nginx

@@ -1,4 +1,4 @@
-"""Apache httpd with the worker MPM and mod_jk: a thread waits until the page has come."""
+"""Apache httpd with the worker MPM and mod_jk: a thread waits until the page has arrived."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _files(setting: Setting) -> Mapping[str, str]:
             "workers.properties.j2",
             called=called,
             worker=worker,
-            pool=threads if skips else pool,  # mod_jk counts who is busy only once a connection is had
+            pool=threads if skips else pool,  # mod_jk counts a busy candidate only after it has a connection
             recover_s=called.recover_time // SECOND,
             method=METHODS.get(called.call.policy or "", "R"),
             acquire_ms=_PATIENT_MS if called.endpoint == "wait" else called.call.endpoint_timeout // MILLISECOND,
@@ -45,14 +45,14 @@ def processes_max(setting: Setting) -> int:
 def _refuses(setting: Setting) -> Iterator[Refusal]:
     tier = setting.tier
     if len(setting.calls) != 1:
-        yield "calls", "its Apache passes all pages on to one tier of Tomcats"
+        yield "calls", "the testbed's Apache passes all pages to one tier of Tomcats"
     if tier.kind != "sync":
-        yield "kind", "Apache's worker MPM is synchronous; take nginx"
+        yield "kind", "Apache's worker MPM is synchronous; use nginx"
     if not tier.workers:
-        yield "workers", "Apache has a number of threads"
+        yield "workers", "Apache needs a fixed number of threads"
     for called in setting.calls:
         if called.tier.software not in ("tomcat", "xtomcat"):
-            yield "calls", "mod_jk speaks to Tomcat alone"
+            yield "calls", "mod_jk speaks only to Tomcat"
         if len(called.candidates) > 1 and called.call.policy not in METHODS:
             yield "calls.policy", f"mod_jk has {', '.join(METHODS)}"
         recover_time = called.call.recover_time

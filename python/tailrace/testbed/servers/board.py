@@ -1,5 +1,5 @@
-"""The bulletin board on an embedded Tomcat: blocking servlets with JDBC, or asynchronous ones with a driver that does
-not block."""
+"""The bulletin board on an embedded Tomcat: blocking servlets with JDBC, or asynchronous ones with a non-blocking
+driver."""
 
 from __future__ import annotations
 
@@ -18,29 +18,31 @@ from tailrace.testbed.servers.kind import Kind, Refusal
 from tailrace.testbed.servers.setting import Setting
 
 LOOPS = 8
-"""Threads of the asynchronous edge where the tier has any number: they never wait, and a machine has few cores."""
+"""Threads of the asynchronous server if the tier has any number: they never wait, and a machine has few cores."""
 CONNECTIONS = 20_000
-"""More than callers ever have open."""
+"""More connections than callers ever open."""
 PAGES = tuple(rubbos.states())
 YOUNG_BYTES = 256 << 20
 WAITING_BYTES = 100_000
-"""What a request of the asynchronous edge keeps while it waits, roughly: 150 MB more lived with 1000 to 2000 of them in
-flight. A heap of 742 MB was full after one slow moment, and full collections, one after another, kept it full."""
+"""Approximate memory that a request of the asynchronous server keeps while it waits: the live set grew by 150 MB with
+1000 to 2000 of them in flight. A heap of 742 MB was full after one slow moment, and repeated full collections never
+freed it."""
 COLLECTION_NS_PER_BYTE = 2.6
-"""Of chains of small objects, those that pages made since the last one included: the serial collector took 1.3 to 1.6 s
-for 574 MB, 1.1 to 1.3 s for 424 MB. Twice as long beside compilers that filled the machine's caches."""
+"""Time per byte of chains of small objects, including those that pages made since the last collection. The serial
+collector took 1.3 to 1.6 s for 574 MB, and 1.1 to 1.3 s for 424 MB. It took twice as long beside compilers that filled
+the machine's caches."""
 LIVE_MIN = 1 << 20
 EDEN_PARTS = 10
-"""Of a young generation eight are filled, two are for survivors (SurvivorRatio)."""
+"""Eight tenths of a young generation are filled, and two are for survivors (SurvivorRatio)."""
 PAGE_BYTES = 57_000
 """What a page of the browse-only walk allocates by itself: 210 MB in 3.6 s at 1000 pages/s."""
 JVM_BYTES = 32 << 20
-"""What Tomcat, its threads and its connections keep: 23 MB."""
+"""Live memory of Tomcat, its threads and its connections: 23 MB."""
 GC_LOG = "gc.log"
 
 
 def jar() -> Path:
-    """The board as `make testbed-setup` builds it. TAILRACE_BOARD names another."""
+    """The board as `make testbed-setup` builds it; TAILRACE_BOARD overrides the path."""
     return Path(os.environ.get("TAILRACE_BOARD") or Path(tailrace.__file__).parents[2] / "board/target/board.jar")
 
 
@@ -71,8 +73,8 @@ def _files(setting: Setting) -> Mapping[str, str]:
             edge="blocking" if blocking else "async",
             connector=speaks,
             threads=tier.workers or LOOPS,
-            # a blocking HTTP connector accepts as many connections as it has threads, the rest wait in the backlog;
-            # connections of mod_jk are kept, and more of them than this would never be served
+            # a blocking HTTP connector accepts as many connections as it has threads, and the rest wait in the backlog;
+            # mod_jk keeps its connections, so any more would never be served
             connections=tier.workers if blocking and speaks == "http" else CONNECTIONS,
             kept=speaks == "ajp"
             or any(setting.name in c.calls and c.calls[setting.name].kept for c in setting.callers),
@@ -86,14 +88,15 @@ def _files(setting: Setting) -> Mapping[str, str]:
 
 
 def _work(setting: Setting, page: Interaction) -> int:
-    """CPU time in ns that a page takes beyond what the real page takes by itself."""
+    """CPU time in ns that a page takes in addition to the real page's own."""
     tier = setting.tier
     at = page.at.get(setting.name) or page.at.get(tier.role or setting.name)
     return round(at.compute * tier.demand_factor) if at else 0
 
 
 def _live_bytes(setting: Setting) -> int:
-    """A live set that is collected, with a young generation, in the longest time that the experiment's heap has."""
+    """Sizes of a live set whose collection takes the longest time that the experiment's heap has, and of a young
+    generation."""
     heap = setting.tier.heap
     if heap is None:
         return 0
@@ -102,12 +105,12 @@ def _live_bytes(setting: Setting) -> int:
 
 
 def _eden_bytes(heap: Heap) -> int:
-    """With room for what pages allocate by themselves, so that it fills as often as the experiment's."""
+    """Includes room for what pages allocate by themselves, so that it fills as often as the experiment's."""
     return heap.young + heap.young * PAGE_BYTES // heap.per_visit if heap.per_visit else heap.young
 
 
 def _jvm(setting: Setting) -> list[str]:
-    """The serial collector: what stops a server for long is what the papers are about, and one core gets it anyway."""
+    """The serial collector: the papers study long stops, and the JVM chooses it for one core anyway."""
     young, old = _generations(setting)
     log = f"-Xlog:gc*,safepoint:file={setting.folder}/{GC_LOG}:time,timenanos,level,tags"
     waiting = 0 if setting.tier.kind == "sync" else CONNECTIONS * WAITING_BYTES
@@ -117,8 +120,8 @@ def _jvm(setting: Setting) -> list[str]:
 
 
 def _generations(setting: Setting) -> tuple[int, int]:
-    """Bytes of the young and the old one. The old one has room for what `old_every` young collections promote; where
-    the heap has young collections alone, for so little that each of them becomes a full one."""
+    """Bytes of the young and the old generation. The old one has room for what `old_every` young collections promote.
+    If the heap has only young collections, it has so little room that each becomes a full one."""
     heap = setting.tier.heap
     if heap is None:
         return YOUNG_BYTES, 2 * YOUNG_BYTES
@@ -129,22 +132,22 @@ def _generations(setting: Setting) -> tuple[int, int]:
 def _refuses(setting: Setting) -> Iterator[Refusal]:
     tier = setting.tier
     if len(setting.calls) != 1:
-        yield "calls", "the bulletin board asks one tier"
+        yield "calls", "the bulletin board calls one tier"
     if tier.heap and tier.heap.old_above:
-        yield "heap.old_above", "when an old collection follows is decided by the JVM"
+        yield "heap.old_above", "the JVM decides when an old collection follows"
     if tier.heap and any(tier.heap.filled):
         yield "heap.filled", "a JVM begins with an empty heap"
     if tier.kind == "bounded":
         yield "kind", "the bulletin board is sync or async"
     if {connector(setting)} == {"ajp"} and any(caller.software != "apache" for caller in setting.callers):
-        yield "software", "one Tomcat is asked by AJP and by HTTP"
+        yield "software", "one Tomcat cannot be called by AJP and by HTTP"
     for called in setting.calls:
         if called.tier.software not in ("mysql", "xmysql", "haproxy", "cjdbc"):
-            yield "calls", "the bulletin board asks a database, or HAProxy before it"
+            yield "calls", "the bulletin board calls a database, or HAProxy before it"
         if len(called.candidates) > 1:
-            yield "calls", "the bulletin board asks one database; put a tier of haproxy before several"
+            yield "calls", "the bulletin board calls one database; put a tier of haproxy before several"
         if called.call.priority is not None and tier.kind != "sync":
-            yield "calls.priority", "only blocking servlets wait in line for a connection"
+            yield "calls.priority", "only blocking servlets wait for a connection"
 
 
 KIND = Kind(

@@ -1,4 +1,4 @@
-"""The bulletin board's stories, users and comments: written once for each generator of them, then copied."""
+"""The bulletin board's stories, users and comments: written once for each version of their generator, then copied."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tailrace.testbed.servers.setting import Setting
 
 FILL_S = 600.0
 MADE_BY = ("tailrace/board/data/", "tailrace/board/settings/Sizes")
-"""Schema, generator and how much of everything, in the board's jar. Pages may change, and the data stay."""
+"""Schema, generator and amounts, in the board's jar. If only pages change, the data stay valid."""
 
 
 def fill(setting: Setting, room: Room, data: Path) -> None:
     """Make `data` a database folder that is filled."""
     kept = setting.folder.parent.parent / "databases" / contents(board.jar())
     if not kept.exists():
-        for older in kept.parent.glob("*"):  # of another generator, or half-written
+        for older in kept.parent.glob("*"):  # from another generator, or half-written
             shutil.rmtree(older)
         partial = kept.with_suffix(".partial")
         partial.parent.mkdir(parents=True, exist_ok=True)
@@ -33,12 +33,12 @@ def fill(setting: Setting, room: Room, data: Path) -> None:
 
 
 def contents(jar: Path) -> str:
-    """A name of what the board writes: jars that write the same have the same."""
+    """A name of what the board writes: jars that write the same data have the same name."""
     try:
         with ZipFile(jar) as packed:
             made_by = [(part.filename, part.CRC) for part in packed.infolist() if part.filename.startswith(MADE_BY)]
     except BadZipFile as error:
-        raise TailraceError("it is no whole jar", where=str(jar), advice="run `make testbed-setup`") from error
+        raise TailraceError("it is not a complete jar", where=str(jar), advice="run `make testbed-setup`") from error
     return hashlib.sha256(repr(sorted(made_by)).encode()).hexdigest()[:16]
 
 

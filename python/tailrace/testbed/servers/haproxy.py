@@ -1,10 +1,10 @@
-"""HAProxy: in TCP mode before databases (C-JDBC's place, or a gate that holds workers + backlog), in HTTP mode before
-Tomcats.
+"""HAProxy: in TCP mode before databases (in C-JDBC's place, or as a gate that holds workers + backlog), in HTTP mode
+before Tomcats.
 
-Why HAProxy for C-JDBC, which has had no release since 2007: ProxySQL and MaxScale are in no release of Debian, and
-ShardingSphere-Proxy brings a connection pool and a parser of its own, a tier more than the papers have. HAProxy is
+HAProxy replaces C-JDBC, which has had no release since 2007: ProxySQL and MaxScale are in no release of Debian, and
+ShardingSphere-Proxy has a connection pool and a parser of its own, a tier more than the papers have. HAProxy is
 packaged everywhere and adds tens of µs. It balances connections, not statements: reads may go to several databases,
-writes to one alone.
+writes only to one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one sort of server is to the testbed."""
+"""The testbed's interface to one kind of server."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ def _refuses_nothing(setting: Setting) -> Iterator[Refusal]:
 
 
 def _is_prepared(setting: Setting, room: Room) -> None:
-    """There is nothing to do before it is started."""
+    """Nothing needs to be done before the start."""
 
 
 @dataclass(frozen=True)
 class Kind:
     port: Callable[[Setting], int]
-    """Where it listens when nobody else on its node does."""
+    """The port on which it listens if it is free on its node."""
     files: Callable[[Setting], Mapping[str, str]]
     """Its configuration, by file name."""
     command: Callable[[Setting], list[str]]
     prepare: Callable[[Setting, Room], None] = _is_prepared
     refuses: Callable[[Setting], Iterator[Refusal]] = _refuses_nothing
     says: str = ""
-    """A line of its output that begins so tells that it is ready; empty: it is when it listens."""
+    """The beginning of an output line that means it is ready; if empty, it is ready when it listens."""
     stop: signal.Signals = signal.SIGTERM
     logs: tuple[str, ...] = ()
-    """Files that readers understand, such as a JVM's log of collections."""
+    """Files that the readers can read, such as a JVM's log of collections."""

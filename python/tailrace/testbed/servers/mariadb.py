@@ -1,6 +1,6 @@
 """MariaDB: a thread for each connection, or eight threads for all of them behind a deep backlog.
 
-A server's data are a copy of what the bulletin board wrote once; the copy goes when the testbed comes down.
+A server's data are a copy of what the bulletin board wrote once; the copy is removed when the testbed stops.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ def _files(setting: Setting) -> Mapping[str, str]:
 
 
 def _disk(setting: Setting) -> bool:
-    """With a disk of its own it waits for it at each commit, as databases do; without, it shares the machine's."""
+    """On a disk of its own, it waits for the disk at each commit, as databases do; otherwise it shares the
+    machine's."""
     [node] = {server.node for server in places.servers(setting.experiment) if server.name == setting.at.name}
     return places.nodes(setting.experiment)[node].disk is not None
 
@@ -31,9 +32,9 @@ def _refuses(setting: Setting) -> Iterator[Refusal]:
     if setting.tier.kind == "async":
         yield "kind", "MariaDB is synchronous, or bounded by its pool of threads"
     if setting.tier.kind == "bounded" and not setting.tier.workers:
-        yield "workers", "a pool of threads has a size"
+        yield "workers", "a pool of threads needs a size"
     if setting.calls:
-        yield "calls", "a database calls nobody"
+        yield "calls", "a database calls no other tier"
 
 
 KIND = Kind(

@@ -1,4 +1,4 @@
-"""nginx: event loops that hold nothing while a page is on its way."""
+"""nginx: event loops, which hold no thread while a request waits."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def _files(setting: Setting) -> Mapping[str, str]:
 
 def _refuses(setting: Setting) -> Iterator[Refusal]:
     if len(setting.calls) != 1:
-        yield "calls", "its nginx passes all pages on to one tier"
+        yield "calls", "the testbed's nginx passes all pages to one tier"
     if setting.tier.kind == "sync":
-        yield "kind", "nginx is asynchronous; take apache"
+        yield "kind", "nginx is asynchronous; use apache"
     for called in setting.calls:
         if called.tier.software not in ("tomcat", "xtomcat", "haproxy"):
             yield "calls", "nginx speaks HTTP here, to Tomcat or HAProxy"

@@ -1,4 +1,4 @@
-"""What a server is told: its tier, where it listens, whom it calls and who calls it, and where its files are."""
+"""The values for a server's configuration: its tier, its address, its callees and callers, and its files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tailrace.experiment.tiers import Call, Tier
 
 @dataclass(frozen=True)
 class Account:
-    """Nobody outside the testbed's namespaces can reach the database."""
+    """The database is reachable only inside the testbed's namespaces."""
 
     name: str = "board"
     user: str = "board"
@@ -33,14 +33,14 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Called:
-    """A tier that is called: how, and its servers."""
+    """A called tier: how it is called, and its servers."""
 
     tier: Tier
     call: Call
     endpoint: str
     """What happens when a candidate's pool is empty: wait, original or modified."""
     recover_time: int
-    """How long a candidate is in error, ns."""
+    """How long a candidate stays in the error state, ns."""
     candidates: tuple[Endpoint, ...]
 
 
@@ -48,7 +48,7 @@ class Called:
 class Setting:
     experiment: Experiment
     name: str
-    """Of its tier."""
+    """The servers of its tier."""
     tier: Tier
     at: Endpoint
     cores: int
@@ -56,11 +56,12 @@ class Setting:
     callers: tuple[Tier, ...]
     calls: tuple[Called, ...]
     folder: Path
-    """Its configuration, logs and data; kept in `raw/` without the data."""
+    """The folder of its configuration, logs and data; `raw/` keeps it without the data."""
 
     @property
     def backlog(self) -> int:
-        """Of listen(). What an event loop would take in at once waits there while the loop itself is stalled."""
+        """The argument of listen(). While an event loop is stalled, requests that it would otherwise take at once wait
+        there."""
         return max(self.tier.backlog, 0 if self.tier.kind == "sync" else self.tier.light_queue or 0)
 
     def render(self, template: str, **more: object) -> str:

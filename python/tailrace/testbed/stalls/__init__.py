@@ -1,6 +1,6 @@
-"""Stalls by their real mechanism, one file and one line each; what really happened is measured, not assumed.
+"""Stalls by their real mechanism, one file and one line each. Their actual times are measured.
 
-Some are injected at the experiment's moments; others arise by themselves, and what was recorded tells when.
+Some are injected at the experiment's moments. Others arise by themselves, and the recording shows when.
 
 ```text
 begin()  0.2 ms         length               end()  0.1 ms
@@ -35,13 +35,13 @@ KINDS: dict[str, Callable[[System, Any], Iterator[Injection]]] = {
 }
 """By an injected stall's `kind`."""
 MECHANISMS: tuple[Callable[[System], Iterator[Mechanism]], ...] = (contention.mechanisms, writing.mechanisms)
-"""What goes on while it is recorded."""
+"""What runs during the recording."""
 ARISING: tuple[Callable[[System, Path], Iterator[truth.Stall]], ...] = (
     collection.arose,
     crowd.arose,
     frequency.arose,
 )
-"""What arose, by a run folder whose tables are written."""
+"""Finds stalls that arose, from the tables of a run folder."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Injector:
 
 
 def prepare(system: System) -> Injector:
-    """Everything that a stall needs, ready to begin; by their begin, repeated ones one by one."""
+    """Stalls that are ready to begin, sorted by begin, with each repetition."""
     found: list[Due] = []
     for stall in system.experiment.stalls:
         for injection in KINDS[stall.kind](system, stall):
@@ -73,15 +73,15 @@ def prepare(system: System) -> Injector:
 
 
 def arose(system: System, run: Path) -> list[truth.Stall]:
-    """From the first request on that was recorded."""
+    """From the first recorded request on."""
     first = scan(run / REQUESTS.file).select(pl.col("sent").min()).collect().item()
     return [stall for look in ARISING for stall in look(system, run) if first is not None and stall.end > first]
 
 
 @contextmanager
 def injecting(injector: Injector, origin: int) -> Iterator[None]:
-    """Stalls happen while the block lasts; `origin` is the ramp's end on the monotonic clock, in ns. One that has begun
-    is ended whatever happens."""
+    """Stalls happen while the block lasts; `origin` is the ramp's end on the monotonic clock, in ns. A stall that has
+    begun is always ended."""
     over = threading.Event()
     threads = [threading.Thread(target=_stall, args=(injector, due, origin, over)) for due in injector.due]
     threads += [threading.Thread(target=_go_on, args=(injector, each, origin, over)) for each in injector.mechanisms]
@@ -96,7 +96,7 @@ def injecting(injector: Injector, origin: int) -> Iterator[None]:
 
 
 def inject(injection: Injection, epoch: Epoch, length: int, over: threading.Event) -> truth.Stall:
-    """Now, and for so long; returns when it really was."""
+    """Run the stall now, for this long; returns when it really happened."""
     begun = time.monotonic_ns()
     injection.begin()
     try:

@@ -1,4 +1,4 @@
-"""A neighbour on the server's node that computes without end, frozen until it is its turn."""
+"""A neighbour on the server's node that computes without end, and is frozen until its turn."""
 
 from __future__ import annotations
 

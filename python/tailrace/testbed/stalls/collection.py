@@ -1,4 +1,4 @@
-"""Garbage collections of a heap as the experiment describes it: they arise by themselves, the JVM's log tells when."""
+"""Garbage collections of the experiment's heap. They arise by themselves; the JVM's log shows when."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tailrace.testbed.system import System
 
 
 def arose(system: System, run: Path) -> Iterator[truth.Stall]:
-    """Of servers with a `heap`, by the events that the reader of their logs made of them."""
+    """Of servers with a `heap`, from the events that the reader made of their logs."""
     collected = [name for name, setting in system.settings.items() if setting.tier.heap]
     if not collected:
         return

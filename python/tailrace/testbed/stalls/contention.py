@@ -1,6 +1,6 @@
-"""A neighbour that is a system of its own: when its servers took the CPU that another system's server had work for.
+"""A neighbour that is a system of its own: finds when its servers took the CPU that another system's server needed.
 
-Every 10 ms, of the groups on a node that several systems share:
+It samples the groups on a node that several systems share every 10 ms:
 
     the node is full    all groups together used at least 95 % of its CPUs
     taken from a server    servers that do not work for its clients used at least a quarter of them
@@ -19,9 +19,9 @@ from tailrace.units import MILLISECOND, SECOND
 
 LOOK_NS = 10 * MILLISECOND
 FULL, TAKEN = 0.95, 0.25
-"""A server that uses its CPU by 70 % feels it when a quarter is gone."""
+"""A server that uses its CPU by 70 % is affected when a quarter is gone."""
 JOIN_NS, SHORTEST_NS = 30 * MILLISECOND, 50 * MILLISECOND
-"""The kernel gives turns of some ms; what is shorter than 50 ms the simulator does not call a stall either."""
+"""The kernel schedules in turns of some ms; the simulator does not report stalls shorter than 50 ms either."""
 
 
 def mechanisms(system: System) -> Iterator[Mechanism]:
@@ -37,7 +37,7 @@ def mechanisms(system: System) -> Iterator[Mechanism]:
 
 
 def system_of(experiment: Experiment, tier: str) -> frozenset[str]:
-    """All tiers that are connected with it by calls."""
+    """All tiers that calls connect with it."""
     found = {tier}
     while True:
         more = {
@@ -53,7 +53,8 @@ def system_of(experiment: Experiment, tier: str) -> frozenset[str]:
 
 
 def starved(shares: Mapping[str, float], strangers: Mapping[str, list[str]]) -> list[str]:
-    """Whose CPU was taken, of shares of the node's CPUs, and of each server those that serve others."""
+    """The servers whose CPU was taken, from shares of the node's CPUs, and from the servers that work for other
+    clients."""
     full = sum(shares.values()) >= FULL
     return [name for name, others in strangers.items() if full and sum(shares[other] for other in others) >= TAKEN]
 

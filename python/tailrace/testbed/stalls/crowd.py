@@ -14,7 +14,7 @@ from tailrace.testbed.system import System
 
 
 def arose(system: System, run: Path) -> Iterator[truth.Stall]:
-    """What was to be sent at one and the same moment is a batch, for nothing else is."""
+    """Requests that were due at the same moment are a batch; no other arrivals coincide"""
     batches = [load for load in system.experiment.workloads.values() if isinstance(load, Batch)]
     if not batches:
         return

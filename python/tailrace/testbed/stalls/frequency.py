@@ -1,4 +1,4 @@
-"""A clock rate that was too low for the work that came, as the governor's own looks found it."""
+"""Times when the clock rate was too low for the load, from the governor's own samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An injected stall as the testbed does it, and what makes stalls arise by themselves."""
+"""The interfaces of injected stalls, and of mechanisms that let stalls arise."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tailrace.experiment import truth
 @dataclass(frozen=True)
 class Injection:
     kind: str
-    """As detectors call the cause."""
+    """The detectors' name of the cause."""
     place: str
     begin: Callable[[], None]
     end: Callable[[], None]
 
 
 Mechanism = Callable[[int, threading.Event], list[truth.Stall]]
-"""Goes on from the ramp's end (monotonic, in ns) until the event, and tells what stalls it saw."""
+"""Runs from the ramp's end (monotonic, in ns) until the event, and returns the stalls that it observed."""
 
 
 def joined(spans: Iterable[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
-    """Spans in the order of their begin, those that are no further apart than `gap` as one."""
+    """Spans sorted by begin; those that are at most `gap` apart are merged."""
     found: list[tuple[int, int]] = []
     for begin, end in spans:
         if found and begin - found[-1][1] <= gap:

@@ -1,4 +1,4 @@
-"""A server at a share of its speed: CPU time withheld by a quota, as the kernel throttles containers."""
+"""A server at a share of its speed: a quota withholds CPU time, as the kernel throttles containers."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""What a node's disk is busy with besides its servers' own: a logger that flushes, dirty pages that are written back.
+"""Work of a node's disk besides its servers' own: a logger that flushes, and dirty pages that are written back.
 
 ```text
-logger        every period: as many bytes as it gathered, at once, forced out (dd conv=fsync, in the node's group)
-writeback     every period, if pages have been dirty for long or are many: all of them (sync -f)
-probe         every 10 ms: one block, forced out; when that takes 50 ms and more, writers are blocked    → truth.toml
+logger        every period, it writes and syncs all bytes that it gathered (dd conv=fsync, in the node's group)
+writeback     every period, if pages are old or many, it writes all of them (sync -f)
+probe         every 10 ms, it writes one block with fsync; from 50 ms on, writers are blocked    → truth.toml
 ```
-The kernel writes dirty pages back by settings that all of the machine has, so the experiment's are acted out here.
+
+The kernel's writeback settings apply to the whole machine, so this module implements the experiment's.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from tailrace.testbed.system import System
 from tailrace.units import MILLISECOND, SECOND
 
 PROBE_NS, BLOCKED_NS = 10 * MILLISECOND, 50 * MILLISECOND
-"""A block of its own takes the disk a millisecond; 50 ms is what samples can see."""
+"""One block takes the disk a millisecond; 50 ms is the resolution of samples."""
 JOIN_NS = 3 * PROBE_NS
 """The next probe began, and waited as well."""
 LOOK_NS = 100 * MILLISECOND
@@ -52,7 +53,7 @@ class Busy:
     servers: list[str]
     epoch: Epoch
     jobs: list[tuple[str, int, int]] = field(default_factory=list)
-    """What was written, from when to when, on the monotonic clock."""
+    """What was written, and when, on the monotonic clock."""
 
     def run(self, origin: int, over: threading.Event) -> list[truth.Stall]:
         workers = [threading.Thread(target=work, args=(origin, over)) for work in (self._flush, self._write_back)]
@@ -64,7 +65,7 @@ class Busy:
         return [truth.Stall(self.kind(a, b), self.name, self.epoch.unix(a), self.epoch.unix(b)) for a, b in waits]
 
     def kind(self, begin: int, end: int) -> str:
-        """What the kernel wrote by itself is writeback."""
+        """Writes of the kernel's own count as writeback."""
         return next((kind for kind, a, b in self.jobs if a < end and b > begin), "writeback")
 
     def _probe(self, over: threading.Event) -> Iterator[tuple[int, int]]:
@@ -117,5 +118,5 @@ class Busy:
         return wakes and (dirty >= settings.background * self.node.memory or 0 < settings.expire <= age)
 
     def _written(self) -> int:
-        """Bytes of logs: what was written and never forced out."""
+        """Bytes of logs that were written and never flushed."""
         return sum(log.stat().st_size for name in self.servers for log in (self.folder / name).glob("*.log"))
