@@ -118,7 +118,7 @@ def test_notebook_is_escaped_and_has_no_scripts() -> None:
     found = repr_html(diagnosis(names={"web": "<script>x</script>", "app": "a'b\"c"}))
     assert "<script" not in found
     assert "&lt;script&gt;" in found
-    assert "a&#x27;b&quot;c" in found
+    assert "Without what neighbour took of the CPU of a&#x27;b&quot;c" in found
     assert len(found) < 12_000
 
 

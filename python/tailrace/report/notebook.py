@@ -53,8 +53,9 @@ def _episode(number: int, this: Episode) -> str:
         f"({f.verdict}): {_safe(f.sentence)}{_safe(' Would settle it: ' + f.missing) if f.missing else ''}</li>"
         for f in this.findings
     )
+    replayed = "" if this.ledger is None else f"<p style='margin:0 0 8px'>{_safe(this.ledger.sentence)}</p>"
     title = f"Episode {number}: {words.plural(this.vlrt, 'VLRT', 'VLRT')} at {words.clock(this.begin)}"
-    return f"<details><summary>{_safe(title)}</summary><ol style='margin:4px 0 8px'>{findings}</ol></details>"
+    return f"<details><summary>{_safe(title)}</summary><ol style='margin:4px 0 8px'>{findings}</ol>{replayed}</details>"
 
 
 def _safe(text: str) -> str:

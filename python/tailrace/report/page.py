@@ -102,15 +102,15 @@ def asset(path: str) -> str:
 
 def _context(recording: Recording, diagnosis: Diagnosis) -> dict[str, Any]:
     groups = {"overview": charts.overview(recording, diagnosis)}
-    recording = ledgers.with_columns(recording, diagnosis, CHARTED_EPISODES)
+    drawn = ledgers.with_columns(recording, diagnosis, CHARTED_EPISODES)
     for i in range(min(len(diagnosis.episodes), CHARTED_EPISODES)):
         group = charts.episode(recording, diagnosis, i)
-        groups[f"e{i + 1}"] = ledgers.beside(group, recording, diagnosis, i)
+        groups[f"e{i + 1}"] = ledgers.beside(group, drawn, diagnosis, i)
     episodes = [_episode(recording, diagnosis, i, groups.get(f"e{i + 1}")) for i in range(len(diagnosis.episodes))]
     drawing = histogram(recording, diagnosis)
     return {
         "title": f"Tailrace: {words.sentence(diagnosis.answer[0])}" if diagnosis.answer else "Tailrace",
-        "numbers": payload(recording, groups),
+        "numbers": payload(drawn, groups),
         "sections": _sections(diagnosis, bool(groups["overview"].charts)),
         "when": _when(diagnosis, recording),
         "answer": [words.sentence(s) for s in diagnosis.answer] or ["No answer."],
