@@ -37,7 +37,8 @@ def test_nothing_is_left_of_a_trouble_that_is_removed_and_all_of_the_others(draw
             sim.lower(from_table(removing.without(table, {shape})))
         assert removing.without(table, ()) == table == removing.complete(draw(seed))
         assert removing.troubles(removing.without(table, kinds)) == ()
-    assert len(seen) == len(TROUBLES) if draw != of_papers else seen >= {"frequency-step", NEIGHBOUR, BURST}
+    # What holds places is a batch, and so it is a burst.
+    assert len(seen) == len(TROUBLES) - 1 if draw != of_papers else seen >= {"frequency-step", NEIGHBOUR, BURST}
 
 
 def of_guests(*, apart: bool) -> Table:

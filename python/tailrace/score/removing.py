@@ -13,9 +13,11 @@ from typing import Any
 from tailrace.experiment import from_table, places, traces
 from tailrace.experiment.reading import to_table
 from tailrace.score.stalls import BALANCER, BURST, CAUSES, FREQUENCY, NEIGHBOUR, QUOTA, SOFT
-from tailrace.units import SECOND, parse_duration
+from tailrace.units import MILLISECOND, SECOND, exact_duration, parse_duration
 
 Table = dict[str, Any]
+HEAVY_NS = 100 * MILLISECOND
+"""No page of the papers computes for a tenth of this at any tier."""
 UNLIMITED = 10_000
 """More workers than any system here has requests inside."""
 
@@ -105,6 +107,20 @@ def per_second(rate: Any) -> float:
     return float(str(rate).removesuffix("/s"))
 
 
+def _own_work(table: Table) -> None:
+    """No visit computes for longer than `HEAVY`."""
+    for interaction in table["interactions"].values():
+        for work in interaction["at"].values():
+            if parse_duration(work["compute"]) > HEAVY_NS:
+                work["compute"] = exact_duration(HEAVY_NS)
+
+
+def _retries(table: Table) -> None:
+    """Clients send each request once."""
+    for load in table["workloads"].values():
+        load |= {"retries": 0, "hedge": "0 ns"}
+
+
 def _neighbours(table: Table) -> None:
     """Systems that share a machine get machines of their own."""
     for name, home in _beside(table).items():
@@ -169,7 +185,8 @@ REMOVALS: dict[str, Callable[[Table], None]] = {
     "writeback": _of_disks("writeback"),
     BURST: _bursts,
     NEIGHBOUR: _neighbours,
+    "own-work": _own_work,
 }
 """Each trouble that is no injected stall, and how it is removed."""
-SHAPES: dict[str, Callable[[Table], None]] = {BALANCER: _balancers, SOFT: _limits}
+SHAPES: dict[str, Callable[[Table], None]] = {BALANCER: _balancers, SOFT: _limits, "retries": _retries}
 """How a system is made, which is no trouble. It is looked at only if the diagnosis reports it."""

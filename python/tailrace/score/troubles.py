@@ -241,7 +241,38 @@ def _slower(system: System) -> None:
     system.stall("slow", system.some_server(), 0.5, 1.2, left=system.random.uniform(0.1, 0.4))
 
 
-TROUBLES = (_freeze, _neighbour, _collection, _burst, _log_flush, _writeback, _frequency, _quota, _slower)
+def _held_places(system: System) -> None:
+    """A batch of requests that wait long takes all workers of the last tier, or all connections to it."""
+    random, tier = system.random, system.way[-1]
+    places = system.tiers[tier].get("workers", 60) * system.tiers[tier]["count"]
+    page = _deep(system, "hold", tier, {"compute": "0.5 ms", "wait": f"{random.uniform(0.4, 1.2):.2f} s"})
+    system.batch("holders", int(places * random.uniform(1.1, 1.6)), page)
+
+
+def _own_work(system: System) -> None:
+    """A few requests compute for long, on an event loop if there is one on the way."""
+    random = system.random
+    loops = [name for name in system.way if system.tiers[name]["kind"] == "async"]
+    tier = random.choice(loops or system.way)
+    page = _deep(system, "heavy", tier, {"compute": f"{random.uniform(0.4, 1.0):.2f} s", "scv": 0})
+    system.batch("heavy", random.randint(1, 2) if loops else random.randint(4, 10), page)
+
+
+def _deep(system: System, name: str, tier: str, work: Table) -> Table:
+    """A page that does this work at a tier on the way, and hardly any before it: the keys of a workload."""
+    above = system.table["interactions"]
+    callers = system.way[: system.way.index(tier)]
+    above[f"{tier} {name}"] = {"at": {tier: work}}
+    for caller, callee in zip(callers, system.way[1:], strict=False):
+        above[f"{caller} {name}"] = {"at": {caller: {"compute": "0.1 ms", "calls": {f"{callee} {name}": 1}}}}
+    entry = {key: value for key, value in system.pages[0].items() if key == "entry"}
+    return entry | {"interaction": f"{system.way[0]} {name}"}
+
+
+TROUBLES = (
+    _freeze, _neighbour, _collection, _burst, _log_flush, _writeback, _frequency, _quota, _slower,
+    _held_places, _own_work,
+)  # fmt: skip
 
 
 def _short_collections(system: System) -> None:

@@ -24,7 +24,7 @@ from tailrace.dataset import Dataset
 from tailrace.experiment import from_table
 from tailrace.score import removing
 from tailrace.score.removing import Table
-from tailrace.score.stalls import BALANCER, BURST, NONE, SOFT
+from tailrace.score.stalls import BURST, NONE, SOFT
 
 Left = Callable[[frozenset[str]], int]
 
@@ -49,8 +49,8 @@ def shared_out(n: int, troubles: Iterable[str], told: set[str], left: Left) -> d
         found |= {one: max(found[one], min(left(every - {one}) - none, n)) for one in every}
     rest = min(none, n, *single.values())
     found[NONE] = min(n, rest + found.get(NONE, 0))
-    if BALANCER in told:
-        found[BALANCER] = max(n - left(frozenset({BALANCER})), 0)
+    for shape in told & removing.SHAPES.keys() - {SOFT}:
+        found[shape] = max(n - left(frozenset({shape})), 0)
     if SOFT in told:
         # Every stall makes fewer VLRT where nothing is limited; limits are to blame only for bursts and for the rest.
         found[SOFT] = min(max(n - left(frozenset({SOFT})), 0), rest + found.get(BURST, 0))
