@@ -190,7 +190,7 @@ def visit_share(run: Measured, server: str, place: str, begin: int = 0, end: int
 
 def assigned_share(run: Measured, server: str, place: str, begin: int, end: int) -> float:
     """Share of a tier's visits that went to one of its servers, of those whose callers got a worker from `begin` to
-    `end`. As in the caller's own log, a visit counts from the time when its caller has the worker, even while it waits
+    `end`. As in the caller's own log, a visit counts from the time when its caller has the request, even while it waits
     for a connection."""
     own = pl.col("server").cast(pl.String) == run.one_of(place, server)
     within = pl.col("start").is_between(run.begin + begin, run.begin + end)
