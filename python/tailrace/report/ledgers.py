@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tailrace.diagnosis.causes import UNKNOWN
 from tailrace.diagnosis.finding import Diagnosis
 from tailrace.diagnosis.judged import DONE, IDLE, UNACCOUNTED, Charged, Columns, Judged, Sheet
 from tailrace.report import words
@@ -46,26 +47,41 @@ def _lines(server: str, columns: Columns, axis: int) -> list[Line]:
 def beside(group: Group, recording: Recording, diagnosis: Diagnosis, index: int) -> Group:
     """The charts of an episode with those of its ledger behind them."""
     judged = diagnosis.episodes[index].ledger
-    made = [] if judged is None else [c for sheet in judged.servers for c in _charts(recording, group, sheet, index)]
+    if judged is None:
+        return group
+    colours = _colours(judged)
+    made = [chart for sheet in judged.servers for chart in _charts(recording, group, sheet, index, colours)]
     return replace(group, charts=(*group.charts, *made))
 
 
-def _charts(recording: Recording, group: Group, sheet: Sheet, index: int) -> list[Chart]:
+def _colours(judged: Judged) -> dict[str, int]:
+    """A cause has one colour in the stacks and the bars of an episode."""
+    charged = (line.cause for line in judged.lines if line.cause != UNKNOWN)
+    causes = dict.fromkeys((*charged, *(one.cause for sheet in judged.servers for one in sheet.lost)))
+    return SLOTS | {cause: CAUSE_SLOTS[k % len(CAUSE_SLOTS)] for k, cause in enumerate(causes)}
+
+
+def _charts(recording: Recording, group: Group, sheet: Sheet, index: int, colours: dict[str, int]) -> list[Chart]:
     if sheet.columns is None:
         return []
     server = words.name(sheet.server)
     return [
-        Chart(None, f"Capacity of {server}", "share", "stack", _stack(recording, sheet, index), summary=_sums(sheet)),
+        Chart(
+            None,
+            f"Capacity of {server}",
+            "share",
+            "stack",
+            _stack(recording, sheet, index, colours),
+            summary=_sums(sheet),
+        ),
         _queue(recording, group, sheet, index),
     ]
 
 
-def _stack(recording: Recording, sheet: Sheet, index: int) -> tuple[Curve, ...]:
+def _stack(recording: Recording, sheet: Sheet, index: int, colours: dict[str, int]) -> tuple[Curve, ...]:
     """From top to bottom: each stands on all that follow."""
     shares = sheet.columns.shares if sheet.columns is not None else {}
     names = [name for name, share in shares.items() if name != UNACCOUNTED or share.any()][:CURVES_MAX]
-    causes = [name for name in names if name not in PARTS]
-    colours = SLOTS | {name: CAUSE_SLOTS[k % len(CAUSE_SLOTS)] for k, name in enumerate(causes)}
     order = sorted(names, key=lambda name: (name != IDLE, name != UNACCOUNTED, name == DONE))
     found = ((name, recording.line(sheet.server, CAPACITY + name, index)) for name in order)
     return tuple(Curve(line, _part(name), colours[name]) for name, line in found if line is not None)
@@ -111,15 +127,17 @@ def ledger(judged: Judged | None) -> dict[str, Any] | None:
             }
             for sheet in judged.servers
         ],
-        "lines": [_line(line, judged) for line in judged.lines],
+        "lines": [_line(line, judged, _colours(judged)) for line in judged.lines],
     }
 
 
-def _line(line: Charged, judged: Judged) -> dict[str, Any]:
+def _line(line: Charged, judged: Judged, colours: dict[str, int]) -> dict[str, Any]:
     gone = max(judged.vlrt_replayed - line.vlrt_without, 0)
+    known = line.cause != UNKNOWN
     return {
-        "cause": "nothing recorded accounts for it" if line.cause == "unknown" else words.cause(line.cause),
-        "known": line.cause != "unknown",
+        "cause": words.cause(line.cause) if known else PARTS[UNACCOUNTED],
+        "known": known,
+        "slot": colours[line.cause if known else UNACCOUNTED],
         "server": words.name(line.server) if line.server else "clients",
         "place": words.name(line.place) if line.place and line.place != line.server else "–",
         "share": words.share(line.share),
