@@ -10,6 +10,16 @@ MIB = 1 << 20
 
 TEXT_BYTES = 16 * MIB
 """Size of a file that is read as a whole: an experiment, a topology, rules, a table of paths, a manifest."""
+TRACE_BYTES = 64 * MIB
+"""Size of a file of arrivals: some three million arrivals."""
+NAME_CHARACTERS = 1_000
+"""Characters of a name in a file or a table; recordings cut theirs at 200 bytes (crates/core/src/capture/names.rs)."""
+PATH_CHARACTERS = 4_096
+"""Characters in the path of a file; Linux has the same bound."""
+SERVERS = 20_000
+"""Servers of a topology, and its nodes, pools and balancers."""
+CALLS = 100_000
+"""Pairs of servers that call each other, and places that mean one."""
 EXPERIMENT_FILES = 100
 """Experiment files that extend each other."""
 LOAD_WORKERS = 64

@@ -12,7 +12,8 @@ import os
 import shlex
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -23,7 +24,7 @@ import polars as pl
 from tailrace import whole
 from tailrace.dataset import TABLES, Dataset
 from tailrace.errors import InputError, TailraceError, UsageError, cannot_read, cannot_write
-from tailrace.topology import Server, Topology
+from tailrace.topology import Server, Topology, distances
 
 SNAPLEN_MIN, SNAPLEN_MAX = 96, 262_144
 PROTOCOLS = ("http", "ajp", "mysql", "opaque")
@@ -149,8 +150,9 @@ class Parties:
         tiers = _tiers(names, calls, run.topology)
         protocols = _protocols(run.topology, names, calls, tiers)
         servers = _addresses(run.topology, names, tiers, protocols)
-        clients = [call.caller for call in called if call.caller is not None and call.caller not in names]
-        hosts = _hosts(dict.fromkeys(clients), {server.address.rpartition(":")[0] for server in servers})
+        known = set(names)
+        clients = dict.fromkeys(call.caller for call in called if call.caller is not None and call.caller not in known)
+        hosts = _hosts(clients, {server.address.rpartition(":")[0] for server in servers})
         return cls(servers, hosts, next(iter(hosts.values()), "10.0.0.1"), run.topology)
 
     def options(self) -> dict[str, Any]:
@@ -191,18 +193,8 @@ def _calls(topology: Topology, called: Sequence[_Called], names: set[str]) -> se
 
 def _tiers(names: Sequence[str], calls: set[tuple[str, str]], topology: Topology) -> dict[str, int]:
     """Distance from the clients: from the topology, else the longest path. The entry has 1. A cycle counts once."""
-    tiers: dict[str, int] = {}
-
-    def tier(name: str, path: tuple[str, ...]) -> int:
-        above = [
-            tier(caller, (*path, name)) for caller, callee in sorted(calls) if callee == name and caller not in path
-        ]
-        return 1 + max(above, default=0)
-
-    for name in names:
-        server = topology.server(name)
-        tiers[name] = server.tier if server and server.tier else tier(name, (name,))
-    return tiers
+    said = {server.name: server.tier for server in topology.servers if server.tier}
+    return {**distances(names, calls), **said}
 
 
 def _protocols(
@@ -210,15 +202,17 @@ def _protocols(
 ) -> dict[str, str]:
     """From the topology; else HTTP at the entry, AJP behind an HTTP server, MySQL at the end of longer chains."""
     said = {server.name: server.protocol for server in topology.servers if server.protocol}
+    callers: dict[str, list[str]] = {}
+    for caller, callee in calls:
+        callers.setdefault(callee, []).append(caller)
+    calling = {caller for caller, _ in calls}
     protocols: dict[str, str] = {}
     for name in sorted(names, key=lambda name: tiers[name]):
-        callers = [caller for caller, callee in calls if callee == name]
-        leaf = all(caller != name for caller, _ in calls)
         if name in said:
             protocols[name] = said[name] if said[name] in PROTOCOLS else "opaque"
-        elif tiers[name] == 2 and any(protocols.get(caller) == "http" for caller in callers):
+        elif tiers[name] == 2 and any(protocols.get(caller) == "http" for caller in callers.get(name, ())):
             protocols[name] = "ajp"
-        elif tiers[name] > 2 and leaf:
+        elif tiers[name] > 2 and name not in calling:
             protocols[name] = "mysql"
         else:
             protocols[name] = "http"
@@ -229,43 +223,64 @@ def _addresses(
     topology: Topology, names: Sequence[str], tiers: Mapping[str, int], protocols: Mapping[str, str]
 ) -> tuple[WireServer, ...]:
     """From the topology, else the server's node and its protocol's port, else 10.0.TIER.N."""
-    taken = {server.address for server in topology.servers if server.address}
+    free = _Free({server.address for server in topology.servers if server.address})
     made: dict[str, str] = {}
     for name in names:
         server = topology.server(name) or Server(name=name)
-        if server.address is None:
-            made[name] = _address(topology, server, tiers[name], _PORTS[protocols[name]], taken)
-            taken.add(made[name])
-        else:
+        node = topology.node(server.node) if server.node else None
+        port = _PORTS[protocols[name]]
+        if server.address is not None:
             made[name] = server.address
+        elif node is not None and node.address is not None:
+            made[name] = free.on(f"[{node.address}]" if ":" in node.address else node.address, port)
+        else:
+            made[name] = free.on(free.host(min(tiers[name], 255)), port)
     return tuple(WireServer(name, made[name], protocols[name]) for name in names)
 
 
-def _address(topology: Topology, server: Server, tier: int, port: int, taken: set[str]) -> str:
-    node = topology.node(server.node) if server.node else None
-    if node is not None and node.address is not None:
-        host = f"[{node.address}]" if ":" in node.address else node.address
-        return next(a for a in (f"{host}:{port + n}" for n in range(10_000)) if a not in taken)
-    hosts = {address.rpartition(":")[0] for address in taken}
-    free = (ip for ip in _network(tier) if ip not in hosts)
-    return f"{next(free)}:{port}"
+class _Free:
+    """Addresses that nobody has: each is given once."""
+
+    def __init__(self, taken: set[str]) -> None:
+        self._taken = taken
+        self._hosts = {address.rpartition(":")[0] for address in taken}
+        self._networks: dict[int, Iterator[str]] = {}
+        self._ports: dict[tuple[str, int], Iterator[str]] = {}
+
+    def on(self, host: str, port: int) -> str:
+        """An address of this host; of this port, or the nearest above."""
+        ports = self._ports.setdefault((host, port), (f"{host}:{n}" for n in range(port, 65536)))
+        self._hosts.add(host)
+        return self._first(ports, self._taken)
+
+    def host(self, tier: int) -> str:
+        networks = self._networks.setdefault(tier, _network(tier))
+        return self._first(networks, self._hosts)
+
+    def _first(self, addresses: Iterator[str], taken: set[str]) -> str:
+        for address in addresses:
+            if address not in taken:
+                taken.add(address)
+                return address
+        raise UsageError("a capture has too few addresses for so many servers and clients", advice="leave some out")
 
 
-def _network(tier: int) -> Iterable[str]:
-    """Addresses of a tier: 10.0.TIER.1 to .254, then 10.1.TIER.1 and so on."""
-    return (f"10.{block}.{min(tier, 255)}.{n}" for block in range(256) for n in range(1, 255))
+def _network(tier: int) -> Iterator[str]:
+    """Addresses of a tier: 10.0.TIER.1 to .254, then 10.1.TIER.1 and so on; of the clients (0) 100.64.0.1 and so on
+    after these."""
+    yield from (f"10.{block}.{tier}.{n}" for block in range(256) for n in range(1, 255))
+    if tier == 0:
+        yield from (f"100.{net}.{block}.{n}" for net in range(64, 128) for block in range(256) for n in range(1, 255))
 
 
-def _hosts(clients: Iterable[str], taken: set[str]) -> dict[str, str]:
+def _hosts(clients: Mapping[str, None], taken: set[str]) -> dict[str, str]:
     """Callers that are addresses keep them; others get 10.0.0.N."""
     hosts: dict[str, str] = {}
     for name in clients:
-        try:
+        with suppress(ValueError):
             hosts[name] = str(ipaddress.ip_address(name))
-        except ValueError:
-            used = {*taken, *hosts.values()}
-            hosts[name] = next(ip for ip in _network(0) if ip not in used)
-    return hosts
+    free = _Free({f"{host}:0" for host in (*taken, *hosts.values())})
+    return {name: hosts.get(name) or free.host(0) for name in clients}
 
 
 def _umask() -> int:

@@ -18,12 +18,13 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from tailrace.bounds import NAME_CHARACTERS
 from tailrace.errors import InputError
 from tailrace.foreign import NAME_LENGTH_MAX, listed, name
 from tailrace.handed import read_inside, read_text
 
-Name = Annotated[str, StringConstraints(min_length=1)]
-Count = Annotated[int, Field(gt=0, strict=True)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=NAME_CHARACTERS)]
+Count = Annotated[int, Field(gt=0, lt=2**63, strict=True)]
 Flag = Annotated[bool, Field(strict=True)]
 Location = tuple[int | str, ...]
 Model = TypeVar("Model", bound="Table")
@@ -107,7 +108,10 @@ def key_path(location: Location) -> str:
 
 def shown(value: object) -> str:
     """A value as an error shows it: in TOML's notation, and of bounded length."""
-    return name(repr(value))
+    try:
+        return name(repr(value))
+    except ValueError:  # Python does not print numbers of thousands of digits
+        return "a number of thousands of digits"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -149,7 +153,10 @@ def _demand(error: ErrorDetails, need: str | None) -> str:
         "less_than": f"below {_plain(context.get('lt'))}",
         "less_than_equal": f"at most {_plain(context.get('le'))}",
         "finite_number": "a finite number",
+        "string_too_long": f"text of at most {context.get('max_length', 0):,} characters",
     }
+    if kind == "too_long":
+        return f"must have at most {context['max_length']:,} entries, got {context['actual_length'] or 'more':,}"
     if need is None and kind == "greater_than":
         need = "a number above 0" if isinstance(context.get("gt"), float) else "a whole number above 0"
     if need is None and kind.startswith("int_"):

@@ -6,10 +6,11 @@ places of samples and events (a collectl host, a cgroup) to those names where th
 
 from __future__ import annotations
 
+import heapq
 import ipaddress
 import re
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
@@ -21,6 +22,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import ErrorDetails
 
 from tailrace import toml, whole
+from tailrace.bounds import CALLS, PATH_CHARACTERS, SERVERS
 from tailrace.errors import InputError
 from tailrace.toml import Count, Name, Table
 
@@ -39,7 +41,8 @@ def endpoint(text: str) -> str:
     return text
 
 
-CpuNumber = Annotated[int, Field(ge=0, strict=True)]
+CpuNumber = Annotated[int, Field(ge=0, lt=2**16, strict=True)]
+Nanoseconds = Annotated[int, Field(gt=-(2**63), lt=2**63, strict=True)]
 Address = Annotated[str, AfterValidator(_ip_address)]
 Endpoint = Annotated[str, AfterValidator(endpoint)]
 
@@ -61,7 +64,7 @@ class Server(Table):
     address: Endpoint | None = None
     """`ip:port`, `[ip]:port` for IPv6."""
     node: Name | None = None
-    tier: Count | None = None
+    tier: Annotated[Count, Field(le=SERVERS)] | None = None
     """Longest distance from the clients in the call graph; the entry server has 1."""
     kind: Literal["sync", "async"] | None = None
     """Whether a worker is held while a request waits downstream."""
@@ -95,28 +98,28 @@ class Balancer(Table):
 
     name: Name
     server: Name
-    candidates: tuple[Name, ...]
+    candidates: Annotated[tuple[Name, ...], Field(max_length=SERVERS)]
     policy: Name | None = None
 
 
 class Clock(Table):
     """Time of `capture` + `offset_ns` = time of the first capture, to within `bound_ns`."""
 
-    capture: Name
-    offset_ns: Annotated[int, Field(strict=True)]
-    bound_ns: Annotated[int, Field(ge=0, strict=True)] | None = None
+    capture: Annotated[str, Field(min_length=1, max_length=PATH_CHARACTERS)]
+    offset_ns: Nanoseconds
+    bound_ns: Annotated[Nanoseconds, Field(ge=0)] | None = None
 
 
 class Topology(Table):
-    nodes: tuple[Node, ...] = ()
-    servers: tuple[Server, ...] = ()
-    calls: tuple[Call, ...] = ()
-    pools: tuple[Pool, ...] = ()
-    balancers: tuple[Balancer, ...] = ()
-    clocks: tuple[Clock, ...] = ()
-    places: Mapping[Name, Name] = Field(default_factory=dict)
+    nodes: Annotated[tuple[Node, ...], Field(max_length=SERVERS)] = ()
+    servers: Annotated[tuple[Server, ...], Field(max_length=SERVERS)] = ()
+    calls: Annotated[tuple[Call, ...], Field(max_length=CALLS)] = ()
+    pools: Annotated[tuple[Pool, ...], Field(max_length=SERVERS)] = ()
+    balancers: Annotated[tuple[Balancer, ...], Field(max_length=SERVERS)] = ()
+    clocks: Annotated[tuple[Clock, ...], Field(max_length=SERVERS)] = ()
+    places: Annotated[Mapping[Name, Name], Field(max_length=CALLS)] = Field(default_factory=dict)
     """Place in samples and events → name of a server or node."""
-    cpus: Mapping[Name, tuple[CpuNumber, ...]] = Field(default_factory=dict)
+    cpus: Annotated[Mapping[Name, tuple[CpuNumber, ...]], Field(max_length=CALLS)] = Field(default_factory=dict)
     """Place in samples → numbers of the CPUs of its host that it may use, where it may not use all."""
 
     @cached_property
@@ -211,6 +214,30 @@ class _Index:
             index.callers.setdefault(call.callee, {})[call.caller] = None
             index.callees.setdefault(call.caller, {})[call.callee] = None
         return index
+
+
+def distances(names: Collection[str], calls: Iterable[tuple[str, str]]) -> dict[str, int]:
+    """The longest distance from the clients; a server that no other calls is 1. A cycle is entered at its server that
+    fewest others call, the first by name, as if the calls to it from within the cycle were not there."""
+    callers: dict[str, set[str]] = {name: set() for name in names}
+    callees: dict[str, set[str]] = {name: set() for name in names}
+    for caller, callee in calls:
+        if caller != callee:
+            callers[callee].add(caller)
+            callees[caller].add(callee)
+    waits = {name: len(found) for name, found in callers.items()}
+    entries = [(count, name) for name, count in waits.items()]
+    heapq.heapify(entries)
+    tiers: dict[str, int] = {}
+    while entries:
+        count, name = heapq.heappop(entries)
+        if name in tiers or count != waits[name]:
+            continue
+        tiers[name] = 1 + max((tiers[caller] for caller in callers[name] if caller in tiers), default=0)
+        for callee in callees[name] - tiers.keys():
+            waits[callee] -= 1
+            heapq.heappush(entries, (waits[callee], callee))
+    return tiers
 
 
 def read(path: str | PathLike[str], *, handed: bool = False) -> Topology:

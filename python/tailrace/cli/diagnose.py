@@ -17,6 +17,7 @@ from tailrace.cli.options import (
     Servers,
     Threshold,
     TopologyFile,
+    Verify,
     Window,
     threshold_ns,
     window_ns,
@@ -46,6 +47,7 @@ def diagnose(
     began: Began = None,
     threshold: Threshold = None,
     window: Window = "50ms",
+    verify: Verify = False,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="RUN", help="Keep the run folder, with report.html and diagnosis.json."),
@@ -62,7 +64,9 @@ def diagnose(
     """Explain why some requests took seconds: from captures, samples and logs, or from a run folder."""
     width, least = window_ns(window), threshold_ns(threshold)
     refuse_unusual(report, perfetto)
-    run = read_files(files, server, place, topology, interactions, protocol, keep_queries, began, out, quiet, overwrite)
+    run = read_files(
+        files, server, place, topology, interactions, protocol, keep_queries, began, out, quiet, overwrite, verify
+    )
     found = diagnosed(run, least, width, quiet)
     if out is not None:
         write_beside(run, found)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.options import Run
+from tailrace.cli.options import Run, Verify
 from tailrace.cli.running import open_run
 from tailrace.cli.words import AsJson, Quiet, print_json, progress, tell
 
@@ -20,6 +20,7 @@ def export(
     snaplen: Annotated[
         int, typer.Option(metavar="BYTES", help="Bytes to keep of each packet, 96 to 262144.")
     ] = 262_144,
+    verify: Verify = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the capture if it exists.")] = False,
@@ -27,7 +28,7 @@ def export(
     """Write the packets of a run's visits: a capture that Wireshark opens and `tailrace read` reads back."""
     from tailrace.export import describe, write_pcap
 
-    dataset = open_run(run)
+    dataset = open_run(run, verify)
     with progress("Exporting", quiet, of_bytes=False) as step:
         written = write_pcap(dataset, pcap, snaplen=snaplen, overwrite=overwrite, progress=step)
     if as_json:

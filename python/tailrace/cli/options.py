@@ -66,6 +66,9 @@ Began = Annotated[
         "several logs, or for several runs in one.",
     ),
 ]
+Verify = Annotated[
+    bool, typer.Option("--verify", help="First check every row and the SHA-256 of every file of the run folder.")
+]
 Threshold = Annotated[
     str | None,
     typer.Option(

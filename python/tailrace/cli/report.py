@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.options import Run, Threshold, Window, threshold_ns, window_ns
+from tailrace.cli.options import Run, Threshold, Verify, Window, threshold_ns, window_ns
 from tailrace.cli.running import diagnosed, open_run, write_html, write_perfetto
 from tailrace.cli.words import AsJson, Quiet, print_json
 from tailrace.whole import refuse_unusual
@@ -25,13 +25,14 @@ def report(
     ] = None,
     threshold: Threshold = None,
     window: Window = "50ms",
+    verify: Verify = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the report of a run folder: one HTML file that needs no network."""
     width, least = window_ns(window), threshold_ns(threshold)
     refuse_unusual(out, perfetto)
-    dataset = open_run(run)
+    dataset = open_run(run, verify)
     found = diagnosed(dataset, least, width, quiet)
     target = out or run / "report.html"
     write_html(dataset, found, target)

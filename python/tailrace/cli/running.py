@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from tailrace.diagnosis.finding import Diagnosis
 
 
-def open_run(path: Path) -> Dataset:
+def open_run(path: Path, verify: bool = False) -> Dataset:
     from tailrace.dataset import Dataset
 
-    return Dataset.open(path)
+    run = Dataset.open(path)
+    if verify:
+        run.validate(checksums=True)
+    return run
 
 
 def read_files(
@@ -32,6 +35,7 @@ def read_files(
     out: Path | None,
     quiet: bool,
     overwrite: bool,
+    verify: bool = False,
 ) -> Dataset:
     from tailrace.readers import read as read_files
 
@@ -49,6 +53,7 @@ def read_files(
             began=began or (),
             out=out,
             overwrite=overwrite,
+            verify=verify,
             progress=step,
         )
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterator
 
+from tailrace.bounds import TRACE_BYTES
 from tailrace.errors import InputError
 from tailrace.handed import read_text
 from tailrace.units import SECOND, parse_moment
@@ -17,7 +19,7 @@ def read(file: str) -> tuple[list[int], list[str]]:
     Raises InputError with file and row.
     """
     timed: list[tuple[int, str]] = []
-    for number, row in enumerate(_rows(file)):
+    for number, row in _rows(file):
         try:
             timed.append((parse_moment(row["time"] or "", scale=SECOND), row.get("interaction") or ""))
         except ValueError as error:
@@ -29,12 +31,12 @@ def read(file: str) -> tuple[list[int], list[str]]:
     return [time for time, _ in timed], names if any(names) else []
 
 
-def _rows(file: str) -> list[dict[str, str | None]]:
+def _rows(file: str) -> Iterator[tuple[int, dict[str, str | None]]]:
+    """The rows with their numbers."""
+    lines = csv.DictReader(io.StringIO(read_text(file, TRACE_BYTES), newline=""))
     try:
-        lines = csv.DictReader(io.StringIO(read_text(file), newline=""))
-        rows = list(lines)
+        if "time" not in (lines.fieldnames or ()):
+            raise InputError(file, "the first line names no column time", "name it there: time, or time,interaction")
+        yield from enumerate(lines)
     except csv.Error as error:
         raise InputError(file, f"not CSV: {error}") from error
-    if "time" not in (lines.fieldnames or ()):
-        raise InputError(file, "the first line names no column time", "name it there: time, or time,interaction")
-    return rows

@@ -63,6 +63,7 @@ def read(
     protocols: Mapping[int, str] | None = None,
     keep_queries: bool = False,
     began: Sequence[str] = (),
+    verify: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Dataset:
     """Read captures, samples and logs into one run folder; their content shows which they are. A run folder is opened
@@ -88,6 +89,8 @@ def read(
     if out is not None:
         dataset.refuse(out, overwrite)
     files = _sort([fspath(path) for path in paths])
+    if verify:
+        _verify(files.run)
     given = topology if isinstance(topology, Topology) or topology is None else topology_file.read(topology)
     known = capture.known_servers(servers or {}, given)
     decoding = Decoding(known, interaction_rules(interactions), protocols or {}, keep_queries)
@@ -107,6 +110,12 @@ def read(
         writer.topology = assembly.complete_topology(inferred, given, places or {})
         assembly.add(writer, texts)
     return Dataset.open(target)
+
+
+def _verify(run: Dataset | None) -> None:
+    if run is None:
+        raise UsageError("--verify checks a run folder, and none is given", advice="leave it out, or name a run folder")
+    run.validate(checksums=True)
 
 
 def fill(writer: Writer, paths: Sequence[AnyPath], topology: Topology, interactions: Mapping[str, str]) -> None:

@@ -5,7 +5,6 @@ crates/core/src/capture/decode.rs describes the engine's options and report.
 
 from __future__ import annotations
 
-import heapq
 import ipaddress
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +15,7 @@ import polars as pl
 from tailrace.dataset import Connections, Writer, scan
 from tailrace.errors import TailraceError, UsageError, cannot_read, cannot_write
 from tailrace.readers.decoding import Decoding
-from tailrace.topology import Call, Clock, Node, Server, Topology, endpoint
+from tailrace.topology import Call, Clock, Node, Server, Topology, distances, endpoint
 
 _MAGIC = (
     b"\xd4\xc3\xb2\xa1",  # pcap, µs, little endian
@@ -91,7 +90,7 @@ def topology_of(report: Mapping[str, Any], visits: pl.LazyFrame | None) -> Topol
     made = _linked(report, names)
     if not made and visits is not None:
         made = _counted(visits, names, by_host)
-    tiers = _tiers(names, made)
+    tiers = distances(names, ((call.caller, call.callee) for call in made))
     return Topology(
         nodes=tuple(Node(name=host, address=_ip_address(host)) for host in sorted(on_host)),
         servers=tuple(
@@ -143,30 +142,6 @@ def _counted(visits: pl.LazyFrame, names: set[str], by_host: Mapping[str, str]) 
         Call(caller=caller, callee=callee, visits_mean=count / stays[caller] if stays.get(caller) else None)
         for (caller, callee), count in sorted(between.items())
     )
-
-
-def _tiers(names: set[str], calls: Sequence[Call]) -> dict[str, int]:
-    """The longest distance from the clients; a server that no other calls has 1. A cycle is entered at the server that
-    the fewest others call (the first by name), as if no server of the cycle called it."""
-    callers: dict[str, set[str]] = {name: set() for name in names}
-    callees: dict[str, set[str]] = {name: set() for name in names}
-    for call in calls:
-        if call.caller != call.callee:
-            callers[call.callee].add(call.caller)
-            callees[call.caller].add(call.callee)
-    waits = {name: len(found) for name, found in callers.items()}
-    entries = [(count, name) for name, count in waits.items()]
-    heapq.heapify(entries)
-    tiers: dict[str, int] = {}
-    while entries:
-        count, name = heapq.heappop(entries)
-        if name in tiers or count != waits[name]:
-            continue
-        tiers[name] = 1 + max((tiers[caller] for caller in callers[name] if caller in tiers), default=0)
-        for callee in callees[name] - tiers.keys():
-            waits[callee] -= 1
-            heapq.heappush(entries, (waits[callee], callee))
-    return tiers
 
 
 def clocks(report: Mapping[str, Any], paths: Sequence[str]) -> tuple[Clock, ...]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import polars as pl
 
+from tailrace import handed
 from tailrace.dataset import Writer, locks, scan
 from tailrace.errors import InputError, UsageError, cannot_read, cannot_write
 from tailrace.readers import capture
@@ -29,18 +30,20 @@ OPEN_SEGMENT = "milliseconds of record after the last closed segment, at most: t
 
 
 def is_recording(path: Path) -> bool:
-    return os.path.isfile(path / STATE)  # noqa: PTH113 (never raises)
+    return os.path.lexists(path / STATE)
 
 
 def join(folder: Path, writer: Writer, decoding: Decoding) -> Topology:
     """Join a recording's segments into the writer's folder; returns the topology that it shows."""
-    from tailrace._core import join as engine
-
     state = _state(folder)
     try:
-        joined = json.loads(engine(str(folder), str(writer.folder)))
-    except (OSError, ValueError) as error:
-        raise cannot_write(writer.folder, error) from error
+        return _joined(folder, state, writer, decoding)
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:  # the state is a stranger's
+        raise InputError(folder / STATE, f"a recorder did not write this ({error})") from error
+
+
+def _joined(folder: Path, state: dict[str, Any], writer: Writer, decoding: Decoding) -> Topology:
+    joined = _tables(folder, writer)
     writer.maker = MAKER
     for what, count in state["lost"].items():
         writer.lose(what, count)
@@ -54,6 +57,21 @@ def join(folder: Path, writer: Writer, decoding: Decoding) -> Topology:
         writer.notes.append(f"the recorder was killed: its record ends at {format_moment(state['end'])}")
     on_nodes = _on_nodes(topology, state["nodes"], _places(writer))
     return on_nodes.model_copy(update={"cpus": _cpus(state)})
+
+
+def _tables(folder: Path, writer: Writer) -> dict[str, Any]:
+    """What the engine says of the tables that it made of the segments."""
+    from tailrace._core import join as engine
+
+    try:
+        joined: dict[str, Any] = json.loads(engine(str(folder), str(writer.folder)))
+    except OSError as error:
+        if str(error.filename).startswith(str(writer.folder)):
+            raise cannot_write(writer.folder, error) from error
+        raise cannot_read(error.filename or folder, error) from error
+    except ValueError as error:
+        raise InputError(folder, f"its segments cannot be joined ({error})") from error
+    return joined
 
 
 def _packets(state: dict[str, Any], joined: dict[str, Any], writer: Writer, decoding: Decoding) -> Topology:
@@ -89,12 +107,9 @@ def _processes(state: dict[str, Any], servers: Mapping[str, str]) -> dict[str, l
 
 def _state(folder: Path) -> dict[str, Any]:
     path = folder / STATE
-    try:
-        state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise cannot_read(path, error) from error
-    except ValueError as error:
-        raise InputError(path, f"a recorder did not write this ({error})") from error
+    state = handed.parse_json(handed.read_inside(path), path, "a recorder did not write this")
+    if not isinstance(state, dict):
+        raise InputError(path, "a recorder did not write this")
     wanted = {"format": int, "closed": bool, "end": int, "nodes": list, "lost": dict, "notes": list}
     for key, kind in wanted.items():
         if not isinstance(state.get(key), kind):

@@ -87,11 +87,16 @@ fn segments(folder: &Path, table: &str) -> Result<Vec<PathBuf>> {
     };
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name.ends_with(table) {
-            found.push(path);
+        let entry = entry.map_err(failed)?;
+        if !entry.file_name().to_string_lossy().ends_with(table) {
+            continue;
         }
+        let path = entry.path();
+        if !entry.file_type().map_err(failed)?.is_file() {
+            let message = "it is a link, a named pipe or a folder, not a file".to_owned();
+            return Err(Error::Table { path, message });
+        }
+        found.push(path);
     }
     found.sort_unstable();
     Ok(found)
