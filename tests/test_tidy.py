@@ -54,7 +54,7 @@ CORE_MAY_USE = {
     "whole": {"error"},
     "record": {"bounds", "error", "whole"},
     "callgraph": {"error", "record"},
-    "window": {"error", "record"},
+    "window": {"bounds", "error", "record"},
     "workload": {"error", "rng"},
     "sim": {"error", "record", "rng", "workload"},
     "capture": {"bounds", "error", "record", "callgraph"},

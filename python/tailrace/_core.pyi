@@ -52,6 +52,10 @@ def table_shape(path: str) -> tuple[int, int]:
     """Rows of a Parquet file, and the bytes that it takes when it is decoded, as its end and the heads of its pages
     say. ValueError: it is none, it is damaged there, or it is beyond a bound (crates/core/src/bounds.rs)."""
 
+def examine_table(path: str, promises: str) -> str:
+    """Read every row of a Parquet file once, and say as JSON which break a promise (crates/core/src/record/examine.rs).
+    ValueError: it cannot be decoded, or its names are beyond a bound."""
+
 def write_table(table: ArrowStream, path: str) -> int:
     """Write an Arrow stream as Parquet the way a Dataset wants it (zstd, timestamps delta packed, row groups of at
     most 1 M rows). Returns the rows written."""

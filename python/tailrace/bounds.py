@@ -16,10 +16,24 @@ NAME_CHARACTERS = 1_000
 """Characters of a name in a file or a table; recordings cut theirs at 200 bytes (crates/core/src/capture/names.rs)."""
 PATH_CHARACTERS = 4_096
 """Characters in the path of a file; Linux has the same bound."""
+NAME_BYTES = 4 * NAME_CHARACTERS
+"""Bytes of a name in a table, in UTF-8."""
+NAMES = 20_000
+"""Different names in a column of a table; a recording has at most 10,000 interactions."""
+CALLERS = 1_000_000
+"""Different hosts and servers that call."""
+TEXT_BYTES_OF_ROW = 64 << 10
+"""Bytes in the detail of an event."""
+YEAR_NS = 366 * 24 * 3600 * 10**9
+"""A row whose time is this far from the middle of its table is damaged."""
+VALUE_MAX = float(2**63)
+"""The largest value of a sample: no count, size or share is beyond 64 bits."""
 SERVERS = 20_000
 """Servers of a topology, and its nodes, pools and balancers."""
 CALLS = 100_000
 """Pairs of servers that call each other, and places that mean one."""
+EXPORT_BYTES = 16 << 30
+"""Of all messages in a capture that is written."""
 EXPERIMENT_FILES = 100
 """Experiment files that extend each other."""
 LOAD_WORKERS = 64

@@ -22,9 +22,11 @@ from typing import Any
 import polars as pl
 
 from tailrace import whole
+from tailrace.bounds import EXPORT_BYTES
 from tailrace.dataset import TABLES, Dataset
 from tailrace.errors import InputError, TailraceError, UsageError, cannot_read, cannot_write
 from tailrace.topology import Server, Topology, distances
+from tailrace.units import format_bytes
 
 SNAPLEN_MIN, SNAPLEN_MAX = 96, 262_144
 PROTOCOLS = ("http", "ajp", "mysql", "opaque")
@@ -95,12 +97,22 @@ def write_pcap(
     whole.refuse_unusual(target)
     if target.exists() and not overwrite:
         raise UsageError("it exists already", where=str(target), advice="choose another name, or --overwrite")
+    _refuse_endless(run, target)
     parties = Parties.of(run)
     report = _write(run, target, {"snaplen": snaplen, **parties.options()}, progress)
     counts = {name: report[name] for name in ("packets", "bytes", "connections", "visits", "failed_requests")}
     return Exported(
         path=target, servers=parties.servers, changed=report["changed"], left_out=report["left_out"], **counts
     )
+
+
+def _refuse_endless(run: Dataset, target: Path) -> None:
+    """What the messages say of their lengths is written out byte by byte."""
+    lengths = pl.sum_horizontal(pl.col("bytes_in", "bytes_out").cast(pl.Float64), ignore_nulls=True)
+    wanted = float(run.visits().select(lengths.sum()).collect(engine="streaming").item() or 0)
+    if wanted > EXPORT_BYTES:
+        found = f"its messages have {format_bytes(int(wanted))}, and a capture of at most {format_bytes(EXPORT_BYTES)}"
+        raise UsageError(f"{found} is written", where=str(target), advice="docs/reference/limits.md lists the bounds")
 
 
 def _write(
@@ -113,7 +125,7 @@ def _write(
     except OSError as error:
         raise cannot_write(target, error) from error
     try:
-        report: dict[str, Any] = json.loads(export(str(run.path), str(folder), json.dumps(options), progress))
+        report: dict[str, Any] = json.loads(export(str(run.as_folder()), str(folder), json.dumps(options), progress))
         with (folder / _CAPTURE).open("rb") as capture:
             os.fsync(capture.fileno())
         (folder / _CAPTURE).chmod(0o666 & ~_umask())

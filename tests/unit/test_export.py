@@ -248,7 +248,8 @@ def test_damaged_and_empty_runs_are_told(tmp_path: Path) -> None:
     (run.path / "events.parquet").write_bytes(b"PAR1 cut short PAR1")
     with pytest.raises(TailraceError, match=r"events\.parquet"):
         write_pcap(run, tmp_path / "x.pcap")
-    late = builders.run(tmp_path / "late", visits=builders.visits({"departure": 4_500_000_000 * S}))
+    end = 4_500_000_000 * S
+    late = builders.run(tmp_path / "late", visits=builders.visits({"sent": end, "arrival": end, "departure": end}))
     with pytest.raises(TailraceError, match="2106"):
         write_pcap(late, tmp_path / "x.pcap")
     assert not list(tmp_path.glob("x.pcap*"))

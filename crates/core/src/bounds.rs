@@ -21,3 +21,9 @@ pub const ZSTD_WINDOW_LOG: u32 = 29;
 pub const EXPANSION_FREE: u64 = 32 * MIB;
 /// … and so many times its length besides.
 pub const EXPANSION: u64 = 128;
+/// Moments beyond ±146 years around the epoch are damage, and would overflow the differences of two moments.
+pub const MOMENT_MAX: i64 = 1 << 62;
+/// A duration beyond a year is damage: 366 days.
+pub const DURATION_MAX: i64 = 366 * 24 * 3600 * 1_000_000_000;
+/// Of what is sampled: what is beyond 64 bits is no count, no size and no share.
+pub const VALUE_MAX: f64 = i64::MAX as f64;

@@ -37,6 +37,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(reduce::reduce, m)?)?;
     m.add_function(wrap_pyfunction!(reduce::_decode_visits, m)?)?;
     m.add_function(wrap_pyfunction!(simulate::simulate, m)?)?;
+    m.add_function(wrap_pyfunction!(table::examine_table, m)?)?;
     m.add_function(wrap_pyfunction!(table::table_shape, m)?)?;
     m.add_function(wrap_pyfunction!(write_table::write_table, m)?)?;
     Ok(())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import polars as pl
 from polars.exceptions import PanicException
@@ -17,9 +17,11 @@ from tailrace.dataset.connections import Connections
 from tailrace.dataset.manifest import MANIFEST, Manifest
 from tailrace.dataset.manifest import read as read_manifest
 from tailrace.dataset.overwriting import TOPOLOGY
+from tailrace.dataset.settling import Settled, settle
 from tailrace.errors import InputError, cannot_read
 from tailrace.topology import Topology
 
+LEFT_OUT = "rows without a value that must be there, with a time far from all others, or that end before they begin"
 _AGAIN = "make the run again"
 
 
@@ -38,8 +40,8 @@ class Dataset:
     def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path = path
         self.manifest = manifest
-        self._frames: dict[str, pl.LazyFrame] = {}
-        self._shapes: dict[str, tables.Shape] = {}
+        self._raw: dict[str, pl.LazyFrame] = {}
+        self._settled: dict[str, Settled] = {}
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> Dataset:
@@ -64,14 +66,33 @@ class Dataset:
         if not handed.regular(path):
             if said:
                 raise InputError(path, f"it is missing, but {MANIFEST} lists it with {said} rows", _AGAIN)
-            self._frames[table.name] = pl.LazyFrame(schema=table.schema)
             return
         shape = tables.shape(path)
         if said is not None and said != shape.rows:
             found = f"it has {shape.rows} rows where {MANIFEST} says {said}"
             raise InputError(path, found, f"the file was replaced or cut; {_AGAIN}")
-        self._shapes[table.name] = shape
-        self._frames[table.name] = _frame(path, table)
+        self._raw[table.name] = _frame(path, table)
+
+    def _settle(self, table: str) -> Settled | None:
+        """The table as it can be read; None where it is absent."""
+        if table in self._raw and table not in self._settled:
+            file = schema.TABLES[table].file
+            self._settled[table] = settle(self.path / file, schema.TABLES[table], self._copies / file)
+        return self._settled.get(table)
+
+    @cached_property
+    def _copies(self) -> Path:
+        """Where tables lie of which rows had to be left out. It goes away with this value."""
+        self._folder = TemporaryDirectory(prefix="tailrace-")
+        return Path(self._folder.name)
+
+    def _frame(self, name: str) -> pl.LazyFrame:
+        table, settled = schema.TABLES[name], self._settle(name)
+        if settled is None:
+            return pl.LazyFrame(schema=table.schema)
+        if settled.path == self.path / table.file:
+            return self._raw[name]
+        return schema.conform(tables.scan(settled.path), table)
 
     @cached_property
     def topology(self) -> Topology:
@@ -85,30 +106,46 @@ class Dataset:
 
     def has(self, table: str) -> bool:
         """Whether the table exists and holds rows."""
-        return table in self._shapes and self._shapes[table].rows > 0
+        settled = self._settle(table)
+        return settled is not None and settled.rows > settled.left_out
 
     def files(self, table: str) -> list[str]:
         """The Parquet files of a table; empty if it is absent."""
-        return [str(self.path / schema.TABLES[table].file)] if table in self._shapes else []
+        settled = self._settle(table)
+        return [] if settled is None else [str(settled.path)]
+
+    def lost(self) -> dict[str, int]:
+        """What was lost when the run was made, and rows that are left out now because they break a promise."""
+        settled = {table.file: self._settle(name) for name, table in schema.TABLES.items()}
+        left_out = {f"{file}: {LEFT_OUT}": one.left_out for file, one in settled.items() if one and one.left_out}
+        return {**self.manifest.lost, **left_out}
+
+    def as_folder(self) -> Path:
+        """A folder with the tables as they can be read: for the engine, which finds them by their names."""
+        for name, table in schema.TABLES.items():
+            settled = self._settle(name)
+            if settled and settled.path.parent == self.path and not (self._copies / table.file).exists():
+                (self._copies / table.file).symlink_to(settled.path.absolute())
+        return self._copies
 
     def requests(self) -> pl.LazyFrame:
-        return self._frames["requests"]
+        return self._frame("requests")
 
     def visits(self) -> pl.LazyFrame:
-        return self._frames["visits"]
+        return self._frame("visits")
 
     def samples(self) -> pl.LazyFrame:
-        return self._frames["samples"]
+        return self._frame("samples")
 
     def events(self) -> pl.LazyFrame:
-        return self._frames["events"]
+        return self._frame("events")
 
     def validate(self, *, checksums: bool = False) -> None:
         """Read every row and raise an error for the first problem: file, column and row. With `checksums`, also find
         changed files."""
         for table in schema.TABLES.values():
-            if table.name in self._shapes:
-                validation.check(self._frames[table.name], table, self.path / table.file)
+            if table.name in self._raw:
+                validation.check(self._raw[table.name], table, self.path / table.file)
         _ = self.topology
         if checksums:
             self._check_checksums()
@@ -118,7 +155,7 @@ class Dataset:
             path = self.path / name
             if path.parent.resolve() != self.path.resolve() / Path(name).parent:
                 raise InputError(path, "a symbolic link leads out of the folder on the way to it", "remove the link")
-            found = sha256(path) if handed.regular(path) else None
+            found = tables.sha256(path) if handed.regular(path) else None
             if found is None:
                 raise InputError(path, f"it is missing, but {MANIFEST} lists it", _AGAIN)
             if found != said:
@@ -128,14 +165,6 @@ class Dataset:
     def __repr__(self) -> str:
         rows = ", ".join(f"{count:,} {name}" for name, count in self.manifest.rows.items())
         return f"Dataset({str(self.path)!r}: {rows or 'empty'})"
-
-
-def sha256(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise cannot_read(path, error) from error
 
 
 def _frame(path: Path, table: schema.Table) -> pl.LazyFrame:

@@ -24,6 +24,10 @@ class Column:
     required: bool = True
     """A required column exists and holds no null."""
 
+    @property
+    def is_duration(self) -> bool:
+        return self.name.endswith("_ns")
+
 
 @dataclass(frozen=True)
 class Table:
@@ -38,6 +42,14 @@ class Table:
     @property
     def file(self) -> str:
         return f"{self.name}.parquet"
+
+    @property
+    def moments(self) -> list[str]:
+        return [column.name for column in self.columns if column.dtype == pl.Int64 and not column.is_duration]
+
+    @property
+    def durations(self) -> list[str]:
+        return [column.name for column in self.columns if column.is_duration]
 
     @property
     def schema(self) -> pl.Schema:
@@ -129,12 +141,12 @@ def fits(found: pl.DataType, wanted: pl.DataType) -> bool:
     return found.is_numeric()
 
 
-def conform(frame: pl.LazyFrame, table: Table) -> pl.LazyFrame:
+def conform(frame: pl.LazyFrame, table: Table, *, strict: bool = True) -> pl.LazyFrame:
     """The table's columns in order with their types; absent optional ones become nulls, and unknown ones stay at the
-    end."""
+    end. A value that does not fit its column is an error; without `strict` it becomes null."""
     present = frame.collect_schema()
     columns = [
-        (pl.col(c.name) if c.name in present else pl.lit(None).alias(c.name)).cast(c.dtype)
+        (pl.col(c.name) if c.name in present else pl.lit(None).alias(c.name)).cast(c.dtype, strict=strict)
         if present.get(c.name) != c.dtype
         else pl.col(c.name)
         for c in table.columns

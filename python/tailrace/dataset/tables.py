@@ -3,13 +3,21 @@ decoding."""
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
 import polars as pl
 
-from tailrace.errors import InputError, cannot_read
+from tailrace import whole
+from tailrace.errors import InputError, cannot_read, cannot_write
+
+_OF_THE_ENGINE = frozenset(
+    {pl.Boolean, pl.String, pl.Categorical, pl.Enum, pl.Float32, pl.Float64}
+    | {pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64}
+)
+"""Types that the engine writes. If a user's column has another type, Polars writes the table."""
 
 
 @dataclass(frozen=True)
@@ -46,5 +54,27 @@ def shape(path: Path) -> Shape:
 
 def unreadable(path: Path, error: BaseException) -> InputError:
     """The sentence for a library's error about a Parquet file."""
-    found = str(error).removeprefix(f"{path}: ")
+    found = str(error).removeprefix(f"{path}: ").partition("\n")[0]
     return InputError(path, f"not a readable Parquet file ({found})", "it may be cut or damaged; make the run again")
+
+
+def write(rows: pl.DataFrame, path: Path) -> int:
+    """Write the rows of a table as they are, completely or not at all; returns their number."""
+    from tailrace._core import write_table
+
+    try:
+        if not _OF_THE_ENGINE.issuperset(kind.base_type() for kind in rows.dtypes):
+            with whole.replacing(path) as file:
+                rows.write_parquet(file, compression="zstd", row_group_size=1_000_000)
+            return rows.height
+        return write_table(rows, str(path))
+    except (OSError, ValueError, RuntimeError) as error:
+        raise cannot_write(path, error) from error
+
+
+def sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise cannot_read(path, error) from error

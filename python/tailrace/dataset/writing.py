@@ -29,8 +29,8 @@ from tailrace.dataset import locks, overwriting, schema
 from tailrace.dataset.connections import Connections
 from tailrace.dataset.manifest import MANIFEST, Manifest
 from tailrace.dataset.overwriting import TOPOLOGY, strangers
-from tailrace.dataset.reading import sha256
-from tailrace.dataset.tables import scan
+from tailrace.dataset.tables import scan, sha256
+from tailrace.dataset.tables import write as write_parquet
 from tailrace.errors import InputError, OutputError, TailraceError, cannot_write
 from tailrace.topology import Clock, Topology
 
@@ -143,27 +143,6 @@ def leftovers(path: str | PathLike[str]) -> tuple[Path, ...]:
     folders = sorted(target.parent.iterdir()) if target.parent.is_dir() else []
     named = (folder for folder in folders if made.fullmatch(folder.name) and not folder.is_symlink())
     return tuple(folder for folder in named if locks.is_ours(folder) and not locks.is_held(folder))
-
-
-_OF_THE_ENGINE = frozenset(
-    {pl.Boolean, pl.String, pl.Categorical, pl.Enum, pl.Float32, pl.Float64}
-    | {pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64}
-)
-"""The tables that the engine writes. If a user's column has another type, Polars writes the table."""
-
-
-def write_parquet(rows: pl.DataFrame, path: Path) -> int:
-    """Write the rows of a table as they are, completely or not at all; returns their number."""
-    from tailrace._core import write_table
-
-    try:
-        if not _OF_THE_ENGINE.issuperset(kind.base_type() for kind in rows.dtypes):
-            with whole.replacing(path) as partial:
-                rows.write_parquet(partial, compression="zstd", row_group_size=1_000_000)
-            return rows.height
-        return write_table(rows, str(path))
-    except (OSError, ValueError, RuntimeError) as error:
-        raise cannot_write(path, error) from error
 
 
 def _finish(writer: Writer) -> None:

@@ -74,13 +74,13 @@ def jvm_place(source: Source, topology: Topology) -> tuple[str, str | None]:
 def copy_run(run: Dataset, writer: Writer) -> Topology:
     """The tables of a run that readers add to; returns its topology."""
     for table in TABLES.values():
-        if (run.path / table.file).exists():
+        for file in run.files(table.name):
             try:
-                shutil.copyfile(run.path / table.file, writer.folder / table.file)
+                shutil.copyfile(file, writer.folder / table.file)
             except OSError as error:
                 raise cannot_write(writer.folder, error) from error
     writer.maker = run.manifest.maker
-    writer.losses |= run.manifest.lost
+    writer.losses |= run.lost()
     writer.notes += run.manifest.notes
     writer.connections = run.manifest.connections
     return run.topology

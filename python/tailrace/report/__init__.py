@@ -35,7 +35,7 @@ def write_json(diagnosis: Diagnosis, path: str | PathLike[str]) -> None:
 
 def print_terminal(diagnosis: Diagnosis, console: Console, dataset: Dataset | None = None) -> None:
     """The report in one screen; with the dataset, small timelines stand under each chain, and what it lost is told."""
-    shown = dataset is not None and (diagnosis.episodes or dataset.manifest.lost or dataset.manifest.notes)
+    shown = dataset is not None and (diagnosis.episodes or dataset.lost() or dataset.manifest.notes)
     recording = series.gather(dataset, diagnosis) if dataset is not None and shown else None
     terminal.print_terminal(diagnosis, console, recording)
 

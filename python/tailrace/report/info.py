@@ -46,7 +46,7 @@ def describe(dataset: Dataset) -> dict[str, Any]:
         "events": _groups(dataset.events(), "kind"),
         "connections": manifest.connections.to_table(),
         "unanswered": _unanswered(dataset),
-        "lost": manifest.lost,
+        "lost": dataset.lost(),
         "notes": list(manifest.notes),
         "missing": [said for table, said in _MISSING.items() if not manifest.rows.get(table)],
     }

@@ -19,6 +19,9 @@ from tailrace.report.recording import Axis, Line, Recording
 SCALES: dict[Unit, float] = {"share": 1000.0, "count": 10.0, "bytes": 1 / 1024, "hertz": 1e-6, "duration": 10_000.0}
 """Steps that the eye cannot tell apart: 0.1 %, a tenth of a request, 1 KiB, 1 MHz, 0.1 ms."""
 
+MOST = 2.0**52
+"""Steps that a browser's numbers count exactly; a value of more is drawn as so many."""
+
 
 def payload(recording: Recording, groups: dict[str, Group]) -> dict[str, Any]:
     """Everything the page's scripts need; times in seconds since the recording began."""
@@ -52,7 +55,8 @@ def _axis(axis: Axis, recording: Recording) -> dict[str, Any]:
 def _line(line: Line, axis: int) -> dict[str, Any]:
     scale = SCALES[unit_of(line.metric)]
     known = np.isfinite(line.values)
-    scaled = np.rint(np.where(known, line.values, 0) * scale).astype(np.int64)
+    values = np.clip(line.values * scale, -MOST, MOST)
+    scaled = np.rint(np.where(known, values, 0)).astype(np.int64)
     moved = np.diff(scaled, prepend=0).tolist()
     if known.all():
         return {"axis": axis, "scale": scale, "moves": moved}

@@ -231,7 +231,7 @@ def _equal_bins(response: Times) -> tuple[tuple[int, int, int], ...]:
 def _provenance(dataset: Dataset) -> tuple[tuple[str, str], ...]:
     manifest = dataset.manifest
     rows = words.listed([f"{units.format_count(n)} {name}" for name, n in manifest.rows.items() if n])
-    lost = words.listed([f"{units.format_count(n)} {words.label(what)}" for what, n in manifest.lost.items() if n])
+    lost = words.listed([f"{units.format_count(n)} {words.label(what)}" for what, n in dataset.lost().items() if n])
     clocks = [
         (
             f"Clock of {words.name(clock.capture)}",

@@ -8,6 +8,7 @@ mod chunk;
 pub(crate) mod columns;
 mod dictionary;
 pub mod encoding;
+pub mod examine;
 pub(crate) mod file;
 mod gather;
 pub mod join;

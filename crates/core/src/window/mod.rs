@@ -31,6 +31,7 @@ use std::path::PathBuf;
 
 use arrow_array::RecordBatch;
 
+use crate::bounds::MOMENT_MAX;
 use crate::error::{Error, Result};
 
 pub use groups::Group;
@@ -43,8 +44,6 @@ pub const WINDOW_NS_MIN: i64 = 1_000_000;
 pub const WINDOW_NS_MAX: i64 = 10_000_000_000;
 /// Most rows of the result (about 1 GB of columns).
 pub const DENSE_ROWS_MAX: usize = 10_000_000;
-/// Moments beyond ±146 years around the epoch are damage, and would overflow the differences of two moments.
-pub(crate) const MOMENT_MAX: i64 = 1 << 62;
 
 /// What to reduce to.
 #[derive(Clone, Debug, PartialEq)]
