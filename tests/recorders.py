@@ -53,6 +53,12 @@ def refused(*words: str) -> str:
     return done.stderr
 
 
+def children(pid: int) -> list[int]:
+    """Of all of its threads."""
+    listed = [(task / "children").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
+    return [int(child) for child in " ".join(listed).split()]
+
+
 _NUMBERS = count()
 
 

@@ -44,6 +44,16 @@ def record(options: str, folder: str, say: Callable[[str, str], bool]) -> str:
     ValueError: what the options name is not there or not allowed.
     """
 
+def decode_packets() -> None:
+    """Decode packets for a recorder, to which standard input leads, until it ends (crates/core/src/host/packets)."""
+
+def give_up_rights() -> None:
+    """Give up every capability, for good."""
+
+def confine(folders: list[str], kept: list[str]) -> None:
+    """Give up, for good, every capability but those named `kept` (CAP_DAC_READ_SEARCH, CAP_DAC_OVERRIDE), writing
+    anywhere but beneath `folders`, sockets, programs, and other processes (crates/core/src/confine)."""
+
 def join(folder: str, out: str) -> str:
     """Join the closed segments of the recording `folder` into tables in `out`; returns a JSON report
     (crates/core/src/host/join.rs)."""

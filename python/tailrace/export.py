@@ -128,7 +128,6 @@ def _write(
         report: dict[str, Any] = json.loads(export(str(run.as_folder()), str(folder), json.dumps(options), progress))
         with (folder / _CAPTURE).open("rb") as capture:
             os.fsync(capture.fileno())
-        (folder / _CAPTURE).chmod(0o666 & ~_umask())
         (folder / _CAPTURE).replace(target)
     except OSError as error:
         if str(error.filename or folder).startswith(str(folder)):
@@ -293,9 +292,3 @@ def _hosts(clients: Mapping[str, None], taken: set[str]) -> dict[str, str]:
             hosts[name] = str(ipaddress.ip_address(name))
     free = _Free({f"{host}:0" for host in (*taken, *hosts.values())})
     return {name: hosts.get(name) or free.host(0) for name in clients}
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

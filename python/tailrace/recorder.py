@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,10 +24,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tailrace import dataset, endings
-from tailrace.dataset import locks
+from tailrace import endings, locks, whole
 from tailrace.errors import OutputError, TailraceError, UsageError, cannot_write
 from tailrace.units import MILLISECOND
+
+DECODER = (sys.executable, "-P", "-c", "from tailrace import _core; _core.decode_packets()")
+"""The process that decodes packets, without any rights. -P: nothing is loaded from where the recorder is started."""
 
 STATE = "recording.json"
 """The state file of a recording: crates/core/src/host/state.rs."""
@@ -74,6 +77,7 @@ class Packets:
     """Bytes of each packet from its IP header on. They must hold the headers and the line that names a request."""
     ring_bytes: int = 16 << 20
     raw: bool = False
+    decoder: Sequence[str] = DECODER
     decode: Mapping[str, Any] = field(default_factory=dict)
     """Options of the decoder; crates/core/src/capture/decode.rs describes them."""
 
@@ -90,6 +94,8 @@ class Plan:
     every_process: bool = False
     """Sample the CPU time of all processes, and name servers after those that listen."""
     ports: Sequence[int] = ()
+    keep_dac_override: bool = False
+    """The folder that the run becomes lies in one of somebody else, where root alone could not write."""
     packets: Packets | None = None
 
     def to_json(self) -> str:
@@ -124,6 +130,9 @@ def record(
     `say(kind, sentence)` is called with `recording` when everything runs, and with `warning` when something goes wrong.
     If something cannot be recorded at all (no such namespace, no permission), it raises `UsageError` and leaves no
     files.
+
+    Once everything is open, this thread gives up its capabilities for good, and the recording threads keep only those
+    that they need. Import heavy modules afterwards: threads that such a module starts keep all capabilities.
     """
     from tailrace._core import record as engine
 
@@ -158,14 +167,16 @@ def _rows(folder: Path) -> bool:
 
 def discard(folder: Path) -> None:
     """Remove a recording that has become a run folder; files that Tailrace did not write stay."""
-    dataset.remove_known(folder, lambda path: bool(_WRITTEN.fullmatch(str(path))))
+    from tailrace.dataset import remove_known
+
+    remove_known(folder, lambda path: bool(_WRITTEN.fullmatch(str(path))))
 
 
 @contextmanager
 def _made(folder: Path) -> Iterator[None]:
     """The folder, locked while its recorder lives, and removed if nothing could be recorded."""
     try:
-        folder.mkdir()
+        folder.mkdir(whole.folder_mode())
     except FileExistsError:
         raise _in_the_way(folder) from None
     except OSError as error:

@@ -30,6 +30,18 @@ PARTIAL = re.compile(r"\.tailrace-[0-9a-f]{16}\.tmp")
 """Names of files that are being written; a file that stays was left by a writer that was killed."""
 
 
+def keep_private() -> None:
+    """From now on, what root writes in this process, and in those that it starts, is for root alone: it may hold what
+    other users may not see. Other users have their umask."""
+    if os.geteuid() == 0:
+        os.umask(os.umask(0o077) | 0o077)
+
+
+def folder_mode() -> int:
+    """Of a new folder, also where a program did not ask for `keep_private`."""
+    return 0o700 if os.geteuid() == 0 else 0o777
+
+
 def kind(mode: int) -> str | None:
     """What kind of special file a path is, in words; None for a regular file."""
     return None if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "no file")

@@ -3,6 +3,7 @@ tcpdump saw of the same packets."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from recorders import MISSING, SECOND, Hosts, end, recording, refused, served, started, two_hosts
+from recorders import MISSING, SECOND, Hosts, children, end, recording, refused, served, started, two_hosts
 from tailrace import read
 from tailrace.dataset import Dataset
 from tailrace.units import MILLISECOND
@@ -180,10 +181,11 @@ def test_packets_that_find_no_room_are_counted(hosts: Hosts, tmp_path: Path) -> 
         # As many packets on any machine: none stands for several.
         subprocess.run(["ip", "-n", hosts.server, "link", "set", "eth0", "gso_max_segs", "1"], check=True)
         with recording(out, "--node", hosts.node, "--interface", "box:eth0", "--ring", "1MiB") as process:
-            process.send_signal(signal.SIGSTOP)
+            [decoder] = children(process.pid)
+            os.kill(decoder, signal.SIGSTOP)
             fetch = f"import urllib.request; urllib.request.urlopen('http://{hosts.address}/large').read()"
             subprocess.run(hosts.on(hosts.client, sys.executable, "-c", fetch), check=True)
-            process.send_signal(signal.SIGCONT)
+            os.kill(decoder, signal.SIGCONT)
             _, err = end(process)
     lost = Dataset.open(out).manifest.lost
     assert lost["eth0: packets the capture itself lost"] > 100

@@ -11,10 +11,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tailrace.dataset import locks
+from tailrace import locks
 from tailrace.errors import OutputError
 from tailrace.watch import RECORDING, Watch, incidents, leftovers
 from tailrace.watch.incidents import Explaining
+from tailrace.watch.noticing import Notice
 
 MOMENT = 1_790_000_000_000_000_000
 NAME = "incident-2026-09-21T141320Z"
@@ -34,13 +35,18 @@ def recording(at: Path, *drops: int) -> Path:
     return at
 
 
+def taken_up(ring: Path) -> list[Path]:
+    leftovers.set_aside(ring)
+    return leftovers.take_up(ring.parent)
+
+
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
 def test_a_ring_with_an_incident_that_nobody_explained_becomes_one(tmp_path: Path) -> None:
     ring = recording(tmp_path / RECORDING, 0, 7, 0)
-    assert leftovers.take_up(tmp_path, ring) == [tmp_path / NAME]
+    assert taken_up(ring) == [tmp_path / NAME]
     assert names(tmp_path) == [f"{NAME}.recording"]
     assert len(list((tmp_path / f"{NAME}.recording").glob("*.parquet"))) == 3
 
@@ -50,7 +56,7 @@ def test_a_ring_without_news_is_removed(tmp_path: Path, drops: tuple[int, ...], 
     ring = recording(tmp_path / RECORDING, *drops)
     if explained:
         leftovers.mark_explained(ring, explained)
-    assert leftovers.take_up(tmp_path, ring) == []
+    assert taken_up(ring) == []
     assert names(tmp_path) == []
 
 
@@ -60,16 +66,23 @@ def test_a_ring_that_says_nothing_of_itself_is_removed(tmp_path: Path, state: st
     (ring / "recording.json").unlink()
     if state is not None:
         (ring / "recording.json").write_text(state)
-    assert leftovers.take_up(tmp_path, ring) == []
+    assert taken_up(ring) == []
     assert names(tmp_path) == []
 
 
 def test_the_ring_of_a_watch_that_lives_is_its_own(tmp_path: Path) -> None:
     ring = recording(tmp_path / RECORDING, 7)
     lock = locks.hold(ring)
-    assert leftovers.take_up(tmp_path, ring) == []
+    assert taken_up(ring) == []
     assert names(tmp_path) == [RECORDING]
     os.close(lock)
+
+
+def test_the_older_ring_is_looked_at_first(tmp_path: Path) -> None:
+    """The watch after it was killed before it came to that."""
+    recording(tmp_path / leftovers.ASIDE, 0, 7)
+    assert taken_up(recording(tmp_path / RECORDING, 0)) == [tmp_path / NAME]
+    assert names(tmp_path) == [f"{NAME}.recording"]
 
 
 def explained(out: Path) -> None:
@@ -87,7 +100,7 @@ def test_incidents_that_were_being_explained(tmp_path: Path) -> None:
     explained(done)
     with (tmp_path / f"{running.name}.recording" / incidents.WHY_NOT).open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert leftovers.take_up(tmp_path, tmp_path / RECORDING) == [killed, running]
+        assert taken_up(tmp_path / RECORDING) == [killed, running]
         assert not Explaining(running).done()
     assert Explaining(running).done()
     assert names(tmp_path) == [*(f"incident-{number}.recording" for number in range(3)), "incident-3"]
@@ -98,13 +111,14 @@ def test_incidents_that_were_being_explained(tmp_path: Path) -> None:
 def watch(tmp_path: Path) -> tuple[Watch, list[str]]:
     said: list[str] = []
     recording(tmp_path / RECORDING, 0)
-    return Watch(tmp_path, (), 2, False, said.append), said
+    return Watch(tmp_path, (), 2, False, said.append, notice=Notice()), said
 
 
 def broken(watch: Watch, raised: BaseException) -> Callable[[], None]:
     def see(_: Path) -> list[str]:
         raise raised
 
+    assert watch.notice is not None
     watch.notice.see = see  # type: ignore[method-assign]
 
     def look() -> None:

@@ -13,12 +13,15 @@
 //! sim        a plan → the visits, samples and events of a system that was never built
 //! load       a plan → requests to real servers, and what became of them
 //! export     visits → the packets they would have put on the wire
+//! confine    what a process may still do, once it has opened what it needs
 //! host       a live Linux host → segments of samples and visits
 //! ```
 
 pub mod bounds;
 pub mod callgraph;
 pub mod capture;
+#[cfg(target_os = "linux")]
+pub mod confine;
 pub mod error;
 pub mod export;
 #[cfg(target_os = "linux")]

@@ -30,6 +30,12 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     #[cfg(target_os = "linux")]
     m.add_function(wrap_pyfunction!(record::join, m)?)?;
     #[cfg(target_os = "linux")]
+    m.add_function(wrap_pyfunction!(record::decode_packets, m)?)?;
+    #[cfg(target_os = "linux")]
+    m.add_function(wrap_pyfunction!(record::confine_to, m)?)?;
+    #[cfg(target_os = "linux")]
+    m.add_function(wrap_pyfunction!(record::give_up_rights, m)?)?;
+    #[cfg(target_os = "linux")]
     m.add_function(wrap_pyfunction!(load::load_worker, m)?)?;
     #[cfg(target_os = "linux")]
     m.add_function(wrap_pyfunction!(load::load_tables, m)?)?;

@@ -4,8 +4,10 @@ use crate::guard::detached;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::path::PathBuf;
+use tailrace_core::confine;
 use tailrace_core::error::Error;
 use tailrace_core::host::options::{Options, INTERVAL_MAX, INTERVAL_MIN};
+use tailrace_core::host::packets::decoder;
 use tailrace_core::host::recorder::{self, Said};
 
 /// The shortest and the longest time between two samples.
@@ -42,4 +44,28 @@ pub fn record(py: Python<'_>, options: &str, folder: PathBuf, say: Py<PyAny>) ->
 pub fn join(py: Python<'_>, folder: PathBuf, out: PathBuf) -> PyResult<String> {
     let report = detached(py, || tailrace_core::host::join::join(&folder, &out))?;
     serde_json::to_string(&report).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// Of the process that decodes packets for a recorder, which is its standard input.
+#[pyfunction]
+pub fn decode_packets(py: Python<'_>) -> PyResult<()> {
+    detached(py, || {
+        decoder::run().map_err(|source| Error::Io {
+            path: "the recorder".into(),
+            source,
+        })
+    })
+}
+
+/// Gives up every right, and nothing else: what the process has open or owns, it keeps.
+#[pyfunction]
+pub fn give_up_rights() -> PyResult<()> {
+    Ok(confine::give_up_rights()?)
+}
+
+/// Gives up every right but those named, and writing anywhere but in these folders.
+#[pyfunction]
+#[pyo3(name = "confine")]
+pub fn confine_to(folders: Vec<PathBuf>, kept: Vec<String>) -> PyResult<()> {
+    Ok(confine::to_folders(&folders, &kept)?)
 }

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from tailrace import endings
-from tailrace.cli import apart, screen
+from tailrace import endings, whole
+from tailrace.cli import apart, confinement, screen
 
 if TYPE_CHECKING:
     from tailrace.errors import TailraceError
@@ -28,6 +28,7 @@ __all__ = ["main", "perform"]
 
 def main() -> NoReturn:
     """Entry point."""
+    whole.keep_private()
     words = sys.argv[1:]
     native = None
     if TRACEBACK not in os.environ:
@@ -36,6 +37,7 @@ def main() -> NoReturn:
         sys.exit(_ended(native))
     screen.prepare(native=native)
     endings.handle(signal.default_int_handler)
+    confinement.begin()
     try:
         code = perform(words)
     except KeyboardInterrupt:  # a second interrupt, while the first was being reported

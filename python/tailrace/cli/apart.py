@@ -34,6 +34,8 @@ def possible(words: list[str]) -> bool:
 def work() -> End | int:
     """Two processes return from here. The worker returns the descriptor for what native code writes to standard error.
     Later the waiting process returns how the worker ended."""
+    from tailrace._core import give_up_rights
+
     said = os.memfd_create("said")
     waited_for = {*_HANDED_ON, signal.SIGCHLD, signal.SIGTSTP}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, waited_for)
@@ -46,6 +48,7 @@ def work() -> End | int:
             os._exit(1)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return said
+    give_up_rights()
     status = _wait(child, waited_for)
     if os.WIFEXITED(status):
         return End(os.WEXITSTATUS(status))

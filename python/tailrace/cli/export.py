@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tailrace.cli.confinement import confine
 from tailrace.cli.options import Run, Verify
 from tailrace.cli.running import open_run
 from tailrace.cli.words import AsJson, Quiet, print_json, progress, tell
@@ -28,6 +29,7 @@ def export(
     """Write the packets of a run's visits: a capture that Wireshark opens and `tailrace read` reads back."""
     from tailrace.export import describe, write_pcap
 
+    confine([run], [pcap])
     dataset = open_run(run, verify)
     with progress("Exporting", quiet, of_bytes=False) as step:
         written = write_pcap(dataset, pcap, snaplen=snaplen, overwrite=overwrite, progress=step)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tailrace.cli.confinement import confine
 from tailrace.cli.options import Began, Files, Interactions, KeepQueries, Out, Places, Protocols, Servers, TopologyFile
 from tailrace.cli.running import read_files, show_info
 from tailrace.cli.words import AsJson, Overwrite, Quiet
@@ -27,6 +28,7 @@ def read(
     overwrite: Overwrite = False,
 ) -> None:
     """Read captures, samples and logs into a run folder: Parquet tables that any tool opens."""
+    confine([*files, topology, interactions], [out])
     show_info(
         read_files(files, server, place, topology, interactions, protocol, keep_queries, began, out, quiet, overwrite),
         as_json,

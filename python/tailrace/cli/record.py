@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from tailrace.cli.options import KeepQueries, Out, Protocols, Servers, protocols_of
+from tailrace.cli.confinement import elsewhere, foreign
+from tailrace.cli.options import KeepQueries, Out, Protocols, Servers
 from tailrace.cli.recording import (
     Duration,
     Interactions,
@@ -25,11 +30,9 @@ from tailrace.cli.recording import (
     plan_of,
     servers_of,
 )
+from tailrace.cli.screen import for_another_tailrace
 from tailrace.cli.words import Overwrite, say, tell
 from tailrace.errors import OutputError, UsageError
-
-if TYPE_CHECKING:
-    from tailrace.dataset import Dataset
 
 EPILOG = (
     "Examples:\n\n`tailrace record -o run --interface eth0 --duration 60s`, then `tailrace diagnose run`\n\n"
@@ -61,9 +64,7 @@ def record(
     overwrite: Overwrite = False,
 ) -> None:
     """Record this host at 50 ms and finer, into a run folder; prints `recording` when it has started."""
-    from tailrace.dataset import refuse
-    from tailrace.readers import read
-    from tailrace.recorder import discard, kept, recording_of
+    from tailrace.recorder import discard, recording_of
     from tailrace.recorder import record as record_host
 
     servers = servers_of(server)
@@ -75,24 +76,27 @@ def record(
     elif port or capture or interactions or protocol or keep_queries:
         said = "--port, --capture, --interactions, --protocol and --keep-queries apply to packets"
         raise UsageError(said, advice="add --interface, such as --interface any")
-    refuse(out, overwrite)
+    if os.path.lexists(out):
+        elsewhere(_refuse, out, overwrite)
     folder = recording_of(out)
-    record_host(folder, plan, _heard)
-    rules, protocols = (interactions, protocols_of(protocol)) if capture else (None, None)
-    try:
-        run = read(
-            folder,
-            out=out,
-            servers=servers,
-            overwrite=overwrite,
-            interactions=rules,
-            protocols=protocols,
-            keep_queries=capture and keep_queries,
-        )
-    except OutputError as error:
-        raise kept(folder, error) from error
+    record_host(folder, replace(plan, keep_dac_override=foreign(out.parent)), _heard)
+    words = _words("--server", [f"{name}={address}" for name, address in servers.items()])
+    if capture:
+        words += _words("--interactions", [str(interactions)] if interactions else []) + _words("--protocol", protocol)
+        words += ["--keep-queries"] if keep_queries else []
+    _read(folder, out, [*words, *(["--overwrite"] if overwrite else [])])
     discard(folder)
-    _show(run)
+    _show(out)
+
+
+def _words(option: str, values: list[str] | None) -> list[str]:
+    return [word for value in values or () for word in (option, value)]
+
+
+def _refuse(out: Path, overwrite: bool) -> None:
+    from tailrace.dataset import refuse
+
+    refuse(out, overwrite)
 
 
 def _heard(kind: str, sentence: str) -> None:
@@ -102,7 +106,25 @@ def _heard(kind: str, sentence: str) -> None:
         say(f"tailrace: {sentence}", lenient=True)
 
 
-def _show(run: Dataset) -> None:
+def _read(folder: Path, out: Path, words: list[str]) -> None:
+    """Make the run folder in a process without rights. Damage in the recording can end only that process."""
+    command = (sys.executable, "-P", "-m", "tailrace", "read", "--quiet", f"--out={out}", *words, "--", str(folder))
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=for_another_tailrace()) as reader:
+        try:
+            code = reader.wait()
+        except KeyboardInterrupt:
+            reader.terminate()
+            raise
+    if code:
+        advice = f"once that is mended, make a run folder of it with `tailrace read {folder} -o NAME`"
+        ended = f"signal {-code} ended the process that reads it; " if code < 0 else ""
+        raise OutputError(folder, f"{ended}the recording is kept", advice)
+
+
+def _show(out: Path) -> None:
+    from tailrace.dataset import Dataset
+
+    run = Dataset.open(out)
     rows = ", ".join(f"{count:,} {table}" for table, count in run.manifest.rows.items()) or "nothing"
     tell(f"{run.path}: {rows}; explain it with `tailrace diagnose {run.path}`", lenient=True)
     say(*(f"lost: {what}: {count:,}" for what, count in run.manifest.lost.items()), lenient=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tailrace.cli.confinement import elsewhere
 from tailrace.cli.options import protocols_of
 from tailrace.cli.words import duration_ns, pairs
 from tailrace.errors import UsageError
@@ -120,6 +121,12 @@ def decode_options(
     servers: dict[str, str], interactions: Path | None, protocol: list[str] | None, keep_queries: bool
 ) -> dict[str, Any]:
     """The decoder's options; wrong words are refused before anything is recorded."""
+    return elsewhere(_decode_options, servers, interactions, protocol, keep_queries)
+
+
+def _decode_options(
+    servers: dict[str, str], interactions: Path | None, protocol: list[str] | None, keep_queries: bool
+) -> dict[str, Any]:
     from tailrace.readers.decoding import Decoding
     from tailrace.readers.interactions import rules
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tailrace.cli.confinement import confine
 from tailrace.cli.options import Run, Threshold, Verify, Window, threshold_ns, window_ns
 from tailrace.cli.running import diagnosed, open_run, write_html, write_perfetto
 from tailrace.cli.words import AsJson, Quiet, print_json
@@ -32,9 +33,10 @@ def report(
     """Write the report of a run folder: one HTML file that needs no network."""
     width, least = window_ns(window), threshold_ns(threshold)
     refuse_unusual(out, perfetto)
+    target = out or run / "report.html"
+    confine([run], [target, perfetto])
     dataset = open_run(run, verify)
     found = diagnosed(dataset, least, width, quiet)
-    target = out or run / "report.html"
     write_html(dataset, found, target)
     if perfetto is not None:
         write_perfetto(dataset, found, perfetto)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tailrace.cli.confinement import confine
 from tailrace.cli.options import Run
 from tailrace.cli.running import diagnosed, open_run
 from tailrace.cli.screen import Screen
@@ -30,6 +31,7 @@ def score(
     from tailrace.score import score as compare
     from tailrace.score.table import print_score
 
+    confine([run, diagnosis, truth])
     dataset = open_run(run)
     told = as_dict(diagnosed(dataset, None, 50_000_000, quiet)) if diagnosis is None else read_diagnosis(diagnosis)
     found = compare(dataset, told, truth)

@@ -59,6 +59,11 @@ def say(*messages: str, lenient: bool = False) -> None:
     _write(sys.stderr, map(foreign.sentence, messages), lenient)
 
 
+def for_another_tailrace() -> int:
+    """The descriptor of standard error, for a process whose every line has come through here."""
+    return sys.stderr.fileno()
+
+
 def print_json(value: object) -> None:
     """Print a value as JSON on standard output."""
     plain = not (sys.stdout.encoding or "").lower().startswith("utf")

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from tailrace.cli.confinement import foreign
 from tailrace.cli.options import KeepQueries, Protocols, Servers
 from tailrace.cli.recording import (
     INTERFACE,
@@ -60,7 +61,7 @@ def watch(
     plan = plan_of(nodes_of(node), servers, process, interval, duration, keep)
     decode = decode_options(servers, interactions, protocol, keep_queries)
     packets = packets_of(interface, plan.nodes, port, promiscuous, snaplen, ring, decode, capture=False)
-    plan = replace(plan, packets=packets)
+    plan = replace(plan, packets=packets, keep_dac_override=foreign(out))
     words = [word for name, address in servers.items() for word in ("--server", f"{name}={address}")]
     Watch(out, words, most, once, _tell_at).run(plan)
 

@@ -12,8 +12,8 @@ from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 
-from tailrace import whole
-from tailrace.dataset import locks, schema
+from tailrace import locks, whole
+from tailrace.dataset import schema
 from tailrace.dataset.manifest import MANIFEST, Manifest
 from tailrace.dataset.manifest import read as read_manifest
 from tailrace.errors import InputError, UsageError

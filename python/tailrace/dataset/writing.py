@@ -23,9 +23,9 @@ from typing import Any
 
 import polars as pl
 
+from tailrace import locks, whole
 from tailrace import topology as topology_file
-from tailrace import whole
-from tailrace.dataset import locks, overwriting, schema
+from tailrace.dataset import overwriting, schema
 from tailrace.dataset.connections import Connections
 from tailrace.dataset.manifest import MANIFEST, Manifest
 from tailrace.dataset.overwriting import TOPOLOGY, strangers
@@ -90,7 +90,7 @@ def create(path: str | PathLike[str], overwrite: bool = False) -> Iterator[Write
         for dead in leftovers(target):
             shutil.rmtree(dead, ignore_errors=True)
         folder = target.with_name(f"{target.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
-        folder.mkdir()
+        folder.mkdir(whole.folder_mode())
     except OSError as error:
         raise cannot_write(target, error) from error
     lock = -1

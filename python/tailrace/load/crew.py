@@ -30,7 +30,7 @@ class Crew:
 
     def __enter__(self) -> Crew:
         for log in self._logs:
-            command = [sys.executable, "-m", "tailrace.load.worker", str(log)]
+            command = [sys.executable, "-P", "-m", "tailrace.load.worker", str(log)]
             # in a session of its own, so that Ctrl-C reaches only this process, which passes it on once
             worker = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True

@@ -14,8 +14,8 @@ from typing import Any
 
 import polars as pl
 
-from tailrace import handed
-from tailrace.dataset import Writer, locks, scan
+from tailrace import handed, locks
+from tailrace.dataset import Writer, scan
 from tailrace.errors import InputError, UsageError, cannot_read, cannot_write
 from tailrace.readers import capture
 from tailrace.readers.decoding import Decoding

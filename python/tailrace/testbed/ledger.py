@@ -115,7 +115,7 @@ def held(site: Site) -> Iterator[Ledger]:
     """The site's ledger, locked for this process. The system releases the lock when the process ends for any reason."""
     try:
         site.state.mkdir(parents=True, exist_ok=True)
-        lock = os.open(site.state / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
+        lock = os.open(site.state / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise cannot_write(site.state, error) from error
     try:

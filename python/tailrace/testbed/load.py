@@ -30,7 +30,7 @@ def command(system: System, experiment: Experiment, out: Path) -> list[str]:
     asked = dict.fromkeys(load.entry or places.entries(experiment)[0] for load in experiment.workloads.values())
     servers = [name for tier in asked for name in system.servers(tier)]
     return [
-        *(sys.executable, "-m", "tailrace", "load", "--quiet", "--i-own-this-target"),
+        *(sys.executable, "-P", "-m", "tailrace", "load", "--quiet", "--i-own-this-target"),
         *("--experiment", str(file), "--drain", f"{PATIENCE_NS // SECOND}s", "--out", str(out)),
         *("--epoch", str(system.epoch.offset)),
         *(f"{name}=http://{system.settings[name].at}/" for name in servers),

@@ -13,13 +13,17 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tailrace import recorder
 from tailrace.errors import TailraceError, cannot_write
 from tailrace.recorder import Plan, recording_of
 from tailrace.units import SECOND
 from tailrace.watch import incidents, leftovers
-from tailrace.watch.noticing import Notice, number_of
+from tailrace.watch.incidents import number_of
+
+if TYPE_CHECKING:
+    from tailrace.watch.noticing import Notice
 
 LOOK_NS = SECOND // 2
 """The recorder closes a segment every second."""
@@ -46,7 +50,8 @@ class Watch:
     space."""
     once: bool
     tell: Callable[[str], None]
-    notice: Notice = field(default_factory=Notice)
+    notice: Notice | None = None
+    """From when the watch has begun."""
     named: dict[str, str] = field(default_factory=dict)
     """Server → address, from the user."""
     seen: int = 0
@@ -72,7 +77,7 @@ class Watch:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise cannot_write(self.folder, error) from error
-        self.waiting = leftovers.take_up(self.folder, self.recording)
+        leftovers.set_aside(self.recording)
         self.named = dict(plan.packets.decode.get("servers", {})) if plan.packets else {}
         recorder.record(self.recording, plan, self._heard, self._look)
         if self.began is not None:
@@ -83,11 +88,15 @@ class Watch:
 
     def _heard(self, kind: str, sentence: str) -> None:
         if kind == "recording":
-            self._guarded(self._learn_names)
+            self._guarded(self._begin)
         self.tell(sentence if kind == "warning" else f"watching; incidents go to {self.folder}")
 
-    def _learn_names(self) -> None:
-        self.notice.names = incidents.listeners(self.recording, self.named)
+    def _begin(self) -> None:
+        """This thread has no rights any more; what is loaded only now has none either."""
+        from tailrace.watch.noticing import Notice
+
+        self.notice = Notice(names=incidents.listeners(self.recording, self.named))
+        self.waiting = leftovers.take_up(self.folder)
 
     def _look(self) -> bool:
         """Check new segments; called five times a second. False ends the watch."""
@@ -105,6 +114,8 @@ class Watch:
         return True
 
     def _see(self, now: int) -> None:
+        if self.notice is None:
+            return
         reasons = [reason for segment in self._closed() for reason in self.notice.see(segment)]
         if reasons:
             self._noticed(reasons, now)

@@ -64,6 +64,12 @@ class Explaining:
         return f"{self.out}: {_headline(self.out)}; see {self.out / 'report.html'}"
 
 
+def number_of(segment: Path) -> int:
+    """Segments are numbered in their order."""
+    number = segment.name.partition(".")[0]
+    return int(number) if number.isdecimal() else 0
+
+
 def named(folder: Path, kind: str, moment: int) -> Path:
     return folder / f"{kind}{format_moment(moment, digits=0).replace(':', '')}"
 
@@ -94,7 +100,7 @@ def has_failed(kept: Path) -> bool:
 def explain(out: Path, words: Sequence[str], earlier: bool = False) -> Explaining:
     """Start to explain what was kept for `out`; `words` are further options of `tailrace diagnose`."""
     kept = recording_of(out)
-    command = (sys.executable, "-m", "tailrace", "diagnose", str(kept), "-o", str(out), "--quiet", *words)
+    command = (sys.executable, "-P", "-m", "tailrace", "diagnose", "--quiet", f"--out={out}", *words, "--", str(kept))
     try:
         with (kept / SAID).open("wb") as said, (kept / WHY_NOT).open("wb") as why_not:
             fcntl.flock(why_not, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the process holds the lock, too, until it has ended

@@ -15,13 +15,14 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from tailrace.dataset import locks
+from tailrace import locks
 from tailrace.errors import cannot_write
 from tailrace.recorder import discard, recording_of
 from tailrace.watch import incidents
-from tailrace.watch.incidents import Explaining
-from tailrace.watch.noticing import Notice, number_of
+from tailrace.watch.incidents import Explaining, number_of
 
+ASIDE = "recording.left"
+"""The ring of the watch before."""
 EXPLAINED = "explained"
 """In the ring: the number of the last segment that an explanation has used."""
 
@@ -31,10 +32,24 @@ def mark_explained(recording: Path, number: int) -> None:
         (recording / EXPLAINED).write_text(str(number))
 
 
-def take_up(folder: Path, recording: Path) -> list[Path]:
+def set_aside(recording: Path) -> None:
+    """Make room for a new ring. It is looked at later, by who has no rights: it may hold what strangers wrote."""
+    if not recording.is_dir() or locks.is_held(recording):
+        return
+    aside = recording.with_name(ASIDE)
+    if aside.is_dir():  # and the watch that set it aside was killed before it looked: the older one says more
+        discard(recording)
+        return
+    try:
+        recording.rename(aside)
+    except OSError as error:
+        raise cannot_write(recording, error) from error
+
+
+def take_up(folder: Path) -> list[Path]:
     """Incidents to explain, the oldest first: the names of their run folders."""
-    if recording.is_dir() and not locks.is_held(recording):
-        _take_up_ring(folder, recording)
+    if (folder / ASIDE).is_dir():
+        _take_up_ring(folder / ASIDE)
     found = []
     for kept in sorted(folder.glob(f"{incidents.INCIDENT}*.recording")):
         out = kept.with_suffix("")
@@ -47,27 +62,29 @@ def take_up(folder: Path, recording: Path) -> list[Path]:
     return found
 
 
-def _take_up_ring(folder: Path, recording: Path) -> None:
+def _take_up_ring(ring: Path) -> None:
     try:
-        kept = recording_of(incidents.named(folder, incidents.INCIDENT, incidents.end_of(recording)))
+        kept = recording_of(incidents.named(ring.parent, incidents.INCIDENT, incidents.end_of(ring)))
     except (OSError, ValueError, KeyError, TypeError):  # it was killed before it recorded anything
         kept = None
-    if kept is None or kept.exists() or not _has_signs(recording):
-        discard(recording)
+    if kept is None or kept.exists() or not _has_signs(ring):
+        discard(ring)
         return
-    (recording / EXPLAINED).unlink(missing_ok=True)
+    (ring / EXPLAINED).unlink(missing_ok=True)
     try:
-        recording.rename(kept)
+        ring.rename(kept)
     except OSError as error:
         raise cannot_write(kept, error) from error
 
 
-def _has_signs(recording: Path) -> bool:
+def _has_signs(ring: Path) -> bool:
     """Whether it contains signs of an incident that is not explained."""
+    from tailrace.watch.noticing import Notice
+
     notice = Notice()
-    explained = _explained(recording)
+    explained = _explained(ring)
     signs = False
-    for segment in sorted(recording.glob("*.parquet"), key=number_of):
+    for segment in sorted(ring.glob("*.parquet"), key=number_of):
         # Earlier segments show what is usual.
         reasons = notice.see(segment)
         signs |= bool(reasons) and number_of(segment) > explained

@@ -72,12 +72,6 @@ SIGNS: tuple[Sign, ...] = (
 )
 
 
-def number_of(segment: Path) -> int:
-    """Segments are numbered in their order."""
-    number = segment.name.partition(".")[0]
-    return int(number) if number.isdecimal() else 0
-
-
 @dataclass
 class Notice:
     """Remembers what is usual. Call `see` once for each closed segment, in order."""

@@ -49,7 +49,7 @@ use crate::error::{Error, Result};
 use crate::record::tables::{EventWriter, TablesSink};
 use crate::record::VisitSink;
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
     pub servers: BTreeMap<String, Addresses>,
@@ -62,7 +62,7 @@ pub struct Options {
     pub ports: Vec<u16>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum Addresses {
     One(String),

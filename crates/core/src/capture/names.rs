@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::record::NO_NAME;
 use regex::bytes::{Regex, RegexBuilder};
 use rustc_hash::FxHashMap;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::hash::Hasher;
 
 /// So many names a person can still tell apart in a table; what comes after is summed up.
@@ -38,7 +38,7 @@ const CACHED_TEXT_MAX: usize = 256;
 const REGEX_BYTES_MAX: usize = 1 << 20;
 
 /// What to call the requests whose raw text matches.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     #[serde(rename = "match")]

@@ -8,6 +8,8 @@
 //! ```
 //! Adjusting the clock slowly (NTP) moves both alike.
 
+use serde::{Deserialize, Serialize};
+
 use super::sys;
 
 /// A step is told from here on, and what was stamped before it is told apart from what came after: packets are read some
@@ -18,7 +20,7 @@ const TOGETHER_NS: i64 = 1_000_000;
 
 const READINGS: usize = 5;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Clock {
     /// Clock of the epoch − steady clock, by which the record goes.
     begin: i64,

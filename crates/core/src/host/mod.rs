@@ -4,8 +4,7 @@
 //! formats   what /proc, /sys and cgroups say → numbers          listeners  inet_diag → accept queues
 //! probes    one source each, read in place → samples            sampler    all of them on a steady beat
 //! nodes     what of them goes and comes again
-//! tap       a ring (AF_PACKET, with a filter) of interfaces and a namespace that may go and come again (links,
-//!           namespaces)                   packets   what comes of it → visits, or a capture
+//! packets   AF_PACKET → visits (in a process of its own), or a capture
 //! segments  rows of a second → a closed file; a ring of them    state      what the recording says of itself
 //! processes whose each one is → probes, names of servers        join       segments → tables
 //! recorder  the threads, from beginning to end
@@ -14,22 +13,18 @@
 //! thread that samples waits for a disk.
 
 mod clock;
-mod filter;
 pub mod formats;
 pub mod join;
-mod links;
 pub mod listeners;
 mod namespaces;
 mod nodes;
 pub mod options;
-mod packets;
+pub mod packets;
 pub mod places;
 pub mod probes;
 pub mod processes;
 pub mod recorder;
-mod ring;
 mod sampler;
 mod segments;
 pub mod state;
 mod sys;
-mod tap;

@@ -10,6 +10,7 @@
 //! | `processes` | list of `{"name", "pid"}`: CPU time of these |
 //! | `every_process` | sample the CPU time of all processes, and name servers after those that listen |
 //! | `ports` | only listeners on these ports are told; empty: all |
+//! | `keep_dac_override` | its folder lies in one of somebody else: keep the right to write there, for the caller |
 //! | `packets` | null, or see [`Packets`]; its `decode` are the options of [`crate::capture::decode`] |
 
 use std::collections::BTreeMap;
@@ -17,9 +18,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashSet;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::filter::{INTERFACES_MAX, PORTS_MAX};
+use super::packets::{INTERFACES_MAX, PORTS_MAX};
 use crate::capture::decode::{self, Addresses};
 use crate::error::{Error, Result};
 
@@ -41,6 +42,7 @@ pub struct Options {
     pub processes: Vec<Process>,
     pub every_process: bool,
     pub ports: Vec<u16>,
+    pub keep_dac_override: bool,
     pub packets: Option<Packets>,
 }
 
@@ -55,6 +57,7 @@ impl Default for Options {
             processes: Vec::new(),
             every_process: false,
             ports: Vec::new(),
+            keep_dac_override: false,
             packets: None,
         }
     }
@@ -71,7 +74,7 @@ pub struct Node {
 }
 
 /// Which packets are recorded, and what becomes of them.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Packets {
     /// Interfaces, all of one network namespace; empty: every interface of ours.
@@ -90,11 +93,14 @@ pub struct Packets {
     /// Keep the packets instead of decoding them.
     #[serde(default)]
     pub raw: bool,
+    /// The command that becomes the process that decodes them: it runs [`super::packets::decoder::run`].
+    #[serde(default)]
+    pub decoder: Vec<String>,
     #[serde(default)]
     pub decode: decode::Options,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interface {
     pub name: String,

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::thread::CapabilitySet;
+
 use super::clock::Clock;
 use super::options::{Options, HOST};
 use super::packets::Packets;
@@ -15,6 +17,7 @@ use super::sampler::Sampler;
 use super::segments::{Outbox, Shelf, Tell};
 use super::state::{Shared, State};
 use super::sys;
+use crate::confine::capabilities;
 use crate::error::{Error, Result};
 
 /// How often the caller is asked whether to go on: each time wakes an interpreter.
@@ -55,10 +58,15 @@ pub fn record(
     let opening = || open(options, &clock, &shared, outbox, &warnings, (&tell, found));
     let (processes, packets, sampler) = stood_back(opening)?;
     shared.write(folder)?;
+    // Each thread begins with what this one has then: less and less.
+    let rights = Rights::of(options);
     let stop = Arc::new(AtomicBool::new(false));
-    let writing = spawn("tailrace-write", move || shelf.run(&inbox))?;
+    rights.keep(rights.sampling | CapabilitySet::SYS_NICE)?;
     let stopping = stop.clone();
-    let sampling = spawn("tailrace-sample", move || sampler.run(&stopping))?;
+    let sampling = spawn("tailrace-sample", move || {
+        sampler.run(&stopping, || rights.keep(rights.sampling));
+    })?;
+    rights.keep(rights.sampling)?;
     let stopping = stop.clone();
     let following = match processes {
         Some(processes) => Some(spawn("tailrace-processes", move || {
@@ -66,11 +74,14 @@ pub fn record(
         })?),
         None => None,
     };
+    rights.keep(CapabilitySet::empty())?;
     let stopping = stop.clone();
     let reading = match packets {
         Some(packets) => Some(spawn("tailrace-packets", move || packets.run(&stopping))?),
         None => None,
     };
+    rights.keep_last()?;
+    let writing = spawn("tailrace-write", move || shelf.run(&inbox))?;
     let asked = wait(options, &warned, go_on);
     stop.store(true, Ordering::Relaxed);
     // A thread that died has said so on standard error; what the others recorded is kept.
@@ -85,6 +96,53 @@ pub fn record(
     let state = shared.lock().clone();
     let written = shared.write(folder);
     asked.and(written).map(|()| state)
+}
+
+/// What is needed when everything is open; docs/security.md says what for.
+#[derive(Clone, Copy)]
+struct Rights {
+    sampling: CapabilitySet,
+    /// To enter a namespace that is made again.
+    at_times: CapabilitySet,
+    /// Of who asked for the recording.
+    last: CapabilitySet,
+}
+
+impl Rights {
+    fn of(options: &Options) -> Rights {
+        let when = |holds: bool, set| match holds {
+            true => set,
+            false => CapabilitySet::empty(),
+        };
+        let packets = options.packets.as_ref();
+        let entered = packets.is_some_and(|packets| packets.netns().is_some());
+        let sampled = options.nodes.iter().any(|node| node.netns.is_some());
+        Rights {
+            sampling: when(
+                options.every_process,
+                CapabilitySet::SYS_PTRACE | CapabilitySet::DAC_READ_SEARCH,
+            ),
+            at_times: when(entered, CapabilitySet::NET_RAW)
+                | when(entered || sampled, CapabilitySet::SYS_ADMIN),
+            last: when(options.keep_dac_override, CapabilitySet::DAC_OVERRIDE),
+        }
+    }
+
+    /// Of this thread, and of those that it makes from now on.
+    fn keep(self, effective: CapabilitySet) -> Result<()> {
+        keep(effective, self.at_times | self.last)
+    }
+
+    fn keep_last(self) -> Result<()> {
+        keep(self.last, CapabilitySet::empty())
+    }
+}
+
+fn keep(effective: CapabilitySet, at_times: CapabilitySet) -> Result<()> {
+    capabilities::keep(effective, at_times).map_err(|source| Error::Io {
+        path: "capabilities".into(),
+        source,
+    })
 }
 
 /// Opening takes longest: it looks at all processes, and the kernel makes a ring. Meanwhile others go before.

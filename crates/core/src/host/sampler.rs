@@ -168,8 +168,8 @@ impl Sampler {
         Ok(())
     }
 
-    /// Samples until told to stop. A round that is late is not made up for: the next begins at its own time.
-    pub fn run(mut self, stop: &AtomicBool) {
+    /// Samples until told to stop; `prompt` is called when this thread runs before others. A round that is late is not made up for: the next begins at its own time.
+    pub fn run(mut self, stop: &AtomicBool, prompt: impl FnOnce() -> Result<()>) {
         self.divide();
         let mut due = sys::steady_ns();
         // The first round tells nothing yet, and is the longest: all processes are new. It need not be prompt.
@@ -178,6 +178,9 @@ impl Sampler {
             let said = "sampling runs at ordinary priority (CAP_SYS_NICE is missing, or real-time threads are not for \
                         its control group): on a busy host samples come late";
             self.shared.note(said.to_owned());
+        }
+        if let Err(error) = prompt() {
+            self.warn(error.to_string());
         }
         let mut segment_ends = due + SEGMENT_NS;
         let mut last = false;
@@ -324,7 +327,10 @@ impl Sampler {
     fn close_segment(&mut self) {
         let samples = std::mem::take(&mut self.tick.samples);
         self.tick.samples.reserve(samples.len());
-        self.shared.lock().sampling = self.lateness.tell();
+        self.shared.lock().sampling = Sampling {
+            cpu_ns: self.shared.cpu_ns(),
+            ..self.lateness.tell()
+        };
         let Some(end) = samples.iter().map(|sample| sample.time).max() else {
             return;
         };
@@ -411,7 +417,7 @@ impl Lateness {
             missed: self.missed,
             late_ns_p99: p99.min(self.max),
             late_ns_max: self.max,
-            cpu_ns: sys::own_cpu_ns(),
+            cpu_ns: 0,
         }
     }
 }

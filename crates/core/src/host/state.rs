@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{fs, io, io::Write};
 
 use serde::Serialize;
 
+use super::sys;
 use crate::error::{Error, Result};
 use crate::whole::Partial;
 
@@ -33,7 +35,7 @@ pub struct State {
     pub cpus: BTreeMap<String, BTreeSet<u32>>,
     pub sampling: Sampling,
     /// What was decoded of packets ([`crate::capture::decode::Report`]); None where none were recorded.
-    pub packets: Option<crate::capture::decode::Report>,
+    pub packets: Option<serde_json::Value>,
     pub lost: BTreeMap<String, u64>,
     pub notes: Vec<String>,
 }
@@ -60,15 +62,31 @@ pub struct Sampling {
 
 /// The state, shared by the threads of the recorder.
 #[derive(Default)]
-pub struct Shared(Mutex<State>);
+pub struct Shared {
+    state: Mutex<State>,
+    decoding_ns: AtomicI64,
+}
 
 impl Shared {
     pub fn new(state: State) -> Shared {
-        Shared(Mutex::new(state))
+        Shared {
+            state: Mutex::new(state),
+            ..Shared::default()
+        }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// CPU time of the process that decodes.
+    pub fn decoding_used(&self, ns: i64) {
+        self.decoding_ns.store(ns, Ordering::Relaxed);
+    }
+
+    /// CPU time of all of the recorder.
+    pub fn cpu_ns(&self) -> i64 {
+        sys::own_cpu_ns() + self.decoding_ns.load(Ordering::Relaxed)
     }
 
     pub fn lose(&self, what: &str, count: u64) {

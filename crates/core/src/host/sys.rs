@@ -7,7 +7,11 @@ use std::fs::File;
 use std::io;
 use std::mem::{size_of, size_of_val, MaybeUninit};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use rustix::thread::CapabilitySet;
+
+use crate::confine::capabilities;
 
 /// Nanoseconds since the Unix epoch: the clock that the kernel stamps packets with.
 pub fn epoch_ns() -> i64 {
@@ -148,8 +152,10 @@ pub fn in_namespace<T: Send>(
 ) -> io::Result<T> {
     std::thread::scope(|scope| {
         let inside = scope.spawn(|| {
-            // SAFETY: changes the namespace of this thread alone, which then ends.
-            checked(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) })?;
+            capabilities::raised(CapabilitySet::SYS_ADMIN, || {
+                // SAFETY: changes the namespace of this thread alone, which then ends.
+                checked(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) })
+            })?;
             work()
         });
         inside
@@ -294,13 +300,17 @@ pub fn see_all_packets(fd: &OwnedFd, interface: i32) -> io::Result<()> {
 
 /// Waits at most `ms` until one of the two can be read: whether the first reports an error, and whether the second can
 /// be read.
-pub fn wait(first: Option<&OwnedFd>, second: &OwnedFd, ms: i32) -> (bool, bool) {
+pub fn wait(first: Option<&OwnedFd>, second: impl AsFd, ms: i32) -> (bool, bool) {
     let asked = |fd: i32| libc::pollfd {
         fd, // a negative one is passed over
         events: libc::POLLIN,
         revents: 0,
     };
-    let mut both = [first.map_or(-1, AsRawFd::as_raw_fd), second.as_raw_fd()].map(asked);
+    let mut both = [
+        first.map_or(-1, AsRawFd::as_raw_fd),
+        second.as_fd().as_raw_fd(),
+    ]
+    .map(asked);
     // SAFETY: two live structures.
     let ready = unsafe { libc::poll(both.as_mut_ptr(), 2, ms) };
     let is = |fd: &libc::pollfd, what| ready > 0 && fd.revents & what != 0;
@@ -332,6 +342,23 @@ pub fn receive<'a>(fd: &OwnedFd, into: &'a mut [u8]) -> io::Result<&'a [u8]> {
     };
     let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
     Ok(into.get(..got).unwrap_or_default())
+}
+
+/// A file that has no name, and lies in memory.
+pub fn memory_file() -> io::Result<File> {
+    // SAFETY: reads a C string, and gives a new descriptor, owned from here on.
+    unsafe {
+        let fd = checked(libc::memfd_create(c"tailrace".as_ptr(), libc::MFD_CLOEXEC))?;
+        Ok(File::from_raw_fd(fd))
+    }
+}
+
+/// Ctrl-C, `kill` and the end of a terminal are for who started this process.
+pub fn ignore_endings() {
+    for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: no handler is called.
+        unsafe { libc::signal(number, libc::SIG_IGN) };
+    }
 }
 
 pub fn checked(result: i32) -> io::Result<i32> {

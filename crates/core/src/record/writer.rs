@@ -16,6 +16,7 @@ use crate::error::Result;
 use crate::whole::Partial;
 use arrow_schema::SchemaRef;
 use std::collections::VecDeque;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// A kind of row: its columns and its order.
@@ -196,6 +197,16 @@ impl<R: Row> TableWriter<R> {
         self.seal(names)?;
         self.publish()
     }
+}
+
+/// Rows that have all come, in their order, as a whole file of their table.
+pub fn write_sorted<R: Row>(mut rows: Vec<R>, names: &Names, file: File) -> std::io::Result<()> {
+    put_in_order(&mut rows, 0);
+    let written = TableFile::new(file, R::schema()).and_then(|mut table| {
+        table.put(&rows, names)?;
+        table.close()
+    });
+    written.map_err(std::io::Error::other)
 }
 
 /// For rows that are almost in order, as those of a simulator, where each of one moment goes past a few others, and the

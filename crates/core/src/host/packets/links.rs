@@ -4,12 +4,13 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use super::sys;
+use crate::host::options::Interface;
+use crate::host::sys;
 
 /// `RTMGRP_LINK` of linux/rtnetlink.h: interfaces that come, go, or change.
 const OF_LINKS: u32 = 1;
 
-/// In the network namespace it was made in.
+/// In the network namespace of the events.
 pub struct Links {
     events: OwnedFd,
     links: Vec<Link>,
@@ -21,19 +22,24 @@ struct Link {
     number: Option<u32>,
 }
 
+/// What the kernel says of interfaces of this thread's network namespace.
+pub fn events() -> io::Result<OwnedFd> {
+    let events = sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)?;
+    sys::bind_netlink(&events, OF_LINKS)?;
+    Ok(events)
+}
+
 impl Links {
-    pub fn open(names: &[String]) -> io::Result<Links> {
-        let events = sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)?;
-        // Before they are looked up, so that none comes or goes between the two.
-        sys::bind_netlink(&events, OF_LINKS)?;
-        let link = |name: &String| Link {
-            number: sys::interface_number(&events, name),
-            name: name.clone(),
+    /// `events` were asked for before they are looked up here, so that none comes or goes between the two.
+    pub fn new(interfaces: &[Interface], events: OwnedFd) -> Links {
+        let link = |interface: &Interface| Link {
+            number: sys::interface_number(&events, &interface.name),
+            name: interface.name.clone(),
         };
-        Ok(Links {
-            links: names.iter().map(link).collect(),
+        Links {
+            links: interfaces.iter().map(link).collect(),
             events,
-        })
+        }
     }
 
     /// Can be read when something may have changed.
@@ -99,9 +105,18 @@ fn told(name: &str, before: Option<u32>, now: Option<u32>) -> Option<String> {
 mod tests {
     use super::*;
 
+    fn of(names: &[&str]) -> Links {
+        let interface = |name: &&str| Interface {
+            name: (*name).to_owned(),
+            netns: None,
+        };
+        let interfaces: Vec<Interface> = names.iter().map(interface).collect();
+        Links::new(&interfaces, events().unwrap())
+    }
+
     #[test]
     fn loopback_is_there_and_what_is_not_is_missing() {
-        let mut links = Links::open(&["lo".to_owned(), "never-there".to_owned()]).unwrap();
+        let mut links = of(&["lo", "never-there"]);
         assert_eq!(links.numbers(), [1]);
         assert_eq!(links.missing(), ["never-there"]);
         assert_eq!(links.look(), [""; 0]);
@@ -110,8 +125,7 @@ mod tests {
     #[test]
     fn a_name_that_is_no_interfaces_is_missing() {
         for name in ["", "a-name-longer-than-fifteen", "nul\0"] {
-            let links = Links::open(&[name.to_owned()]).unwrap();
-            assert_eq!(links.missing(), [name]);
+            assert_eq!(of(&[name]).missing(), [name]);
         }
     }
 

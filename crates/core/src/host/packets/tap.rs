@@ -1,22 +1,19 @@
-//! Where packets come from: interfaces of one namespace, any of which may go, and come again under its name.
+//! A ring of packets of some interfaces, any of which may go, and come again under its name.
 
 use std::io;
-use std::path::Path;
 
+use super::entrance::Sockets;
 use super::links::Links;
-use super::namespaces::{Netns, Now};
-use super::options::Packets as Options;
 use super::ring::{Ring, RingPacket};
-use super::sys;
+use crate::host::options::Packets as Options;
+use crate::host::sys;
 
 /// An interface that goes away is down first.
 const DOWN_NS: i64 = 50_000_000;
 
 pub struct Tap {
     wanted: Options,
-    names: Vec<String>,
-    namespace: Option<Netns>,
-    /// None: the namespace is gone, and nothing of ours shall keep it.
+    /// None: the namespace is gone.
     opened: Option<Opened>,
 }
 
@@ -34,12 +31,11 @@ struct Opened {
 }
 
 impl Tap {
-    /// At least one of the interfaces must be there; what is told of the others is returned.
-    pub fn open(wanted: &Options) -> io::Result<(Tap, Vec<String>)> {
-        let names: Vec<String> = wanted.interfaces.iter().map(|i| i.name.clone()).collect();
-        let (namespace, opened) = enter(wanted, &names)?;
+    /// At least one of the interfaces must be there; what is to be told of the others is returned.
+    pub fn open(wanted: &Options, sockets: Sockets) -> io::Result<(Tap, Vec<String>)> {
+        let opened = Opened::new(wanted, sockets)?;
         let missing = opened.links.missing();
-        if !missing.is_empty() && missing.len() == names.len() {
+        if !missing.is_empty() && missing.len() == wanted.interfaces.len() {
             let said = format!("there is no interface {}", missing.join(", "));
             return Err(io::Error::new(io::ErrorKind::NotFound, said));
         }
@@ -48,11 +44,18 @@ impl Tap {
         let told = missing.iter().map(late).collect();
         let tap = Tap {
             wanted: wanted.clone(),
-            names,
-            namespace,
             opened: Some(opened),
         };
         Ok((tap, told))
+    }
+
+    /// From now on packets come by other sockets, or (None) by none.
+    pub fn lead(&mut self, sockets: Option<Sockets>) -> io::Result<()> {
+        self.opened = None;
+        if let Some(sockets) = sockets {
+            self.opened = Some(Opened::new(&self.wanted, sockets)?);
+        }
+        Ok(())
     }
 
     /// Waits at most `ms` for packets, or until something has changed.
@@ -65,39 +68,8 @@ impl Tap {
 
     /// Takes up what has come again; what has changed, as sentences.
     pub fn look(&mut self) -> Vec<String> {
-        let mut told = self.look_at_namespace();
-        if let Some(opened) = &mut self.opened {
-            told.extend(opened.look(&self.wanted));
-        }
-        told
-    }
-
-    fn look_at_namespace(&mut self) -> Vec<String> {
-        let Some(namespace) = &mut self.namespace else {
-            return Vec::new();
-        };
-        let now = namespace.now();
-        if now == Now::Same {
-            return Vec::new();
-        }
-        let which = format!("the network namespace {}", namespace.path().display());
-        let mut told = Vec::new();
-        if self.opened.take().is_some() {
-            told.push(format!(
-                "{which} is gone: its packets are missing until there is one of that name again"
-            ));
-        }
-        if now == Now::Another {
-            // One that is only half made cannot be entered yet.
-            if let Ok((namespace, opened)) = enter(&self.wanted, &self.names) {
-                told.push(format!(
-                    "{which} is there: its packets are read from here on"
-                ));
-                self.namespace = namespace;
-                self.opened = Some(opened);
-            }
-        }
-        told
+        let opened = self.opened.as_mut();
+        opened.map_or_else(Vec::new, |opened| opened.look(&self.wanted))
     }
 
     /// Hands over what is in the next full block; false when there is none.
@@ -115,33 +87,6 @@ impl Tap {
         let opened = self.opened.as_ref();
         opened.map_or(0, |opened| opened.ring.dropped().unwrap_or(0))
     }
-}
-
-fn enter(wanted: &Options, names: &[String]) -> io::Result<(Option<Netns>, Opened)> {
-    let open = || {
-        let links = Links::open(names)?;
-        let mut ring = Ring::open(wanted.ring_bytes)?;
-        listen(&mut ring, wanted, &links)?;
-        Ok(Opened {
-            ring,
-            links,
-            changed: false,
-            failed: None,
-            down: false,
-            told: false,
-        })
-    };
-    match wanted.netns() {
-        None => open().map(|opened| (None, opened)),
-        Some(path) => entered(path, open),
-    }
-}
-
-fn entered<T: Send>(
-    path: &Path,
-    open: impl FnOnce() -> io::Result<T> + Send,
-) -> io::Result<(Option<Netns>, T)> {
-    Netns::enter(path, open).map(|(namespace, opened)| (Some(namespace), opened))
 }
 
 /// To those interfaces that there are; where none is, to nothing.
@@ -165,6 +110,20 @@ fn listen(ring: &mut Ring, wanted: &Options, links: &Links) -> io::Result<()> {
 }
 
 impl Opened {
+    fn new(wanted: &Options, sockets: Sockets) -> io::Result<Opened> {
+        let links = Links::new(&wanted.interfaces, sockets.events);
+        let mut ring = Ring::new(sockets.packets, wanted.ring_bytes)?;
+        listen(&mut ring, wanted, &links)?;
+        Ok(Opened {
+            ring,
+            links,
+            changed: false,
+            failed: None,
+            down: false,
+            told: false,
+        })
+    }
+
     fn wait(&mut self, ms: i32) {
         let ring = (!self.down).then(|| self.ring.socket());
         let (failed, changed) = sys::wait(ring, self.links.events(), ms);

@@ -8,13 +8,23 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::filter;
-use super::sys;
+use crate::host::sys;
 
 /// A block is given to us when it is full or this old.
 const BLOCK: usize = 1 << 18;
 const BLOCK_MS: u32 = 20;
 /// Smallest frame the kernel rounds to; only its product with the count matters to version 3.
 const FRAME: usize = 1 << 11;
+
+const NO_RING: libc::tpacket_req3 = libc::tpacket_req3 {
+    tp_block_size: 0,
+    tp_block_nr: 0,
+    tp_frame_size: 0,
+    tp_frame_nr: 0,
+    tp_retire_blk_tov: 0,
+    tp_sizeof_priv: 0,
+    tp_feature_req_word: 0,
+};
 
 // Offsets in linux/if_packet.h: struct tpacket_hdr_v1 within a block, struct tpacket3_hdr of a packet, and the struct
 // sockaddr_ll behind it.
@@ -66,9 +76,10 @@ impl Drop for Memory {
 }
 
 impl Ring {
-    /// In the network namespace of this thread, with so much memory. Nothing comes before it is bound.
-    pub fn open(bytes: usize) -> io::Result<Ring> {
-        let socket = sys::socket(libc::AF_PACKET, libc::SOCK_DGRAM, 0)?;
+    /// Of a packet socket, with so much memory. Nothing comes before it is bound.
+    pub fn new(socket: OwnedFd, bytes: usize) -> io::Result<Ring> {
+        // A process before this one may have had a ring of it; without one, this is refused, and nothing to remove.
+        let _ = sys::set_option(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &NO_RING);
         let version = libc::tpacket_versions::TPACKET_V3 as i32;
         sys::set_option(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
         let blocks = (bytes / BLOCK).max(4);
@@ -78,8 +89,7 @@ impl Ring {
             tp_frame_size: FRAME as u32,
             tp_frame_nr: (blocks * BLOCK / FRAME) as u32,
             tp_retire_blk_tov: BLOCK_MS,
-            tp_sizeof_priv: 0,
-            tp_feature_req_word: 0,
+            ..NO_RING
         };
         sys::set_option(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
         let memory = map(&socket, blocks * BLOCK)?;

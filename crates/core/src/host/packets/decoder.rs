@@ -1,0 +1,198 @@
+//! The process that decodes packets: it is given the sockets that they come by, gives up every right, and says what it has
+//! decoded. Whoever takes it over through a packet can open nothing, reach nobody, and harm no other process.
+
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::os::fd::AsFd;
+
+use serde::{Deserialize, Serialize};
+
+use super::channel::{Channel, Frame};
+use super::ring::RingPacket;
+use super::tap::Tap;
+use super::{read, refused, Taker};
+use crate::capture::decode::Report;
+use crate::capture::live::Live;
+use crate::confine;
+use crate::host::clock::Clock;
+use crate::host::options::Packets as Options;
+use crate::host::sys;
+use crate::record::rows::{Event, NumberedEvent};
+use crate::record::stays::Stay;
+use crate::record::writer::{write_sorted, Row};
+use crate::record::Names;
+
+/// What the recorder says. The first is `Begin`, with sockets.
+#[derive(Serialize, Deserialize)]
+pub enum Order {
+    Begin(Box<Begin>),
+    /// To other sockets, which come with it; without, to none.
+    Lead,
+    Stop,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Begin {
+    pub wanted: Options,
+    pub clock: Clock,
+    /// What the packets are of, for a person.
+    pub source: String,
+}
+
+/// What the decoder says. The first is `Ready` or `Refused`.
+#[derive(Serialize, Deserialize)]
+pub enum Said {
+    Ready,
+    Refused(String),
+    /// With its file.
+    Segment {
+        table: Table,
+        rows: u64,
+        end: i64,
+    },
+    /// As of now: a [`Report`], and the CPU time of this process.
+    Report(serde_json::Value, i64),
+    Note(String),
+    Lost(String, u64),
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub enum Table {
+    Stays,
+    Events,
+}
+
+impl Table {
+    /// The end of the file's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Table::Stays => "stays.parquet",
+            Table::Events => "events.parquet",
+        }
+    }
+}
+
+/// Of the process whose standard input is the recorder's end of the channel; ends with it.
+pub fn run() -> io::Result<()> {
+    let channel = Channel::of(io::stdin().as_fd().try_clone_to_owned()?);
+    sys::ignore_endings();
+    sys::stand_back();
+    let Some(Frame {
+        head: Order::Begin(begin),
+        sockets: Some(sockets),
+        ..
+    }) = channel.receive()?
+    else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let Begin {
+        wanted,
+        mut clock,
+        source,
+    } = *begin;
+    let opened = Tap::open(&wanted, sockets).map_err(|error| refused(&wanted, &error));
+    let live = opened.and_then(|opened| Ok((opened, Live::new(&wanted.decode, &source)?)));
+    let ((mut tap, late), live) = match live {
+        Ok(opened) => opened,
+        Err(error) => return channel.send(&Said::Refused(error.to_string()), &[], None),
+    };
+    confine::to_what_is_open()?;
+    channel.send(&Said::Ready, &[], None)?;
+    let mut decoded = Decoded {
+        live,
+        channel: &channel,
+        dropped: 0,
+        events: 0,
+    };
+    for sentence in late {
+        decoded.told(sentence)?;
+    }
+    read(&mut tap, &mut clock, &mut decoded, |tap| {
+        obey(&channel, tap)
+    })
+}
+
+fn obey(channel: &Channel, tap: &mut Tap) -> Option<Vec<String>> {
+    let mut told = Vec::new();
+    while channel.wait(0) {
+        match channel.receive() {
+            Ok(Some(Frame {
+                head: Order::Lead,
+                sockets,
+                ..
+            })) => told.extend(tap.lead(sockets).err().map(|error| error.to_string())),
+            // The recorder asked for it, or is gone.
+            _ => return None,
+        }
+    }
+    Some(told)
+}
+
+struct Decoded<'a> {
+    live: Live,
+    channel: &'a Channel,
+    dropped: u64,
+    events: u64,
+}
+
+impl Taker for Decoded<'_> {
+    #[inline]
+    fn packet(&mut self, packet: RingPacket<'_>) {
+        self.live
+            .packet(packet.time, packet.bytes, packet.length, packet.interface);
+    }
+
+    fn close(&mut self, now: i64, dropped: u64) -> io::Result<()> {
+        self.dropped += dropped;
+        let (visits, events) = self.live.take();
+        let report: Report = self.live.report(self.dropped);
+        let names = self.live.names();
+        let visits = visits.into_iter().map(Stay).collect();
+        self.put(Table::Stays, now, visits, names)?;
+        let numbered = |(number, event): (u64, Event)| NumberedEvent { event, number };
+        let first = self.events + 1;
+        self.events += events.len() as u64;
+        let events = (first..).zip(events).map(numbered).collect();
+        self.put(Table::Events, now, events, names)?;
+        let report = serde_json::to_value(report)?;
+        let said = Said::Report(report, sys::own_cpu_ns());
+        self.channel.send(&said, &[], None)
+    }
+
+    fn told(&mut self, sentence: String) -> io::Result<()> {
+        self.channel.send(&Said::Note(sentence), &[], None)
+    }
+
+    fn end(&mut self) {
+        self.live.finish();
+    }
+}
+
+impl Decoded<'_> {
+    fn put<R: Row>(&self, table: Table, end: i64, rows: Vec<R>, names: &Names) -> io::Result<()> {
+        let count = rows.len() as u64;
+        if count == 0 {
+            return Ok(());
+        }
+        let said = match packed(rows, names) {
+            Ok(bytes) => {
+                let rows = count;
+                return self
+                    .channel
+                    .send(&Said::Segment { table, rows, end }, &bytes, None);
+            }
+            Err(error) => Said::Lost(format!("rows of {}: {error}", table.name()), count),
+        };
+        self.channel.send(&said, &[], None)
+    }
+}
+
+/// The rows as a file of their table, in memory.
+fn packed<R: Row>(rows: Vec<R>, names: &Names) -> io::Result<Vec<u8>> {
+    let mut file: File = sys::memory_file()?;
+    write_sorted(rows, names, file.try_clone()?)?;
+    file.rewind()?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
