@@ -1,15 +1,18 @@
 """Reads untrusted input in a process of its own, so that another process can report any way in which it ends.
 
 Native code may end a process without a message when memory runs out, and so may the kernel. The process that the user
-started only waits: it passes signals on, and if it ends, so does the other one.
+started only waits: it passes signals on, and if it ends, so does the other one. It also
+removes the folder for temporary files of the other one.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from dataclasses import dataclass
 
 READING = frozenset(("diagnose", "read", "report", "export", "info", "score"))
@@ -37,6 +40,7 @@ def work() -> End | int:
     from tailrace._core import give_up_rights
 
     said = os.memfd_create("said")
+    scratch = _scratch()
     waited_for = {*_HANDED_ON, signal.SIGCHLD, signal.SIGTSTP}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, waited_for)
     parent = os.getpid()
@@ -46,15 +50,26 @@ def work() -> End | int:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # the worker has already ended
             os._exit(1)
+        tempfile.tempdir = scratch
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return said
     give_up_rights()
     status = _wait(child, waited_for)
+    if scratch is not None:
+        shutil.rmtree(scratch, ignore_errors=True)
     if os.WIFEXITED(status):
         return End(os.WEXITSTATUS(status))
     number = os.WTERMSIG(status)
     lines = os.pread(said, _SAID_MAX, 0).decode("utf-8", "replace").strip().splitlines()
     return End(128 + number, signal.Signals(number).name, lines[0] if lines else "")
+
+
+def _scratch() -> str | None:
+    """A folder for temporary files, or None if none can be created; few inputs need it."""
+    try:
+        return tempfile.mkdtemp(prefix="tailrace-")
+    except OSError:
+        return None
 
 
 def _wait(child: int, waited_for: set[signal.Signals]) -> int:

@@ -1,8 +1,8 @@
 """What a command gives up before it reads files that strangers may have made.
 
-It keeps no right of root's, it writes nothing but beneath the folders of its outputs, and it opens no sockets and
-starts no programs: whoever takes it over through a damaged file has that file and those folders. docs/security.md says
-more.
+It keeps no right of root's, it writes nothing but beneath the folders of its outputs and its own temporary folder, and
+it opens no sockets and starts no programs: whoever takes it over through a damaged file has that file and those
+folders. docs/security.md says more.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -31,11 +32,9 @@ def begin() -> None:
     _own_process = True
 
 
-def confine(
-    inputs: Iterable[str | Path | None], outputs: Iterable[Path | None] = (), *, temporary: bool = False
-) -> None:
+def confine(inputs: Iterable[str | Path | None], outputs: Iterable[Path | None] = ()) -> None:
     """Give up all that is not needed to read `inputs` and to write `outputs`: files or folders, which may not be there
-    yet. `temporary`: and to write into the temporary folder."""
+    yet. The folder for temporary files stays open to it."""
     if not _own_process:
         return
     try:
@@ -43,7 +42,7 @@ def confine(
     except ImportError:  # the engine has this on Linux
         return
     folders = {output.absolute().parent for output in outputs if output}
-    if temporary:
+    with suppress(FileNotFoundError):  # there is none
         folders.add(Path(tempfile.gettempdir()))
     read = [str(path) for path in inputs if path]
     give_up([str(folder) for folder in folders if os.path.isdir(folder)], _needed(read, folders))  # noqa: PTH112 (never raises)

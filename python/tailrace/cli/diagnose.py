@@ -65,7 +65,7 @@ def diagnose(
     """Explain why some requests took seconds: from captures, samples and logs, or from a run folder."""
     width, least = window_ns(window), threshold_ns(threshold)
     refuse_unusual(report, perfetto)
-    confine([*files, topology, interactions], [out, report, perfetto], temporary=out is None)
+    confine([*files, topology, interactions], [out, report, perfetto])
     run = read_files(
         files, server, place, topology, interactions, protocol, keep_queries, began, out, quiet, overwrite, verify
     )
