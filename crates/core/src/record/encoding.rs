@@ -26,11 +26,29 @@ pub(super) const PAGE_ROWS: usize = 1 << 13;
 pub const ROW_GROUP_ROWS: usize = 122 * PAGE_ROWS;
 pub(super) const ZSTD_LEVEL: i32 = 1;
 
-pub(super) fn table_error(path: &Path, message: impl std::fmt::Display) -> Error {
-    Error::Table {
-        path: path.to_path_buf(),
-        message: message.to_string(),
+/// What the operating system refused keeps its number, however deep the library wrapped it.
+pub(super) fn table_error(
+    path: &Path,
+    error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> Error {
+    let (path, error) = (path.to_path_buf(), error.into());
+    match refused(error.as_ref()) {
+        Some(number) => Error::Io {
+            path,
+            source: std::io::Error::from_raw_os_error(number),
+        },
+        None => Error::Table {
+            path,
+            message: error.to_string(),
+        },
     }
+}
+
+fn refused(error: &(dyn std::error::Error + 'static)) -> Option<i32> {
+    let number = error
+        .downcast_ref::<std::io::Error>()
+        .and_then(std::io::Error::raw_os_error);
+    number.or_else(|| error.source().and_then(refused))
 }
 
 /// A table's file beside `target`, until it is whole.
