@@ -38,8 +38,8 @@ def samples(*rows: dict[str, Any]) -> pl.DataFrame:
 
 
 def events(*rows: dict[str, Any]) -> pl.DataFrame:
-    default = {"place": "app", "kind": "gc", "begin": T0, "end": T0}
-    return _frame([{**default, **row} for row in rows], dataset.EVENTS)
+    default = {"place": "app", "kind": "gc", "begin": T0}
+    return _frame([{**default, "end": row.get("begin", T0), **row} for row in rows], dataset.EVENTS)
 
 
 def run(path: Path, **tables: pl.DataFrame) -> dataset.Dataset:
