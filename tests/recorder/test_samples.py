@@ -163,7 +163,10 @@ def test_a_full_disk_keeps_what_was_recorded_and_says_how_to_go_on(tmp_path: Pat
         kept = f"{tmp_path}/run.recording"
         why, how = done.stderr.splitlines()[-2:]
         assert "the disk is full" in why
-        assert f"{kept}: the recording is kept; once that is mended, make a run folder of it with `tailrace read {kept}" in how
+        assert (
+            f"{kept}: the recording is kept; once that is mended, make a run folder of it with `tailrace read {kept}"
+            in how
+        )
         subprocess.run(["mount", "-o", "remount,size=4m", str(tmp_path)], check=True)
         run = read(tmp_path / "run.recording", out=tmp_path / "run")
         assert run.manifest.lost or run.manifest.notes
