@@ -53,7 +53,7 @@ def draw(seed: int, experiments: Path) -> Table:
                 call["policy"] = random.choice(POLICIES)
         if "heap" in tier and name != "middleware":
             tier["heap"] = random.choice(HEAPS)
-    if random.random() < 0.3:  # collectl's flush on a machine that has no other log (`rpc-vs-async` IV-B)
+    if random.random() < 0.3 and not table["tiers"]["app"]["node"]:  # collectl's flush (`rpc-vs-async` IV-B)
         table["nodes"].setdefault("app", {}).setdefault("disk", {}).setdefault("flush", {})
     return table
 

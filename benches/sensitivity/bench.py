@@ -1,0 +1,159 @@
+"""How much the score of the diagnosis depends on each of its constants: each is halved and doubled.
+
+Simulates random systems once, counts for how many requests each cause may be reported, and keeps the systems that have
+very slow requests. Then it diagnoses them again for each constant of the ledger, and prints how the mean shares `right`
+and `wrong` move. An int stays an int of at least 1. Of a constant that others are computed from, only its own value
+changes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import json
+import os
+import pkgutil
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+RESULTS = Path(__file__).parents[1] / "results" / "sensitivity.json"
+HEAD = "| constant | value | right, halved | right, doubled | wrong, halved | wrong, doubled |"
+PACKAGES = ("tailrace.diagnosis.ledger",)
+SHOWN = ("_MAX", "_ALL", "NONE", "NEVER")
+"""What limits only how much is shown, or stands for nothing, decides nothing."""
+FACTORS = (0.5, 2.0)
+LEAST_VLRT = 10
+
+Constant = tuple[str, str]
+"""Module and name."""
+
+
+def prepare(folder: Path, seed: int, systems: str) -> Path | None:
+    """The run of a seed, and for how many very slow requests each cause may be reported; None where there are few."""
+    from tailrace import sim
+    from tailrace.dataset import Dataset
+    from tailrace.diagnosis.vlrt import THRESHOLD_NS
+    from tailrace.experiment import from_table
+    from tailrace.score import removing, sweep, without
+
+    run = folder / f"{systems}-{seed}"
+    credit = folder / f"{systems}-{seed}.json"
+    if not credit.exists():
+        table = removing.complete(sweep.draw(seed, systems))
+        sim.simulate(from_table(table), run, overwrite=True)
+        n = without.count(Dataset.open(run), THRESHOLD_NS)
+        found = without.credit(table, n, removing.SHAPES, THRESHOLD_NS) if n >= LEAST_VLRT else {}
+        credit.write_text(json.dumps({"vlrt": n, "credit": found}))
+    return run if json.loads(credit.read_text())["credit"] else None
+
+
+def shares(runs: list[Path]) -> dict[str, float]:
+    """Means over the runs."""
+    from tailrace.dataset import Dataset
+    from tailrace.diagnosis import diagnose
+    from tailrace.diagnosis.serialise import as_dict
+    from tailrace.score import figures
+
+    sums: Counter[str] = Counter()
+    for run in runs:
+        known = json.loads(run.with_suffix(".json").read_text())
+        told = figures.causes_of(as_dict(diagnose(Dataset.open(run)))["episodes"])
+        found = figures.compare(0, known["vlrt"], [(told, known["credit"])], 0, (0, 0))
+        for key in ("right", "wrong"):
+            sums[key] += getattr(found, key) / found.vlrt / len(runs)
+    return dict(sums)
+
+
+def modules() -> list[ModuleType]:
+    """All of the diagnosis."""
+    import tailrace.diagnosis as package
+
+    names = (one.name for one in pkgutil.walk_packages(package.__path__, "tailrace.diagnosis."))
+    return [package, *(importlib.import_module(name) for name in names)]
+
+
+def constants() -> list[Constant]:
+    found = []
+    for module in modules():
+        if not module.__name__.startswith(PACKAGES):
+            continue
+        for node in ast.parse(Path(str(module.__file__)).read_text()).body:
+            for target in node.targets if isinstance(node, ast.Assign) else ():
+                name = target.id if isinstance(target, ast.Name) and target.id.isupper() else ""
+                if name and not name.endswith(SHOWN) and type(getattr(module, name)) in (int, float):
+                    found.append((module.__name__, name))
+    return found
+
+
+@contextmanager
+def changed(constant: Constant, factor: float) -> Iterator[None]:
+    """Wherever a module of the diagnosis has it under its name with its value."""
+    name, value = constant[1], getattr(importlib.import_module(constant[0]), constant[1])
+    other: Any = max(int(value * factor), 1) if isinstance(value, int) else value * factor
+    holders = [module for module in modules() if vars(module).get(name) is value]
+    for module in holders:
+        setattr(module, name, other)
+    try:
+        yield
+    finally:
+        for module in holders:
+            setattr(module, name, value)
+
+
+def moved(constant: Constant, runs: list[Path]) -> dict[str, Any]:
+    row: dict[str, Any] = {"constant": f"{constant[0].removeprefix('tailrace.diagnosis.')}.{constant[1]}"}
+    row["value"] = getattr(importlib.import_module(constant[0]), constant[1])
+    for factor in FACTORS:
+        try:
+            with changed(constant, factor):
+                row[str(factor)] = shares(runs)
+        except Exception as error:  # a constant that cannot have that value is a finding, too
+            row[str(factor)] = {"failed": f"{type(error).__name__}: {error}"[:100]}
+    return row
+
+
+def line(row: dict[str, Any], base: dict[str, float]) -> str:
+    cells = []
+    for key in ("right", "wrong"):
+        for factor in map(str, FACTORS):
+            found = row[factor]
+            cells.append(f"{100 * (found[key] - base[key]):+.1f}" if key in found else "fails")
+    return f"| `{row['constant']}` | {row['value']:g} | {' | '.join(cells)} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=74_000_000)
+    parser.add_argument("--systems", default="both")
+    parser.add_argument("--folder", type=Path, default=Path("/tmp/tailrace-bench/sensitivity"))
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--only", help="constants whose names contain this", default="")
+    arguments = parser.parse_args()
+    os.environ["POLARS_MAX_THREADS"] = "1"
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    seeds = range(arguments.seed, arguments.seed + arguments.runs)
+    with ProcessPoolExecutor(arguments.processes, get_context("spawn")) as pool:
+        made = pool.map(prepare, [arguments.folder] * len(seeds), seeds, [arguments.systems] * len(seeds))
+        runs = [run for run in made if run is not None]
+        print(f"{len(runs)} runs with very slow requests", file=sys.stderr)
+        base = pool.submit(shares, runs).result()
+        wanted = [one for one in constants() if arguments.only in one[1]]
+        rows = list(pool.map(moved, wanted, [runs] * len(wanted)))
+    found = {"command": sys.argv, "runs": len(runs), "base": base, "rows": rows}
+    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+    right, wrong = (100 * base[key] for key in ("right", "wrong"))
+    print(f"{len(runs)} runs; right {right:.1f} %, wrong {wrong:.1f} %. The shares move by so many points:\n")
+    print(HEAD, "|---|---|---|---|---|---|", *(line(row, base) for row in rows), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
