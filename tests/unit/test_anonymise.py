@@ -9,12 +9,14 @@ from typing import Any
 
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 import builders
 import tailrace as tr
 from builders import T0
 from tailrace import dataset, sim
 from tailrace.anonymise import Anonymised, anonymise, key_of, vocabulary
+from tailrace.cli.commands import app
 from tailrace.dataset import Connections, Dataset
 from tailrace.diagnosis.serialise import as_dict
 from tailrace.errors import InputError, UsageError
@@ -43,7 +45,8 @@ def spoken(run: Dataset) -> set[str]:
     texts |= {clock.capture for clock in known.clocks} | set(known.places) | {pool.name for pool in known.pools}
     texts |= {*run.manifest.notes, *run.manifest.lost}
     ours = vocabulary.METRICS | vocabulary.KINDS | vocabulary.PLACES | vocabulary.INTERACTIONS | {"client", "SELECT"}
-    return {text for text in texts - ours if len(text) > 3 and not vocabulary.STATUS.fullmatch(text)}
+    words = (vocabulary.STATUS, vocabulary.CLIENT)
+    return {text for text in texts - ours if len(text) > 3 and not any(word.fullmatch(text) for word in words)}
 
 
 def bytes_of(folder: Path) -> Iterable[bytes]:
@@ -208,3 +211,48 @@ def test_it_does_not_replace_the_run_itself(tmp_path: Path) -> None:
 def test_what_readers_lose_is_told_in_their_words() -> None:
     said = {*capture._FILE_LOSSES.values(), *capture._COUNT_LOSSES.values(), recording.OPEN_SEGMENT}
     assert [sentence for sentence in said if not vocabulary.LOSSES.fullmatch(sentence)] == []
+
+
+def test_two_ways_to_write_an_address_stay_two_servers(tmp_path: Path) -> None:
+    names = ("10.0.0.3:80", "[10.0.0.3]:80", "10.0.0.3", "web:80", "web", "[web]:80", "", "process web", "web/cpu0")
+    with dataset.create(tmp_path / "run") as writer:
+        servers = (Server(name=name, address="[10.0.0.3]:80" if name == "web" else None) for name in names if name)
+        writer.topology = Topology(servers=tuple(servers))
+        writer.write_table("visits", builders.visits(*({"server": name} for name in names)))
+    public = anonymise(Dataset.open(tmp_path / "run"), tmp_path / "public")
+    renamed = {server.name for server in public.run.topology.servers}
+    assert len(renamed) == len(names) - 1
+    assert public.run.visits().select(pl.col("server").cast(pl.String).n_unique()).collect().item() == len(names)
+
+
+def test_what_is_unknown_and_what_is_empty_stays_so(tmp_path: Path) -> None:
+    visits = builders.visits({"caller": None, "interaction": None}, {"caller": "lb", "interaction": None})
+    run = builders.run(tmp_path / "run", visits=visits, samples=builders.samples({}).clear())
+    public = anonymise(run, tmp_path / "public").run
+    callers = public.visits().select(pl.col("caller").is_null()).collect()["caller"]
+    assert sorted(callers) == [False, True]
+    assert public.manifest.rows == {"visits": 2, "samples": 0}
+
+
+def test_a_damaged_table_is_told_as_such(tmp_path: Path) -> None:
+    visits = builders.visits(*({"visit": i + 1, "bytes_in": i * 7919 % 1000} for i in range(5000)))
+    run = builders.run(tmp_path / "run", visits=visits)
+    table = run.path / "visits.parquet"
+    content = bytearray(table.read_bytes())
+    content[200:-2000] = bytes(len(content[200:-2000]))
+    table.write_bytes(content)
+    with pytest.raises(InputError, match=r"visits\.parquet"):
+        anonymise(Dataset.open(tmp_path / "run"), tmp_path / "public")
+    assert not (tmp_path / "public").exists()
+
+
+def test_the_command_says_what_stands_for_which_server(tmp_path: Path) -> None:
+    hostile(tmp_path / "run")
+    (tmp_path / "our.key").write_bytes(KEY)
+    words = ["anonymise", str(tmp_path / "run"), "-o", str(tmp_path / "out"), "--key", str(tmp_path / "our.key")]
+    said = CliRunner().invoke(app, words)
+    assert said.exit_code == 0, said.output
+    run = Dataset.open(tmp_path / "out")
+    assert f"{run.topology.servers[0].name} is SECRETserver" in said.stdout
+    told = json.loads(CliRunner().invoke(app, [*words, "--overwrite", "--json"]).stdout)
+    assert told["names"]["SECRETserver"] == run.topology.servers[0].name

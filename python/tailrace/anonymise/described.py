@@ -65,6 +65,8 @@ def _value(kind: str, key: str, value: Any, tokens: Tokens) -> Any:
             return tokens.token(kind.removesuffix("s"), value)
         case ("nodes", "host"):
             return tokens.name("node", value)
+        case (_, "address"):
+            return tokens.address(value)
     return tokens.name("server", value) if isinstance(value, str) else value
 
 

@@ -10,6 +10,7 @@ from tailrace import whole
 from tailrace.anonymise.tokens import Tokens
 from tailrace.dataset import Dataset, Writer
 from tailrace.dataset.schema import Table
+from tailrace.dataset.tables import unreadable
 from tailrace.errors import cannot_write
 
 _MOMENTS = frozenset(
@@ -31,13 +32,15 @@ def rewrite(run: Dataset, table: Table, tokens: Tokens, writer: Writer) -> None:
     left_out = len(there) - len(columns)
     if left_out:
         writer.notes.append(f"{table.name}: {left_out} columns that are not of the record were left out")
-    rewritten = frame.select(_column(name, frame, tokens) for name in columns)
     path = writer.folder / table.file
     try:
+        rewritten = frame.select([_column(name, frame, tokens) for name in columns])
         with whole.replacing(path) as file:
             rewritten.sink_parquet(file, compression="zstd", row_group_size=_ROW_GROUP)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise cannot_write(path, error) from error
+    except pl.exceptions.PolarsError as error:
+        if "os error" in str(error):
+            raise cannot_write(path, error) from error
+        raise unreadable(run.path / table.file, error) from error
 
 
 def _column(name: str, frame: pl.LazyFrame, tokens: Tokens) -> pl.Expr:

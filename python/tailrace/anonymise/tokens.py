@@ -53,33 +53,28 @@ class Tokens:
         if text in vocabulary.PLACES or vocabulary.CLIENT.fullmatch(text):
             return text
         if text not in self.names:
-            self.names[text] = self._composed(kind, text)
+            made = self.address(text) or self._of_parts(kind, text)
+            if made is None or made in self._taken:
+                return self.token(kind, text)
+            self.names[text] = made
+            self._taken.add(made)
         return self.names[text]
 
-    def _composed(self, kind: str, text: str) -> str:
-        address = self._address(text)
-        if address is not None:
-            return address
+    def address(self, text: str) -> str | None:
+        """What stands for an address, or for one with a port, which stays; None for any other text."""
+        with_port = _BRACKETED.fullmatch(text) or _PORT.fullmatch(text) if not _is_address(text) else None
+        host, port = (with_port[1], with_port[2]) if with_port else (text, "")
+        if not _is_address(host):
+            return None
+        hashed = int.from_bytes(self._hash("addresses", host)[:6], "big")
+        made = str(_ADDRESSES[hashed])
+        return f"[{made}]{port}" if port else made
+
+    def _of_parts(self, kind: str, text: str) -> str | None:
         if process := _PROCESS.fullmatch(text):
             return f"process {self.token('process', process[1])}"
-        if bracketed := _BRACKETED.fullmatch(text):
-            host = self._address(bracketed[1])
-            return f"[{host}]{bracketed[2]}" if host else self.token(kind, text)
-        if part := _CPU.fullmatch(text) or _PORT.fullmatch(text):
-            host = self._address(part[1])
-            return f"[{host}]{part[2]}" if host else f"{self.name(kind, part[1])}{part[2]}"
-        return self.token(kind, text)
-
-    def _address(self, text: str) -> str | None:
-        """What stands for an address; None for any other text."""
-        try:
-            ipaddress.ip_address(text)
-        except ValueError:
-            return None
-        if text not in self.names:
-            hashed = int.from_bytes(self._hash("addresses", text)[:6], "big")
-            self.names[text] = str(_ADDRESSES[hashed])
-        return self.names[text]
+        part = _CPU.fullmatch(text) or _PORT.fullmatch(text)
+        return f"{self.name(kind, part[1])}{part[2]}" if part else None
 
     def interaction(self, text: str) -> str:
         """The method or the command stays, what it is done to does not."""
@@ -110,3 +105,11 @@ class Tokens:
         if not vocabulary.LOSSES.fullmatch(end):
             return None
         return f"{self.token('file', begin)}: {end}" if begin else end
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True

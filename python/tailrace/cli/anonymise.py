@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tailrace import foreign
 from tailrace.cli.options import Out, Run
 from tailrace.cli.running import open_run
 from tailrace.cli.words import AsJson, Overwrite, Quiet, print_json, progress, tell
@@ -16,6 +18,9 @@ EPILOG = (
     "`head -c 32 /dev/urandom > our.key; tailrace anonymise monday -o a --key our.key; "
     "tailrace anonymise tuesday -o b --key our.key`"
 )
+
+_SHOWN = 50
+"""Servers whose tokens are printed."""
 
 
 def anonymise(
@@ -51,6 +56,8 @@ def anonymise(
         print_json({"path": str(out), "names": dict(written.names), "shift_ns": written.shift_ns})
         return
     servers = [server.name for server in dataset.topology.servers if server.name in written.names]
-    tell(f"{out}: {len(written.names):,} names stand for others; of servers:")
-    tell(*(f"  {written.names[name]} is {name}" for name in servers))
-    tell(f"read it before you show it: tailrace info {out}")
+    tell(f"{out}: {len(written.names):,} names were replaced")
+    tell(*(f"  {written.names[name]} is {foreign.name(name)}" for name in servers[:_SHOWN]))
+    if len(servers) > _SHOWN:
+        tell(f"  and {len(servers) - _SHOWN:,} more servers, which --json lists")
+    tell(f"read it before you show it: tailrace info {shlex.quote(str(out))}")

@@ -150,6 +150,7 @@ fn follow(
         hand_on(&mut flow.ledger, visits, events)
     })?;
     flow.finish();
+    flow.ledger.settle();
     hand_on(&mut flow.ledger, visits, events)?;
     Ok((flow, sources))
 }

@@ -16,6 +16,8 @@ use crate::record::{Names, Visit};
 
 /// Different statuses; a server can make up as many words for its errors as it likes. Those beyond are "error".
 const STATUSES: usize = 1 << 10;
+/// Visits after which it is looked at anew which names are common: tables hold twice as many back, or more.
+const SETTLED: u64 = 1 << 16;
 
 /// What became of a visit, as the tables spell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -165,6 +167,11 @@ impl Ledger {
         self.namer.name(raw, &mut self.names.interactions)
     }
 
+    /// Names are called from now on as the visits show that were made until now.
+    pub fn settle(&mut self) {
+        self.namer.settle(&mut self.names);
+    }
+
     pub fn host(&mut self, ip: IpAddr) -> u32 {
         self.servers.host(ip, &mut self.names)
     }
@@ -194,6 +201,10 @@ impl Ledger {
     pub fn push(&mut self, mut visit: Visit) {
         self.visits_made += 1;
         visit.visit = self.visits_made;
+        self.namer.count(visit.interaction, visit.server);
+        if self.visits_made % SETTLED == 0 {
+            self.settle();
+        }
         if visit.served {
             self.servers.tally(visit.server, |tally| tally.visits += 1);
         }

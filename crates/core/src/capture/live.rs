@@ -69,6 +69,7 @@ impl Live {
     /// What has ended since the last call, visits roughly in the order of departure.
     pub fn take(&mut self) -> (Vec<Visit>, Vec<Event>) {
         let ledger = &mut self.flow.ledger;
+        ledger.settle();
         let events = ledger.drops.drain(..).map(Event::from).collect();
         (std::mem::take(&mut ledger.visits), events)
     }

@@ -4,10 +4,11 @@
 //! ([`sql`]), anything else the command of its protocol. Rules of the user come first; each is a regular expression on
 //! the raw text (`GET /x?y=z`, the SQL as sent, `PING`) and the name that replaces it, where `$1` stands for a group.
 //!
-//! Names reach tables and reports that others see: only [`plain`] words stay in them, and of words that stand at one place
-//! of a path the first [`SIBLINGS_MAX`], for what differs from request to request names nobody's work. Who wants the rest
-//! keeps queries, and all that was folded.
+//! Names reach tables and reports that others see: only [`plain`] words stay in them, and of these only what is [`common`]
+//! to several requests; of words that stand at one place of a path the first [`SIBLINGS_MAX`], for what differs from
+//! request to request names nobody's work. Who wants the rest keeps queries, and all that was folded.
 
+mod common;
 mod path;
 mod plain;
 mod sql;
@@ -16,7 +17,8 @@ mod tests;
 
 use super::wire::Raw;
 use crate::error::{Error, Result};
-use crate::record::NO_NAME;
+use crate::record::{Names, NO_NAME};
+use common::{Common, Words};
 use regex::bytes::{Regex, RegexBuilder};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -56,6 +58,7 @@ pub struct Namer {
     keep: bool,
     /// Beginnings of paths that were seen, and how many words follow each.
     places: FxHashMap<u64, u32>,
+    common: Common,
 }
 
 #[derive(Debug)]
@@ -105,8 +108,8 @@ impl Namer {
                 return cached.id;
             }
         }
-        let name = self.compose(text);
-        let id = self.intern(name, interactions);
+        let (name, words) = self.compose(text);
+        let id = self.intern(name, words, interactions);
         if text.1.len() + text.2.len() <= CACHED_TEXT_MAX {
             if self.cache.len() >= CACHE_MAX {
                 self.cache.clear();
@@ -122,25 +125,42 @@ impl Namer {
         id
     }
 
-    fn compose(&mut self, (kind, first, second): Text<&[u8]>) -> String {
-        let name = self
-            .by_rule(kind, first, second)
-            .unwrap_or_else(|| match kind {
-                b'h' if self.keep => joined(first, second),
-                b'h' => self.among_siblings(path::name(first, second)),
-                b's' if !self.keep => sql::name(second),
-                b'w' if !self.keep => "{}".to_owned(),
-                _ => String::from_utf8_lossy(second).into_owned(),
-            });
-        shorten(name)
+    /// A request of this name came to the server.
+    #[inline]
+    pub fn count(&mut self, interaction: u32, server: u32) {
+        self.common.count(interaction, server);
+    }
+
+    /// Names are called from now on as the requests show that were counted until now.
+    pub fn settle(&mut self, names: &mut Names) {
+        for (rare, name) in self.common.folded(&names.interactions).unwrap_or_default() {
+            let folded = self.intern(name, None, &mut names.interactions);
+            let known = names.folded.len() as u32;
+            names.folded.extend(known..=known.max(rare));
+            names.folded[rare as usize] = folded;
+        }
+    }
+
+    /// A name, and its words that are folded unless they are common.
+    fn compose(&mut self, (kind, first, second): Text<&[u8]>) -> (String, Option<Words>) {
+        let (name, words) = match self.by_rule(kind, first, second) {
+            Some(name) => (name, None),
+            None if kind == b'h' && self.keep => (joined(first, second), None),
+            None if kind == b'h' => self.among_siblings(path::name(first, second)),
+            None if kind == b's' && !self.keep => of_statement(sql::name(second)),
+            None if kind == b'w' && !self.keep => ("{}".to_owned(), None),
+            None => (String::from_utf8_lossy(second).into_owned(), None),
+        };
+        (shorten(name), words)
     }
 
     /// The name of a path whose words are among the first at their places; the others are folded.
-    fn among_siblings(&mut self, name: String) -> String {
+    fn among_siblings(&mut self, name: String) -> (String, Option<Words>) {
         let Some((method, path)) = name.split_once(" /") else {
-            return name;
+            return (name, None);
         };
         let mut kept = format!("{method} ");
+        let words = Words::Path(kept.len() + 1);
         let mut before = 0;
         for word in path.split('/') {
             let mut hasher = rustc_hash::FxHasher::default();
@@ -166,7 +186,7 @@ impl Namer {
             }
             before = here;
         }
-        kept
+        (kept, Some(words))
     }
 
     fn by_rule(&self, kind: u8, first: &[u8], second: &[u8]) -> Option<String> {
@@ -190,17 +210,33 @@ impl Namer {
         Some(String::from_utf8_lossy(&expanded).into_owned())
     }
 
-    fn intern(&mut self, name: String, interactions: &mut Vec<String>) -> u32 {
+    fn intern(
+        &mut self,
+        name: String,
+        words: Option<Words>,
+        interactions: &mut Vec<String>,
+    ) -> u32 {
         if let Some(&id) = self.ids.get(&name) {
             return id;
         }
         if self.ids.len() >= NAMES_MAX && name != OTHER {
-            return self.intern(OTHER.to_string(), interactions);
+            return self.intern(OTHER.to_string(), None, interactions);
         }
         let id = u32::try_from(interactions.len()).unwrap_or(NO_NAME);
+        self.common.add(id, words);
         interactions.push(name.clone());
         self.ids.insert(name, id);
         id
+    }
+}
+
+fn of_statement((command, table): (String, Option<String>)) -> (String, Option<Words>) {
+    match table {
+        Some(table) => {
+            let words = Words::Table(command.len() + 1);
+            (format!("{command} {table}"), Some(words))
+        }
+        None => (command, None),
     }
 }
 

@@ -78,6 +78,19 @@ const INTERACTIONS: [&[&str]; 5] = [
     &[],
     &["GET /v2/{id}/x"],
 ];
+/// Names that the decoder folds where they are seen once or twice, and what shows them.
+const RULES: [(&str, &str); 10] = [
+    ("^GET /ViewStory", "GET /ViewStory"),
+    ("^POST /item/", "POST /item/{id}"),
+    ("^HEAD /img/", "HEAD /img/*.png"),
+    ("^PATCH /a/", "PATCH /a/{id}.html"),
+    ("^GET /v2/", "GET /v2/{id}/x"),
+    ("^SELECT.*stories", "SELECT stories"),
+    ("^INSERT.*comments", "INSERT comments"),
+    ("^UPDATE.*t", "UPDATE t"),
+    ("^DELETE.*users", "DELETE users"),
+    ("^CALL.*ViewStory", "CALL ViewStory"),
+];
 const STATUSES: [&str; 7] = [
     "ok",
     "503",
@@ -107,6 +120,7 @@ fn names() -> record::Names {
         server_hosts: vec![0; 5],
         hosts: texts(&["client", "10.0.1.1", "fd00::4"]),
         interactions: texts(&INTERACTIONS.concat()),
+        folded: Vec::new(),
         statuses: texts(&STATUSES),
     }
 }
@@ -194,7 +208,9 @@ fn export_and_decode(folder: &Folder, run: &Path, snaplen: u32) -> (PathBuf, Rep
         .iter()
         .map(|(name, address, _)| (name.to_string(), json!(address)))
         .collect();
-    let options = serde_json::from_value(json!({"servers": servers})).unwrap();
+    let rules = RULES.map(|(matches, name)| json!({"match": matches, "name": name}));
+    let options = json!({"servers": servers, "interactions": rules});
+    let options = serde_json::from_value(options).unwrap();
     decode::decode(&[work.join(CAPTURE)], &back, &options, &mut |_, _| Ok(())).unwrap();
     (back, report)
 }

@@ -30,6 +30,7 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::statistics::Statistics;
 use parquet::file::writer::SerializedRowGroupWriter;
 use parquet::schema::types::ColumnDescPtr;
+use std::borrow::Cow;
 use std::io::Write;
 use zstd::bulk::Compressor;
 
@@ -138,7 +139,7 @@ impl Chunk {
     pub fn push_names<'n>(
         &mut self,
         numbers: impl Iterator<Item = u32>,
-        name_of: impl Fn(u32) -> Option<&'n String>,
+        name_of: impl Fn(u32) -> Option<Cow<'n, str>>,
     ) -> Result<()> {
         if !is_names(&self.kind) {
             return Err(self.wrong_type("names"));

@@ -1,5 +1,8 @@
 //! Rows become columns, each of them after the one before: the column that comes next takes its values of some rows.
 
+use std::borrow::Cow;
+use std::net::IpAddr;
+
 use super::chunk::Chunk;
 use super::library::Library;
 use super::{Names, CALLER_IS_SERVER, NO_ID, NO_TIME};
@@ -59,16 +62,30 @@ impl<'t> Columns<'t> {
 
     /// Indices into `names`, whose names keep their index; [`super::NO_NAME`] is none.
     pub fn named(&mut self, names: &[String], indices: impl Iterator<Item = u32>) -> Result<()> {
-        let name_of = |index: u32| names.get(index as usize);
+        let name_of = |index: u32| names.get(index as usize).map(Cow::from);
         self.chunk()?.push_names(indices, name_of)
     }
 
-    /// Callers are hosts, or servers where the call graph knows better.
+    /// Callers are hosts, or servers where the call graph knows better. The address of a host that serves nothing may be
+    /// that of a person: it is called `client-N`.
     pub fn callers(&mut self, names: &Names, callers: impl Iterator<Item = u32>) -> Result<()> {
         const { assert!(CALLER_IS_SERVER.rotate_left(1) == 1) };
+        let mut serves = vec![false; names.hosts.len()];
+        for &host in &names.server_hosts {
+            if let Some(serves) = serves.get_mut(host as usize) {
+                *serves = true;
+            }
+        }
+        let host = |number: usize| {
+            let name = names.hosts.get(number)?;
+            match serves[number] || name.parse::<IpAddr>().is_err() {
+                true => Some(Cow::from(name)),
+                false => Some(Cow::from(format!("client-{}", number + 1))),
+            }
+        };
         let name_of = |number: u32| match number & 1 {
-            0 => names.hosts.get(number as usize / 2),
-            _ => names.servers.get(number as usize / 2),
+            0 => host(number as usize / 2),
+            _ => names.servers.get(number as usize / 2).map(Cow::from),
         };
         // The bit of a server goes last: numbers are small.
         let numbers = callers.map(|caller| caller.rotate_left(1));

@@ -5,6 +5,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef};
 use rustc_hash::FxHashMap;
+use std::borrow::Cow;
 
 /// No index: a row without a name, or a name that no row has had yet.
 pub const NO_INDEX: u32 = u32::MAX;
@@ -56,12 +57,12 @@ impl Dictionary {
     pub fn index_of<'n>(
         &mut self,
         number: u32,
-        name_of: impl Fn(u32) -> Option<&'n String>,
+        name_of: impl Fn(u32) -> Option<Cow<'n, str>>,
     ) -> Option<u32> {
         match self.by_number.get(number as usize) {
             Some(&index) if index != NO_INDEX => Some(index),
             _ if number == NO_NAME => Some(NO_INDEX),
-            _ => Some(self.learn(number, name_of(number)?)),
+            _ => Some(self.learn(number, &name_of(number)?)),
         }
     }
 

@@ -91,7 +91,18 @@ pub struct Names {
     pub server_hosts: Vec<u32>,
     pub hosts: Vec<String>,
     pub interactions: Vec<String>,
+    /// `folded[i]` is the interaction by which rows of interaction `i` are called in tables: what is not common to many
+    /// requests may name a person ([`crate::capture`]). Without an entry it is called as it is.
+    pub folded: Vec<u32>,
     pub statuses: Vec<String>,
+}
+
+impl Names {
+    /// The index of the name that a table has for an interaction.
+    pub fn shown(&self, interaction: u32) -> u32 {
+        let folded = self.folded.get(interaction as usize);
+        folded.copied().unwrap_or(interaction)
+    }
 }
 
 /// Takes finished visits, roughly in the order of `departure`. The decoder fills one; the call graph is one and fills one.

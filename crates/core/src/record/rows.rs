@@ -109,7 +109,10 @@ impl Row for Visit {
         columns.ids(all().map(|v| v.parent))?;
         columns.ids(all().map(|v| v.request))?;
         columns.named(&names.servers, all().map(|v| v.server))?;
-        columns.named(&names.interactions, all().map(|v| v.interaction))?;
+        columns.named(
+            &names.interactions,
+            all().map(|v| names.shown(v.interaction)),
+        )?;
         columns.callers(names, all().map(|v| v.caller))?;
         columns.times(all().map(|v| v.sent))?;
         put_course(all, names, columns)?;
@@ -161,7 +164,10 @@ fn put_requests<'r, I: Iterator<Item = &'r Request>>(
     columns.ids(all().map(|r| r.request))?;
     columns.numbers(all().map(|r| r.client))?;
     columns.named(&names.servers, all().map(|r| r.server))?;
-    columns.named(&names.interactions, all().map(|r| r.interaction))?;
+    columns.named(
+        &names.interactions,
+        all().map(|r| names.shown(r.interaction)),
+    )?;
     columns.times(all().map(|r| r.sent))?;
     columns.times(all().map(|r| r.connected))?;
     columns.times(all().map(|r| r.end))?;

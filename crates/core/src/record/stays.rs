@@ -46,7 +46,10 @@ impl Row for Stay {
         columns.named(&names.hosts, all().map(host))?;
         columns.named(&names.hosts, all().map(|v| v.caller))?;
         columns.numbers(all().map(|v| v.connection))?;
-        columns.named(&names.interactions, all().map(|v| v.interaction))?;
+        columns.named(
+            &names.interactions,
+            all().map(|v| names.shown(v.interaction)),
+        )?;
         columns.counts(all().map(|v| v.key))?;
         columns.times(all().map(|v| v.sent))?;
         columns.times(all().map(|v| v.connected))?;
@@ -265,6 +268,7 @@ mod tests {
             server_hosts: servers.iter().map(|(_, host)| *host).collect(),
             hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
             interactions: Vec::new(),
+            folded: Vec::new(),
             statuses: vec!["ok".to_owned()],
         }
     }

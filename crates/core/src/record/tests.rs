@@ -61,8 +61,9 @@ fn names() -> Names {
     Names {
         servers: texts(&["web", "app"]),
         server_hosts: vec![1, 2],
-        hosts: texts(&["10.0.0.1", "10.0.0.2", "10.0.0.3"]),
+        hosts: texts(&["10.0.0.1", "10.0.0.2", "10.0.0.3", "lb"]),
         interactions: texts(&["GET /s"]),
+        folded: Vec::new(),
         statuses: texts(&["ok", "503"]),
     }
 }
@@ -223,7 +224,7 @@ fn rows_carry_names_and_nulls() {
         [(5, 4), (10, 2), (20, 1)]
     );
     assert_eq!(text(visits, "caller", 1).as_deref(), Some("web"));
-    assert_eq!(text(visits, "caller", 2).as_deref(), Some("10.0.0.1"));
+    assert_eq!(text(visits, "caller", 2).as_deref(), Some("client-1"));
     assert_eq!(text(visits, "server", 1).as_deref(), Some("app"));
     assert_eq!(text(visits, "interaction", 1), None);
     assert_eq!(text(visits, "interaction", 2).as_deref(), Some("GET /s"));

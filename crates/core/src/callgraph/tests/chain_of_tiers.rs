@@ -259,6 +259,7 @@ impl Run<'_> {
             server_hosts: (0..tiers).map(host).collect(),
             hosts: (0..=tiers).map(|host| format!("10.0.0.{host}")).collect(),
             interactions: (0..3).map(|i| format!("GET /{i}")).collect(),
+            folded: Vec::new(),
             statuses: vec!["ok".to_string()],
         };
         let parents = std::iter::once(NO_ID).chain(

@@ -70,6 +70,7 @@ fn named(servers: &[(&str, u32)]) -> Names {
         server_hosts: servers.iter().map(|&(_, host)| host).collect(),
         hosts: (0..8).map(|host| format!("10.0.0.{host}")).collect(),
         interactions: vec!["a".to_string(), "b".to_string()],
+        folded: Vec::new(),
         statuses: vec!["ok".to_string()],
     }
 }

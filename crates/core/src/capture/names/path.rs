@@ -7,6 +7,8 @@
 //!
 //! Nothing is percent-decoded.
 
+use std::borrow::Cow;
+
 use super::plain::is_plain;
 use crate::capture::wire::path_of;
 
@@ -15,8 +17,11 @@ const STATIC: [&str; 24] = [
     "css", "js", "mjs", "map", "png", "jpg", "jpeg", "gif", "ico", "svg", "webp", "avif", "woff",
     "woff2", "ttf", "otf", "eot", "mp4", "webm", "mp3", "pdf", "wasm", "gz", "zip",
 ];
-/// Longer ones are no extension.
-const EXTENSION_MAX: usize = 5;
+/// Those of what is made for each request. Any other may be a part of what it stands behind: `john.smith`.
+const MADE: [&str; 24] = [
+    "html", "htm", "xhtml", "shtml", "php", "asp", "aspx", "ashx", "asmx", "jsp", "jspx", "jsf",
+    "do", "action", "json", "xml", "rss", "atom", "txt", "csv", "cgi", "pl", "py", "svc",
+];
 /// Deeper paths are cut: rewritten or generated ones, not routes.
 const SEGMENTS_MAX: usize = 12;
 
@@ -124,7 +129,16 @@ fn push_segment(name: &mut String, segment: &str, last: bool) {
 }
 
 fn is_extension(text: &str) -> bool {
-    text.len() <= EXTENSION_MAX && text.bytes().all(|b| b.is_ascii_alphabetic())
+    MADE.iter().any(|known| text.eq_ignore_ascii_case(known))
+}
+
+/// What a word of a name becomes that is not common.
+pub fn folded(word: &str) -> Cow<'_, str> {
+    match word.rsplit_once('.') {
+        _ if word.is_empty() || word.starts_with(['{', '*', '…']) => Cow::from(word),
+        Some((_, extension)) if is_extension(extension) => Cow::from(format!("{{}}.{extension}")),
+        _ => Cow::from("{}"),
+    }
 }
 
 /// Whether a segment tells one thing from another of its kind. The lengths are those at which words and versions

@@ -242,7 +242,9 @@ const OBJECTS: [&str; 24] = [
     "COLLATION",
 ];
 
-pub fn name(sql: &[u8]) -> String {
+/// The command of a statement, and its table.
+pub fn name(sql: &[u8]) -> (String, Option<String>) {
+    let nothing = || ("SQL".to_owned(), None);
     let text = String::from_utf8_lossy(sql);
     let mut words = Words { rest: &text };
     let mut depth = 0;
@@ -251,25 +253,22 @@ pub fn name(sql: &[u8]) -> String {
             Some(Word::Symbol(b'(')) => depth += 1,
             Some(Word::Plain(word)) => break word.to_ascii_uppercase(),
             Some(Word::Symbol(b';' | b'{' | b'?' | b'=')) => {}
-            _ => return "SQL".to_string(),
+            _ => return nothing(),
         }
     };
     if !COMMANDS.contains(&command.as_str()) {
-        return "SQL".to_string();
+        return nothing();
     }
-    let with_table = |table: Option<String>| match table {
-        Some(table) => format!("{command} {table}"),
-        None => command.clone(),
+    let table = match command.as_str() {
+        "WITH" => return with(words),
+        "START" => return ("BEGIN".to_owned(), None),
+        c if DEFINITIONS.contains(&c) => return definition(&command, &mut words),
+        "SELECT" | "DELETE" => from(&mut words, depth),
+        "LOAD" => into_table(&mut words),
+        c if TABLE_FOLLOWS.contains(&c) => table(&mut words),
+        _ => None,
     };
-    match command.as_str() {
-        "WITH" => with(words),
-        "SELECT" | "DELETE" => with_table(from(&mut words, depth)),
-        "LOAD" => with_table(into_table(&mut words)),
-        "START" => "BEGIN".to_string(),
-        c if TABLE_FOLLOWS.contains(&c) => with_table(table(&mut words)),
-        c if DEFINITIONS.contains(&c) => definition(&command, &mut words),
-        _ => command,
-    }
+    (command, table)
 }
 
 /// The table after the next FROM that stands as deep in parentheses as its command; inside, if that is a subquery.
@@ -328,32 +327,28 @@ fn into_table(words: &mut Words<'_>) -> Option<String> {
 }
 
 /// `CREATE TABLE t`; of other things what they are: `CREATE INDEX`.
-fn definition(command: &str, words: &mut Words<'_>) -> String {
+fn definition(command: &str, words: &mut Words<'_>) -> (String, Option<String>) {
     for word in words.by_ref() {
         match word {
             Word::Plain(kind) if kind.eq_ignore_ascii_case("TABLE") => {
-                return match table(words) {
-                    Some(table) => format!("{command} TABLE {table}"),
-                    None => format!("{command} TABLE"),
-                };
+                return (format!("{command} TABLE"), table(words));
             }
             Word::Plain(word) if FILLERS.iter().any(|f| word.eq_ignore_ascii_case(f)) => {}
             Word::Plain("UNIQUE" | "unique" | "UNLOGGED" | "unlogged") => {}
             Word::Plain(kind) => {
                 let kind = kind.to_ascii_uppercase();
-                return match OBJECTS.contains(&kind.as_str()) {
-                    true => format!("{command} {kind}"),
-                    false => command.to_string(),
-                };
+                let known = OBJECTS.contains(&kind.as_str());
+                let kind = if known { kind.as_str() } else { "" };
+                return (format!("{command} {kind}").trim_end().to_owned(), None);
             }
             _ => break,
         }
     }
-    command.to_string()
+    (command.to_owned(), None)
 }
 
 /// The command after the common table expressions; its table, or the first one inside them if it reads only them.
-fn with(mut words: Words<'_>) -> String {
+fn with(mut words: Words<'_>) -> (String, Option<String>) {
     let start = words.clone();
     let mut expressions: Vec<&str> = Vec::new();
     let (mut depth, mut last) = (0, "");
@@ -385,11 +380,11 @@ fn with(mut words: Words<'_>) -> String {
                     }
                     table => table,
                 };
-                return table.map_or(command.clone(), |table| format!("{command} {table}"));
+                return (command, table);
             }
             Word::Quoted(word) => last = word,
             Word::Symbol(_) => {}
         }
     }
-    "WITH".to_string()
+    ("WITH".to_owned(), None)
 }

@@ -2,6 +2,7 @@
 
 use super::{Namer, Rule, NAMES_MAX};
 use crate::capture::wire::Raw;
+use crate::record::Names;
 use proptest::prelude::*;
 
 fn http(target: &str) -> String {
@@ -9,7 +10,7 @@ fn http(target: &str) -> String {
 }
 
 fn sql(text: &str) -> String {
-    super::sql::name(text.as_bytes())
+    super::of_statement(super::sql::name(text.as_bytes())).0
 }
 
 #[test]
@@ -185,6 +186,70 @@ fn what_differs_from_request_to_request_is_folded() {
     assert_eq!(login, 0);
     assert!(namer.cache.len() <= super::CACHE_MAX);
     assert_eq!(namer.name(Raw::Unknown, &mut names), crate::record::NO_NAME);
+}
+
+/// What requests are called when all of them were counted, each so often.
+fn settled(namer: &mut Namer, names: &mut Names, seen: &[(Raw<'_>, u32)]) -> Vec<String> {
+    let mut ids = Vec::new();
+    for &(raw, times) in seen {
+        let id = namer.name(raw, &mut names.interactions);
+        (0..times).for_each(|_| namer.count(id, 0));
+        ids.push(id);
+    }
+    namer.settle(names);
+    let shown = ids.iter().map(|&id| names.shown(id) as usize);
+    shown.map(|id| names.interactions[id].clone()).collect()
+}
+
+#[test]
+fn what_one_or_two_requests_have_alone_is_folded() {
+    let (mut namer, mut names) = (Namer::default(), Names::default());
+    let seen = [
+        (get("/index.html"), 3),
+        (get("/u/alice"), 2),
+        (get("/17"), 1),
+        (Raw::Sql(b"SELECT 1 FROM stories"), 2),
+        (Raw::Sql(b"UPDATE stories SET a=1"), 1),
+        (Raw::Sql(b"SELECT 1 FROM hunter"), 2),
+        (Raw::Sql(b"CREATE TABLE alice (a int)"), 1),
+        (Raw::Sql(b"COMMIT"), 1),
+        (Raw::Command("PING"), 1),
+    ];
+    let shown = settled(&mut namer, &mut names, &seen);
+    let folded = ["GET /index.html", "GET /{}/{}", "GET /{id}"];
+    let tables = [
+        "SELECT stories",
+        "UPDATE stories",
+        "SELECT {}",
+        "CREATE TABLE {}",
+    ];
+    assert_eq!(shown, [&folded[..], &tables, &["COMMIT", "PING"]].concat());
+    // Others come later: what was folded has its name from then on.
+    let shown = settled(
+        &mut namer,
+        &mut names,
+        &[(get("/u/alice"), 1), (get("/u/bob"), 1)],
+    );
+    assert_eq!(shown, ["GET /u/alice", "GET /u/{}"]);
+}
+
+#[test]
+fn what_the_user_wants_to_see_is_never_folded() {
+    let rule = Rule {
+        matches: "^GET /u/(.*)".to_owned(),
+        name: "of $1".to_owned(),
+    };
+    let mut ruled = Namer::new(&[rule], false).unwrap();
+    let mut kept = Namer::new(&[], true).unwrap();
+    let seen = [(get("/u/alice"), 1)];
+    assert_eq!(
+        settled(&mut ruled, &mut Names::default(), &seen),
+        ["of alice"]
+    );
+    assert_eq!(
+        settled(&mut kept, &mut Names::default(), &seen),
+        ["GET /u/alice"]
+    );
 }
 
 #[test]

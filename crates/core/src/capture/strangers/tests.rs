@@ -28,6 +28,7 @@ fn names() -> Names {
         server_hosts: (0..SERVERS).map(host).collect(),
         hosts: (0..1000).map(|n| format!("10.1.0.{n}")).collect(),
         interactions: Vec::new(),
+        folded: Vec::new(),
         statuses: ["ok", "refused", "abandoned"].map(str::to_owned).to_vec(),
     }
 }
