@@ -37,7 +37,7 @@ class Inside:
 
 
 @dataclass(frozen=True)
-class Of:
+class ServerBooks:
     """One server: its visits in the recording and in the replay, and the share of its cores at work in each step."""
 
     recorded: Inside
@@ -52,14 +52,14 @@ class Books:
     account: Account
     arrival: Times
     departure: Times
-    _known: dict[str, Of] = field(default_factory=dict)
+    _known: dict[str, ServerBooks] = field(default_factory=dict)
 
-    def of(self, server: str) -> Of:
+    def of(self, server: str) -> ServerBooks:
         if server not in self._known:
             recorded, replay = self.account.recorded, self.account.replay
             number = recorded.number[server]
             here = recorded.server == number
-            self._known[server] = Of(
+            self._known[server] = ServerBooks(
                 Inside.of(recorded.arrival[here], recorded.departure[here]),
                 Inside.of(self.arrival[here], self.departure[here]),
                 np.clip(np.array(replay.busy(number)) / (replay.cores[number] * STEP_NS), 0.0, 1.0),
