@@ -1,201 +1,34 @@
-"""Every door through which a file of a stranger comes in: golden inputs for it, and what is done with them.
+"""Damaged files through every door of `doors.py`, by the thousand.
 
-`python tests/attacks.py --runs 10000` tries so many mutations, each within 60 s and 2 GB, keeps what fails and says how
-to try it again. `tests/property/test_hostile_inputs.py` tries a few in every run of the tests.
+`python tests/attacks.py --runs 10000` tries so many, as this user or another, keeps what fails or takes too much, and
+says how to try it again. `tests/property/test_hostile_inputs.py` tries a few in every run of the tests.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import functools
-import io
 import multiprocessing
 import os
+import pwd
 import random
 import resource
-import shutil
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "python")]
 
-from hostile import assert_plain  # noqa: E402
+from doors import DOORS, Door  # noqa: E402
 from mutations import mutated  # noqa: E402
 
-GOLDEN = ROOT / "tests" / "golden"
-HTTP = GOLDEN / "captures" / "http.pcap"
 MEMORY_MAX, SECONDS_MAX = 2 << 30, 60
-RULES = b"""[[interactions]]
-match = '^(?:GET|HEAD) /(\\w+)\\.html'
-name = "page $1"
-"""
-
-
-@dataclass(frozen=True)
-class Door:
-    """`inputs` are golden; `enter` puts a damaged one into a folder, under its golden name, and uses it."""
-
-    name: str
-    inputs: Callable[[], dict[str, bytes]]
-    enter: Callable[[Path, str, bytes], None]
-
-
-def told(*words: str | Path) -> int:
-    """The exit code of a command, which ends well or with one true sentence."""
-    from tailrace import cli
-
-    out, error = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
-        code = cli.perform([str(word) for word in words])
-    assert code in (0, 2), f"exit code {code} of {words}: {error.getvalue()[:2000]}"
-    assert_plain(out.getvalue())
-    assert_plain(error.getvalue())
-    if code == 2:
-        sentences = [line for line in error.getvalue().splitlines() if line.startswith("tailrace: ")]
-        assert len(sentences) == 1, error.getvalue()
-    return code
-
-
-def files(pattern: str, *, but: str = ".expected.json") -> dict[str, bytes]:
-    found = {path.name: path.read_bytes() for path in sorted(GOLDEN.glob(pattern)) if not path.name.endswith(but)}
-    assert found, f"no golden input matches {pattern}"
-    return found
-
-
-def diagnosed(folder: Path, name: str, data: bytes) -> None:
-    (folder / name).write_bytes(data)
-    told("diagnose", folder / name, "-o", folder / "run", "--quiet")
-
-
-def parquet() -> dict[str, bytes]:
-    import polars as pl
-
-    rows = {"time": [1795193376.0 + i * 0.05 for i in range(400)], "place": ["web", "db"] * 200, "value": [0.5] * 400}
-    found = {}
-    for compression in ("zstd", "snappy", "uncompressed"):
-        into = io.BytesIO()
-        frame = pl.DataFrame(rows).with_columns(metric=pl.lit("cpu_busy"), interval=0.05)
-        frame.write_parquet(into, compression=compression, row_group_size=100)
-        found[f"{compression}.parquet"] = into.getvalue()
-    return found
-
-
-@functools.cache
-def run_folder() -> Path:
-    """A run with every table, made once; a door copies it."""
-    from tailrace import cli
-
-    folder = Path(tempfile.mkdtemp(prefix="tailrace-attacks-"))
-    demo = ROOT / "demo"
-    texts = [demo / "samples.csv", f"app={demo / 'gc.log'}"]
-    control = GOLDEN / "recordings" / "sync-control" / "packets.pcap.zst"
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        code = cli.perform(["diagnose", str(control), *map(str, texts), "-o", str(folder / "run"), "--quiet"])
-    assert code == 0, "the golden recording cannot be diagnosed"
-    return folder / "run"
-
-
-def of_run() -> dict[str, bytes]:
-    tables = [f"{name}.parquet" for name in ("visits", "requests", "samples", "events")]
-    return {name: (run_folder() / name).read_bytes() for name in ("manifest.json", "topology.toml", *tables)}
-
-
-def topology() -> dict[str, bytes]:
-    return {"topology.toml": (run_folder() / "topology.toml").read_bytes()}
-
-
-def opened(folder: Path, name: str, data: bytes) -> None:
-    shutil.copytree(run_folder(), folder / "run")
-    (folder / "run" / name).write_bytes(data)
-    if told("info", folder / "run") == 0:
-        told("info", folder / "run", "--json")
-    told("report", folder / "run", "--quiet")
-    told("diagnose", folder / "run", "--json", "--quiet")
-    told("export", folder / "run", "--pcap", folder / "again.pcap", "--quiet")
-
-
-def scored(folder: Path, name: str, data: bytes) -> None:
-    (folder / name).write_bytes(data)
-    option = "--diagnosis" if name.endswith(".json") else "--truth"
-    told("score", run_folder(), option, folder / name, "--quiet")
-
-
-def to_score() -> dict[str, bytes]:
-    return {
-        "diagnosis.json": (run_folder() / "diagnosis.json").read_bytes(),
-        "truth.toml": (ROOT / "demo" / "truth.toml").read_bytes(),
-    }
-
-
-def beside_a_capture(option: str) -> Callable[[Path, str, bytes], None]:
-    def enter(folder: Path, name: str, data: bytes) -> None:
-        (folder / name).write_bytes(data)
-        told("read", HTTP, option, folder / name, "-o", folder / "run", "--quiet")
-
-    return enter
-
-
-def experiments(name: str) -> Callable[[], dict[str, bytes]]:
-    def inputs() -> dict[str, bytes]:
-        chosen = sorted((ROOT / "experiments").rglob(name))
-        return {str(path.relative_to(ROOT / "experiments")): path.read_bytes() for path in chosen}
-
-    return inputs
-
-
-def as_experiment(folder: Path, name: str, data: bytes) -> None:
-    from tailrace.errors import TailraceError
-    from tailrace.experiment import read
-    from tailrace.sim import lowering
-
-    _beside(folder, name, data)
-    with contextlib.suppress(TailraceError, OSError):  # both are exit code 2
-        lowering.lower(read(folder / "experiments" / name, []))
-
-
-def as_paper(folder: Path, name: str, data: bytes) -> None:
-    _beside(folder, name, data)
-    told("reproduce", "--list", "--experiments", folder / "experiments")
-
-
-def as_scaled(folder: Path, name: str, data: bytes) -> None:
-    from tailrace.errors import TailraceError
-    from tailrace.reproduce import entries, scaled
-
-    _beside(folder, name, data)
-    with contextlib.suppress(TailraceError):
-        for entry in entries(folder / "experiments"):
-            scaled.read(entry.folder)
-
-
-def _beside(folder: Path, name: str, data: bytes) -> None:
-    """A file of an experiment, and of the folder that it lies in what it may name."""
-    paper = name.split("/")[0]
-    shutil.copytree(ROOT / "experiments" / paper, folder / "experiments" / paper)
-    (folder / "experiments" / name).write_bytes(data)
-
-
-DOORS = [
-    Door("capture", lambda: files("captures/*.pcap"), diagnosed),
-    Door("samples", lambda: {"samples.csv": (ROOT / "demo" / "samples.csv").read_bytes()[:20_000]}, diagnosed),
-    Door("parquet", parquet, diagnosed),
-    Door("collectl", lambda: files("readers/collectl/*"), diagnosed),
-    Door("gclog", lambda: files("readers/gclog/*"), diagnosed),
-    Door("run", of_run, opened),
-    Door("score", to_score, scored),
-    Door("rules", lambda: {"rules.toml": RULES}, beside_a_capture("--interactions")),
-    Door("topology", topology, beside_a_capture("--topology")),
-    Door("experiment", experiments("experiment.toml"), as_experiment),
-    Door("paper", experiments("expected.toml"), as_paper),
-    Door("scaled", experiments("testbed.toml"), as_scaled),
-]
+"""No input may take more."""
+MEMORY_MUCH, SECONDS_MUCH = 1 << 30, 10
+"""Of memory, and of this process's own time on a CPU: golden inputs are small."""
 
 
 def attack(door: Door, seed: int) -> None:
@@ -208,35 +41,57 @@ def attack(door: Door, seed: int) -> None:
         door.enter(Path(folder), name, data)
 
 
-def _worker(doors: list[str], pipe: multiprocessing.connection.Connection) -> None:
+def _measured(door: Door, seed: int) -> tuple[str, float]:
+    """What is wrong with it, and how long it took."""
     from polars.exceptions import PanicException
 
+    wrong = ""
+    Path("/proc/self/clear_refs").write_text("5")  # the peak of memory counts from here
+    began = time.process_time()
+    try:
+        attack(door, seed)
+    except (Exception, PanicException) as error:
+        wrong = f"{type(error).__name__}: {error}"[:600]
+    seconds, peak = time.process_time() - began, _peak()
+    if seconds > SECONDS_MUCH:
+        wrong += f" took {seconds:.0f} s"
+    if peak > MEMORY_MUCH:
+        wrong += f" took {peak / 2**30:.1f} GiB"
+    return wrong, seconds
+
+
+def _peak() -> int:
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) << 10
+
+
+def _worker(doors: list[str], user: str | None, pipe: multiprocessing.connection.Connection) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
+    if user:
+        found = pwd.getpwnam(user)
+        os.setgroups([])
+        os.setgid(found.pw_gid)
+        os.setuid(found.pw_uid)
     known = {door.name: door for door in DOORS if door.name in doors}
     while True:
         try:
             name, seed = pipe.recv()
         except EOFError:  # nobody asks any more
             return
-        began = time.monotonic()
-        try:
-            attack(known[name], seed)
-            pipe.send(("", time.monotonic() - began))
-        except (Exception, PanicException) as error:
-            pipe.send((f"{type(error).__name__}: {error}"[:600], time.monotonic() - began))
+        pipe.send(_measured(known[name], seed))
 
 
 class _Worker:
     """A process that attacks, begun anew when one of its attacks has ended it."""
 
-    def __init__(self, doors: list[str]) -> None:
-        self.doors = doors
+    def __init__(self, doors: list[str], user: str | None) -> None:
+        self.doors, self.user = doors, user
         self.start()
 
     def start(self) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, other = context.Pipe()
-        self.process = context.Process(target=_worker, args=(self.doors, other), daemon=True)
+        self.process = context.Process(target=_worker, args=(self.doors, self.user, other), daemon=True)
         self.process.start()
         other.close()
 
@@ -268,9 +123,10 @@ def main() -> int:
     words.add_argument("--runs", type=int, default=1_000)
     words.add_argument("--seed", type=int, default=0, help="the first of each door")
     words.add_argument("--door", action="append", choices=[door.name for door in DOORS], help="default: all")
+    words.add_argument("--user", help="attack as this user, which only root can")
     asked = words.parse_args()
     doors = asked.door or [door.name for door in DOORS]
-    worker, faults, slowest = _Worker(doors), 0, (0.0, "", 0)
+    worker, faults, slowest = _Worker(doors, asked.user), 0, (0.0, "", 0)
     for door, seed in _seeds(asked.runs, asked.seed, doors):
         found, seconds = worker.attack(door, seed)
         slowest = max(slowest, (seconds, door, seed))

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from attacks import DOORS, Door, attack
+from attacks import attack
+from doors import DOORS, Door
 
 EXPLORING = settings.default.max_examples > 100
 SETTINGS = settings(

@@ -16,7 +16,7 @@ mod lateness;
 mod log;
 pub mod plan;
 mod report;
-mod response;
+pub mod response;
 mod socket;
 mod status;
 pub mod table;

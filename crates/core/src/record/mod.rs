@@ -16,7 +16,7 @@ mod library;
 mod merge;
 mod numbers;
 mod packing;
-pub(crate) mod read;
+pub mod read;
 pub mod rows;
 pub mod schema;
 pub mod shape;

@@ -23,7 +23,10 @@ struct Open {
 
 impl Contract {
     fn close(&mut self) {
-        assert!(self.open.pop_front().is_some(), "the end of an exchange that is not open");
+        assert!(
+            self.open.pop_front().is_some(),
+            "the end of an exchange that is not open"
+        );
     }
 }
 
@@ -49,14 +52,20 @@ impl Exchanges for Contract {
         assert!(!self.open.is_empty());
     }
     fn turn_to(&mut self, nth: usize) {
-        let turned = self.open.remove(nth).expect("turn_to() without so many exchanges");
+        let turned = self
+            .open
+            .remove(nth)
+            .expect("turn_to() without so many exchanges");
         self.open.push_front(turned);
     }
     fn finish(&mut self, _outcome: Outcome) {
         self.close();
     }
     fn open_ended(&mut self, _outcome: Outcome) {
-        let front = self.open.front_mut().expect("open_ended() without an open exchange");
+        let front = self
+            .open
+            .front_mut()
+            .expect("open_ended() without an open exchange");
         assert!(!front.told, "open_ended() twice");
         front.told = true;
     }
@@ -77,7 +86,11 @@ pub fn drive(kind: Kind, mut bytes: &[u8]) {
         if contract.opaque {
             return;
         }
-        let side = if flags & 1 == 0 { Side::Client } else { Side::Server };
+        let side = if flags & 1 == 0 {
+            Side::Client
+        } else {
+            Side::Server
+        };
         let (data, rest) = rest.split_at(rest.len().min(usize::from(*len)));
         bytes = rest;
         time += 1;
@@ -90,8 +103,16 @@ pub fn drive(kind: Kind, mut bytes: &[u8]) {
             }
             6 => reader.end(side, time, &mut contract),
             _ => {
-                let hidden = if flags & 8 == 0 { 0 } else { u64::from(*flags) * 16 };
-                let chunk = Chunk { time, bytes: data, len: data.len() as u64 + hidden };
+                let hidden = if flags & 8 == 0 {
+                    0
+                } else {
+                    u64::from(*flags) * 16
+                };
+                let chunk = Chunk {
+                    time,
+                    bytes: data,
+                    len: data.len() as u64 + hidden,
+                };
                 reader.data(side, chunk, &mut contract);
             }
         }
