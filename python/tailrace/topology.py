@@ -23,7 +23,7 @@ from pydantic_core import ErrorDetails
 
 from tailrace import toml, whole
 from tailrace.bounds import CALLS, PATH_CHARACTERS, SERVERS
-from tailrace.errors import InputError
+from tailrace.errors import InputError, UsageError
 from tailrace.toml import Count, Name, Table
 
 
@@ -244,6 +244,23 @@ def read(path: str | PathLike[str], *, handed: bool = False) -> Topology:
     """Read `topology.toml`; `handed` if it comes from a folder that somebody else made. An error names the file, the
     key and what the key must be."""
     return from_table(toml.read(path, "docs/reference/topology.md", handed=handed), path)
+
+
+def known_servers(servers: Mapping[str, str], topology: Topology | None) -> dict[str, str]:
+    """Names that the user gave to addresses; --server takes precedence over a topology file."""
+    known = {s.name: s.address for s in topology.servers if s.address} if topology else {}
+    for name, address in servers.items():
+        try:
+            known[name] = endpoint(address)
+        except ValueError:
+            said = f"--server {name}={address}: the address must have the form ip:port"
+            raise UsageError(said, advice="such as 10.0.0.3:80 or [::1]:80") from None
+    addresses: dict[str, str] = {}
+    for name, address in known.items():
+        other = addresses.setdefault(address, name)
+        if other != name:
+            raise UsageError(f"{address} has two names, {other} and {name}", advice="give it one name")
+    return known
 
 
 def from_table(table: Mapping[str, Any], path: str | PathLike[str] = "topology.toml") -> Topology:

@@ -176,13 +176,6 @@ def _node(name: str, text: str) -> Node:
 
 
 def servers_of(given: list[str] | None) -> dict[str, str]:
-    from tailrace.topology import endpoint
+    from tailrace.topology import known_servers
 
-    servers = pairs("--server", given, "NAME=IP:PORT, like web=10.0.0.3:80")
-    for name, address in servers.items():
-        try:
-            endpoint(address)
-        except ValueError:
-            said = f"--server {name}={address}: the address must be ip:port"
-            raise UsageError(said, advice="such as 10.0.0.3:80 or [::1]:80") from None
-    return servers
+    return known_servers(pairs("--server", given, "NAME=IP:PORT, like web=10.0.0.3:80"), None)

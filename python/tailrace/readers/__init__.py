@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
 
-from tailrace import dataset
+from tailrace import dataset, handed
 from tailrace import topology as topology_file
 from tailrace.dataset import Dataset, Writer
 from tailrace.errors import InputError, UsageError, cannot_read
@@ -92,7 +92,7 @@ def read(
     if verify:
         _verify(files.run)
     given = topology if isinstance(topology, Topology) or topology is None else topology_file.read(topology)
-    known = capture.known_servers(servers or {}, given)
+    known = topology_file.known_servers(servers or {}, given)
     decoding = Decoding(known, interaction_rules(interactions), protocols or {}, keep_queries)
     about_packets = bool(decoding.rules or decoding.protocols or keep_queries)
     if files.run and (servers or about_packets):
@@ -122,7 +122,7 @@ def fill(writer: Writer, paths: Sequence[AnyPath], topology: Topology, interacti
     """Add the tables of a recording, samples and logs to a run folder that another maker writes."""
     files = _sort([fspath(path) for path in paths])
     texts = _read_texts(files.texts)
-    decoding = Decoding(capture.known_servers({}, topology), interaction_rules(interactions))
+    decoding = Decoding(topology_file.known_servers({}, topology), interaction_rules(interactions))
     writer.topology = assembly.complete_topology(_inferred(files, writer, decoding), topology, {})
     assembly.add(writer, texts)
 
@@ -197,7 +197,9 @@ def _sort(paths: Sequence[str]) -> _Files:
         source = _source(text)
         if text == "-":
             captures.append(text)
-        elif recording.is_recording(source.path):
+            continue
+        handed.refuse_unusual(source.path)
+        if recording.is_recording(source.path):
             recordings.append(source.path)
         elif _is_folder(source.path):
             runs.append(Dataset.open(source.path))

@@ -13,9 +13,9 @@ from typing import Any
 import polars as pl
 
 from tailrace.dataset import Connections, Writer, scan
-from tailrace.errors import TailraceError, UsageError, cannot_read, cannot_write
+from tailrace.errors import TailraceError, cannot_read, cannot_write
 from tailrace.readers.decoding import Decoding
-from tailrace.topology import Call, Clock, Node, Server, Topology, distances, endpoint
+from tailrace.topology import Call, Clock, Node, Server, Topology, distances
 
 _MAGIC = (
     b"\xd4\xc3\xb2\xa1",  # pcap, µs, little endian
@@ -28,23 +28,6 @@ _MAGIC = (
 
 def sniff(name: str, head: bytes) -> bool:
     return head.startswith(_MAGIC)
-
-
-def known_servers(servers: Mapping[str, str], topology: Topology | None) -> dict[str, str]:
-    """Names that the user gave to addresses; --server takes precedence over a topology file."""
-    known = {s.name: s.address for s in topology.servers if s.address} if topology else {}
-    for name, address in servers.items():
-        try:
-            known[name] = endpoint(address)
-        except ValueError:
-            said = f"--server {name}={address}: the address must have the form ip:port"
-            raise UsageError(said, advice="such as 10.0.0.3:80 or [::1]:80") from None
-    addresses: dict[str, str] = {}
-    for name, address in known.items():
-        other = addresses.setdefault(address, name)
-        if other != name:
-            raise UsageError(f"{address} has two names, {other} and {name}", advice="give it one name")
-    return known
 
 
 def decode(
@@ -168,6 +151,7 @@ _COUNT_LOSSES = {
     "gap_bytes": "bytes missing in holes of the capture",
     "segments_unfollowed": "segments of connections beyond the limit of open ones",
     "connections_evicted": "connections given up because too many were open or silent",
+    "strays": "segments with numbers that are not of their connection",
     "responses_unseen": "responses that fell into a hole of the capture",
 }
 

@@ -21,7 +21,7 @@
 //! numbers of the client's next packet show.
 
 use super::copies::Print;
-use super::stream::distance;
+use super::stream::{distance, is_near};
 use super::{Segment, ACK};
 use crate::record::NO_TIME;
 
@@ -234,9 +234,30 @@ impl Attempt {
         self.lost = syns;
     }
 
-    /// Whether this SYN-ACK or RST speaks about this attempt and not an earlier connection on the same ports.
+    /// Whether this SYN-ACK or RST speaks about this attempt and not an earlier connection on the same ports. A client
+    /// that has heard nothing yet believes no RST without an acknowledgement (RFC 9293, 3.10.7.3).
     pub fn concerns(&self, segment: &Segment<'_>) -> bool {
-        segment.flags & ACK == 0 || (1..=FAST_OPEN).contains(&distance(segment.ack, self.isn))
+        segment.flags & ACK != 0 && (1..=FAST_OPEN).contains(&distance(segment.ack, self.isn))
+    }
+
+    /// Whether this segment follows the SYN, and the answer if that was captured.
+    pub fn goes_on(&self, segment: &Segment<'_>, by_server: bool) -> bool {
+        let (of_client, of_server) = match by_server {
+            true => (segment.ack, segment.seq),
+            false => (segment.seq, segment.ack),
+        };
+        is_near(of_client, self.first_byte())
+            && (!self.answer_seen() || is_near(of_server, self.answer.seq))
+    }
+
+    /// Whether this RST is of this attempt, which was answered: its number follows that of the SYN or the SYN-ACK.
+    pub fn is_reset(&self, segment: &Segment<'_>, by_server: bool) -> bool {
+        let due = match by_server {
+            true if !self.answer_seen() => return true,
+            true => self.answer.seq.wrapping_add(1),
+            false => self.first_byte(),
+        };
+        (0..FAST_OPEN).contains(&distance(segment.seq, due))
     }
 
     pub fn answered(&mut self, segment: &Segment<'_>) -> Answer {

@@ -41,7 +41,7 @@ use super::exchange::{Parties, Queue, Scribe};
 use super::ledger::Ledger;
 use super::reader::{index, other, Reader};
 use super::servers::Evidence;
-use super::stream::{Place, Ready, Stream, PATIENCE};
+use super::stream::{Place, Ready, Stream, Verdict, PATIENCE};
 use super::wire::{Chunk, Side};
 use super::{Endpoint, Segment, ACK, FIN, RST, SYN};
 use crate::record::{NO_NAME, NO_TIME};
@@ -219,6 +219,9 @@ impl Connection {
         if self.is_closed() {
             return Next::Keep;
         }
+        if self.strays(segment, side, ledger) {
+            return self.next();
+        }
         if self.opening || segment.flags & (SYN | RST) != 0 {
             if segment.flags & SYN != 0 {
                 self.syn(segment, side, ledger);
@@ -239,6 +242,37 @@ impl Connection {
             }
         }
         self.next()
+    }
+
+    /// Whether the segment's numbers are of another connection, or damaged. Behind a hole that is larger than any window
+    /// the second segment is believed.
+    fn strays(&mut self, segment: &Segment<'_>, side: Side, ledger: &mut Ledger) -> bool {
+        let Some(body) = &mut self.body else {
+            return false;
+        };
+        let (mine, theirs) = (index(side), index(other(side)));
+        let seq = match segment.flags & SYN {
+            0 => body.streams[mine].judge(segment.seq),
+            _ => Verdict::Fits,
+        };
+        let ack = match segment.flags & ACK {
+            0 => Verdict::Fits,
+            _ => body.streams[theirs].judge(segment.ack),
+        };
+        if seq == Verdict::Strays || ack == Verdict::Strays {
+            ledger.counts.strays += 1;
+            return true;
+        }
+        for (verdict, number, whose) in [(seq, segment.seq, side), (ack, segment.ack, other(side))]
+        {
+            if verdict == Verdict::Jumps {
+                if let Some(body) = &mut self.body {
+                    body.streams[index(whose)].jump_to(number);
+                }
+                self.gap(whose, segment.time, 0, ledger);
+            }
+        }
+        false
     }
 
     pub fn next(&self) -> Next {

@@ -95,6 +95,8 @@ pub struct Counts {
     pub copies: u64,
     /// Segments sent again, other than SYN and SYN-ACK.
     pub retransmissions: u64,
+    /// Segments whose numbers are further from those of their connection than any window.
+    pub strays: u64,
     /// Holes of the capture, and the bytes missing in them.
     pub gaps: u64,
     pub gap_bytes: u64,
@@ -193,7 +195,9 @@ impl Ledger {
         self.connections_made
     }
 
-    pub fn lost(&mut self, server: u32, data: bool, loss: Loss) {
+    pub fn lost(&mut self, server: u32, data: bool, mut loss: Loss) {
+        // Where the clock was set back meanwhile, nobody knows how long it took.
+        loss.end = loss.end.max(loss.begin);
         self.drops.push(Drop { server, data, loss });
     }
 

@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use self::headers::{ethernet, Network};
 use super::packet::Packet;
-use super::{Endpoint, Segment};
+use super::{Endpoint, Segment, PSH};
 
 /// What a capture's packets begin with; numbers as given by tcpdump.org/linktypes.html.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +87,8 @@ pub const NOT_TCP: [&str; 10] = [
 /// Headers of one kind that may be stacked; more is not a packet anybody sends.
 const STACKED_MAX: usize = 8;
 const TCP: u8 = 6;
+/// TCP in the shortest frame of Ethernet: 46 bytes, of which IP's header takes 20 or more.
+const PADDED_MAX: usize = 26;
 
 type Parsed<T> = Result<T, NotTcp>;
 
@@ -256,8 +258,11 @@ fn tcp(inner: Network<'_>, time: i64, file: u16, interface: u16) -> Parsed<Segme
     if header < 20 || header > inner.len {
         return Err(NotTcp::Malformed);
     }
-    let len = inner.len - header;
     let payload = inner.bytes.get(header..).unwrap_or_default();
+    let len = match inner.len - header {
+        len if inner.len <= PADDED_MAX && head[13] & PSH == 0 && is_padding(payload, len) => 0,
+        len => len,
+    };
     let options = inner
         .bytes
         .get(20..header.min(inner.bytes.len()))
@@ -283,6 +288,15 @@ fn tcp(inner: Network<'_>, time: i64, file: u16, interface: u16) -> Parsed<Segme
         file,
         interface,
     })
+}
+
+/// Whether a payload is what Ethernet fills short frames up with, although the length of the packet counts it, as some
+/// network cards and segmentation offload (a length of 0) have it: what a program writes is pushed.
+fn is_padding(payload: &[u8], len: usize) -> bool {
+    len > 0
+        && payload
+            .get(..len)
+            .is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0))
 }
 
 /// TSval of the timestamp option; enough that its four bytes were captured.

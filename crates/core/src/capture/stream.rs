@@ -21,10 +21,29 @@ pub const REORDER: i64 = 1_000_000;
 /// first timers (0.2 + 0.4 + 0.8 s) fit in.
 pub const PATIENCE: i64 = 2_000_000_000;
 
+/// The largest window: what Linux lets it grow to since 6.16, and five times what it did before (`net.ipv4.tcp_rmem`).
+const WINDOW: u32 = 1 << 25;
+
 /// `a - b` of sequence numbers.
 #[inline]
 pub fn distance(a: u32, b: u32) -> i32 {
     a.wrapping_sub(b) as i32
+}
+
+/// Whether a number is one of this connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Fits,
+    /// It is further from all others than any window: the packet is damaged, or of another connection on these ports.
+    Strays,
+    /// The one before was as far: so much is missing in the capture.
+    Jumps,
+}
+
+/// Whether two numbers lie in one window.
+#[inline]
+pub fn is_near(a: u32, b: u32) -> bool {
+    distance(a, b).unsigned_abs() <= WINDOW
 }
 
 /// A segment kept for later.
@@ -70,6 +89,8 @@ pub struct Stream {
     acked: u32,
     started: bool,
     fin: Option<u32>,
+    /// The last number that no window reaches.
+    stray: Option<u32>,
     recent: Recent,
     ahead: Vec<Ahead>,
     ahead_bytes: usize,
@@ -83,6 +104,7 @@ impl Stream {
             acked: 0,
             started: false,
             fin: None,
+            stray: None,
             recent: Recent::new(),
             ahead: Vec::new(),
             ahead_bytes: 0,
@@ -95,6 +117,28 @@ impl Stream {
         if !self.started {
             (self.next, self.acked, self.started) = (seq, seq, true);
         }
+    }
+
+    /// Judges the number of a segment of this side, or of an acknowledgement by the other.
+    #[inline]
+    pub fn judge(&mut self, number: u32) -> Verdict {
+        let near = |other: u32| is_near(number, other);
+        if !self.started || near(self.next) || near(self.acked) {
+            return Verdict::Fits;
+        }
+        if self.stray.replace(number).is_some_and(near) {
+            Verdict::Jumps
+        } else {
+            Verdict::Strays
+        }
+    }
+
+    /// Goes on from here: bytes before are missing, nobody knows how many.
+    pub fn jump_to(&mut self, seq: u32) {
+        (self.next, self.acked, self.fin) = (seq, seq, None);
+        self.stray = None;
+        self.ahead.clear();
+        self.ahead_bytes = 0;
     }
 
     /// The other side has this direction's bytes up to `ack`.
@@ -125,6 +169,8 @@ impl Stream {
         if offset == 0 || (offset > 0 && distance(end, self.next) > 0) {
             self.recent.push(segment);
             self.next = end;
+            // The sender is here, so what lies ahead does not follow a hole yet.
+            self.ahead_since = segment.time;
             return Place::InOrder {
                 skip: offset as u32,
             };

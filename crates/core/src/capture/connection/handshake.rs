@@ -65,6 +65,10 @@ impl Connection {
             self.opening = false;
             return;
         };
+        if segment.flags & ACK != 0 && !attempt.goes_on(segment, side == Side::Server) {
+            ledger.counts.strays += 1;
+            return;
+        }
         if side == Side::Server {
             if self.phase == Phase::Asking {
                 if !attempt.concerns(segment) {
@@ -145,7 +149,12 @@ impl Connection {
             }
             Phase::Asking => {}
             // The kernel of a scanner does not know the connection.
-            Phase::Answered => self.expire(segment.time, ledger),
+            Phase::Answered => {
+                let attempt = self.attempt.as_ref();
+                if attempt.is_some_and(|attempt| attempt.is_reset(segment, by_server)) {
+                    self.expire(segment.time, ledger);
+                }
+            }
             Phase::Open => {
                 let soon = self.attempt.as_ref().is_some_and(|attempt| {
                     !attempt.server_heard()

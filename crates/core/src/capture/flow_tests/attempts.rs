@@ -3,6 +3,19 @@
 use super::*;
 
 #[test]
+fn a_reset_of_an_earlier_connection_refuses_nothing() {
+    for flags in [RST, RST | ACK] {
+        let mut talk = Talk::new();
+        talk.syn(0).packet(US, false, flags, 77, 88, "");
+        talk.syn_ack(10 * US).packet(12 * US, true, RST, 99, 0, "");
+        talk.packet(14 * US, false, RST, 99, 0, "")
+            .ack(20 * US)
+            .exchange(MS);
+        assert_eq!(status(&talk.flow(), &only_visit(&talk.flow())), "ok");
+    }
+}
+
+#[test]
 fn a_request_on_a_new_connection_is_sent_with_its_syn() {
     let flow = Talk::new().open(0).exchange(MS).close(3 * MS).flow();
     let visit = only_visit(&flow);

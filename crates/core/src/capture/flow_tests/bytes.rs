@@ -49,6 +49,38 @@ fn a_hole_that_was_acknowledged_is_the_captures() {
 }
 
 #[test]
+fn behind_a_hole_that_is_larger_than_any_window_it_goes_on() {
+    let far = 1_u32 << 30;
+    let mut talk = Talk::new();
+    talk.open(0).exchange(MS);
+    for turn in 0..3 {
+        let (up, down, time) = (
+            1006 + far + 5 * turn,
+            5011 + 5 * turn,
+            S + i64::from(turn) * S,
+        );
+        talk.up(time, up, down, "hello")
+            .down(time + MS, down, up + 5, "01234");
+    }
+    let flow = talk.flow();
+    assert_eq!(flow.ledger.counts.strays, 1);
+    assert!(flow.ledger.visits.len() >= 3, "{:?}", flow.ledger.visits);
+}
+
+#[test]
+fn a_byte_far_ahead_ends_no_connection() {
+    let mut talk = Talk::new();
+    talk.open(0).exchange(MS);
+    talk.down(2 * MS, 5011 + 1_000_000, 1006, "x");
+    for turn in 0..5 {
+        let (up, down, time) = (1006 + 5 * turn, 5011 + 5 * turn, i64::from(turn + 1) * S);
+        talk.up(time, up, down, "hello")
+            .down(time + MS, down, up + 5, "01234");
+    }
+    assert_eq!(talk.flow().ledger.visits.len(), 6);
+}
+
+#[test]
 fn a_hole_filled_by_a_retransmission_is_none() {
     let mut talk = Talk::new();
     talk.open(0)

@@ -30,6 +30,8 @@ fn script() -> impl Strategy<Value = Script> {
 }
 
 const SEGMENT: u32 = 1448;
+/// Numbers away from those of a connection that no window reaches.
+const FAR: std::ops::Range<u32> = 1 << 26..u32::MAX - (1 << 26);
 
 fn play(script: &Script, number: usize) -> Vec<Tcp> {
     let client: &'static str = ["10.0.0.1:40000", "10.0.0.1:40001", "[fd00::1]:40000"][number % 3];
@@ -132,6 +134,25 @@ proptest! {
         }
         all.sort_by_key(|packet| packet.time);
         prop_assert_eq!(visits(&once), visits(&all));
+    }
+
+    #[test]
+    fn a_packet_with_other_numbers_costs_nothing(
+        scripts in prop::collection::vec(script(), 1..4),
+        place in any::<prop::sample::Index>(),
+        flags in prop::sample::select(vec![ACK, ACK | PSH, ACK | FIN, RST, RST | ACK]),
+        (seq, ack) in (FAR, FAR),
+        length in 0..9_usize,
+    ) {
+        let mut packets = capture(&scripts);
+        prop_assume!(!packets.is_empty());
+        let before = visits(&packets);
+        let at = place.index(packets.len());
+        let near = packets[at].clone();
+        let (seq, ack) = (near.seq.wrapping_add(seq), near.ack.wrapping_add(ack));
+        let stray = near.seq(seq).ack(ack).flags(flags).ip_id(40_000).payload("x".repeat(length));
+        packets.insert(at + 1, stray);
+        prop_assert_eq!(before, visits(&packets));
     }
 
     #[test]

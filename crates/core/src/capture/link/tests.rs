@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::super::testing::{tcp, Seen, Tcp};
+use super::super::ACK;
 use super::*;
 
 fn packet(link: u16, bytes: &[u8]) -> Packet {
@@ -103,6 +104,22 @@ fn padding_is_no_payload() {
     bytes.resize(60, 0);
     let got = seen(1, &bytes).unwrap();
     assert_eq!((got.len, got.payload.len()), (0, 0));
+}
+
+#[test]
+fn padding_that_the_length_counts_is_no_payload() {
+    let zeros = tcp("10.0.0.1:4000", "10.0.0.2:80").payload([0; 6]);
+    assert_eq!(seen(1, &zeros.ethernet()).unwrap().len, 0);
+    let mut offloaded = tcp("10.0.0.1:4000", "10.0.0.2:80").ethernet();
+    offloaded.resize(60, 0);
+    offloaded[16..18].fill(0);
+    assert_eq!(seen(1, &offloaded).unwrap().len, 0);
+    let pushed = zeros.clone().flags(ACK | PSH);
+    let written = zeros.clone().payload([0, 0, 0, 0, 0, 1]);
+    let long = zeros.payload([0; 7]);
+    for data in [pushed, written, long] {
+        assert_eq!(seen(1, &data.ethernet()).unwrap().len, data.len);
+    }
 }
 
 #[test]
