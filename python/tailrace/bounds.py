@@ -10,6 +10,8 @@ MIB = 1 << 20
 
 TEXT_BYTES = 16 * MIB
 """Size of a file that is read as a whole: an experiment, a topology, rules, a table of paths, a manifest."""
+PIPE_SECONDS = 10
+"""Silence of a pipe or a terminal that is named where a file is expected."""
 TRACE_BYTES = 64 * MIB
 """Size of a file of arrivals: some three million arrivals."""
 NAME_CHARACTERS = 1_000

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import stat
 from math import isfinite
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from tailrace import whole
-from tailrace.bounds import TEXT_BYTES
+from tailrace.bounds import PIPE_SECONDS, TEXT_BYTES
 from tailrace.errors import InputError, cannot_read
 
-_HANDED_IN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+_HANDED_IN = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def regular(path: Path) -> bool:
@@ -47,8 +49,7 @@ def read_inside(path: Path, most: int = TEXT_BYTES) -> str:
 
 def _text(path: Path, most: int, flags: int) -> str:
     try:
-        with os.fdopen(os.open(path, flags), "rb") as file:
-            content = file.read(most + 1)
+        content = _content(path, most, flags)
     except OSError as error:
         raise cannot_read(path, error) from error
     if len(content) > most:
@@ -57,6 +58,37 @@ def _text(path: Path, most: int, flags: int) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(path, "not UTF-8 text", "save it as UTF-8", byte=error.start) from error
+
+
+def _content(path: Path, most: int, flags: int) -> bytes:
+    """At most one byte more than `most`. Whoever opens a pipe waits for its writer, and need not come back."""
+    content = bytearray()
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    try:
+        ready = select.poll()
+        ready.register(descriptor, select.POLLIN)
+        while len(content) <= most:
+            if not ready.poll(PIPE_SECONDS * 1000):
+                found = f"nothing has come out of it for {PIPE_SECONDS} s"
+                raise InputError(path, found, "name a file, or a pipe into which somebody writes")
+            some = os.read(descriptor, most + 1 - len(content))
+            if not some:
+                break
+            content += some
+    finally:
+        os.close(descriptor)
+    return bytes(content)
+
+
+def refuse_unusual(path: Path) -> None:
+    """Raise InputError for an input that is opened more than once, and is neither a file nor a folder."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # whoever opens it says so
+        return
+    found = whole.kind(mode)
+    if found and not stat.S_ISDIR(mode):
+        raise InputError(path, f"it is {found}, not a file", "a capture may come through standard input, as -")
 
 
 def parse_json(text: str, path: str | PathLike[str], advice: str = "") -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -18,7 +19,7 @@ import polars as pl
 import pytest
 
 from builders import T0, events, requests, run, samples, visits
-from tailrace import dataset, readers
+from tailrace import dataset, locks, readers
 from tailrace._core import reduce
 from tailrace.dataset import Dataset
 from tailrace.errors import InputError, OutputError, UsageError
@@ -267,6 +268,16 @@ def test_a_manifest_from_the_future_or_of_nonsense_is_refused(tmp_path: Path) ->
         manifest.write_text(text)
         with pytest.raises(InputError, match=words):
             Dataset.open(opened.path)
+
+
+def test_a_lock_that_cannot_be_had_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(folder: Path) -> int:
+        raise OSError(errno.EDQUOT, "Disk quota exceeded", str(folder / ".lock"))
+
+    monkeypatch.setattr(locks, "hold", refuse)
+    with pytest.raises(OutputError, match=r"[Qq]uota"), dataset.create(tmp_path / "run"):
+        pass
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_full_disk_is_said_and_leaves_nothing(full_disk: Path) -> None:

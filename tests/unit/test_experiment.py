@@ -225,7 +225,7 @@ def test_extends_in_a_circle_is_refused(tmp_path: Path) -> None:
         ("stalls=[{kind='slow',place='app',at='3 s',left=3}]", "stalls[0].left must be a share"),
         ("stalls=[{kind='slow',place='app',at='1 h'}]", "stalls[0].at must be before the end of the run, 180 s"),
         ("stalls=[{kind='burn',place='db',at='3 s',left=1}]", "stalls[0].left is not a known key"),
-        ("foo", "--set foo: expected key.path=value"),
+        ("foo", "foo: expected key.path=value"),
         ("tiers.wep.workers=3", "there is no tiers.wep; did you mean 'web'?; --add creates a new one"),
         ("workloads.stedy.clients=3", "there is no workloads.stedy; did you mean 'steady'?"),
         ("workloads.readers.clients=12000", "there is no workloads.readers; there is steady; --add creates a new one"),

@@ -11,6 +11,7 @@ import typer
 from tailrace.cli.options import window_ns
 from tailrace.cli.running import diagnosed, show, write_html
 from tailrace.cli.words import AsJson, Quiet, progress
+from tailrace.whole import refuse_unusual
 
 FILES = ("packets.pcap.zst", "samples.csv", "app=gc.log")
 SERVERS = {
@@ -33,6 +34,7 @@ def demo(
     """Explain a bundled recording: 3.5 s of a web site, in which 315 of 3,503 requests took a second."""
     from tailrace.readers import read
 
+    refuse_unusual(report)
     with as_file(files("tailrace") / "demo") as folder:
         with progress("Reading", quiet) as step:
             run = read(*(_within(folder, name) for name in FILES), servers=SERVERS, progress=step)

@@ -163,8 +163,8 @@ def _what(
     from tailrace.load import plain
 
     if file is None:
-        if change:
-            raise UsageError("--set changes an experiment", advice="name it with --experiment FILE")
+        if change or add:
+            raise UsageError("--set and --add change an experiment", advice="name it with --experiment FILE")
         return plain.experiment({"duration": "30 s", **given}, targets)
     said = next((option for option in _PLAIN if option in given), None)
     if said:

@@ -95,9 +95,9 @@ def create(path: str | PathLike[str], overwrite: bool = False) -> Iterator[Write
         raise cannot_write(target, error) from error
     lock = -1
     kept = ""
+    writer = Writer(folder)
     try:
         lock = locks.hold(folder)
-        writer = Writer(folder)
         yield writer
         aside = target.with_name(f"{target.name}.old-{secrets.token_hex(4)}")
         if overwrite and os.path.lexists(target):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -9,7 +10,7 @@ import polars as pl
 
 from tailrace.dataset import Connections
 from tailrace.diagnosis.clock import Clock, clock_of
-from tailrace.diagnosis.queues import NOBODY, Stays
+from tailrace.diagnosis.queues import Stays
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import Spans, spans
 from tailrace.diagnosis.view import View
@@ -109,20 +110,21 @@ def _visits(tables: Tables) -> tuple[dict[str, Stays], dict[str, dict[str, Stays
         .collect()
         .sort("sent")
     )
-    groups = (
+    inside = (
         _inside_from(lazy)
         .select("server", "caller", "sent", "arrival", "departure")
+        .with_columns(pl.col("server", "caller").cast(pl.String))
         .collect()
-        .partition_by("server", "caller", as_dict=True)
     )
-    stays: dict[str, Stays] = {}
-    for (server, _), rows in groups.items():
-        _add(stays, str(server), rows["arrival"], rows["departure"])
+    stays = {
+        server: Stays.of(rows["arrival"].to_numpy(), rows["departure"].to_numpy())
+        for (server,), rows in inside.partition_by("server", as_dict=True).items()
+    }
+    calling = _calling(inside["caller"].drop_nulls().unique(maintain_order=True), tables.topology, stays)
+    by_servers = inside.join(calling, on="caller", maintain_order="left")
     calls: dict[str, dict[str, Stays]] = {}
-    for (server, caller), rows in groups.items():
-        name = _server_of(None if caller is None else str(caller), tables.topology, stays)
-        if name is not None:
-            _add(calls.setdefault(name, {}), str(server), rows["sent"], rows["departure"])
+    for (name, server), rows in by_servers.partition_by("name", "server", as_dict=True).items():
+        calls.setdefault(name, {})[server] = Stays.of(rows["sent"].to_numpy(), rows["departure"].to_numpy())
     return stays, calls, lossy
 
 
@@ -139,21 +141,22 @@ def _inside_from(visits: pl.LazyFrame) -> pl.LazyFrame:
     return known.with_columns(arrival=pl.when(called).then(inside).otherwise(pl.col("arrival")))
 
 
-def _server_of(caller: str | None, topology: Topology, stays: dict[str, Stays]) -> str | None:
-    """The server that calls, where the caller is named as one or by the host it alone runs on."""
-    if caller is None or caller in stays:
-        return caller
-    server = topology.place_to_server(caller)
-    if server is not None and server.name in stays:
-        return server.name
-    alone = [name for name in stays if name.rpartition(":")[0].strip("[]") == caller]
-    return alone[0] if len(alone) == 1 else None
-
-
-def _add(known: dict[str, Stays], server: str, begins: pl.Series, ends: pl.Series) -> None:
-    more = known.get(server, NOBODY)
-    begin, end = begins.to_numpy(), ends.to_numpy()
-    known[server] = Stays.of(np.concatenate((more.arrivals, begin)), np.concatenate((more.departures, end)))
+def _calling(callers: pl.Series, topology: Topology, stays: Collection[str]) -> pl.DataFrame:
+    """The callers that are servers, named as one or by the host it alone runs on, and the `name` of each."""
+    on_host: dict[str, list[str]] = {}
+    for name in stays:
+        on_host.setdefault(name.rpartition(":")[0].strip("[]"), []).append(name)
+    found: dict[str, str] = {}
+    for caller in callers:
+        server = topology.place_to_server(caller)
+        alone = on_host.get(caller, ())
+        if caller in stays:
+            found[caller] = caller
+        elif server is not None and server.name in stays:
+            found[caller] = server.name
+        elif len(alone) == 1:
+            found[caller] = alone[0]
+    return pl.DataFrame({"caller": list(found), "name": list(found.values())}, {"caller": pl.String, "name": pl.String})
 
 
 def _samples(tables: Tables, clock: Clock) -> dict[tuple[str, str], Series]:
@@ -174,13 +177,11 @@ def _samples(tables: Tables, clock: Clock) -> dict[tuple[str, str], Series]:
 def _events(tables: Tables, clock: Clock) -> dict[str, tuple[tuple[str, Spans], ...]]:
     frame = tables.events().select("place", "kind", "begin", "end").collect()
     groups = frame.partition_by("kind", "place", as_dict=True, maintain_order=True)
-    found: dict[str, tuple[tuple[str, Spans], ...]] = {}
+    found: dict[str, list[tuple[str, Spans]]] = {}
     for (kind, place), rows in groups.items():
-        found[str(kind)] = (
-            *found.get(str(kind), ()),
-            (str(place), spans(clock.of(rows.select("begin", "end").to_numpy()))),
-        )
-    return found
+        lasted = spans(clock.of(rows.select("begin", "end").to_numpy()))
+        found.setdefault(str(kind), []).append((str(place), lasted))
+    return {kind: tuple(places) for kind, places in found.items()}
 
 
 def _range(requests: pl.DataFrame, stays: dict[str, Stays], samples: dict[tuple[str, str], Series]) -> tuple[int, int]:

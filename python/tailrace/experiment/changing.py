@@ -53,7 +53,7 @@ def _parsed(change: str) -> tuple[list[str], Any]:
     except tomllib.TOMLDecodeError:
         path = []
     if not equals or not path:
-        raise UsageError(f"--set {change}: expected key.path=value, like workloads.steady.clients=7000")
+        raise UsageError(f"{change}: expected key.path=value, like workloads.steady.clients=7000")
     return path, value
 
 
@@ -77,4 +77,4 @@ def _refuse_new(
             key = ".".join([*at, name])
             there = f"; there {'is' if len(known) == 1 else 'are'} {listed(sorted(known))}" if known else ""
             advice = "--add creates a new one"
-            raise UsageError(f"--set {change}: there is no {key}{nearest(name, known) or there}", advice=advice)
+            raise UsageError(f"{change}: there is no {key}{nearest(name, known) or there}", advice=advice)

@@ -7,6 +7,7 @@ experiment.toml ─ extends, --set ─▶ one table ─ software.toml, heaps.tom
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -105,7 +106,7 @@ def _write_default(field: dict[str, Any]) -> None:
 def _whole(file: Path, above: tuple[Path, ...], known: dict[Path, dict[str, Any]]) -> dict[str, Any]:
     """The file merged over its bases, later bases over earlier ones. The path of a trace file becomes relative to the
     file that names it. `known`: the files that were read already, each with its bases."""
-    real = file.resolve()
+    real = Path(os.path.realpath(file))  # resolve() gives up on a link to itself
     if real in known:
         return known[real]
     if real in above:

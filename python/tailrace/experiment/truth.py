@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
+from pydantic import TypeAdapter, ValidationError
 
 from tailrace import toml, whole
 from tailrace.errors import InputError
 from tailrace.experiment.model import Experiment
 from tailrace.experiment.reading import from_table, to_table
+from tailrace.topology import Nanoseconds
 
 FILE = "truth.toml"
 FORMAT = 1
@@ -25,8 +27,8 @@ class Stall:
 
     kind: str
     place: str
-    begin: int
-    end: int
+    begin: Nanoseconds
+    end: Nanoseconds
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,10 @@ def read_stalls(path: str | PathLike[str]) -> tuple[Stall, ...]:
 
 def _stalls(file: Path, table: dict[str, Any]) -> tuple[Stall, ...]:
     try:
-        return tuple(Stall(**stall) for stall in table.get("stalls", ()))
-    except TypeError as error:
-        raise _no_truth(file, error) from error
+        return TypeAdapter(tuple[Stall, ...]).validate_python(table.get("stalls", ()))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise _no_truth(file, f"{toml.key_path(('stalls', *first['loc']))}: {first['msg']}") from error
 
 
 def _table(path: str | PathLike[str]) -> tuple[Path, dict[str, Any]]:
@@ -76,7 +79,7 @@ def _table(path: str | PathLike[str]) -> tuple[Path, dict[str, Any]]:
     return file, table
 
 
-def _no_truth(file: Path, error: Exception) -> InputError:
+def _no_truth(file: Path, error: object) -> InputError:
     return InputError(file, f"not a truth.toml ({error})", "make the run again")
 
 

@@ -16,6 +16,7 @@ from tailrace.report.grid import Grid, grid
 from tailrace.report.histogram import BARS_MAX, nice
 from tailrace.report.perfetto import STAYS_MAX, Stay
 from tailrace.report.recording import LOST, NOTE, NOTHING, Axis, Line, Recording, Span, Times, Values
+from tailrace.topology import distances
 
 SPANS_MAX = 20_000
 """Events kept; more than a chart or a viewer can show."""
@@ -192,27 +193,22 @@ def _servers(dataset: Dataset, seen: list[str]) -> tuple[str, ...]:
         .unique()
         .collect()
     )
-    depth = dict.fromkeys(seen, 1)
-    for _ in seen:  # as often as a way can be long; a cycle stops there
-        for caller, server in calls.iter_rows():
-            if caller in depth and server in depth and caller != server and depth[caller] < len(seen):
-                depth[server] = max(depth[server], depth[caller] + 1)
+    known = set(seen)
+    depth = distances(seen, ((caller, server) for caller, server in calls.iter_rows() if {caller, server} <= known))
     return tuple(sorted(seen, key=lambda name: (tiers.get(name) or depth[name], name)))
 
 
 def _means(dataset: Dataset, servers: tuple[str, ...], samples: list[Line]) -> tuple[tuple[str, str], ...]:
-    places = tuple(dict.fromkeys(line.place for line in samples))
+    """Each server, and each place of samples that means it or the node that it runs on."""
     topology = dataset.topology
-    pairs = []
-    for server in servers:
-        of = topology.server(server)
-        for place in places:
-            node = topology.place_to_node(place)
-            meant = topology.place_to_server(place)
-            on_node = of is not None and node is not None and of.node == node.name
-            if meant.name == server if meant is not None else on_node:
-                pairs.append((server, place))
-    return tuple(pairs)
+    of_server: dict[str, list[str]] = {}
+    for place in dict.fromkeys(line.place for line in samples):
+        node = topology.place_to_node(place)
+        meant = topology.place_to_server(place)
+        on_node = topology.servers_on(node.name) if node is not None else ()
+        for server in on_node if meant is None else (meant,):
+            of_server.setdefault(server.name, []).append(place)
+    return tuple((server, place) for server in servers for place in of_server.get(server, ()))
 
 
 def _responses(dataset: Dataset) -> Times:
