@@ -7,7 +7,7 @@ usual while its disk is busy lost nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import sqrt
 
 import numpy as np
@@ -15,13 +15,15 @@ from numpy.typing import NDArray
 
 from tailrace._core import Replay
 from tailrace.diagnosis.causes import UNKNOWN
-from tailrace.diagnosis.ledger import limits
+from tailrace.diagnosis.ledger import limits, places
 from tailrace.diagnosis.ledger.limits import Choices
-from tailrace.diagnosis.ledger.losses import CAUSES, Loss, Seen
+from tailrace.diagnosis.ledger.losses import CAPACITY, HOLDERS, Cause, Loss, Seen
 from tailrace.diagnosis.ledger.losses.freeze import CAUSE as FREEZE
-from tailrace.diagnosis.ledger.recorded import Flags, Recorded
+from tailrace.diagnosis.ledger.recorded import Flags, Numbers, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
+from tailrace.diagnosis.ledger.workers import workers
 from tailrace.diagnosis.millibottleneck import LIMITS
+from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.series import AT_WORK
 from tailrace.diagnosis.spans import where
 from tailrace.units import MILLISECOND
@@ -56,28 +58,40 @@ class Account:
     choices: Choices
     capacity: NDArray[np.float64]
     taken: dict[Line, Shares] = field(default_factory=dict)
-    places: dict[Line, str] = field(default_factory=dict)
+    losses: dict[Line, Loss] = field(default_factory=dict)
 
     def taken_of(self, server: str) -> Shares:
         """What all lines together took of a server."""
         mine = (share for line, share in self.taken.items() if line[1] == server)
         return sum(mine, np.zeros(len(self.recorded.steps)))
 
+    def visits_of(self, line: Line) -> Times:
+        """Those that held places; none of a line of capacity."""
+        loss = self.losses.get(line)
+        return np.empty(0, dtype=np.int64) if loss is None or loss.visits is None else loss.visits
+
+    def who(self, line: Line) -> str | None:
+        """Who took what the line says, where it is not the server itself."""
+        loss = self.losses.get(line)
+        return None if loss is None else loss.place
+
 
 def draw_up(seen: Seen, recorded: Recorded) -> Account:
-    pools = limits.pools(seen.view, recorded)
-    choices = limits.choices(seen.view, recorded, pools)
-    replay = _replay(seen, recorded, pools, choices)
-    losses = {
-        (cause.name, server): loss
-        for server in recorded.servers
-        for cause in CAUSES
-        if (loss := cause.find(seen, server)) is not None and loss.share.any()
-    }
+    losses = _losses(seen, recorded, CAPACITY)
     prior = np.ones((len(recorded.servers), len(recorded.steps)))
     for (_, server), loss in losses.items():
         prior[recorded.number[server]] -= loss.share
     prior = np.clip(prior, LEAST_CAPACITY, 1.0)
+    known = np.array([workers(seen.view, server) for server in recorded.servers], dtype=np.uint32)
+    held = places.find(recorded, prior, known)
+    recorded = places.seated(recorded, held)
+    seen = replace(seen, held=places.fullest(recorded, held))
+    losses |= _losses(seen, recorded, HOLDERS)
+    for server, one in held.items():
+        known[recorded.number[server]] = one.places
+    pools = limits.pools(seen.view, recorded)
+    choices = limits.choices(seen.view, recorded, pools)
+    replay = _replay(seen, recorded, known, pools, choices)
     calm = (recorded.steps.covered(seen.slow.calm) > 0.5).astype(np.uint8)
     account = Account(recorded, replay, choices, np.array(replay.fit(prior, calm, ROUNDS)))
     for number, server in enumerate(recorded.servers):
@@ -88,7 +102,12 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     return account
 
 
-def _replay(seen: Seen, recorded: Recorded, pools: limits.Pools, choices: Choices) -> Replay:
+def _losses(seen: Seen, recorded: Recorded, causes: tuple[Cause, ...]) -> dict[Line, Loss]:
+    found = ((cause.name, server, cause.find(seen, server)) for server in recorded.servers for cause in causes)
+    return {(name, server): loss for name, server, loss in found if loss is not None and loss.took}
+
+
+def _replay(seen: Seen, recorded: Recorded, known: Numbers, pools: limits.Pools, choices: Choices) -> Replay:
     columns = {
         name: np.ascontiguousarray(getattr(recorded, name))
         for name in ("server", "parent", "sent", "arrival", "start", "departure", "group", "may_drop", "follows")
@@ -96,7 +115,7 @@ def _replay(seen: Seen, recorded: Recorded, pools: limits.Pools, choices: Choice
     columns |= {"pool": pools.pool, "ready": pools.ready, "choice": choices.choice}
     return Replay(
         columns,
-        limits.of_servers(seen.view, recorded),
+        limits.of_servers(seen.view, recorded, known),
         groups=recorded.groups,
         begin=0,
         step=STEP_NS,
@@ -120,10 +139,9 @@ def _charge(account: Account, number: int, losses: dict[Line, Loss]) -> None:
                 part = min(1.0, float(loss.share[first:last].sum()) / lacked)
                 took[begin:end] = np.maximum(took[begin:end], left[begin:end] * part)
         left = left - took
-        if took.any():
+        if took.any() or loss.visits is not None:
             account.taken[line] = took
-            if loss.place is not None:
-                account.places[line] = loss.place
+            account.losses[line] = loss
 
 
 def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm: Flags) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis.ledger.recorded import NONE, Flags, Numbers, Recorded
-from tailrace.diagnosis.ledger.workers import lost_at, workers
+from tailrace.diagnosis.ledger.workers import lost_at
 from tailrace.diagnosis.queues import LEAST_LIMIT, Times
 from tailrace.diagnosis.view import View
 
@@ -34,12 +34,12 @@ class Choices:
     candidates: tuple[tuple[tuple[int, int], ...], ...]
 
 
-def of_servers(view: View, recorded: Recorded) -> dict[str, NDArray[np.float64] | Numbers | Flags]:
-    """`cores`; how many workers, waiting connections and visits inside there may be (0: any number); and whether it may
+def of_servers(view: View, recorded: Recorded, workers: Numbers) -> dict[str, NDArray[np.float64] | Numbers | Flags]:
+    """`cores`; how many waiting connections and visits inside there may be (0: any number); and whether it may
     be an event loop, which serves in turn: a server whose workers are held through calls is none."""
     size = len(recorded.servers)
     cores, may_turn = np.ones(size), np.ones(size, dtype=np.uint8)
-    count, accept, inside = (np.zeros(size, dtype=np.uint32) for _ in range(3))
+    accept, inside = (np.zeros(size, dtype=np.uint32) for _ in range(2))
     for i, name in enumerate(recorded.servers):
         node, known = view.topology.node_of(name), view.topology.server(name)
         cores[i] = node.cores if node is not None and node.cores else 1
@@ -48,10 +48,9 @@ def of_servers(view: View, recorded: Recorded) -> dict[str, NDArray[np.float64] 
             accept[i] = 0 if known.backlog is None else known.backlog + 1
             inside[i] = known.queue_max or 0
             may_turn[i] = known.kind != "sync"
-        count[i] = workers(view, name)
         if not (accept[i] or inside[i]):
             inside[i] = _held_at(view, name)
-    return {"cores": cores, "workers": count, "accept": accept, "inside": inside, "may_turn": may_turn}
+    return {"cores": cores, "workers": workers, "accept": accept, "inside": inside, "may_turn": may_turn}
 
 
 def _held_at(view: View, server: str) -> int:

@@ -40,6 +40,8 @@ class Recorded:
     departure: Times
     group: Numbers
     groups: int
+    names: NDArray[np.str_]
+    """Of each visit its interaction, or that of its request; empty where neither is known."""
     request: NDArray[np.uint64]
     """The request at the root; 0 where it is unknown."""
     may_drop: Flags
@@ -51,6 +53,14 @@ class Recorded:
     def number(self) -> dict[str, int]:
         """Server → its number."""
         return {name: i for i, name in enumerate(self.servers)}
+
+    def behind(self, visits: Times) -> Flags:
+        """These visits and all calls that come of them."""
+        found = np.zeros(len(self.server), dtype=np.uint8)
+        found[visits] = 1
+        for _ in self.servers if len(visits) else ():
+            found[(self.parent >= 0) & (found[np.maximum(self.parent, 0)] > 0)] = 1
+        return found
 
     @cached_property
     def caller(self) -> Times:
@@ -83,6 +93,7 @@ def record(view: View, slow: Slow) -> Recorded | None:
         times["departure"],
         group.astype(np.uint32),
         len(labels),
+        _names(view, rows),
         rows["request"].fill_null(0).to_numpy(),
         _may_drop(rows),
         _follows(view, rows, times["sent"], times["departure"]),
@@ -142,12 +153,19 @@ def _start(view: View, rows: pl.DataFrame) -> Times:
     for server in view.stays:
         count = workers(view, server)
         here = np.flatnonzero((rows["server"] == server).to_numpy())
-        recorded = rows["start"][here]
-        if count and recorded.null_count() == 0:
-            start[here] = recorded.to_numpy()
-        elif count:
+        if count:
             start[here] = taken(arrival[here], departure[here], count)
+            # A server that takes nobody though it has a worker free stands still.
+            told = rows["start"][here].fill_null(np.iinfo(np.int64).max).to_numpy()
+            start[here] = np.minimum(start[here], told)
     return start
+
+
+def _names(view: View, rows: pl.DataFrame) -> NDArray[np.str_]:
+    asked = view.requests.select("request", asked=pl.col("interaction").cast(pl.String))
+    named = rows.select("request", "interaction").join(asked, on="request", how="left", maintain_order="left")
+    names = pl.coalesce("interaction", "asked").fill_null("").alias("name")
+    return named.select(names)["name"].to_numpy().astype(str)
 
 
 def _parents(rows: pl.DataFrame) -> Times:

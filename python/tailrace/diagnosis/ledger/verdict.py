@@ -109,17 +109,24 @@ class _Bench:
         """Those that can have mattered for an episode."""
         begins = self.seen.steps.begins
         around = (begins >= cluster.begin - BEFORE_NS) & (begins <= cluster.end + cluster.shortest_ns)
+        first, last = self.seen.steps.shortened(np.array([cluster.begin - BEFORE_NS, cluster.end + 1])).tolist()
         found = [
-            line for line, share in self.account.taken.items() if float(share[around].sum()) * STEP_NS >= SMALLEST_NS
+            line
+            for line, share in self.account.taken.items()
+            if float(share[around].sum()) * STEP_NS >= SMALLEST_NS or self._held(line, first, last)
         ]
         sent = self.account.recorded.sent[self.beyond]
-        first, last = self.seen.steps.shortened(np.array([cluster.begin - BEFORE_NS, cluster.end + 1])).tolist()
         if ((sent >= first) & (sent < last)).any():
             found.append((BURST, ""))
         stalled = {self.seen.view.servers.index(server) for _, server in found if server}
         chosen = zip(self.account.choices.by, self.account.choices.candidates, strict=True)
         uneven = [by for by, candidates in chosen if stalled & {server for server, _ in candidates}]
         return found + [(BALANCER, by) for by in dict.fromkeys(uneven)]
+
+    def _held(self, line: Line, begin: int, end: int) -> bool:
+        """Whether visits of this line held places then."""
+        recorded, visits = self.account.recorded, self.account.visits_of(line)
+        return bool(((recorded.start[visits] < end) & (recorded.departure[visits] > begin)).any())
 
     def slow(self, without: frozenset[Line]) -> NDArray[np.int64]:
         """How many requests of each episode are very slow without these lines."""
@@ -130,15 +137,17 @@ class _Bench:
     def _run(self, without: frozenset[Line]) -> NDArray[np.int64]:
         recorded, account = self.account.recorded, self.account
         capacity, sent = account.capacity.copy(), recorded.sent.copy()
+        eased = np.zeros(len(sent), dtype=np.uint8)
         for line, share in account.taken.items():
             if line in without:
                 number = recorded.number[line[1]]
                 capacity[number] = np.minimum(capacity[number] + share, 1.0)
+                eased |= recorded.behind(account.visits_of(line))
         if (BURST, "") in without:
             sent[self.beyond] = NEVER
         anew = [(BALANCER, by) in without for by in account.choices.by]
         departure, arrival = np.empty(len(sent), dtype=np.int64), np.empty(len(sent), dtype=np.int64)
-        account.replay.run(capacity, sent, anew, departure, arrival)
+        account.replay.run(capacity, sent, anew, eased, departure, arrival)
         if not without:
             self._as_it_was = arrival, departure
         asked = (recorded.parent < 0) & (sent < NEVER)
@@ -181,7 +190,7 @@ def _verdict(bench: _Bench, number: int, cluster: Cluster) -> Replayed:
             server or None,
             value * count / whole,
             alone[cause, server],
-            bench.account.places.get((cause, server)),
+            bench.account.who((cause, server)),
         )
         for (cause, server), value in worth.items()
         if value > 0.0

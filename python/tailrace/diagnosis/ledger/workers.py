@@ -35,11 +35,17 @@ def lost_at(view: View, server: str) -> Times:
 
 
 def taken(arrival: Times, departure: Times, count: int) -> Times:
-    """When one of `count` workers took each visit, if they are taken in the order of arrival."""
+    """When one of `count` workers took each visit, if they are taken in the order of arrival; at the latest when it
+    left."""
+    return np.minimum(turns(arrival, departure, count), departure)
+
+
+def turns(arrival: Times, departure: Times, count: int) -> Times:
+    """When one of `count` workers was free for each visit, if they are taken in the order of arrival."""
     start = arrival.copy()
     busy: list[int] = []
     for i in np.argsort(arrival, kind="stable").tolist():
         if len(busy) >= count:
             start[i] = max(int(arrival[i]), heapq.heappop(busy))
         heapq.heappush(busy, int(departure[i]))
-    return np.minimum(start, departure)
+    return start

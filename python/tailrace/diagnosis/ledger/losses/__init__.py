@@ -17,6 +17,8 @@ from tailrace.diagnosis.ledger.losses import (
     flush,
     freeze,
     neighbour,
+    own_work,
+    places,
     quota,
     writeback,
 )
@@ -53,6 +55,9 @@ class Cause:
         return cls(file.CAUSE, file.SAYS, file.PLAIN, file.METRICS, file.EVENTS, file.find)
 
 
-CAUSES = tuple(map(Cause.of, (collection, clock, neighbour, flush, writeback, quota, freeze)))
+CAPACITY = tuple(map(Cause.of, (collection, clock, neighbour, flush, writeback, quota, freeze)))
+HOLDERS = tuple(map(Cause.of, (places, own_work)))
+"""Of visits that hold places: they are judged by how fast the losses of capacity left the server."""
+CAUSES = CAPACITY + HOLDERS
 
-__all__ = ["CAUSES", "Cause", "Loss", "Seen"]
+__all__ = ["CAPACITY", "CAUSES", "HOLDERS", "Cause", "Loss", "Seen"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from tailrace.diagnosis.ledger.places import Held
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares, Steps
+from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import Spans, union
 from tailrace.diagnosis.view import View
@@ -20,7 +23,13 @@ class Loss:
     share: Shares
     blur: int = 1
     place: str | None = None
-    """Who took it, where it is not the server itself."""
+    """Who took it, where it is not the server itself: a place, or visits in words."""
+    visits: Times | None = None
+    """Rows of the recording that held places: without the loss they do no work of their own."""
+
+    @property
+    def took(self) -> bool:
+        return self.visits is not None or bool(self.share.any())
 
 
 @dataclass(frozen=True)
@@ -28,6 +37,8 @@ class Seen:
     view: View
     slow: Slow
     steps: Steps
+    held: Mapping[str, Held] = field(default_factory=dict)
+    """Server → who held its places."""
 
     def at(self, series: Series) -> Shares:
         return series.at(self.steps.middles)

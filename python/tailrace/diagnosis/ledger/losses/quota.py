@@ -1,16 +1,52 @@
-"""The CPU quota of the server's group was used up: `cpu_throttled`, the share of time in which it was held back."""
+"""The CPU quota of the server's group was used up: `cpu_throttled`, the share of time in which it was held back.
+
+The kernel gives the quota out once a period and books a time of throttling when that ends. In a period whose quota ran
+out, all that the server lacked is the quota's: whoever else had the CPU, it used all that it was allowed to. So the
+usual of the metric is none, however many of its samples are 0.
+"""
 
 from __future__ import annotations
 
+import numpy as np
+
 from tailrace.diagnosis.causes.cpu_quota import CAUSE
-from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
+from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
+from tailrace.diagnosis.ledger.steps import STEP_NS
+from tailrace.diagnosis.series import TAKEN, Series
+from tailrace.diagnosis.spans import Spans, spans
+from tailrace.units import MILLISECOND
 
 __all__ = ["CAUSE", "EVENTS", "METRICS", "PLAIN", "SAYS", "find"]
 
 SAYS = "the CPU quota of {server}"
 PLAIN = "the CPU quota of {origin} was used up"
 METRICS, EVENTS = ("cpu_throttled",), ()
+PERIOD_NS = 100 * MILLISECOND
+"""`cpu.cfs_period_us` and the second number of `cpu.max` are 100,000 unless they are set (Linux, sched-bwc)."""
+PINNED = 0.5
+"""Of the CPU that it usually uses in a period whose quota ran out. It uses the same in each; a sample that lies across
+the end of a period may show half of it."""
 
 
 def find(seen: Seen, server: str) -> Loss | None:
-    return seen.sampled(server, "cpu_throttled")
+    return most(*(_throttled(seen, server, series) for series in seen.view.series(server, "cpu_throttled")))
+
+
+def _throttled(seen: Seen, server: str, series: Series) -> Loss:
+    share = np.clip(seen.at(series), 0.0, 1.0)
+    used = next(iter(seen.view.series(server, "cpu_busy")), None)
+    if used is not None and series.interval_ns <= PERIOD_NS:
+        ran_out = seen.covered([_ran_out(series, used)])
+        share = np.maximum(share, ran_out * np.clip(1.0 - seen.at(used) / used.capacity, 0.0, 1.0))
+    return Loss(share, blur(series))
+
+
+def _ran_out(series: Series, used: Series) -> Spans:
+    """The periods of which a tenth or more was withheld, and in which it used as much as usual in such a period."""
+    ends = series.end[series.value * series.interval_ns >= TAKEN * PERIOD_NS]
+    if not len(ends):
+        return spans([])
+    inside = np.arange(STEP_NS // 2, PERIOD_NS, STEP_NS)
+    allowed = used.at((ends[:, None] - inside).ravel()).reshape(len(ends), -1).mean(axis=1)
+    ends = ends[allowed >= PINNED * np.median(allowed)]
+    return spans(np.column_stack((ends - PERIOD_NS, ends)))

@@ -1,0 +1,75 @@
+"""Visits that held places of a server, and whether they computed meanwhile."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur
+from tailrace.diagnosis.ledger.places import Held
+from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
+from tailrace.diagnosis.queues import Stays, Times
+from tailrace.diagnosis.series import AT_WORK
+from tailrace.diagnosis.spans import overlap
+from tailrace.diagnosis.words import count, duration
+
+COMPUTES = 0.3
+"""Of the CPU that others left to them, beyond what the server usually uses. Who waits uses a few hundredths of it, who
+computes nearly all."""
+
+
+def visits(seen: Seen, server: str, computing: bool) -> Loss | None:
+    """The visits that held places of the server, if most of their time they computed, or did not."""
+    held = seen.held.get(server)
+    if held is None or _computes(seen, server, held) != computing:
+        return None
+    # Where the places are known, the others wait for one, and are not at work.
+    share = np.zeros(len(seen.steps))
+    if not held.places:
+        share = overlap(held.lulls, edges(seen)[:-1], edges(seen)[1:]) / STEP_NS
+    if computing:
+        share = np.maximum(share, _filled(seen, server, held))
+    return Loss(share, _blur(seen, server), _words(held), held.visits)
+
+
+def edges(seen: Seen) -> Times:
+    """Of the steps, on the clock of the recording's rows."""
+    return np.arange(len(seen.steps) + 1, dtype=np.int64) * STEP_NS
+
+
+def _inside(seen: Seen, held: Held) -> Shares:
+    """How many of them were inside in the middle of each step."""
+    middles = edges(seen)[:-1] + STEP_NS // 2
+    return np.asarray(Stays.of(held.begin, held.end).queue(middles), dtype=float)
+
+
+def _computes(seen: Seen, server: str, held: Held) -> bool:
+    own = seen.view.series(server, "cpu_busy")[:1]
+    if not own or not held.own:
+        return False
+    could = np.minimum(_inside(seen, held), own[0].capacity)
+    used = float(np.clip(seen.at(own[0]) - seen.slow.usual(own[0]), 0.0, could).sum())
+    left = float(held.work.sum()) / float((held.end - held.begin).sum())
+    return used >= COMPUTES * left * float(could.sum())
+
+
+def _filled(seen: Seen, server: str, held: Held) -> Shares:
+    """All of the CPU, where the server filled it while they were inside: what they took of it is not recorded, and the
+    others lacked it."""
+    own = seen.view.series(server, "cpu_busy")[0]
+    full = seen.at(own) >= AT_WORK * own.capacity
+    return np.where(full & (_inside(seen, held) > 0.0), 1.0, 0.0)
+
+
+def _blur(seen: Seen, server: str) -> int:
+    return max((blur(series) for series in seen.view.series(server, "cpu_busy")[:1]), default=1)
+
+
+def _words(held: Held) -> str:
+    name = Counter(held.names.tolist()).most_common(1)[0][0]
+    each = duration(int(np.median(held.end - held.begin)))
+    many = count(len(held.visits), "visit")
+    at_once = f", {held.most} at once" if held.most > 1 else ""
+    of = f" in {count(held.places, 'place')}" if held.places else ""
+    return f"{name} ({many} of {each}{at_once}{of})" if name else f"{many} of {each}{at_once}{of}"

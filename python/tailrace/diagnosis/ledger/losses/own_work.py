@@ -1,0 +1,19 @@
+"""A request kept the server computing, and the others waited: it held an event loop, or took part of all cores.
+
+Such a visit takes long by itself (`ledger.places` says how that is told), and the server used the CPU all along."""
+
+from __future__ import annotations
+
+from tailrace.diagnosis.ledger.losses.holding import visits
+from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
+
+__all__ = ["CAUSE", "EVENTS", "METRICS", "PLAIN", "SAYS", "find"]
+
+CAUSE = "own-work"
+SAYS = "{place}, which kept {server} computing"
+PLAIN = "{place} kept {origin} computing, and the others waited"
+METRICS, EVENTS = ("cpu_busy",), ()
+
+
+def find(seen: Seen, server: str) -> Loss | None:
+    return visits(seen, server, computing=True)

@@ -1,0 +1,19 @@
+"""Slow visits held the places of the server (workers, connections to a server behind), and the others waited for one.
+
+Such a visit takes long by itself (`ledger.places` says how that is told) and waits for something else than the CPU."""
+
+from __future__ import annotations
+
+from tailrace.diagnosis.causes.soft_resource import CAUSE
+from tailrace.diagnosis.ledger.losses.holding import visits
+from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
+
+__all__ = ["CAUSE", "EVENTS", "METRICS", "PLAIN", "SAYS", "find"]
+
+SAYS = "{place}, which held places of {server}"
+PLAIN = "{place} held places of {origin}, and the others waited for one"
+METRICS, EVENTS = ("workers_busy", "pool_in_use", "pool_waiting"), ()
+
+
+def find(seen: Seen, server: str) -> Loss | None:
+    return visits(seen, server, computing=False)

@@ -1,0 +1,283 @@
+"""Who held the places of a server: visits that took long by themselves, and how many of them it serves at once.
+
+A place is a worker, a connection to a server behind, or the turn of an event loop. While visits that take long by
+themselves have all places, the others wait, though the server lost no capacity. A stop of the server looks alike, so a
+visit counts as long by itself only where something else than its length says so:
+
+passed    others that came after it were served all along while it was inside
+named     no visit of its interaction is short, the others waited behind it, and so rare an interaction is not at the
+          head of a queue by chance
+alike     it took as long as one of these, and is called the same
+behind    most of its time is a call to a server behind, and that visit took long by itself
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.diagnosis.ledger.recorded import Recorded
+from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
+from tailrace.diagnosis.ledger.workers import turns
+from tailrace.diagnosis.queues import LEAST_LIMIT, Times
+from tailrace.diagnosis.spans import Spans, spans, without
+from tailrace.units import MILLISECOND
+
+Mask = NDArray[np.bool_]
+NEVER = np.iinfo(np.int64).min
+
+LONG_NS = 100 * MILLISECOND
+"""Two default windows. What holds a place for less makes nobody wait for long."""
+LONGER = 10.0
+"""Service times vary about threefold around their median (exponential: the 99th percentile is at 6.6)."""
+QUICK = 3.0
+"""An exponential service time is at most three medians in seven of eight cases."""
+PASSED = 0.25
+"""Of its time in the server: the rest it may have waited for a place, three times as long as it held one."""
+ALIKE = 0.05
+"""Two visits that wait for the same timer, or compute the same, differ by less than a twentieth."""
+CHANCE = 0.01
+"""What comes by chance in less than one of a hundred stalls is taken for no chance."""
+EXPLAINED = 0.1
+"""Places explain a queue where they leave at most a tenth of its visits with an unusual time of service."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """Visits of a server that took long by themselves: rows of the recording, when they had their places, and what they
+    asked for."""
+
+    visits: Times
+    begin: Times
+    end: Times
+    names: NDArray[np.str_]
+    own: bool
+    """Most of them took that long in the server, and not in calls."""
+    work: Shares
+    """Of each its time at full speed."""
+    lulls: Spans
+    """When one of them was inside and no other visit left for long."""
+    places: int
+    """How many visits it serves at once; 0 where that is not known."""
+    rows: Times
+    """All visits of the server."""
+    start: Times
+    """When each of these got its place."""
+
+    @property
+    def most(self) -> int:
+        """How many were held at once."""
+        return int(_inside(self.begin, self.end).max())
+
+
+@dataclass(frozen=True)
+class _Here:
+    """The visits of one server; times are nanoseconds."""
+
+    rows: Times
+    begin: Times
+    end: Times
+    work: Shares
+    """Of each its time in the server at full speed."""
+    name: NDArray[np.str_]
+    own: Mask
+    """Most of its time is its own, and no call."""
+    behind: Mask
+    """Most of its time is a call that took long by itself."""
+    known: int
+    """Places by the topology; 0 where it does not tell."""
+
+    @property
+    def usual(self) -> float:
+        return float(np.median(self.work))
+
+    @property
+    def least(self) -> float:
+        """What takes so long, takes long."""
+        return max(LONGER * self.usual, LONG_NS)
+
+    @property
+    def is_long(self) -> Mask:
+        return np.asarray(self.work >= self.least)
+
+    @property
+    def is_quick(self) -> Mask:
+        return np.asarray(self.end - self.begin <= max(QUICK * self.usual, MILLISECOND))
+
+
+def find(recorded: Recorded, prior: NDArray[np.float64], known: NDArray[np.uint32]) -> dict[str, Held]:
+    """By server. `prior` is what recorded losses left of its speed, by server and step; `known` how many workers each
+    has, 0 where that is not known."""
+    held: dict[str, Held] = {}
+    heavy = np.zeros(len(recorded.server), dtype=bool)
+    called, longest = _calls(recorded)
+    for number in reversed(range(len(recorded.servers))):  # those behind first
+        rows = np.flatnonzero(recorded.server == number)
+        if not len(rows):
+            continue
+        here = _here(recorded, rows, prior[number], called, longest, heavy, int(known[number]))
+        found = _heavy(here)
+        heavy[rows[found]] = True
+        if found.any():
+            held[recorded.servers[number]] = _held(here, found)
+    return held
+
+
+def seated(recorded: Recorded, held: Mapping[str, Held]) -> Recorded:
+    """The recording, with visits that start when they got a place; what those need that take long by themselves says
+    nothing of the others."""
+    start, group, groups = recorded.start.copy(), recorded.group.copy(), recorded.groups
+    for one in held.values():
+        start[one.rows] = one.start
+        group[one.visits] = groups
+        groups += 1
+    return replace(recorded, start=start, group=group, groups=groups)
+
+
+def fullest(recorded: Recorded, held: Mapping[str, Held]) -> dict[str, Held]:
+    """Of the servers that the same requests were held in, the one of whose places they took the largest share; of two
+    alike the one behind."""
+    rank = {name: (one.most / one.places if one.places else one.own / 2, one.own) for name, one in held.items()}
+    asked = {name: np.unique(recorded.request[one.visits]) for name, one in held.items()}
+    kept: list[str] = []
+    for name in sorted(held, key=lambda name: (rank[name], recorded.number[name]), reverse=True):
+        if not any(np.isin(asked[name], asked[other]).any() for other in kept):
+            kept.append(name)
+    return {name: held[name] for name in kept}
+
+
+def _held(here: _Here, heavy: Mask) -> Held:
+    places, start = _places(here, heavy)
+    own = bool(here.own[heavy].mean() > 0.5)
+    begin, end = start[heavy], here.end[heavy]
+    work = here.work[heavy] * (end - begin) / np.maximum(end - here.begin[heavy], 1)
+    lulls = _lulls(here, heavy, begin)
+    return Held(here.rows[heavy], begin, end, here.name[heavy], own, work, lulls, places, here.rows, start)
+
+
+def _lulls(here: _Here, heavy: Mask, begin: Times) -> Spans:
+    left = np.sort(here.end[~heavy])
+    gaps = np.column_stack((left[:-1], left[1:]))
+    inside = spans(np.column_stack((begin, here.end[heavy])))
+    gaps = gaps[gaps[:, 1] - gaps[:, 0] >= LONG_NS]
+    return without(inside, without(inside, spans(gaps)))
+
+
+def _here(
+    recorded: Recorded, rows: Times, prior: Shares, called: Times, longest: Times, heavy: Mask, known: int
+) -> _Here:
+    begin, end = recorded.start[rows] if known else recorded.arrival[rows], recorded.departure[rows]
+    sums = np.concatenate(([0.0], np.cumsum(prior))) * STEP_NS
+    edges = np.arange(len(sums)) * STEP_NS
+    work = np.interp(end, edges, sums) - np.interp(begin, edges, sums)
+    call = longest[rows]
+    behind = (call >= 0) & heavy[call]
+    return _Here(rows, begin, end, work, recorded.names[rows], called[rows] * 2 <= end - begin, behind, known)
+
+
+def _calls(recorded: Recorded) -> tuple[Times, Times]:
+    """Of each visit the time in its calls, and which call took longest, if it took most of that time, or -1."""
+    called, longest = np.zeros(len(recorded.server), dtype=np.int64), np.full(len(recorded.server), -1, dtype=np.int64)
+    calls = np.flatnonzero(recorded.parent >= 0)
+    took = recorded.departure[calls] - recorded.sent[calls]
+    np.add.at(called, recorded.parent[calls], took)
+    order = np.argsort(took, kind="stable")
+    longest[recorded.parent[calls[order]]] = calls[order]
+    most = np.zeros(len(called), dtype=np.int64)
+    np.maximum.at(most, recorded.parent[calls], took)
+    return called, np.where(most * 2 > called, longest, -1)
+
+
+def _heavy(here: _Here) -> Mask:
+    long = here.is_long & (here.own | here.behind)
+    if not long.any():
+        return long
+    passed = _passed(here, long)
+    sure = long & (here.behind | (passed > 0) | _named(here, long))
+    lasts = np.where(passed > 0, passed, here.work)
+    found = sure.copy()
+    for name in np.unique(here.name[sure]).tolist():
+        mine = here.name == name
+        lasted = np.sort(lasts[sure & mine])
+        at = np.searchsorted(lasted, here.work)
+        near = [np.abs(lasted[np.clip(at - k, 0, len(lasted) - 1)] - here.work) for k in (0, 1)]
+        found |= long & mine & (np.minimum(*near) <= ALIKE * here.work)
+    return found
+
+
+def _passed(here: _Here, long: Mask) -> Shares:
+    """For how long others were served while each of them was inside; 0 where that is no long time. Before that it may
+    have waited for a place itself."""
+    quick = np.sort(here.end[here.is_quick])
+    apart = max(LONG_NS, 5 * int(np.median(np.diff(quick)))) if len(quick) > 1 else LONG_NS
+    found = np.zeros(len(long))
+    for i in np.flatnonzero(long).tolist():
+        begin, end = int(here.begin[i]), int(here.end[i])
+        first, last = np.searchsorted(quick, (begin, end)).tolist()
+        if last - first >= LEAST_LIMIT:
+            gaps = np.diff(np.concatenate(([begin], quick[first:last], [end])))
+            served = int(gaps[gaps <= apart].sum())
+            found[i] = served if served >= max(here.least, (end - begin) * PASSED) else 0
+    return found
+
+
+def _named(here: _Here, long: Mask) -> Mask:
+    """Which of them have an interaction that is never short, are the first that others waited behind, and are so rare
+    that chance does not put them there."""
+    names, which, count = np.unique(here.name, return_inverse=True, return_counts=True)
+    always = np.bincount(which, weights=long) == count
+    always[names == ""] = False
+    found = np.zeros(len(long), dtype=bool)
+    if not always.any():
+        return found
+    others = ~always[which]
+    for kind in np.flatnonzero(always).tolist():
+        rare = float(count[count <= count[kind]].sum()) / len(long)
+        mine = which == kind
+        if rare ** _stalls(here, np.flatnonzero(mine), others) <= CHANCE:
+            found |= mine
+    return found
+
+
+def _stalls(here: _Here, mine: Times, others: Mask) -> int:
+    """How often others waited behind some of these: none of them was there before and still inside, and the first of
+    those that came after left when it had left."""
+    order = np.argsort(here.begin[others], kind="stable")
+    begin, end = here.begin[others][order], here.end[others][order]
+    last_before = np.maximum.accumulate(np.concatenate(([NEVER], end)))
+    first_after = np.minimum.accumulate(np.concatenate((end, [-NEVER]))[::-1])[::-1]
+    next_begin = np.concatenate((begin, [-NEVER]))
+    lasted = here.end[mine] - here.begin[mine]
+    middle = here.begin[mine] + lasted // 2
+    at = np.searchsorted(begin, here.begin[mine], "right")
+    in_front = (last_before[at] <= middle) & (next_begin[at] <= middle)
+    in_front &= first_after[at] >= here.end[mine] - (lasted * ALIKE).astype(np.int64)
+    return len(spans(np.column_stack((here.begin[mine], here.end[mine]))[in_front]))
+
+
+def _places(here: _Here, heavy: Mask) -> tuple[int, Times]:
+    """The number of places with which others are served as quickly as usual once they have one, and most have one at
+    once; and when each visit got one."""
+    if here.known:
+        return here.known, here.begin
+    unusual = int((here.is_long & ~heavy).sum())
+    inside = np.unique(_inside(here.begin[heavy], here.end[heavy])).tolist()
+    best, start, fewest = 0, here.begin, int(EXPLAINED * unusual)
+    for places in sorted({1, *inside[-4:]}):
+        begins = turns(here.begin, here.end, places)
+        served = here.end - begins
+        # What is served for long then did not wait for a place, nor did what left long before its turn; and what takes
+        # long by itself is served for long.
+        wrong = int(np.where(heavy, served < here.least, np.abs(served) >= here.least).sum())
+        if wrong <= fewest and float(np.median(begins - here.begin)) * 2 <= here.usual:
+            best, start, fewest = places, np.minimum(begins, here.end), wrong - 1
+    return best, start
+
+
+def _inside(begin: Times, end: Times) -> Times:
+    """How many were inside just before the end of each."""
+    ends = np.sort(end)
+    return np.searchsorted(np.sort(begin), ends) - np.searchsorted(ends, ends)

@@ -1,0 +1,185 @@
+"""The ledger's lines of places: who held them, who computed, and what only looks alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from systems import Slow, system
+from tailrace import sim
+from tailrace.dataset import Dataset
+from tailrace.diagnosis import ledger, tables, vlrt
+from tailrace.diagnosis.ledger.places import turns
+from tailrace.experiment import from_table
+from tailrace.topology import Topology
+
+S, MS = 1_000_000_000, 1_000_000
+Table = dict[str, Any]
+
+
+def chain(report: Table, *, workers: int, reports: int, stalls: tuple[Table, ...] = (), kind: str = "sync") -> Table:
+    """web → app → db; `reports` come to app at once, every 5 s, and each asks it for `report`."""
+    app: Table = {"kind": kind, "backlog": 16, "calls": {"db": {"kept": False, "pool": 0}}}
+    return {
+        "seed": 3,
+        "duration": "16 s",
+        "ramp": "3 s",
+        "sampling": {"interval": "50 ms"},
+        "tiers": {
+            "web": {"kind": "sync", "workers": 60, "backlog": 32, "calls": {"app": {"kept": False, "pool": 0}}},
+            "app": app | ({"workers": workers} if workers else {}),
+            "db": {"kind": "sync", "workers": 40, "backlog": 32},
+        },
+        "interactions": {
+            "page": {"at": {"web": {"compute": "0.5 ms", "calls": {"query": 1}}}},
+            "query": {"at": {"app": {"compute": "2 ms", "calls": {"select": 1}}}},
+            "select": {"at": {"db": {"compute": "1 ms"}}},
+            "web report": {"at": {"web": {"compute": "0.1 ms", "calls": {"report": 1}}}},
+            "report": {"at": {"app": report}},
+        },
+        "workloads": {
+            "users": {"kind": "poisson", "rate": 200, "interaction": "page", "entry": "web"},
+            "reports": {
+                "kind": "batch",
+                "size": reports,
+                "first": "6 s",
+                "every": "5 s",
+                "interaction": "web report",
+                "entry": "web",
+            },
+        },
+        "stalls": list(stalls),
+    }
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A recording with another topology, or with other visits."""
+
+    run: Dataset
+    topology: Topology
+    change: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda frame: frame
+
+    @property
+    def connections(self) -> object:
+        return self.run.connections
+
+    def requests(self) -> pl.LazyFrame:
+        return self.change(self.run.requests())
+
+    def visits(self) -> pl.LazyFrame:
+        return self.change(self.run.visits())
+
+    def samples(self) -> pl.LazyFrame:
+        return self.run.samples()
+
+    def events(self) -> pl.LazyFrame:
+        return self.run.events()
+
+
+@cache
+def _simulated(name: str) -> Dataset:
+    run = Path(mkdtemp(prefix="tailrace-")) / "run"
+    sim.simulate(from_table(SYSTEMS[name]), run)
+    return Dataset.open(run)
+
+
+FREEZE: Table = {"kind": "freeze", "place": "app", "at": "8 s", "for": "0.7 s"}
+WAITS: Table = {"compute": "0.5 ms", "wait": "0.9 s"}
+COMPUTES: Table = {"compute": "0.6 s", "scv": 0}
+SYSTEMS = {
+    "held": chain(WAITS, workers=10, reports=11),
+    "computes": chain(COMPUTES, workers=0, reports=1, kind="async"),
+    "many places": chain(WAITS, workers=60, reports=11, stalls=(FREEZE,)),
+    "short reports": chain({"compute": "0.5 ms"}, workers=10, reports=11, stalls=(FREEZE,)),
+    "collections": chain({"compute": "0.5 ms"}, workers=10, reports=1),
+}
+SYSTEMS["collections"]["tiers"]["app"]["heap"] = {
+    "young": 60_000_000,
+    "per_visit": 100_000,
+    "young_collection": {"base": "600 ms", "per_live": "0.2 ms"},
+}
+
+
+def bare(run: Dataset) -> Changed:
+    """As a capture has it: nobody told of workers, queues and pools, nor when a worker took a visit."""
+    known = run.topology
+    nothing = {"workers": None, "backlog": None, "queue_max": None, "kind": None}
+    servers = tuple(server.model_copy(update=nothing) for server in known.servers)
+    unknown = pl.lit(None, pl.Int64)
+    return Changed(
+        run,
+        known.model_copy(update={"servers": servers, "pools": ()}),
+        lambda frame: frame.with_columns(start=unknown) if "start" in frame.collect_schema() else frame,
+    )
+
+
+def unnamed(run: Dataset) -> Changed:
+    """No request says what it asks for."""
+    return Changed(run, run.topology, lambda frame: frame.with_columns(interaction=pl.lit(None, pl.Categorical)))
+
+
+def shares(dataset: Any) -> dict[str, float]:
+    """Cause → its part of the very slow requests of episodes that the replay reproduces."""
+    seen = tables.look(dataset, 50 * MS)
+    found: dict[str, float] = {}
+    for one in ledger.judge(seen, vlrt.find(seen, None)):
+        for share in one.shares if one is not None and one.reproduced else ():
+            found[share.cause] = found.get(share.cause, 0.0) + share.vlrt
+    whole = sum(found.values())
+    return {cause: vlrt / whole for cause, vlrt in found.items()} if whole else {}
+
+
+@pytest.mark.parametrize("seen_as", [lambda run: run, bare, unnamed], ids=["simulated", "captured", "unnamed"])
+def test_slow_visits_in_all_places_are_charged(seen_as: Callable[[Dataset], Any]) -> None:
+    found = shares(seen_as(_simulated("held")))
+    assert found["soft-resource"] + found.get("workload-burst", 0.0) >= 0.9
+    assert found["soft-resource"] >= 0.45
+
+
+@pytest.mark.parametrize("seen_as", [lambda run: run, bare], ids=["simulated", "captured"])
+def test_a_request_that_computes_on_an_event_loop_is_charged(seen_as: Callable[[Dataset], Any]) -> None:
+    assert shares(seen_as(_simulated("computes")))["own-work"] >= 0.9
+
+
+@pytest.mark.parametrize("name", ["many places", "short reports", "collections"])
+@pytest.mark.parametrize("seen_as", [lambda run: run, bare], ids=["simulated", "captured"])
+def test_a_server_that_lost_capacity_had_places(name: str, seen_as: Callable[[Dataset], Any]) -> None:
+    found = shares(seen_as(_simulated(name)))
+    assert found.get("soft-resource", 0.0) + found.get("own-work", 0.0) <= 0.05
+    assert max(found, key=lambda cause: found[cause]) == ("garbage-collection" if name == "collections" else "freeze")
+
+
+def test_turns_are_taken_in_the_order_of_arrival() -> None:
+    arrival, departure = np.array([0, 1, 2, 3]), np.array([10, 20, 30, 31])
+    assert turns(arrival, departure, 1).tolist() == [0, 10, 20, 30]
+    assert turns(arrival, departure, 2).tolist() == [0, 1, 10, 20]
+
+
+@pytest.fixture(scope="module")
+def throttled() -> tuple[tuple[float, float, float], ...]:
+    """A quota of 20 ms in each 100 ms: the kernel books what it held back when the period ends."""
+    return tuple((4.05 + 0.1 * k, 4.1 + 0.1 * k, 0.7) for k in range(8))
+
+
+def test_what_a_quota_left_is_the_quotas(throttled: tuple[tuple[float, float, float], ...]) -> None:
+    memory = system(Slow("app", 4.0, 4.8, speed=0.2, cpu=0.2, always=True)).sample(
+        "app", "cpu_throttled", 0.0, *throttled
+    )
+    beside = memory.sample("neighbour", "cpu_busy", 0.3, (4.0, 4.8, 0.8))
+    assert shares(memory)["cpu-quota"] >= 0.9
+    assert shares(beside)["cpu-quota"] >= 0.5
+
+
+def test_a_quota_that_takes_a_little_is_not_charged() -> None:
+    a_little = tuple((0.05 + 0.1 * k, 0.1 + 0.1 * k, 0.05) for k in range(110))
+    memory = system(Slow("app", 4.0, 4.6)).sample("app", "cpu_throttled", 0.0, *a_little)
+    assert shares(memory).get("cpu-quota", 0.0) <= 0.1
