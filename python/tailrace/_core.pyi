@@ -138,7 +138,7 @@ class Replay:
     def fit(self, prior: object, calm: object, rounds: int) -> list[list[float]]:
         """The capacities that fit best, by server and step, found from `prior` (float64, by server and step) in so many
         rounds; `calm` (uint8) are the steps in which what is usual is measured. Of the two ways in which a server may
-        serve its jobs, in turn or all at once, the one is chosen that leaves less unaccounted for outside of them."""
+        serve its jobs, in turn or all at once, the one is chosen that leaves less unaccounted for."""
 
     def spread(self, server: int, prior: object, calm: object, spans: list[tuple[int, int]]) -> list[float]:
         """For each span of steps, the variance (ns²) of the sum of what those that work at a server in it need."""
@@ -154,15 +154,8 @@ class Replay:
         """Measure what each part of a visit needed, at these capacities."""
 
     def run(
-        self,
-        capacity: object,
-        sent: object,
-        anew: list[bool],
-        eased: object,
-        departure: object,
-        arrival: object | None = None,
+        self, capacity: object, sent: object, anew: list[bool], departure: object, arrival: object | None = None
     ) -> None:
         """Run at these capacities, with roots sent at `sent` (int64) and the choices in `anew` made anew, in turn.
-        Visits that are `eased` (uint8) do no work of their own. Writes when each visit is first sent into `sent`, when
-        it leaves into `departure` (int64), and when it arrives into `arrival`, if given. The largest number is never.
-        The lock is released."""
+        Writes when each visit is first sent into `sent`, when it leaves into `departure` (int64), and when it arrives
+        into `arrival`, if given. The largest number is never. The lock is released."""

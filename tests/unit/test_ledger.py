@@ -58,7 +58,7 @@ def test_the_replay_of_a_recording_is_the_recording(stopped: Memory) -> None:
     _, found = drawn_up(stopped)
     sent = found.recorded.sent
     departure = np.empty(len(sent), dtype=np.int64)
-    found.replay.run(found.capacity, sent.copy(), [], np.zeros(len(sent), dtype=np.uint8), departure)
+    found.replay.run(found.capacity, sent.copy(), [], departure)
     slow = [(times - sent)[found.recorded.parent < 0] >= S for times in (departure, found.recorded.departure)]
     assert slow[0].sum() == pytest.approx(slow[1].sum(), rel=0.1)
     off = np.abs(departure - found.recorded.departure)[found.recorded.sent < 3 * S]

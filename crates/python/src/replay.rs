@@ -2,7 +2,7 @@
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use tailrace_core::replay::{Capacity, Grid, Limits, Network, Program, Step, Visits, KINDS};
+use tailrace_core::replay::{Capacity, Grid, Limits, Network, Program, Visits, KINDS};
 
 /// Parts of one group that must be known to say what they need.
 const LEAST: u32 = 10;
@@ -124,36 +124,26 @@ impl Replay {
         let (prior, calm) = (self.by_server(py, &prior)?, self.calm(py, &calm)?);
         let (program, grid, groups, may_turn) =
             (&self.program, self.grid, self.groups, &self.may_turn);
-        // What calm steps lack is chance.
-        let trouble: Vec<usize> = (0..grid.steps).filter(|&step| !calm[step]).collect();
         let one = |limits: &mut Limits, shared: &mut Capacity, server: usize| {
             let prior = &prior[server];
-            // What nobody asked for was not lacking.
-            let asked = shared.at_work(grid);
             let lacking = |found: &[f64]| {
-                trouble
+                found
                     .iter()
-                    .map(|&step| (prior[step] - found[step]).max(0.0) * asked[step])
+                    .zip(prior)
+                    .map(|(found, prior)| (prior - found).max(0.0))
                     .sum::<f64>()
             };
             let all_at_once = shared.found(prior, &calm, groups, LEAST, rounds);
             if !may_turn[server] {
                 return all_at_once;
             }
-            // An event loop for each core, or one.
-            let mut best = (lacking(&all_at_once), all_at_once);
-            for cores in [limits.cores, 1.0] {
-                let turns = Capacity::of(&program.parts, server as u32, cores, grid, true);
-                let in_turn = turns.found(prior, &calm, groups, LEAST, rounds);
-                if lacking(&in_turn) * CLEARLY < best.0 {
-                    best = (lacking(&in_turn), in_turn);
-                    (limits.in_turn, limits.cores, *shared) = (true, cores, turns);
-                }
-                if limits.cores <= 1.0 {
-                    break;
-                }
+            let turns = Capacity::of(&program.parts, server as u32, limits.cores, grid, true);
+            let in_turn = turns.found(prior, &calm, groups, LEAST, rounds);
+            if lacking(&in_turn) * CLEARLY >= lacking(&all_at_once) {
+                return all_at_once;
             }
-            best.1
+            (limits.in_turn, *shared) = (true, turns);
+            in_turn
         };
         let each = self.limits.iter_mut().zip(&mut self.servers).enumerate();
         Ok(py.detach(|| {
@@ -209,29 +199,26 @@ impl Replay {
 
     /// Run at these capacities; writes when each visit is first sent, leaves and arrives into `sent`, `departure` and
     /// `arrival`.
-    /// The visits that are `eased` do no work of their own.
-    #[pyo3(signature = (capacity, sent, anew, eased, departure, arrival=None))]
+    #[pyo3(signature = (capacity, sent, anew, departure, arrival=None))]
     fn run(
         &self,
         py: Python<'_>,
         capacity: PyBuffer<f64>,
         sent: PyBuffer<i64>,
         anew: Vec<bool>,
-        eased: PyBuffer<u8>,
         departure: PyBuffer<i64>,
         arrival: Option<PyBuffer<i64>>,
     ) -> PyResult<()> {
         let (capacity, sent_at) = (self.by_server(py, &capacity)?, sent);
-        let (sent, eased) = (sent_at.to_vec(py)?, eased.to_vec(py)?);
-        if sent.len() != self.visits.len() || eased.len() != sent.len() {
-            return Err(PyValueError::new_err("a time and a flag for each visit"));
+        let sent = sent_at.to_vec(py)?;
+        if sent.len() != self.visits.len() {
+            return Err(PyValueError::new_err("a time for each visit"));
         }
         let outcome = py.detach(|| {
-            let works = self.eased(&eased);
             let network = Network {
                 visits: &self.visits,
                 program: &self.program,
-                works: &works,
+                works: &self.works,
                 limits: &self.limits,
                 grid: self.grid,
                 may_drop: &self.may_drop,
@@ -253,21 +240,6 @@ impl Replay {
 }
 
 impl Replay {
-    /// The works, less those of these visits.
-    fn eased(&self, eased: &[u8]) -> Vec<f64> {
-        let mut works = self.works.clone();
-        for (visit, _) in eased.iter().enumerate().filter(|(_, &flag)| flag != 0) {
-            let of_visit =
-                self.program.first[visit] as usize..self.program.first[visit + 1] as usize;
-            for step in &self.program.steps[of_visit] {
-                if let Step::Work(part) = step {
-                    works[*part as usize] = 0.0;
-                }
-            }
-        }
-        works
-    }
-
     fn by_server(&self, py: Python<'_>, flat: &PyBuffer<f64>) -> PyResult<Vec<Vec<f64>>> {
         let flat = flat.to_vec(py)?;
         if flat.len() != self.limits.len() * self.grid.steps {

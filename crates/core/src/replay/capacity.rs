@@ -76,7 +76,6 @@ pub struct Need {
 
 /// The parts of one server.
 pub struct Capacity {
-    cores: f64,
     pieces: Vec<Piece>,
     spans: Vec<Span>,
     /// Index in the program of the part of each span.
@@ -120,7 +119,6 @@ impl Capacity {
             })
             .collect();
         Capacity {
-            cores,
             pieces,
             spans,
             which,
@@ -140,16 +138,6 @@ impl Capacity {
             .iter()
             .map(|span| (sum[span.end as usize] - sum[span.begin as usize]).max(0.0))
             .collect()
-    }
-
-    /// The share of each step in which anybody is at work.
-    pub fn at_work(&self, grid: Grid) -> Vec<f64> {
-        let mut found = vec![0.0; grid.steps];
-        for piece in self.pieces.iter().filter(|piece| piece.at_work > 0) {
-            let lasts = piece.share / (self.cores / f64::from(piece.at_work)).min(1.0);
-            found[piece.step as usize] += lasts / grid.step as f64;
-        }
-        found
     }
 
     /// What parts of each group need, by those of at least `least` that begin and end in calm steps.

@@ -27,7 +27,7 @@ from tailrace.diagnosis.spans import Spans, spans, without
 from tailrace.units import MILLISECOND
 
 Mask = NDArray[np.bool_]
-NEVER = np.iinfo(np.int64).min
+NEVER = np.iinfo(np.int64).max
 
 LONG_NS = 100 * MILLISECOND
 """Two default windows. What holds a place for less makes nobody wait for long."""
@@ -247,9 +247,9 @@ def _stalls(here: _Here, mine: Times, others: Mask) -> int:
     those that came after left when it had left."""
     order = np.argsort(here.begin[others], kind="stable")
     begin, end = here.begin[others][order], here.end[others][order]
-    last_before = np.maximum.accumulate(np.concatenate(([NEVER], end)))
-    first_after = np.minimum.accumulate(np.concatenate((end, [-NEVER]))[::-1])[::-1]
-    next_begin = np.concatenate((begin, [-NEVER]))
+    last_before = np.maximum.accumulate(np.concatenate(([-NEVER], end)))
+    first_after = np.minimum.accumulate(np.concatenate((end, [NEVER]))[::-1])[::-1]
+    next_begin = np.concatenate((begin, [NEVER]))
     lasted = here.end[mine] - here.begin[mine]
     middle = here.begin[mine] + lasted // 2
     at = np.searchsorted(begin, here.begin[mine], "right")

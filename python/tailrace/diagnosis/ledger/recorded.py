@@ -54,13 +54,12 @@ class Recorded:
         """Server → its number."""
         return {name: i for i, name in enumerate(self.servers)}
 
-    def behind(self, visits: Times) -> Flags:
-        """These visits and all calls that come of them."""
-        found = np.zeros(len(self.server), dtype=np.uint8)
-        found[visits] = 1
-        for _ in self.servers if len(visits) else ():
-            found[(self.parent >= 0) & (found[np.maximum(self.parent, 0)] > 0)] = 1
-        return found
+    def roots(self, visits: Times) -> Times:
+        """The requests of clients that these visits work for."""
+        found = visits
+        for _ in self.servers:
+            found = np.where(self.parent[found] >= 0, self.parent[found], found)
+        return np.unique(found)
 
     @cached_property
     def caller(self) -> Times:

@@ -137,17 +137,16 @@ class _Bench:
     def _run(self, without: frozenset[Line]) -> NDArray[np.int64]:
         recorded, account = self.account.recorded, self.account
         capacity, sent = account.capacity.copy(), recorded.sent.copy()
-        eased = np.zeros(len(sent), dtype=np.uint8)
         for line, share in account.taken.items():
             if line in without:
                 number = recorded.number[line[1]]
                 capacity[number] = np.minimum(capacity[number] + share, 1.0)
-                eased |= recorded.behind(account.visits_of(line))
+                sent[recorded.roots(account.visits_of(line))] = NEVER
         if (BURST, "") in without:
             sent[self.beyond] = NEVER
         anew = [(BALANCER, by) in without for by in account.choices.by]
         departure, arrival = np.empty(len(sent), dtype=np.int64), np.empty(len(sent), dtype=np.int64)
-        account.replay.run(capacity, sent, anew, eased, departure, arrival)
+        account.replay.run(capacity, sent, anew, departure, arrival)
         if not without:
             self._as_it_was = arrival, departure
         asked = (recorded.parent < 0) & (sent < NEVER)

@@ -1,4 +1,4 @@
-"""What each cause took of a server's capacity: one file a cause, one line in `CAUSES`.
+"""What each cause took of a server's capacity: one file a cause, one line in `CAPACITY` or `HOLDERS`.
 
 A loss is a function of the recording and a server. It returns a share of the server's capacity for each step, beyond
 what the cause usually takes, or None where nothing was recorded that would show it. It knows no other cause: the

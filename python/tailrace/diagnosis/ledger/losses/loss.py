@@ -25,7 +25,7 @@ class Loss:
     place: str | None = None
     """Who took it, where it is not the server itself: a place, or visits in words."""
     visits: Times | None = None
-    """Rows of the recording that held places: without the loss they do no work of their own."""
+    """Rows of the recording that held places: without the loss their requests are not sent."""
 
     @property
     def took(self) -> bool:
@@ -48,6 +48,12 @@ class Seen:
         in which the usual was taken, too."""
         usual = min(self.slow.usual(series), 1.0 - 1e-6)
         return np.clip((self.at(series) - usual) / (1.0 - usual), 0.0, 1.0)
+
+    def beyond_usual(self, share: Shares) -> Shares:
+        """The same of a share that is known for each step."""
+        calm = self.steps.covered(self.slow.calm) > 0.5
+        usual = min(float(share[calm].mean()), 1.0 - 1e-6) if calm.any() else 0.0
+        return np.clip((share - usual) / (1.0 - usual), 0.0, 1.0)
 
     def sampled(self, server: str, metric: str) -> Loss | None:
         """The largest of what samples of the server, or of its node, show."""

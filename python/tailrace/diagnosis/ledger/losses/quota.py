@@ -1,8 +1,8 @@
 """The CPU quota of the server's group was used up: `cpu_throttled`, the share of time in which it was held back.
 
 The kernel gives the quota out once a period and books a time of throttling when that ends. In a period whose quota ran
-out, all that the server lacked is the quota's: whoever else had the CPU, it used all that it was allowed to. So the
-usual of the metric is none, however many of its samples are 0.
+out, all that the server lacked is the quota's: whoever else had the CPU, it used all that it was allowed to. So every
+other sample of 50 ms shows nothing of it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _throttled(seen: Seen, server: str, series: Series) -> Loss:
     if used is not None and series.interval_ns <= PERIOD_NS:
         ran_out = seen.covered([_ran_out(series, used)])
         share = np.maximum(share, ran_out * np.clip(1.0 - seen.at(used) / used.capacity, 0.0, 1.0))
-    return Loss(share, blur(series))
+    return Loss(seen.beyond_usual(share), blur(series))
 
 
 def _ran_out(series: Series, used: Series) -> Spans:
