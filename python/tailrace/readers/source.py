@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -57,6 +58,14 @@ class Source:
             number += whole.count(b"\n") + 1
         if rest:
             yield number, _text(rest)
+
+    def texts(self, found: Found) -> Iterator[str]:
+        """The text in blocks that end anywhere."""
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        for data, broken in self._blocks(_BLOCK):
+            if broken:
+                found.stopped(self.path.name, broken)
+            yield decoder.decode(data)
 
     def _blocks(self, size: int) -> Iterator[tuple[bytes, str | None]]:
         try:

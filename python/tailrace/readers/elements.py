@@ -1,0 +1,106 @@
+"""The elements of a long JSON file, one after the other, in bounded memory.
+
+```text
+{"sysstat": {"hosts": [{"nodename": "a", "statistics": [  {…}, {…}, {…}  ]}]}}
+            before ────────────────────────────────────┘  └─ elements
+```
+`opening` matches what stands before the first element of a list. Without it, the file is a sequence of values, with
+spaces or commas between them. A damaged element is left out, and reading goes on where `resume` matches again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from math import isfinite
+from typing import Any
+
+from tailrace import units
+from tailrace.bounds import JSON_DAMAGED, JSON_ELEMENT
+from tailrace.readers.source import Found, Source
+
+_BEFORE = 4096
+_BETWEEN = re.compile(r"[\s,\ufeff]*")
+
+
+def elements(
+    source: Source, found: Found, resume: re.Pattern[str], opening: re.Pattern[str] | None = None
+) -> Iterator[tuple[str, Any]]:
+    """Each element with the text before its list. Damaged ones are counted in `found`."""
+    name, damaged, before, buffer, inside = source.path.name, 0, "", "", opening is None
+    seek = opening
+    for text in _with_end(source.texts(found)):
+        buffer, at = buffer + (text or ""), 0
+        while True:
+            if seek is not None:
+                match = seek.search(buffer, at)
+                if match is None:
+                    at = max(at, len(buffer) - _BEFORE)
+                    break
+                before = buffer[max(0, match.start() - _BEFORE) : match.start()] if not inside else before
+                at, inside, seek = (match.start() if inside else match.end()), True, None
+            at = _past_spaces(buffer, at)
+            if at == len(buffer):
+                break
+            if buffer[at] == "]":
+                inside, seek, at = opening is None, opening, at + 1
+                continue
+            try:
+                value, at = _DECODER.raw_decode(buffer, at)
+            except (ValueError, RecursionError):
+                if text is not None and len(buffer) - at < JSON_ELEMENT:
+                    break  # the next block may complete it
+                damaged += 1
+                if damaged > JSON_DAMAGED:
+                    found.stopped(name, f"it has more than {JSON_DAMAGED:,} damaged elements; reading stopped there")
+                    found.lose("damaged elements", damaged)
+                    return
+                seek, at = resume, at + 1
+                continue
+            yield before, value
+        buffer = buffer[at:]
+    found.lose("damaged elements", damaged)
+
+
+def _with_end(texts: Iterator[str]) -> Iterator[str | None]:
+    yield from texts
+    yield None
+
+
+def _past_spaces(text: str, at: int) -> int:
+    match = _BETWEEN.match(text, at)
+    return match.end() if match else at
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not isfinite(number):
+        raise ValueError(f"{digits[:20]} is not a finite number")
+    return number
+
+
+_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_finite)
+
+
+def table(value: Any) -> dict[str, Any]:
+    """The value if it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def rows(value: Any) -> list[dict[str, Any]]:
+    """The objects of a list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def text(value: Any) -> str | None:
+    """The value if it is text that is not empty, or a whole number."""
+    return value or None if isinstance(value, str) else str(value) if type(value) is int else None
+
+
+def number(value: Any) -> float | None:
+    """The value if it is a finite number, or text of one."""
+    if isinstance(value, str):
+        parsed = units.parse_number(value)
+        return float(parsed) if parsed is not None else None
+    return float(value) if type(value) in (int, float) and abs(value) < 1e300 else None

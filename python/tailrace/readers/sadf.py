@@ -1,0 +1,153 @@
+"""What `sadf` makes of sar's files: JSON (`sadf -j`) and CSV (`sadf -d`).
+
+```text
+# hostname;interval;timestamp;CPU;%user;%nice;%system;%iowait;%steal;%idle
+app1;1;2026-11-25 22:10:51 UTC;-1;29.15;65.83;5.03;0.00;0.00;0.00            (or a Unix time with -U)
+{"sysstat": {"hosts": [{"nodename": "app1", "statistics": [{"timestamp": {…}, "cpu-load": […], "queue": {…}}, …
+```
+
+Stamps are whole seconds, at the end of the interval. Both forms become the same samples, because the columns of the CSV
+are renamed to the keys of the JSON.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tailrace import units
+from tailrace.readers.elements import elements, number, rows, table, text
+from tailrace.readers.sampled import Sampled
+from tailrace.readers.source import Found, Source, text_head
+
+_JSON = re.compile(r'\A\s*\{\s*"sysstat"\s*:')
+_CSV = re.compile(r"^# hostname;interval;timestamp;", re.MULTILINE)
+_OPENING = re.compile(r'"statistics"\s*:\s*\[')
+_RESUME = re.compile(r'\{\s*"timestamp"\s*:')
+_HOST = re.compile(r'"nodename"\s*:\s*"([^"\\\n]{1,255})"')
+_STAMP = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?: (\S{1,40}))?|(\d{9,11})")
+_RESTART = re.compile(r";(?:LINUX-RESTART|COM\b)")
+_BUSY = ("user", "usr", "nice", "system", "sys", "irq", "soft", "guest", "gnice")
+# What `sadf -d` calls the values of `sadf -j`; other columns lose their %.
+_CALLED = {"CPU": "cpu", "DEV": "disk-device", "%util": "util-percent", "kbdirty": "dirty", "cswch/s": "cswch"}
+
+Row = Mapping[str, Any]
+
+
+def sniff(name: str, head: bytes) -> bool:
+    text = text_head(head)
+    return text is not None and bool(_JSON.search(text) or _CSV.search(text))
+
+
+def read(source: Source) -> Found:
+    found, samples, zones = Found(), Sampled(), set[str]()
+    entries = _json if _JSON.search(text_head(source.head()) or "") else _csv
+    for host, stamp, seconds, values in entries(source, found):
+        moment = _moment(stamp, zones)
+        if moment is None:
+            samples.unusable += 1
+            continue
+        place = source.place or host
+        interval = round(seconds * units.SECOND) if seconds is not None and 0 < seconds <= 86_400 else None
+        for suffix, metric, value in _metrics(values, seconds):
+            samples.add(moment, interval, place + suffix, metric, value)
+        if samples.full:
+            break
+    samples.into(found, source, "there is no sample of CPU, run queue, memory or disks in it")
+    name = source.path.name
+    found.notes.append(f"{name}: its stamps are whole seconds, so its samples are good to 1 s only")
+    if zones:
+        found.notes.append(f"{name}: its times are in {', '.join(sorted(zones))} and are taken as UTC (use sadf -U)")
+    return found
+
+
+def _moment(stamp: str, zones: set[str]) -> int | None:
+    match = _STAMP.fullmatch(stamp)
+    if match is None:
+        return None
+    try:
+        if match[4]:
+            return units.parse_moment(match[4], scale=units.SECOND)
+        if match[3] != "UTC" and len(zones) < 3:
+            zones.add(match[3] or "an unknown time zone")
+        return units.parse_moment(f"{match[1]}T{match[2]}Z")
+    except ValueError:
+        return None
+
+
+Entry = tuple[str, str, float | None, Row]
+"""Host, stamp, interval in seconds, and lists of values as in `sadf -j`."""
+
+
+def _json(source: Source, found: Found) -> Iterator[Entry]:
+    for before, value in elements(source, found, _RESUME, _OPENING):
+        stamp, hosts = table(table(value).get("timestamp")), _HOST.findall(before)
+        if not stamp:
+            found.lose("entries without a time", 1)
+            continue
+        zone = "UTC" if stamp.get("utc") == 1 else text(stamp.get("tz")) or ""
+        when = f"{stamp.get('date')} {stamp.get('time')} {zone}".strip()
+        yield hosts[-1] if hosts else "host", when, number(stamp.get("interval")), table(value)
+
+
+def _csv(source: Source, found: Found) -> Iterator[Entry]:
+    """Rows of one moment and report are one entry, because the busiest of its disks counts."""
+    columns: list[str] = []
+    open_key, group = ("", "", ""), list[Row]()
+    for line_number, line in source.lines(found):
+        if line.startswith("#"):
+            yield from _grouped(open_key, group)
+            columns, group = [_CALLED.get(name, name.lstrip("%")) for name in line[2:].split(";")], []
+            continue
+        fields = line.split(";")
+        if _RESTART.search(line):
+            continue
+        if len(fields) != len(columns) or len(fields) < 4:
+            found.lose("damaged lines", 1)
+            if found.lost["damaged lines"] == 1:
+                found.notes.append(f"{source.path.name}: damaged lines were left out, the first is line {line_number}")
+            continue
+        key = (fields[0], fields[1], fields[2])
+        if key != open_key:
+            yield from _grouped(open_key, group)
+            open_key, group = key, []
+        group.append(dict(zip(columns[3:], (field.replace(",", ".") for field in fields[3:]), strict=True)))
+    yield from _grouped(open_key, group)
+
+
+def _grouped(key: tuple[str, str, str], group: Sequence[Row]) -> Iterator[Entry]:
+    if group:
+        first = group[0]
+        kind = "cpu-load" if "cpu" in first else "disk" if "disk-device" in first else ""
+        named = {kind: list(group)} if kind else {"queue": first, "memory": first, "process-and-context-switch": first}
+        yield key[0], key[2], number(key[1]), named
+
+
+def _metrics(values: Row, seconds: float | None) -> Iterator[tuple[str, str, float | None]]:
+    """Suffix of the place, metric and value of everything that the diagnosis uses."""
+    for row in rows(values.get("cpu-load")):
+        core = text(row.get("cpu"))
+        suffix = "" if core in ("all", "-1") else f"/cpu{core}"
+        busy = [share for part in _BUSY if (share := number(row.get(part))) is not None]
+        if busy:
+            yield suffix, "cpu_busy", min(sum(busy) / 100, 1.0)
+        for part in ("iowait", "steal"):
+            if part in row:
+                yield suffix, f"cpu_{part}", _times(row[part], 0.01)
+    for table_name, key, metric, factor in (
+        ("queue", "runq-sz", "run_queue", 1.0),
+        ("memory", "dirty", "dirty_bytes", 1024.0),
+        ("process-and-context-switch", "cswch", "context_switches", seconds or 0.0),
+    ):
+        row = table(values.get(table_name))
+        if key in row and factor:
+            yield "", metric, _times(row[key], factor)
+    used = [share for row in rows(values.get("disk")) if (share := number(row.get("util-percent"))) is not None]
+    if used:
+        yield "", "disk_busy", min(max(used) / 100, 1.0)
+
+
+def _times(value: Any, factor: float) -> float | None:
+    parsed = number(value)
+    return None if parsed is None else round(parsed * factor, 9)

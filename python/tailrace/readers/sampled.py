@@ -1,0 +1,73 @@
+"""Samples that a reader finds one by one, until no more fit into memory."""
+
+from __future__ import annotations
+
+from array import array
+
+import polars as pl
+
+from tailrace.bounds import NAMES, SAMPLE_INTERVAL_NS, SAMPLE_NAME, VALUE_MAX
+from tailrace.errors import InputError
+from tailrace.readers import intervals, outliers, room
+from tailrace.readers.source import Found, Source
+
+# The years 1973 to 2200, as for samples in a table.
+_EARLIEST, _LATEST = 10**8 * 10**9, 7_258_118_400 * 10**9
+
+
+class Sampled:
+    """Columns of the samples; place and metric by their number in `names`."""
+
+    def __init__(self) -> None:
+        self.time, self.interval, self.value = array("q"), array("q"), array("d")
+        self.place, self.metric = array("i"), array("i")
+        self.names: dict[str, int] = {}
+        self.most = room.samples()
+        self.unusable = 0
+
+    @property
+    def full(self) -> bool:
+        return len(self.time) >= self.most
+
+    def add(self, moment: int, interval_ns: int | None, place: str, metric: str, value: float | None) -> None:
+        """Add a sample, or count it as unusable. An unknown interval is None."""
+        known = value is not None and abs(value) <= VALUE_MAX and _EARLIEST <= moment <= _LATEST
+        if value is None or not known or not self._nameable(place) or not self._nameable(metric):
+            self.unusable += 1
+            return
+        self.time.append(moment)
+        usable = interval_ns is not None and 0 < interval_ns <= SAMPLE_INTERVAL_NS
+        self.interval.append(interval_ns if usable and interval_ns is not None else 0)
+        self.place.append(self.names.setdefault(place, len(self.names)))
+        self.metric.append(self.names.setdefault(metric, len(self.names)))
+        self.value.append(value)
+
+    def _nameable(self, name: str) -> bool:
+        return name in self.names or (len(self.names) < NAMES and 0 < len(name.encode(errors="replace")) <= SAMPLE_NAME)
+
+    def into(self, found: Found, source: Source, empty: str) -> None:
+        """Put the samples into `found`; InputError with the sentence `empty` if there are none."""
+        found.lose("samples without a usable time, name or value", self.unusable)
+        if not self.time:
+            raise InputError(source.path, empty, "docs/reference/readers.md lists what is read")
+        names = pl.Series([name.encode(errors="replace").decode() for name in self.names], dtype=pl.String)
+        frame = pl.DataFrame(
+            {
+                "time": pl.Series(self.time, dtype=pl.Int64),
+                "interval_ns": pl.Series(self.interval, dtype=pl.Int64),
+                "place": names.gather(pl.Series(self.place, dtype=pl.Int32)).cast(pl.Categorical),
+                "metric": names.gather(pl.Series(self.metric, dtype=pl.Int32)).cast(pl.Categorical),
+                "value": pl.Series(self.value, dtype=pl.Float64),
+            }
+        ).with_columns(interval_ns=pl.when(pl.col("interval_ns") > 0).then(pl.col("interval_ns")))
+        name = source.path.name
+        once = frame.unique(_KEY, keep="first", maintain_order=True)
+        found.lose("samples that the file holds twice", frame.height - once.height)
+        frame, notes = intervals.complete(outliers.without(once, "time", found, name))
+        found.notes += [f"{name}: {note}" for note in notes]
+        if self.full:
+            found.filled(name, self.most)
+        found.samples.append(frame)
+
+
+_KEY = ["time", "place", "metric"]
