@@ -1,10 +1,11 @@
-"""The tables of a run with other names and other times, a row group at a time."""
+"""The tables of a run with other names and other times, some rows at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import polars as pl
+from polars.io.plugins import register_io_source
 
 from tailrace import whole
 from tailrace.anonymise.tokens import Tokens
@@ -18,7 +19,8 @@ _MOMENTS = frozenset(
 )
 _ADDED = ("intended", "first_byte")
 """Columns beyond those of the record that a load generator knows; of all others nobody knows what they hold."""
-_ROW_GROUP = 1_000_000
+_ROWS = 1 << 18
+"""That are in memory at once: with all columns of a visit about 100 MB."""
 
 
 def rewrite(run: Dataset, table: Table, tokens: Tokens, writer: Writer) -> None:
@@ -34,13 +36,25 @@ def rewrite(run: Dataset, table: Table, tokens: Tokens, writer: Writer) -> None:
         writer.notes.append(f"{table.name}: {left_out} columns that are not of the record were left out")
     path = writer.folder / table.file
     try:
-        rewritten = frame.select([_column(name, frame, tokens) for name in columns])
+        rewritten = [_column(name, frame, tokens) for name in columns]
         with whole.replacing(path) as file:
-            rewritten.sink_parquet(file, compression="zstd", row_group_size=_ROW_GROUP)
+            _in_parts(frame, rewritten).sink_parquet(file, compression="zstd", row_group_size=_ROWS)
     except pl.exceptions.PolarsError as error:
         if "os error" in str(error):
             raise cannot_write(path, error) from error
         raise unreadable(run.path / table.file, error) from error
+
+
+def _in_parts(frame: pl.LazyFrame, columns: list[pl.Expr]) -> pl.LazyFrame:
+    """The columns, of which Polars on its own would hold millions of rows."""
+
+    def parts(_columns: object, _predicate: object, _rows: object, _batch: object) -> Iterator[pl.DataFrame]:
+        begin = 0
+        while (part := frame.slice(begin, _ROWS).collect()).height:
+            yield part.select(columns)
+            begin += _ROWS
+
+    return register_io_source(parts, schema=frame.select(columns).collect_schema())
 
 
 def _column(name: str, frame: pl.LazyFrame, tokens: Tokens) -> pl.Expr:
