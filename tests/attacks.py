@@ -32,7 +32,7 @@ MEMORY_MUCH, SECONDS_MUCH = 1 << 30, 10
 
 
 def attack(door: Door, seed: int) -> None:
-    """Try one damaged input. What it raises is a fault of Tailrace."""
+    """Try one damaged input. An exception is a fault of Tailrace."""
     draw = random.Random(f"{door.name} {seed}")
     inputs = door.inputs()
     name = draw.choice(sorted(inputs))
@@ -76,13 +76,13 @@ def _worker(doors: list[str], user: str | None, pipe: multiprocessing.connection
     while True:
         try:
             name, seed = pipe.recv()
-        except EOFError:  # nobody asks any more
+        except EOFError:  # the caller is gone
             return
         pipe.send(_measured(known[name], seed))
 
 
 class _Worker:
-    """A process that attacks, begun anew when one of its attacks has ended it."""
+    """A process that runs attacks, started again when an attack has ended it."""
 
     def __init__(self, doors: list[str], user: str | None) -> None:
         self.doors, self.user = doors, user

@@ -1,4 +1,4 @@
-"""A page in a real browser, and what every page of ours must be: drawn, readable, named."""
+"""A page in a real browser, and the properties of every page: drawn, readable, named."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ UNNAMED = """() => {
 
 @dataclass
 class Opened:
-    """A loaded page with everything it complained about or asked the network for."""
+    """A loaded page with its complaints and its network requests."""
 
     page: Any
     context: Any
@@ -84,7 +84,7 @@ class Opened:
         ]
 
     def cursors(self, group: str) -> list[float]:
-        """Where each chart of a group has its cursor, in seconds."""
+        """The cursor position of every chart of a group, in seconds."""
         return [
             round(x, 3)
             for x in self.page.evaluate(
@@ -93,5 +93,5 @@ class Opened:
         ]
 
     def settle(self) -> None:
-        """Two frames: what was asked for is drawn."""
+        """Two frames, after which pending changes are drawn."""
         self.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")

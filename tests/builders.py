@@ -1,4 +1,4 @@
-"""Rows with defaults, so that what a test sets is what matters."""
+"""Rows with defaults, so that a test sets only what matters."""
 
 from __future__ import annotations
 

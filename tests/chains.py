@@ -11,11 +11,11 @@ State = TypeVar("State", bound=Hashable)
 
 
 def stationary(start: State, moves: Callable[[State], Iterable[tuple[State, float]]]) -> dict[State, float]:
-    """The share of the time in each state that can be reached; `moves` are the next states and their rates a second."""
+    """The share of the time in each reachable state; `moves` are the next states and their rates a second."""
     states = [start]
     number = {start: 0}
     rates: list[tuple[int, int, float]] = []
-    for state in states:  # grows while it is walked
+    for state in states:  # grows during the loop
         for to, rate in moves(state):
             if to not in number:
                 number[to] = len(states)

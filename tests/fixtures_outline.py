@@ -1,4 +1,4 @@
-"""A page without its styles, scripts and drawings: what it says, in which elements."""
+"""A page without its styles, scripts and drawings: its text and its elements."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A synthetic run for the report's tests: three bursts of a neighbour, upstream CTQO, drops at the web server.
 
-Arithmetic of the real testbed, without randomness from outside: 1000 requests a second, a stall of 0.9 s, 165 + 128
-places at the app server, 150 + 128 at the web server. It imitates a shape; nothing of it is measured.
+It uses the arithmetic of the real testbed without randomness: 1000 requests a second, a stall of 0.9 s, 165 + 128
+places at the app server, 150 + 128 at the web server. It imitates a shape; nothing in it is measured.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ def histogram() -> tuple[tuple[int, int, int], ...]:
 
 
 def diagnosis(seconds: int = 26, names: dict[str, str] | None = None) -> Diagnosis:
-    """The diagnosis that goes with `recording(seconds, names)`."""
+    """The diagnosis of `recording(seconds, names)`."""
     names = names or {}
     web, app, near = (names.get(n, n) for n in ("web", "app", "neighbour"))
     counts = [(BEGIN + s, 325 + 5 * (i % 3)) for i, s in enumerate(stalls(seconds))]

@@ -1,4 +1,4 @@
-"""Text as a stranger would write it, and what must never come out of Tailrace because of it."""
+"""Text that a stranger could write, and what Tailrace must never output because of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HTML = ["</script>", "<script>alert(1)</script>", "<!--", "-->", "]]>", '" onmou
 PLAIN = ["\\", "\\u001b", "%s", "{0}", "=", ";", ",", '"', "'", " ", "  ", "ü", "日本", "x" * 100, "\u0301" * 40, "--"]
 SHARDS = [*SEQUENCES, *BREAKS, *UNSEEN, *TURNING, *MARKUP, *HTML, *PLAIN]
 SURROGATES = ["\udc80", "\ud800", "\udfff"]
-"""File names that are not UTF-8 come as these; Parquet and TOML cannot hold them."""
+"""File names that are not UTF-8 appear as these; Parquet and TOML cannot hold them."""
 
 texts = (
     st.lists(st.one_of(st.sampled_from(SHARDS), st.text(max_size=8)), min_size=1, max_size=5).map("".join).filter(bool)
@@ -25,14 +25,14 @@ texts = (
 
 
 def hidden(text: str) -> list[str]:
-    """Characters that a person cannot see or that change what is seen, line breaks of our own aside."""
+    """Characters that are invisible or change what is visible, except line breaks of Tailrace."""
     return [
         c for c in text if c != "\n" and (unicodedata.category(c)[0] in "C" or c in "\u2028\u2029\u3164\u034f\u115f")
     ]
 
 
 def assert_plain(text: str) -> None:
-    """Nothing hidden is in what was printed, and no line is one that a name forged."""
+    """Nothing hidden is in the output, and no line is one that a name forged."""
     assert hidden(text) == []
     assert not any(line.strip().startswith(FORGED) for line in text.split("\n")), text
 

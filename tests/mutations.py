@@ -1,4 +1,4 @@
-"""Golden inputs, damaged as a stranger or a disk would: bytes, lines, and the values in a text; drawn from a seed."""
+"""Golden inputs with damage as from a stranger or a disk: to bytes, lines, and values in a text; drawn from a seed."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _repeat(data: bytearray, draw: random.Random) -> None:
 
 
 def _integer(data: bytearray, draw: random.Random) -> None:
-    """An extreme where a binary number may stand."""
+    """An extreme value in the place of a binary number."""
     width = draw.choice((1, 2, 4, 8))
     at = _at(data, draw)
     value = draw.choice((0, 1, 0x7F, 0x80, 0xFF, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 2**64 - 1))
@@ -92,7 +92,7 @@ def _integer(data: bytearray, draw: random.Random) -> None:
 
 
 def _token(data: bytearray, draw: random.Random) -> None:
-    """A value, a key or a name gives place to another."""
+    """Replaces a value, a key or a name by another."""
     found = list(_TOKEN.finditer(data))
     if found:
         old = draw.choice(found)
@@ -101,7 +101,7 @@ def _token(data: bytearray, draw: random.Random) -> None:
 
 
 def _line(data: bytearray, draw: random.Random) -> None:
-    """Lines come twice, in another order, or not at all."""
+    """Repeats, reorders or removes lines."""
     lines = data.split(b"\n")
     at, other = draw.randrange(len(lines)), draw.randrange(len(lines))
     match draw.randrange(3):

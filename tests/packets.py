@@ -1,4 +1,4 @@
-"""Captures written packet by packet: what a server and its clients, or somebody else, send each other."""
+"""Builds captures packet by packet: what a server, its clients and others send each other."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Capture:
         self.packets.append((at, bytes(12) + b"\x08\0" + ip + head + data))
 
     def save(self, path: Path, stamp: Callable[[int, int], tuple[int, int]] | None = None) -> Path:
-        """In the order of time; `stamp` may change the seconds and microseconds that a record says."""
+        """In the order of time; `stamp` may change the seconds and microseconds of a record."""
         rows = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1)]
         for at, frame in sorted(self.packets, key=lambda packet: packet[0]):
             seconds, micros = divmod(round((self.begin + at) * 1e6), 1_000_000)
@@ -56,7 +56,7 @@ class Capture:
 
 @dataclass
 class Connection:
-    """A client's connection to a server; each call adds packets and moves `at` on."""
+    """A client's connection to a server; each call adds packets and advances `at`."""
 
     capture: Capture
     at: float
@@ -94,7 +94,7 @@ class Connection:
         return self.ask(waits).accept()
 
     def get(self, took: float = 0.005, path: str = "/") -> Connection:
-        """A request, and its answer so long after it."""
+        """A request, and its answer after this time."""
         self.wait(0.0001).up(PSH | ACK, f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
         return self.wait(took).down(PSH | ACK, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 

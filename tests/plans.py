@@ -1,4 +1,4 @@
-"""Plans of small systems (crates/core/src/sim/plan.rs), and how tests run them and judge what comes out."""
+"""Plans of small systems (crates/core/src/sim/plan.rs), and how tests run them and check the results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ T_999 = 5.408
 
 
 def made(table: dict[str, Any], folder: Path) -> Dataset:
-    """The run of an experiment that is written as its file would be."""
+    """The run of an experiment in the notation of its file."""
     sim.simulate(from_table(table), folder)
     return Dataset.open(folder)
 
@@ -120,7 +120,7 @@ def with_integer_times(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def counts(plan: Plan) -> dict[str, Any]:
-    """What a run counts, without tables."""
+    """The counts of a run, without tables."""
     counted: dict[str, Any] = json.loads(_core.simulate(json.dumps(plan)))["counts"]
     assert counted["unfinished"] == 0
     return counted
@@ -135,7 +135,7 @@ def replicate(plan: Plan, measure: Callable[[dict[str, Any]], float] = response_
 
 
 def assert_is(values: Sequence[float], exact: float, within: float) -> None:
-    """The 99.9 % confidence interval of the replications' mean holds the exact value, and is narrow enough to tell."""
+    """The 99.9 % confidence interval of the replications' mean contains the exact value, and is narrow enough."""
     mean = statistics.fmean(values)
     half = T_999 * statistics.stdev(values) / math.sqrt(len(values))
     said = f"{mean:.6g} ± {half:.2g}, exact {exact:.6g}"

@@ -1,4 +1,4 @@
-"""The recorder as a user runs it, and two hosts (network namespaces) with a cable between them to record."""
+"""Runs the recorder as a user does, between two hosts (network namespaces) with a cable."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from pathlib import Path
 SECOND = 1_000_000_000
 TAILRACE = (sys.executable, "-m", "tailrace")
 MISSING = os.geteuid() != 0 or not shutil.which("ip")
-"""Namespaces and packets are root's."""
+"""Namespaces and packets need root."""
 
 
 @contextmanager
 def recording(out: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """A recorder that records; killed if the test did not end it."""
+    """A running recorder; killed if the test did not end it."""
     with started(*TAILRACE, "record", "-o", str(out), *words) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "recording\n", process.communicate()[1]
@@ -31,7 +31,7 @@ def recording(out: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
 
 @contextmanager
 def started(*command: str, said: int = subprocess.PIPE) -> Iterator[subprocess.Popen[str]]:
-    """`said` is where it writes; nobody reads a pipe while it runs, and who has filled one stands still."""
+    """`said` is its output file; a pipe that nothing reads would block it when full."""
     with subprocess.Popen(command, stdout=said, stderr=said, text=True) as process:
         try:
             yield process
@@ -40,7 +40,7 @@ def started(*command: str, said: int = subprocess.PIPE) -> Iterator[subprocess.P
 
 
 def end(process: subprocess.Popen[str]) -> tuple[str, str]:
-    """What it said, on standard output and standard error."""
+    """Its standard output and standard error."""
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
@@ -76,12 +76,12 @@ class Hosts:
 
     @property
     def node(self) -> str:
-        """The recorder's word for the server's namespace."""
+        """The recorder's name of the server's namespace."""
         return f"box=netns:/run/netns/{self.server}"
 
     @property
     def switch(self) -> str:
-        """The namespace with the bridge between them, where there is one."""
+        """The namespace with the bridge between them, if there is one."""
         return f"{self.server}-switch"
 
 
@@ -91,8 +91,8 @@ def hosts_of(mine: str) -> Hosts:
 
 @contextmanager
 def two_hosts(mine: str | None = None, bridged: bool = False) -> Iterator[Hosts]:
-    """Their names begin with `mine`; else with what no other test has. `bridged`: the cable leads through `br0` of a
-    third."""
+    """Their names begin with `mine`, by default with a unique prefix. `bridged`: the cable goes through `br0` of a
+    third namespace."""
     hosts = hosts_of(mine or f"tailrace-{os.getpid()}-{next(_NUMBERS)}")
     try:
         for name in (hosts.client, hosts.server, hosts.switch):
@@ -113,7 +113,7 @@ def two_hosts(mine: str | None = None, bridged: bool = False) -> Iterator[Hosts]
 
 
 def cable(hosts: Hosts) -> None:
-    """Between the two, at once as it was before and newly made."""
+    """Replaces the cable between the two by a new one."""
     _run(*("ip", "-n", hosts.client, "link", "add", "eth0", "type", "veth", "peer", "eth0", "netns", hosts.server))
     set_up(hosts)
 

@@ -1,4 +1,4 @@
-"""Where the full recordings are: beside the project, or where TAILRACE_CAPTURES says. Tests skip without them."""
+"""The full recordings: beside the project, or at TAILRACE_CAPTURES. Tests are skipped without them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of docs/reference/experiment.md, written from the schema, so that the page cannot be wrong."""
+"""The tables of docs/reference/experiment.md, written from the schema, so that the page is always correct."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def tables() -> str:
 
 
 def software() -> str:
-    """What each program brings along, and what a tier has that names none."""
+    """The defaults of each program, and of a tier that names none."""
     rows = ["| software | role | kind | threads | light queue | its calls |", "|---|---|---|---|---|---|"]
     schema = experiment.json_schema()["$defs"]["Tier"]["properties"]
     named = [(name, {"software": name}) for name in schema["software"]["anyOf"][0]["enum"]]

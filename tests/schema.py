@@ -1,4 +1,4 @@
-"""diagnosis.json held against its published schema."""
+"""Checks diagnosis.json against its published schema."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tailrace.diagnosis.serialise import schema
 
 
 def problems(plain: Any) -> list[str]:
-    """What of a diagnosis the schema does not allow, or does not describe."""
+    """Parts of a diagnosis that the schema forbids, or does not describe."""
     return [f"{error.json_path}: {error.message}" for error in _validator().iter_errors(plain)]
 
 
@@ -22,8 +22,8 @@ def _validator() -> jsonschema.Draft202012Validator:
 
 
 def _closed(part: Any) -> Any:
-    """The same schema, in which an object has no other keys than those that are described. Readers have to bear keys
-    that are added; a test has to notice them."""
+    """The same schema with only the described keys in each object. Readers must accept added keys; a test must notice
+    them."""
     if isinstance(part, list):
         return [_closed(item) for item in part]
     if not isinstance(part, dict):

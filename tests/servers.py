@@ -1,4 +1,4 @@
-"""Small HTTP servers for tests of the load generator: each path is a way to answer, well or badly."""
+"""Small HTTP servers for tests of the load generator: each path answers in its own way, well or badly."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ ANSWERS: dict[str, Answer] = {
 
 @contextmanager
 def serving(kept: bool = False, again: Answer | None = None) -> Iterator[tuple[str, list[str]]]:
-    """The URL of a server of `ANSWERS` (of anything else, a page), and the request lines that have come to it.
+    """The URL of a server of `ANSWERS` (for any other path, a page), and the request lines that it has received.
 
-    With `again`, so is answered every request but the first of a connection.
+    With `again`, it gives this answer to every request but the first of a connection.
     """
     seen: list[str] = []
 
@@ -110,7 +110,7 @@ def serving(kept: bool = False, again: Answer | None = None) -> Iterator[tuple[s
 
 @contextmanager
 def late_to_accept(seconds: float) -> Iterator[str]:
-    """A server whose accept queue holds one connection, and which looks at it only after so many seconds."""
+    """A server whose accept queue holds one connection, and which accepts only after this many seconds."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=0)
     listener.settimeout(0.1)
     over = threading.Event()

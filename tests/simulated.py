@@ -1,4 +1,4 @@
-"""Experiments as people write them, simulated: what is measured of them, over the replications."""
+"""Simulated experiments, and their measures over replications."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def measured(folder: Path, seconds: int, measures: Sequence[Measure], parts: Tab
 
 
 def response(interaction: str) -> Measure:
-    """Mean response time in seconds of those that were answered."""
+    """Mean response time in seconds of answered requests."""
     took = (pl.col("end") - pl.col("sent")).filter(pl.col("status") == "ok", pl.col("interaction") == interaction)
     return lambda one: float(one.requests.select(took.mean()).item()) / 1e9
 

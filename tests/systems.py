@@ -1,10 +1,10 @@
-"""Small synthetic n-tier systems: a discrete-event model just real enough to queue, overflow, drop and send again.
+"""Small synthetic n-tier systems: a discrete-event model with queues, overflows, drops and repetitions.
 
     clients ──► web ──► app ──► db        one CPU each, first come first served, at a speed that `Slow` can change
                  workers + backlog + 1 requests fit into a server; the next connection attempt is dropped
 
-It is no simulator of the product: it exists so that a test can say "app stands still from 4.0 to 4.5 s" and get the
-visits, requests and CPU samples that follow. What a test does not set has a default.
+It is independent of Tailrace's simulator. It exists so that a test can state "app stands still from 4.0 to 4.5 s" and
+get the visits, requests and CPU samples that follow. Everything else has a default.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ NX3 = (Tier("web", 0.2, ("app",)), Tier("app", 1.2, ("db",)), Tier("db", 0.3))
 
 @dataclass
 class Memory:
-    """A dataset in memory: what `tailrace.diagnosis.view.Tables` asks for."""
+    """A dataset in memory, with the interface `tailrace.diagnosis.view.Tables`."""
 
     topology: Topology
     tables: dict[str, pl.DataFrame] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class Memory:
         return replace(self, tables={**self.tables, "samples": joined.sort("time")})
 
     def ramp(self, place: str, metric: str, *points: tuple[float, float]) -> Memory:
-        """Add a metric that goes straight from point to point (seconds, value)."""
+        """Add a metric that is linear from point to point (seconds, value)."""
         ends = np.arange(T0 + 50 * MS, self.end() + 1, 50 * MS, dtype=np.int64)
         values = np.interp((ends - T0) / S, [p[0] for p in points], [p[1] for p in points])
         old = self.tables.get("samples")
@@ -143,7 +143,7 @@ def _series(place: str, metric: str, ends: np.ndarray, values: np.ndarray, step_
 
 @dataclass
 class _Station:
-    """A tier while it runs."""
+    """A running tier."""
 
     tier: Tier
     slow: tuple[Slow, ...]
@@ -156,7 +156,7 @@ class _Station:
     work: list[tuple[int, int]] = field(default_factory=list)
 
     def serve(self, now: int, demand: float) -> int:
-        """When work handed in now is done: it is queued behind the rest and runs at the speed of the time."""
+        """When work that is added now is done: it waits for the rest and runs at the speed of the time."""
         begin = time = max(now, self.free_at)
         left = demand * (1 + self.tier.inflation * self.inside)
         while True:
@@ -171,7 +171,7 @@ class _Station:
         return self.free_at
 
     def speed(self, time: int) -> tuple[float, float]:
-        """The speed now, and until when it holds."""
+        """The current speed, and until when it holds."""
         later = float("inf")
         for slow in self.slow:
             if at(slow.begin) <= time < at(slow.end):
@@ -288,7 +288,7 @@ def system(
     choose: Callable[[_Run], Callable[[str, tuple[str, ...], int], str]] | None = None,
     seed: int = 1,
 ) -> Memory:
-    """Run it and look: visits, requests, and CPU samples of every tier each 50 ms."""
+    """Run the system: visits, requests, and CPU samples of every tier each 50 ms."""
     run = _Run(tiers, slow, schedule, seed)
     if choose is not None:
         run.choose = choose(run)

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: answers, exit codes, and what is left behind when things go wrong."""
+"""The command line from a user's view: answers, exit codes, and the files that remain after errors."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_quiet_recording_claims_nothing() -> None:
     assert (done.returncode, found["vlrt"], found["summary"], found["episodes"]) == (0, 0, [], [])
 
 
-def test_vlrt_fail_only_when_asked(tmp_path: Path) -> None:
+def test_vlrt_fail_only_with_the_option(tmp_path: Path) -> None:
     run = str(tmp_path / "run")
     done = tailrace("read", FILES[0], "-o", run)
     assert done.returncode == 0, done.stderr
@@ -226,7 +226,7 @@ def test_an_experiment_is_run_and_diagnosed(tmp_path: Path) -> None:
     assert f"tailrace diagnose {run}" in shown
 
 
-def test_a_workload_of_which_nobody_asks_is_told(tmp_path: Path) -> None:
+def test_a_workload_without_requests_is_reported(tmp_path: Path) -> None:
     """A batch after 15 s, of a run of 3 s."""
     batch = "workloads.crowd={kind='batch', walk='browse-only', entry='web'}"
     words = ["experiments/rpc-vs-async/base", "--add", "--set", batch, "--set", "duration=3s", "--set", "stalls=[]"]

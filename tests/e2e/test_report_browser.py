@@ -83,7 +83,7 @@ def test_cursor_is_shared(three: Opened) -> None:
     assert three.page.locator("[data-group='e1'] .key output").all_inner_texts()[0] != ""
 
 
-def test_a_stack_tells_each_share_and_draws_their_sums(three: Opened) -> None:
+def test_a_stack_labels_each_share_and_draws_their_sums(three: Opened) -> None:
     at = three.page.evaluate("() => Charts.groups.get('e1').charts.findIndex((c) => c.shape === 'stack')")
     sums = three.page.evaluate("(i) => Charts.groups.get('e1').plots[i].data.slice(1)", at)
     assert sums[0] == pytest.approx([1.0] * len(sums[0]), abs=0.005), "the first curve is the whole"

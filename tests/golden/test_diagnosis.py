@@ -1,4 +1,4 @@
-"""Real recordings, explained, and held against what was injected and what the load generator saw."""
+"""Real recordings, explained, and compared with what was injected and what the load generator saw."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""JVM logs against what is known of them from elsewhere: begin and length of each stop, written by hand into
-`readers/gclog/right.toml`, and of recorded JVMs the sum of what they say of each stop.
-"""
+"""JVM logs against independent knowledge: begin and length of each stop, written by hand into
+`readers/gclog/right.toml`, and for recorded JVMs the sums of their own reports."""
 
 from __future__ import annotations
 

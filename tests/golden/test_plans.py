@@ -1,4 +1,4 @@
-"""What experiments are lowered to: beside `experiment.toml` lies `plan.json`.
+"""The plans of experiments: beside `experiment.toml` is `plan.json`.
 
 `make golden` rewrites the expectations; review the diff.
 """

@@ -1,4 +1,4 @@
-"""What each reader makes of genuine and of awkward files: beside `file` lies `file.expected.json`.
+"""The result of each reader for genuine and for awkward files: beside `file` is `file.expected.json`.
 
 `make golden` rewrites the expectations; review the diff.
 """
@@ -23,7 +23,7 @@ SAMPLES_SHOWN = 12
 
 
 def summary(path: Path) -> dict[str, Any]:
-    """Everything for a small file; of many samples the first, the last and their counts."""
+    """Everything for a small file; for many samples the first, the last and their counts."""
     source = readers.Source(path)
     [reader] = [reader for reader in readers.READERS if reader.sniff(path.name, source.head())][:1]
     found = reader.read([source])

@@ -1,4 +1,5 @@
-"""Run folders of real servers, diagnosed, and held against what happened: no change of the diagnosis goes unseen."""
+"""Run folders of real servers, diagnosed, and compared with what happened, so that every change of the diagnosis
+shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real recordings, read and held against what the load generator saw on its side of the wire."""
+"""Real recordings, read and compared with what the load generator saw on its side of the wire."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_requests_are_those_of_the_load_generator(recording: tuple[Path, Dataset
     assert seen.filter(inside & slow).height == pytest.approx(truth.filter(inside & slow).height, abs=3)
 
 
-def test_drops_are_told_of_the_server_that_dropped(recording: tuple[Path, Dataset]) -> None:
+def test_drops_are_attributed_to_the_server_that_dropped(recording: tuple[Path, Dataset]) -> None:
     folder, run = recording
     drops = run.events().filter(pl.col("kind") == "drop").select(pl.col("place").cast(pl.String)).collect()
     places = set(drops["place"])

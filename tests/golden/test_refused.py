@@ -1,4 +1,4 @@
-"""Files that no reader reads: what is said of them, and that the commands which are said make samples of them."""
+"""Files that no reader reads: the errors, and a test that the commands in them make samples."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tailrace.units import SECOND, parse_moment
 FILES = Path(__file__).parent / "refused"
 T = parse_moment("2026-11-20T16:49:00Z")
 BUSY = [(T + SECOND, 0.2), (T + 2 * SECOND, 0.5)]
-# What atop and sadf write for these commands, of a machine with two processors.
+# The output of atop and sadf for these commands, on a machine with two processors.
 ATOP = (
     "RESET\n"
     "CPU app1 1795193340 2026/11/20 16:49:00 4207 100 2 70298 404494 346796 16553 533 0 665 1444 0 5192 100 0 0\nSEP\n"
@@ -150,7 +150,7 @@ def test_a_table_with_a_column_for_each_metric(tmp_path: Path) -> None:
         ("app.log", r"it begins with '2026-11-20 16:49:00 WARN [main] o.e.shop.Basket - slow'", ""),
     ],
 )
-def test_what_is_said_of_other_files(name: str, said: str, command: str) -> None:
+def test_the_errors_for_other_files(name: str, said: str, command: str) -> None:
     error = refusal(FILES / name)
     assert said in str(error)
     assert "\n".join(error.commands).startswith(command)

@@ -1,4 +1,4 @@
-"""How servers are configured from experiments: beside `experiment.toml` lies a folder for each server.
+"""Configurations of servers from experiments: beside `experiment.toml` is a folder for each server.
 
 `make golden` rewrites the expectations; review the diff.
 """

@@ -1,4 +1,4 @@
-"""The bundled recording as two hosts would have captured it, clocks seconds apart: the same answer must come out."""
+"""The bundled recording as two hosts would have captured it, with clocks seconds apart: the answer must be the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Damaged files through every door: an answer, or one sentence and exit code 2. `tests/attacks.py` tries thousands."""
+"""Damaged files through every interface: an answer, or one sentence and exit code 2. `tests/attacks.py` tries
+thousands."""
 
 from __future__ import annotations
 

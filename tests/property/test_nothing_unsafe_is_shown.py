@@ -1,4 +1,4 @@
-"""Names of strangers reach terminal, report, Perfetto's trace and JSON as text that forges and hides nothing."""
+"""Names from strangers reach terminal, report, Perfetto's trace and JSON as text that forges and hides nothing."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_screen_shows_whatever_it_is_given(text: str) -> None:
 
 
 def hostile_run(folder: Path, names: list[str]) -> Dataset:
-    """A run in which everything that a stranger can name has one of the names, with requests that were lost."""
+    """A run in which every name that a stranger can choose is hostile, with lost requests."""
     web, app, page_name, metric, kind, maker, note = names
     sent = [T0 + i * SECOND // 50 for i in range(400)]
     slow = [SECOND if 100 <= i < 140 else 2_000_000 for i in range(400)]
@@ -147,7 +147,7 @@ def test_a_run_folder_of_hostile_names_is_shown_plainly(names: list[str]) -> Non
 
 
 def assert_page_is_ours(made: str) -> None:
-    """No element, attribute, script or link that a page without hostile names does not have."""
+    """No element, attribute, script or link beyond those of a page without hostile names."""
     ours, found = Outline(page.html(recording(), diagnosis())), Outline(made)
     assert found.tags <= ours.tags | {"code", "ul", "li"}
     assert {name for _, name in found.attributes} <= {name for _, name in ours.attributes}

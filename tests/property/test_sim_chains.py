@@ -1,6 +1,6 @@
 """The simulator against systems that are Markov chains, solved here state by state: priorities, limits, bursts, losses.
 
-No formula is known for most of them; the chain is written from what the system means, never from the engine's code.
+Most of them have no known formula. Each chain is written from the meaning of the system, never from the engine's code.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def assert_responses(plan: Plan, exact_s: list[float], folder: Path, within: flo
 def test_no_heavy_call_is_let_in_while_more_light_ones_than_the_limit_are_there(tmp_path: Path) -> None:
     """A pool of three connections, light before heavy, and no heavy one while two light ones hold or want one."""
     size, limit, served, rates = 3, 1, 100.0, (120.0, 60.0)
-    most = (18, 24)  # of light ones and of heavy ones that wait: more are there less than once in 10^6
+    most = (18, 24)  # of light and of heavy waiting ones: more are present less than once in 10^6
 
     def settled(light: int, heavy: int, waits: int) -> tuple[int, int, int]:
         while waits and light <= limit and light + heavy < size:
@@ -67,7 +67,7 @@ def test_no_heavy_call_is_let_in_while_more_light_ones_than_the_limit_are_there(
         return light, heavy, waits
 
     def moves(state: tuple[int, int, int]) -> Iterable[tuple[tuple[int, int, int], float]]:
-        """Light ones that hold or want a connection, heavy ones that hold one, heavy ones that wait."""
+        """Light ones that hold a connection or wait for one, heavy ones that hold one, heavy ones that wait."""
         light, heavy, waits = state
         if light < most[0]:
             yield settled(light + 1, heavy, waits), rates[0]
@@ -90,11 +90,11 @@ def test_no_heavy_call_is_let_in_while_more_light_ones_than_the_limit_are_there(
 
 
 def test_few_sources_of_two_classes_wait_by_their_order(tmp_path: Path) -> None:
-    """The first class is served first, and nobody is interrupted."""
+    """The first class is served first, without preemption."""
     sources, think, means = (3, 4), 0.020, (0.002, 0.005)
 
     def moves(state: tuple[int, int, int]) -> Iterable[tuple[tuple[int, int, int], float]]:
-        """Who is served, none: -1, and how many of each are there."""
+        """The class in service (none: -1), and the number of each."""
         served, *there = state
         for who in (0, 1):
             first, second = there[0] + (who == 0), there[1] + (who == 1)
@@ -179,7 +179,7 @@ def test_even_arrivals_are_lost_as_of_d_m_1_k() -> None:
 
 
 def test_batches_that_come_by_the_clock_wait_for_what_is_left_of_those_before() -> None:
-    """D^[20]/M/1: one of a batch waits for those that were there and for half of its own."""
+    """D^[20]/M/1: a request of a batch waits for those present and for half of its own batch."""
     size, period = 20, 0.03
     before = embedded(400, size, CORE * period)
     exact = (float(before @ np.arange(401)) + (size + 1) / 2) / CORE
@@ -188,8 +188,8 @@ def test_batches_that_come_by_the_clock_wait_for_what_is_left_of_those_before() 
     assert_is(replicate(plan), exact, within=0.02)
 
 
-def test_who_gives_up_is_as_often_as_a_response_is_that_long() -> None:
-    """Nobody's work is taken back, so that responses stay exponential: M/M/1, P(R > t) = exp(-(μ - λ)t)."""
+def test_clients_give_up_as_often_as_responses_are_that_long() -> None:
+    """No work is preempted, so responses stay exponential: M/M/1, P(R > t) = exp(-(μ - λ)t)."""
     rate, timeout = 600.0, 0.004
     plan = station(
         exponential(MS), poisson(rate, timeout=round(timeout * 1e9)), workers=1, duration=100 * S, ramp=2 * S

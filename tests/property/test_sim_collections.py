@@ -1,4 +1,4 @@
-"""Collections: how long one takes by arithmetic, in a server that is stopped, slowed, or shares its cores."""
+"""Collections: the length of one by arithmetic, in a server that is stopped, slowed, or shares its cores."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def ms(times: list[int]) -> list[float]:
 
 
 def collected(plan: Plan, folder: Path) -> tuple[list[list[float]], list[float]]:
-    """Begin and end of each collection as the truth and the events have them, and when requests are answered; ms."""
+    """Begin and end of each collection from the truth and the events, and when requests are answered; ms."""
     seen = run(plan, folder)
     told = [s for s in seen.report["stalls"] if s["kind"] == "garbage-collection"]
     truth = [ms([s["begin"], s["end"]]) for s in told]
@@ -119,7 +119,7 @@ def test_neighbours_get_their_share_of_a_collection_s_cores(tmp_path: Path) -> N
     assert collected(stalled(plan, (900, 2000, burns)), tmp_path) == ([[1000.0, 1160.0]], [1164.0])
 
 
-def test_who_fills_the_heap_of_a_frozen_server_is_collected_for_when_it_goes_on(tmp_path: Path) -> None:
+def test_a_heap_that_fills_in_a_freeze_is_collected_afterwards(tmp_path: Path) -> None:
     """On a kept connection: a worker takes it, and nothing runs before 1200 ms."""
     plan = collecting([S])
     plan["workloads"][0]["kept"] = True

@@ -39,7 +39,7 @@ def waits(mean_ms: float) -> Plan:
 
 
 def delay(mean_ms: float) -> Plan:
-    """So long, whoever else is there."""
+    """A fixed time, whatever else is inside."""
     return {"wait": exponential(mean_ms * MS)}
 
 
@@ -187,7 +187,7 @@ def test_a_hedge_is_the_first_of_two() -> None:
     assert_is(replicate(plan, lambda c: c["visits"] / c["answered"] - 1), hedged, within=0.03)
 
 
-def test_who_gives_up_asks_as_often_as_a_geometric_law_says() -> None:
+def test_clients_that_give_up_repeat_geometrically_often() -> None:
     """Each try fails with q = exp(-T/m), and those that do not took m - T q / (1 - q)."""
     load = poisson(100, timeout=10 * MS, retries=3, retry_pause=5 * MS)
     plan = station({"constant": 0.0}, load, duration=800 * S)
@@ -234,7 +234,7 @@ def test_a_slow_server_uses_its_quota_up_as_fast(slow: str, tmp_path: Path) -> N
     assert ends(plan, tmp_path) == [310.0]
 
 
-def test_a_quota_is_not_used_up_by_who_is_frozen(tmp_path: Path) -> None:
+def test_a_frozen_server_does_not_use_up_its_quota(tmp_path: Path) -> None:
     """10 ms are done at the freeze; the quota of the second period is whole when it ends."""
     plan = station({"constant": 30e6}, trace([0]), duration=S)
     plan["groups"][0]["quota"] = {"quota": 20 * MS, "period": 100 * MS}
@@ -263,7 +263,7 @@ def test_a_process_comes_goes_and_comes_again(tmp_path: Path) -> None:
         ([call(of=1)], {"size": 2, "per_process": True}, [10, 10, 10, 10, 20, 20]),
         ([call(of=1), waits(5), call(of=1)], {"size": 1, "for_visit": True}, [25, 50, 75, 100, 125, 150]),
         ([call(of=1, count=3.0, parallel=True)], {"size": 9}, [10, 10, 10, 20, 20, 20]),
-        # Calls at once share the connection of their visit.
+        # Simultaneous calls share the connection of their visit.
         ([call(of=1, count=3.0, parallel=True)], {"size": 3, "for_visit": True}, [10, 10, 10, 20, 20, 20]),
     ],
     ids=["two processes", "for a visit", "at once", "at once on one"],
@@ -273,7 +273,7 @@ def test_connections_are_lent_in_order(calls: list[Plan], pool: Plan, expected: 
     assert ends(between(calls, [waits(10)], trace([0] * 6), front=front, called={"pool": pool}), tmp_path) == expected
 
 
-def test_who_gave_up_still_takes_its_turn_for_a_connection(tmp_path: Path) -> None:
+def test_an_abandoned_request_still_takes_its_turn_for_a_connection(tmp_path: Path) -> None:
     """Of three the second and third are waited for until 150 ms alone, and their calls are made all the same."""
     plan = between([call(of=1)], [waits(100)], trace([0] * 3, timeout=150 * MS), called={"pool": {"size": 1}})
     seen = run(plan, tmp_path)

@@ -1,4 +1,4 @@
-"""Processors: who gets which share, and what a stall takes."""
+"""Processors: the share of each group, and the effect of a stall."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from plans import (
 
 
 def busy(clients: int, work_ns: float, duration: int, **more: Any) -> Plan:
-    """A station that always has `clients` jobs: whoever is served comes again at once."""
+    """A station that always has `clients` jobs: each finished job comes again at once."""
     return station({"constant": work_ns}, closed(clients, {"constant": 0.0}), duration=duration, **more)
 
 
@@ -57,7 +57,7 @@ def used(plan: Plan, folder: Path) -> list[float]:
     [
         ([1, 1], [3, 5], [1, 1], 1.0, [0.5, 0.5]),
         ([3, 1], [2, 2], [1, 1], 1.0, [0.75, 0.25]),
-        # Two want less than their share, one thread and one virtual CPU; the third has what they leave.
+        # Two want less than their share, one thread and one virtual CPU; the third gets the rest.
         ([1, 1, 1], [1, 9, 9], [4, 1, 4], 4.0, [1.0, 1.0, 2.0]),
         # 1 : 2 : 5 of four cores is 0.5 : 1 : 2.5; the last one wants two, and the others share the rest 1 : 2.
         ([1, 2, 5], [9, 9, 2], [4, 4, 4], 4.0, [2 / 3, 4 / 3, 2.0]),

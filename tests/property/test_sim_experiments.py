@@ -1,4 +1,4 @@
-"""Experiments as people write them, against laws that a single mean does not show: who waits how long, and how often.
+"""Experiment files, against laws beyond a single mean: how long which class waits, and how often.
 
 As elsewhere, by the 99.9 % interval of eight replications; `within` says how narrow it must be.
 """
@@ -18,7 +18,7 @@ from simulated import Measure, arriving, measured, response, stay
 
 
 def test_processor_sharing_slows_large_and_small_ones_down_alike(tmp_path: Path) -> None:
-    """x / (1 - u) for who needs x (Kleinrock II, 4.4)."""
+    """x / (1 - u) for a job that needs x (Kleinrock II, 4.4)."""
     needs = {"small": 2, "middle": 5, "large": 20}
     mix = {"small": 8, "middle": 4, "large": 2}
     rate = 0.7 / (sum(needs[name] * mix[name] for name in needs) / sum(mix.values())) * 1000
@@ -113,7 +113,7 @@ def test_waits_for_one_worker_vary_as_takacs_says(tmp_path: Path) -> None:
 
 
 def test_repeated_syns_are_lost_as_often_each_time(tmp_path: Path) -> None:
-    """Few who try again, at a server that is full by many who do not: M/M/1/4, and a geometric number of losses."""
+    """A few clients that repeat, at a server that many others fill: M/M/1/4, and a geometric number of losses."""
     load, places = 1.5, 4
     lost = (1 - load) * load**places / (1 - load ** (places + 1))
     parts = {

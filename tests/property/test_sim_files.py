@@ -1,4 +1,4 @@
-"""Experiment files with several things in them, against what follows from theory or from arithmetic alone.
+"""Experiment files with several features, against theory or arithmetic.
 
 As elsewhere, by the 99.9 % interval of eight replications; `within` says how narrow it must be.
 """
@@ -75,7 +75,9 @@ def constant_tails(rate: float, served: float, times: Sequence[float]) -> list[f
         (1, 0, (0.012, 0.03, 0.06), constant_tails),
     ],
 )
-def test_so_many_take_so_long(workers: int, scv: int, times: Sequence[float], tails: Tails, tmp_path: Path) -> None:
+def test_shares_over_a_time_are_exact(
+    workers: int, scv: int, times: Sequence[float], tails: Tails, tmp_path: Path
+) -> None:
     parts = tomllib.loads(ONE_LINE.format(workers=workers, scv=scv))
     found = measured(tmp_path, 700, [longer(t) for t in times], parts)
     for values, share, within in zip(found, tails(70, 100, times), (0.03, 0.1, 0.2), strict=True):

@@ -1,4 +1,4 @@
-"""Laws that hold exactly in every run, whatever is simulated: whole numbers, from the tables alone."""
+"""Laws that hold exactly in every run: whole numbers, from the tables alone."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_nothing_is_lost_and_nothing_is_left(done: Run) -> None:
     roots = done.visits.filter(pl.col("parent").is_null())
     answered = done.requests.filter(pl.col("status").is_in(["ok", "503"]))
     assert set(answered["request"]) <= set(roots["request"])
-    # Who never got in, or stopped waiting, is the difference.
+    # The difference are requests that never got in, or whose client stopped waiting.
     ended = done.requests["status"].value_counts()
     assert sum(ended["count"]) == done.requests.height == done.requests["request"].n_unique()
     calls = done.visits.filter(pl.col("parent").is_not_null())

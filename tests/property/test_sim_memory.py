@@ -1,4 +1,4 @@
-"""Tables are written as a run goes on: its memory does not grow with its length."""
+"""Tables are written during a run: its memory does not grow with its length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Beyond means of one queue: variances, numbers inside, and stalls that come by the clock.
+"""Beyond means of one queue: variances, numbers inside, and stalls at fixed times.
 
 As elsewhere, by the 99.9 % interval of eight replications; `within` says how narrow it must be.
 """

@@ -1,8 +1,8 @@
-"""The simulator against queues whose law is known.
+"""The simulator against queues with known laws.
 
 Every comparison is with the exact value, by the 99.9 % confidence interval of eight replications; `within` says how
-narrow the interval must be, as a share of the exact value. It is what eight short runs reach, and far below the errors
-that a wrong discipline, an off-by-one queue or a lost request would make.
+narrow the interval must be, as a share of the exact value. Eight short runs reach that, and it is far below the errors
+of a wrong discipline, an off-by-one queue or a lost request.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def erlang_b(servers: int, offered: float) -> float:
 
 
 def erlang_c(servers: int, offered: float) -> float:
-    """Chance of having to wait (Kleinrock I, 3.5)."""
+    """Probability of having to wait (Kleinrock I, 3.5)."""
     loss = erlang_b(servers, offered)
     return loss / (1 - offered / servers * (1 - loss))
 
@@ -156,20 +156,20 @@ def test_a_full_accept_queue_loses_what_m_m_c_k_loses(workers: int, places: int)
 
 
 def caller_that_skips(work: Plan, load: Plan, pool: int, duration: int) -> Plan:
-    """A server that answers 503 where no connection to the next one, of as many cores, is free."""
+    """A server that answers 503 if no connection to the next one, with as many cores, is free."""
     front = server("front", connectors=[connector(1, pool={"size": pool}, endpoint="skip")])
     back = server("back", [1], cores=pool)
     return system([front, back], [[call()], [{"compute": work}]], load, duration=duration)
 
 
 @pytest.mark.parametrize("work", [exponential(1e6), {"constant": 1e6}], ids=["M", "D"])
-def test_a_pool_that_nobody_waits_for_loses_what_erlang_lost(work: Plan) -> None:
-    """M/G/c/c does not feel how work is spread."""
+def test_a_pool_without_waiting_loses_as_erlang_says(work: Plan) -> None:
+    """M/G/c/c is insensitive to the distribution of work."""
     blocked = caller_that_skips(work, poisson(4000), pool=5, duration=40 * S)
     assert_is(replicate(blocked, loss), erlang_b(5, 4.0), within=0.03)
 
 
-def test_a_pool_of_few_sources_loses_what_engset_lost() -> None:
+def test_a_pool_of_few_sources_loses_as_engset_says() -> None:
     """Call congestion of N sources is the time congestion of N - 1 (Kleinrock I, 3.9)."""
     sources, pool, ratio = 10, 3, 0.5
     blocked = caller_that_skips(exponential(1e6), closed(sources, exponential(2e6)), pool, duration=60 * S)
@@ -199,7 +199,8 @@ def test_light_requests_wait_as_the_first_of_two_classes(where: str, tmp_path: P
         requests = run(changed(plan, replication=i), tmp_path / str(i)).requests
         for name, values in took.items():
             mine = requests.filter(pl.col("interaction") == name)
-            values.append(float((mine["end"] - mine["sent"]).cast(pl.Float64).mean() or 0) / 1e9)  # type: ignore[arg-type]
+            # type: ignore[arg-type]
+            values.append(float((mine["end"] - mine["sent"]).cast(pl.Float64).mean() or 0) / 1e9)
     rest = rate1 * mean1**2 + rate2 * mean2**2
     wait1 = rest / (1 - rate1 * mean1)
     wait2 = wait1 / (1 - rate1 * mean1 - rate2 * mean2)

@@ -1,4 +1,5 @@
-"""Random numbers belong to who draws them: the same plan gives the same bytes, and two plans can be compared."""
+"""Random numbers depend on the entity that draws them: the same plan gives the same bytes, and two plans can be
+compared."""
 
 from __future__ import annotations
 
@@ -74,7 +75,7 @@ def test_another_process_gives_the_same_bytes(tmp_path: Path) -> None:
     assert digests(tmp_path / "here") == digests(tmp_path / "there")
 
 
-def test_nobody_feels_that_samples_are_taken(tmp_path: Path) -> None:
+def test_sampling_does_not_change_a_simulation(tmp_path: Path) -> None:
     """Three odd intervals against none: the same visits and requests, to the byte."""
     plan = stalling(128, 8 * S)
     seen = []

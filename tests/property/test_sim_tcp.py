@@ -1,4 +1,4 @@
-"""Connections that are lost: counts and moments that follow from the plan by arithmetic."""
+"""Lost connections: numbers and times that follow from the plan by arithmetic."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ def frozen(kept: bool) -> Plan:
 
 
 def test_a_stall_loses_what_comes_in_it_less_the_places_there_are(tmp_path: Path) -> None:
-    """400 come in the stall. Nobody accepts, so 129 of them find a place and 271 do not; afterwards 150 threads and
-    129 places take all. A second later those come again, each with another, and are served as fast as they come."""
+    """400 arrive in the stall. The server accepts none, so 129 of them find a place and 271 do not; afterwards 150
+    threads and 129 places take all. A second later those are repeated, each with another, and are served as fast as
+    they arrive."""
     seen = run(frozen(kept=False), tmp_path)
     lost = seen.events.filter(pl.col("kind") == "drop")["begin"]
     assert lost.to_list() == [k * MS + MS // 10 for k in range(1129, 1400)]

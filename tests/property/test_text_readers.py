@@ -1,4 +1,4 @@
-"""Any bytes at all: a reader gives what it could read or says in a sentence why it could not. It never crashes."""
+"""Any bytes: a reader returns what it could read or gives the reason in a sentence. It never crashes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GOLDEN = sorted(
     if not path.name.endswith(".expected.json")
 )
 WHOLE = [gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes() for path in GOLDEN]
-# Shards of what the readers look for, so that damage reaches their depths.
+# Fragments of the text that readers look for, so that damage reaches their depths.
 SHARDS = [
     *(b"[2026-11-20T16:52:55.693+0000]", b"[33.7s]", b"[gc]", b" GC(5) Pause Young ", b"4.859ms", b"-9ms", b"GC("),
     *(

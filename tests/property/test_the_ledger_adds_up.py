@@ -1,4 +1,4 @@
-"""Of random systems: capacity = done + idle + what each cause took + unaccounted, for each server and each step."""
+"""For random systems: capacity = done + idle + the part of each cause + unaccounted, for each server and each step."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def test_sums_add_up_to_the_nanosecond(whole: Extract) -> None:
             assert min(sheet.done_ns, sheet.idle_ns, sheet.unaccounted_ns, lost) >= 0
 
 
-def test_a_server_without_calls_idles_while_nobody_is_inside(drawn_up: Account, whole: Extract) -> None:
-    """Nobody is inside it for as long as it idles, but for what it lost meanwhile."""
+def test_a_server_without_calls_idles_while_it_is_empty(drawn_up: Account, whole: Extract) -> None:
+    """It is empty while it idles, apart from what it lost meanwhile."""
     of = drawn_up.recorded
     callers = set(of.server[of.parent[of.parent >= 0]].tolist())
     alone = [s for s in whole.servers if of.number[s] not in callers and drawn_up.replay.cores[of.number[s]] == 1.0]

@@ -1,5 +1,5 @@
-"""What goes and comes again under its name while it is recorded: interfaces, namespaces, control groups, as those of a
-container do that is started anew."""
+"""Interfaces, namespaces and control groups that go away and come back under their name during a recording, as in a
+container that restarts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def answered(out: Path) -> int:
 
 @contextmanager
 def recorded(hosts: Hosts, out: Path, *interfaces: str) -> Iterator[list[str]]:
-    """What the recorder said, when it has ended."""
+    """The recorder's output, when it has ended."""
     said: list[str] = []
     named = [word for name in interfaces for word in ("--interface", f"box:{name}")]
     with recording(out, "--node", hosts.node, *named) as process:

@@ -1,5 +1,5 @@
-"""Packets of a live host: real HTTP between two namespaces, recorded as visits and as a capture, and compared with what
-tcpdump saw of the same packets."""
+"""Packets of a live host: real HTTP between two namespaces, recorded as visits and as a capture, and compared with
+tcpdump's record of the same packets."""
 
 from __future__ import annotations
 
@@ -52,20 +52,20 @@ TIMES = ("sent", "arrival", "departure")
 
 
 def visits(run: Dataset) -> pl.DataFrame:
-    """What does not depend on who numbered them."""
+    """The part that does not depend on numbering."""
     names = [pl.col(name).cast(pl.String) for name in ("server", "interaction", "status")]
     return run.visits().select(*names, "drops", "bytes_in", "bytes_out", *TIMES).collect().sort("arrival")
 
 
 def assert_agree(ours: pl.DataFrame, theirs: pl.DataFrame) -> None:
-    """Each socket stamps a packet when the kernel hands it over, one after the other: some microseconds."""
+    """Each socket stamps a packet when the kernel delivers it, one after the other: some microseconds."""
     assert_frame_equal(ours.drop(TIMES), theirs.drop(TIMES))
     apart = ours.select(TIMES) - theirs.select(TIMES)
     assert max(abs(value) for row in apart.rows() for value in row) < MILLISECOND
 
 
 def wait_while_it_grows(file: Path) -> None:
-    """tcpdump writes nothing of what it has not read when it is told to end, and on a busy machine it reads late."""
+    """When tcpdump is ended it drops packets that it has not read, and on a busy machine it reads late."""
     before = -1
     while before < (before := file.stat().st_size):
         time.sleep(0.5)
@@ -74,7 +74,7 @@ def wait_while_it_grows(file: Path) -> None:
 @pytest.mark.skipif(not shutil.which("tcpdump"), reason="needs tcpdump: tools/setup --tests gets it")
 def test_visits_and_capture_agree_with_tcpdump(hosts: Hosts, tmp_path: Path) -> None:
     pcap = tmp_path / "tcpdump.pcap"
-    # Without immediate mode, tcpdump loses what came within the last second before its end.
+    # Without immediate mode, tcpdump loses packets of the last second before its end.
     dump = "tcpdump -i eth0 --immediate-mode -U -Z root --time-stamp-precision=nano tcp -w"
     words = ("--node", hosts.node, "--interface", "box:eth0", "--server", f"web={hosts.address}:80")
     live, kept = tmp_path / "live", tmp_path / "kept"
@@ -133,7 +133,7 @@ def test_a_bridge_shows_what_passes_it_to_a_recorder_that_is_promiscuous(tmp_pat
     assert not Dataset.open(own).topology.servers
 
 
-def test_only_the_ports_asked_for_are_recorded(hosts: Hosts, tmp_path: Path) -> None:
+def test_only_the_given_ports_are_recorded(hosts: Hosts, tmp_path: Path) -> None:
     out = tmp_path / "run"
     words = ("--node", hosts.node, "--interface", "box:eth0", "--port", "8080")
     with served(hosts, tmp_path), recording(out, *words) as process:
@@ -155,7 +155,7 @@ def test_requests_bear_the_names_that_rules_give_them(hosts: Hosts, tmp_path: Pa
         assert set(visits(Dataset.open(out))["interaction"]) == {"page 0", "page 1", "page 2"}
 
 
-def test_an_interface_that_goes_away_is_told_and_the_rest_is_recorded_on(tmp_path: Path) -> None:
+def test_a_removed_interface_is_reported_and_the_others_are_recorded(tmp_path: Path) -> None:
     out = tmp_path / "run"
     with (
         two_hosts() as hosts,
@@ -202,6 +202,6 @@ def test_packets_that_find_no_room_are_counted(hosts: Hosts, tmp_path: Path) -> 
         (["--interface", "lo", "--ring", "1kB"], "it must be 1 MiB to 1 GiB"),
     ],
 )
-def test_what_cannot_be_recorded_is_told_and_leaves_nothing(words: list[str], said: str, tmp_path: Path) -> None:
+def test_what_cannot_be_recorded_is_refused_and_leaves_no_files(words: list[str], said: str, tmp_path: Path) -> None:
     assert said in refused("-o", str(tmp_path / "run"), *words)
     assert list(tmp_path.iterdir()) == []

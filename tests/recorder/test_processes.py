@@ -1,4 +1,4 @@
-"""Servers that nobody has described: they are called after their processes, whose CPU time tells what stalled them."""
+"""Servers without any configuration: they get the names of their processes, whose CPU time shows what stalled them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(MISSING, reason="needs root and ip (iproute2)")
 BURN = "import time; until = time.monotonic() + 4\nwhile time.monotonic() < until: pass"
 
 
-def test_a_stopped_server_is_called_after_its_process_and_told_to_be_frozen(tmp_path: Path) -> None:
+def test_a_stopped_server_has_its_process_name_and_is_reported_as_frozen(tmp_path: Path) -> None:
     def stop(server: subprocess.Popen[str], _group: Group) -> None:
         server.send_signal(signal.SIGSTOP)
         time.sleep(0.6)
@@ -34,8 +34,8 @@ def test_a_stopped_server_is_called_after_its_process_and_told_to_be_frozen(tmp_
 
 
 @pytest.mark.parametrize("periods", [1, 4])
-def test_the_quota_of_a_server_whose_control_group_nobody_named_is_told(tmp_path: Path, periods: int) -> None:
-    """Four periods at once are as one that was overdrawn and is paid back: the kernel counts the wait late."""
+def test_the_quota_of_a_control_group_that_was_not_named_is_reported(tmp_path: Path, periods: int) -> None:
+    """Four periods at once look like one that was overdrawn and is paid back: the kernel counts the wait late."""
 
     def hold_back(_server: subprocess.Popen[str], group: Group) -> None:
         # Eight pages come in 100 ms, and each takes a quarter of a millisecond and more.
@@ -50,11 +50,12 @@ ATTEMPTS = 3
 
 
 def told_of(stall: Callable[[subprocess.Popen[str], Group], None], folder: Path) -> str:
-    """The cause that is attributed to the stall of a server that nobody has described. Its control group has a weight
-    that gives it a CPU whatever else the machine does.
+    """The cause that is attributed to the stall of a server without configuration. Its control group has a weight that
+    gives it a CPU whatever else the machine does.
 
     On a busy machine samples may come too late to show a stall. Then `unknown` is the right answer, and the stall is
-    recorded again. Any other answer counts at once."""
+    recorded again. Any other answer counts at once.
+    """
     group = Group(mounted(), f"tailrace-test-{os.getpid()}").make("0", weight=200)
     try:
         for attempt in range(ATTEMPTS):
@@ -129,7 +130,7 @@ front.serve_forever()
 """
 
 
-def test_a_server_that_is_asked_from_outside_calls_another_on_its_own_host(tmp_path: Path) -> None:
+def test_a_server_with_outside_clients_calls_another_on_its_own_host(tmp_path: Path) -> None:
     with two_hosts() as hosts, started(*hosts.on(hosts.server, sys.executable, "-c", FRONT)) as serving:
         assert serving.stdout is not None
         assert serving.stdout.readline() == "serving\n"

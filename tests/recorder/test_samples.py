@@ -1,4 +1,4 @@
-"""The recorder on this host, as a user runs it: what it samples, how it ends, and what a kill leaves."""
+"""The recorder on this host, as a user runs it: its samples, its end, and the result of a kill."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_killed_recorder_loses_at_most_a_second(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(MISSING, reason="needs root")
-def test_a_control_group_that_goes_away_is_told_once(tmp_path: Path) -> None:
+def test_a_removed_control_group_is_reported_once(tmp_path: Path) -> None:
     group = Group(mounted(), f"tailrace-test-{os.getpid()}").make("0")
     with recording(tmp_path / "run", "--node", f"box=cgroup:{group.path}") as process:
         try:
@@ -139,7 +139,7 @@ def test_a_control_group_that_goes_away_is_told_once(tmp_path: Path) -> None:
     assert box.height > 5
 
 
-def test_a_damaged_segment_is_left_out_and_told(tmp_path: Path) -> None:
+def test_a_damaged_segment_is_left_out_and_reported(tmp_path: Path) -> None:
     out = tmp_path / "run"
     with recording(out) as process:
         time.sleep(2.5)
@@ -222,12 +222,12 @@ def test_a_ring_keeps_only_the_last(tmp_path: Path) -> None:
         (["--server", "web=80"], "the address must be ip:port"),
     ],
 )
-def test_what_cannot_be_recorded_is_told_and_leaves_nothing(words: list[str], said: str, tmp_path: Path) -> None:
+def test_what_cannot_be_recorded_is_refused_and_leaves_no_files(words: list[str], said: str, tmp_path: Path) -> None:
     assert said in refused("-o", str(tmp_path / "run"), *words)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_recording_that_is_none_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_recording_is_reported(tmp_path: Path) -> None:
     (tmp_path / "recording.json").write_text(json.dumps({"format": 1}))
     with pytest.raises(Exception, match=r"recording\.json: closed: a recorder did not write this"):
         read(tmp_path)

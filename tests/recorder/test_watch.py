@@ -1,4 +1,5 @@
-"""The flight recorder on two hosts of ours: a server is frozen for a second, and nobody tells it."""
+"""The flight recorder between two namespaces: a server is frozen for a second, and the watch must detect it by
+itself."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from tailrace.dataset import Dataset
 
 pytestmark = pytest.mark.skipif(MISSING, reason="needs root and ip (iproute2)")
 
-# Clients that ask and wait, each request on a connection of its own.
+# Clients that send and wait, with a connection for each request.
 CROWD = """
 import sys, threading, time, urllib.request
 def ask():

@@ -1,4 +1,4 @@
-"""A disk of a node, as root: what is forced onto it takes as long as its bandwidth says, and nothing of it stays."""
+"""A disk of a node, as root: a synced write takes the time of its bandwidth, and nothing of it remains."""
 
 from __future__ import annotations
 

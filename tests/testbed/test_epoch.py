@@ -1,4 +1,4 @@
-"""A machine's clock that is set in mid-run: what the testbed tells of the run goes on by the steady clock."""
+"""A machine's clock that is set during a run: the testbed's times continue by the steady clock."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_collections_of_a_jvm_are_put_on_the_runs_clock(tmp_path: Path) -> None:
     assert event == (end - 9 * MILLISECOND, end)
 
 
-def test_nobody_asks_for_another_clock_of_the_epoch() -> None:
+def test_only_one_module_reads_the_system_clock() -> None:
     files = Path(testbed.__file__).parent.rglob("*.py")
     assert [file.name for file in files if "time_ns()" in file.read_text().replace("monotonic_ns()", "")] == [
         "epoch.py"

@@ -1,4 +1,4 @@
-"""Folders of the testbed are made anew, recognised, and removed; others of their names stay."""
+"""Folders of the testbed are created, recognised, and removed; others with their names stay."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_folder_is_its_owners_alone_and_is_removed_with_all_in_it(ledger: Ledg
     assert list(folder.parent.iterdir()) == []
 
 
-def test_what_lies_there_already_is_not_taken(ledger: Ledger, tmp_path: Path) -> None:
+def test_an_existing_folder_is_not_used(ledger: Ledger, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     (folder / "of").mkdir(parents=True)
     with pytest.raises(TailraceError, match="no testbed made it; if you do not need it: `rm -r"):

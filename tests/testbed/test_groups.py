@@ -20,7 +20,7 @@ proc /proc proc rw 0 0
 """
 
 
-def test_what_is_mounted_is_told_by_proc_mounts(tmp_path: Path) -> None:
+def test_proc_mounts_shows_what_is_mounted(tmp_path: Path) -> None:
     together = Path("/sys/fs/cgroup/cpu,cpuacct")
     found = mounted(HYBRID)
     assert found == Hierarchies({"cpu": together, "cpuacct": together}, Path("/sys/fs/cgroup/unified"))

@@ -1,4 +1,4 @@
-"""What the recorder lost decides whether a run is kept."""
+"""The recorder's losses decide whether a run is kept."""
 
 from __future__ import annotations
 

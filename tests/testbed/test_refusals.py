@@ -1,4 +1,4 @@
-"""What the testbed cannot do is refused by name, before anything is made; what servers are told is what they accept."""
+"""What the testbed cannot do is refused by name, before anything is created; servers accept their configuration."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
-def test_servers_accept_what_they_are_told(case: Path, tmp_path: Path) -> None:
+def test_servers_accept_their_configuration(case: Path, tmp_path: Path) -> None:
     found = experiment.read(case)
     here = dict.fromkeys(places.nodes(found), "127.0.0.1")
     told: dict[str, Any] = settings(found, here, tmp_path)

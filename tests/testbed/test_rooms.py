@@ -30,7 +30,7 @@ EXPERIMENT = experiment.from_table(
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    """Clean before and after, whatever a killed earlier run of these tests left over."""
+    """Clean before and after, whatever a killed earlier run of these tests left."""
     lacking = doctor.missing([f for f in doctor.examine(SITE) if f.what not in doctor.SERVERS])
     if lacking:
         pytest.skip(lacking)
@@ -98,7 +98,7 @@ def test_a_frozen_group_uses_nothing_and_a_limited_one_no_more_than_it_may(ledge
 
 
 def ended(pid: int) -> bool:
-    """Gone, or waiting for its new parent to ask how it went."""
+    """Gone, or a zombie whose new parent has not reaped it yet."""
     stat = Path(f"/proc/{pid}/stat")
     return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
 
@@ -127,7 +127,7 @@ def test_a_killed_testbed_is_undone_by_the_next(ledger: Ledger, tmp_path: Path) 
 def test_a_second_testbed_is_refused(ledger: Ledger) -> None:
     with pytest.raises(UsageError, match=f"in use by process {os.getpid()}; wait for it"), held(SITE):
         pass
-    # The lock is held, and not by the process that wrote there: nothing may be sent to that number.
+    # The lock is held by another process than the one that wrote there: that number must not get a signal.
     (SITE.state / "lock").write_text(f"{os.getpid()} 1")
     with pytest.raises(InUseError) as refused, held(SITE):
         pass
@@ -140,7 +140,7 @@ def ip(*words: str) -> None:
 
 @contextmanager
 def strangers() -> Iterator[subprocess.Popen[bytes]]:
-    """Namespaces, and a group with a process in it, that somebody else called as the testbed calls its own."""
+    """Namespaces, and a group with a process, that another program gave the testbed's names."""
     group = cgroup.Group(cgroup.mounted(), SITE.group).make("0")
     names = [SITE.namespace(name) for name in ("app-node", "mine")]
     for name in names:
@@ -173,7 +173,7 @@ def test_what_no_testbed_made_is_left_alone(site: Site) -> None:
         assert [what for _, what in undoing.clean(site)] == made_before_it
 
 
-def test_a_group_of_somebody_else_is_not_taken(site: Site) -> None:
+def test_a_foreign_group_is_not_used(site: Site) -> None:
     group = cgroup.Group(cgroup.mounted(), site.group)
     group.place()
     try:
@@ -196,7 +196,7 @@ def test_what_bears_a_name_of_the_ledger_later_is_left_alone(site: Site) -> None
         assert ledger.steps() == []
 
 
-def test_of_what_a_killed_testbed_had_no_time_to_recognise_only_the_empty_is_removed(site: Site) -> None:
+def test_unrecognised_leftovers_are_removed_only_if_they_are_empty(site: Site) -> None:
     empty, used = (site.namespace(name) for name in ("empty", "used"))
     group = cgroup.Group(cgroup.mounted(), site.group)
     with held(site) as ledger:

@@ -78,7 +78,7 @@ def test_a_server_that_does_not_start_says_why(machine: None, tmp_path: Path, mo
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_ends_the_run_and_is_told(machine: None, tmp_path: Path) -> None:
+def test_a_full_disk_ends_the_run_and_is_reported(machine: None, tmp_path: Path) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tailrace-test", str(tmp_path)], check=True)
     try:
         batches = "workloads={batches={kind='batch',size=200,every='500 ms',interaction='Browse'}}"

@@ -1,4 +1,4 @@
-"""What arises by itself on the testbed, and how long it was there: counters and tables in, stalls out."""
+"""Stalls that arise on the testbed, and their times: counters and tables in, stalls out."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ EXPERIMENTS = Path(__file__).parents[2] / "experiments/testbed"
 
 
 def of(name: str, tmp_path: Path) -> System:
-    """Servers that are known and not up."""
+    """Servers that are known and not running."""
     found = experiment.read(EXPERIMENTS / name)
     addresses = dict.fromkeys(places.nodes(found), "10.77.0.2")
     return System(found, cast(Any, None), settings(found, addresses, tmp_path), {}, tmp_path)
 
 
 def sent(folder: Path, rows: list[tuple[int, int]]) -> None:
-    """A table of requests: when each was meant to be sent, and when it was."""
+    """A table of requests: when each was due, and when it was sent."""
     folder.mkdir(parents=True, exist_ok=True)
     times = {"intended": [row[0] for row in rows], "sent": [row[1] for row in rows]}
     pl.DataFrame({"server": ["web"] * len(rows), **times}).write_parquet(folder / REQUESTS.file)
@@ -49,7 +49,7 @@ def test_a_batch_lasts_from_its_first_request_to_its_last(tmp_path: Path) -> Non
     ]
 
 
-def test_collections_of_a_heap_are_told_from_the_first_request_on(tmp_path: Path) -> None:
+def test_collections_of_a_heap_count_from_the_first_request(tmp_path: Path) -> None:
     sent(tmp_path, [(SECOND, SECOND)])
     rows = [("app", "gc", 0, 9), ("app", "gc", 2 * SECOND, 3 * SECOND), ("app", "safepoint", SECOND, 2 * SECOND)]
     pl.DataFrame(rows, schema=["place", "kind", "begin", "end"], orient="row").write_parquet(tmp_path / EVENTS.file)
@@ -60,7 +60,7 @@ def test_collections_of_a_heap_are_told_from_the_first_request_on(tmp_path: Path
 
 
 class Group:
-    """A control group that is told how many CPUs it may use."""
+    """A control group with this limit of CPUs."""
 
     def __init__(self) -> None:
         self.cpus: list[float | None] = []

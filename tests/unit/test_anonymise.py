@@ -1,4 +1,4 @@
-"""Anonymised runs: nothing of the original is in them, and their diagnosis is the same."""
+"""Anonymised runs: they contain nothing of the original, and their diagnosis is the same."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def hostile(folder: Path) -> Dataset:
     return Dataset.open(folder)
 
 
-def test_no_text_comes_through_wherever_it_stands(tmp_path: Path) -> None:
+def test_no_original_text_is_left_in_any_place(tmp_path: Path) -> None:
     run = hostile(tmp_path / "run")
     public = anonymise(run, tmp_path / "public")
     for content in bytes_of(public.run.path):

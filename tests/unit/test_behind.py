@@ -1,4 +1,4 @@
-"""Who waits behind whom, by a trace of switches (benches/record/behind.py)."""
+"""Which thread waits behind which, from a trace of switches (benches/record/behind.py)."""
 
 from __future__ import annotations
 
@@ -36,39 +36,39 @@ def move(cpu: int, us: int, running: int, moved: int, to: int) -> str:
 
 
 def seen(*lines: str) -> list[tuple[int, int, int, int]]:
-    """Thread, behind whom, from when to when in µs."""
+    """Waiting thread, running thread, begin and end in µs."""
     begin = 7_000_000_000
     return [(w.thread, w.behind, (w.begin - begin) // 1000, (w.end - begin) // 1000) for w in waits(lines)]
 
 
-def test_who_is_preempted_waits_behind_who_runs_instead() -> None:
+def test_a_preempted_thread_waits_behind_the_one_that_runs_instead() -> None:
     found = seen(switch(0, 0, 0, 5), switch(0, 10, 5, 9, "R"), switch(0, 40, 9, 5))
     assert found == [(5, 9, 10, 40)]
 
 
-def test_who_wakes_up_waits_behind_each_that_runs_before() -> None:
+def test_a_woken_thread_waits_behind_each_that_runs_before_it() -> None:
     found = seen(switch(0, 0, 0, 9), wake(1, 10, 0, 5, 0), switch(0, 30, 9, 8, "R+"), switch(0, 50, 8, 5))
     assert sorted(found) == [(5, 8, 30, 50), (5, 9, 10, 30), (9, 8, 30, 50)]
 
 
-def test_who_is_moved_waits_behind_who_runs_there() -> None:
+def test_a_migrated_thread_waits_behind_the_one_that_runs_there() -> None:
     found = seen(
         switch(0, 0, 0, 9), switch(1, 0, 0, 8), wake(0, 10, 9, 5, 0), move(1, 20, 8, 5, 1), switch(1, 50, 8, 5)
     )
     assert found == [(5, 9, 10, 20), (5, 8, 20, 50)]
 
 
-def test_nobody_waits_for_an_idle_cpu_whose_switches_are_not_traced() -> None:
+def test_no_thread_waits_for_an_idle_cpu_whose_switches_are_not_traced() -> None:
     # Thread 5 wakes up on a CPU that idles; that it runs there is only seen when it no longer does.
     assert seen(switch(1, 0, 9, 0), wake(1, 10, 0, 5, 1), switch(1, 500, 5, 0)) == []
 
 
-def test_requests_wait_as_long_as_anybody_did_while_they_were_under_way() -> None:
+def test_requests_wait_as_long_as_any_other_that_was_under_way() -> None:
     requests = pl.DataFrame({"sent": [0, 100_000, 400_000], "end": [90_000, 300_000, 900_000]})
     found = [
         Wait(5, 9, 120_000, 260_000),
         Wait(6, 9, 140_000, 180_000),  # at the same time: it counts once
-        Wait(5, 8, 400_000, 500_000),  # behind somebody else
+        Wait(5, 8, 400_000, 500_000),  # behind another thread
         Wait(7, 9, 0, 90_000),  # one that is not measured
         Wait(5, 9, 700_000, 760_000),
     ]

@@ -1,5 +1,5 @@
-"""Systems as somebody who runs such might write them: what holds workers and connections, who is the origin, whose time
-it was, and what is not seen."""
+"""Systems with configurations from practice: the limit of workers and connections, the origin, the time of each
+request, and what is not recorded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def told(table: Tables, folder: Path) -> tuple[Dataset, Diagnosis, Score]:
 
 
 def reports() -> Tables:
-    """Statements of 0.9 s take all connections to pg, which has workers and CPU to spare."""
+    """Statements of 0.9 s hold all connections to pg, which has workers and CPU to spare."""
     return {
         "tiers": {
             "mono": {"workers": 80, "backlog": 50, "calls": {"pg": {"pool": 20}}},
@@ -78,7 +78,7 @@ def test_a_freeze_is_no_slow_statement(tmp_path: Path) -> None:
     assert right.right == right.vlrt > 100
 
 
-def test_a_database_that_is_slowed_down_is_no_limit_of_who_asks_it(tmp_path: Path) -> None:
+def test_a_slow_database_is_not_a_limit_of_its_caller(tmp_path: Path) -> None:
     slowed = reports() | {"stalls": [{"kind": "slow", "place": "pg", "at": "14 s", "for": "1 s", "left": 0.05}]}
     slowed["workloads"].pop("finance")
     _, found, right = told(slowed, tmp_path / "run")
@@ -86,8 +86,8 @@ def test_a_database_that_is_slowed_down_is_no_limit_of_who_asks_it(tmp_path: Pat
     assert right.right == right.vlrt > 100
 
 
-def test_who_has_few_threads_is_the_origin_and_not_the_database_behind(tmp_path: Path) -> None:
-    """More come to a database that answers as fast as ever, and through a canary of four threads."""
+def test_the_server_with_few_threads_is_the_origin_and_not_the_database_behind_it(tmp_path: Path) -> None:
+    """More requests arrive at a database that answers as fast as ever, through a canary of four threads."""
     _, found, right = told(
         {
             "duration": "40 s",
@@ -183,7 +183,7 @@ def test_what_takes_long_by_itself_is_not_blamed_on_what_was_short(tmp_path: Pat
     assert right.wrong == 0
 
 
-def test_clients_who_give_up_hide_how_long_it_would_have_taken(tmp_path: Path) -> None:
+def test_clients_that_give_up_hide_the_full_response_time(tmp_path: Path) -> None:
     table: Tables = {
         "tiers": {"api": {"workers": 60}},
         "interactions": {"rest": {"at": {"api": {"compute": "2 ms"}}}},
@@ -200,7 +200,7 @@ def test_clients_who_give_up_hide_how_long_it_would_have_taken(tmp_path: Path) -
     assert {episode.cause for episode in lower.episodes} == {"freeze"}
 
 
-def test_info_counts_lost_attempts_of_those_who_never_came(tmp_path: Path) -> None:
+def test_info_counts_lost_attempts_of_requests_that_never_arrived(tmp_path: Path) -> None:
     table: Tables = {
         "kernel": {"syn": []},
         "tiers": {"one": {"workers": 1, "backlog": 2}},
@@ -210,5 +210,5 @@ def test_info_counts_lost_attempts_of_those_who_never_came(tmp_path: Path) -> No
     run = made(SHORT | table, tmp_path / "run")
     failed = run.requests().collect()["status"].cast(str).ne("ok").sum()
     [server] = describe(run)["servers"]
-    # One that was lost in the ramp has failed after it.
+    # A request that was lost in the ramp failed after it.
     assert 1000 < failed <= server["drops"] < 1.1 * failed

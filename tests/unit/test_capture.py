@@ -1,4 +1,4 @@
-"""What the engine refuses becomes one sentence, and nothing half-written is left."""
+"""An error of the engine becomes one sentence, and no half-written file remains."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_the_engine_reads_the_protocols_that_can_be_said(packets: Path, tmp_path
         (lambda packets, out: KeyboardInterrupt(), KeyboardInterrupt, ""),
     ],
 )
-def test_what_the_engine_refuses_is_one_sentence_and_leaves_nothing(
+def test_an_error_of_the_engine_is_one_sentence_and_leaves_no_files(
     packets: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

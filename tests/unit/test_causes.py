@@ -1,4 +1,4 @@
-"""Every detector: a case it must find, one it must not, and one that looks like it and is something else."""
+"""Every detector: a case that it must find, one that it must not, and one that looks like it but is something else."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tailrace.topology import Node, Server
 
 
 def cause(diagnosis: Diagnosis) -> str:
-    """Of the episode with the most VLRT requests."""
+    """For the episode with the most VLRT requests."""
     return max(diagnosis.episodes, key=lambda e: e.vlrt).cause
 
 
@@ -65,7 +65,7 @@ def burst() -> Memory:
 
 
 def beside_other_work() -> Memory:
-    """A burst at a server that is hardly asked otherwise, and whose CPU is used by 5 % for something else."""
+    """A burst at a server that receives little else, and whose CPU is 5 % busy with something else."""
     memory = system(tiers=(Tier("app", 2.0, (), 60, 40),), bursts=((3.5, 5.0, 900),), rate=20)
     more = pl.when(metric="cpu_busy").then((pl.col("value") + 0.05).clip(upper_bound=1.0)).otherwise(pl.col("value"))
     return replace(memory, tables={**memory.tables, "samples": memory.tables["samples"].with_columns(value=more)})
@@ -87,7 +87,7 @@ def often_slow_clock(place: str = "app") -> Memory:
 
 
 def often_throttled() -> Memory:
-    """app's quota holds it back for half of 0.1 s every 0.4 s, and for half of a second."""
+    """app's quota withholds the CPU for half of 0.1 s every 0.4 s, and for half of a second."""
     steps = [*((n * 0.4, n * 0.4 + 0.1) for n in range(30) if n not in (10, 11, 12)), (4.0, 5.0)]
     tiers = (Tier("web", 0.2, ("app",)), Tier("app", 1.2, (), 40, 20))
     memory = system(*(Slow("app", *step, speed=0.5, cpu=0.5) for step in steps), tiers=tiers, rate=520)
@@ -203,7 +203,7 @@ FOUND: dict[str, tuple[str, Callable[[], Memory]]] = {
 }
 
 OTHER: dict[str, tuple[str, Callable[[], Memory]]] = {
-    # negative: the stall is there, the evidence elsewhere or nowhere
+    # negative: the stall exists, but the evidence is elsewhere or nowhere
     "pauses at other times": ("garbage-collection", lambda: burning().event("app", "gc", 8.0, 8.6)),
     "another server's pause": ("garbage-collection", lambda: burning().event("db", "gc", 4.0, 4.6)),
     "full clock rate": ("frequency-step", lambda: quiet_clock(burning())),
@@ -286,7 +286,7 @@ def shared_cpu() -> Memory:
 
 
 def _core(memory: Memory) -> Memory:
-    """A core that app shares with nobody: its use is app's own, and a little."""
+    """A core that app does not share: its utilisation is app's own, and slightly more."""
     import polars as pl
 
     own = memory.tables["samples"].filter(pl.col("place") == "app", pl.col("metric") == "cpu_busy")
@@ -308,7 +308,7 @@ def test_a_cause_is_found_by_its_evidence(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", OTHER, ids=str)
-def test_what_only_looks_like_a_cause_is_not_told_as_one(case: str) -> None:
+def test_a_lookalike_of_a_cause_is_not_reported(case: str) -> None:
     wrong, make = OTHER[case]
     diagnosis = diagnose(make())
     assert wrong not in cause(diagnosis)
@@ -325,11 +325,12 @@ def test_a_server_that_is_slower_the_fuller_it_is_makes_a_burst_worse() -> None:
     diagnosis = diagnose(system(tiers=CROWDED, bursts=((4.0, 4.5, 1500), (4.5, 20, 60)), rate=300))
     found = evidence(diagnosis, "concurrency-overhead")
     assert found.verdict == "found"
-    assert found.numbers["throughput_long_queue_per_s"] < 0.7 * found.numbers["throughput_short_queue_per_s"]  # type: ignore[operator]
+    # type: ignore[operator]
+    assert found.numbers["throughput_long_queue_per_s"] < 0.7 * found.numbers["throughput_short_queue_per_s"]
     assert "made it worse" in diagnosis.episodes[0].findings[4].sentence
 
 
-def test_requests_that_are_slow_by_themselves_have_nobody_to_blame() -> None:
+def test_requests_that_are_slow_by_themselves_have_no_origin() -> None:
     """The same requests, once without a name and once as all of an interaction."""
     memory = stopped()
     slow = pl.col("end") - pl.col("sent") >= 950_000_000
@@ -343,21 +344,21 @@ def test_requests_that_are_slow_by_themselves_have_nobody_to_blame() -> None:
     assert "by themselves" in diagnosis.answer[1]
 
 
-def test_a_stall_is_not_told_of_a_system_in_which_most_requests_are_very_slow() -> None:
+def test_no_stall_is_reported_if_most_requests_are_very_slow() -> None:
     diagnosis = diagnose(system(Slow("db", 6.0, 6.9), tiers=NX3, rate=900))
     assert diagnosis.vlrt > diagnosis.requests / 2
     assert {e.cause for e in diagnosis.episodes} == {"unknown"}
 
 
-def test_a_stall_is_not_told_of_requests_that_came_long_after_it() -> None:
-    """db stands still for 0.3 s, and app is asked for more than it can do from then to the end."""
+def test_no_stall_is_reported_for_requests_long_after_it() -> None:
+    """db stands still for 0.3 s, and app receives more than it can serve from then to the end."""
     memory = system(Slow("db", 4.0, 4.3), bursts=((4.3, 30.0, 1000),), seconds=30.0)
     late = [e for e in diagnose(memory).episodes if e.end > memory.tables["requests"]["sent"][0] + 20_000_000_000]
     assert late
     assert all(e.cause != "freeze" for e in late)
 
 
-def test_two_causes_at_once_are_told_as_a_tie() -> None:
+def test_two_simultaneous_causes_are_a_tie() -> None:
     memory = starved().sample("tenant", "cpu_busy", 0.01, (4.0, 4.8, 0.8)).event("app", "gc", 4.0, 4.8)
     assert set(cause(diagnose(memory)).split(" or ")) == {"neighbour", "garbage-collection"}
 
@@ -370,7 +371,7 @@ def test_a_stall_ends_where_its_server_only_waits_for_the_next() -> None:
     assert [(e.origin, e.cause) for e in diagnosis.episodes] == [("app", "garbage-collection")]
 
 
-def test_a_collection_in_which_nobody_is_answered_is_no_chance_however_frequent() -> None:
+def test_a_collection_without_any_answer_is_a_cause_however_frequent() -> None:
     short = [at / 10 for at in (*range(5, 35, 4), *range(60, 110, 4))]  # too short for a queue that is long
     pauses = [(4.0, 4.7), *((at, at + 0.15) for at in short)]
     memory = system(*(Slow("app", *pause, cpu=1.0, always=True) for pause in pauses), rate=200)
@@ -439,7 +440,7 @@ def test_another_node_is_a_neighbour_where_both_use_the_same_cpus(
         ({"app": (1,), "tenant": (0, 1)}, 1.0, "found"),
     ],
 )
-def test_sets_of_cpus_tell_who_can_be_a_neighbour(
+def test_cpu_sets_show_which_processes_can_be_neighbours(
     cpus: dict[str, tuple[int, ...]], waited: float | None, verdict: str
 ) -> None:
     memory = starved().sample("tenant", "cpu_busy", 0.01, (4.0, 4.8, 0.8))
@@ -468,9 +469,7 @@ def test_the_clock_rate_of_its_host_is_that_of_a_server() -> None:
 @pytest.mark.parametrize(
     ("usual", "meanwhile", "expected"), [(0.4, 1.0, "unknown"), (0.4, 0.5, "freeze"), (1.0, 1.0, "freeze")]
 )
-def test_a_server_that_may_have_waited_for_a_cpu_of_a_full_host_is_not_told_to_be_stopped(
-    usual: float, meanwhile: float, expected: str
-) -> None:
+def test_a_server_on_a_full_host_is_not_reported_as_stopped(usual: float, meanwhile: float, expected: str) -> None:
     memory = stopped().sample("box", "cpu_busy", usual, (4.0, 4.6, meanwhile))
     nodes = tuple(node.model_copy(update={"host": "box"}) for node in memory.topology.nodes)
     diagnosis = diagnose(Memory(memory.topology.model_copy(update={"nodes": nodes}), memory.tables))
@@ -479,7 +478,7 @@ def test_a_server_that_may_have_waited_for_a_cpu_of_a_full_host_is_not_told_to_b
 
 
 @pytest.mark.parametrize(("waited", "expected"), [(0.0, "freeze"), (0.9, "neighbour"), (None, "neighbour")])
-def test_a_servers_own_pressure_tells_whether_it_stood_still_or_waited_for_a_cpu(
+def test_a_servers_own_pressure_distinguishes_a_stop_from_waiting_for_a_cpu(
     waited: float | None, expected: str
 ) -> None:
     memory = stopped().sample("tenant", "cpu_busy", 0.1, (4.0, 4.6, 0.98))
@@ -506,7 +505,7 @@ def test_a_neighbour_that_is_always_busier_than_a_small_server_does_not_contain_
         ({}, 0.3, "found"),
     ],
 )
-def test_a_server_whose_only_cpu_another_used_whole_is_not_told_to_be_stopped(
+def test_a_server_whose_only_cpu_was_taken_is_not_reported_as_stopped(
     cpus: dict[str, tuple[int, ...]], usual: float, verdict: str
 ) -> None:
     memory = stopped().sample("tenant", "cpu_busy", usual, (4.0, 4.6, 0.98))
@@ -541,7 +540,7 @@ def skewed(*slow: Slow, until: float = 4.0, rate: float = 500) -> Memory:
     return system(*slow, tiers=tiers, choose=choose, rate=rate)
 
 
-def test_a_balancer_that_follows_the_stalled_candidate_is_told_beside_the_cause() -> None:
+def test_a_balancer_that_prefers_the_stalled_candidate_is_reported_beside_the_cause() -> None:
     diagnosis = diagnose(skewed(Slow("app1", 4.0, 4.6), until=4.6))
     assert evidence(diagnosis, "balancer").verdict == "found"
     assert diagnosis.episodes[0].origin == "app1"
@@ -558,7 +557,7 @@ def test_a_balancer_that_sends_one_candidate_more_than_it_can_do_is_the_cause() 
     assert cause(diagnose(skewed(until=4.8, rate=1100))) == "balancer"
 
 
-def test_a_balancer_that_goes_on_in_turn_is_not_blamed() -> None:
+def test_a_round_robin_balancer_is_not_the_cause() -> None:
     assert evidence(diagnose(skewed(Slow("app1", 4.0, 4.6))), "balancer").verdict == "absent"
 
 
@@ -577,7 +576,7 @@ def test_the_same_cause_is_found_behind_an_asynchronous_server() -> None:
     assert cause(diagnose(memory.sample("tenant", "cpu_busy", 0.01, (4.0, 4.8, 0.8)))) == "neighbour"
 
 
-def test_requests_are_counted_by_the_system_that_they_come_to(tmp_path: Path) -> None:
+def test_requests_count_for_the_system_that_receives_them(tmp_path: Path) -> None:
     """Two systems side by side: 1000 requests/s to `web`, which calls `app`; then 200 at once to `other`."""
     ms = 1_000_000
     steady = [{"server": "web", "sent": T0 + n * ms, "end": T0 + (n + 1) * ms} for n in range(100)]
@@ -594,4 +593,4 @@ def test_requests_are_counted_by_the_system_that_they_come_to(tmp_path: Path) ->
     view = look(recorded, 50 * ms)
     edges = np.array([T0 + 50 * ms, T0 + 60 * ms])
     assert [int(view.asked(server).arrived(edges)[0]) for server in ("web", "app", "other")] == [10, 10, 200]
-    assert int(view.asked("cache").arrived(edges)[0]) == 210  # nobody is known to call it
+    assert int(view.asked("cache").arrived(edges)[0]) == 210  # its caller is unknown

@@ -1,4 +1,4 @@
-"""What a diagnosis says of few requests, of one, and of none: nothing that the record does not carry."""
+"""Diagnoses of few requests, of one, and of none: they claim nothing beyond the record."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_first_data_that_is_sent_again_was_lost_on_the_way() -> None:
     assert told.lost_ns == pytest.approx(1.4 * S, abs=MS)
 
 
-def test_with_nobody_inside_it_is_not_known_who_lost_an_attempt() -> None:
+def test_the_place_of_a_loss_is_unknown_if_the_server_is_empty() -> None:
     found = diagnose(memory(*calm(), one(4.81, lost=S)))
     assert chain(found) == (None, None, "unknown", "unknown")
     assert found.episodes[0].findings[1].verdict == "unknown"
@@ -98,7 +98,7 @@ def test_with_nobody_inside_it_is_not_known_who_lost_an_attempt() -> None:
     assert "web dropped it or it was lost on the way is not known" in found.answer[0]
 
 
-def test_a_long_queue_tells_who_dropped_where_no_kernel_was_asked() -> None:
+def test_a_long_queue_shows_the_dropper_without_kernel_counters() -> None:
     stalled = [one(2 + 0.01 * n, S - 10 * n * MS) for n in range(12)]
     dropped = [one(2.12 + 0.01 * n, lost=S) for n in range(18)]
     found = diagnose(memory(*calm(40, 0.02), *stalled, *dropped, *(one(5 + 0.02 * n) for n in range(40))))
@@ -131,7 +131,7 @@ def test_a_loss_that_took_little_of_the_time_is_no_explanation_and_both_figures_
     assert "because" not in found.answer[0]
 
 
-def test_time_after_the_first_byte_is_told_as_such() -> None:
+def test_time_after_the_first_byte_is_reported_as_such() -> None:
     slow = one(9, 38 * S, lost=S, data=1, first_byte=at(10.01))
     found = diagnose(memory(*calm(), slow, lost=(("data_drop", 9.0, 10.0),)))
     assert chain(found) == (None, None, "unknown", "none")
@@ -170,7 +170,7 @@ def test_requests_dropped_in_a_stall_are_accounted_for() -> None:
 # Sentences that are true of one request
 
 
-def test_one_request_alone_waited_for_nobody() -> None:
+def test_a_single_request_did_not_wait_in_a_queue() -> None:
     found = diagnose(memory(*calm(), one(4.01, 1800 * MS)))
     assert chain(found) == (None, None, "unknown", "none")
     assert found.answer == (
@@ -218,7 +218,7 @@ def test_a_plateau_elsewhere_is_no_limit_of_a_queue_that_did_not_get_there() -> 
                 assert step.queue_length_max >= step.queue_max * 0.97 - 1
 
 
-# What is absent
+# Missing answers
 
 
 def test_requests_without_an_answer_are_counted_with_their_server() -> None:
@@ -269,7 +269,7 @@ def test_requests_that_take_the_same_time_whenever_they_are_sent_waited_for_a_ti
     assert {row.origin for row in found.summary} == {None}
 
 
-def test_a_timer_is_told_where_many_wait_for_theirs_side_by_side() -> None:
+def test_a_timer_is_reported_if_many_requests_wait_for_it_simultaneously() -> None:
     rows = [one(9 + 0.3 * n, 5 * S + n * MS) for n in range(15)]
     found = diagnose(memory(*calm(), *rows, *(one(20 + 0.1 * n) for n in range(40))))
     assert [c.requests for c in found.constants] == [15]
@@ -301,7 +301,7 @@ def test_a_constant_time_of_a_first_retransmission_may_be_one() -> None:
         ("app", "ajp", True),
     ],
 )
-def test_a_log_of_a_jvm_is_only_asked_of_what_may_be_one(name: str, protocol: str | None, wanted: bool) -> None:
+def test_a_jvm_log_is_requested_only_of_possible_jvms(name: str, protocol: str | None, wanted: bool) -> None:
     view = look(Memory(Topology(servers=(Server(name=name, protocol=protocol),))), 50 * MS)
     asked = settle.collections(view, name)
     assert (asked is not None) == wanted
@@ -309,14 +309,14 @@ def test_a_log_of_a_jvm_is_only_asked_of_what_may_be_one(name: str, protocol: st
         assert ("if it is a JVM" in asked) == (protocol != "ajp")
 
 
-def test_a_quota_is_not_asked_of_a_server_whose_group_the_recorder_saw_without_one() -> None:
+def test_a_quota_is_not_suggested_for_a_group_recorded_without_one() -> None:
     recorded = system(Slow("app", 4.0, 4.6)).sample("host", "syn_queue_drops", 0.0)
     assert settle.has_no_quota(look(recorded, 50 * MS), "app")
     assert not settle.has_no_quota(look(recorded.sample("app", "cpu_throttled", 0.0), 50 * MS), "app")
     assert not settle.has_no_quota(look(system(), 50 * MS), "app")
 
 
-def test_samples_that_are_there_are_not_asked_for() -> None:
+def test_existing_samples_are_not_suggested() -> None:
     recorded = system(Slow("app", 4.0, 4.6)).sample("app", "cpu_steal", 0.0)
     view = look(recorded, 50 * MS)
     asked = settle.samples(view, "app", at(4.0), at(4.6), ("cpu_busy", "cpu_steal", "psi_io"))
@@ -325,7 +325,7 @@ def test_samples_that_are_there_are_not_asked_for() -> None:
     assert settle.samples(view, "app", at(4.0), at(4.6), ("cpu_busy", "cpu_steal")) is None
 
 
-def test_what_is_asked_for_can_be_read() -> None:
+def test_the_requested_examples_can_be_read() -> None:
     """Captures, samples, logs of JVMs: there are no readers of anything else."""
     for recording in (Memory(Topology()), system(Slow("app", 4.0, 4.6)).without("samples", "visits")):
         for gap in diagnose(recording).unknown:
@@ -333,6 +333,6 @@ def test_what_is_asked_for_can_be_read() -> None:
             assert "access log" not in gap.datum
 
 
-def test_visits_are_not_asked_for_where_they_are() -> None:
+def test_existing_visits_are_not_suggested() -> None:
     found = diagnose(memory(*calm(), one(4.81, lost=S)))
     assert "visits" not in said(found)

@@ -1,4 +1,4 @@
-"""What samples tell that are hardly finer than what they are asked about."""
+"""Samples that are hardly finer than the stalls they must show."""
 
 from __future__ import annotations
 
@@ -42,29 +42,29 @@ def every(memory: Memory, step_ms: int, first_ms: int) -> Memory:
         (200, 80, 4.45, "freeze"),  # 4.08 to 4.28 s, less than half of it
     ],
 )
-def test_one_sample_within_a_stop_tells_it_and_none_does_not(
+def test_one_sample_inside_a_stop_shows_it_and_none_does_not(
     step_ms: int, first_ms: int, until: float, told: str
 ) -> None:
     found = diagnose(every(system(Slow("app", 4.0, until)), step_ms, first_ms))
     assert {(e.dropper, e.origin, e.cause) for e in found.episodes if e.vlrt > 5} == {("web", "app", told)}
 
 
-def test_who_answers_at_the_edges_of_a_sample_did_not_stand_still_there() -> None:
-    """Stopped for 0.2 of 0.6 s in which it is held up: a sample without CPU is stretched only to its next answer."""
+def test_a_server_with_answers_at_the_edges_of_a_sample_did_not_stand_still() -> None:
+    """Stopped for 0.2 of 0.6 s in which it is held up: a sample without CPU is extended only to the next answer."""
     found = diagnose(every(system(Slow("app", 4.0, 4.2), Slow("app", 4.2, 4.7, speed=0.3, cpu=0.3)), 200, 0))
     assert {(e.origin, e.cause) for e in found.episodes if e.vlrt > 5} == {("app", "unknown")}
 
 
 @pytest.mark.parametrize(("begin", "end", "seen"), [(90, 310, True), (110, 310, False), (110, 510, True)])
-def test_a_sample_tells_of_what_it_lies_in(begin: int, end: int, seen: bool) -> None:
+def test_a_sample_describes_the_stop_that_contains_it(begin: int, end: int, seen: bool) -> None:
     begins = np.arange(0, 1000, 200, dtype=np.int64) * MS + at(0.1)
     series = Series("app", "cpu_busy", begins, begins + 200 * MS, np.zeros(len(begins)))
     assert series.resolves(at(begin / 1e3), at(end / 1e3)) == seen
 
 
-def test_a_batch_is_told_by_when_it_overflowed_whoever_works_on_it_later(tmp_path: Path) -> None:
-    """150 at once: web, which could serve them, refuses 50 within 30 ms. Not all samples see app work on the rest, and
-    without them half of the batches were told."""
+def test_a_batch_is_attributed_to_the_time_of_its_overflow(tmp_path: Path) -> None:
+    """150 at once: web, which could serve them, refuses 50 within 30 ms. Not all samples show app's work on the rest,
+    and without them half of the batches were reported."""
     batch = {"kind": "batch", "size": 153, "first": "2.24 s", "every": "3.57 s", "interaction": "page"}
     experiment = {
         "duration": "16 s",

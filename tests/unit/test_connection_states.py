@@ -1,4 +1,4 @@
-"""What packets can hold is representable; attempts that came to nothing are told from requests."""
+"""Every possible packet can be represented; failed attempts are distinguished from requests."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_scan_and_a_flood_are_no_requests_and_lost_attempts_in_their_midst_are
     assert run.manifest.connections.servers["10.0.0.2:80"].attempts == 23
 
 
-def test_a_scan_that_is_refused_is_told_from_a_server_that_refuses(tmp_path: Path) -> None:
+def test_a_refused_scan_is_distinguished_from_a_server_that_refuses(tmp_path: Path) -> None:
     capture = Capture()
     requests(capture, 10)
     scan(capture, 0.0, range(1000, 1100), RST | ACK)
@@ -76,7 +76,7 @@ def test_a_scan_that_is_refused_is_told_from_a_server_that_refuses(tmp_path: Pat
     assert (crowd.state, crowd.attempts, crowd.senders, crowd.endpoints) == ("refused", 100, 1, 100)
 
 
-def test_a_server_that_answers_nobody_for_a_while_is_still_told(tmp_path: Path) -> None:
+def test_a_server_without_answers_for_a_while_is_still_reported(tmp_path: Path) -> None:
     capture = Capture()
     requests(capture, 10)
     for number in range(20):  # each of another host, which gives up
@@ -100,7 +100,7 @@ def test_requests_and_attempts_without_an_end_are_counted(tmp_path: Path) -> Non
     assert counts.under_way_longest_ns == 300_000_000_000
 
 
-def test_handshakes_that_nobody_completes_lose_nothing(tmp_path: Path) -> None:
+def test_incomplete_handshakes_are_no_losses(tmp_path: Path) -> None:
     capture = Capture()
     requests(capture, 10)
     for number in range(100):

@@ -1,4 +1,4 @@
-"""Where a value reaches a number between runs."""
+"""The place between runs at which a value reaches a number."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_claim_of_what_no_run_reaches_is_undecided(tmp_path: Path) -> None:
     assert outcome.cells == ()
 
 
-def test_values_along_the_way_are_asked_and_only_the_crossing_is_shown(tmp_path: Path) -> None:
+def test_values_along_the_way_are_measured_and_only_the_crossing_is_shown(tmp_path: Path) -> None:
     figure(tmp_path / "p" / "figure-1", 40)
     found = reproduce(find(tmp_path, "p"), tmp_path / "out")
     [outcome] = found.outcomes
@@ -99,7 +99,7 @@ def test_values_along_the_way_are_asked_and_only_the_crossing_is_shown(tmp_path:
         ({"name": "WL 20"}, "runs and crossings must have different names, got 'WL 20' twice"),
     ],
 )
-def test_what_is_wrong_is_said(tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
+def test_errors_say_what_is_wrong_with_a_plan(tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
     crossing = {"name": "there", "value": "rate", "reaches": 1, "runs": ["WL 20", "WL 60"], **changes}
     figure(tmp_path / "p", 1, crossings=[crossing])
     with pytest.raises(InputError) as raised:

@@ -1,4 +1,4 @@
-"""More of one sort of requests than usual: who comes to a server, and what a burst is."""
+"""More requests of one kind than usual: at which server they arrive, and what counts as a burst."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def seen(run: Dataset) -> View:
     return look(run, 50 * MILLISECOND)
 
 
-def test_requests_of_an_interaction_that_never_comes_to_a_server_are_not_asked_of_it(tmp_path: Path) -> None:
+def test_visits_are_not_requested_from_a_server_that_an_interaction_never_reaches(tmp_path: Path) -> None:
     view = seen(made(cached(crowd=False), tmp_path / "run"))
     requests = view.requests.group_by("interaction").len().with_columns(pl.col("interaction").cast(pl.String))
     came = dict(requests.iter_rows())
@@ -112,7 +112,7 @@ def test_a_crowd_of_a_heavy_sort_is_a_burst_though_hardly_more_come(tmp_path: Pa
 
 
 def hedging(**more: Any) -> dict[str, Any]:
-    """web, at two thirds of its CPU, and clients who ask twice when it has stood still."""
+    """web, at two thirds of its CPU, and clients that repeat their requests after it has stood still."""
     return {
         "duration": "12 s",
         "ramp": "2 s",
@@ -131,7 +131,7 @@ def test_what_a_client_sends_twice_is_wanted_once(tmp_path: Path) -> None:
     assert np.diff(np.searchsorted(wanted, around)) == pytest.approx(2 * 220, rel=0.15)
 
 
-def test_who_asks_again_after_giving_up_wants_it_again(tmp_path: Path) -> None:
+def test_a_repetition_after_giving_up_is_a_new_request(tmp_path: Path) -> None:
     view = seen(made(hedging(hedge="0 s", timeout="300 ms", retries=2, retry_pause="0 s"), tmp_path / "run"))
     given_up = view.requests["given_up"].sum()
     assert given_up == view.requests.filter(pl.col("status").cast(pl.String) == "abandoned").height > 50
@@ -139,7 +139,7 @@ def test_who_asks_again_after_giving_up_wants_it_again(tmp_path: Path) -> None:
     assert len(view.wanted("web")) == len(view.asked("web").arrivals)
 
 
-def test_who_gives_up_both_of_two_has_given_up(tmp_path: Path) -> None:
+def test_a_request_is_abandoned_when_it_and_its_hedge_are(tmp_path: Path) -> None:
     view = seen(made(hedging(timeout="300 ms"), tmp_path / "run"))
     both = view.requests.filter("twice", pl.col("status").cast(pl.String) == "abandoned")
     # Of some the first was answered after all.

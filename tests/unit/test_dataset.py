@@ -1,4 +1,5 @@
-"""The run folder: written whole or not at all, validated by file, column and row, read alike by other tools."""
+"""The run folder: written completely or not at all, validated by file, column and row, and read alike by other
+tools."""
 
 from __future__ import annotations
 
@@ -236,7 +237,7 @@ def test_a_cut_or_changed_file_is_found(tmp_path: Path) -> None:
         Dataset.open(opened.path)
 
 
-def test_what_is_no_run_folder_is_said(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_run_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file or folder"):
         Dataset.open(tmp_path / "none")
     with pytest.raises(InputError, match="not a run folder"):
@@ -303,7 +304,7 @@ def _create(path: Path) -> None:
 
 
 def _said_to_nobody(work: Callable[[], object]) -> str:
-    """What is said to a user who may do nothing: root may do everything, so it steps down in a process of its own."""
+    """The error for a user without rights. Root has all rights, so the test drops them in a process of its own."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

@@ -1,4 +1,4 @@
-"""The chain, step by step, on systems whose truth is set by the test."""
+"""The chain, step by step, on systems whose truth the test sets."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_an_empty_recording_says_that_there_are_no_requests() -> None:
     assert "no finished requests" in diagnosis.answer[0]
 
 
-# Who dropped, where it began
+# The dropper and the origin
 
 
 def test_what_no_kernel_refused_was_lost_on_its_way_and_no_queue_overflowed() -> None:
@@ -96,8 +96,8 @@ def test_a_short_queue_that_overflows_soon_was_pushed_back_all_the_same() -> Non
 
 
 @pytest.mark.parametrize("begin", [4.3, 4.6, 4.9])
-def test_who_stands_still_when_it_overflows_was_not_flooded(begin: float) -> None:
-    """app works off what it held when db stops."""
+def test_a_server_that_stands_still_when_it_overflows_was_not_flooded(begin: float) -> None:
+    """app works off its queue when db stops."""
     tiers = (Tier("web", 0.2, ("app",)), Tier("app", 1.2, ("db",)), Tier("db", 0.4, (), 60, 40))
     assert only(diagnose(system(Slow("app", 3.5, 4.2), Slow("db", begin, begin + 0.6), tiers=tiers))) == (
         "db", "db", "downstream",
@@ -110,7 +110,7 @@ def test_a_hiccup_shortly_before_the_stall_does_not_hide_where_it_began(begin: f
     assert chain == ("web", "app", "upstream")
 
 
-def test_of_an_overload_older_than_the_recording_no_origin_is_told() -> None:
+def test_an_overload_older_than_the_recording_has_no_known_origin() -> None:
     memory = app_stopped()
     later = {
         "visits": memory.tables["visits"].filter(pl.col("arrival") >= at(4.45)),
@@ -126,7 +126,7 @@ def test_of_an_overload_older_than_the_recording_no_origin_is_told() -> None:
 
 
 @pytest.mark.parametrize("begins", [3.98, 4.04])
-def test_of_an_overload_soon_after_the_recording_began_the_origin_is_told(begins: float) -> None:
+def test_an_overload_soon_after_the_begin_has_a_known_origin(begins: float) -> None:
     """app stands still from 4.0 s on, and web overflows 0.2 s later."""
     memory = app_stopped()
     later = {
@@ -138,7 +138,7 @@ def test_of_an_overload_soon_after_the_recording_began_the_origin_is_told(begins
 
 
 def test_a_batch_that_opens_the_recording_is_no_overload_from_before_it() -> None:
-    """The first packet is lost in the moment in which those that fill the queue are still on their way."""
+    """The first packet is lost when those that fill the queue are still on their way."""
     memory = system(bursts=((0.0, 0.15, 4000),), rate=300)
     latency = pl.when(pl.col("caller") == "client").then(MS // 5).otherwise(0)
     lost = memory.tables["visits"].filter(pl.col("drops") > 0)["sent"].min()
@@ -153,7 +153,7 @@ def test_a_batch_that_opens_the_recording_is_no_overload_from_before_it() -> Non
     assert only(diagnose(Memory(memory.topology, {**memory.tables, **first})))[1] is not None
 
 
-def test_who_sends_its_data_again_is_inside_when_it_is_served() -> None:
+def test_a_client_that_repeats_its_data_is_inside_when_it_is_served() -> None:
     table = visits(
         {"visit": 1, "request": 1, "server": "web", "sent": 0, "arrival": 0, "departure": 9 * S, "data_drops": 5},
         {"visit": 2, "parent": 1, "server": "app", "sent": 8 * S, "arrival": 8 * S, "departure": 8 * S + MS},
@@ -203,7 +203,7 @@ def test_the_recovery_is_not_part_of_the_stall() -> None:
     assert finding.numbers["cpu_withheld_median"] == pytest.approx(0.2, abs=0.05)
 
 
-def test_the_wave_is_told_in_the_order_in_which_the_queues_rose() -> None:
+def test_the_wave_is_reported_in_the_order_in_which_the_queues_rose() -> None:
     wave = diagnose(app_stopped()).episodes[0].wave
     assert [p.server for p in wave][:2] == ["app", "web"]
     assert wave[0].rise < wave[1].rise
@@ -228,7 +228,7 @@ def test_a_caller_known_to_block_makes_an_overflow_behind_it_local() -> None:
     assert only(diagnose(blocking))[2] == "local"
 
 
-def test_who_has_no_call_open_waits_for_none_though_its_connections_are_held() -> None:
+def test_a_server_without_open_calls_does_not_wait_although_its_connections_are_held() -> None:
     """Visits of app hold a connection from their first call to their end, and lack the CPU to make the next one."""
     starved = system(Slow("app", 4.0, 4.6, speed=0.01, cpu=0.01))
     diagnosis = diagnose(starved.sample("app", "pool_waiting", 0, (4.0, 4.6, 5)))
@@ -256,7 +256,7 @@ def test_two_stalls_are_two_episodes() -> None:
     assert [e.origin for e in diagnosis.episodes] == ["app", "app"]
 
 
-def test_stalls_of_two_servers_in_turn_are_as_many_episodes() -> None:
+def test_successive_stalls_of_two_servers_are_separate_episodes() -> None:
     """The requests of one come before those of the other are over; those of each lie well apart."""
     tiers = (Tier("web", 0.1, ("app1", "app2")), Tier("app1", 1.2, (), 40, 20), Tier("app2", 1.2, (), 40, 20))
     stalls = [Slow(f"app{n % 2 + 1}", 3.0 + n * 0.7, 3.5 + n * 0.7) for n in range(4)]
@@ -264,9 +264,9 @@ def test_stalls_of_two_servers_in_turn_are_as_many_episodes() -> None:
     assert [e.origin for e in found.episodes] == ["app1", "app2", "app1", "app2"]
 
 
-def test_where_stalls_are_as_frequent_as_pauses_the_origin_is_told_all_the_same() -> None:
+def test_the_origin_is_reported_even_if_stalls_are_as_frequent_as_pauses() -> None:
     """Four servers run at a tenth of their clock rate for 1.1 s in every 2.8 s, one after the other: there is no calm
-    time, and no queue rises above what it is like for a third of the time."""
+    time, and no queue rises above its level of a third of the time."""
     names = ("app1", "app2", "app3", "app4")
     steps = {
         name: [(0.5 + (k + j * 4) * 0.7, 1.6 + (k + j * 4) * 0.7) for j in range(7)] for k, name in enumerate(names)
@@ -281,19 +281,19 @@ def test_where_stalls_are_as_frequent_as_pauses_the_origin_is_told_all_the_same(
     assert sum(e.vlrt for e in found.episodes if e.cause == "frequency-step") > 0.9 * found.vlrt > 500
 
 
-def test_a_batch_that_comes_when_those_lost_before_come_back_is_a_burst() -> None:
-    """What comes back fills the queue first; most of the requests are of the batch 120 ms later."""
+def test_a_batch_together_with_repeated_packets_is_a_burst() -> None:
+    """Repeated packets fill the queue first; most of the requests belong to the batch 120 ms later."""
     batches = ((4.0, 4.01, 40_000), (7.12, 7.14, 15_000))
     tiers = (Tier("app", 1.2, (), 60, 40),)
     found = diagnose(system(tiers=tiers, rate=400, bursts=batches, seconds=14.0, schedule=(3 * S, 9 * S, 21 * S)))
     assert [(e.origin, e.cause) for e in found.episodes] == [("app", "workload-burst")] * 2
 
 
-# Drops that nobody recorded
+# Drops that were not recorded
 
 
 def requests_only(memory: Memory, *, connected: bool = False) -> Memory:
-    """What an access log of the client would hold."""
+    """The content of a client's access log."""
     requests = memory.tables["requests"].with_columns(drops=pl.lit(0))
     return Memory(Topology(), {"requests": requests if connected else requests.drop("connected")})
 
@@ -312,7 +312,7 @@ def test_unrecorded_waiting_is_not_called_a_drop() -> None:
     assert finding.missing is not None
 
 
-def test_a_kernel_counter_tells_the_dropper_where_the_packets_do_not() -> None:
+def test_a_kernel_counter_shows_the_dropper_if_packets_do_not() -> None:
     memory = app_stopped()
     visits = memory.tables["visits"].with_columns(drops=pl.lit(0))
     requests = memory.tables["requests"].with_columns(drops=pl.lit(0)).drop("connected")
@@ -341,7 +341,7 @@ def test_a_heavy_request_without_any_queue_is_left_unexplained() -> None:
 # Threshold and modes
 
 
-def test_the_threshold_is_what_was_asked() -> None:
+def test_the_threshold_is_the_given_one() -> None:
     diagnosis = diagnose(app_stopped(), threshold_ns=300 * MS)
     assert diagnosis.threshold_ns == 300 * MS
     assert diagnosis.vlrt > diagnose(app_stopped()).vlrt
@@ -375,8 +375,8 @@ def test_every_request_is_in_the_histogram_once() -> None:
     assert all(a[1] <= b[0] for a, b in zip(diagnosis.histogram, diagnosis.histogram[1:], strict=False))
 
 
-def test_who_meets_packets_that_come_back_at_once_waits_for_nobody_behind(tmp_path: Path) -> None:
-    """Of a batch most packets are lost, and are sent again in one moment: web overflows before db has noticed."""
+def test_a_request_among_repeated_packets_does_not_wait_downstream(tmp_path: Path) -> None:
+    """Most packets of a batch are lost, and are repeated at one moment: web overflows before db has noticed."""
     system = {
         "duration": "30 s",
         "ramp": "2 s",

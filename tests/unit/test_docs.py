@@ -1,4 +1,4 @@
-"""The documents do not lie: their commands run, their Python runs, the options they name exist."""
+"""The documents are correct: their commands run, their Python runs, and the options that they name exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program that handles its endings, told to end as a user, a service manager, a terminal and `nohup` do."""
+"""A program that handles its signals, ended as by a user, a service manager, a terminal and `nohup`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ INT, TERM, HUP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
         (("nohup",), (HUP, TERM), (0,), "SIG_IGN"),
     ],
 )
-def test_what_ends_a_program(
+def test_the_signals_that_end_a_program(
     begin: tuple[str, ...], sent: tuple[signal.Signals, ...], ignored: tuple[int, ...], afterwards: str
 ) -> None:
     command = (*begin, sys.executable, "-c", PROGRAM)

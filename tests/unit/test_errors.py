@@ -1,4 +1,4 @@
-"""Errors say the same sentence on both sides of a process."""
+"""Errors have the same sentence on both sides of a process."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""Experiment files: what they say, what is filled in, and how mistakes are told."""
+"""Experiment files: their content, their defaults, and the errors."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_what_is_left_out_has_the_papers_value() -> None:
         ({}, 150, 0),
     ],
 )
-def test_a_kind_brings_its_queues_along(tier: dict[str, Any], workers: int | None, light_queue: int) -> None:
+def test_a_kind_sets_its_queues(tier: dict[str, Any], workers: int | None, light_queue: int) -> None:
     found = experiment.from_table(
         {
             **SMALL,
@@ -313,12 +313,12 @@ def test_too_long_a_chain_of_tiers_is_refused_by_name() -> None:
         experiment.from_table(chain(1200, side_by_side=1))
 
 
-def test_a_file_of_nothing_but_brackets_is_told(tmp_path: Path) -> None:
+def test_a_file_of_brackets_alone_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TailraceError, match="are nested hundreds deep"):
         experiment.read(written(tmp_path, "x = " + "[" * 2000 + "]" * 2000))
 
 
-def test_the_mark_that_some_editors_begin_a_file_with_is_read_over(small: Path) -> None:
+def test_a_byte_order_mark_is_skipped(small: Path) -> None:
     plain = experiment.read(small)
     small.write_bytes(b"\xef\xbb\xbf" + small.read_bytes())
     assert experiment.read(small) == plain
@@ -339,7 +339,7 @@ def test_changes_are_toml_and_bare_words_are_text(small: Path) -> None:
 
 
 def test_a_change_names_what_the_experiment_has_or_implies(small: Path) -> None:
-    """A node of a tier's own, a page of RUBBoS, a call that the software makes by default."""
+    """A node of a tier's own, a page of RUBBoS, a default call of the software."""
     implied = [
         "nodes.app-node.cores=2",
         "nodes.db.cores=2",
@@ -358,7 +358,7 @@ def test_what_pages_embed_is_apart_for_all_workloads_or_none(small: Path) -> Non
         experiment.read(small, [*embedding, "workloads.steady.embedded_apart=true"], add=True)
 
 
-def test_one_key_of_what_was_said_in_short_can_be_changed(small: Path) -> None:
+def test_one_key_of_a_shorthand_can_be_changed(small: Path) -> None:
     short = ["tiers.app.calls=['db', 'cache']", "tiers.app.heap=jvm15", "tiers.cache={}"]
     found = experiment.read(small, [*short, "tiers.app.calls.db.pool=6", "tiers.app.heap.threads=2"], add=True)
     assert list(found.tiers["app"].calls) == ["db", "cache"]

@@ -48,7 +48,7 @@ def saved(memory: systems.Memory, path: Path) -> Dataset:
 
 
 def again(run: Dataset, folder: Path, **options: int) -> tuple[Dataset, Exported]:
-    """The run from its own packets, with the samples and events that are no packets."""
+    """The run from its own packets, with the samples and events that are not packets."""
     written = write_pcap(run, folder / "run.pcap", **options)
     back = tr.read(written.path, servers={server.name: server.address for server in written.servers})
     with dataset.create(folder / "again") as writer:
@@ -62,7 +62,7 @@ def again(run: Dataset, folder: Path, **options: int) -> tuple[Dataset, Exported
 
 
 def parents(run: Dataset) -> pl.DataFrame:
-    """Each visit's moments beside those of the visit that called it."""
+    """Each visit's times beside those of its caller."""
     frame = texts(run.visits())
     callers = frame.select(pl.col("visit").alias("parent"), *(pl.col(name).alias(f"of_{name}") for name in MOMENTS))
     return frame.join(callers, on="parent").select(*MOMENTS, *(f"of_{name}" for name in MOMENTS))
@@ -221,7 +221,7 @@ def test_addresses_and_protocols_come_from_the_topology_or_are_made_up(tmp_path:
     ]
 
 
-def test_a_status_that_a_protocol_cannot_say_is_told(tmp_path: Path) -> None:
+def test_a_status_that_a_protocol_cannot_express_is_reported(tmp_path: Path) -> None:
     run = builders.run(tmp_path / "run", visits=builders.visits({"status": "error-1040"}, {"status": "timeout"}))
     assert write_pcap(run, tmp_path / "run.pcap").changed == {"status": 2}
 
@@ -240,7 +240,7 @@ def test_requests_that_never_became_a_visit_are_attempts(tmp_path: Path) -> None
     assert requests(back, *REQUEST).filter(pl.col("status") == "refused").equals(kept)
 
 
-def test_damaged_and_empty_runs_are_told(tmp_path: Path) -> None:
+def test_damaged_and_empty_runs_are_refused(tmp_path: Path) -> None:
     empty = builders.run(tmp_path / "empty", samples=builders.samples({}))
     with pytest.raises(InputError, match=r"visits\.parquet: it has no visits"):
         write_pcap(empty, tmp_path / "x.pcap")

@@ -1,4 +1,4 @@
-"""Several files of a JVM, several runs in a file, logs without a wall clock, and lines that mean harm."""
+"""Several files of a JVM, several runs in a file, logs without a wall clock, and malicious lines."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_header_of_another_age_dates_nothing(tmp_path: Path) -> None:
             gclog.read(written(tmp_path, {"gc.log": text}))
 
 
-def test_a_stop_that_nothing_dates_is_counted_and_not_guessed(tmp_path: Path) -> None:
+def test_a_stop_without_a_known_time_is_counted_and_not_guessed(tmp_path: Path) -> None:
     stop = "Total time for which application threads were stopped: {} seconds\n"
     text = dated(5, 0.25) + stop.format("0.2503000") + stop.format("0.0400000") + dated(7, 0.25)
     found = gclog.read(written(tmp_path, {"gc.log": text}))
@@ -169,7 +169,7 @@ def test_brackets_of_something_else_within_a_record_do_not_end_it(tmp_path: Path
     ["[a]", "[", "]", "[GC ", "[GC 1", "1.", "[0x", '{"a":', "GC(1) Pause A 1M->x", "[Pause Init ", "1: 1 1 ", "a "],
 )
 def test_a_long_line_takes_time_in_proportion(piece: str, tmp_path: Path) -> None:
-    """A line of 120 kB, eight times: it took hours with an expression that goes back over what it has read."""
+    """A line of 120 kB, eight times: a regular expression with backtracking took hours."""
     line = piece * (120_000 // len(piece))
     (tmp_path / "gc.log").write_text((f"[GC {line} secs]\n{line}\n") * 4 + dated(5, 0.1))
     code = (

@@ -1,4 +1,4 @@
-"""Random graphs of services: what is drawn, and what the truth says of them."""
+"""Random graphs of services: what is drawn, and the truth about them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def calls(table: Table) -> list[dict[str, Any]]:
 
 
 def own(table: Table) -> dict[str, Table]:
-    """Tiers of the system that is asked."""
+    """Tiers of the system that receives the requests."""
     return {name: tier for name, tier in table["tiers"].items() if not name.startswith(GUEST)}
 
 
@@ -76,7 +76,7 @@ def test_each_tier_is_called_and_calls_one_to_three_later_ones() -> None:
         lambda t: GUEST in t["workloads"],
     ],
 )  # fmt: skip
-def test_much_is_drawn_now_and_then_and_nothing_always(has: Any) -> None:
+def test_every_option_is_drawn_sometimes_and_none_always(has: Any) -> None:
     assert 5 <= sum(map(has, DRAWN)) <= 290
 
 
@@ -106,7 +106,8 @@ def test_a_sweep_takes_no_chain_for_a_graph(tmp_path: Path) -> None:
 
 
 def shared(**more: Any) -> Table:
-    """web asks app and beside, which share a machine, and app asks db. More comes than the machine can do at times."""
+    """web calls app and beside, which share a machine, and app calls db. At times more requests arrive than the machine
+    can serve."""
     return {
         "duration": "20 s",
         "ramp": "2 s",
@@ -130,7 +131,7 @@ def shared(**more: Any) -> Table:
 
 
 def kinds(table: Table, folder: Path) -> set[tuple[str, tuple[str, ...]]]:
-    """The truth as the examiner reads it."""
+    """The truth in the examiner's form."""
     table["workloads"]["users"]["entry"] = "web"
     sim.simulate(from_table(table), folder)
     return {(s.kind, tuple(sorted(s.origins))) for s in read(folder, Dataset.open(folder).topology)}

@@ -1,4 +1,4 @@
-"""An idle span costs nothing and changes nothing: the diagnosis' clock, the windows that are drawn, damaged times."""
+"""An idle span costs nothing and changes nothing: the diagnosis' clock, the drawn windows, damaged times."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MONTH = 30 * DAY
 
 
 def later(memory: Memory, after: float, by: int) -> Memory:
-    """The same recording with an idle span: what happened after that moment comes so much later."""
+    """The same recording with an idle span: everything after that moment is this much later."""
     edge = at(after)
     columns = ("sent", "connected", "end", "arrival", "departure", "begin", "time")
     tables = {

@@ -70,7 +70,7 @@ def test_rules_are_kept_in_their_order(tmp_path: Path) -> None:
         ("[[interactions]]\nmatch = 'x'\nname = 3", "interactions[0]: match and name must be text"),
     ],
 )
-def test_a_mistake_in_the_rules_is_told_by_file_and_key(tmp_path: Path, text: str, words: str) -> None:
+def test_an_error_in_the_rules_names_file_and_key(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "rules.toml").write_text(text)
     with pytest.raises(InputError) as caught:
         rules(tmp_path / "rules.toml")
@@ -78,7 +78,7 @@ def test_a_mistake_in_the_rules_is_told_by_file_and_key(tmp_path: Path, text: st
     assert words in str(caught.value)
 
 
-def test_an_expression_that_is_none_is_told_and_leaves_nothing(tmp_path: Path) -> None:
+def test_an_invalid_expression_is_reported_and_leaves_no_files(tmp_path: Path) -> None:
     with pytest.raises(TailraceError, match="unclosed group"):
         readers.read(HTTP, interactions={"^(GET": "x"}, out=tmp_path / "run")
     assert list(tmp_path.iterdir()) == []

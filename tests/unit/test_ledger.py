@@ -30,7 +30,7 @@ def drawn_up(memory: Memory) -> tuple[Seen, account.Account]:
 
 
 def shares(memory: Memory) -> dict[str, float]:
-    """Cause → the very slow requests of all episodes that it is charged with."""
+    """Cause → the very slow requests of all episodes that are charged to it."""
     seen = tables.look(memory, 50 * MS)
     found: dict[str, float] = {}
     for one in ledger.judge(seen, vlrt.find(seen, None)):
@@ -70,7 +70,7 @@ def test_a_stop_is_charged_with_what_disappears_without_it(stopped: Memory) -> N
     assert found["freeze"] >= 0.9 * sum(found.values())
 
 
-def test_who_took_the_cpu_is_charged() -> None:
+def test_the_process_that_took_the_cpu_is_charged() -> None:
     starved = system(Slow("app", 4.0, 4.8, speed=0.1, cpu=0.1))
     found = shares(starved.sample("neighbour", "cpu_busy", 0.02, (4.0, 4.8, 0.9)))
     assert max(found, key=lambda name: found[name]) == "neighbour"

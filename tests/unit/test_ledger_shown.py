@@ -40,7 +40,7 @@ def test_the_sentence_says_what_would_not_have_happened(stopped: Replayed) -> No
     assert shown(one).error == pytest.approx(42 / 1060)
 
 
-def test_several_causes_are_told_and_small_shares_are_not(stopped: Replayed) -> None:
+def test_several_causes_are_reported_without_small_shares(stopped: Replayed) -> None:
     shares = (
         Share("neighbour", "app", 50.0, 0, "batch"),
         Share(BURST, None, 46.0, 10),

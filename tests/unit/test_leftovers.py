@@ -1,4 +1,4 @@
-"""What becomes of things that a killed watch left in its folder, and what a watch does about faults of its own."""
+"""The files that a killed watch leaves in its folder, and faults of a watch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STATE = {"end": MOMENT, "nodes": [], "servers": {}}
 
 
 def recording(at: Path, *drops: int) -> Path:
-    """A second of each, with so many lost connection attempts."""
+    """One second of recording for each number of lost connection attempts."""
     at.mkdir(parents=True)
     (at / "recording.json").write_text(json.dumps(STATE))
     (at / locks.LOCK).touch()
@@ -44,7 +44,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_ring_with_an_incident_that_nobody_explained_becomes_one(tmp_path: Path) -> None:
+def test_a_ring_with_an_unexplained_incident_becomes_an_incident(tmp_path: Path) -> None:
     ring = recording(tmp_path / RECORDING, 0, 7, 0)
     assert taken_up(ring) == [tmp_path / NAME]
     assert names(tmp_path) == [f"{NAME}.recording"]
@@ -61,7 +61,7 @@ def test_a_ring_without_news_is_removed(tmp_path: Path, drops: tuple[int, ...], 
 
 
 @pytest.mark.parametrize("state", [None, "", "{", "[]", "{}"])
-def test_a_ring_that_says_nothing_of_itself_is_removed(tmp_path: Path, state: str | None) -> None:
+def test_a_ring_without_a_state_is_removed(tmp_path: Path, state: str | None) -> None:
     ring = recording(tmp_path / RECORDING, 7)
     (ring / "recording.json").unlink()
     if state is not None:

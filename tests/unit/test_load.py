@@ -1,4 +1,4 @@
-"""The load generator against small servers: what it asks, when, and what it makes of bad answers."""
+"""The load generator against small servers: its requests, their times, and its handling of bad answers."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ def test_every_request_has_a_row_and_every_row_was_a_request(tmp_path: Path) -> 
         ("/reset", "reset"),
     ],
 )
-def test_what_came_is_told_by_its_status(path: str, status: str, tmp_path: Path) -> None:
+def test_each_outcome_has_its_status(path: str, status: str, tmp_path: Path) -> None:
     with serving() as (url, _):
         ask(url + path, tmp_path / "run")
     assert statuses(tmp_path / "run") == {status}
 
 
-def test_who_never_answers_is_given_up_by_the_client_or_at_the_end(tmp_path: Path) -> None:
+def test_an_unanswered_request_is_given_up_by_the_client_or_at_the_end(tmp_path: Path) -> None:
     with serving() as (url, seen):
         ask(f"{url}/hang", tmp_path / "patient", Settings(drain=SECOND // 5))
         assert len(seen) == 4
@@ -97,7 +97,7 @@ def test_who_never_answers_is_given_up_by_the_client_or_at_the_end(tmp_path: Pat
     assert waited.min() >= 50_000_000  # type: ignore[operator]
 
 
-def test_nobody_there_is_refused_and_not_hammered(tmp_path: Path) -> None:
+def test_a_refused_client_waits_before_it_repeats(tmp_path: Path) -> None:
     outcome = ask("http://127.0.0.1:1/", tmp_path / "run", think="0")
     assert statuses(tmp_path / "run") == {"refused"}
     assert outcome.requests <= 4 * 4, "a client that got no answer waits 0.1 s"
@@ -117,7 +117,7 @@ def test_lost_connection_attempts_are_counted_from_the_kernel(tmp_path: Path) ->
     assert rows.height == 8
     lost = rows.filter(pl.col("drops") > 0)
     assert 1 <= lost.height <= 7, "the accept queue holds one, and had room for another while it was looked at"
-    # the first repetition leaves 1 s after the first SYN, and the accept queue of one has its like
+    # the first repetition is sent 1 s after the first SYN, and the accept queue of one holds its equal
     assert (lost["took"] >= lost["drops"].cast(pl.Int64) * 900_000_000).all()
     assert (rows.filter(pl.col("drops") == 0)["took"] < 900_000_000).all()
 
@@ -142,7 +142,7 @@ def test_a_kept_connection_that_is_closed_under_a_request_is_made_anew_once(tmp_
         outcome = ask(url, tmp_path / "run", kept=True)
     rows = requests(tmp_path / "run")
     assert outcome.statuses == {"ok": outcome.requests}
-    # the first of each client came once, all others twice: to a connection that closed, and to the next
+    # the first request of each client arrived once, all others twice: on a connection that closed, and on the next
     assert len(seen) == 2 * rows.height - rows["client"].n_unique()
     assert rows["connected"].is_not_null().all()
     assert (rows["sent"] <= rows["connected"]).all()
@@ -220,7 +220,7 @@ def test_a_limited_number_of_requests_is_kept(tmp_path: Path) -> None:
     assert len(seen) == requests(tmp_path / "run").height == 7
 
 
-def test_ctrl_c_ends_a_load_with_what_was_seen_and_a_kill_leaves_it_to_be_recovered(tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_load_with_its_rows_and_a_killed_load_can_be_recovered(tmp_path: Path) -> None:
     with serving() as (url, seen):
         for number, end in enumerate((signal.SIGINT, signal.SIGHUP, signal.SIGKILL)):
             out = tmp_path / f"run{number}"
@@ -244,8 +244,8 @@ def test_ctrl_c_ends_a_load_with_what_was_seen_and_a_kill_leaves_it_to_be_recove
         assert any("stopped after" in note for note in Dataset.open(tmp_path / ended).manifest.notes)
 
 
-def test_a_full_disk_ends_a_load_with_what_was_seen_or_leaves_it_to_be_recovered(tmp_path: Path) -> None:
-    """A file may grow so large and no larger: room for 500 rows and for the tables of them, or not even for those."""
+def test_a_full_disk_ends_a_load_and_keeps_what_was_recorded(tmp_path: Path) -> None:
+    """The largest size of a file: room for 500 rows and for the tables of them, or not even for those."""
     out = tmp_path / "run"
     for room, seen in ((40_000, " requests up to then are in"), (2_500, "load --recover")):
         with serving() as (url, _):
@@ -264,7 +264,7 @@ def test_a_full_disk_ends_a_load_with_what_was_seen_or_leaves_it_to_be_recovered
 
 
 def wait_for_logs(folder: Path) -> list[Path]:
-    """The folders of killed loads, once their workers have noticed and written all they had."""
+    """The folders of killed loads, once their workers have noticed and written all their rows."""
     while True:
         found = list(folder.glob("run*.tmp-*"))
         sizes = [log.stat().st_size for left in found for log in left.glob("*.log")]
@@ -400,7 +400,7 @@ def test_burstiness_of_one_process_is_not_divided_among_workers(tmp_path: Path) 
     assert lowered["arrivals"]["closed"]["chain"]["chains"] == 1
 
 
-def test_short_ports_are_told_before_and_after(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_ports_are_reported_before_and_after(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ranges = tmp_path / "range"
     ranges.write_text("40000\t40099\n")
     monkeypatch.setattr(ports, "RANGE", ranges)

@@ -1,5 +1,4 @@
-"""The load generator's connections: one for each request, from the addresses asked for, and what becomes of them when
-the server goes away."""
+"""The load generator's connections: one for each request, from the given addresses, also when the server goes away."""
 
 from __future__ import annotations
 
@@ -26,7 +25,8 @@ SECOND = 10**9
 
 @contextmanager
 def counting(lives: float = 60.0) -> Iterator[tuple[str, list[tuple[str, int]]]]:
-    """The URL of a server that closes each connection after its page, and whom it saw. It is gone after `lives` s."""
+    """The URL of a server that closes each connection after its page, and the client addresses that it saw. It ends
+    after `lives` s."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=1000)
     listener.settimeout(0.05)
     seen: list[tuple[str, int]] = []
@@ -73,7 +73,7 @@ def test_each_request_has_a_connection_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sources", [("127.0.0.2",), ("127.0.0.2", "127.0.0.3")])
-def test_clients_connect_from_the_addresses_asked_for_every_time(sources: tuple[str, ...], tmp_path: Path) -> None:
+def test_clients_always_connect_from_the_given_addresses(sources: tuple[str, ...], tmp_path: Path) -> None:
     with counting() as (url, seen):
         outcome = ask(url, tmp_path / "run", sources, think="1 ms")
     assert outcome.statuses == {"ok": outcome.requests}
@@ -82,7 +82,7 @@ def test_clients_connect_from_the_addresses_asked_for_every_time(sources: tuple[
     assert min(shares) > 0.3
 
 
-def test_a_server_that_dies_is_told_by_status_and_the_load_ends_in_time(tmp_path: Path) -> None:
+def test_a_server_that_dies_shows_in_the_status_and_the_load_ends_in_time(tmp_path: Path) -> None:
     with counting(lives=0.5) as (url, _):
         begun = time.monotonic()
         outcome = ask(url, tmp_path / "run", think="5 ms", duration="1 s")

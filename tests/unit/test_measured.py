@@ -1,4 +1,4 @@
-"""A run as measures see it."""
+"""A run in the form that measures use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tailrace.units import SECOND
 
 
 def test_a_page_and_what_it_embeds_are_one_request(tmp_path: Path) -> None:
-    """An object is fetched when what was before it has come, so that the times add up exactly."""
+    """An object is fetched when the previous one has arrived, so that the times add up exactly."""
     found = experiment.from_table(
         {
             "duration": "5 s",
@@ -36,7 +36,8 @@ def test_a_page_and_what_it_embeds_are_one_request(tmp_path: Path) -> None:
 
 
 def test_what_is_apart_takes_its_time_and_is_not_counted(tmp_path: Path) -> None:
-    """Requests and visits are those of the pages, though clients ask again when the images have come."""
+    """Requests and visits are those of the pages, although clients send the next request when the images have
+    arrived."""
     table = {
         "duration": "5 s",
         "ramp": "1 s",
@@ -71,7 +72,7 @@ def test_what_is_apart_takes_its_time_and_is_not_counted(tmp_path: Path) -> None
     ids=["plain", "pages", "apart", "hedges"],
 )
 def test_a_run_counts_as_its_measures_do(more: dict[str, Any], tmp_path: Path) -> None:
-    """Pages whose objects fail, hedges that win, and clients that give up and ask again."""
+    """Pages whose objects fail, hedges that win, and clients that give up and repeat."""
     found = experiment.from_table(
         {
             "duration": "20 s",
@@ -99,7 +100,8 @@ def test_a_run_counts_as_its_measures_do(more: dict[str, Any], tmp_path: Path) -
 
 
 def test_what_is_answered_counts_within_the_interval_whenever_it_was_sent(tmp_path: Path) -> None:
-    """Half as much again as a server of 100/s can do: it answers 100/s, whatever waits at the begin and the end."""
+    """1.5 times the load that a server of 100/s can serve: it answers 100/s, whatever waits at the begin and the
+    end."""
     found = experiment.from_table(
         {
             "duration": "20 s",
@@ -117,7 +119,7 @@ def test_what_is_answered_counts_within_the_interval_whenever_it_was_sent(tmp_pa
     assert outcome.requests / 20 > 140
 
 
-def test_what_was_sampled_of_a_node_alone_is_told_of_its_servers(tmp_path: Path) -> None:
+def test_samples_of_a_node_count_for_its_servers(tmp_path: Path) -> None:
     """A node that two servers share has a name of its own, and the clock rate is the node's."""
     found = experiment.from_table(
         {

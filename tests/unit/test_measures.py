@@ -1,4 +1,4 @@
-"""Every measure against a table small enough to compute by hand, and its place in the reference."""
+"""Every measure against a table small enough to compute by hand, and against its entry in the reference."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_the_reference_has_every_measure_with_its_sentence_and_values() -> None:
             assert f"`{parameter.name}`{'' if parameter.default is parameter.empty else '?'}" in row
 
 
-def test_what_was_not_sampled_is_said_with_what_was(run: Measured) -> None:
+def test_an_error_about_missing_samples_lists_existing_ones(run: Measured) -> None:
     with pytest.raises(UsageError, match="cpu_busy was not sampled at other; places that were: app, web1, web2"):
         MEASURES["utilisation"].compute(run, place="other")
     with pytest.raises(UsageError, match="gc_share was not sampled at app; there: cpu_busy, cpu_hz"):
@@ -216,7 +216,7 @@ def test_what_waits_for_a_connection_is_assigned(tmp_path: Path) -> None:
     calls = [
         visit(2, "app", 1 * MS, 5 * MS, parent=1),
         visit(4, "app", 5 * MS, 9 * MS, parent=3),  # has waited until the first was back
-        visit(5, "app", 9 * MS, 10 * MS, parent=3),  # the same request once more
+        visit(5, "app", 9 * MS, 10 * MS, parent=3),  # the same request again
         visit(7, "app", 10 * MS, 11 * MS, parent=6),
     ]
     callers = [visit(1, "web1", 0, 6 * MS), visit(3, "web1", 2 * MS, 10 * MS), visit(6, "web1", 10 * MS, 12 * MS)]

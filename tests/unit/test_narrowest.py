@@ -1,4 +1,5 @@
-"""Systems of several sorts of requests, and of guests on one machine: who is the limit, and what samples can tell."""
+"""Systems with several kinds of requests, and with guests on one machine: which server is the limit, and what samples
+can show."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def told_of(table: dict[str, Any], folder: Path) -> tuple[list[dict[str, Any]], 
 
 def expired_keys() -> dict[str, Any]:
     """web → cache, and → db for the one in fourteen that it lacks: then keys expire together. The database, which is
-    the least used, has ten times the work of usual."""
+    the least utilised, has ten times its usual work."""
     return {
         "duration": "14 s",
         "ramp": "3 s",
@@ -51,7 +52,7 @@ def expired_keys() -> dict[str, Any]:
     }
 
 
-def test_the_limit_is_who_is_asked_more_than_it_can_do_whatever_its_usual_use(tmp_path: Path) -> None:
+def test_the_limit_is_the_overloaded_server_whatever_its_usual_utilisation(tmp_path: Path) -> None:
     episodes, found = told_of(expired_keys(), tmp_path / "run")
     assert {episode["cause"] for episode in episodes} == {"workload-burst"}
     assert found.right > 0.98 * found.vlrt > 100
@@ -102,7 +103,7 @@ def exports() -> dict[str, Any]:
     }
 
 
-def test_what_nobody_asks_for_in_calm_time_costs_as_much_longer_as_it_takes_beside_others(tmp_path: Path) -> None:
+def test_an_interaction_without_calm_requests_has_the_demand_seen_beside_others(tmp_path: Path) -> None:
     episodes, found = told_of(exports(), tmp_path / "run")
     assert {(episode["origin"], episode["cause"]) for episode in episodes} == {("db", "workload-burst")}
     assert found.right == found.vlrt > 100
@@ -143,7 +144,7 @@ def test_two_guests_cannot_both_have_had_the_only_core(tmp_path: Path) -> None:
     assert found.right == found.vlrt > 100
 
 
-def test_of_two_samples_one_without_cpu_tells_that_a_server_stood_still() -> None:
+def test_one_sample_without_cpu_shows_that_a_server_stood_still() -> None:
     """The other one has a little of the time before it stopped, or after."""
     edges = np.arange(6) * 200 * MILLISECOND
     cpu = Series("web", "cpu_busy", edges[:-1], edges[1:], np.array([0.25, 0.24, 0.0, 0.05, 0.9]))
@@ -179,7 +180,7 @@ def one_box(jobs: int) -> dict[str, Any]:
     }
 
 
-def test_a_neighbour_fills_a_machine_with_all_who_are_on_the_way_there(tmp_path: Path) -> None:
+def test_a_neighbour_and_all_servers_on_the_path_fill_a_machine_together(tmp_path: Path) -> None:
     episodes, found = told_of(one_box(jobs=400), tmp_path / "run")
     told = {(episode["dropper"], episode["origin"], episode["cause"]) for episode in episodes}
     assert told == {("web", "app", "neighbour")}

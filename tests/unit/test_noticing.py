@@ -1,4 +1,4 @@
-"""What a watch takes for the sign of an incident, and what for usual."""
+"""What a watch counts as the sign of an incident, and what as usual."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def stays(folder: Path, *seconds: float) -> Path:
     return path
 
 
-def test_a_cluster_of_lost_connections_is_a_sign_and_one_of_them_is_not(tmp_path: Path) -> None:
+def test_many_lost_connections_are_a_sign_and_a_single_one_is_not(tmp_path: Path) -> None:
     assert Notice().see(events(tmp_path, CLUSTER - 1)) == []
     assert Notice().see(events(tmp_path, CLUSTER)) == ["5 connection attempts to web were lost"]
 
@@ -64,7 +64,7 @@ def test_refused_connections_and_a_full_accept_queue_are_signs(tmp_path: Path) -
     assert "the accept queue of nginx was full in 1 samples" in Notice(names={"host:80": "nginx"}).see(full)
 
 
-def test_a_listener_is_called_as_its_server_is(tmp_path: Path) -> None:
+def test_a_listener_has_the_name_of_its_server(tmp_path: Path) -> None:
     state = {
         "nodes": [{"name": "host", "addresses": ["10.0.0.3", "::1"]}],
         "servers": {"nginx": ["10.0.0.3:80", "[::1]:80"], "elsewhere": ["10.0.0.9:80"]},

@@ -1,4 +1,5 @@
-"""Causes that show as often when nobody becomes very slow: what they do to the queue tells them from chance."""
+"""Causes that occur as often when no request becomes very slow: their effect on the queue distinguishes them from
+chance."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from tailrace.units import SECOND
 
 
 def crowds(long: bool) -> dict[str, Any]:
-    """web → db, and six crowds that are gone before anybody is refused; and perhaps one that stays for longer."""
+    """web → db, and six crowds that are gone before any request is refused; optionally one that stays for longer."""
     moments = [(begin, begin + 0.4) for begin in (1, 3, 5, 7, 15, 17)] + ([(10, 11.5)] if long else [])
     coming = {
         f"crowd{number}": {
@@ -40,7 +41,7 @@ def crowds(long: bool) -> dict[str, Any]:
     }
 
 
-def test_bursts_that_filled_the_queue_and_made_nobody_very_slow_are_no_chance(tmp_path: Path) -> None:
+def test_bursts_that_filled_the_queue_without_vlrt_are_still_evidence(tmp_path: Path) -> None:
     run = made(crowds(long=True), tmp_path / "run")
     told = as_dict(diagnose(run))
     assert {(episode["origin"], episode["cause"]) for episode in told["episodes"]} == {("db", "workload-burst")}
@@ -51,7 +52,7 @@ def test_bursts_that_filled_the_queue_and_made_nobody_very_slow_are_no_chance(tm
 
 
 def crowded(more: dict[str, Any]) -> dict[str, Any]:
-    """web → app, which can do a half less with fifty inside than with ten, and something more."""
+    """web → app, which serves half less with fifty inside than with ten, and something more."""
     return {
         "duration": "20 s",
         "ramp": "2 s",
@@ -79,7 +80,7 @@ def test_a_crowd_fills_a_server_that_can_do_less_the_more_are_inside(tmp_path: P
     assert found.right == found.vlrt > 100
 
 
-def test_no_crowd_is_told_of_a_server_that_is_slower_for_a_while(tmp_path: Path) -> None:
+def test_no_crowd_is_reported_for_a_server_that_is_slower_for_a_while(tmp_path: Path) -> None:
     stall = {"kind": "slow", "place": "app", "at": "8 s", "for": "2 s", "left": 0.2}
     run = made(crowded({"workloads": {"users": USERS}, "stalls": [stall]}), tmp_path / "run")
     told = as_dict(diagnose(run))

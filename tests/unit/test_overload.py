@@ -1,4 +1,4 @@
-"""Overloads that last: what begins them, what keeps them up, and those of too many requests alone."""
+"""Lasting overloads: what begins them, what sustains them, and those of too many requests alone."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def governed(lowest: str) -> Tables:
 
 
 def closed(experiment: Tables) -> Tables:
-    """Those who wait for an answer ask nothing meanwhile: more would come than is seen."""
+    """Clients that wait for an answer send nothing meanwhile, so the recorded load is lower than the true one."""
     users = {"clients": 1300, "think": "2 s", "interaction": "page"}
     return experiment | {"workloads": {"users": users}}
 
@@ -58,7 +58,7 @@ OVERLOADS = {
 
 
 @pytest.mark.parametrize("what", OVERLOADS)
-def test_an_overload_has_the_cause_without_which_there_would_be_capacity_to_spare(what: str, tmp_path: Path) -> None:
+def test_the_cause_of_an_overload_is_what_took_the_spare_capacity(what: str, tmp_path: Path) -> None:
     experiment, cause = OVERLOADS[what]
     run = made(experiment, tmp_path / "run")
     told = as_dict(diagnose(run))
@@ -71,7 +71,8 @@ def test_an_overload_has_the_cause_without_which_there_would_be_capacity_to_spar
 
 
 def balanced(rate: float, log: str = "20 kB") -> Tables:
-    """Two web servers whose mod_jk sends most to whoever stalls, before four databases that write to their disks."""
+    """Two web servers whose mod_jk sends most requests to a stalled candidate, before four databases that write to
+    their disks."""
     call = {"policy": "total_traffic", "endpoint": "wait", "kept": True, "pool": 38}
     return {
         "duration": "25 s",

@@ -1,4 +1,4 @@
-"""Files that are not ours stay as they are: what `--overwrite` may replace, and what a leftover is."""
+"""Files of the user stay unchanged: what `--overwrite` may replace, and what a leftover is."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _newer(folder: Path) -> None:
         (_newer, "not a run folder"),
     ],
 )
-def test_a_folder_with_a_file_of_somebody_is_not_overwritten(
+def test_a_folder_with_a_file_of_the_user_is_not_overwritten(
     tmp_path: Path, made: Callable[[Path], None], named: str
 ) -> None:
     made(tmp_path / "run")
@@ -97,7 +97,7 @@ def test_a_run_folder_with_its_results_and_its_raw_files_is_overwritten(tmp_path
     assert Dataset.open(tmp_path / "run").manifest.rows == {"visits": 2}
 
 
-def test_what_somebody_puts_there_meanwhile_is_kept_and_said(tmp_path: Path) -> None:
+def test_files_added_meanwhile_are_kept_and_reported(tmp_path: Path) -> None:
     run(tmp_path / "run", visits=visits({}))
     with dataset.create(tmp_path / "run", overwrite=True):
         (tmp_path / "run" / "notes.md").write_text("mine")

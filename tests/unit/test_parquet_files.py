@@ -1,4 +1,4 @@
-"""Parquet between the engine and other libraries: what it writes they read, and what they write it reads."""
+"""Parquet between the engine and other libraries: each reads what the other writes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MS = 1_000_000
 
 
 def visits() -> pl.DataFrame:
-    """Some servers have no drops told, and interactions are many."""
+    """Some servers have no drops recorded, and interactions are many."""
     row = pl.int_range(ROWS, eager=True)
     return pl.DataFrame(
         {

@@ -1,4 +1,4 @@
-"""Whose queue rose, when, and who only waited: the rules of `diagnosis.queues` and `diagnosis.overflow`."""
+"""Which queue rose, when, and which servers only waited: the rules of `diagnosis.queues` and `diagnosis.overflow`."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ CLIMB = [10, 20, 40, 80, 60, 30, 1]
     ("queue", "begins"),
     [
         ([1, 1, *CLIMB], [1]),
-        # What it did within 50 ms before it passed its high level belongs to the rise …
+        # Its change within 50 ms before it passed its high level belongs to the rise …
         ([1, 4, 5, *CLIMB], [0]),
-        # … but not what came earlier.
+        # … but earlier changes do not.
         ([*[5] * 20, *CLIMB], [10]),
         # A wiggle before is not the rise …
         ([1, 9, 8, 1, 1, *CLIMB], [4]),
-        # … and one on the way does not begin it anew, though the queue was short for a moment.
+        # … and one on the way does not start it again, although the queue was short for a moment.
         ([1, *CLIMB[:3], 5, 8, *CLIMB], [0]),
         ([1, *CLIMB, *[1] * 30, *CLIMB], [0, 37]),
     ],
@@ -44,14 +44,14 @@ def test_a_rise_begins_where_the_queue_was_last_as_usual(queue: list[int], begin
     assert rise_begins(queue) == begins
 
 
-def test_who_waits_for_a_lost_packet_to_be_sent_again_waits_for_the_server_behind() -> None:
+def test_a_request_whose_downstream_packet_was_lost_waits_downstream() -> None:
     seen = look(system(Slow("app", 4.0, 4.5), tiers=NX1), 50 * MS)
     assert seen.stays["web"].queue(np.array([at(4.9)]))[0] > 50
     assert seen.own_queue("web", np.array([at(4.9)]))[0] < 5
 
 
 def test_a_batch_that_overflows_the_first_server_was_not_pushed_back_to_it() -> None:
-    """app and db fill up too, and longer than web, but web dropped before they could tell."""
+    """app and db also fill up, and for longer than web, but web dropped before they could show it."""
     found = diagnose(system(bursts=((4.0, 4.02, 20_000),)))
     assert {(e.dropper, e.origin, e.cause) for e in found.episodes} == {("web", "web", "workload-burst")}
 
@@ -63,20 +63,20 @@ def test_one_request_that_waited_through_a_stall_is_enough_to_see_it() -> None:
 
 
 @pytest.mark.parametrize("pool", [5, 10, 20])
-def test_who_only_waits_for_the_server_behind_did_not_stall(pool: int) -> None:
-    """app stands still with no more inside than usual, for web's pool is used up; web uses no CPU and fills."""
+def test_a_server_that_only_waits_downstream_did_not_stall(pool: int) -> None:
+    """app stands still with no more inside than usual, because web's pool is used up; web uses no CPU and fills."""
     tiers = (Tier("web", 0.2, ("app",), 200, 100, pool=pool), Tier("app", 1.2, ("db",), 80, 128), Tier("db", 0.3))
     found = diagnose(system(Slow("app", 4.0, 4.5), tiers=tiers, rate=600))
     assert {(e.dropper, e.origin, e.cause) for e in found.episodes} == {("web", "app", "freeze")}
 
 
-def test_who_is_stopped_itself_waits_for_nobody() -> None:
+def test_a_stopped_thread_waits_behind_no_other() -> None:
     tiers = (Tier("web", 0.2, ("app",), 200, 100, pool=20), Tier("app", 1.2, ("db",), 80, 128), Tier("db", 0.3))
     found = diagnose(system(Slow("web", 4.0, 4.9), tiers=tiers, rate=600))
     assert {(e.dropper, e.origin, e.cause) for e in found.episodes} == {("web", "web", "freeze")}
 
 
-def test_packets_that_come_back_together_are_not_what_had_them_lost() -> None:
+def test_simultaneous_repetitions_are_not_the_cause_of_their_loss() -> None:
     """Of 600 requests at once 150 were lost when the queue was 160 long; a second later it is 350 long with them."""
     queue = np.array([0] * 10 + [160] * 10 + [0] * 180 + [350] * 90 + [0] * 10)
     times = np.arange(len(queue), dtype=np.int64) * 5 * MS

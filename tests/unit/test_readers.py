@@ -1,4 +1,4 @@
-"""`read()`: what a file is, whose it is, and one run folder out of many."""
+"""`read()`: the kind of a file, its server, and one run folder from many files."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_run_folder_is_opened_as_it_is_and_can_be_added_to(tmp_path: Path) -> 
         ("half.csv.gz", b"\x1f\x8b\x08\x00\x00\x00\x00\x00", "reading stopped at decompressed byte 0"),
     ],
 )
-def test_a_file_of_a_wrong_kind_is_told(tmp_path: Path, name: str, content: bytes, words: str) -> None:
+def test_a_file_of_a_wrong_kind_is_refused(tmp_path: Path, name: str, content: bytes, words: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=words) as caught:
         readers.read(tmp_path / name, out=tmp_path / "run")
@@ -73,7 +73,7 @@ def test_a_file_of_a_wrong_kind_is_told(tmp_path: Path, name: str, content: byte
     assert not (tmp_path / "run").exists()
 
 
-def test_wrong_use_is_told(tmp_path: Path) -> None:
+def test_wrong_use_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nothing to read"):
         readers.read()
     with pytest.raises(InputError, match="no such file"):
@@ -174,7 +174,7 @@ def test_a_given_topology_adds_to_what_was_inferred() -> None:
         ("gc.log", [], "jvm"),
     ],
 )
-def test_whose_log_it_is(name: str, servers: list[tuple[str, str]], place: str) -> None:
+def test_the_server_of_a_log(name: str, servers: list[tuple[str, str]], place: str) -> None:
     topology = Topology(
         servers=tuple(Server(name=server, protocol=protocol) for server, protocol in servers),
         calls=tuple(Call(caller=a[0], callee=b[0]) for a, b in pairwise(servers)),
@@ -191,7 +191,7 @@ def test_an_error_after_reading_leaves_nothing(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["packets.pcap"]
 
 
-def test_readers_are_told_apart_by_content(tmp_path: Path) -> None:
+def test_content_decides_which_reader_reads_a_file(tmp_path: Path) -> None:
     for content, name in ((CSV, "samples"), (GC, "JVM garbage collection log")):
         sniffing = [reader.name for reader in readers.READERS if reader.sniff("file", content.encode())]
         assert sniffing == [name]

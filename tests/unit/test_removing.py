@@ -1,4 +1,4 @@
-"""Systems without some of their troubles, and how many very slow requests are left of them."""
+"""Systems without some of their troubles, and the number of very slow requests that remain."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_nothing_is_left_of_a_trouble_that_is_removed_and_all_of_the_others(draw
             sim.lower(from_table(removing.without(table, {shape})))
         assert removing.without(table, ()) == table == removing.complete(draw(seed))
         assert removing.troubles(removing.without(table, kinds)) == ()
-    # What holds places is a batch, and so it is a burst.
+    # A batch holds places, so it counts as a burst.
     assert len(seen) == len(TROUBLES) - 1 if draw != of_papers else seen >= {"frequency-step", NEIGHBOUR, BURST}
 
 
@@ -104,12 +104,12 @@ def test_without_bursts_a_trace_comes_evenly_and_crowds_do_not_come(tmp_path: Pa
     ],
 )
 def test_a_trouble_may_be_reported_for_what_its_removal_removes(left: dict[str, int], credit: dict[str, int]) -> None:
-    """`left` says how many VLRT there are with which troubles."""
+    """`left` is the number of VLRT for each set of troubles."""
     found = without.shared_out(100, "ab", set(), lambda gone: left["".join(sorted({"a", "b"} - gone))])
     assert found == credit
 
 
-def test_of_what_no_monitor_records_unknown_is_right() -> None:
+def test_unknown_is_right_for_what_no_monitor_records() -> None:
     assert without.shared_out(100, ["unknown"], set(), lambda gone: 100 - 70 * len(gone)) == {"unknown": 100}
     assert without.shared_out(100, [], set(), lambda gone: 100) == {"unknown": 100}
 

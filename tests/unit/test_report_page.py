@@ -1,4 +1,4 @@
-"""The page from plain values: what it says, that it is safe, and that equal input gives equal bytes."""
+"""The page from plain values: its text, its safety, and equal bytes for equal input."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_no_vlrt_claims_nothing() -> None:
         assert claim not in found
 
 
-def test_every_finding_tells_its_verdict_and_what_is_missing() -> None:
+def test_every_finding_gives_its_verdict_and_the_missing_datum() -> None:
     whole = diagnosis()
     first = whole.episodes[0]
     unknown = Finding("millibottleneck", "unknown", "No samples.", "app", missing="`cpu_busy` of app")

@@ -1,4 +1,4 @@
-"""From a run folder to what the report draws."""
+"""From a run folder to the drawn series."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_traced_requests_are_vlrt_with_their_visits(run: Dataset) -> None:
     assert [(s.request, s.server) for s in found] == [(3, None), (3, "web")]
 
 
-def test_offsets_of_clocks_are_told_as_they_were_applied(run: Dataset) -> None:
+def test_clock_offsets_are_reported_as_applied(run: Dataset) -> None:
     clock = topology.Clock(capture="app.pcap", offset_ns=-1200, bound_ns=30_000)
     topology.write(run.topology.model_copy(update={"clocks": (clock,)}), run.path / "topology.toml")
     rows = dict(series.gather(Dataset.open(run.path), answer()).provenance)

@@ -38,7 +38,7 @@ def test_fits_the_width(width: int) -> None:
     assert "neighbour" in found
 
 
-def test_what_may_make_the_numbers_wrong_is_told() -> None:
+def test_limits_of_the_numbers_are_reported() -> None:
     assert "Lost while" not in printed(80)
     flaws = ((LOST, "7 packets"), (NOTE, "the clock was set forward by 5.000 s"), ("Maker", "tests"))
     found = printed(80, (replace(recording(), provenance=flaws), diagnosis()))
@@ -46,7 +46,7 @@ def test_what_may_make_the_numbers_wrong_is_told() -> None:
     assert "Maker" not in found
 
 
-def test_it_is_told_although_nothing_took_long(tmp_path: Path) -> None:
+def test_losses_are_reported_although_no_request_took_long(tmp_path: Path) -> None:
     with create(tmp_path / "run") as writer:
         writer.write_table("requests", requests({}, {}))
         writer.notes.append("the clock was set forward by 5.000 s")
@@ -61,12 +61,12 @@ def test_stays_on_one_screen() -> None:
     assert len(printed(80).splitlines()) < 50
 
 
-def test_the_replay_is_told_in_a_sentence() -> None:
+def test_the_replay_is_reported_in_a_sentence() -> None:
     found = " ".join(printed(80).split())
     assert found.count("Ledger: Without what neighbour took of the CPU of app, 316 of 325 would not have") == 1
 
 
-def test_equal_chains_are_told_once() -> None:
+def test_equal_chains_are_reported_once() -> None:
     found = printed(80)
     assert found.count("Queue overflow:") == 1
     assert found.count("like episode 1") == 2

@@ -1,4 +1,4 @@
-"""What expected.toml may say, and what is made of it."""
+"""The content of expected.toml, and its use."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def claim(**keys: Any) -> list[dict[str, Any]]:
         ({"panels": [{"title": "t"}]}, "panels[0].form is missing"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_key(tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
+def test_errors_name_the_key(tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError) as raised:
         read(tmp_path, **changes)
     assert sentence in str(raised.value)

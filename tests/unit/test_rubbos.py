@@ -82,7 +82,7 @@ def test_the_mean_page_has_the_mean_demand_whatever_its_queries(settings: dict[s
 
 
 @pytest.mark.parametrize("walk", rubbos.WALKS)
-def test_who_arrives_by_himself_asks_for_the_pages_of_a_walk_through_the_same_content(walk: str) -> None:
+def test_open_arrivals_request_the_pages_of_a_walk_through_the_same_content(walk: str) -> None:
     walks = [{"kind": "poisson", "rate": 1, "walk": walk}, {"kind": "closed", "clients": 1, "walk": walk}]
     content = {"uncommented": 0.5, "unfound": 0.1}
     numbers = list(rubbos.states())

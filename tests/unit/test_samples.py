@@ -1,4 +1,4 @@
-"""Samples: time exact and at the right end, units told and not guessed, damage by line."""
+"""Samples: exact times at the right end, units from evidence, damage reported by line."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_shares_a_little_above_one_stay_shares(tmp_path: Path) -> None:
     assert frame.get_column("value").to_list() == [1.04, 0.3]
 
 
-def test_one_clear_percentage_tells_the_unit_of_all_shares(tmp_path: Path) -> None:
+def test_one_clear_percentage_shows_the_unit_of_all_shares(tmp_path: Path) -> None:
     frame, notes = shares(tmp_path, ("cpu_busy", 97.0), ("iowait", 0.8), ("accept_queue", 128))
     assert frame.get_column("value").to_list() == [0.97, 0.008, 128]
     assert any("percentages" in note for note in notes)
@@ -154,7 +154,7 @@ def test_parquet_of_another_tool_is_read(tmp_path: Path) -> None:
     assert set(found.samples[0].get_column("metric")) == {"cpu_iowait"}
 
 
-def test_our_own_samples_are_read_back(tmp_path: Path) -> None:
+def test_samples_of_tailrace_are_read_back(tmp_path: Path) -> None:
     samples({"value": 0.25}).write_parquet(tmp_path / "samples.parquet")
     frame = reader.read(Source(tmp_path / "samples.parquet")).samples[0]
     assert frame.get_column("value").to_list() == [0.25]

@@ -1,4 +1,4 @@
-"""The examiner: what it counts, and its figures for systems that were written by hand and for drawn ones."""
+"""The examiner: its counts, and its figures for systems written by hand and for drawn ones."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def told(experiment: Experiment, folder: Path) -> Score:
 
 
 def two_systems_on_a_machine() -> dict[str, Any]:
-    """app beside another system, which gets 400 requests at once, 0.8 s of work."""
+    """app beside another system, which receives 400 requests at once, 0.8 s of work."""
     both = chain(nodes={"box": {"cores": 1}})
     both["tiers"]["app"]["node"] = "box"
     both["tiers"]["other"] = {"kind": "async", "node": "box"}
@@ -106,13 +106,13 @@ def two_systems_on_a_machine() -> dict[str, Any]:
 
 
 def doors_that_open() -> dict[str, Any]:
-    """A thousand clients at once, in the moment in which the recording begins."""
+    """A thousand clients at once, at the moment when the recording begins."""
     users = {"clients": 1000, "think": "5 s", "start": "at once", "interaction": "page"}
     return chain(workloads={"users": users}, ramp="0 s", kernel={"syn": "linux-6.5"})
 
 
 def two_entries() -> dict[str, Any]:
-    """300 clients at once come to app, which web calls for others, and overflow it."""
+    """300 clients at once reach app, which web calls for others, and overflow it."""
     both = chain()
     both["tiers"]["app"]["backlog"] = 20
     both["workloads"]["users"]["entry"] = "web"
@@ -122,7 +122,8 @@ def two_entries() -> dict[str, Any]:
 
 
 def released_at_once() -> dict[str, Any]:
-    """What app held while it stood still comes to db at once and shares its CPU: the first of it is answered late."""
+    """Everything that app held while it stood still reaches db at once and shares its CPU: the first of it is answered
+    late."""
     freed = chain(stalls=[{"kind": "freeze", "place": "app", "at": "6 s", "for": "600 ms"}])
     freed["tiers"] = {
         "web": {"kind": "async", "calls": ["app"]},
@@ -135,8 +136,8 @@ def released_at_once() -> dict[str, Any]:
 
 
 def threads_that_wait_outside() -> dict[str, Any]:
-    """Surges ask app for more than its 30 threads can do, which mostly wait for nobody of the system: web's connections
-    to it, and then web's threads, run out, with hardware to spare."""
+    """Surges demand more of app than its 30 threads can do, which mostly wait for something outside of the system:
+    web's connections to it, and then web's threads, run out, while hardware is idle."""
     surges = {"kind": "modulated", "rates": [200, 600], "stays": ["6 s", "1.5 s"], "interaction": "page"}
     waiting = chain(workloads={"users": surges}, duration="30 s")
     waiting["tiers"]["web"]["workers"] = 100
@@ -169,14 +170,14 @@ def waves_in_front_of_a_quota() -> dict[str, Any]:
 
 
 def a_neighbour_of_another() -> dict[str, Any]:
-    """db stands still, and meanwhile somebody takes the CPU of web."""
+    """db stands still, and meanwhile another process takes the CPU of web."""
     burn = {"kind": "burn", "place": "web", "at": "6.1 s", "for": "380 ms", "threads": 8, "weight": 20}
     return chain(stalls=[FREEZE, burn])
 
 
 def far_apart(wait: str = "5 ms") -> dict[str, Any]:
-    """Servers whose work is mostly waiting, with few workers and short backlogs: db stands still and loses the first
-    packets itself, before most are lost in front of it."""
+    """Servers that mostly wait, with few workers and short backlogs: db stands still and loses the first packets
+    itself, before most are lost in front of it."""
     system = chain(stalls=[{"kind": "freeze", "place": "db", "at": "5.2 s", "for": "800 ms", "every": "8.3 s"}])
     system |= {"duration": "30 s", "ramp": "3 s", "seed": 17, "kernel": {"syn": "linux-6.5"}}
     call, room = {"kept": False, "pool": 0}, {"workers": 40, "backlog": 16}
@@ -278,8 +279,8 @@ def test_a_sweep_goes_on_where_it_was_killed(tmp_path: Path) -> None:
 
 
 def test_the_diagnosis_keeps_its_score_on_a_fixed_sweep() -> None:
-    """Forty systems that the diagnosis was built with: floors under what was reached. The aims of
-    docs/reference/score.md are for seeds that nobody looked at."""
+    """Forty systems on which the diagnosis was developed, with lower bounds below the results reached. The aims of
+    docs/reference/score.md apply to seeds that were not used."""
     found = sweep.summarise(sweep.sweep(range(40)))
     assert found.counts["vlrt"] > 5_000
     assert found.share("right_dropper") >= 0.98

@@ -1,4 +1,4 @@
-"""What the examiner prints."""
+"""The examiner's output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""diagnosis.json: what is in it, and that it is what the schema says."""
+"""diagnosis.json: its content, and its agreement with the schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A figure by simulator and testbed side by side; the testbed's place is taken by a simulator under other seeds."""
+"""A figure by simulator and testbed side by side; a simulator under other seeds stands in for the testbed."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_the_scaled_form_is_the_papers_with_changes(entry: Entry) -> None:
         ({"claims": [{"says": "c", "less": [0, "rate @ many"]}]}, "got 'rate @ many'; did you mean 'rate @ few'?"),
     ],
 )
-def test_what_is_wrong_with_it_is_said(entry: Entry, keys: dict[str, Any], sentence: str) -> None:
+def test_errors_say_what_is_wrong_with_it(entry: Entry, keys: dict[str, Any], sentence: str) -> None:
     change(entry, **keys)
     with pytest.raises(InputError) as raised:
         scaled.read(entry.folder)
@@ -123,7 +123,7 @@ def test_both_engines_answer_the_same_questions(entry: Entry, tmp_path: Path) ->
     assert found.dropper() == (1, 1)
 
 
-def test_a_testbed_that_drops_elsewhere_is_told(entry: Entry, tmp_path: Path) -> None:
+def test_a_testbed_that_drops_elsewhere_is_reported(entry: Entry, tmp_path: Path) -> None:
     def crowded(experiment: Experiment, folder: Path, progress: Progress) -> object:
         tiers = {"web": experiment.tiers["web"].model_copy(update={"workers": 1, "backlog": 1})}
         load = {"w": experiment.workloads["w"].model_copy(update={"clients": 2000})}
@@ -139,7 +139,7 @@ def test_a_testbed_that_drops_elsewhere_is_told(entry: Entry, tmp_path: Path) ->
     assert not sides.close(*next(pair for pair in sides.pairs() if pair[0].value == "rate"))
 
 
-def test_measured_runs_are_kept_and_asked_again_by_other_code(
+def test_measured_runs_are_kept_and_measured_again_by_other_code(
     entry: Entry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made(entry, tmp_path)
@@ -193,7 +193,7 @@ def test_a_figure_without_a_scaled_form_is_refused(entry: Entry, tmp_path: Path)
         made(entry, tmp_path)
 
 
-def test_what_the_machine_lacks_is_said_before_anything_runs(
+def test_what_the_machine_lacks_is_reported_before_anything_runs(
     entry: Entry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tailrace.cli.commands import app

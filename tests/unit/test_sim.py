@@ -1,4 +1,4 @@
-"""The simulator's Python side: what is lowered how, what is refused, and what a run folder holds."""
+"""The simulator's Python side: lowering, refusals, and the content of a run folder."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_nothing_is_repeated_once_it_is_given_up() -> None:
     assert load["syn"] == {"repeats": [3_000_000_000], "give_up": 9_000_000_000, "data_repeats": []}
 
 
-def test_what_has_no_weight_in_a_mix_is_not_asked_for() -> None:
+def test_an_interaction_without_weight_in_a_mix_is_never_requested() -> None:
     mix = {"StoriesOfTheDay": 2, "ViewStory": 0}
     plan = sim.lower(changed(workloads={"steady": {"clients": 1, "mix": mix}}))
     assert plan["workloads"][0]["choice"] == {"mix": [[0, 2.0]]}
@@ -253,7 +253,7 @@ def test_what_cannot_be_simulated_is_refused_by_name(parts: dict[str, Any], sent
         (b"time\n6\n7\n", "trace.csv: no request comes before the end of the run, 6 s"),
     ],
 )
-def test_a_bad_trace_is_told_by_file_and_row(tmp_path: Path, written: bytes, sentence: str) -> None:
+def test_an_error_in_a_trace_names_file_and_row(tmp_path: Path, written: bytes, sentence: str) -> None:
     (tmp_path / "trace.csv").write_bytes(written)
     load = {"kind": "trace", "file": str(tmp_path / "trace.csv"), "entry": "web"}
     with pytest.raises(InputError, match=sentence):
@@ -324,7 +324,7 @@ def test_counting_alone_says_the_same(tmp_path: Path) -> None:
     assert sim.count(found) == sim.simulate(found, tmp_path / "run")
 
 
-def test_what_is_never_answered_is_told(tmp_path: Path) -> None:
+def test_unanswered_requests_are_reported(tmp_path: Path) -> None:
     """A database that a request takes years of."""
     tiers = {"db": {"software": "mysql", "cores": 1e-9}}
     outcome = sim.simulate(changed(tiers=tiers, duration="2 s"), tmp_path / "run")
@@ -360,7 +360,8 @@ def test_drops_move_behind_the_last_server_that_does_not_wait(software: tuple[st
 
 
 def frozen(**call: Any) -> experiment.Experiment:
-    """Two servers, one of which stands still for a while, and a web server that connects to them anew for each call."""
+    """Two servers, one of which stands still for a while, and a web server that opens a connection to them for each
+    call."""
     return experiment.from_table(
         {
             "duration": "40 s",
@@ -381,7 +382,7 @@ def frozen(**call: Any) -> experiment.Experiment:
 
 
 @pytest.mark.parametrize("policy", ["total_request", "total_traffic", "sessions", "round_robin"])
-def test_who_cannot_connect_to_one_asks_another(policy: str) -> None:
+def test_a_call_that_cannot_connect_goes_to_another_candidate(policy: str) -> None:
     without = sim.count(frozen(policy=policy, endpoint="wait", recover_time="0 s"))
     assert sim.count(frozen(policy=policy, endpoint="wait")).failed == 0 < without.failed
 

@@ -1,4 +1,4 @@
-"""A run folder of a stranger: names that lead elsewhere, what is no file, tables that are other than they say."""
+"""A stranger's run folder: names that lead elsewhere, special files, and tables that contradict the manifest."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("made", [_link, _pipe, _socket, _folder])
 @pytest.mark.parametrize("name", FILES)
-def test_what_is_no_file_is_refused_by_its_name(whole: Path, name: str, made: Callable[[Path], None]) -> None:
+def test_a_special_file_is_refused_by_its_name(whole: Path, name: str, made: Callable[[Path], None]) -> None:
     made(whole / name)
     with pytest.raises(InputError, match=rf"run/{name}: it is a (symbolic link|named pipe|socket|folder), not a file"):
         _ = Dataset.open(whole).topology

@@ -1,4 +1,4 @@
-"""Intervals against a table, and runs that are never made twice."""
+"""Intervals against a table, and runs that are made only once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_one_replication_has_no_interval_and_equal_ones_an_empty_one() -> None:
     ("values", "others", "answer"),
     [([2, 3], [1, 2], True), ([1, 2], [2, 3], False), ([1, 9], [2, 3], None), ([1, 2], [1, 2], False)],
 )
-def test_above_is_told_only_where_the_interval_of_differences_tells(
+def test_above_is_decided_only_by_the_interval_of_differences(
     values: list[float], others: list[float], answer: bool | None
 ) -> None:
     assert above(values, others) is answer
@@ -84,8 +84,8 @@ def test_an_interrupted_study_goes_on_where_it_was(tmp_path: Path) -> None:
     assert [job.answers for job in whole] == [job.answers for job in others]
 
 
-def test_what_a_killed_study_had_simulated_and_not_asked_yet_is_simulated_again(tmp_path: Path) -> None:
-    """Its folder alone lacks who was answered early."""
+def test_a_run_that_a_killed_study_did_not_measure_is_simulated_again(tmp_path: Path) -> None:
+    """Its folder alone does not show which requests were answered early."""
     slow = {"page": {"at": {"web": {"compute": "40 ms"}}}}
     system = experiment.from_table({**SMALL, "interactions": slow})
     undisturbed = Runs(tmp_path / "other")

@@ -1,4 +1,4 @@
-"""What may be varied, and the table of a sweep."""
+"""What can be varied, and the table of a sweep."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_values_are_lists_or_ranges_with_units(text: str, values: list[str]) -> 
         ("k=0:1000000:1", "are 1000001 values, at most 10000"),
     ],
 )
-def test_what_cannot_be_varied_is_said(text: str, sentence: str) -> None:
+def test_what_cannot_be_varied_is_refused(text: str, sentence: str) -> None:
     with pytest.raises(UsageError) as raised:
         parse(text)
     assert sentence in str(raised.value)

@@ -1,4 +1,4 @@
-"""Recordings that are made as poor as real ones: what is missing of them, and what is left."""
+"""Recordings reduced to the quality of real ones: what is missing, and what is left."""
 
 from __future__ import annotations
 

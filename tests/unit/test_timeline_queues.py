@@ -1,4 +1,4 @@
-"""Queues read from their shape: plateau, onset, congestion point, freezes."""
+"""The shape of queues: plateau, onset, congestion point, freezes."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_server_that_was_never_congested_has_no_point() -> None:
     assert timeline.congestion_point([1.0] * 50, [2.0] * 50) is None
 
 
-def test_freezes_are_told_from_congestion() -> None:
+def test_freezes_are_distinguished_from_congestion() -> None:
     point = timeline.congestion_point(curve(15.0)["queue_mean"], curve(15.0)["work"])
     assert point is not None
     frame = curve(15.0).with_columns(

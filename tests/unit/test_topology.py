@@ -1,4 +1,4 @@
-"""topology.toml: what is known, nothing guessed, and errors that name the key."""
+"""topology.toml: known keys, no guesses, and errors that name the key."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_errors_name_the_key_and_what_it_must_be(table: dict[str, Any], sentence
     assert sentence in str(caught.value)
 
 
-def test_a_file_that_is_missing_or_not_toml_is_said(tmp_path: Path) -> None:
+def test_a_missing_or_invalid_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         topology.read(tmp_path / "none.toml")
     bad = tmp_path / "bad.toml"

@@ -1,4 +1,4 @@
-"""Units in and out: exact to the nanosecond, and refused with a sentence."""
+"""Units in and out: exact to the nanosecond, and wrong ones refused with a sentence."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_durations(text: str, ns: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["50", "ms", "1.5 parsecs", "", "1e999s", "nan s", "٣s"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_an_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"not a duration|too large"):
         units.parse_duration(text)
 
@@ -55,7 +55,7 @@ def test_moments_keep_every_nanosecond(text: str, ns: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["yesterday", "", "inf", "2026-13-01", "9999-01-01", "1e40"])
-def test_what_is_no_moment_is_refused(text: str) -> None:
+def test_an_invalid_moment_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"neither|calendar|outside|too large"):
         units.parse_moment(text)
 

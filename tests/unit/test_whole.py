@@ -1,4 +1,4 @@
-"""What ends the writing of a file leaves nothing half-written, and a link leads nowhere."""
+"""However writing ends, no half-written file remains; and a link is never followed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_file_before_stays_when_writing_ends_early(
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="does not exist; create it first"):
         whole.write(tmp_path / "none" / "page.html", b"x")
 

@@ -1,6 +1,6 @@
-"""Requests to php-fpm: by nginx, a connection each and kept ones, and by a client that takes one back.
+"""Requests to php-fpm: by nginx, on a connection each and on kept ones, and by a client that aborts one.
 
-Expects nginx at port 8000 and php-fpm at port 9000.
+It expects nginx at port 8000 and php-fpm at port 9000.
 """
 
 import http.client
