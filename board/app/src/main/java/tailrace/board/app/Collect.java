@@ -5,7 +5,7 @@ import jakarta.servlet.http.HttpServletRequest;
 import jakarta.servlet.http.HttpServletResponse;
 import java.io.IOException;
 
-/** {@code /admin/gc}: a whole garbage collection now, and how long it took. */
+/** {@code /admin/gc}: runs a whole garbage collection, and reports how long it took. */
 final class Collect extends HttpServlet {
     @Override
     protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {

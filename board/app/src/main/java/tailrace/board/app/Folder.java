@@ -15,12 +15,12 @@ import tailrace.board.settings.Problem;
 
 /** Folders of files: one to send, one to write for a web server, one to remove. */
 final class Folder {
-    /** All files are kept in memory; more than this is no folder of static pages. */
+    /** All files are kept in memory; a larger folder does not hold static pages. */
     private static final long BYTES_MAX = 100_000_000;
 
     private Folder() {}
 
-    /** Its files by path below it. */
+    /** Its files by relative path. */
     static Map<String, Answer> read(Path folder) throws Problem {
         Map<String, Answer> files = new HashMap<>();
         long total = 0;

@@ -37,7 +37,7 @@ import tailrace.board.settings.Settings.Order;
 import tailrace.board.settings.Settings.Per;
 import tailrace.board.settings.Settings.Pool;
 
-/** A board as its settings want it, from the database to the listening port. */
+/** Starts a board from its settings, from the database to the listening port. */
 final class Serve implements AutoCloseable {
     private final Server server;
     private final Optional<AccessLog> log;
@@ -146,7 +146,7 @@ final class Serve implements AutoCloseable {
         return new Served(servlet, connections);
     }
 
-    /** Where each interaction waits for its connection: one line for all, or one for each servlet. */
+    /** The line in which each interaction waits for its connection: one for all, or one for each servlet. */
     private static Map<String, Gate.Line> lines(Pool pool) {
         Gate gate = pool.order() == Order.PRIORITY
                 ? Gate.lightFirst(pool.limit(), pool.lightMax())
@@ -160,7 +160,7 @@ final class Serve implements AutoCloseable {
         return lines;
     }
 
-    /** How many connections can be in use at once. */
+    /** The most connections in use at once. */
     private static int connections(Pool pool) {
         long pools = pool.per() == Per.INTERACTION ? Interactions.ASKING : 1;
         return (int) Math.min(pools * pool.size(), pool.limit());

@@ -17,10 +17,10 @@ import tailrace.board.settings.Settings.Protocol;
 
 /** Tomcat with one servlet behind one connector. */
 final class Server implements AutoCloseable {
-    /** Held here, for a logger that nobody holds forgets its level. */
+    /** Held here, because a logger without a reference forgets its level. */
     private static final Logger TOMCAT = Logger.getLogger("org.apache");
 
-    /** Warns of what an application leaves behind in a server that goes on; this one ends with its application. */
+    /** Warns about leaks of an application in a server that continues; this one ends with its application. */
     private static final Logger LEAKS = Logger.getLogger("org.apache.catalina.loader");
 
     private final Tomcat tomcat = new Tomcat();
@@ -72,7 +72,7 @@ final class Server implements AutoCloseable {
         connector.setProperty("maxConnections", Integer.toString(listener.connections()));
         connector.setProperty("acceptCount", Integer.toString(listener.backlog()));
         if (ajp) {
-            // the caller is a web server in the same experiment
+            // the caller is a web server of the same experiment
             connector.setProperty("secretRequired", "false");
         } else {
             connector.setProperty("maxKeepAliveRequests", Integer.toString(listener.keepalive()));

@@ -3,7 +3,7 @@ package tailrace.board.app;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 
-/** Tells why pages could not be made, at most once a second: a database that is away fails every page. */
+/** Reports why pages could not be made, at most once a second, because a missing database fails every page. */
 final class Troubles implements Consumer<Throwable> {
     private static final long QUIET_NS = 1_000_000_000;
 

@@ -10,7 +10,7 @@ import java.util.TreeMap;
 import tailrace.board.settings.Problem;
 import tailrace.board.settings.Settings;
 
-/** The database server, before there is a pool. */
+/** The database server, used before there is a pool. */
 public final class Database {
     private static final int NO_SUCH_DATABASE = 1049;
     private static final int NO_SUCH_TABLE = 1146;
@@ -41,7 +41,7 @@ public final class Database {
         }
     }
 
-    /** What the data were made from; nothing when they are not there or not whole. */
+    /** What the data were made from; empty if they do not exist or are incomplete. */
     static Map<String, String> facts(Settings.Database database) throws Problem, SQLException {
         Map<String, String> facts = new TreeMap<>();
         try (Connection connection = connect(database, database.name());

@@ -22,19 +22,19 @@ import tailrace.board.settings.Settings;
 import tailrace.board.settings.Sizes;
 
 /**
- * Schema and data. They are made in tables of other names, which are then renamed all at once; the table that says what
- * the data are comes last, so that without it nobody takes an interrupted fill for a whole one.
+ * Schema and data. Tables are made under other names, and then renamed all at once. The table that describes the data
+ * comes last, so that an interrupted fill never looks complete.
  */
 public final class Fill {
-    /** To be raised when the same sizes and seed give other rows than before. */
+    /** Increase it when the same sizes and seed give other rows than before. */
     private static final String VERSION = "1";
 
     private static final int BATCH_ROWS = 2_000;
 
-    /** Goes before the names of tables that are not whole yet. */
+    /** Prefix of tables that are not complete yet. */
     private static final String FILLING = "filling_";
 
-    /** Before those that are not needed any more. */
+    /** Prefix of tables that are no longer needed. */
     private static final String RETIRED = "retired_";
 
     private static final String FACTS = "facts";
@@ -67,7 +67,7 @@ SELECT SUM(deepest) FROM (SELECT MAX(depth) AS deepest FROM threads GROUP BY sto
         this.tell = tell;
     }
 
-    /** Makes the data, unless they are there, whole, of these sizes and unchanged. */
+    /** Makes the data, unless they exist, complete, of these sizes and unchanged. */
     public static void fill(Settings.Database database, Sizes sizes, Consumer<String> tell)
             throws Problem, SQLException, IOException {
         Database.create(database);
@@ -92,7 +92,7 @@ SELECT SUM(deepest) FROM (SELECT MAX(depth) AS deepest FROM threads GROUP BY sto
         }
     }
 
-    /** Two fills at once would drop each other's tables. */
+    /** Two simultaneous fills would drop each other's tables. */
     private void lock() throws Problem, SQLException {
         if (number("SELECT GET_LOCK('board " + database.name() + "', 0)") != 1) {
             throw new Problem("somebody else is filling the database " + database + "; wait until that has ended");
@@ -104,7 +104,7 @@ SELECT SUM(deepest) FROM (SELECT MAX(depth) AS deepest FROM threads GROUP BY sto
         return now.entrySet().stream().allMatch(sum -> Objects.equals(sum.getValue(), facts.get(sum.getKey())));
     }
 
-    /** Tables of these names without facts beside them are somebody else's, and not ours to drop. */
+    /** Tables of these names without facts belong to another program, so they must not be dropped. */
     private void requireOurs(Map<String, String> facts) throws Problem, SQLException {
         String names = TABLES.stream().map(table -> "'" + table + "'").collect(Collectors.joining(", "));
         long found = number("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '"
@@ -130,7 +130,7 @@ SELECT SUM(deepest) FROM (SELECT MAX(depth) AS deepest FROM threads GROUP BY sto
                 }
             }
         }
-        // user 0 keeps its number; keys are checked by making them rightly
+        // user 0 keeps its number; keys need no check, because they are made correctly
         run("SET SESSION sql_mode = CONCAT(@@sql_mode, ',NO_AUTO_VALUE_ON_ZERO'), unique_checks" + " = 0");
     }
 
@@ -173,7 +173,7 @@ SELECT SUM(deepest) FROM (SELECT MAX(depth) AS deepest FROM threads GROUP BY sto
     }
 
     /**
-     * Statistics of whole tables. The database's own are of some moment while they were being filled, and with those of
+     * Computes statistics of the complete tables. The database's own are from a moment during the fill. With those of
      * an empty table it reads all top-level comments to find a story's ten.
      */
     private void analyze() throws SQLException {
@@ -188,7 +188,7 @@ SELECT SUM(deepest) FROM (SELECT MAX(depth) AS deepest FROM threads GROUP BY sto
                 new Object[] {fact.getKey(), fact.getValue()}));
     }
 
-    /** All at once; of old tables facts go first, of new ones they come last. */
+    /** Renames all at once; of old tables facts go first, of new ones they come last. */
     private void rename(boolean replaces) throws SQLException {
         drop(RETIRED);
         Stream<String> old = Stream.concat(Stream.of(FACTS), TABLES.stream())
@@ -208,7 +208,7 @@ SELECT SUM(deepest) FROM (SELECT MAX(depth) AS deepest FROM threads GROUP BY sto
         return Stream.concat(TABLES.stream(), Stream.of(FACTS));
     }
 
-    /** What an experiment's model of the board needs to know: keys of its [rubbos]. */
+    /** Values for an experiment's model of the board: keys of its [rubbos]. */
     private void measure() throws SQLException {
         double stories = number("SELECT COUNT(*) FROM stories");
         tell.accept(String.format(
@@ -226,7 +226,7 @@ SELECT SUM(deepest) FROM (SELECT MAX(depth) AS deepest FROM threads GROUP BY sto
                         / 1e6));
     }
 
-    /** By table, whatever stands before its name. */
+    /** By table, whatever its prefix. */
     private Map<String, String> checksums(String prefix) throws SQLException {
         Map<String, String> sums = new TreeMap<>();
         String tables = TABLES.stream().map(table -> prefix + table).collect(Collectors.joining(", "));

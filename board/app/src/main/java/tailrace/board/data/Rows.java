@@ -9,9 +9,9 @@ import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import tailrace.board.settings.Sizes;
 
-/** The rows of each table. Each table draws from a stream of its own; the same sizes and seed give the same rows. */
+/** The rows of each table. Each table draws from its own stream; the same sizes and seed give the same rows. */
 final class Rows {
-    /** When everything ends: data do not age, so that a date of an experiment finds them for ever. */
+    /** The end of all data. Data do not age, so a date in an experiment always finds them. */
     static final LocalDateTime NEWEST = LocalDateTime.of(2024, 12, 31, 23, 0);
 
     /** RUBBoS: one month in the recent tables, two years in the archive. */
@@ -20,7 +20,7 @@ final class Rows {
     static final Duration ARCHIVED = Duration.ofDays(730);
     static final int CATEGORIES = 85;
 
-    /** Chance that a comment has replies, by depth: with six top-level ones two have, as in the experiments. */
+    /** Probability that a comment has replies, by depth: of six top-level ones two have, as in the experiments. */
     private static final double[] REPLIED = {0.27, 0.1, 0.1, 0};
 
     private static final int REPLIES_MAX = 3;
@@ -35,7 +35,7 @@ final class Rows {
         return IntStream.rangeClosed(1, CATEGORIES).mapToObj(id -> new Object[] {id, "About " + Words.word(id * 17)});
     }
 
-    /** Nobody, who is number 0, then user1 …, then author1 …. */
+    /** User 0 is "nobody"; then follow user1 …, then author1 …. */
     Stream<Object[]> users() {
         Random random = random("users");
         return IntStream.rangeClosed(0, sizes.users() + sizes.authors()).mapToObj(id -> {

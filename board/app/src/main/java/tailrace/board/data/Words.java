@@ -3,8 +3,8 @@ package tailrace.board.data;
 import java.util.Random;
 
 /**
- * Made-up words and texts of them. As many words as RUBBoS's dictionary has, and, as in a real language, the n-th is
- * used about 1/n as often as the first (Zipf).
+ * Invented words, and texts of them. There are as many words as in RUBBoS's dictionary, and, as in a real language, the
+ * n-th is used about 1/n as often as the first (Zipf).
  */
 final class Words {
     private static final int COUNT = 4_563;
@@ -41,7 +41,7 @@ final class Words {
         return text.toString();
     }
 
-    /** Inverse of the continuous law with density 1/x on 1 … COUNT + 1. */
+    /** Inverse of the continuous distribution with density 1/x on 1 … COUNT + 1. */
     private static String drawn(Random random) {
         return word((int) Math.pow(COUNT + 1.0, random.nextDouble()) - 1);
     }

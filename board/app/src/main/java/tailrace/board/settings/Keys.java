@@ -11,7 +11,7 @@ import java.util.Set;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
 
-/** The keys of a properties file, each asked for by its type; what nobody asked for is a mistake. */
+/** The keys of a properties file, read by type; a key that is never read is an error. */
 public final class Keys {
     private final String file;
     private final Properties properties = new Properties();
@@ -48,7 +48,7 @@ public final class Keys {
                 return number;
             }
         } catch (NumberFormatException e) {
-            // told below
+            // checked below
         }
         throw wrong(key, "a whole number from " + least + " to " + most);
     }
@@ -72,7 +72,7 @@ public final class Keys {
                 return amount;
             }
         } catch (NumberFormatException e) {
-            // told below
+            // checked below
         }
         throw wrong(key, "a number from 0 to " + most);
     }
@@ -111,7 +111,7 @@ public final class Keys {
         return new Problem(file + ": " + key + " must be " + wanted + ", got " + text(key, "nothing"));
     }
 
-    /** When all have been asked for. */
+    /** Called when all keys have been read. */
     public void done() throws Problem {
         for (String key : properties.stringPropertyNames()) {
             if (!known.contains(key)) {

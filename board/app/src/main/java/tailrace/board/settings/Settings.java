@@ -10,7 +10,7 @@ import tailrace.board.core.Interactions;
 import tailrace.board.gate.Gate;
 
 /**
- * What a properties file says; board/README.md describes every key. Times are ns, sizes bytes.
+ * The content of a properties file; board/README.md describes every key. Times are ns, sizes bytes.
  *
  * @param forms of every page, by interaction
  */
@@ -48,7 +48,7 @@ public record Settings(
 
     /** @param loops threads that read what it sends, in the asynchronous edge */
     public record Database(String host, int port, String user, String password, String name, long timeout, int loops) {
-        /** For ways of saying it that take milliseconds. */
+        /** For values that take milliseconds. */
         public int timeoutMs() {
             return (int) (timeout / 1_000_000);
         }
@@ -84,7 +84,7 @@ public record Settings(
 
     private static final long SECOND = 1_000_000_000;
 
-    /** Of CPU for one page; more is a mistake in the unit. */
+    /** Largest CPU time of one page; more is a mistake in the unit. */
     private static final long WORK_MAX = 60 * SECOND;
 
     public static Settings read(Path file) throws Problem {
@@ -111,8 +111,8 @@ public record Settings(
     private static Listener listener(Keys keys, Edge edge) throws Problem {
         Protocol protocol = keys.choice("connector", Protocol.HTTP);
         int threads = keys.count("threads", 1, edge == Edge.BLOCKING ? 165 : 8);
-        // a blocking server that accepts more than it has threads for would queue without limit and never overflow; of
-        // AJP, whose connections are kept, those beyond this would never be served
+        // a blocking server that accepts more connections than it has threads would queue without limit and never
+        // overflow; AJP connections are kept, and those beyond this number would never be served
         int connections = edge == Edge.ASYNC ? 20_000 : protocol == Protocol.AJP ? 1000 : threads;
         return new Listener(
                 protocol,

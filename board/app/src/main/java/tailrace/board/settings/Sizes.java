@@ -1,11 +1,10 @@
 package tailrace.board.settings;
 
 /**
- * How much data there is. Defaults are RUBBoS's where it has them (users, authors, longest text); two years and a month
- * of 33 stories a day come to a few hundred MB.
+ * Amounts of data. Defaults are RUBBoS's where it has them (users, authors, longest text); two years and a month of 33
+ * stories a day are a few hundred MB.
  *
- * @param comments mean number of top-level comments of a story
- * @param text longest story or comment, in characters
+ * @param comments mean number of top-level comments of a story @param text longest story or comment, in characters
  */
 public record Sizes(
         long seed, int users, int authors, int stories, int oldStories, int submissions, int comments, int text) {

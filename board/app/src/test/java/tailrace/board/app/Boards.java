@@ -22,7 +22,7 @@ import tailrace.board.settings.Problem;
 import tailrace.board.settings.Settings;
 import tailrace.board.settings.Sizes;
 
-/** Boards over a test's database, and what they answer. */
+/** Boards over a test's database, and their answers. */
 final class Boards {
     static final String NAME = "board";
     private static final Clock CLOCK = Clock.fixed(Instant.parse("2025-01-01T10:20:30Z"), ZoneOffset.UTC);
@@ -87,7 +87,7 @@ final class Boards {
         return get(board.port(), path, "GET");
     }
 
-    /** What comes back for these bytes. */
+    /** The answer to these bytes. */
     static String raw(Serve board, String request) throws IOException {
         try (Socket socket = new Socket("127.0.0.1", board.port())) {
             socket.setSoTimeout((int) PATIENCE.toMillis());

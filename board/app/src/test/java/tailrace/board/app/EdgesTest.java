@@ -24,7 +24,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 import tailrace.board.core.Form;
 import tailrace.board.core.Interactions;
 
-/** Both edges on a real database: the same bytes from the same queries, as many as the experiments think. */
+/** Both edges on a real database: the same bytes from the same queries, as many as the experiments assume. */
 final class EdgesTest {
     @TempDir
     static Path folder;
@@ -34,7 +34,7 @@ final class EdgesTest {
     private static MariaDb database;
     private static Boards boards;
 
-    /** What a page was, and the statements that the database saw for it. */
+    /** A page, and the statements that the database received for it. */
     private record Seen(int status, String type, String page, List<String> statements) {}
 
     @BeforeAll
@@ -156,7 +156,7 @@ final class EdgesTest {
         }
     }
 
-    /** What the words in queries.csv come to on this page. */
+    /** The value of the words in queries.csv for this page. */
     private static Map<String, Integer> shown(String name, Seen seen) throws SQLException {
         int rows = seen.page().split("<tr><td>", -1).length - 1;
         boolean older = name.equals("OlderStories");

@@ -13,7 +13,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 
-/** A MariaDB server of the tests' own, in a temporary folder, with user root and no password. */
+/** A MariaDB server for the tests, in a temporary folder, with user root and no password. */
 final class MariaDb {
     private static final long START_S = 30;
 
@@ -72,7 +72,7 @@ final class MariaDb {
         server.destroyForcibly().waitFor();
     }
 
-    /** STOP freezes the server, CONT lets it go on. */
+    /** STOP freezes the server, CONT continues it. */
     void signal(String name) throws IOException, InterruptedException {
         new ProcessBuilder("kill", "-" + name, Long.toString(server.pid()))
                 .start()
@@ -92,7 +92,7 @@ final class MariaDb {
         }
     }
 
-    /** Debian has the server in a folder that is on root's path alone. */
+    /** Debian installs the server in a folder that is only on root's path. */
     private Process run(List<String> command) throws IOException {
         File log = folder.resolve("log").toFile();
         ProcessBuilder program = new ProcessBuilder(command);

@@ -7,7 +7,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** The 24 requests of paths.csv, with what stands in braces put in. */
+/** The 24 requests of paths.csv, with values for the braces. */
 final class Paths {
     private static final Map<String, String> VALUES = Map.of(
             "new",

@@ -11,7 +11,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import tailrace.board.core.Form;
 
-/** The tables that experiments are made from: which pages there are, and what each asks for. */
+/** The tables from which experiments are made: the pages, and the queries of each. */
 final class RubbosTables {
     private static final Path FOLDER = Path.of("../../python/tailrace/experiment/rubbos");
     private static final Pattern NAME = Pattern.compile(
@@ -35,7 +35,7 @@ final class RubbosTables {
         return shares;
     }
 
-    /** Queries of an interaction by name, none that are not made. */
+    /** Queries of an interaction by name, without those that are not made. */
     Map<String, Integer> queries(String interaction, Form form, Map<String, Integer> words) {
         Map<String, Integer> made = new HashMap<>();
         for (String[] row : queries) {

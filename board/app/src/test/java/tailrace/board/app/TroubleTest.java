@@ -27,7 +27,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 import tailrace.board.settings.Problem;
 import tailrace.board.settings.Settings;
 
-/** Databases that go away, fills that are interrupted, settings that are wrong. */
+/** Databases that go away, interrupted fills, and wrong settings. */
 final class TroubleTest {
     private static final long PATIENCE_S = 30;
 
@@ -211,7 +211,7 @@ final class TroubleTest {
         }
     }
 
-    /** What the program said on its standard error before it ended so. */
+    /** The program's standard error before it ended. */
     private static String ended(int status, String... arguments) throws IOException, InterruptedException {
         Process program = program(arguments);
         String told = new String(program.getErrorStream().readAllBytes(), StandardCharsets.UTF_8);

@@ -17,8 +17,8 @@ import tailrace.board.cost.Costs;
 import tailrace.board.gate.Gate;
 
 /**
- * Serves the board without a thread for each request: a page goes on when its rows arrive, in the thread that reads them.
- * As in the blocking edge it holds one connection from its first query until it is complete.
+ * Serves the board without a thread for each request: a page continues when its rows arrive, in the thread that reads
+ * them. As in the blocking edge it holds one connection from its first query until it is complete.
  */
 public final class AsyncEdge extends HttpServlet {
     private final Board board;
@@ -28,7 +28,7 @@ public final class AsyncEdge extends HttpServlet {
     private final Consumer<Throwable> troubles;
     private final long patience;
 
-    /** Where a page waits for its connection. */
+    /** The line in which a page waits for its connection. */
     public record Entrance(Gate.Line line, boolean light) {}
 
     /**

@@ -12,9 +12,9 @@ import io.vertx.sqlclient.SqlConnection;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 
-/** Connections of the asynchronous edge: of one pool, or a new one for each page. */
+/** Connections of the asynchronous edge: from one pool, or a new one for each page. */
 public final class Connections implements AutoCloseable {
-    /** Vert.x warns of threads that were held up for so long; here, collections and stalls are made on purpose. */
+    /** Vert.x warns about threads that were blocked for this long; here, collections and stalls are intended. */
     private static final long WARN_NEVER_MS = TimeUnit.DAYS.toMillis(1000);
 
     private final Vertx vertx;

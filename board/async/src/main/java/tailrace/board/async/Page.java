@@ -35,7 +35,7 @@ final class Page {
                 .onComplete(made -> entry.close());
     }
 
-    /** Waits at the gate no longer. */
+    /** Stops waiting at the gate. */
     void giveUp() {
         admitted.tryFail(new TimeoutException("no database connection became free in time"));
     }

@@ -10,7 +10,7 @@ import java.io.IOException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import tailrace.board.core.Answer;
 
-/** The answer to one request, sent once, by whoever is first: the page, or the end of the container's patience. */
+/** The answer to one request, sent once, either by the page or when the container's patience ends. */
 final class Reply implements AsyncListener {
     private final AsyncContext context;
     private final HttpServletResponse response;
@@ -23,12 +23,12 @@ final class Reply implements AsyncListener {
         context.addListener(this);
     }
 
-    /** What ends the waiting for a page that will not be sent. */
+    /** Stops the waiting for a page that will not be sent. */
     void onTimeout(Runnable giveUp) {
         this.giveUp = giveUp;
     }
 
-    /** Sends as the client reads, so that a slow one holds no thread. */
+    /** Sends as fast as the client reads, so that a slow client holds no thread. */
     void send(Answer answer) {
         if (!sent.compareAndSet(false, true)) {
             return;
@@ -67,7 +67,7 @@ final class Reply implements AsyncListener {
         return response.getOutputStream();
     }
 
-    /** Here the container wants to be done when this returns. */
+    /** The container requires completion when this returns. */
     @Override
     public void onTimeout(AsyncEvent event) throws IOException {
         if (sent.compareAndSet(false, true)) {

@@ -24,8 +24,7 @@ public final class Pools {
         config.setDataSource(driver);
         config.setMaximumPoolSize(size);
         config.setConnectionTimeout(patience);
-        // a database that is away for a moment must not end the server; that it is there is checked
-        // before
+        // a database that is briefly unreachable must not end the server; its existence is checked before
         config.setInitializationFailTimeout(-1);
         return new HikariDataSource(config);
     }

@@ -2,7 +2,7 @@ package tailrace.board.core;
 
 import java.nio.charset.StandardCharsets;
 
-/** What is sent back: a status, a type and bytes. */
+/** An answer: a status, a type and bytes. */
 public record Answer(int status, String type, byte[] body) {
     static final String HTML = "text/html;charset=utf-8";
 
@@ -14,12 +14,12 @@ public record Answer(int status, String type, byte[] body) {
         return new Html(title).add("<p>{}</p>\n", reason).answer(status);
     }
 
-    /** The page while the database does not answer. */
+    /** The page if the database does not answer. */
     public static Answer unavailable() {
         return refusal(503, "Unavailable", "The database does not answer. Please try again in a moment.");
     }
 
-    /** The page when something other than a page is asked for: the board takes GET and HEAD. */
+    /** The page for other methods: the board accepts GET and HEAD. */
     public static Answer notAllowed() {
         return refusal(405, "Not allowed", "Pages of the board are asked for with GET.");
     }

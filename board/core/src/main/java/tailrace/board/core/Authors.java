@@ -6,11 +6,11 @@ import java.util.List;
 import java.util.function.Function;
 import java.util.stream.Collectors;
 
-/** Who wrote it: in the plain form a look-up for each row, in the joined form a column of the rows themselves. */
+/** The author of a row: in the plain form a query for each row, in the joined form a column of the rows themselves. */
 final class Authors {
     private Authors() {}
 
-    /** {@code SELECT columns FROM table}, joined with its writers in the joined form. */
+    /** {@code SELECT columns FROM table}, joined with its authors in the joined form. */
     static String select(Form form, String table, String... columns) {
         String list = Arrays.stream(columns).map(column -> table + "." + column).collect(Collectors.joining(", "));
         return form == Form.PLAIN
@@ -22,7 +22,7 @@ final class Authors {
         return " LEFT JOIN users ON users.id = " + table + ".writer";
     }
 
-    /** Goes on with rows that have a nickname. */
+    /** Continues with rows that have a nickname. */
     static Step named(Form form, List<Row> rows, Function<List<Row>, Step> then) {
         if (form == Form.JOINED) {
             return then.apply(rows);
@@ -36,7 +36,7 @@ final class Authors {
                 () -> then.apply(named));
     }
 
-    /** Goes on with the user (id, access) whose name and password the request has. */
+    /** Continues with the user (id, access) whose name and password are in the request. */
     static Step loggedIn(Request request, Function<Row, Step> then) {
         Query query = Query.of(
                 "SELECT id, access FROM users WHERE nickname = ? AND password = ?",
@@ -49,7 +49,7 @@ final class Authors {
                         : then.apply(users.get(0)));
     }
 
-    /** The same, and the user is an author. */
+    /** The same, if the user is an author. */
     static Step authorized(Request request, Function<Row, Step> then) {
         return loggedIn(
                 request,

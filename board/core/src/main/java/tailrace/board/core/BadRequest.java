@@ -1,6 +1,6 @@
 package tailrace.board.core;
 
-/** What a client sent cannot be understood; the message says what, and what would be. */
+/** A request that cannot be understood; the message says what is wrong, and what would be right. */
 final class BadRequest extends RuntimeException {
     BadRequest(String message) {
         super(message, null, false, false);

@@ -5,7 +5,7 @@ import java.time.LocalDateTime;
 import java.util.Map;
 import java.util.Optional;
 
-/** The board without a server: a path and a query become a page's first step. */
+/** The board without a server: turns a path and a query into a page's first step. */
 public final class Board {
     private final Map<String, Form> forms;
     private final Clock clock;
@@ -22,9 +22,9 @@ public final class Board {
     }
 
     /**
-     * What was asked for.
+     * What the request is for.
      *
-     * @param interaction which page, or none: a file, or nothing that is here
+     * @param interaction the page, or none: a file, or an unknown path
      */
     public record Opened(Optional<Interaction> interaction, Step first) {}
 

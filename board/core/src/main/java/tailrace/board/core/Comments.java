@@ -134,7 +134,7 @@ final class Comments {
         return Step.done(html.add("<button>Store</button>\n</form>\n"));
     }
 
-    /** A rating that would leave its range, and a rating of 0, move nothing: two queries less. */
+    /** A rating that would leave its range, and a rating of 0, change nothing: two queries less. */
     static Step moderate(Request request) {
         String table = table(request);
         long comment = request.parameters().id("commentId");

@@ -3,17 +3,17 @@ package tailrace.board.core;
 import java.util.List;
 import java.util.Map;
 
-/** Comments and the replies to them, as queries ask for them and as pages show them. */
+/** Comments and the replies to them, as queries and as HTML. */
 final class Discussion {
     static final String[] WHOLE = {"id", "subject", "body", "date", "parent", "replies", "rating", "writer"};
     static final String ORDER = " ORDER BY {t}.date, {t}.id";
 
-    /** Deeper replies are not shown: nobody could read the page, and anybody may store a chain of thousands. */
+    /** Deeper replies are not shown: the page would not be readable, and any user may store a chain of thousands. */
     private static final int DEPTH_MAX = 100;
 
     private Discussion() {}
 
-    /** How many comments of a story have which rating. */
+    /** The number of comments of a story with each rating. */
     static Query ratings(String table, long story) {
         return Query.of(
                 "SELECT rating, COUNT(*) AS comments FROM "
@@ -22,7 +22,7 @@ final class Discussion {
                 story);
     }
 
-    /** Comments of a story below one of them (0: top-level ones) that are rated at least so high. */
+    /** Comments of a story below one of them (0: top-level ones) with at least this rating. */
     static Query children(Form form, String table, long story, long parent, long filter) {
         return Query.of(
                 Authors.select(form, table, WHOLE)
@@ -33,7 +33,7 @@ final class Discussion {
                 filter);
     }
 
-    /** Links that show only comments rated at least so high. */
+    /** Links that show only comments with at least this rating. */
     static void filters(Html html, String link, List<Row> ratings) {
         html.add("<p>Rated at least");
         for (Row rating : ratings) {
@@ -101,7 +101,7 @@ final class Discussion {
         }
     }
 
-    /** Of the page that shows a comment and the replies to it, or with comment 0 a whole discussion. */
+    /** For the page that shows a comment and its replies, or with comment 0 a whole discussion. */
     static String link(String table, long story, long comment) {
         return "/ViewComment?comment_table=" + table + "&storyId=" + story + "&commentId=" + comment;
     }

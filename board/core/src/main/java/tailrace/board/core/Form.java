@@ -1,6 +1,6 @@
 package tailrace.board.core;
 
-/** Of the queries: the published servlets look up every author by itself, later ones join. */
+/** The form of the queries: the published servlets query every author separately, later ones join. */
 public enum Form {
     PLAIN,
     JOINED

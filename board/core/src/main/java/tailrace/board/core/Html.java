@@ -3,7 +3,7 @@ package tailrace.board.core;
 import java.net.URLEncoder;
 import java.nio.charset.StandardCharsets;
 
-/** A page being written. Whatever is put into a template is escaped; templates themselves are not. */
+/** A page under construction. Values in a template are escaped; templates themselves are not. */
 final class Html {
     private static final String HEAD =
             """

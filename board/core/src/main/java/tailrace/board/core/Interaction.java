@@ -14,7 +14,9 @@ public record Interaction(String name, boolean lightPlain, boolean lightJoined, 
         return form == Form.PLAIN ? lightPlain : lightJoined;
     }
 
-    /** What makes the page in the published servlets, each with a pool of its own: Search makes all that search. */
+    /**
+     * The servlet that makes the page in the published version; each has its own pool. Search makes all search pages.
+     */
     public String servlet() {
         return name.startsWith("SearchIn") ? "Search" : name;
     }

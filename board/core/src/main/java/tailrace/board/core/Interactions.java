@@ -39,7 +39,7 @@ public final class Interactions {
     public static final Map<String, Interaction> BY_NAME =
             ALL.stream().collect(Collectors.toUnmodifiableMap(Interaction::name, Function.identity()));
 
-    /** How many of their servlets make queries: five of the pages do not, and one servlet makes three. */
+    /** How many of their servlets make queries: five of the pages have none, and one servlet makes three. */
     public static final int ASKING = ALL.size() - 5 - 2;
 
     private Interactions() {}

@@ -1,17 +1,17 @@
 package tailrace.board.core;
 
-/** How much fits: the widths of the schema's columns, in characters, and the benchmark's page sizes. */
+/** Maximum lengths: the widths of the schema's columns, in characters, and the benchmark's page sizes. */
 final class Limits {
     static final int NAME = 20;
     static final int EMAIL = 50;
     static final int TITLE = 100;
 
-    /** The request line has to carry it. */
+    /** The request line must contain it. */
     static final int BODY = 4_000;
 
     static final int HOME_ROWS = 10;
 
-    /** When a request does not tell: the published pages' own number. */
+    /** Default if a request does not give it: the published pages' own number. */
     static final int ROWS = 25;
 
     static final int ROWS_MAX = 100;

@@ -1,6 +1,6 @@
 package tailrace.board.core;
 
-/** Which rows of a long list a page shows. */
+/** The rows of a long list that a page shows. */
 record Paging(long page, long rows) {
     /** Deep enough for any list, and its offset is a whole number of the database. */
     private static final long PAGE_MAX = 1_000_000;

@@ -9,8 +9,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * The parameters of a request. Read here and not by the servlet container, which drops what it cannot decode: a damaged
- * query is the client's mistake, and both edges shall say so in the same words.
+ * The parameters of a request. They are read here and not by the servlet container, which drops what it cannot decode:
+ * a damaged query is the client's mistake, and both edges must report it in the same words.
  */
 final class Parameters {
     private final Map<String, String> values;
@@ -54,7 +54,7 @@ final class Parameters {
                 return number;
             }
         } catch (NumberFormatException e) {
-            // told below
+            // checked below
         }
         throw new BadRequest(
                 "The parameter %s must be a whole number from %d to %d, got %s.".formatted(name, least, most, value));
@@ -69,7 +69,7 @@ final class Parameters {
         return number(name, 0, Integer.MAX_VALUE);
     }
 
-    /** One of these; the first when not told. */
+    /** One of these; the first if it is not given. */
     String choice(String name, List<String> choices) {
         String value = values.getOrDefault(name, choices.get(0));
         if (!choices.contains(value)) {

@@ -6,7 +6,7 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * A statement and what stands for its question marks: whole numbers and text, nothing else.
+ * A statement and the values of its question marks: only whole numbers and text.
  *
  * @param sql the statement with a question mark for each argument, and no other question mark
  */

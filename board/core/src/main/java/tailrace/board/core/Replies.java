@@ -11,8 +11,8 @@ import java.util.Set;
 import java.util.function.Function;
 
 /**
- * All replies below some comments. The plain form asks for those of one comment after another, the joined form for those
- * of a whole level at once.
+ * All replies below some comments. The plain form queries those of one comment after another, the joined form those of
+ * a whole level at once.
  */
 final class Replies {
     private static final String OUTLINE = "SELECT id, subject, date, parent, replies FROM ";
@@ -25,10 +25,10 @@ final class Replies {
     private final Deque<Long> open = new ArrayDeque<>();
     private final Map<Long, List<Row>> found = new HashMap<>();
 
-    /** Anybody may store a comment that names itself as its parent: none is taken twice. */
+    /** A user may store a comment that names itself as its parent: none is used twice. */
     private final Set<Long> seen = new HashSet<>();
 
-    /** What is done with the replies of one query before going on. */
+    /** What to do with the replies of one query before continuing. */
     private interface Complete {
         Step go(List<Row> rows, Function<List<Row>, Step> next);
     }
@@ -42,12 +42,12 @@ final class Replies {
         this.then = then;
     }
 
-    /** Goes on with their subjects, by parent. */
+    /** Continues with their subjects, by parent. */
     static Step outlined(Form form, String table, List<Row> comments, Function<Map<Long, List<Row>>, Step> then) {
         return new Replies(form, table, OUTLINE + table, (rows, next) -> next.apply(rows), then).below(comments);
     }
 
-    /** Goes on with their text and author, by parent. */
+    /** Continues with their text and author, by parent. */
     static Step whole(Form form, String table, List<Row> comments, Function<Map<Long, List<Row>>, Step> then) {
         String select = Authors.select(form, table, Discussion.WHOLE);
         return new Replies(form, table, select, (rows, next) -> Authors.named(form, rows, next), then).below(comments);

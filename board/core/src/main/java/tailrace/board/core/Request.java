@@ -2,5 +2,5 @@ package tailrace.board.core;
 
 import java.time.LocalDateTime;
 
-/** What a page is made from, besides rows. */
+/** The input of a page, besides rows. */
 record Request(Parameters parameters, Form form, LocalDateTime now) {}

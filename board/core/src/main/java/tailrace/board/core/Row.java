@@ -18,7 +18,7 @@ public record Row(List<String> columns, Object[] values) {
         return ((Number) value(column)).longValue();
     }
 
-    /** Text, or a time as the database writes it. Nothing is the empty text. */
+    /** Text, or a time as the database writes it. A missing value is the empty text. */
     public String text(String column) {
         Object value = value(column);
         if (value instanceof LocalDateTime time) {

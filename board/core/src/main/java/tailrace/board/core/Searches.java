@@ -4,7 +4,7 @@ import java.util.List;
 import java.util.function.Function;
 import java.util.stream.Collectors;
 
-/** Pages that find stories and comments by how a title, a subject or a nickname begins. */
+/** Pages that find stories and comments by the begin of a title, a subject or a nickname. */
 final class Searches {
     private static final String[] HEADLINE = {"id", "title", "date", "writer"};
     private static final String NEWEST = " ORDER BY {t}.date DESC, {t}.id DESC LIMIT ?, ?";
@@ -70,8 +70,8 @@ final class Searches {
     }
 
     /**
-     * Stories by the first users, in order of nickname, whose nickname begins so. The plain form finds these users first
-     * and knows only recent stories.
+     * Stories by the first users, in order of nickname, whose nickname begins with this text. The plain form finds
+     * these users first and searches only recent stories.
      */
     static Step users(Request request) {
         Paging paging = Paging.of(request);

@@ -8,7 +8,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/** What needs no database: the pages that RUBBoS serves from its web tier, and the image of every page. */
+/** Content without a database: the pages that RUBBoS serves from its web tier, and the image of every page. */
 public final class StaticPages {
     private static final List<String> PAGES = List.of("/Register", "/Browse", "/AuthorLogin");
     private static final Map<String, String> TYPES = Map.of(
@@ -43,7 +43,7 @@ public final class StaticPages {
         return all;
     }
 
-    /** A file with the type of its name's ending; one without an ending is a page. */
+    /** A file with the type of its extension; one without an extension is a page. */
     public static Answer file(String path, byte[] content) {
         int dot = path.lastIndexOf('.');
         String ending = dot > path.lastIndexOf('/') ? path.substring(dot + 1) : "html";

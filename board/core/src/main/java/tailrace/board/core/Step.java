@@ -7,10 +7,10 @@ import java.util.function.Function;
 import java.util.function.Supplier;
 
 /**
- * What a page does next: ask the database and go on with the rows, or be done.
+ * The next step of a page: a query, whose rows the page continues with, or the end.
  *
- * <p>A page written as steps does not know whether somebody waits for the rows. The blocking edge loops over the steps,
- * the asynchronous one goes on from one to the next when the rows arrive; both give the same bytes.
+ * <p>A page written as steps does not know whether a thread waits for the rows. The blocking edge loops over the steps,
+ * and the asynchronous one continues when the rows arrive; both give the same bytes.
  */
 public sealed interface Step {
     record Ask(Query query, Function<List<Row>, Step> then) implements Step {}
@@ -25,12 +25,12 @@ public sealed interface Step {
         return new Done(page.answer(200));
     }
 
-    /** The page of something that is not there (404) or not allowed (403). */
+    /** The page for something that does not exist (404) or is not allowed (403). */
     static Step refuse(int status, String title, String reason) {
         return new Done(Answer.refusal(status, title, reason));
     }
 
-    /** One query for each item, one after another, then what follows. */
+    /** One query for each item, one after another, then the next step. */
     static <T> Step each(
             Iterator<T> items, Function<T, Query> query, BiConsumer<T, List<Row>> take, Supplier<Step> then) {
         if (!items.hasNext()) {

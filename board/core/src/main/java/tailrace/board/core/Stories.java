@@ -73,8 +73,8 @@ final class Stories {
     }
 
     /**
-     * Stories of one day, recent or else archived. The first row is stepped over, as the published servlet does: its
-     * page shows, and looks up the authors of, one story less than it asks for.
+     * Stories of one day, recent or else archived. The first row is skipped, as in the published servlet: its page
+     * shows, and queries the authors of, one story less than it reads.
      */
     static Step older(Request request) {
         LocalDate day = day(request.parameters());
@@ -155,7 +155,7 @@ final class Stories {
         return html;
     }
 
-    /** Asks the recent table and, when it has none, the archive. */
+    /** Queries the recent table and, if it has none, the archive. */
     static Step recentOrArchived(Function<String, Query> query, String recent, Found then) {
         String archive = "old_" + recent;
         return Step.ask(
@@ -165,7 +165,7 @@ final class Stories {
                         : Step.ask(query.apply(archive), old -> then.go(old, archive)));
     }
 
-    /** Goes on with rows and the table that had them. */
+    /** Continues with rows and the table that had them. */
     interface Found {
         Step go(List<Row> rows, String table);
     }

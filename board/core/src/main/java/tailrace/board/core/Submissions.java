@@ -81,7 +81,7 @@ final class Submissions {
         return submitted(request, story -> delete(story, "Story rejected"));
     }
 
-    /** The submission that the request names, or else the one that the page of submissions shows first. */
+    /** The submission that the request names, or else the first one on the page of submissions. */
     private static Step submitted(Request request, Function<Row, Step> then) {
         String columns = "SELECT id, title, body, date, writer, category FROM submissions";
         long id = request.parameters().number("storyId", 0, Integer.MAX_VALUE, 0);

@@ -70,7 +70,7 @@ final class Users {
                                 author.number("id"))));
     }
 
-    /** The fields of a form that say who sends it. */
+    /** The fields of a form that identify its sender. */
     static void credentials(Html html) {
         html.add("<label>Nickname <input name=\"nickname\" maxlength=\"{}\" required></label>\n", Limits.NAME);
         html.add(

@@ -10,8 +10,8 @@ import java.time.Instant;
 import java.util.Arrays;
 
 /**
- * A line for each page, padded to a number of bytes and written at once: what a server's log costs its disk. A log that
- * cannot be written is told once and does not keep pages from being served.
+ * A line for each page, padded to a number of bytes and written at once: the load of a server's log on its disk. A log
+ * that cannot be written is reported once and does not stop the pages.
  */
 public final class AccessLog implements AutoCloseable {
     private final FileChannel file;

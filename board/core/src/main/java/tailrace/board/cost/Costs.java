@@ -5,7 +5,7 @@ import java.util.Optional;
 import tailrace.board.core.Answer;
 import tailrace.board.core.Interaction;
 
-/** What a page costs its server besides queries: CPU time, memory and log. */
+/** The cost of a page to its server besides queries: CPU time, memory and log. */
 public final class Costs {
     private final Work work;
     private final Map<String, Long> ns;
@@ -34,7 +34,7 @@ public final class Costs {
         work.burn((long) (before * total(interaction)));
     }
 
-    /** When the rows are there. */
+    /** When the rows have arrived. */
     public void make(Interaction interaction) {
         work.burn((long) ((1 - before) * total(interaction)));
         garbage.page();

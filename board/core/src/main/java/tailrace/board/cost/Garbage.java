@@ -4,11 +4,11 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 
 /**
- * Memory that pages allocate and drop, and a live set that a collector has to walk through.
+ * Memory that pages allocate and drop, and a live set that a collector must traverse.
  *
- * <p>The live set is many chains of small objects, for a collector's time goes by objects more than by bytes. A page
- * replaces chains drawn at random: they have mostly grown old by then, so that the old generation fills with garbage and
- * is really collected.
+ * <p>The live set is many chains of small objects, because a collector's time depends on objects more than on bytes. A
+ * page replaces chains drawn at random. Most of them are old by then, so that the old generation fills with garbage and
+ * is collected.
  */
 public final class Garbage {
     /** A link with its header, reference and array, as 64-bit JVMs with compressed references lay it out. */

@@ -5,16 +5,16 @@ import java.lang.management.ThreadMXBean;
 import java.util.Arrays;
 
 /**
- * CPU time of a page, spent in a loop of as many turns as fitted into that time when the server started.
+ * CPU time of a page, spent in a loop whose number of turns took that time when the server started.
  *
- * <p>Turns and not a clock: on a slowed-down or shared CPU the same page then takes longer, as real work does. The
- * calibration counts CPU time of its thread, so that a busy machine does not falsify it.
+ * <p>It counts turns instead of reading a clock: on a slowed-down or shared CPU the same page then takes longer, as
+ * real work does. The calibration uses the CPU time of its thread, so other load on the machine does not affect it.
  */
 public final class Work {
     private static final int ROUNDS = 15;
     private static final long ROUND_TURNS = 4_000_000;
 
-    /** The compiler has to believe that somebody looks at the result. */
+    /** Keeps the compiler from removing the loop. */
     private static volatile long result;
 
     private final double turnsPerNs;
@@ -42,7 +42,7 @@ public final class Work {
         turn((long) (ns * turnsPerNs));
     }
 
-    /** A multiplication and an addition that wait for the ones before (Knuth's MMIX generator). */
+    /** A multiplication and an addition that depend on the previous ones (Knuth's MMIX generator). */
     private static void turn(long turns) {
         long x = result;
         for (long i = 0; i < turns; i++) {

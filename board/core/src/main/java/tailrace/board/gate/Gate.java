@@ -6,9 +6,9 @@ import java.util.Deque;
 import java.util.List;
 
 /**
- * Who may hold a database connection now.
+ * Decides which callers may hold a database connection.
  *
- * <p>Concurrency limit: at most so many in all, so that the database is not slowed down by its own concurrency. A
+ * <p>Concurrency limit: at most this many in all, so that concurrency does not slow the database down. A
  * {@link Line} is a pool with a size of its own, one for the whole server or one for each kind of request.
  *
  * <p>Cross-tier priority: the database cannot tell a query of a light page from one of a heavy page, so the caller lets
@@ -16,7 +16,7 @@ import java.util.List;
  * connection. Both are heuristics (ii) and (i) of "When Average is Not Average: Large Response Time Fluctuations in
  * n-Tier Systems", section 5. Light pages that always fill the gate keep heavy ones out.
  *
- * <p>Nobody waits here: who is admitted later is called back, by the thread that made room.
+ * <p>No thread waits here: a caller that is admitted later is called back, by the thread that made room.
  */
 public final class Gate {
     public static final int UNLIMITED = Integer.MAX_VALUE;
