@@ -29,7 +29,7 @@ from tailrace.errors import OutputError, TailraceError, UsageError, cannot_write
 from tailrace.units import MILLISECOND
 
 DECODER = (sys.executable, "-P", "-c", "from tailrace import _core; _core.decode_packets()")
-"""The process that decodes packets, without any rights. -P: nothing is loaded from where the recorder is started."""
+"""The process that decodes packets, without any rights. -P: nothing is loaded from the current folder."""
 
 STATE = "recording.json"
 """The state file of a recording: crates/core/src/host/state.rs."""
@@ -95,7 +95,7 @@ class Plan:
     """Sample the CPU time of all processes, and name servers after those that listen."""
     ports: Sequence[int] = ()
     keep_dac_override: bool = False
-    """The folder that the run becomes lies in one of somebody else, where root alone could not write."""
+    """The run's folder is inside another user's folder, where root without special rights could not write."""
     packets: Packets | None = None
 
     def to_json(self) -> str:

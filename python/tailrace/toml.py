@@ -21,7 +21,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from tailrace.bounds import NAME_CHARACTERS
 from tailrace.errors import InputError
 from tailrace.foreign import NAME_LENGTH_MAX, listed, name
-from tailrace.handed import read_inside, read_text
+from tailrace.untrusted import read_inside, read_text
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=NAME_CHARACTERS)]
 Count = Annotated[int, Field(gt=0, lt=2**63, strict=True)]
@@ -53,10 +53,10 @@ class Table(BaseModel):
         return table
 
 
-def read(path: str | PathLike[str], example: str, *, handed: bool = False) -> dict[str, Any]:
-    """The file as plain values; `example` names a document with an example. With `handed`, the file comes from a folder
-    that somebody else made, so it must be a regular file."""
-    text = read_inside(Path(path)) if handed else read_text(path)
+def read(path: str | PathLike[str], example: str, *, untrusted: bool = False) -> dict[str, Any]:
+    """The file as plain values; `example` names a document with an example. With `untrusted`, the file comes from a
+    folder that somebody else made, so it must be a regular file."""
+    text = read_inside(Path(path)) if untrusted else read_text(path)
     try:
         table = tomllib.loads(text)
         _check_whole_numbers(table)

@@ -240,10 +240,10 @@ def distances(names: Collection[str], calls: Iterable[tuple[str, str]]) -> dict[
     return tiers
 
 
-def read(path: str | PathLike[str], *, handed: bool = False) -> Topology:
-    """Read `topology.toml`; `handed` if it comes from a folder that somebody else made. An error names the file, the
+def read(path: str | PathLike[str], *, untrusted: bool = False) -> Topology:
+    """Read `topology.toml`; `untrusted` if it comes from a folder that somebody else made. An error names the file, the
     key and what the key must be."""
-    return from_table(toml.read(path, "docs/reference/topology.md", handed=handed), path)
+    return from_table(toml.read(path, "docs/reference/topology.md", untrusted=untrusted), path)
 
 
 def known_servers(servers: Mapping[str, str], topology: Topology | None) -> dict[str, str]:

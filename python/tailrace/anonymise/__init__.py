@@ -1,7 +1,7 @@
-"""A run folder that can be shown to anybody: names by keyed hash, times shifted, texts left out.
+"""A run folder for publication: names become keyed hashes, times are shifted, and texts are left out.
 
-`tokens` says what a name becomes, `vocabulary` which words are the record's own and stay, `tables` and `described` put
-that into the tables and into what is said beside them (docs/how-to/show-a-run.md).
+`tokens` replaces names, `vocabulary` lists the record's own words, which stay, and `tables` and `described` apply both
+to the tables and to topology and manifest (docs/how-to/show-a-run.md).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tailrace.dataset import Dataset
 from tailrace.errors import InputError, UsageError, cannot_read
 
 KEY_MIN, KEY_MAX = 16, 1 << 20
-"""Bytes of a file with a key: fewer than 128 bits can be guessed."""
+"""The size of a key in a file: fewer than 128 bits can be guessed."""
 
 
 @dataclass(frozen=True)
 class Anonymised:
-    """The run folder that was written. `names` are what the original has and what stands for it."""
+    """The written run folder. `names` maps names of the original to their tokens."""
 
     run: Dataset
     names: Mapping[str, str]
@@ -35,8 +35,8 @@ class Anonymised:
 def anonymise(
     run: Dataset, out: str | PathLike[str], *, key: bytes | None = None, overwrite: bool = False
 ) -> Anonymised:
-    """Write the run folder `out`, of which the diagnosis is that of `run`. Runs that are anonymised with the same `key`
-    have the same names and the same shift of times; without a key, one is drawn and forgotten."""
+    """Write the run folder `out`, whose diagnosis is that of `run`. Runs that are anonymised with the same `key` have
+    the same tokens and the same shift of times; without a key, one is drawn and forgotten."""
     if Path(out).resolve() == run.path.resolve():
         raise UsageError("it is the run folder itself", where=str(out), advice="choose another name")
     tokens = Tokens(secrets.token_bytes(64) if key is None else key)
@@ -49,7 +49,7 @@ def anonymise(
 
 
 def key_of(path: Path) -> bytes:
-    """The key that a file holds, whatever its bytes are."""
+    """The key in a file, whatever its bytes are."""
     try:
         with path.open("rb") as file:
             content = file.read(KEY_MAX + 1)

@@ -1,4 +1,4 @@
-"""What a run folder says beside its tables: the topology and the manifest."""
+"""The parts of a run folder beside its tables: the topology and the manifest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOTE = "anonymised: names are keyed hashes, times are shifted, details of event
 
 
 def learn(run: Dataset, tokens: Tokens) -> None:
-    """What names are of, before any table has them: a place that bears the name of a server is that server."""
+    """The kinds of names, before any table has them: a place with the name of a server is that server."""
     known = run.topology
     for server in known.servers:
         tokens.name("server", server.name)
@@ -49,7 +49,7 @@ def _name(text: str, tokens: Tokens) -> str:
 
 
 def _value(kind: str, key: str, value: Any, tokens: Tokens) -> Any:
-    """What becomes of a value of an item of the topology; numbers stay."""
+    """The replacement of a value in the topology; numbers stay."""
     match kind, key:
         case ("balancers", "candidates"):
             return [tokens.name("server", name) for name in value]

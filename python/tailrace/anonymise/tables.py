@@ -72,7 +72,7 @@ def _column(name: str, frame: pl.LazyFrame, tokens: Tokens) -> pl.Expr:
 
 
 def _renaming(column: str, tokens: Tokens) -> Callable[[str], str] | None:
-    """What becomes of the texts of a column; None where it has none."""
+    """The replacements of a column's texts; None if it has none."""
     match column:
         case "server":
             return lambda text: tokens.name("server", text)

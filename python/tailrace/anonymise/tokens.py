@@ -1,7 +1,7 @@
-"""What stands for a name: its kind and the first digits of a keyed hash, `server-3fa9c1d2`.
+"""Tokens for names: a kind and the first digits of a keyed hash, `server-3fa9c1d2`.
 
-A text has one token, wherever it stands. Nobody without the key can try out which name a token stands for. Words of the
-record itself stay, and so do the parts of a place that say what it is: `process NAME`, `HOST/cpu0`, `NODE:80`.
+A text has one token, wherever it occurs. Without the key, a guess of the original name cannot be checked. The record's
+own words stay, and so do the parts of a place that show its kind: `process NAME`, `HOST/cpu0`, `NODE:80`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from tailrace.anonymise import vocabulary
 from tailrace.units import SECOND
 
 _DIGITS = 8
-"""Of ten thousand names, one in a hundred recordings has two with the same eight digits: those get more."""
+"""With ten thousand names, one in a hundred recordings has two with the same eight digits; those get more digits."""
 _YEARS_MAX = 20
 _ADDRESSES = ipaddress.IPv6Network("2001:db8::/32")
-"""Of documentation (RFC 3849): nobody's."""
+"""Addresses for documentation (RFC 3849), which belong to no host."""
 _PROCESS = re.compile(r"process (.+)", re.DOTALL)
 _CPU = re.compile(r"(.+)(/cpu[0-9]{1,4})", re.DOTALL)
 _PORT = re.compile(r"(.+)(:[0-9]{1,5})", re.DOTALL)
@@ -28,7 +28,7 @@ class Tokens:
     def __init__(self, key: bytes) -> None:
         self._key = key
         self.names: dict[str, str] = {}
-        """What every text became that does not stay as it is."""
+        """The replacement of every text that did not stay."""
         self._taken: set[str] = set()
         minutes = int.from_bytes(self._hash("times", ""), "big") % (_YEARS_MAX * 366 * 24 * 60)
         self.shift_ns = -minutes * 60 * SECOND
@@ -39,7 +39,7 @@ class Tokens:
         return hashlib.blake2b(content, key=self._key, person=use.encode(), digest_size=32).digest()
 
     def token(self, kind: str, text: str) -> str:
-        """What stands for the whole of a text; `kind` is what it is, where nobody has said so before."""
+        """The token of a whole text; `kind` is its kind if it has none yet."""
         if text not in self.names:
             digits = self._hash("names", text).hex()
             lengths = range(_DIGITS, len(digits) + 1)
@@ -49,7 +49,7 @@ class Tokens:
         return self.names[text]
 
     def name(self, kind: str, text: str) -> str:
-        """What stands for a name of a server, a host or a place."""
+        """The token of a server, a host or a place."""
         if text in vocabulary.PLACES or vocabulary.CLIENT.fullmatch(text):
             return text
         if text not in self.names:
@@ -61,7 +61,7 @@ class Tokens:
         return self.names[text]
 
     def address(self, text: str) -> str | None:
-        """What stands for an address, or for one with a port, which stays; None for any other text."""
+        """The replacement of an address; its port stays. None for any other text."""
         with_port = _BRACKETED.fullmatch(text) or _PORT.fullmatch(text) if not _is_address(text) else None
         host, port = (with_port[1], with_port[2]) if with_port else (text, "")
         if not _is_address(host):
@@ -77,7 +77,7 @@ class Tokens:
         return f"{self.name(kind, part[1])}{part[2]}" if part else None
 
     def interaction(self, text: str) -> str:
-        """The method or the command stays, what it is done to does not."""
+        """The method or the command stays, and its object is replaced."""
         if text in vocabulary.INTERACTIONS:
             return text
         command, _, rest = text.partition(" ")
@@ -98,7 +98,7 @@ class Tokens:
         return text if vocabulary.STATUS.fullmatch(text) else self.token("status", text)
 
     def loss(self, text: str) -> str | None:
-        """Of what was lost: a sentence of Tailrace with the file that it is of; None for any other."""
+        """A loss: a sentence of Tailrace with its file; None for any other."""
         begin, end = "", text
         if not vocabulary.LOSSES.fullmatch(text):
             begin, _, end = text.rpartition(": ")

@@ -1,4 +1,4 @@
-"""Words that the record itself has, and that name nobody (docs/reference/dataset.md): they stay as they are."""
+"""The record's own words, which identify nothing and therefore stay (docs/reference/dataset.md)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ METRICS = _INTERPRETED | {
     "run_queue_waiting",
     "syn_queue_drops",
 }
-"""Those of the record, and those that the recorder has besides (docs/reference/record.md)."""
+"""Metrics of the record, and those that only the recorder has (docs/reference/record.md)."""
 UNIT_UNKNOWN = " (unit unknown)"
 
 KINDS = frozenset(
@@ -35,7 +35,7 @@ KINDS = frozenset(
         "writeback",
     }
 )
-"""Of events."""
+"""Kinds of events."""
 
 PLACES = frozenset({"host", "jvm", "clients", "kernel threads", "(other hosts)", "(other servers)"})
 CLIENT = re.compile("client-[0-9]{1,5}")
@@ -50,7 +50,7 @@ STATUS = re.compile(
     r"|error(-([0-9]{1,5}|exit-[0-9]{1,5}|truncated|malformed|unreachable|overloaded"
     rf"|(?=[A-Z]*[0-9])[0-9A-Z]{{5}}|{_REDIS}))?"
 )
-"""Of requests and visits; a SQLSTATE has five characters, a digit among them."""
+"""Statuses of requests and visits; a SQLSTATE has five characters, with a digit among them."""
 
 METHODS = frozenset(("GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "CONNECT", "TRACE", "QUERY", "PURGE"))
 STATEMENT = re.compile(
@@ -58,7 +58,7 @@ STATEMENT = re.compile(
     "ANALYZE|CREATE|ALTER|DROP|TRUNCATE|LOAD|COPY|LOCK|UNLOCK|VACUUM|FLUSH"
 )
 INTERACTIONS = frozenset({"(other)", "LOGIN", "PING", "QUIT", "SYNC", "EXECUTE", "PREPARE", "DESCRIBE", "CLOSE"})
-"""Names that hold nothing of what was sent."""
+"""Names that contain nothing of what was sent."""
 
 PROTOCOLS = frozenset(["http", "ajp", "fastcgi", "mysql", "postgres", "redis", "opaque", "tls"])
 POLICIES = frozenset(
@@ -98,7 +98,7 @@ LOSSES = re.compile(
             "segments with numbers that are not of their connection",
             "stops without a time stamp",
             "stops without a wall clock",
-            "visits of which something essential is unknown",
+            "visits without an essential value",
             "windows of 50 ms in which the load generator was late (load_late)",
         )
     )

@@ -1,4 +1,4 @@
-"""`tailrace anonymise`: a run folder that can be shown to anybody."""
+"""`tailrace anonymise`: a copy of a run folder for publication."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def anonymise(
         typer.Option(
             metavar="FILE",
             help="Hash with the bytes of this file, so that several runs have the same names and the same shift of "
-            "times. Keep it secret: with it names can be tried out. Default: a random key that nobody keeps.",
+            "times. Keep it secret: with it, guesses of names can be checked. Default: a random key that is not "
+            "stored.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -60,4 +61,4 @@ def anonymise(
     tell(*(f"  {written.names[name]} is {foreign.name(name)}" for name in servers[:_SHOWN]))
     if len(servers) > _SHOWN:
         tell(f"  and {len(servers) - _SHOWN:,} more servers, which --json lists")
-    tell(f"read it before you show it: tailrace info {shlex.quote(str(out))}")
+    tell(f"read it before you publish it: tailrace info {shlex.quote(str(out))}")

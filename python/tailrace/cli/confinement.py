@@ -1,8 +1,8 @@
-"""What a command gives up before it reads files that strangers may have made.
+"""The rights that a command gives up before it reads files that strangers may have made.
 
-It keeps no right of root's, it writes nothing but beneath the folders of its outputs and its own temporary folder, and
-it opens no sockets and starts no programs: whoever takes it over through a damaged file has that file and those
-folders. docs/security.md says more.
+It keeps none of root's rights, writes only below the folders of its outputs and its own temporary folder, and opens no
+sockets and starts no programs. An attacker who takes it over through a damaged file reaches only that file and those
+folders. docs/security.md has the details.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TypeVar
 
 _READ, _SEARCH, _WRITE = 4, 1, 2
-"""Of the bits of a mode, for its owner, its group and all others."""
+"""The mode bits of owner, group and others."""
 _ENTRIES_MAX = 1_000
-"""Looked at in a folder: a run folder has ten files, a recording three a second."""
+"""The most files that are checked in a folder: a run folder has ten files, a recording three a second."""
 
 T = TypeVar("T")
 
@@ -27,14 +27,14 @@ _own_process = False
 
 
 def begin() -> None:
-    """This process does nothing but one command: what it gives up, nobody misses afterwards."""
+    """This process runs a single command, so it does not need the rights again."""
     global _own_process
     _own_process = True
 
 
 def confine(inputs: Iterable[str | Path | None], outputs: Iterable[Path | None] = ()) -> None:
-    """Give up all that is not needed to read `inputs` and to write `outputs`: files or folders, which may not be there
-    yet. The folder for temporary files stays open to it."""
+    """Give up everything that is not needed to read `inputs` and to write `outputs`: files or folders, which may not
+    exist yet. The folder for temporary files stays writable."""
     if not _own_process:
         return
     try:
@@ -49,7 +49,7 @@ def confine(inputs: Iterable[str | Path | None], outputs: Iterable[Path | None] 
 
 
 def _needed(inputs: Iterable[str], folders: Iterable[Path]) -> list[str]:
-    """Rights without which root cannot read or write files of others: it is a user like any other then."""
+    """Rights without which root cannot read or write other users' files, like any other user."""
     if os.geteuid() != 0:
         return []
     needed = []
@@ -61,8 +61,8 @@ def _needed(inputs: Iterable[str], folders: Iterable[Path]) -> list[str]:
 
 
 def elsewhere(work: Callable[..., T], *words: object) -> T:
-    """Do it in a process of its own; returns and raises what it does there. A library that it loads may begin threads,
-    and those of this process would keep all of its rights."""
+    """Run it in a process of its own; returns and raises what it does there. A library that it loads may begin threads,
+    and in this process those would keep all rights."""
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
@@ -71,12 +71,12 @@ def elsewhere(work: Callable[..., T], *words: object) -> T:
 
 
 def foreign(folder: Path) -> bool:
-    """Whether root needs more than to be a user like any other to write in the folder."""
+    """Whether root needs its special rights to write in the folder."""
     return os.geteuid() == 0 and not _may(folder.absolute(), _WRITE | _SEARCH)
 
 
 def _paths_of(text: str) -> Iterator[Path]:
-    """What an argument may mean: FILE or NAME=FILE, and what is in it if it is a folder."""
+    """The paths that an argument may mean: FILE or NAME=FILE, and the content of a folder."""
     for path in {Path(text), Path(text.partition("=")[2] or text)}:
         yield path.absolute()
         try:
@@ -87,8 +87,8 @@ def _paths_of(text: str) -> Iterator[Path]:
 
 
 def _may(path: Path, wanted: int) -> bool:
-    """Whether the path's owner, group and mode let this user do it, and search all folders above. True where nothing is
-    there: that is for the command to report."""
+    """Whether the path's owner, group and mode let this user do it, and search all parent folders. True if nothing
+    exists there: the command reports that."""
     for each, bits in [(path, wanted), *((above, _SEARCH) for above in path.parents)]:
         try:
             found = each.stat()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tailrace import handed
+from tailrace import untrusted
 from tailrace.dataset import schema
 from tailrace.dataset.connections import Connections
 from tailrace.errors import InputError
@@ -51,7 +51,7 @@ class Manifest:
 
 def read(path: Path) -> Manifest:
     """Read a manifest; an error names the key and the problem."""
-    table = handed.parse_json(handed.read_inside(path), path, _AGAIN)
+    table = untrusted.parse_json(untrusted.read_inside(path), path, _AGAIN)
     if not isinstance(table, dict) or not _is_count(table.get("format")):
         raise InputError(path, "format is missing", "this is not the manifest of a run folder", key="format")
     if table["format"] > schema.FORMAT:

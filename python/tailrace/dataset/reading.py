@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 import polars as pl
 from polars.exceptions import PanicException
 
-from tailrace import handed
 from tailrace import topology as topology_file
+from tailrace import untrusted
 from tailrace.dataset import schema, tables, validation
 from tailrace.dataset.connections import Connections
 from tailrace.dataset.manifest import MANIFEST, Manifest
@@ -51,7 +51,7 @@ class Dataset:
             if not folder.is_dir():
                 folder.stat()
                 raise InputError(folder, "it is a file, not a run folder", "read it with `tailrace read`")
-            if not handed.regular(folder / MANIFEST):
+            if not untrusted.regular(folder / MANIFEST):
                 advice = f"a run folder holds {MANIFEST}; make one with `tailrace read FILES… -o RUN`"
                 raise InputError(folder, "not a run folder", advice)
         except OSError as error:
@@ -63,7 +63,7 @@ class Dataset:
 
     def _open(self, table: schema.Table) -> None:
         path, said = self.path / table.file, self.manifest.rows.get(table.name)
-        if not handed.regular(path):
+        if not untrusted.regular(path):
             if said:
                 raise InputError(path, f"it is missing, but {MANIFEST} lists it with {said} rows", _AGAIN)
             return
@@ -97,7 +97,7 @@ class Dataset:
     @cached_property
     def topology(self) -> Topology:
         path = self.path / TOPOLOGY
-        return topology_file.read(path, handed=True) if handed.regular(path) else Topology()
+        return topology_file.read(path, untrusted=True) if untrusted.regular(path) else Topology()
 
     @property
     def connections(self) -> Connections:
@@ -155,7 +155,7 @@ class Dataset:
             path = self.path / name
             if path.parent.resolve() != self.path.resolve() / Path(name).parent:
                 raise InputError(path, "a symbolic link leads out of the folder on the way to it", "remove the link")
-            found = tables.sha256(path) if handed.regular(path) else None
+            found = tables.sha256(path) if untrusted.regular(path) else None
             if found is None:
                 raise InputError(path, f"it is missing, but {MANIFEST} lists it", _AGAIN)
             if found != said:

@@ -1,10 +1,11 @@
-"""Tables as the analysts get them, whoever wrote them: rows that break a promise are left out and counted.
+"""Tables for the analysts, from any maker: rows that violate the format are left out and counted.
 
 ```text
-visits.parquet ─ read once by the engine ─┬─ every row as promised ──────────────▶ the file itself
-                                          └─ else: types, order, rows put right ─▶ a copy
+visits.parquet ─ read once by the engine ─┬─ every row is valid ──────────────────▶ the file itself
+                                          └─ else: types, order, rows corrected ──▶ a copy
 ```
-What cannot be decoded, or has names beyond a bound, is refused.
+
+A table that cannot be decoded, or has names beyond a bound, is refused.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class Settled:
 
 
 def settle(path: Path, table: schema.Table, copy: Path) -> Settled:
-    """Read a table to its end. Raises InputError for what cannot be read or is beyond a bound; writes `copy` where the
-    rows are not all as promised."""
+    """Read a table to its end. Raises InputError if it cannot be read or is beyond a bound; writes `copy` if not all
+    rows are valid."""
     rows = tables.shape(path).rows
     source = path
     if not _has_types(path, table):
@@ -52,7 +53,7 @@ def settle(path: Path, table: schema.Table, copy: Path) -> Settled:
 
 
 def promises(table: schema.Table) -> dict[str, Any]:
-    """What the engine examines (crates/core/src/record/examine.rs)."""
+    """The rules that the engine checks (crates/core/src/record/examine.rs)."""
     texts = {
         c.name: (bounds.TEXT_BYTES_OF_ROW, 0) if c.dtype == pl.String else (bounds.NAME_BYTES, most(c.name))
         for c in table.columns
@@ -70,12 +71,12 @@ def promises(table: schema.Table) -> dict[str, Any]:
 
 
 def most(column: str) -> int:
-    """Different names that a column may have."""
+    """The most different names in a column."""
     return bounds.CALLERS if column == "caller" else bounds.NAMES
 
 
 def _has_types(path: Path, table: schema.Table) -> bool:
-    """Whether the file's columns have exactly the types of ours; text may be written as text or as names."""
+    """Whether the file's columns have exactly the types of the schema; text may be stored as text or as names."""
     try:
         present = tables.scan(path).collect_schema()
     except (pl.exceptions.PolarsError, PanicException) as error:
@@ -102,7 +103,7 @@ def _examined(path: Path, source: Path, table: schema.Table) -> dict[str, Any]:
 
 
 def _good(table: schema.Table, middle: int) -> pl.Expr:
-    """Of rows that are as promised, and of no time far from all others."""
+    """Valid rows with a time that is not far from all others."""
     required = [pl.col(column.name).is_not_null() for column in table.columns if column.required]
     near = [
         pl.col(name).is_between(middle - bounds.YEAR_NS, middle + bounds.YEAR_NS).fill_null(True)
@@ -114,7 +115,7 @@ def _good(table: schema.Table, middle: int) -> pl.Expr:
 
 
 def _conforming(source: Path, table: schema.Table) -> pl.LazyFrame:
-    """Our columns alone; what does not fit a column is missing."""
+    """Only the schema's columns; values that do not fit a column become null."""
     return schema.conform(tables.scan(source), table, strict=False).select(table.schema.names())
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from tailrace.bounds import TRACE_BYTES
 from tailrace.errors import InputError
-from tailrace.handed import read_text
 from tailrace.units import SECOND, parse_moment
+from tailrace.untrusted import read_text
 
 
 def read(file: str) -> tuple[list[int], list[str]]:

@@ -71,9 +71,9 @@ def _stalls(file: Path, table: dict[str, Any]) -> tuple[Stall, ...]:
 
 
 def _table(path: str | PathLike[str]) -> tuple[Path, dict[str, Any]]:
-    handed = Path(path).is_dir()
-    file = Path(path) / FILE if handed else Path(path)
-    table = toml.read(file, "docs/reference/experiment.md", handed=handed)
+    untrusted = Path(path).is_dir()
+    file = Path(path) / FILE if untrusted else Path(path)
+    table = toml.read(file, "docs/reference/experiment.md", untrusted=untrusted)
     if table.get("format") != FORMAT:
         raise InputError(file, f"format {table.get('format')!r} is not {FORMAT}", "use the Tailrace that wrote it")
     return file, table

@@ -17,8 +17,8 @@ from typing import Any
 
 from tailrace.bounds import LOAD_PATHS
 from tailrace.errors import InputError, UsageError
-from tailrace.handed import read_text
 from tailrace.toml import nearest
+from tailrace.untrusted import read_text
 
 Json = dict[str, Any]
 Range = tuple[int, int]

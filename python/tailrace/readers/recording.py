@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from tailrace import handed, locks
+from tailrace import locks, untrusted
 from tailrace.dataset import Writer, scan
 from tailrace.errors import InputError, UsageError, cannot_read, cannot_write
 from tailrace.readers import capture
@@ -107,7 +107,7 @@ def _processes(state: dict[str, Any], servers: Mapping[str, str]) -> dict[str, l
 
 def _state(folder: Path) -> dict[str, Any]:
     path = folder / STATE
-    state = handed.parse_json(handed.read_inside(path), path, "a recorder did not write this")
+    state = untrusted.parse_json(untrusted.read_inside(path), path, "a recorder did not write this")
     if not isinstance(state, dict):
         raise InputError(path, "a recorder did not write this")
     wanted = {"format": int, "closed": bool, "end": int, "nodes": list, "lost": dict, "notes": list}

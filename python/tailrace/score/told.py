@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, ValidationError
 
 from tailrace.errors import InputError
-from tailrace.handed import parse_json, read_text
 from tailrace.toml import key_path
+from tailrace.untrusted import parse_json, read_text
 
 _AGAIN = "write it anew with `tailrace diagnose --json`"
 
