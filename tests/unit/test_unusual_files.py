@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from doors import HTTP, ROOT, run_folder, told
-from tailrace import handed
+from tailrace import untrusted
 from tailrace.errors import InputError
 
 BASE = ROOT / "experiments" / "rpc-vs-async" / "base"
@@ -91,11 +91,11 @@ def test_a_pipe_into_which_somebody_writes_is_read(tmp_path: Path, monkeypatch: 
     os.mkfifo(tmp_path / "pipe")
     writer = threading.Thread(target=(tmp_path / "pipe").write_text, args=("x" * 100_000,))
     writer.start()
-    assert handed.read_text(tmp_path / "pipe") == "x" * 100_000
+    assert untrusted.read_text(tmp_path / "pipe") == "x" * 100_000
     writer.join()
 
 
 def test_a_pipe_is_no_capture(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="it is a named pipe, not a file; a capture may come through standard input"):
-        handed.refuse_unusual(tmp_path / "pipe")
+        untrusted.refuse_unusual(tmp_path / "pipe")

@@ -59,7 +59,7 @@ def read(path: str | PathLike[str], topology: Topology) -> tuple[Stall, ...]:
     """The stalls of a truth.toml, or of the one in a folder, by their begin."""
     handed = Path(path).is_dir()
     file = Path(path) / truth.FILE if handed else Path(path)
-    table = toml.read(file, "docs/reference/score.md", handed=handed)
+    table = toml.read(file, "docs/reference/score.md", untrusted=handed)
     if "stall" in table or "engine" not in table:
         rows = table.get("stall", [])
         if not isinstance(rows, list):
