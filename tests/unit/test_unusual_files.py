@@ -54,7 +54,7 @@ INSIDE = {
 
 @pytest.fixture(autouse=True)
 def _nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handed, "PIPE_SECONDS", 0)
+    monkeypatch.setattr(untrusted, "PIPE_SECONDS", 0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -87,7 +87,7 @@ def test_a_link_that_the_user_names_leads_to_a_file(tmp_path: Path) -> None:
 
 
 def test_a_pipe_into_which_somebody_writes_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handed, "PIPE_SECONDS", 60)
+    monkeypatch.setattr(untrusted, "PIPE_SECONDS", 60)
     os.mkfifo(tmp_path / "pipe")
     writer = threading.Thread(target=(tmp_path / "pipe").write_text, args=("x" * 100_000,))
     writer.start()

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
 
-from tailrace import dataset, handed
+from tailrace import dataset, untrusted
 from tailrace import topology as topology_file
 from tailrace.dataset import Dataset, Writer
 from tailrace.errors import InputError, UsageError, cannot_read
@@ -199,7 +199,7 @@ def _sort(paths: Sequence[str]) -> _Files:
         if text == "-":
             captures.append(text)
             continue
-        handed.refuse_unusual(source.path)
+        untrusted.refuse_unusual(source.path)
         if recording.is_recording(source.path):
             recordings.append(source.path)
         elif _is_folder(source.path):

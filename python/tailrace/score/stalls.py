@@ -57,9 +57,9 @@ class Stall:
 
 def read(path: str | PathLike[str], topology: Topology) -> tuple[Stall, ...]:
     """The stalls of a truth.toml, or of the one in a folder, by their begin."""
-    handed = Path(path).is_dir()
-    file = Path(path) / truth.FILE if handed else Path(path)
-    table = toml.read(file, "docs/reference/score.md", untrusted=handed)
+    untrusted = Path(path).is_dir()
+    file = Path(path) / truth.FILE if untrusted else Path(path)
+    table = toml.read(file, "docs/reference/score.md", untrusted=untrusted)
     if "stall" in table or "engine" not in table:
         rows = table.get("stall", [])
         if not isinstance(rows, list):
