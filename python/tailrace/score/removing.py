@@ -108,7 +108,7 @@ def per_second(rate: Any) -> float:
 
 
 def _own_work(table: Table) -> None:
-    """No visit computes for longer than `HEAVY`."""
+    """No visit computes for longer than `HEAVY_NS`."""
     for interaction in table["interactions"].values():
         for work in interaction["at"].values():
             if parse_duration(work["compute"]) > HEAVY_NS:
