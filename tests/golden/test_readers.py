@@ -33,6 +33,9 @@ def summary(path: Path) -> dict[str, Any]:
         rows = [list(row) for row in frame.select("time", "interval_ns", "place", "metric", "value").rows()]
         shown["samples"] = rows if len(rows) <= 2 * SAMPLES_SHOWN else [*rows[:SAMPLES_SHOWN], *rows[-SAMPLES_SHOWN:]]
         shown["samples_count"] = len(rows)
+    for table in ("requests", "visits"):
+        for frame in getattr(found, table):
+            shown[table] = [{key: value for key, value in row.items() if value is not None} for row in frame.to_dicts()]
     return shown
 
 

@@ -142,7 +142,7 @@ def test_a_table_with_a_column_for_each_metric(tmp_path: Path) -> None:
         ("sar-d.txt", "only the CPU report of sar", "sar -u 1 60 > cpu.txt"),
         ("iostat.txt", "record with -t", "iostat -xt 1 60 > disks.txt"),
         ("vmstat.txt", "record with -t", "vmstat -nt 1 60 > vmstat.txt"),
-        ("access.log", "an access log: '10.0.0.9 - - ", "tcpdump -i any -s 256 -w web.pcap tcp"),
+        ("access.log", "an access log without durations", "log_format timed '$remote_addr"),
         ("metrics.prom", "the history is in Prometheus", "curl -G http://localhost:9090/api/v1/query_range"),
         ("spans.json", "a trace of requests in JSON", "tcpdump"),
         ("packets.txt", "packets as text", "tcpdump"),

@@ -96,6 +96,10 @@ def try_reading(reader: Reader, data: bytes) -> Found | None:
             assert frame.get_column("value").is_finite().all()
             assert (frame.get_column("interval_ns") >= 0).all()
         assert all((frame["begin"] <= frame["end"]).all() for frame in found.events)
+        assert all((frame["sent"] <= frame["end"]).all() for frame in found.requests)
+        for frame in found.visits:
+            assert ((frame["sent"] <= frame["arrival"]) & (frame["arrival"] <= frame["departure"])).all()
+            assert (frame["parent"].is_null() | (frame["parent"] < frame["visit"])).all()
         return found
 
 

@@ -21,7 +21,7 @@ from tailrace import dataset, untrusted
 from tailrace import topology as topology_file
 from tailrace.dataset import Dataset, Writer
 from tailrace.errors import InputError, UsageError, cannot_read
-from tailrace.readers import assembly, capture, collectl, gclog, recording, refused, sadf, samples
+from tailrace.readers import accesslog, assembly, capture, collectl, gclog, recording, refused, sadf, samples
 from tailrace.readers.decoding import Decoding
 from tailrace.readers.interactions import rules as interaction_rules
 from tailrace.readers.source import Found, Source
@@ -48,6 +48,7 @@ def _one(read: Callable[[Source], Found]) -> Callable[[Sequence[Source]], Found]
 READERS: tuple[Reader, ...] = (
     Reader("collectl", collectl.sniff, _one(collectl.read)),
     Reader("JVM garbage collection log", gclog.sniff, gclog.read, gclog.together),
+    Reader("access log", accesslog.sniff, _one(accesslog.read)),
     Reader("sadf", sadf.sniff, _one(sadf.read)),
     Reader("samples", samples.sniff, _one(samples.read)),
 )
@@ -108,7 +109,7 @@ def read(
     target = Path(out) if out is not None else _temporary() / "run"
     with dataset.create(target, overwrite) as writer:
         inferred = assembly.copy_run(files.run, writer) if files.run else _inferred(files, writer, decoding, progress)
-        writer.topology = assembly.complete_topology(inferred, given, places or {})
+        writer.topology = assembly.complete_topology(assembly.joined(inferred, texts), given, places or {})
         assembly.add(writer, texts)
     return Dataset.open(target)
 
@@ -124,7 +125,8 @@ def fill(writer: Writer, paths: Sequence[AnyPath], topology: Topology, interacti
     files = _sort([fspath(path) for path in paths])
     texts = _read_texts(files.texts)
     decoding = Decoding(topology_file.known_servers({}, topology), interaction_rules(interactions))
-    writer.topology = assembly.complete_topology(_inferred(files, writer, decoding), topology, {})
+    inferred = assembly.joined(_inferred(files, writer, decoding), texts)
+    writer.topology = assembly.complete_topology(inferred, topology, {})
     assembly.add(writer, texts)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from tailrace import topology as topology_file
-from tailrace.dataset import TABLES, Dataset, Writer
+from tailrace.dataset import TABLES, Dataset, Writer, scan
 from tailrace.errors import UsageError, cannot_write
 from tailrace.readers import outliers
 from tailrace.readers.source import Found, Source
@@ -27,6 +27,7 @@ def add(writer: Writer, texts: Sequence[tuple[Source, Found]]) -> None:
     """Put what readers found into the tables; events without a place get one."""
     events: list[pl.DataFrame] = []
     for source, found in texts:
+        _add_stays(writer, source, found)
         if found.events:
             place, note = (source.place, None) if source.place else jvm_place(source, writer.topology)
             found.notes += [note] if note else []
@@ -40,6 +41,38 @@ def add(writer: Writer, texts: Sequence[tuple[Source, Found]]) -> None:
         writer.append_table("samples", pl.concat(samples))
     if events:
         writer.append_table("events", pl.concat(events))
+
+
+def _add_stays(writer: Writer, source: Source, found: Found) -> None:
+    """Visits and requests of a log or a trace, beside those that are there. A server's visits come from one input, and
+    so do the requests, because two inputs would count the same ones twice."""
+    visits, requests, name = found.visits, found.requests, source.path.name
+    first = 0
+    if (written := writer.folder / TABLES["visits"].file).exists() and visits:
+        there = scan(written).select(pl.col("visit").max(), pl.col("server").unique().cast(pl.String).implode())
+        last, servers = there.collect().row(0)
+        first = (last or 0) + 1
+        visits = [frame.filter(~pl.col("server").cast(pl.String).is_in(servers)) for frame in visits]
+        left_out = sum(frame.height for frame in found.visits) - sum(frame.height for frame in visits)
+        if left_out:
+            found.notes.append(f"{name}: {left_out} visits of servers that another input shows were left out")
+    entered = not (writer.folder / TABLES["requests"].file).exists()
+    if requests and not entered:
+        found.notes.append(f"{name}: the requests of another input count; this one's are visits only")
+    moved = [(pl.col(key) + first).alias(key) for key in ("visit", "parent")]
+    request = pl.col("request") + first if entered else pl.lit(None, pl.UInt64)
+    for frame in visits:
+        writer.append_table("visits", frame.with_columns(*moved, request.alias("request")))
+    for frame in requests if entered else ():
+        writer.append_table("requests", frame.with_columns(pl.col("request") + first))
+
+
+def joined(inferred: Topology, texts: Sequence[tuple[Source, Found]]) -> Topology:
+    """The servers and calls that captures show, and those that logs and traces show besides."""
+    for _, found in texts:
+        if found.topology is not None:
+            inferred = complete_topology(found.topology, inferred, {})
+    return inferred
 
 
 def unseen_servers(known: Mapping[str, str], topology: Topology) -> list[str]:

@@ -91,12 +91,6 @@ _KINDS = (
         "the history is in Prometheus; a scrape every 15 s cannot show a shorter stall",
     ),
     _Kind(
-        "an access log",
-        _is(r'\A[^\n]{0,400}\[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] "'),
-        _CAPTURE,
-        _NO_WAITING,
-    ),
-    _Kind(
         "a trace of requests in JSON",
         _is(r'\A\s{0,9}[\[{][\s\S]{0,2000}"(?:traceId|traceID|trace_id|traceEvents|resourceSpans|spans)"'),
         _CAPTURE,

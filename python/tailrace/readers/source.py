@@ -13,6 +13,7 @@ import polars as pl
 from tailrace.bounds import LINE
 from tailrace.errors import InputError, cannot_read
 from tailrace.readers.packed import unpacked
+from tailrace.topology import Topology
 
 _HEAD = 64 * 1024
 _BLOCK = 4 * 1024 * 1024
@@ -82,10 +83,13 @@ def _text(data: bytes) -> str:
 @dataclass
 class Found:
     """What reading one file gave. Events have `kind`, `begin`, `end` (ns since the Unix epoch) and `detail`; their
-    place is that of the file."""
+    place is that of the file. Visits and requests are numbered from 0 and have the columns of the record."""
 
     samples: list[pl.DataFrame] = field(default_factory=list)
     events: list[pl.DataFrame] = field(default_factory=list)
+    visits: list[pl.DataFrame] = field(default_factory=list)
+    requests: list[pl.DataFrame] = field(default_factory=list)
+    topology: Topology | None = None
     notes: list[str] = field(default_factory=list)
     lost: dict[str, int] = field(default_factory=dict)
 
@@ -94,10 +98,10 @@ class Found:
         self.lose("bytes after a break", 1)
         self.notes.append(f"{name}: {why}")
 
-    def filled(self, name: str, count: int) -> None:
+    def filled(self, name: str, count: int, what: str = "samples") -> None:
         """Reading ended at the largest number of samples that fit into memory."""
         self.stopped(
-            name, f"{count:,} samples were read, and no more fit into memory; split the file, or allow more memory"
+            name, f"{count:,} {what} were read, and no more fit into memory; split the file, or allow more memory"
         )
 
     def lose(self, what: str, count: int) -> None:

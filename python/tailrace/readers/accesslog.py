@@ -1,0 +1,158 @@
+"""Access logs of nginx, Apache and HAProxy: one server's visits, and its calls to the server behind it.
+
+`accesslog_lines` reads one line; this module makes visits of them:
+
+    begin ── sent to the upstream ─────── connected ─────── end
+                 └ 1, 3, 7 s here: lost connection attempts
+
+A log whose stamps are whole seconds gives requests and no visits: within a second nobody knows which came first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from shlex import quote
+
+from tailrace import units
+from tailrace.errors import InputError
+from tailrace.readers import attempts
+from tailrace.readers.accesslog_lines import Form, Line, form_of
+from tailrace.readers.naming import Names
+from tailrace.readers.source import Found, Source, text_head
+from tailrace.readers.stays import Stay, Stays
+from tailrace.topology import Call, Server, Topology
+
+NGINX = (
+    'log_format timed \'$remote_addr - - [$time_local] "$request" $status $body_bytes_sent msec=$msec '
+    'rt=$request_time uct="$upstream_connect_time" urt="$upstream_response_time" ua="$upstream_addr"\';'
+)
+_SLOW_CONNECT_NS = 900 * units.MILLISECOND
+
+
+def sniff(name: str, head: bytes) -> bool:
+    text = text_head(head)
+    return text is not None and form_of(text) is not None
+
+
+@dataclass
+class _Log:
+    server: str
+    stays: Stays = field(default_factory=Stays)
+    names: Names = field(default_factory=Names)
+    connects: dict[int, int] = field(default_factory=dict)
+    """Visits of upstreams → how long connecting to them took, where it was slow."""
+    calls: Counter[str] = field(default_factory=Counter)
+    untimed: int = 0
+    whole: bool = True
+    """All stamps are whole seconds."""
+    queued_ns: int = 0
+    queued: int = 0
+
+
+def read(source: Source) -> Found:
+    found, name, damaged = Found(), source.path.name, 0
+    form = form_of(text_head(source.head()) or "")
+    if form is None:
+        raise InputError(source.path, "it is no access log that Tailrace knows", "docs/reference/readers.md lists them")
+    log = _Log(source.place or "server")
+    for number, text in source.lines(found):
+        line = form.parse(text)
+        if line is None:
+            damaged += 1
+            if damaged == 1:
+                found.notes.append(f"{name}: damaged lines were left out, the first is line {number}")
+        elif line.duration_ns is None:
+            log.untimed += 1
+        else:
+            _add(log, line, line.duration_ns)
+        if log.stays.full:
+            break
+    found.lose("damaged lines", damaged)
+    found.lose("lines without a duration", log.untimed)
+    if not len(log.stays):
+        raise _without_durations(source, log)
+    drops = _lost_attempts(log)
+    log.stays.into(found, name, visits=not log.whole)
+    found.topology = Topology(
+        servers=(Server(name=log.server, protocol="http"), *(Server(name=other) for other in sorted(log.calls))),
+        calls=tuple(Call(caller=log.server, callee=other) for other in sorted(log.calls)),
+    )
+    found.notes += [f"{name}: {note}" for note in _notes(log, form, source, drops)]
+    return found
+
+
+def _add(log: _Log, line: Line, duration: int) -> None:
+    """The visit of a line, and those of the servers that it called."""
+    begin = line.stamp_ns - duration if line.at_end else line.stamp_ns
+    end = begin + duration
+    log.whole = log.whole and line.stamp_ns % units.SECOND == 0
+    interaction = log.names.of(line.method, line.target) if line.method else None
+    took = sum(up.duration_ns for up in line.upstreams) or None
+    stay = Stay(
+        log.server, begin, begin, end, line.status, interaction, entry=True, bytes_out=line.bytes_out,
+        downstream_ns=took,
+    )  # fmt: skip
+    visit = log.stays.add(stay)
+    if visit is None:
+        return
+    log.queued += line.queued_ns > 0
+    log.queued_ns = max(log.queued_ns, line.queued_ns)
+    sent = begin + line.before_ns
+    for up in line.upstreams:
+        name = up.server if up.server != log.server else f"{up.server} (upstream)"
+        called = log.stays.add(
+            Stay(name, sent, sent, sent + up.duration_ns, up.status, interaction, caller=log.server, parent=visit)
+        )
+        if called is not None:
+            log.calls[name] += 1
+            if up.connect_ns is not None and up.connect_ns >= _SLOW_CONNECT_NS:
+                log.connects[called] = min(up.connect_ns, up.duration_ns)
+        sent += up.duration_ns
+
+
+def _lost_attempts(log: _Log) -> int:
+    """Set the lost attempts that slow connections show; returns the number of these connections."""
+    times = attempts.schedule(log.connects.values())
+    lost = {visit: (attempts.lost(wait, times), wait) for visit, wait in log.connects.items()}
+    for visit, (count, wait) in lost.items():
+        if count:
+            log.stays.lost(visit, count, wait)
+    return sum(count > 0 for count, _ in lost.values())
+
+
+def _without_durations(source: Source, log: _Log) -> InputError:
+    file = quote(str(source.path))
+    if not log.untimed:
+        return InputError(source.path, "no line of this access log could be read", "docs/reference/readers.md lists")
+    return InputError(
+        source.path,
+        "this is an access log without durations, so it does not show which requests were slow",
+        "log $request_time (nginx), or record packets",
+        commands=(NGINX, f"tailrace diagnose web={file}"),
+    )
+
+
+def _notes(log: _Log, form: Form, source: Source, drops: int) -> list[str]:
+    said = []
+    if source.place is None:
+        said.append("its server is called server; pass NAME=FILE")
+    if log.whole:
+        said.append(
+            "its stamps are whole seconds, so response times are known and the order of requests within a second, "
+            "queues in steps of 50 ms, and what a server did meanwhile are unknown (nginx: log $msec)"
+        )
+    elif form.at_end:
+        said.append("its stamps are good to 1 ms; a request begins at its stamp less its duration")
+    if form.zoneless:
+        said.append("its times have no time zone and are taken as UTC")
+    if drops:
+        said.append(
+            "connecting to a server behind took 1, 3, 7 s or the like, the times at which a kernel repeats connection "
+            f"attempts: these are taken as lost attempts ({drops} in all), which is indirect evidence"
+        )
+    if log.queued:
+        longest = units.format_duration(log.queued_ns)
+        said.append(f"requests that waited in HAProxy's own queue: {log.queued}, up to {longest}")
+    said.append("connection attempts that were lost before this server are not in its log; a packet capture shows them")
+    return said

@@ -1,0 +1,237 @@
+"""One line of an access log: when, how long, what, and the calls to the servers behind.
+
+```text
+… [20/Nov/2026:16:49:00 +0000] "GET /x HTTP/1.1" 200 512 "-" "curl" 1.203 1.200          nginx, Apache
+… [20/Nov/2026:16:49:00 +0000] "GET /x HTTP/1.1" 200 512 msec=… rt=1.203 uct="1.001" urt="1.200" ua="10.0.0.3:80"
+{"msec": "1795193340.123", "request_time": "1.203", "upstream_connect_time": "1.001", …}
+… [20/Nov/2026:16:49:00.123] http-in app/app1 0/0/1001/12/1013 200 512 - - ---- 1/1/0/0/0 0/0 "GET /x HTTP/1.1"
+```
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from tailrace import units
+
+_STAMP = r"\[(\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d)"
+_COMBINED = re.compile(_STAMP + r" ([+-]\d{4})\] \"((?:[^\"\\]|\\.)*)\" (\d{3}) (\d+|-)(.*)")
+_HAPROXY = re.compile(
+    _STAMP + r"(\.\d{3})\] (\S{1,255}) ([^\s/]{1,255})/(\S{1,255}) (-?\d+)/(-?\d+)/(-?\d+)/(-?\d+)/\+?(-?\d+) (-?\d+) "
+    r"\+?(\d+) \S+ \S+ (\S{4}) \d+/\d+/\d+/\d+/\+?\d+ \d+/\d+ (.*)"
+)
+_PAIR = re.compile(r"([A-Za-z_]\w{0,40})[=:](?:\"((?:[^\"\\]|\\.)*)\"|([^\s\"]+))")
+_TOKEN = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|(\S+)")
+_SECONDS = re.compile(r"\d{1,9}\.\d{3}(?:\s?[,:]\s?(?:\d{1,9}\.\d{3}|-))*")
+_REQUEST = re.compile(r"\"(?:([A-Z]{3,20}) (\S+)[^\"]*|[^\"]*)\"?")
+_PART = re.compile(r"\s*[,:]\s+|,")
+# What the fields of nginx are called in people's formats.
+_CALLED = {
+    "rt": "request_time",
+    "uct": "upstream_connect_time",
+    "urt": "upstream_response_time",
+    "ua": "upstream_addr",
+    "response_time": "request_time",
+    "us": "upstream_status",
+    "@timestamp": "time_iso8601",
+    "timestamp": "time_iso8601",
+    "time": "time_iso8601",
+    "request_method": "method",
+    "request_uri": "uri",
+    "body_bytes_sent": "bytes_sent",
+}
+_UPSTREAMS_MAX = 16
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """A call to a server behind; `connect_ns` is part of `duration_ns`."""
+
+    server: str
+    duration_ns: int
+    connect_ns: int | None
+    status: str
+
+
+@dataclass(frozen=True)
+class Line:
+    stamp_ns: int
+    at_end: bool
+    duration_ns: int | None
+    method: str
+    target: str
+    status: str
+    bytes_out: int | None
+    upstreams: tuple[Upstream, ...] = ()
+    before_ns: int = 0
+    """From the begin to the first call."""
+    queued_ns: int = 0
+    """Of that, in the proxy's own queue."""
+
+
+@dataclass(frozen=True)
+class Form:
+    name: str
+    parse: Callable[[str], Line | None]
+    at_end: bool
+    zoneless: bool = False
+
+
+def form_of(text: str) -> Form | None:
+    """The form of the log that begins with this text: that of the first line which has one."""
+    for line in text.split("\n")[:20]:
+        for form in _FORMS:
+            if form.parse(line):
+                return form
+    return None
+
+
+def _combined(line: str) -> Line | None:
+    match = _COMBINED.search(line)
+    if match is None:
+        return None
+    clock, zone, request, status, sent, rest = match.groups()
+    fields: dict[str, Any] = {
+        _CALLED.get(name, name): quoted or bare for name, quoted, bare in _PAIR.findall(rest) if quoted or bare
+    }
+    if "request_time" not in fields:
+        fields |= _bare(rest)
+    method, target = _asked(request)
+    return _nginx(fields | {"method": method, "uri": target, "status": status, "bytes_sent": sent}, (clock, zone))
+
+
+def _bare(rest: str) -> dict[str, str]:
+    """Durations without names: the first is the request's, the next the upstream's, as in most configurations. They
+    follow the referrer and the user agent."""
+    tokens = [(quoted, bare) for quoted, bare in _TOKEN.findall(rest)]
+    if len(tokens) >= 2 and tokens[0][0] and tokens[1][0]:
+        tokens = tokens[2:]
+    found = [text for quoted, bare in tokens if _SECONDS.fullmatch(text := quoted or bare)]
+    return dict(zip(("request_time", "upstream_response_time"), found, strict=False))
+
+
+def _json(line: str) -> Line | None:
+    if not line.lstrip("\ufeff ").startswith("{"):
+        return None
+    try:
+        table = json.loads(line.lstrip("\ufeff "))
+    except (ValueError, RecursionError):
+        return None
+    fields = {_CALLED.get(name, name): value for name, value in table.items()}
+    if not {"request_time", "status"} <= fields.keys():
+        return None
+    method, target = _asked(str(fields.get("request") or ""))
+    return _nginx({"method": method, "uri": target, **fields}, None)
+
+
+def _nginx(fields: Mapping[str, Any], stamp: tuple[str, str] | None) -> Line | None:
+    moment = _moment(fields, stamp)
+    status = _status(str(fields.get("status")))
+    if moment is None or status is None:
+        return None
+    sent = str(fields.get("bytes_sent", ""))
+    return Line(
+        stamp_ns=moment,
+        at_end=True,
+        duration_ns=_seconds(str(fields.get("request_time", ""))),
+        method=str(fields.get("method") or ""),
+        target=str(fields.get("uri") or ""),
+        status=status,
+        bytes_out=int(sent) if sent.isascii() and sent.isdigit() and len(sent) < 19 else None,
+        upstreams=_upstreams(fields),
+    )
+
+
+def _upstreams(fields: Mapping[str, Any]) -> tuple[Upstream, ...]:
+    """nginx lists the servers that it tried, separated by commas and colons; `-` is one that gave no answer."""
+    took = _PART.split(str(fields.get("upstream_response_time") or "-"))[:_UPSTREAMS_MAX]
+    connects = _PART.split(str(fields.get("upstream_connect_time") or "-"))
+    servers = re.split(r"\s*,\s*|\s+:\s+", str(fields.get("upstream_addr") or "upstream"))
+    statuses = _PART.split(str(fields.get("upstream_status") or ""))
+    found = []
+    for i, text in enumerate(took):
+        duration = _seconds(text)
+        if duration is not None:
+            server = servers[i] if i < len(servers) else servers[-1]
+            status = _status(statuses[i]) if i < len(statuses) else None
+            connect = _seconds(connects[i]) if i < len(connects) else None
+            found.append(Upstream(server or "upstream", duration, connect, status or "unknown"))
+    return tuple(found)
+
+
+def _haproxy(line: str) -> Line | None:
+    match = _HAPROXY.search(line)
+    if match is None:
+        return None
+    clock, fraction, _, backend, server, *timers, code, sent, state, rest = match.groups()
+    begin = _local(clock, "+0000")
+    if begin is None or any(len(timer) > 12 for timer in timers) or len(sent) > 18:
+        return None
+    asking, waiting, connecting, answering, whole = (int(timer) * units.MILLISECOND for timer in timers)
+    request = _REQUEST.search(rest)
+    method, target = (request[1] or "", request[2] or "") if request else ("", "")
+    before = max(asking, 0) + max(waiting, 0)
+    called = server != "<NOSRV>" and waiting >= 0 and whole >= before
+    # Without an answer from the server nobody knows what it made of the request.
+    status = (_status(code) if answering >= 0 else "timeout" if state[0] in "sS" else "unknown") or "unknown"
+    name = f"{backend}/{server}"
+    up = (Upstream(name, whole - before, connecting if connecting >= 0 else None, status),) if called else ()
+    own = _status(code) or "abandoned"
+    begin += int(fraction[1:]) * units.MILLISECOND
+    return Line(
+        begin, False, whole if whole >= 0 else None, method, target, own, int(sent), up, before, max(waiting, 0)
+    )
+
+
+def _asked(request: str) -> tuple[str, str]:
+    """Method and target of a request line."""
+    parts = request.split(" ")
+    return (parts[0], parts[1]) if len(parts) >= 2 else ("", "")
+
+
+def _status(code: str) -> str | None:
+    if len(code) != 3 or not code.isascii() or not code.isdigit():
+        return None
+    return "ok" if "100" <= code < "400" else code
+
+
+def _seconds(text: str) -> int | None:
+    number = units.parse_number(text) if len(text) < 32 else None
+    return int(number * units.SECOND) if number is not None and 0 <= number < 10**8 else None
+
+
+def _moment(fields: Mapping[str, Any], stamp: tuple[str, str] | None) -> int | None:
+    try:
+        if "msec" in fields:
+            return units.parse_moment(str(fields["msec"]), scale=units.SECOND)
+        if stamp is not None:
+            return _local(*stamp)
+        if "time_iso8601" in fields:
+            return units.parse_moment(str(fields["time_iso8601"]))
+    except ValueError:
+        return None
+    clock, _, zone = str(fields.get("time_local", "")).partition(" ")
+    return _local(clock, zone)
+
+
+@lru_cache(maxsize=4096)
+def _local(clock: str, zone: str) -> int | None:
+    """The moment of `20/Nov/2026:16:49:00` and `+0000`. English months only, as servers write them in any locale."""
+    try:
+        moment = datetime.strptime(f"{clock} {zone}", "%d/%b/%Y:%H:%M:%S %z")
+    except ValueError:
+        return None
+    return int(moment.timestamp()) * units.SECOND
+
+
+_FORMS = (
+    Form("HAProxy's", _haproxy, at_end=False, zoneless=True),
+    Form("JSON", _json, at_end=True),
+    Form("combined", _combined, at_end=True),
+)

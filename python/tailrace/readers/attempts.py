@@ -1,0 +1,34 @@
+"""Lost connection attempts, inferred from how long a connection took.
+
+A kernel sends a SYN without an answer again at known times. A connection that took such a time, and hardly longer, lost
+an attempt or several. A longer wait proves nothing: a busy server also takes a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tailrace.units import MILLISECOND, SECOND
+
+DOUBLING = (1, 3, 7, 15, 31)
+"""Seconds after the first SYN (RFC 6298)."""
+LINEAR = (1, 2, 3, 4, 5, 7, 11)
+"""The same, Linux 6.5 and later (tcp_syn_linear_timeouts)."""
+_EARLY, _LATE = 10 * MILLISECOND, 150 * MILLISECOND
+"""Timers fire up to a tick early (10 ms); they are late by the granularity of the kernel's timer wheel (64 ms at 1 s),
+and the connection itself takes a round trip."""
+
+
+def schedule(waits_ns: Iterable[int]) -> tuple[int, ...]:
+    """The schedule that these connection times fit: only the linear one has 2, 4 and 5 s."""
+    only = [second for second in LINEAR if second not in DOUBLING]
+    return LINEAR if any(_at(wait, second) for wait in waits_ns for second in only) else DOUBLING
+
+
+def lost(wait_ns: int, times: tuple[int, ...]) -> int:
+    """Attempts that were lost before a connection that took `wait_ns`."""
+    return next((number for number, second in enumerate(times, 1) if _at(wait_ns, second)), 0)
+
+
+def _at(wait_ns: int, second: int) -> bool:
+    return second * SECOND - _EARLY <= wait_ns <= second * SECOND + _LATE

@@ -1,0 +1,123 @@
+"""Visits and requests that a reader of logs or traces finds one by one, until no more fit into memory."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+
+import polars as pl
+
+from tailrace.bounds import NAME_CHARACTERS, NAMES, YEAR_NS
+from tailrace.readers import room
+from tailrace.readers.source import Found
+
+_BYTES_PER_SAMPLE_PER_STAY = 4
+"""A visit and its request take as much memory as so many samples (measured: 800 bytes)."""
+_EARLIEST, _LATEST = 10**8 * 10**9, 7_258_118_400 * 10**9
+
+
+@dataclass(frozen=True)
+class Stay:
+    """One visit. `parent` is the number of the calling visit, `entry` says that a client sent it."""
+
+    server: str
+    sent: int
+    arrival: int
+    departure: int
+    status: str
+    interaction: str | None = None
+    caller: str | None = None
+    drops: int = 0
+    parent: int | None = None
+    entry: bool = False
+    first_byte: int | None = None
+    bytes_out: int | None = None
+    downstream_ns: int | None = None
+
+
+class Stays:
+    """Columns of the visits, which are numbered from 0 in the order in which they are added."""
+
+    def __init__(self) -> None:
+        self._numbers = {name: array("q") for name in _NUMBERS}
+        self._texts = {name: array("i") for name in _TEXTS}
+        self._names: dict[str, int] = {"": 0}
+        self.most = room.samples() // _BYTES_PER_SAMPLE_PER_STAY
+        self.damaged = 0
+
+    def __len__(self) -> int:
+        return len(self._numbers["sent"])
+
+    @property
+    def full(self) -> bool:
+        return len(self) >= self.most
+
+    def add(self, stay: Stay) -> int | None:
+        """The number of the visit; None if its times are impossible, which is counted."""
+        texts = (stay.server, stay.interaction or "", stay.caller or "", stay.status)
+        times = _EARLIEST <= stay.sent <= stay.arrival <= stay.departure <= _LATEST
+        if not times or stay.departure - stay.sent > YEAR_NS or not stay.server or not all(map(self._nameable, texts)):
+            self.damaged += 1
+            return None
+        for name, text in zip(_TEXTS, texts, strict=True):
+            self._texts[name].append(self._names.setdefault(text, len(self._names)))
+        for name in _NUMBERS:
+            value = getattr(stay, name)
+            self._numbers[name].append(-1 if value is None else int(value))
+        return len(self) - 1
+
+    def lost(self, visit: int, drops: int, wait_ns: int) -> None:
+        """A visit lost so many connection attempts, and connected after `wait_ns`."""
+        self._numbers["drops"][visit] = drops
+        self._numbers["arrival"][visit] = self._numbers["sent"][visit] + wait_ns
+
+    def _nameable(self, name: str) -> bool:
+        return name in self._names or (len(self._names) < NAMES and len(name) <= NAME_CHARACTERS)
+
+    def into(self, found: Found, name: str, *, visits: bool = True) -> None:
+        """Put the tables into `found`; without `visits` the requests alone."""
+        found.lose("requests with impossible times or names", self.damaged)
+        if self.full:
+            found.filled(name, self.most, "visits")
+        frame = self._frame()
+        request = _root(frame)
+        entries = frame.filter(pl.col("entry") == 1)
+        found.requests.append(
+            entries.select(
+                *(pl.col("visit").alias("request"), pl.col("server"), pl.col("interaction"), pl.col("sent")),
+                *(pl.col("departure").alias("end"), pl.col("status"), pl.col("drops").cast(pl.UInt8)),
+                *(pl.lit(0, pl.UInt8).alias("data_drops"), pl.col("bytes_out").alias("bytes")),
+            )
+        )
+        if visits:
+            drops = pl.col("drops").cast(pl.UInt8)
+            found.visits.append(frame.with_columns(request, drops=drops, data_drops=pl.lit(0, pl.UInt8)).drop("entry"))
+
+    def _frame(self) -> pl.DataFrame:
+        names = pl.Series([text.encode(errors="replace").decode() for text in self._names], dtype=pl.String)
+        texts = {
+            name: names.gather(pl.Series(column, dtype=pl.Int32)).cast(pl.Categorical)
+            for name, column in self._texts.items()
+        }
+        numbers = {name: pl.Series(column, dtype=pl.Int64) for name, column in self._numbers.items()}
+        frame = pl.DataFrame({**texts, **numbers}).with_row_index("visit")
+        unknown = [pl.when(pl.col(name) >= 0).then(pl.col(name)) for name in _NUMBERS]
+        absent = [
+            pl.when(pl.col(name).cast(pl.String) != "").then(pl.col(name)).alias(name)
+            for name in ("interaction", "caller")
+        ]
+        frame = frame.with_columns(*unknown, *absent).with_columns(pl.col("visit", "parent").cast(pl.UInt64))
+        return frame.with_columns(pl.col("bytes_out").cast(pl.UInt64))
+
+
+_TEXTS = ("server", "interaction", "caller", "status")
+_NUMBERS = ("sent", "arrival", "departure", "drops", "parent", "entry", "first_byte", "bytes_out", "downstream_ns")
+
+
+def _root(frame: pl.DataFrame) -> pl.Series:
+    """The request of each visit: the entry above it; null where there is none. Parents come before their children."""
+    parents, entries = frame.get_column("parent").to_list(), frame.get_column("entry").to_list()
+    roots: list[int | None] = []
+    for number, (parent, entry) in enumerate(zip(parents, entries, strict=True)):
+        roots.append(number if entry else roots[parent] if parent is not None and parent < number else None)
+    return pl.Series("request", roots, dtype=pl.UInt64)

@@ -1,0 +1,117 @@
+"""Access logs: begin, end, lost attempts and calls, computed here by hand from the lines in tests/golden/readers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tailrace import readers
+from tailrace.dataset import Dataset
+from tailrace.readers import attempts
+from tailrace.readers.naming import OTHER, Names, folded
+from tailrace.units import MILLISECOND, SECOND, parse_moment
+
+FILES = Path(__file__).parents[1] / "golden" / "readers" / "accesslog"
+T = parse_moment("2026-11-20T16:49:00Z")
+
+
+def read(name: str) -> Dataset:
+    run = readers.read(f"web={FILES / name}")
+    run.validate()
+    return run
+
+
+def stays(run: Dataset, server: str) -> list[tuple[float, ...]]:
+    """Sent, arrival, departure in ms after T, and lost attempts."""
+    of_server = run.visits().filter(pl.col("server") == server).sort("sent").collect()
+    ms = (of_server.select("sent", "arrival", "departure") - T) / MILLISECOND
+    return ms.with_columns(of_server["drops"]).rows()
+
+
+def test_nginx_with_milliseconds_shows_its_visits_and_those_of_its_upstreams() -> None:
+    run = read("nginx-timed.log")
+    assert [row[1:3] for row in stays(run, "web")] == [
+        (0, 10), (80, 1100), (150, 3200), (4000, 4000), (4210, 6250), (6400, 8000),
+    ]  # fmt: skip
+    # 1.004 s is one lost attempt, 3.010 s is two, since nothing shows a linear schedule; 1.5 s is none.
+    assert stays(run, "10.0.0.3:8080") == [
+        (0, 0, 8, 0), (80, 1084, 1098, 1), (150, 3160, 3195, 2), (4210, 4210, 6210, 0), (6400, 6400, 8000, 0),
+    ]  # fmt: skip
+    assert stays(run, "10.0.0.4:8080") == [(6210, 6210, 6250, 0)]
+    names = run.requests().collect()["interaction"].cast(pl.String).to_list()
+    assert names == [
+        *("GET /item/{id}", "GET /item/{id}", "POST /login", "GET /img/logo.png", "GET /item/{id}", "GET /search/slow")
+    ]
+    assert run.lost() == {
+        "nginx-timed.log: damaged lines": 1, "nginx-timed.log: lines without a duration": 1,
+    }  # fmt: skip
+    assert any("indirect evidence" in note for note in run.manifest.notes)
+    assert {(call.caller, call.callee) for call in run.topology.calls} == {
+        ("web", "10.0.0.3:8080"), ("web", "10.0.0.4:8080"),
+    }  # fmt: skip
+
+
+def test_json_holds_the_same() -> None:
+    run = read("nginx.json.log")
+    assert stays(run, "web") == [(0, 0, 10, 0), (80, 80, 1100, 0)]
+    assert stays(run, "10.0.0.3:8080") == [(0, 0, 8, 0), (80, 1084, 1098, 1)]
+
+
+def test_whole_seconds_give_response_times_and_no_order() -> None:
+    run = read("combined-whole-seconds.log")
+    requests = run.requests().collect()
+    assert ((requests["end"] - requests["sent"]) / MILLISECOND).to_list() == [10, 1020]
+    assert requests["status"].cast(pl.String).to_list() == ["ok", "503"]
+    assert run.visits().collect().is_empty()
+    assert any("queues in steps of 50 ms" in note for note in run.manifest.notes)
+
+
+def test_haproxy_shows_its_queue_and_the_attempts_that_its_server_lost() -> None:
+    run = read("haproxy.log")
+    assert [row[1:3] for row in stays(run, "web")] == [(100, 1135), (1000, 1010), (2000, 2000), (3000, 7000)]
+    # Sent after 2 ms of request and 5 ms in the queue; connected 1,003 ms later.
+    assert stays(run, "app/app1") == [(107, 1110, 1135, 1), (1000, 1000, 1010, 0), (3000, 3000, 7000, 0)]
+    statuses = run.visits().filter(pl.col("server") == "app/app1").sort("sent").collect()["status"].cast(pl.String)
+    assert statuses.to_list() == ["ok", "ok", "timeout"]
+
+
+def test_the_visits_of_a_server_come_from_one_input(tmp_path: Path) -> None:
+    first = readers.read(f"web={FILES / 'nginx.json.log'}", out=tmp_path / "run")
+    again = readers.read(tmp_path / "run", f"web={FILES / 'nginx-timed.log'}")
+    assert again.requests().collect().height == first.requests().collect().height
+    assert stays(again, "web") == stays(first, "web")
+    assert stays(again, "10.0.0.4:8080") == [(6210, 6210, 6250, 0)]
+    assert any("11 visits of servers that another input shows" in note for note in again.manifest.notes)
+
+
+@pytest.mark.parametrize(
+    ("waits_s", "wait_s", "lost"),
+    [([1.0], 1.004, 1), ([3.01], 3.01, 2), ([2.01, 3.01], 3.01, 3), ([7.1], 7.1, 3), ([1.2], 1.2, 0), ([0.5], 0.5, 0)],
+)
+def test_a_connection_time_tells_the_lost_attempts(waits_s: list[float], wait_s: float, lost: int) -> None:
+    times = attempts.schedule(round(wait * SECOND) for wait in waits_s)
+    assert attempts.lost(round(wait_s * SECOND), times) == lost
+
+
+@pytest.mark.parametrize(
+    ("segment", "name"),
+    [
+        *(("stories", "stories"), ("17", "{id}"), ("550e8400-e29b-41d4-a716-446655440000", "{id}"), ("v2", "v2")),
+        *(("BrowseStories", "BrowseStories"), ("{itemId}", "{id}"), ("john.smith@example.org", "{}"), ("%41", "{}")),
+        *(("sk_live_4eC39HqLyjWDarjtT1", "{}"), ("index.html", "index.html"), ("xkcdqwrtz", "{}"), ("", "")),
+    ],
+)
+def test_only_plain_words_stay_in_names(segment: str, name: str) -> None:
+    assert folded(segment) == name
+
+
+def test_names_are_bounded() -> None:
+    names = Names()
+    words = [a + b + c for a in "abcdef" for b in "aeiou" for c in "abcdef"]
+    found = {names.of("GET", f"https://shop.example/u/{word}?q=1") for word in words}
+    assert len(found) == 101
+    assert "GET /u/{}" in found
+    assert names.of("MIX", "none") == "{} {}"
+    assert OTHER not in found
