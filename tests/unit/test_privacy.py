@@ -271,3 +271,17 @@ def test_what_identifies_a_person_reaches_nothing_that_is_written(
     leaks = {leak for content in written(run, found, tmp_path) for leak in secrets.leaked(content)}
     assert leaks == set()
     assert not any(CLIENT.encode() in content for content in written(run, found, tmp_path))
+
+
+def test_folders_of_the_user_are_not_in_the_run_folder(tmp_path: Path) -> None:
+    talk, secrets = Talk(), Secrets("wq{n}")
+    folders = [tmp_path / secrets.at("folder") / host for host in ("web", "app")]
+    http(talk, Secrets("x"))
+    for folder in folders:
+        folder.mkdir(parents=True)
+        capture = talk.capture.save(folder / "packets.pcap")
+        capture.write_bytes(capture.read_bytes() + b"cut off")
+    run = tr.read(*(folder / "packets.pcap" for folder in folders), out=tmp_path / "run")
+    assert [clock.capture for clock in run.topology.clocks] == ["web/packets.pcap", "app/packets.pcap"]
+    assert any(what.startswith("web/packets.pcap: ") for what in run.manifest.lost)
+    assert not {leak for path in run.path.iterdir() for leak in secrets.leaked(path.read_bytes())}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import json
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
 import polars as pl
@@ -50,6 +51,9 @@ def decode(
         if folder in str(error):
             raise cannot_write(writer.folder, error) from error
         raise TailraceError(str(error)) from error  # the engine's sentence names the file and the byte
+    called = _called(paths)
+    for file in report.get("files", []):
+        file["path"] = called.get(file["path"], file["path"])
     writer.clocks = clocks(report, paths)
     for name, count in losses(report).items():
         writer.lose(name, count)
@@ -57,6 +61,19 @@ def decode(
     writer.connections = connections(report)
     visits = writer.folder / "visits.parquet"
     return topology_of(report, scan(visits) if visits.exists() else None)
+
+
+def _called(paths: Sequence[str]) -> dict[str, str]:
+    """What captures are called in a run folder: the end of the path that no other of them has. The folders before it
+    are the business of whoever reads them."""
+    called: dict[str, str] = {}
+    for path in paths:
+        parts = PurePath(path).parts
+        ends = (PurePath(*parts[-length:]) for length in range(1, len(parts) + 1))
+        others = [PurePath(other) for other in paths if other != path]
+        alone = (str(end) for end in ends if not any(other.parts[-len(end.parts) :] == end.parts for other in others))
+        called[path] = next(alone, path)
+    return called
 
 
 def topology_of(report: Mapping[str, Any], visits: pl.LazyFrame | None) -> Topology:

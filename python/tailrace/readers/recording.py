@@ -79,11 +79,7 @@ def _packets(state: dict[str, Any], joined: dict[str, Any], writer: Writer, deco
     if joined["capture"]:
         processes = _processes(state, decoding.servers)
         known = replace(decoding, processes=processes, same_host=state.get("same_host", []))
-        topology = capture.decode([joined["capture"]], writer, known, None)
-        here = f"{writer.folder}/"  # the folder gets another name when the run is complete
-        writer.losses = {what.replace(here, ""): count for what, count in writer.losses.items()}
-        writer.notes = [note.replace(here, "") for note in writer.notes]
-        return topology
+        return capture.decode([joined["capture"]], writer, known, None)
     if decoding.rules or decoding.protocols or decoding.keep_queries:
         advice = "pass --interactions, --protocol and --keep-queries to the recorder, or record with --capture"
         raise UsageError("the packets of this recording were read when it was made", advice=advice)
