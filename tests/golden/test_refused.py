@@ -144,7 +144,7 @@ def test_a_table_with_a_column_for_each_metric(tmp_path: Path) -> None:
         ("vmstat.txt", "record with -t", "vmstat -nt 1 60 > vmstat.txt"),
         ("access.log", "an access log without durations", "log_format timed '$remote_addr"),
         ("metrics.prom", "the history is in Prometheus", "curl -G http://localhost:9090/api/v1/query_range"),
-        ("spans.json", "a trace of requests in JSON", "tcpdump"),
+        ("spans.json", "a trace in a form of JSON that Tailrace does not read", ""),
         ("packets.txt", "packets as text", "tcpdump"),
         ("openj9.xml", "of OpenJ9", ""),
         ("app.log", r"it begins with '2026-11-20 16:49:00 WARN [main] o.e.shop.Basket - slow'", ""),

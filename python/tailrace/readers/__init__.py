@@ -21,7 +21,7 @@ from tailrace import dataset, untrusted
 from tailrace import topology as topology_file
 from tailrace.dataset import Dataset, Writer
 from tailrace.errors import InputError, UsageError, cannot_read
-from tailrace.readers import accesslog, assembly, capture, collectl, gclog, recording, refused, sadf, samples
+from tailrace.readers import accesslog, assembly, capture, collectl, gclog, recording, refused, sadf, samples, traces
 from tailrace.readers.decoding import Decoding
 from tailrace.readers.interactions import rules as interaction_rules
 from tailrace.readers.source import Found, Source
@@ -48,6 +48,7 @@ def _one(read: Callable[[Source], Found]) -> Callable[[Sequence[Source]], Found]
 READERS: tuple[Reader, ...] = (
     Reader("collectl", collectl.sniff, _one(collectl.read)),
     Reader("JVM garbage collection log", gclog.sniff, gclog.read, gclog.together),
+    Reader("traces", traces.sniff, traces.read, traces.together),
     Reader("access log", accesslog.sniff, _one(accesslog.read)),
     Reader("sadf", sadf.sniff, _one(sadf.read)),
     Reader("samples", samples.sniff, _one(samples.read)),

@@ -6,7 +6,7 @@ an attempt or several. A longer wait proves nothing: a busy server also takes a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from tailrace.units import MILLISECOND, SECOND
 
@@ -14,6 +14,9 @@ DOUBLING = (1, 3, 7, 15, 31)
 """Seconds after the first SYN (RFC 6298)."""
 LINEAR = (1, 2, 3, 4, 5, 7, 11)
 """The same, Linux 6.5 and later (tcp_syn_linear_timeouts)."""
+LONG_NS = SECOND // 2
+"""Half of the shortest schedule's first time: waits from here on must lie at its times, if they are lost attempts."""
+_LEAST = 3
 _EARLY, _LATE = 10 * MILLISECOND, 150 * MILLISECOND
 """Timers fire up to a tick early (10 ms); they are late by the granularity of the kernel's timer wheel (64 ms at 1 s),
 and the connection itself takes a round trip."""
@@ -28,6 +31,12 @@ def schedule(waits_ns: Iterable[int]) -> tuple[int, ...]:
 def lost(wait_ns: int, times: tuple[int, ...]) -> int:
     """Attempts that were lost before a connection that took `wait_ns`."""
     return next((number for number, second in enumerate(times, 1) if _at(wait_ns, second)), 0)
+
+
+def fits(waits_ns: Collection[int], times: tuple[int, ...]) -> bool:
+    """Whether long waits of which a connection is only a part have the shape of a schedule: at least three, and nine in
+    ten of them at its times."""
+    return len(waits_ns) >= _LEAST and sum(lost(wait, times) > 0 for wait in waits_ns) >= 0.9 * len(waits_ns)
 
 
 def _at(wait_ns: int, second: int) -> bool:

@@ -15,7 +15,6 @@ from tailrace.readers.source import Source, text_head
 _FORM = "a table of time, place, metric and value (CSV or Parquet)"
 _WANTED = f"Tailrace reads {_FORM}; convert it"
 _CAPTURE = ("tcpdump -i any -s 256 -w web.pcap tcp", "tailrace diagnose web.pcap")
-_NO_WAITING = "Tailrace finds from captures when requests waited, and where"
 
 
 @dataclass(frozen=True)
@@ -91,10 +90,10 @@ _KINDS = (
         "the history is in Prometheus; a scrape every 15 s cannot show a shorter stall",
     ),
     _Kind(
-        "a trace of requests in JSON",
+        "a trace in a form of JSON that Tailrace does not read",
         _is(r'\A\s{0,9}[\[{][\s\S]{0,2000}"(?:traceId|traceID|trace_id|traceEvents|resourceSpans|spans)"'),
-        _CAPTURE,
-        _NO_WAITING,
+        (),
+        "Tailrace reads OTLP (JSON lines), Jaeger's and Zipkin's (v2)",
     ),
     _Kind(
         "packets as text, as tcpdump or Wireshark print them",

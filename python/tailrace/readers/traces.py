@@ -1,0 +1,264 @@
+"""Traces: server spans are visits, and what their callers saw of them.
+
+```text
+client span   ├──────────────────────────────┤        sent ── its begin
+server span               ├────────────────┤          arrival, departure
+              └─ the gap: connecting, the accept queue, waiting for a thread; 1, 3, 7 s of it are lost attempts
+```
+Spans come in any order and in several files, which are read together. A span whose parent is missing is a visit without
+a caller; cycles, and spans that end before they begin, are counted and left out.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+
+from tailrace import units
+from tailrace.errors import InputError
+from tailrace.readers import attempts, room, spans
+from tailrace.readers.naming import Names
+from tailrace.readers.source import Found, Source, text_head
+from tailrace.readers.spans import Span
+from tailrace.readers.stays import Stay, Stays
+from tailrace.topology import Call, Server, Topology
+
+_NONE, _ROOT, _ORPHAN, _UNKNOWN = -1, -2, -3, -4
+"""In place of the number of a span: none; none, and its topmost span has no parent; … has one that is missing."""
+_SPANS_PER_ROOM = 32
+"""A span takes as much memory as so many samples (measured: 1 kB, with the keys by which it is found)."""
+_CONTAINERS = ("server", "consumer")
+_SLACK_NS = units.MILLISECOND
+"""A server may end its span this much after its client: the answer is sent before the span ends."""
+
+
+def sniff(name: str, head: bytes) -> bool:
+    text = text_head(head)
+    return text is not None and spans.form_of(text) is not None
+
+
+def together(source: Source) -> str:
+    """All traces of one call: a trace may be spread over files."""
+    return "traces"
+
+
+def read(sources: Sequence[Source]) -> Found:
+    found, forest, names = Found(), _Forest(), Names()
+    for source in sources:
+        form = spans.form_of(text_head(source.head()) or "")
+        if form is None:
+            raise InputError(source.path, "it holds no spans", "docs/reference/readers.md lists what is read")
+        for span in spans.read(source, found, form, names):
+            forest.add(span)
+            if forest.full:
+                found.filled(source.path.name, forest.most, "spans")
+                break
+    name = sources[0].path.name
+    visits = _Visits(forest)
+    if not len(visits.stays):
+        raise InputError(
+            sources[0].path, "there is no span of a server in it", "docs/reference/readers.md says what is"
+        )
+    found.lose("spans that came twice", forest.twice)
+    found.lose("spans that end before they begin", forest.backwards)
+    lost = visits.lost_attempts()
+    visits.stays.into(found, name)
+    found.topology = visits.topology()
+    found.notes += [f"{name}: {note}" for note in visits.notes(lost)]
+    return found
+
+
+class _Forest:
+    """All spans, by number, and the keys by which they name each other."""
+
+    def __init__(self) -> None:
+        self.spans: list[Span] = []
+        self.servers: dict[tuple[str, str], int] = {}
+        self.others: dict[tuple[str, str], int] = {}
+        self.twice = self.backwards = 0
+        self._containers = array("q")
+        self.most = room.samples() // _SPANS_PER_ROOM
+
+    @property
+    def full(self) -> bool:
+        return len(self.spans) >= self.most
+
+    def add(self, span: Span) -> None:
+        if span.end < span.begin:
+            self.backwards += 1
+            return
+        known = self.servers if span.kind == "server" else self.others
+        if known.setdefault((span.trace, span.id), len(self.spans)) != len(self.spans):
+            self.twice += 1
+            return
+        self.spans.append(span)
+        self._containers.append(_UNKNOWN)
+
+    def above(self, number: int) -> int:
+        """The parent of a span, or _NONE. A server may share its client's id; others follow the server of an id."""
+        span = self.spans[number]
+        if span.kind == "server" and (shared := self.others.get((span.trace, span.id))) is not None:
+            return shared
+        if span.parent is None:
+            return _NONE
+        key = (span.trace, span.parent)
+        first, second = (self.others, self.servers) if span.kind == "server" else (self.servers, self.others)
+        return first.get(key, second.get(key, _NONE))
+
+    def container(self, number: int) -> int:
+        """The nearest span of a server or consumer above a span; else _ROOT, or _ORPHAN, as for those that are above
+        themselves."""
+        path, found = list[int](), self._containers[number]
+        while found == _UNKNOWN:
+            path.append(number)
+            self._containers[number] = _ORPHAN
+            above = self.above(number)
+            if above == _NONE:
+                found = _ROOT if self.spans[number].parent is None else _ORPHAN
+            elif self.spans[above].kind in _CONTAINERS:
+                found = above
+            else:
+                number, found = above, self._containers[above]
+        for each in path:
+            self._containers[each] = found
+        return found
+
+
+class _Visits:
+    """The visits that a forest of spans shows."""
+
+    def __init__(self, forest: _Forest) -> None:
+        self.forest = forest
+        self.stays = Stays()
+        self.numbers = array("q", [_NONE]) * len(forest.spans)
+        """Span → its visit."""
+        self.waits: dict[int, int] = {}
+        self.calls: Counter[tuple[str, str]] = Counter()
+        self.count: Counter[str] = Counter()
+        self.skewed = self.orphans = self.cycles = 0
+        self.remote: set[str] = set()
+        self.kept = min((span.kept for span in forest.spans if span.kept is not None), default=None)
+        called = {forest.above(i) for i, span in enumerate(forest.spans) if span.kind == "server"}
+        whole = any(forest.container(i) == _ROOT for i, span in enumerate(forest.spans) if span.kind == "server")
+        self.orphans_enter = not whole
+        for number, span in enumerate(forest.spans):
+            if span.kind in _CONTAINERS and self.numbers[number] == _NONE:
+                self._visit(number)
+        for number, span in enumerate(forest.spans):
+            if span.kind == "client" and number not in called and span.peer and span.peer != span.service:
+                self._seen_by_caller(number)
+
+    def _visit(self, number: int) -> None:
+        """Add the visit of a server span after those that contain it."""
+        waiting = {number: None}
+        while (number := self.forest.container(number)) >= 0 and self.numbers[number] == _NONE:
+            if number in waiting:
+                self.cycles += 1
+                break
+            waiting[number] = None
+        for each in reversed(waiting):
+            self._add(each)
+
+    def _caller(self, number: int) -> int | None:
+        """The visit that contains a span."""
+        container = self.forest.container(number)
+        visit = self.numbers[container] if container >= 0 else _NONE
+        return visit if visit != _NONE else None
+
+    def _add(self, number: int) -> None:
+        span, above = self.forest.spans[number], self.forest.above(number)
+        client = self.forest.spans[above] if above != _NONE else None
+        sent, parent, entry, caller = span.begin, None, False, None
+        if span.kind == "server":
+            parent = self._caller(number)
+            root = parent is None and self.forest.container(number) == _ROOT
+            self.orphans += parent is None and not root
+            entry = root or (parent is None and self.orphans_enter)
+            caller = client.service if client is not None else None
+        if client is not None and client.kind == "client" and span.kind == "server":
+            if client.begin <= span.begin and span.end <= client.end + _SLACK_NS:
+                sent = client.begin
+            else:
+                self.skewed += 1
+        stay = Stay(
+            span.service, sent, span.begin, span.end, span.status, span.interaction,
+            caller=caller, parent=parent, entry=entry,
+        )  # fmt: skip
+        visit = self.stays.add(stay)
+        if visit is None:
+            return
+        self.numbers[number] = visit
+        self.count[span.service] += 1
+        if span.begin - sent >= attempts.LONG_NS:
+            self.waits[visit] = span.begin - sent
+        if caller is not None and caller != span.service and parent is not None:
+            self.calls[caller, span.service] += 1
+
+    def _seen_by_caller(self, number: int) -> None:
+        """The visit of a server without spans of its own, as its client saw it."""
+        span = self.forest.spans[number]
+        parent = self._caller(number)
+        if parent is None or span.peer is None:
+            return
+        stay = Stay(
+            span.peer, span.begin, span.begin, span.end, span.status, span.interaction, span.service, parent=parent
+        )
+        if self.stays.add(stay) is not None:
+            self.remote.add(span.peer)
+            self.count[span.peer] += 1
+            self.calls[span.service, span.peer] += 1
+
+    def lost_attempts(self) -> int:
+        """Set the lost attempts that gaps show, if nearly all long gaps lie at the times of a kernel."""
+        times = attempts.schedule(self.waits.values())
+        if not attempts.fits(self.waits.values(), times):
+            return 0
+        lost = {visit: attempts.lost(wait, times) for visit, wait in self.waits.items()}
+        for visit, count in lost.items():
+            if count:
+                self.stays.lost(visit, count, self.waits[visit])
+        return sum(count > 0 for count in lost.values())
+
+    def topology(self) -> Topology:
+        calls = sorted(pair for pair in self.calls if pair[0] in self.count)
+        return Topology(
+            servers=tuple(Server(name=name) for name in sorted(self.count)),
+            calls=tuple(
+                Call(caller=caller, callee=callee, visits_mean=self.calls[caller, callee] / self.count[caller])
+                for caller, callee in calls
+            ),
+        )
+
+    def notes(self, lost: int) -> list[str]:
+        said = [
+            "a server's span begins after its accept queue and the wait for a thread; both lie in the gap between the "
+            "client's span and the server's"
+        ]
+        if lost:
+            said.append(
+                "nearly all long gaps between a client's span and the server's are 1, 3, 7 s or the like, the times at "
+                f"which a kernel repeats connection attempts: these are taken as lost attempts ({lost} in all), which "
+                "is indirect evidence"
+            )
+        if self.kept is not None and self.kept < 1:
+            said.append(
+                f"a sampler kept {self.kept:.3%} of the traces: queue lengths count these alone, and are too small"
+            )
+        else:
+            said.append("if a sampler dropped traces, queue lengths are too small by as much")
+        if self.orphans:
+            become = (
+                "count as requests, because no trace has its root" if self.orphans_enter else "belong to no request"
+            )
+            said.append(f"visits whose caller's span is missing: {self.orphans}; they {become}")
+        if self.skewed:
+            said.append(
+                f"calls that lie outside of their client's span: {self.skewed}; the clocks of the hosts differ, so "
+                "when these were sent is unknown"
+            )
+        if self.cycles:
+            said.append("some spans are above themselves; such a cycle is cut")
+        if self.remote:
+            said.append(f"visits of {', '.join(sorted(self.remote)[:12])} are as their callers saw them")
+        return said
