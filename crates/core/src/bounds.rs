@@ -1,25 +1,26 @@
-//! The most that the engine takes of each thing that somebody else made: docs/reference/limits.md says them all, and
+//! The largest inputs that the engine accepts. docs/reference/limits.md lists them all;
 //! python/tailrace/bounds.py holds those of the Python side.
 
 const MIB: u64 = 1 << 20;
 
-/// Of the end of a Parquet file that describes it: ours have 2 kB a row group.
+/// Size of a Parquet file's footer; Tailrace writes 2 kB for each row group.
 pub const FOOTER_BYTES: u64 = 16 * MIB;
 /// Columns of a Parquet file.
 pub const COLUMNS: usize = 1_000;
 /// Bytes of one page of a Parquet file, decompressed: writers make pages of 1 MiB.
 pub const PAGE_BYTES: u64 = 64 * MIB;
-/// Bytes that a table may take in memory whatever the size of its file …
+/// Bytes that a table may take in memory, whatever the size of its file …
 pub const TABLE_BYTES: u64 = 256 * MIB;
-/// … and bytes in memory for each byte of a larger file: visits take 5, samples of a host that rests 100.
+/// … and bytes in memory for each byte of a larger file: visits take 5, samples of an idle host
+/// 100.
 pub const TABLE_EXPANSION: u64 = 256;
 
-/// The largest window of a zstd frame, as a power of two: 512 MiB, which `zstd --long=29` makes and which unpacking takes
-/// in memory. This and the expansion are Python's, too.
+/// The largest window of a zstd frame, as a power of two: 512 MiB, which `zstd --long=29` makes and
+/// which unpacking needs in memory. Python has the same bound, and the same bounds of expansion.
 pub const ZSTD_WINDOW_LOG: u32 = 29;
 /// What a compressed file may expand to: so many bytes …
 pub const EXPANSION_FREE: u64 = 32 * MIB;
-/// … and so many times its length besides.
+/// … plus so many times its length.
 pub const EXPANSION: u64 = 128;
 /// Moments beyond ±146 years around the epoch are damage, and would overflow the differences of two moments.
 pub const MOMENT_MAX: i64 = 1 << 62;

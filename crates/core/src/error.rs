@@ -1,16 +1,16 @@
-//! The one error type of the engine: what was found, where, and what to do.
+//! The error type of the engine: what was found, where, and what to do.
 
 use std::fmt;
 use std::path::PathBuf;
 
 #[derive(Debug)]
 pub enum Error {
-    /// The operating system refused something on `path`.
+    /// The operating system reported an error for `path`.
     Io {
         path: PathBuf,
         source: std::io::Error,
     },
-    /// `path` is not what it should be; `offset` is the byte at which that showed.
+    /// `path` has the wrong content; `offset` is the byte where it was detected.
     Format {
         path: PathBuf,
         offset: u64,

@@ -1,19 +1,19 @@
-//! The engine of Tailrace, with no Python in it.
+//! The engine of Tailrace, without Python.
 //!
 //! ```text
-//! bounds     the most that is taken of each thing
-//! whole      files that are there whole or not at all
-//! record     the rows that cross every seam, and their Parquet files
+//! bounds     the largest accepted inputs
+//! whole      files that are written completely or not at all
+//! record     the rows that all modules exchange, and their Parquet files
 //! capture    packets → segments → connections → exchanges → visits
-//! callgraph  visits → visits that know their parent and their request
+//! callgraph  visits → visits with their parent and their request
 //! window     visits → integer sums per (server, window), and what follows from them
-//! replay     visits → the network of queues that they were, run again with some of its lost capacity given back
-//! rng        random numbers that depend on who draws, not on the order of events
-//! workload   who asks when for what
-//! sim        a plan → the visits, samples and events of a system that was never built
-//! load       a plan → requests to real servers, and what became of them
-//! export     visits → the packets they would have put on the wire
-//! confine    what a process may still do, once it has opened what it needs
+//! replay     visits → the same network of queues, run again with some of the lost capacity restored
+//! rng        random numbers that depend on the entity, not on the order of events
+//! workload   clients: which one sends which request when
+//! sim        a plan → the visits, samples and events of a simulated system
+//! load       a plan → requests to real servers, and their outcome
+//! export     visits → the packets that they would have put on the wire
+//! confine    removes the rights of a process once it has opened what it needs
 //! host       a live Linux host → segments of samples and visits
 //! ```
 

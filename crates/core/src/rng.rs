@@ -1,15 +1,16 @@
-//! Random numbers that depend on who draws and what for, never on the order of events: every entity has its own
-//! counter-based stream, so two configurations of one system can be compared under common random numbers.
+//! Random numbers that depend on the entity and the purpose, never on the order of events. Every
+//! entity has its own counter-based stream, so two configurations of one system can be compared
+//! under common random numbers.
 //!
-//! The n-th number of a stream is the SplitMix64 finaliser of `key + n·γ` (Steele, Lea, Flood, OOPSLA 2014). Exponential
-//! numbers come by the ziggurat method (Marsaglia, Tsang, 2000) with tables computed by `libm`, so the same seed gives the
-//! same bytes on any machine.
+//! The n-th number of a stream is the SplitMix64 finaliser of `key + n·γ` (Steele, Lea, Flood,
+//! OOPSLA 2014). Exponential numbers use the ziggurat method (Marsaglia, Tsang, 2000) with tables
+//! computed by `libm`, so the same seed gives the same bytes on any machine.
 
 use std::sync::LazyLock;
 
 const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What a stream is drawn for: the streams of one entity differ.
+/// The purpose of a stream: the streams of one entity differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Purpose {
@@ -34,7 +35,7 @@ fn mix(mut z: u64) -> u64 {
 }
 
 impl Stream {
-    /// The stream of `entity` (a number unique among those that draw for this purpose) in one replication.
+    /// The stream of `entity` (a number that is unique for this purpose) in one replication.
     pub fn of(seed: u64, replication: u64, entity: u64, purpose: Purpose) -> Self {
         let mut key = mix(seed.wrapping_add(GAMMA));
         for part in [replication, entity, purpose as u64] {
@@ -50,7 +51,7 @@ impl Stream {
         mix(self.0)
     }
 
-    /// A stream of its own for a part of what this one is for.
+    /// A separate stream for a part of this one's purpose.
     #[inline(always)]
     pub fn fork(&mut self) -> Stream {
         Stream(mix(self.bits() ^ GAMMA))

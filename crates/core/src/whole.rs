@@ -1,6 +1,6 @@
-//! Files that are there whole or not at all, and that never reach a file of somebody else: each is new, under a name that
-//! nobody can foresee, and then takes the name of the target. A symbolic link of that name is replaced, and what it leads
-//! to stays as it is.
+//! Writing files completely or not at all, and never through another user's link. Each file is new,
+//! has an unpredictable name, and then replaces the target. A symbolic link of that name is
+//! replaced; the file that it points to stays unchanged.
 
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
-/// A file under another name until it is whole; removed when given up.
+/// A file with another name until it is complete; removed when given up.
 #[derive(Debug)]
 pub struct Partial {
     pub path: PathBuf,
@@ -39,13 +39,13 @@ impl Partial {
 impl Drop for Partial {
     fn drop(&mut self) {
         if !self.keep {
-            // Nobody is left to tell; the name says that the file is not whole.
+            // The error cannot be reported here; the name shows that the file is incomplete.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// A file that was not there before, in a folder that only its writer knows; never what a link leads to.
+/// A new file in a folder that only its writer knows; never the target of a link.
 pub fn create_new(path: &Path) -> Result<File> {
     let made = OpenOptions::new().write(true).create_new(true).open(path);
     made.map_err(|source| Error::Io {
@@ -54,7 +54,8 @@ pub fn create_new(path: &Path) -> Result<File> {
     })
 }
 
-/// The keys of std's hashes come from the operating system's random numbers, once a thread, and each is another.
+/// The keys of std's hashes come from the operating system's random numbers, once for each thread,
+/// and each key is different.
 fn unforeseen() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }

@@ -1,6 +1,8 @@
-//! How the engine works for Python: without the interpreter lock, and so that errors and faults become exceptions.
+//! How the engine works for Python: without the interpreter lock, and with errors and panics turned
+//! into exceptions.
 //!
-//! No panic crosses into Python, where it would be no `Exception` and end the process with exit code 1.
+//! No panic reaches Python, where it would not be an `Exception` and would end the process with
+//! exit code 1.
 
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyKeyboardInterrupt, PyOSError, PyValueError};
@@ -16,13 +18,13 @@ create_exception!(
     "A fault of the engine itself: what it was about, and in which line."
 );
 
-/// What a damaged disk or a full one says; the kernel's number when it gave one.
+/// The error of a damaged or full disk, with the kernel's number if there is one.
 const EIO: i32 = 5;
 /// With this environment variable a panic is also reported on standard error.
 const TRACEBACK: &str = "TAILRACE_TRACEBACK";
 
-/// What the first panic since the last [`detached`] said: another thread's, where the one that is caught only tells of
-/// that.
+/// The message of the first panic since the last [`detached`]. It may come from another thread, if
+/// the caught panic is only a consequence.
 static SAID: Mutex<Option<String>> = Mutex::new(None);
 
 /// Panics are remembered instead of printed.
@@ -66,7 +68,7 @@ fn forget() -> Option<String> {
     SAID.lock().ok().and_then(|mut said| said.take())
 }
 
-/// Python picks FileNotFoundError, PermissionError … by the number of a system's error.
+/// Python chooses FileNotFoundError, PermissionError … by the number of a system's error.
 fn raised(error: Error) -> PyErr {
     match error {
         Error::Io { path, source } => {

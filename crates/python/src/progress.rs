@@ -4,7 +4,8 @@ use crate::guard::detached;
 use pyo3::prelude::*;
 use tailrace_core::error::{Error, Result};
 
-/// Runs `work`, which says now and then how far it is; what `progress` raises stops it and is raised again.
+/// Runs `work`, which reports its progress now and then; an exception from `progress` stops it and
+/// is raised again.
 pub fn with_progress<N, T>(
     py: Python<'_>,
     progress: Option<&Py<PyAny>>,

@@ -1,4 +1,5 @@
-//! `record`: this host becomes segments, until Python says stop. `join`: segments become tables.
+//! `record`: writes segments of this host until Python stops it. `join`: joins segments into
+//! tables.
 
 use crate::guard::detached;
 use pyo3::exceptions::PyValueError;
@@ -13,7 +14,8 @@ use tailrace_core::host::recorder::{self, Said};
 /// The shortest and the longest time between two samples.
 pub const SAMPLING_NS: (i64, i64) = (INTERVAL_MIN, INTERVAL_MAX);
 
-/// `say(kind, sentence)` is called five times a second; what it raises ends the recording and is raised again.
+/// `say(kind, sentence)` is called five times a second; an exception from it ends the recording and
+/// is raised again.
 #[pyfunction]
 pub fn record(py: Python<'_>, options: &str, folder: PathBuf, say: Py<PyAny>) -> PyResult<String> {
     let options: Options = serde_json::from_str(options)

@@ -10,21 +10,21 @@ use tailrace_core::window::{self, Plan, Reduction, Source};
 use crate::guard::detached;
 use crate::stream;
 
-/// The windows, as an Arrow stream, and what was read to make them.
+/// The windows, as an Arrow stream, and how many rows were read for them.
 #[pyclass(frozen, module = "tailrace._core")]
 pub struct Windows {
     batch: RecordBatch,
     /// Rows of the visits files that were read.
     #[pyo3(get)]
     rows: u64,
-    /// Rows that could not be a visit.
+    /// Invalid visits.
     #[pyo3(get)]
     left_out: u64,
 }
 
 #[pymethods]
 impl Windows {
-    /// The consumer may wish for another schema; a producer need not heed it.
+    /// The consumer may request another schema; a producer may ignore that.
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -76,7 +76,8 @@ pub fn reduce(
     })
 }
 
-/// Decode the columns a reduction reads and do nothing with them: the bound of `benches/reduce`. Returns the rows.
+/// Decode the columns that a reduction reads and do nothing with them: the bound of
+/// `benches/reduce`. Returns the rows.
 #[pyfunction]
 pub fn _decode_visits(py: Python<'_>, visits: Vec<PathBuf>, threads: usize) -> PyResult<u64> {
     detached(py, || Source::open(&visits, false)?.decode_only(threads))

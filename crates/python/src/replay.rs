@@ -1,12 +1,12 @@
-//! `_core.Replay`: the visits of a recording as the network of queues that they were.
+//! `_core.Replay`: the visits of a recording as the network of queues that they came from.
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tailrace_core::replay::{Capacity, Grid, Limits, Network, Program, Visits, KINDS};
 
-/// Parts of one group that must be known to say what they need.
+/// The least number of known parts in a group for measuring its demand.
 const LEAST: u32 = 10;
-/// A server is taken to serve in turn where that leaves less than half unaccounted for.
+/// A server is treated as serving in turn if that leaves less than half unaccounted for.
 const CLEARLY: f64 = 2.0;
 
 #[pyclass(module = "tailrace._core")]
@@ -112,8 +112,8 @@ impl Replay {
         })
     }
 
-    /// The capacities that fit best, found from `prior`, by server and step. Of the two ways in which a server may serve,
-    /// the one is chosen that leaves less unaccounted for.
+    /// The capacities that fit best, found from `prior`, by server and step. Of the two service
+    /// disciplines, the one that leaves less unaccounted for is chosen.
     fn fit(
         &mut self,
         py: Python<'_>,
@@ -152,7 +152,7 @@ impl Replay {
         }))
     }
 
-    /// The variance of what is needed by those that work at a server in some step of each span.
+    /// The variance of the demand of the parts that work at a server in some step of each span.
     fn spread(
         &self,
         py: Python<'_>,
@@ -173,7 +173,7 @@ impl Replay {
             .collect())
     }
 
-    /// How many cores each server has: those at which `busy` looks.
+    /// The number of cores of each server: those whose utilisation is `busy`.
     #[getter]
     fn cores(&self) -> Vec<f64> {
         self.limits.iter().map(|one| one.cores).collect()
@@ -197,8 +197,8 @@ impl Replay {
         Ok(())
     }
 
-    /// Run at these capacities; writes when each visit is first sent, leaves and arrives into `sent`, `departure` and
-    /// `arrival`.
+    /// Run at these capacities; writes when each visit is first sent, leaves and arrives into
+    /// `sent`, `departure` and `arrival`.
     #[pyo3(signature = (capacity, sent, anew, departure, arrival=None))]
     fn run(
         &self,

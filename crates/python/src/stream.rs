@@ -18,7 +18,8 @@ pub fn export(py: Python<'_>, batch: RecordBatch) -> PyResult<Bound<'_, PyCapsul
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(batches)), CAPSULE)
 }
 
-/// The batches of an object that has `__arrow_c_stream__`. The reader does not need the interpreter's lock.
+/// The batches of an object with `__arrow_c_stream__`. The reader does not need the interpreter's
+/// lock.
 pub fn import(table: &Bound<'_, PyAny>) -> PyResult<ArrowArrayStreamReader> {
     let capsule = table.call_method0("__arrow_c_stream__")?;
     let stream = capsule

@@ -1,5 +1,5 @@
-//! `table_shape`: how large a Parquet file is, before anything of it is decoded; `examine_table`: are its rows what they
-//! promise to be?
+//! `table_shape`: the decoded size of a Parquet file, before any decoding. `examine_table`: checks
+//! that its rows keep the format.
 
 use crate::guard::detached;
 use pyo3::exceptions::PyValueError;

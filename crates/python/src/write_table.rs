@@ -1,4 +1,4 @@
-//! `write_table`: a table from Python becomes Parquet the way a Dataset wants it.
+//! `write_table`: writes a table from Python as Parquet, in the form of a Dataset.
 
 use std::path::PathBuf;
 

@@ -1,16 +1,17 @@
-//! The likeliest calls of one visit, among those nobody owns.
-//!
+//! The likeliest calls of one visit, among those without an owner.
 //! ```text
 //! visit   |──head──┬ call ┬──gap──┬ call ┬──tail──|
 //! ```
-//! A chain of k calls costs −ln P(k) and −ln of the density of each of its k + 1 delays; each call it leaves to others
-//! saves nothing and costs nothing, each it takes must beat the rate λ at which calls of others happen by:
-//! cost = −ln P(k) + Σ −ln f(delay) + k·ln λ − Σ gain of equal keys and of equal connections.
-//! Chains of all lengths compare in the same unit.
+//!
+//! The cost of a chain of k calls is −ln P(k) plus −ln of the density of each of its k + 1 delays.
+//! A call that is left to other visits costs nothing. A call that is taken must be likelier than a
+//! chance call of others, which occur at rate λ: cost = −ln P(k) + Σ −ln f(delay) + k·ln λ − Σ gain
+//! of equal keys and of equal connections. Chains of all lengths are compared in the same unit.
 
 use super::model::{Call, Frame, Model, CALLS_MAX, USUAL};
 
-/// The indices of the chosen calls, in order. `calls` are sorted by `sent` and lie inside the visit; `rate` is λ per ns.
+/// The indices of the chosen calls, in order. `calls` are sorted by `sent` and lie inside the
+/// visit; `rate` is λ per ns.
 pub fn likeliest(frame: &Frame, calls: &[Call], model: &Model, rate: f64) -> Vec<usize> {
     if calls.is_empty() {
         return Vec::new();
@@ -30,7 +31,8 @@ pub fn likeliest(frame: &Frame, calls: &[Call], model: &Model, rate: f64) -> Vec
         .map(|call| model.tail_cost(frame, call))
         .collect();
 
-    // Beyond the counts kept apart every length costs the same; as many layers as there are calls at most.
+    // All lengths beyond the separate counts cost the same; there are as many layers as calls at
+    // most.
     let cost_of = |length: usize| counts[length.min(CALLS_MAX + 1)];
     let longest = (1..=calls.len().min(CALLS_MAX))
         .rev()
@@ -46,7 +48,8 @@ pub fn likeliest(frame: &Frame, calls: &[Call], model: &Model, rate: f64) -> Vec
     } else {
         Vec::new()
     };
-    // Any unusual number of calls, none included, is worse than any usual one that is possible: calls belong to someone.
+    // Any unusual number of calls, even none, is worse than any usual one that is possible: calls
+    // have an owner.
     let cost_of = |length: usize| {
         cost_of(length)
             + if cost_of(length) < USUAL {
@@ -77,14 +80,15 @@ pub fn likeliest(frame: &Frame, calls: &[Call], model: &Model, rate: f64) -> Vec
     best.1
 }
 
-/// More than any chain's delays cost.
+/// More than the delays of any chain cost.
 const UNUSUAL: f64 = 1e6;
 /// Lengths that fewer than one visit in a thousand has are not tried.
 const RARE: f64 = 7.0;
-/// Calls that may have come before, the nearest by `sent`, beside the last of the same connection.
+/// The nearest calls by `sent` that may have come before, in addition to the last one on the same
+/// connection.
 const REACH: usize = 32;
 
-/// For each call, the calls that may have come before it and what the time between costs.
+/// For each call, the calls that may precede it, with the cost of the time between.
 fn gaps(calls: &[Call], model: &Model) -> Vec<Vec<(usize, f64)>> {
     let before = |after: usize| {
         let nearest = after.saturating_sub(REACH);
@@ -99,7 +103,7 @@ fn gaps(calls: &[Call], model: &Model) -> Vec<Vec<(usize, f64)>> {
     (0..calls.len()).map(before).collect()
 }
 
-/// Chains one call longer: their costs, and which call came before.
+/// Chains one call longer: their costs, and the preceding call.
 fn extend(gaps: &[Vec<(usize, f64)>], costs: &[f64], taken: &[f64]) -> (Vec<f64>, Vec<usize>) {
     let mut longer = vec![f64::INFINITY; costs.len()];
     let mut from = vec![usize::MAX; costs.len()];

@@ -1,35 +1,40 @@
-//! Who calls whom, from a sample of visits.
+//! Infers which server calls which, from a sample of visits.
 //!
-//! P calls S when visits of S that came from P's host lie inside visits of P much more often than the same visits would
-//! at some other time of the sample. With everything on one host (127.0.0.1) the database's visits lie inside the web
-//! server's too: the innermost caller that explains as many is kept.
+//! P calls S if visits of S that came from P's host lie inside visits of P much more often than the
+//! same visits would at another time of the sample. With everything on one host (127.0.0.1) the
+//! database's visits also lie inside the web server's: the innermost caller that explains as many
+//! is kept.
 
 use super::machines::Hosts;
 use crate::record::{Visit, NO_NAME, NO_TIME};
 use rustc_hash::FxHashMap;
 
-/// Of the visits that chance leaves outside, at least this share must lie inside: lost packets and direct clients on
-/// the caller's host may take the rest.
+/// At least this share of the visits that are not inside by chance must lie inside. Lost packets
+/// and direct clients on the caller's host may explain the rest.
 const EXPLAINED: f64 = 0.3;
 /// How much less the innermost caller may explain than an outer one.
 const TOLERANCE: f64 = 0.02;
-/// With fewer visits than this, that a server does not call says nothing.
+/// With fewer visits than this, their absence does not show that a server makes no calls.
 pub const ENOUGH: usize = 20;
-/// The sample is shifted by these shares of its length to see what chance alone puts inside.
+/// The sample is shifted by these shares of its length, to measure how many visits lie inside by
+/// chance.
 const SHIFTS: [f64; 4] = [0.17, 0.37, 0.59, 0.83];
-/// That two addresses are one machine is believed if chance puts the calls inside in fewer than one case of so many.
+/// Two addresses count as one machine if chance puts the calls inside with a probability below one
+/// in this number.
 const BY_CHANCE: f64 = 1000.0;
-/// Where chance puts this share inside, calls that are inside say nothing: a server with a queue is always visited.
+/// If chance puts this share inside, calls that are inside are no evidence: a server with a queue
+/// always has visits.
 const DROWNED: f64 = 0.9;
 
-/// `caller` calls `callee`: the servers, and what it rests on.
+/// `caller` calls `callee`: the servers, and the evidence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Nesting {
     pub caller: u32,
     pub callee: u32,
-    /// Where the calls came from.
+    /// The host that the calls came from.
     pub host: u32,
-    /// Visits looked at, the share of them inside a visit of the caller, and the share that chance would put there.
+    /// The number of visits examined, the share of them inside a visit of the caller, and the share
+    /// expected by chance.
     pub visits: usize,
     pub inside: f64,
     pub chance: f64,
@@ -47,8 +52,9 @@ impl Nesting {
         self.visits > 0 && 1.0 - self.inside <= (1.0 - EXPLAINED) * (1.0 - self.chance)
     }
 
-    /// Whether so many would lie inside by chance in less than one case of [`BY_CHANCE`] (Chernoff's bound of the binomial
-    /// distribution), where the shifted visits make chance no surer than their number does.
+    /// Whether so many lie inside by chance with a probability below one in [`BY_CHANCE`]
+    /// (Chernoff's bound of the binomial distribution). The estimate of chance is limited by the
+    /// number of shifted visits.
     pub fn is_no_chance(&self) -> bool {
         let n = self.visits as f64;
         let shifted = n * SHIFTS.len() as f64;
@@ -62,35 +68,36 @@ impl Nesting {
     }
 }
 
-/// What a sample tells.
+/// What a sample shows.
 pub struct Found {
-    /// The edges that hold, without cycles.
+    /// The edges with enough evidence, without cycles.
     pub edges: Vec<Nesting>,
-    /// Whether calls come from a server's host and nothing says that it makes them nor that it does not, for chance
-    /// explains them as well or few of its visits lie in the sample: a longer one may tell.
+    /// Whether calls come from a server's host and the sample shows neither that it makes them nor
+    /// that it does not, because chance explains them as well or few of its visits lie in the
+    /// sample. A longer sample may decide.
     pub undecided: bool,
 }
 
 type Interval = (i64, i64);
-/// By the host they came from and the server they went to.
+/// Keyed by the calling host and the called server.
 type Calls = FxHashMap<(u32, u32), Vec<Interval>>;
 type Covers = FxHashMap<u32, Cover>;
 
-/// Visits, as calls of somebody and as stays that calls may lie in.
+/// Visits, as calls and as stays that may contain calls.
 pub struct Sample {
     pub calls: Calls,
     covers: Covers,
 }
 
-/// Visits of one server, ready for the question whether one of them contains an interval.
+/// Visits of one server, indexed for the question whether one of them contains an interval.
 struct Cover {
-    /// By arrival, each with the latest departure so far.
+    /// Sorted by arrival, each with the latest departure so far.
     arrivals: Vec<Interval>,
     median: i64,
     /// Calls before and after may belong to visits that began before the sample or end after it.
     begin: i64,
     settled: i64,
-    /// Whether that leaves nothing of the sample, so that it is all looked at.
+    /// Whether this would leave nothing of the sample, so that all of it is examined.
     short: bool,
 }
 
@@ -174,7 +181,8 @@ impl Sample {
         servers.into_iter().map(|(_, server)| server).collect()
     }
 
-    /// How the calls from a host to a server lie in the visits of a caller. None: one of the two has no visits.
+    /// How the calls from a host to a server lie in the visits of a caller. None: one of the two
+    /// has no visits.
     pub fn nesting(&self, caller: u32, host: u32, callee: u32) -> Option<Nesting> {
         let calls = self.calls.get(&(host, callee))?;
         let (cover, own) = (self.covers.get(&caller)?, self.covers.get(&callee)?);
@@ -183,14 +191,15 @@ impl Sample {
         Some(nesting)
     }
 
-    /// On one host, where each could be calling the other, the caller is the one that takes longer.
+    /// If both are on one host and each could be calling the other, the caller is the one that
+    /// takes longer.
     pub fn takes_longer(&self, caller: u32, callee: u32) -> bool {
         let median = |server| self.covers.get(&server).map(|cover| cover.median);
         median(callee) <= median(caller)
     }
 }
 
-/// Who calls whom in the sample.
+/// The edges of the sample.
 pub fn discover(visits: &[Visit], hosts: &Hosts<'_>) -> Found {
     let sample = Sample::of(visits);
     let mut found = Vec::new();
@@ -217,8 +226,8 @@ pub fn discover(visits: &[Visit], hosts: &Hosts<'_>) -> Found {
     }
 }
 
-/// Of edges that hold, those that explain something others do not. `anywhere`: calls of which nobody knows which host
-/// made them, so that callers on several compete.
+/// Keeps edges that explain something others do not. `anywhere`: the calling host is unknown, so
+/// callers on several hosts compete.
 pub fn choose(
     found: Vec<Nesting>,
     sample: &Sample,
@@ -291,7 +300,7 @@ pub fn reaches(edges: impl Iterator<Item = (u32, u32)> + Clone, from: u32, to: u
     false
 }
 
-/// The best explained edges first; one that would close a circle is left out.
+/// Keeps the best explained edges first; an edge that would close a cycle is left out.
 fn without_cycles(mut found: Vec<Nesting>) -> Vec<Nesting> {
     found.sort_by(|a, b| {
         let explained = b.explained().total_cmp(&a.explained());
@@ -312,7 +321,7 @@ fn without_cycles(mut found: Vec<Nesting>) -> Vec<Nesting> {
     kept
 }
 
-/// Drops outer callers where an inner rival, which they call, explains as much.
+/// Drops outer callers if an inner rival, which they call, explains as much.
 fn innermost(found: Vec<Nesting>, rivals: impl Fn(&Nesting, &Nesting) -> bool) -> Vec<Nesting> {
     let pairs: Vec<(u32, u32)> = found
         .iter()
@@ -333,8 +342,8 @@ fn innermost(found: Vec<Nesting>, rivals: impl Fn(&Nesting, &Nesting) -> bool) -
         .collect()
 }
 
-/// Drops callers that explain next to nothing which a better rival, unrelated to them, leaves: of two systems side by side
-/// the busier one is always visited.
+/// Drops callers that explain almost nothing beyond a better, unrelated rival: of two systems side
+/// by side, the busier one always has a visit.
 fn without_shadows(
     found: Vec<Nesting>,
     sample: &Sample,

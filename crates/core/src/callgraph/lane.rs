@@ -6,8 +6,9 @@ use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::successors;
 
-/// Calls looked at from either end of a visit: those sent soonest after its arrival, and those that departed latest with
-/// what came before them on connections of their own. Bounds the time of a choice; what lies between is far from both.
+/// Calls examined from either end of a visit: those sent soonest after its arrival, and those that
+/// departed latest, with the earlier calls of their own connections. This bounds the time of a
+/// choice; calls in between are far from both ends.
 const LOOKED_AT: usize = 32;
 /// Steps through calls that do not fit, so that thousands without an owner cost no more.
 const STEPS: usize = 192;
@@ -17,7 +18,7 @@ const STEPS: usize = 192;
 pub struct Tree {
     pub visit: Visit,
     pub calls: Vec<Tree>,
-    /// Visits in it.
+    /// The number of visits in it.
     pub size: usize,
 }
 
@@ -25,9 +26,9 @@ type Place = (i64, u64);
 
 #[derive(Debug)]
 struct Waiting {
-    /// Boxed: the map moves its values whenever it makes room.
+    /// Boxed, because the map moves its values when it grows.
     tree: Box<Tree>,
-    /// Its connection was opened by a call that waited, too, when this one came, or by itself.
+    /// Its connection was opened by a call that was still waiting when this one came, or by itself.
     own_connection: bool,
     /// The call before it on such a connection.
     before: Option<Place>,
@@ -52,7 +53,7 @@ impl Waiting {
 #[derive(Debug, Default)]
 pub struct Lane {
     by_sent: BTreeMap<Place, Waiting>,
-    /// The newest call that waits on each connection of which all calls, from the opening on, wait.
+    /// The newest waiting call of each connection on which all calls since the opening are waiting.
     by_connection: FxHashMap<u32, Place>,
     by_departure: BTreeSet<(i64, Place)>,
     /// Running mean of the time between departures, ns.
@@ -62,12 +63,12 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// Calls that ever came.
+    /// The number of calls so far.
     pub fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// `number` tells apart calls that were sent in the same instant.
+    /// `number` distinguishes calls that were sent in the same instant.
     pub fn push(&mut self, tree: Tree, number: u64) {
         let place = (tree.visit.sent, number);
         let departure = tree.visit.departure;
@@ -128,7 +129,7 @@ impl Lane {
         found
     }
 
-    /// A call and those before it on its connection.
+    /// A call and the earlier calls on its connection.
     fn along_connection(&self, place: Place) -> impl Iterator<Item = (Place, Call)> + '_ {
         let at = |place: Place| Some((place, self.by_sent.get(&place)?));
         successors(at(place), move |(_, waiting)| at(waiting.before?))

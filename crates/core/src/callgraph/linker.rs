@@ -11,21 +11,22 @@ use crate::error::Result;
 use crate::record::{Names, Visit, VisitSink, CALLER_IS_SERVER, NO_ID, NO_TIME};
 use rustc_hash::FxHashMap;
 
-/// How long a finished call waits for its parent: twice the longest visit of a caller so far, and at least
-/// 1 + 2 + 4 s (three lost SYNs of the next call) and a second; at most a minute.
+/// How long a finished call waits for its parent: twice the longest visit of a caller so far, and
+/// at least 1 + 2 + 4 s (three lost SYNs of the next call) and a second; at most a minute.
 const WAIT_NS: (i64, i64) = (8_000_000_000, 60_000_000_000);
 /// Visits that wait for a parent at once, about 15 MB.
 const WAITING: usize = 1 << 16;
-/// Visits between two looks for calls that waited too long.
+/// The number of visits between two checks for calls that waited too long.
 const EXPIRE_EVERY: u64 = 64;
-/// Calls outside all visits of possible callers are requests of their own where they come at this many moments, a tenth
-/// of a second apart at least, and are this share of their interaction. A recording that starts in the middle of a
-/// stall, or loses packets, leaves many at once, but not for two seconds.
+/// Calls outside all visits of possible callers count as requests of their own if they come at this
+/// many moments, at least a tenth of a second apart, and are this share of their interaction. A
+/// recording that starts during a stall, or loses packets, has many at once, but not for two
+/// seconds.
 const DIRECT: (u64, f64) = (20, 0.2);
 const MOMENT_NS: i64 = 100_000_000;
-/// Interactions whose fates are counted apart.
+/// Interactions that are counted separately.
 const FATES: usize = 4096;
-/// What a choice among several visits teaches, beside one that had no rival.
+/// The weight of a choice among several visits, relative to one without a rival.
 const UNSURE: f64 = 0.1;
 
 struct Edge {
@@ -34,19 +35,20 @@ struct Edge {
     host: u32,
     observed: bool,
     model: Model,
-    /// A visit that was alone so far, with all calls inside it; void if a later one turns out to overlap it.
+    /// A visit that was alone so far, with all calls inside it; invalid if a later visit overlaps
+    /// it.
     lesson: Option<(Frame, Vec<Call>)>,
     linked: u64,
     parents: u64,
 }
 
-/// What is known of calls from a host to a server.
+/// What is known about calls from a host to a server.
 #[derive(Clone, Copy, PartialEq)]
 enum Origin {
     /// A server of that host calls it.
     Server,
     Client,
-    /// Nothing yet; asked again when there are more servers than this.
+    /// Unknown so far; checked again when there are more servers than this.
     Unknown(usize),
 }
 
@@ -54,7 +56,7 @@ enum Origin {
 struct Fate {
     inside: u64,
     outside: u64,
-    /// Moments with calls outside, and the end of the last one.
+    /// The number of moments with calls outside, and the end of the last one.
     moments: u64,
     moment_end: Option<i64>,
 }
@@ -95,7 +97,7 @@ pub struct Linker {
     origins: FxHashMap<Pair, Origin>,
     lanes: FxHashMap<Pair, Lane>,
     fates: FxHashMap<(u32, u32, u32), Fate>,
-    /// Of each server that calls.
+    /// For each server that calls.
     stays: FxHashMap<u32, Stays>,
     entries: Vec<u32>,
     waiting: usize,
@@ -107,7 +109,7 @@ pub struct Linker {
 }
 
 impl Linker {
-    /// Finds the edges in the sample and goes through it once to learn what is usual on each.
+    /// Finds the edges in the sample, and goes through it once to learn the model of each.
     pub fn learn(&mut self, sample: &[Visit], edges: &[Nesting], hosts: &Hosts<'_>) -> Result<()> {
         for nesting in edges {
             self.add_edge(nesting.caller, nesting.callee, hosts, true);
@@ -129,7 +131,7 @@ impl Linker {
         Ok(())
     }
 
-    /// Where one server alone of a host calls another: so many calls a visit.
+    /// Where only one server of a host calls another: the number of calls for each visit.
     fn guess_calls(&mut self, sample: &[Visit], calls: &FxHashMap<Pair, usize>) {
         let mut visits: FxHashMap<u32, usize> = FxHashMap::default();
         for visit in sample.iter().filter(|visit| visit.served) {
@@ -147,7 +149,7 @@ impl Linker {
         }
     }
 
-    /// Keeps what was learnt; the visits come again.
+    /// Keeps the learnt models; the visits come again.
     fn forget_sample(&mut self) {
         let settled = self.clock.saturating_sub(self.longest);
         for (&(host, server), lane) in &mut self.lanes {
@@ -230,7 +232,7 @@ impl Linker {
         Ok(())
     }
 
-    /// Whether a server on the calling host is known, or must be taken, to call this one.
+    /// Whether a server on the calling host is known, or must be assumed, to call this one.
     fn is_from_server(&mut self, pair: Pair, hosts: &Hosts<'_>) -> bool {
         let known = hosts.names.servers.len();
         let origin = self
@@ -464,7 +466,7 @@ impl Linker {
 }
 
 impl Edge {
-    /// Books the calls a visit got and learns from them. `inside` is all that it could have got.
+    /// Assigns the calls to a visit and learns from them. `inside` are all candidates.
     fn claim(&mut self, frame: &Frame, inside: Vec<Call>, chosen: &[Call], alone: bool) {
         self.parents += 1;
         self.linked += chosen.len() as u64;
@@ -508,7 +510,7 @@ fn is_inside(edges: &[Edge], stays: &FxHashMap<u32, Stays>, pair: Pair, call: &V
     callers_of(edges, stays, pair).any(|stays| stays.contain(call.sent, call.departure))
 }
 
-/// Calls go before the visit that made them, as they departed.
+/// Calls go before the visit that made them, in order of departure.
 fn pass<S: VisitSink>(mut tree: Tree, request: u64, names: &Names, next: &mut S) -> Result<()> {
     tree.visit.request = request;
     for call in tree.calls {
@@ -529,7 +531,7 @@ fn union(mut intervals: Vec<(i64, i64)>) -> i64 {
     covered
 }
 
-/// Where the sample goes while only learning from it.
+/// A sink for the sample while the linker only learns from it.
 struct Nowhere;
 
 impl VisitSink for Nowhere {

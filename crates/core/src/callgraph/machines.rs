@@ -1,34 +1,37 @@
-//! Which machine has a loopback address.
+//! Assigns loopback addresses to machines.
 //!
-//! A proxy that listens at an outer address asks its application at 127.0.0.1: for the capture these are two hosts, and
-//! nothing says that one calls the other. Both ends of a loopback connection are on one machine, and that machine made the
-//! calls that lie inside the visits of its servers:
-//!
+//! A proxy that listens at an outer address calls its application at 127.0.0.1. In the capture
+//! these are two hosts without a known relation. Both ends of a loopback connection are on one
+//! machine, and that machine made the calls that lie inside the visits of its servers:
 //! ```text
-//! calls at a loopback address inside visits at an outer one      both are of one machine
+//! calls at a loopback address inside visits at an outer one      both are on one machine
 //! calls from an outer address inside visits at a loopback one    likewise
 //! ```
-//! What evidence does not join stays apart: captures of several machines may have a loopback address each.
+//!
+//! Addresses without such evidence stay separate: captures of several machines may each have a
+//! loopback address.
 
 use super::edges::{choose, Nesting, Sample};
 use crate::record::{Names, Visit, NO_NAME};
 use std::net::IpAddr;
 
-/// Servers that are tried as callers, those with the most visits: so a scan of thousands of ports costs nothing.
+/// Servers tried as callers: those with the most visits. This bounds the cost of a scan of
+/// thousands of ports.
 const TRIED: usize = 64;
 
-/// What was learnt; without loopback addresses, nothing.
+/// The inferred machines; empty without loopback addresses.
 #[derive(Clone, Debug, Default)]
 pub struct Machines {
-    /// By host: whether it is a loopback address; by which host its machine is called.
+    /// By host: whether it is a loopback address, and the host that names its machine.
     loopback: Vec<bool>,
     hosts: Vec<u32>,
-    /// By server, the same; of loopback servers that were not in the sample, if all others are of one machine.
+    /// The same by server. Loopback servers that were not in the sample are included if all others
+    /// are on one machine.
     servers: Vec<u32>,
     others: u32,
 }
 
-/// Where servers are.
+/// The host of each server.
 #[derive(Clone, Copy)]
 pub struct Hosts<'a> {
     pub names: &'a Names,
@@ -99,14 +102,14 @@ impl Machines {
         self.loopback.get(host as usize).copied().unwrap_or(false)
     }
 
-    /// The visit as it is when its caller goes by the name of its machine.
+    /// The visit with its caller replaced by the host that names the machine.
     pub fn settle(&self, visit: &mut Visit, names: &Names) {
         let here = Hosts {
             names,
             machines: self,
         };
         visit.caller = match self.at_loopback(visit.caller) {
-            // Whoever calls a loopback address is where that is.
+            // The caller of a loopback address is on the machine of that address.
             true => here.of(visit.server),
             false => *self
                 .hosts
@@ -121,7 +124,7 @@ impl Machines {
 }
 
 impl<'a> Hosts<'a> {
-    /// The host of a server, by the name of its machine.
+    /// The host that names the machine of a server.
     pub fn of(&self, server: u32) -> u32 {
         let own = self.names.server_hosts.get(server as usize).copied();
         let own = own.unwrap_or(NO_NAME);
@@ -140,8 +143,8 @@ impl<'a> Hosts<'a> {
     }
 }
 
-/// Calls at loopback addresses inside visits anywhere, and calls from elsewhere inside visits at loopback addresses or of
-/// their own host, as far as that is no chance.
+/// Calls at loopback addresses inside any visits, and calls from elsewhere inside visits at
+/// loopback addresses or of their own host, if chance does not explain them.
 fn nested(
     sample: &Sample,
     at_loopback: impl Fn(u32) -> bool,
@@ -170,7 +173,7 @@ enum Node {
     Server(u32),
 }
 
-/// Hosts and servers, joined where they are of one machine.
+/// Hosts and servers, joined if they are on one machine.
 struct Joined {
     hosts: usize,
     parents: Vec<usize>,
@@ -206,7 +209,8 @@ impl Joined {
         }
     }
 
-    /// The least index leads: a host before a server, an earlier host before a later one.
+    /// The least index is the representative: a host before a server, an earlier host before a
+    /// later one.
     fn join(&mut self, a: Node, b: Node) {
         let (a, b) = (self.index(a), self.index(b));
         if let (Some(a), Some(b)) = (self.root(a), self.root(b)) {
@@ -214,7 +218,7 @@ impl Joined {
         }
     }
 
-    /// The outer host by which a machine is called, if it has one.
+    /// The outer host that names a machine, if it has one.
     fn called(&mut self, node: Node) -> Option<u32> {
         let at = self.index(node);
         let root = self.root(at)?;

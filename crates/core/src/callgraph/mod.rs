@@ -1,11 +1,11 @@
-//! Visits learn who called them: parent, request, and time downstream.
+//! Links visits to their callers: parent, request, and time downstream.
 //!
-//! Nothing on the wire names the parent: pooled connections carry the calls of every request. What is known is when.
-//! A call lies inside the visit that made it, on the host that made it; calls of a blocking server follow each other;
-//! the first follows the arrival, and the response follows the last. From these, as in the nesting algorithm of
-//! Aguilera et al. (SOSP 2003) and with learnt delays between the steps as in TraceWeaver (SIGCOMM 2024), each visit
-//! that departs chooses the likeliest chain among the calls that nobody owns yet.
-//!
+//! Nothing on the wire names the parent, because pooled connections carry the calls of every
+//! request. The times are known: a call lies inside the visit that made it, on the host that made
+//! it; calls of a blocking server follow each other; the first call follows the arrival, and the
+//! response follows the last call. From these times each departing visit chooses the likeliest
+//! chain among the calls without an owner. The method follows the nesting algorithm of Aguilera et
+//! al. (SOSP 2003), with learnt delays between the steps as in TraceWeaver (SIGCOMM 2024).
 //! ```text
 //! visits ─▶ reorder ─▶ the first thousands: edges (who calls whom), model (delays, calls a visit)
 //!                 └──▶ linker: departing visit ◀─ chain ─ lane of finished calls without an owner
@@ -15,11 +15,12 @@
 //! Addresses of one machine count as one host: see [`machines`].
 //!
 //! Which visits are requests of a client:
-//! - called from a host where no server is known to call this one: a request;
-//! - called from a host where one does, but owned by no visit: `request` stays empty, because its parent is most likely
-//!   missing from the recording, or another visit took it by mistake. Only where a good share of an interaction lies
-//!   outside all visits of the possible callers ([`linker`] has the numbers), something else on that host calls too (a
-//!   cron job, a health check), and each of those outside is a request of its own.
+//! - A visit is a request if no server on the calling host is known to call this one.
+//! - If such a server exists and no visit owns the call, `request` stays empty: most likely its
+//!   parent is missing from the recording, or another visit took the call by mistake. Only if a
+//!   considerable share of an interaction lies outside all visits of the possible callers
+//!   ([`linker`] has the numbers), something else on that host calls too (a cron job, a health
+//!   check), and each call outside is a request of its own.
 
 pub mod chain;
 pub mod edges;
@@ -44,16 +45,17 @@ use std::borrow::Cow;
 
 /// Visits from which edges and first delays are learnt: some seconds of a busy system, 1.5 MB.
 const SAMPLE_VISITS: usize = 8192;
-/// At most, where a recording begins in an overload that hides who calls whom: half a minute, 24 MB.
+/// The most visits, if a recording begins in an overload that hides the calls: half a minute, 24
+/// MB.
 const SAMPLE_VISITS_MAX: usize = 16 * SAMPLE_VISITS;
 
-/// Takes visits without parents, passes them on to `next` with parents.
+/// Takes visits without parents, and passes them on to `next` with parents.
 pub struct CallGraph<S: VisitSink> {
     next: S,
     reorder: Reorder,
-    /// Visits held until the edges are known; None from then on.
+    /// Visits held until the edges are known; None afterwards.
     sample: Option<Vec<Visit>>,
-    /// So many visits make the sample.
+    /// The size of the sample.
     sampled: usize,
     machines: Machines,
     linker: Linker,
@@ -107,7 +109,7 @@ impl<S: VisitSink> CallGraph<S> {
             .link(visit, &Hosts { names, machines }, &mut self.next)
     }
 
-    /// Learns from the sample, unless a longer one may tell more.
+    /// Learns from the sample, unless a longer one may show more.
     fn learn(&mut self, names: &Names, may_wait: bool) -> Result<()> {
         let sample = self.sample.take().unwrap_or_default();
         self.machines = Machines::learn(&sample, names);

@@ -1,31 +1,35 @@
-//! What is learnt about one edge: how long a caller takes before, between and after its calls, how many it makes,
-//! whether request keys survive the way down, and whether calls that follow each other share a connection.
+//! What is learnt about one edge: how long a caller takes before, between and after its calls, how
+//! many calls it makes, whether request keys stay the same downstream, and whether successive calls
+//! share a connection.
 
 use rustc_hash::FxHashMap;
 
 /// Delays below this are noise of the clock (captures have microseconds).
 const SHORTEST_NS: i64 = 500;
-/// Counts of calls kept apart; a visit with more is "many".
+/// Separate counts of calls; a visit with more has "many".
 pub const CALLS_MAX: usize = 8;
-/// Interactions with counts of their own: enough for path templates; the rest share the edge's.
+/// Interactions with counts of their own: enough for path templates; the others share the edge's
+/// counts.
 const INTERACTIONS_MAX: usize = 4096;
-/// Visits a running estimate remembers: quick enough to follow load, slow enough not to follow one stall.
+/// Visits that a running estimate remembers: few enough to follow the load, and enough not to
+/// follow one stall.
 const MEMORY: f64 = 512.0;
-/// A second, wide shape beside the log-normal: what a stall stretches is unlikely, not impossible. Weight e^-4.
+/// A second, wide distribution besides the log-normal: a delay that a stall stretches is unlikely,
+/// not impossible. Weight e^-4.
 const WIDE_VARIANCE: f64 = 9.0;
 /// Half of the logarithm of `WIDE_VARIANCE`.
 const WIDE_WIDTH: f64 = 1.098_612_3;
 const WIDE_COST: f64 = 4.0;
 /// −ln of the share from which a number of calls is usual: one visit in twenty.
 pub const USUAL: f64 = 3.0;
-/// Share of the even guess, and weight in visits, of what is taken for granted before a visit without a rival is seen:
-/// every number of calls stays usual until one is.
+/// Share of the uniform prior, and its weight in visits, until a visit without a rival is seen:
+/// until then every number of calls is usual.
 const EVEN: f64 = 0.5;
 const GUESS: f64 = 0.5;
 /// ln of the square root of 2π.
 const NORMAL: f64 = 0.918_938_5;
 
-/// A delay, log-normal with running mean and variance of its logarithm.
+/// A delay: log-normal, with running mean and variance of its logarithm.
 #[derive(Clone, Debug)]
 pub struct Delay {
     mean: f64,
@@ -36,7 +40,7 @@ pub struct Delay {
 }
 
 impl Delay {
-    /// Knows nothing yet: about `ns`, give or take e² either way.
+    /// Without data: about `ns`, within a factor of e².
     pub fn about(ns: f64) -> Self {
         Delay {
             mean: ns.ln(),
@@ -61,7 +65,7 @@ impl Delay {
         let step = weight / self.weight;
         let deviation = x - self.mean;
         self.mean += step * deviation;
-        // Never surer than a factor of e^0.3: a delay seen ten times is not a constant.
+        // Never more certain than a factor of e^0.3: a delay seen ten times is not a constant.
         self.variance = ((1.0 - step) * (self.variance + step * deviation * deviation)).max(0.09);
         self.width = 0.5 * self.variance.ln();
     }
@@ -88,11 +92,11 @@ impl Counts {
     }
 }
 
-/// Of visits that make 0, 1, … calls; the last entry is "more".
+/// Shares of visits that make 0, 1, … calls; the last entry is "more".
 type Shares = [f64; CALLS_MAX + 2];
 const EVENLY: Shares = [1.0 / (CALLS_MAX + 2) as f64; CALLS_MAX + 2];
 
-/// How often two visits have something in common, when they belong together and by chance.
+/// How often two visits share a property, if they belong together and by chance.
 #[derive(Clone, Debug)]
 struct Likeness {
     equal: f64,
@@ -102,7 +106,7 @@ struct Likeness {
 }
 
 impl Likeness {
-    /// Says nothing until something was learnt.
+    /// No evidence until something is learnt.
     fn unknown() -> Self {
         Likeness {
             equal: 1.0,
@@ -112,7 +116,7 @@ impl Likeness {
         }
     }
 
-    /// Logarithm of how much likelier the two are to belong together.
+    /// Logarithm of the likelihood ratio that the two belong together.
     fn gain(&self, equal: bool) -> f64 {
         let together = self.equal / self.pairs;
         let chance = self.equal_by_chance / self.pairs_by_chance;
@@ -137,10 +141,11 @@ impl Likeness {
 /// No connection has this ordinal ([`crate::record::Visit::connection`]).
 pub const NO_CONNECTION: u32 = 0;
 
-/// A call as the chain sees it.
+/// A call in the form that the chain uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Call {
-    /// [`NO_CONNECTION`] where it is not known from its opening on: what a pool keeps is used by all in turn.
+    /// [`NO_CONNECTION`] if the connection is not known from its opening on: all visits use pooled
+    /// connections in turn.
     pub connection: u32,
     pub sent: i64,
     pub departure: i64,
@@ -153,11 +158,11 @@ impl Call {
     }
 }
 
-/// A visit as the chain sees it.
+/// A visit in the form that the chain uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
     pub arrival: i64,
-    /// First byte of the response, or its end where that is unknown.
+    /// First byte of the response, or its end if that is unknown.
     pub response: i64,
     pub departure: i64,
     pub interaction: u32,
@@ -175,14 +180,14 @@ pub struct Model {
     head: Delay,
     gap: Delay,
     tail: Delay,
-    /// The whole of a visit that makes no call.
+    /// The whole time of a visit without calls.
     without: Delay,
     counts: Counts,
     by_interaction: FxHashMap<u32, Counts>,
-    /// Whether request keys survive the way down …
+    /// Whether request keys stay the same downstream …
     keys: Likeness,
     key_before: u64,
-    /// … and whether a caller's next call takes the connection of the one before.
+    /// … and whether a caller's next call uses the same connection.
     connections: Likeness,
     last_call: Option<Call>,
     guess: Shares,
@@ -211,13 +216,15 @@ impl Default for Model {
 }
 
 impl Model {
-    /// Calls of one visit overlap: the caller does not block. A fifth of the visits that could show it is enough.
+    /// Whether calls of one visit overlap, so that the caller does not block. A fifth of the visits
+    /// that could show it is enough.
     pub fn is_parallel(&self) -> bool {
         self.overlapping > 0.2 * self.chains.max(5.0)
     }
 
-    /// Expects so many calls a visit: what came, divided by who may have called. A system that is never so idle that a
-    /// visit has no rival shows nothing else, and its long visits would seem to make none.
+    /// Sets the expected number of calls for each visit: the calls divided by the possible callers.
+    /// If a system is never idle enough for a visit without a rival, there is no other evidence,
+    /// and long visits would seem to make no calls.
     pub fn guess_mean(&mut self, calls_mean: f64) {
         let (whole, rest) = (calls_mean.floor(), calls_mean.fract());
         self.guess = EVENLY.map(|share| EVEN * share);
@@ -236,7 +243,7 @@ impl Model {
         shares.map(|share| -share.max(1e-6).ln())
     }
 
-    /// Whether visits with more calls than are counted apart are usual.
+    /// Whether visits with more calls than the separate counts are usual.
     pub fn makes_many(&self, interaction: u32) -> bool {
         self.count_costs(interaction)[CALLS_MAX + 1] < USUAL
     }
@@ -281,9 +288,11 @@ impl Model {
             .cost(frame.response.saturating_sub(frame.arrival))
     }
 
-    /// Takes a visit with its calls, in the order in which they were sent. A `weight` of 1 is one that is certain.
+    /// Learns from a visit with its calls, in the order in which they were sent. A certain
+    /// assignment has the `weight` 1.
     pub fn learn(&mut self, frame: &Frame, calls: &[Call], weight: f64) {
-        // A wrong choice of too few calls would teach to choose too few: only what is certain counts.
+        // Learning from a wrong choice with too few calls would lead to more such choices, so only
+        // certain ones count.
         let weight_of_counts = if weight >= 1.0 { weight } else { 0.0 };
         self.counts.learn(calls.len(), weight_of_counts);
         if self.by_interaction.len() < INTERACTIONS_MAX
@@ -349,7 +358,8 @@ impl Model {
     }
 }
 
-/// From the last call to the response; a response that began before streams, and ends after.
+/// From the last call to the response. A response that began before the last call is streamed, and
+/// its end counts.
 fn tail(frame: &Frame, last: &Call) -> i64 {
     let end = if last.departure <= frame.response {
         frame.response

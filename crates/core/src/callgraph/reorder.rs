@@ -1,16 +1,18 @@
-//! Puts visits that come roughly by departure into that order: a call must be known before the visit that made it.
+//! Sorts visits that come roughly by departure: a call must be known before the visit that made it.
 
 use crate::record::Visit;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A protocol that cannot be read ends a visit with the next request on its connection; in a pool that can take seconds.
+/// If a protocol cannot be decoded, a visit ends with the next request on its connection; in a pool
+/// this can take seconds.
 const LAG_NS: i64 = 10_000_000_000;
 /// At most this many are held, about 13 MB.
 const HELD: usize = 1 << 16;
 
-/// By departure; of two that depart together the one sent later goes first: it may be a call of the other. Then the order
-/// of coming, and where in `slots` the visit lies.
+/// Sorted by departure. Of two that depart together, the one sent later goes first, because it may
+/// be a call of the other; then the order of arrival here. The last field is the position in
+/// `slots`.
 type Turn = Reverse<(i64, i64, u64, usize)>;
 
 #[derive(Default)]
@@ -25,7 +27,7 @@ pub(super) struct Reorder {
 }
 
 impl Reorder {
-    /// Visits that came too late to be put in order.
+    /// Visits that came too late to be sorted.
     pub fn late(&self) -> u64 {
         self.late
     }
@@ -43,7 +45,7 @@ impl Reorder {
         self.turns.push(Reverse((turn.0, turn.1, turn.2, slot)));
     }
 
-    /// The oldest visit, if none older is to be expected any more.
+    /// The oldest visit, if no older one can still come.
     pub fn pop_settled(&mut self) -> Option<Visit> {
         let &Reverse((departure, ..)) = self.turns.peek()?;
         let settled = self

@@ -1,4 +1,4 @@
-//! What the call graph found, for the manifest and the topology.
+//! The results of the call graph, for the manifest and the topology.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
     pub requests: u64,
-    /// Servers at loopback addresses, and by which host their machine is called.
+    /// Servers at loopback addresses, and the host that names their machine.
     pub machines: BTreeMap<String, String>,
     pub edges: Vec<EdgeReport>,
     /// Servers that clients call.
     pub entries: Vec<String>,
-    /// Visits whose caller's host has a server that calls theirs, and that no visit owns.
+    /// Visits without an owner whose caller's host has a server that calls theirs.
     pub unlinked: Unlinked,
-    /// Visits that came too late to be put in order.
+    /// Visits that came too late to be sorted.
     pub late: u64,
 }
 
@@ -21,14 +21,16 @@ pub struct Report {
 pub struct EdgeReport {
     pub caller: String,
     pub callee: String,
-    /// Visits of the callee that a visit of the caller owns, and their number per visit of the caller.
+    /// Visits of the callee that a visit of the caller owns, and their number per visit of the
+    /// caller.
     pub linked: u64,
     pub calls_mean: f64,
     /// Of all visits of the callee that came from the caller's host.
     pub linked_share: f64,
     /// Calls of one visit overlap.
     pub parallel: bool,
-    /// False: too few visits to tell; taken for granted because nothing else on the caller's host could have called.
+    /// False: too few visits to decide; assumed because nothing else on the caller's host could
+    /// have called.
     pub observed: bool,
 }
 
@@ -44,6 +46,6 @@ pub struct Unlinked {
     pub crowded: u64,
     /// Failed connection attempts of a server.
     pub attempts: u64,
-    /// Of those above, taken for requests of another client on the caller's host.
+    /// Of those above, the ones that count as requests of another client on the caller's host.
     pub own_requests: u64,
 }

@@ -1,4 +1,5 @@
-//! When a calling server was busy: whether a visit was alone there, and whether any visit could have made a call.
+//! When a calling server was busy: whether a visit was alone there, and whether any visit could
+//! have made a call.
 
 use std::collections::VecDeque;
 
@@ -7,8 +8,8 @@ const REMEMBERED: usize = 1 << 17;
 
 #[derive(Debug)]
 pub struct Stays {
-    /// (departure, arrival), by departure, without those that a later one covers: arrivals rise too, so the first that
-    /// departs after a moment is the one that arrived first among all that do.
+    /// (departure, arrival), sorted by departure, without those that a later one covers. Arrivals
+    /// increase too, so the first that departs after a moment arrived first among all that do.
     outer: VecDeque<(i64, i64)>,
     pub busy_until: i64,
     pub first_arrival: i64,
@@ -26,7 +27,8 @@ impl Default for Stays {
 
 impl Stays {
     pub fn add(&mut self, arrival: i64, departure: i64) {
-        // One that comes out of order counts from when it came: at worst a call seems to have had no parent.
+        // A visit that comes out of order counts from when it came; at worst a call seems to have
+        // had no parent.
         self.busy_until = self.busy_until.max(departure);
         self.first_arrival = self.first_arrival.min(arrival);
         while self

@@ -25,7 +25,8 @@ use super::stream::{distance, is_near};
 use super::{Segment, ACK};
 use crate::record::NO_TIME;
 
-/// A kernel waits so long before it sends a SYN again: 1 s (RFC 6298) or 3 s (RFC 2988), in steps of its timers.
+/// The shortest wait of a kernel before it repeats a SYN: 1 s (RFC 6298) or 3 s (RFC 2988), in
+/// steps of its timers.
 const FIRST_WAIT: std::ops::RangeInclusive<i64> = 950_000_000..=3_400_000_000;
 /// SYNs of one attempt that are remembered; no kernel sends more.
 const REMEMBERED: usize = 32;
@@ -42,7 +43,7 @@ pub struct Loss {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syn {
     Copy,
-    /// The one before was lost.
+    /// The previous SYN was lost.
     Repeat,
     /// Sent again although the server had answered: the answer was lost, not the SYN.
     AfterAnswer,
@@ -54,7 +55,7 @@ pub enum Syn {
 pub enum Answer {
     First,
     Copy,
-    /// Sent again, with the loss if that is known to be one by now.
+    /// Sent again; with the loss, if it is already known to be one.
     Repeat(Option<Loss>),
 }
 
@@ -68,11 +69,11 @@ pub struct Attempt {
     /// Time between the newest two SYNs; 0 when there was one.
     syn_gap: i64,
     pub drops: u8,
-    /// It is repeated when a kernel repeats it: somebody waits for the connection.
+    /// It is repeated at a kernel's times: a client waits for the connection.
     steady: bool,
-    /// SYNs sent again although they were answered.
+    /// SYNs that were repeated although they were answered.
     unheard: u8,
-    /// SYN-ACKs sent again before it is known whether there is a client.
+    /// SYN-ACKs that were repeated before it is known whether there is a client.
     answers_lost: Vec<Loss>,
     /// The SYN that was answered.
     pub accepted: i64,
@@ -83,10 +84,10 @@ pub struct Attempt {
     pub completed: i64,
     first_data: Print,
     server_heard: bool,
-    /// Repetitions that were losses, of the client's first bytes and of the SYN-ACK.
+    /// Repetitions of the client's first bytes and of the SYN-ACK that were losses.
     pub data_repeats: u8,
     pub answer_repeats: u8,
-    /// SYN-ACK repeats of which it is not yet known whether they mean a loss.
+    /// SYN-ACK repeats that may or may not be losses.
     undecided: u8,
 }
 
@@ -114,7 +115,8 @@ impl Attempt {
         }
     }
 
-    /// The SYN was not captured; its answer was. The answer's time stands for the SYN's: later by one round trip.
+    /// The SYN was not captured, but its answer was. The answer's time stands for the SYN's: later
+    /// by one round trip.
     pub fn from_answer(answer: &Segment<'_>) -> Attempt {
         let mut attempt = Attempt::new(answer);
         attempt.isn = answer.ack.wrapping_sub(1);
@@ -145,7 +147,8 @@ impl Attempt {
         if segment.seq != self.isn {
             return Syn::Other;
         }
-        // Once the connection is established, nobody asks for it again: a SYN of it was only late.
+        // Once the connection is established, the client does not repeat the SYN: a SYN was only
+        // late.
         let late = self.completed != NO_TIME;
         if late || self.syn.time == NO_TIME || self.syn.is_copy(segment) {
             return Syn::Copy;
@@ -154,7 +157,8 @@ impl Attempt {
         let gap = segment.time.saturating_sub(before.time);
         let usual = match self.syn_gap {
             0 => FIRST_WAIT.contains(&gap),
-            // As long as the last wait or twice as long, and an eighth for the steps of timers.
+            // The wait is as long as the last one or twice as long, and an eighth for the steps of
+            // timers.
             last => self.steady && (last - last / 8..=2 * last + last / 4).contains(&gap),
         };
         (self.steady, self.syn_gap) = (usual, gap);
@@ -169,22 +173,24 @@ impl Attempt {
         Syn::Repeat
     }
 
-    /// Somebody waits for the connection: its SYN was sent again, at the times at which a kernel does that.
+    /// A client waits for the connection: its SYN was repeated at the times at which a kernel does
+    /// that.
     pub fn is_steady(&self) -> bool {
         self.steady
     }
 
-    /// How often the client asked again although it was answered: the answers did not reach it.
+    /// How often the client repeated its SYN although it was answered: the answers did not reach
+    /// it.
     pub fn unheard(&self) -> u8 {
         self.unheard
     }
 
-    /// Whether its SYN was captured, and not only what followed.
+    /// Whether its SYN was captured, and not only later packets.
     pub fn is_asked(&self) -> bool {
         self.syn.time != NO_TIME
     }
 
-    /// The SYNs that were lost, each told once.
+    /// The lost SYNs, each reported once.
     pub fn take_lost(&mut self) -> Vec<Loss> {
         let mut lost = Vec::with_capacity(self.lost.len());
         let mut end = self.accepted.max(self.syn.time);
@@ -199,14 +205,14 @@ impl Attempt {
         lost
     }
 
-    /// SYN-ACKs sent again before the client had completed the handshake, each told once.
+    /// SYN-ACKs repeated before the client had completed the handshake, each reported once.
     pub fn take_answers_lost(&mut self) -> Vec<Loss> {
         std::mem::take(&mut self.answers_lost)
     }
 
-    /// Whether two packets of one number are one packet is told by a third, such as the one that completes the handshake
-    /// (its number is `ip_id`): a host that numbers its packets gives it another number. Then SYNs of one number count
-    /// once.
+    /// A third packet, such as the one that completes the handshake (with number `ip_id`), shows
+    /// whether two packets with one number are one packet: a host that numbers its packets gives it
+    /// another number. Then SYNs with one number count once.
     pub fn count_once(&mut self, ip_id: Option<u16>) {
         let (id, ip_id) = (self.syn.ip_id, ip_id.unwrap_or(0));
         if self.lost.is_empty() || id == 0 {
@@ -264,7 +270,7 @@ impl Attempt {
         if !self.is_answered() {
             (self.accepted, self.connected) = (self.last_syn(), segment.time);
             self.answer = Print::of(segment);
-            // It took data with the SYN.
+            // The server accepted data with the SYN.
             self.server_heard = distance(segment.ack, self.first_byte()) > 0;
             return Answer::First;
         }
@@ -291,7 +297,7 @@ impl Attempt {
         Answer::Repeat(Some(loss))
     }
 
-    /// A segment of the client that is no SYN: completes the handshake. True the first time.
+    /// A segment of the client that is not a SYN: it completes the handshake. True the first time.
     pub fn complete(&mut self, segment: &Segment<'_>) -> bool {
         if !self.is_answered() {
             (self.accepted, self.connected) = (self.last_syn(), segment.time);
@@ -313,7 +319,8 @@ impl Attempt {
             self.undecided = 0;
             return None;
         }
-        // A repetition may carry more or fewer bytes than the first try, so only time and identity count here.
+        // A repetition may carry more or fewer bytes than the first try, so only time and identity
+        // count.
         let numbered = self.first_data.ip_id != self.syn.ip_id && self.first_data.ip_id != 0;
         let same_number = numbered && segment.ip_id == Some(self.first_data.ip_id);
         if same_number || self.first_data.is_copy(segment) {
@@ -331,8 +338,8 @@ impl Attempt {
         Some(loss)
     }
 
-    /// A segment of the server after its SYN-ACK. Returns how many repeated SYN-ACKs turn out to have been losses: the
-    /// server was the one to speak first, and did not until the client's ACK got through.
+    /// A segment of the server after its SYN-ACK. Returns how many repeated SYN-ACKs were losses:
+    /// the server was to speak first, and did not until the client's ACK arrived.
     pub fn server_segment(&mut self, segment: &Segment<'_>) -> u8 {
         if segment.len > 0 || distance(segment.ack, self.first_byte()) > 0 {
             self.server_heard = true;
@@ -349,8 +356,8 @@ impl Attempt {
         self.server_heard
     }
 
-    /// When the next SYN was due that did not come: the client gave up before that. A first retry comes after at most
-    /// 3 s (RFC 2988), a later one after at most twice the time of the one before.
+    /// When the next SYN would have been due: the client gave up before that. A first repetition
+    /// comes after at most 3 s (RFC 2988), a later one after at most twice the previous wait.
     pub fn given_up_by(&self) -> i64 {
         let wait = if self.syn_gap == 0 {
             3_000_000_000

@@ -25,16 +25,18 @@ use super::report::{ClockBasis, ClockReport};
 use super::Segment;
 use crate::error::Result;
 
-/// Packets remembered of all files together, and at least of each.
+/// Packets remembered for all files together, and at least for each.
 const REMEMBERED: usize = 1 << 20;
 const REMEMBERED_LEAST: usize = 1 << 12;
-/// Decompressed bytes of each file that are looked at.
+/// Decompressed bytes of each file that are examined.
 const LOOKED_AT: u64 = 4 << 30;
-/// Copies of a packet in one capture (several interfaces) are microseconds apart, retransmissions milliseconds.
+/// Copies of a packet in one capture (several interfaces) are microseconds apart, retransmissions
+/// milliseconds.
 const COPIES_WITHIN: i64 = 1_000_000;
-/// One shared packet is convincing, its 4-tuple and sequence number being random; a few more guard against damage.
+/// One shared packet is convincing, because its 4-tuple and sequence number are random; a few more
+/// guard against damage.
 const MATCHES_LEAST: usize = 4;
-/// Windows in which drift is looked for, and matches that make up one.
+/// Windows for measuring drift, and the matches that make up one.
 const WINDOWS: usize = 32;
 const WINDOW_MATCHES: usize = 64;
 
@@ -51,7 +53,7 @@ pub fn given(offset: Option<i64>) -> ClockReport {
 }
 
 impl ClockReport {
-    /// `time` on this clock, as the first capture's clock would tell it.
+    /// `time` on this clock, converted to the first capture's clock.
     #[inline]
     pub fn shift(&self, time: i64) -> i64 {
         let drifted = match (self.drift_ppm, self.offset_at) {
@@ -93,7 +95,7 @@ fn compare(sketches: &[Sketch], offsets: &[Option<i64>]) -> Vec<ClockReport> {
     spread(sketches, &given, joins)
 }
 
-/// What is remembered of a capture.
+/// The remembered packets of a capture.
 struct Sketch {
     packets: HashMap<u64, Sighting, FxBuildHasher>,
     /// Hashes above it were not kept.
@@ -106,7 +108,7 @@ struct Sketch {
 struct Sighting {
     first: i64,
     last: i64,
-    /// Between which hosts, and which way.
+    /// The two hosts, and the direction.
     pair: u64,
     up: bool,
 }
@@ -147,7 +149,8 @@ fn sketch(
 impl Sketch {
     fn remember(&mut self, packet: &Segment<'_>, capacity: usize) {
         let (from, to) = (packet.from, packet.to);
-        // Repetitions must not be taken for copies: they differ in TSval, or else in the IP identification.
+        // Repetitions must not be confused with copies: they differ in TSval, or else in the IP
+        // identification.
         let own = match (packet.ts_val, packet.ip_id) {
             (Some(value), _) => value,
             (None, Some(id)) if id != 0 => u32::from(id),
@@ -183,7 +186,7 @@ impl Sketch {
     }
 }
 
-/// A packet seen in two captures: when the second saw it, and how much later the first's clock was then.
+/// A packet in two captures: when the second saw it, and how much later the first's clock was then.
 #[derive(Clone, Copy)]
 struct Sample {
     time: i64,
@@ -192,7 +195,7 @@ struct Sample {
     up: bool,
 }
 
-/// For each two captures the packets they share.
+/// The shared packets of each pair of captures.
 fn shared(sketches: &[Sketch]) -> BTreeMap<(usize, usize), Vec<Sample>> {
     let limit = sketches
         .iter()
@@ -207,7 +210,7 @@ fn shared(sketches: &[Sketch]) -> BTreeMap<(usize, usize), Vec<Sample>> {
     all.sort_unstable_by_key(|(hash, file, _)| (*hash, *file));
     let mut shared: BTreeMap<(usize, usize), Vec<Sample>> = BTreeMap::new();
     for copies in all.chunk_by(|a, b| a.0 == b.0) {
-        // What one capture saw repeatedly could be matched wrongly.
+        // A packet that one capture saw repeatedly could be matched wrongly.
         let clear = |(_, _, s): &&(u64, usize, Sighting)| s.last - s.first <= COPIES_WITHIN;
         for (i, (_, one, a)) in copies.iter().enumerate().filter(|(_, copy)| clear(copy)) {
             for (_, other, b) in copies.iter().skip(i + 1).filter(clear) {
@@ -224,11 +227,12 @@ fn shared(sketches: &[Sketch]) -> BTreeMap<(usize, usize), Vec<Sample>> {
     shared
 }
 
-/// How to get from one clock to another: add `offset` and, from the moment `at` on, `rate` times what went by since.
+/// The conversion from one clock to another: add `offset` and, from the moment `at` on, `rate`
+/// times the elapsed time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Join {
     offset: i64,
-    /// None where packets were seen in one direction only.
+    /// None if packets were seen in one direction only.
     bound: Option<i64>,
     rate: f64,
     at: i64,
@@ -285,8 +289,9 @@ fn join(samples: &[Sample]) -> Option<Join> {
     })
 }
 
-/// The samples on the way from the first capture to the second, and those on the way back. Which way is which differs
-/// between pairs of hosts; going, the second clock is later by the delay, so that is the way with the lower `ahead`.
+/// The samples on the way from the first capture to the second, and those on the way back. The
+/// direction of each pair of hosts is inferred: the second clock is later by the delay on the way
+/// to it, so that is the direction with the lower `ahead`.
 fn directions(samples: &[Sample]) -> (Vec<Sample>, Vec<Sample>) {
     let mut pairs: BTreeMap<u64, [Vec<Sample>; 2]> = BTreeMap::new();
     for sample in samples {
@@ -320,8 +325,8 @@ fn median(values: impl Iterator<Item = i64>) -> Option<i64> {
     (!values.is_empty()).then(|| *values.select_nth_unstable(middle).1)
 }
 
-/// How fast the first clock gains on the second: the median slope (Theil and Sen) between the middles of windows, where
-/// it moves the offset further than the bounds leave open; otherwise 0.
+/// How fast the first clock gains on the second: the median slope (Theil and Sen) between the
+/// middles of windows, if it moves the offset further than the bounds allow; otherwise 0.
 fn drift(going: &[Sample], coming: &[Sample]) -> f64 {
     let times = || going.iter().chain(coming).map(|sample| sample.time);
     let (Some(begin), Some(end)) = (times().min(), times().max()) else {
@@ -363,7 +368,7 @@ fn drift(going: &[Sample], coming: &[Sample]) -> f64 {
     }
 }
 
-/// Carries the joins to all files, from the first and the given ones on, the tightest join first.
+/// Extends the joins to all files, from the first and the given ones on, the tightest join first.
 fn spread(
     sketches: &[Sketch],
     given: &[Option<i64>],
@@ -419,7 +424,7 @@ fn report(found: Option<(ClockBasis, Join)>) -> ClockReport {
     }
 }
 
-/// The join from a file that is not found yet to one that is, with the lowest bound.
+/// The join with the lowest bound from a file without a clock to one with a clock.
 fn tightest(
     found: &[Option<(ClockBasis, Join)>],
     joins: &[(usize, usize, Join)],
@@ -442,7 +447,8 @@ fn tightest(
     candidates.min_by_key(|(file, join)| (join.bound.unwrap_or(i64::MAX), *file))
 }
 
-/// The first file that is not found and follows on, or is followed by, one that is: of one kind, and no overlap.
+/// The first file without a clock that follows or precedes one with a clock: of one kind, and
+/// without overlap.
 fn rotation(sketches: &[Sketch], found: &[Option<(ClockBasis, Join)>]) -> Option<(usize, Join)> {
     let files = || sketches.iter().enumerate().zip(found);
     for ((file, sketch), _) in files().filter(|(_, found)| found.is_none()) {
@@ -461,7 +467,7 @@ fn rotation(sketches: &[Sketch], found: &[Option<(ClockBasis, Join)>]) -> Option
                 nearest = Some((apart, *join));
             }
         }
-        // A file that overlaps another of its kind unmatched is a capture of its own.
+        // A file that overlaps another of its kind without shared packets is a capture of its own.
         if let Some((_, join)) = nearest {
             return Some((file, join));
         }

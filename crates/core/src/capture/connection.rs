@@ -46,10 +46,11 @@ use super::wire::{Chunk, Side};
 use super::{Endpoint, Segment, ACK, FIN, RST, SYN};
 use crate::record::{NO_NAME, NO_TIME};
 
-/// How long a closed connection is remembered, so that late copies and retransmissions do not look like a new one.
+/// How long a closed connection is remembered, so that late copies and retransmissions do not look
+/// like a new one.
 const LINGER: i64 = 2_000_000_000;
-/// After this silence an exchange of an opaque connection is over: its end is nowhere to be read. Longer than the
-/// stalls this tool looks for, which would cut a response in two.
+/// After this silence an exchange of an opaque connection is over, because its end cannot be read.
+/// It is longer than the stalls that Tailrace looks for, which would cut a response in two.
 const OPAQUE_IDLE: i64 = 5_000_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -59,7 +60,7 @@ enum Phase {
     Closed,
 }
 
-/// How sure it is which end is the server.
+/// The evidence for which end is the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Roles {
     Unknown,
@@ -67,16 +68,16 @@ pub enum Roles {
     Certain,
 }
 
-/// What the table shall do with a connection.
+/// What the table must do with a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     Keep,
-    /// Something is pending: look again in a second.
+    /// Something is pending: check again in a second.
     Watch,
     Remove,
 }
 
-/// What only a connection with bytes needs.
+/// Data that only a connection with bytes needs.
 struct Body {
     streams: [Stream; 2],
     ended: [bool; 2],
@@ -93,11 +94,11 @@ pub struct Connection {
     phase: Phase,
     /// Nothing has gone both ways yet: handshake rules apply.
     opening: bool,
-    /// Its attempt is among the failed ones, or was before there was another sign of it.
+    /// Its attempt is among the failed ones, or was until there was another sign of it.
     told: bool,
     was_told: bool,
     attempt: Option<Attempt>,
-    /// What the SYN carried, until the server answers it.
+    /// The data of the SYN, until the server answers it.
     early: Option<Early>,
     body: Option<Box<Body>>,
     pub last: i64,
@@ -105,7 +106,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Starts with this segment, if anything can start with it.
+    /// Starts with this segment, if it can begin a connection.
     pub fn start(segment: &Segment<'_>, ledger: &mut Ledger) -> Option<Connection> {
         let from_server = segment.flags & (SYN | ACK) == SYN | ACK;
         let syn = segment.flags & SYN != 0;
@@ -191,7 +192,7 @@ impl Connection {
             return false;
         }
         if segment.from != self.ends[0] {
-            // The server opens one to its client, or the roles were guessed wrong.
+            // The server opens a connection to its client, or the roles were guessed wrongly.
             return true;
         }
         match &self.attempt {
@@ -208,7 +209,7 @@ impl Connection {
         self.roles == Roles::Guessed
     }
 
-    /// Takes a segment; the one it started with only if that was no SYN.
+    /// Processes a segment; its first one only if that was not a SYN.
     pub fn segment(&mut self, segment: &Segment<'_>, ledger: &mut Ledger) -> Next {
         let side = if segment.from == self.ends[0] {
             Side::Client
@@ -291,7 +292,7 @@ impl Connection {
         }
     }
 
-    /// Takes acknowledgement, payload and FIN of a segment of an open connection.
+    /// Processes acknowledgement, payload and FIN of a segment of an open connection.
     fn stream(&mut self, segment: &Segment<'_>, side: Side, ledger: &mut Ledger) {
         let Some(body) = &mut self.body else { return };
         let (mine, theirs) = (index(side), index(other(side)));
@@ -346,7 +347,8 @@ impl Connection {
         }
     }
 
-    /// Reads what has become readable behind holes, and tells the ends that have been reached.
+    /// Reads the bytes behind holes that are now readable, and reports the ends that have been
+    /// reached.
     fn drain(&mut self, now: i64, ledger: &mut Ledger) {
         for side in [Side::Client, Side::Server] {
             self.read_ahead(side, now, ledger);
@@ -470,7 +472,8 @@ impl Connection {
         }
     }
 
-    /// Another connection takes these ports, or this one was silent for too long: what is open ends here.
+    /// Another connection uses these ports, or this one was silent for too long: everything open
+    /// ends here.
     pub fn supersede(&mut self, time: i64, ledger: &mut Ledger) {
         match self.phase {
             Phase::Asking | Phase::Answered => self.expire(time, ledger),
@@ -479,7 +482,8 @@ impl Connection {
         }
     }
 
-    /// The recording ends: open exchanges are counted, not failed. For attempts, see [`Self::attempt_ends`].
+    /// The recording ends: open exchanges are counted, not failed. For attempts, see
+    /// [`Self::attempt_ends`].
     pub fn recording_ends(&mut self, now: i64, ledger: &mut Ledger) {
         if self.phase != Phase::Open {
             return;

@@ -1,28 +1,30 @@
 //! Is a packet that was seen before a copy made by the capture, or did the sender send it again?
 //!
-//! Captures taken on several interfaces or hosts hold every packet two or more times, typically 7 to 15 µs apart and up
-//! to some ms between hosts. Only what was really sent again may count as a loss. What tells them apart, in this order:
-//!
+//! Captures on several interfaces or hosts hold every packet two or more times, typically 7 to 15
+//! µs apart and up to some ms between hosts. Only a packet that was really sent again may count as
+//! a loss. The criteria, in this order:
 //! ```text
 //! IP id, both not 0:  different → sent again        (a sender counts its packets)
 //! TSval, both there:  different → sent again        (its clock ticks every 1 to 10 ms, a retry comes 200 ms later)
 //!                     equal     → a copy, unless a whole second lies between and no equal IP id says that it is one
 //! neither differs:    the time between them alone
 //! ```
-//! An older TSval comes first of all: that packet was sent before the one that was seen before it, and only came late.
 //!
-//! The earliest copy is the one that counts for everything: it is nearest to the sender.
+//! An older TSval takes precedence: that packet was sent before the one that was seen before it,
+//! and only came late.
+//!
+//! The earliest copy counts for everything, because it is nearest to the sender.
 
 use super::stream::distance;
 use super::Segment;
 
-/// Without TSval, packets further apart than this are no copies: Linux never repeats anything sooner than 200 ms
-/// (`TCP_RTO_MIN`), and no two capture points of one system are further apart.
+/// Without TSval, packets further apart than this are not copies: Linux never repeats sooner than
+/// 200 ms (`TCP_RTO_MIN`), and two capture points of one system are closer.
 pub const COPY_GAP: i64 = 150_000_000;
-/// With equal TSval: the coarsest clock RFC 7323 allows ticks once a second.
+/// With equal TSval: the coarsest clock that RFC 7323 allows ticks once a second.
 const COPY_GAP_STAMPED: i64 = 1_000_000_000;
 
-/// What is remembered of a packet to recognise its copies.
+/// The properties of a packet by which its copies are recognised.
 #[derive(Clone, Copy, Debug)]
 pub struct Print {
     pub time: i64,
@@ -57,7 +59,7 @@ impl Print {
         self.seq == segment.seq && self.len == segment.len
     }
 
-    /// Whether `segment`, which carries the same bytes, is this very packet again.
+    /// Whether `segment`, which carries the same bytes, is a copy of this packet.
     pub fn is_copy(&self, segment: &Segment<'_>) -> bool {
         if let (Some(a), Some(b)) = (self.ts_val, segment.ts_val) {
             if distance(b, a) < 0 {
@@ -85,7 +87,8 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// Copies follow their original within a few packets; what falls out is only not counted as a copy.
+    /// Copies follow their original within a few packets; a packet that falls out is only not
+    /// counted as a copy.
     const KEPT: usize = 4;
 
     pub fn new() -> Recent {

@@ -1,16 +1,16 @@
-//! Connection attempts that are counted together: how many, from how many senders to how many places, and when.
+//! Connection attempts that are counted together: their number, senders, destinations and times.
 
 use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-/// Senders and places that are told apart: a flood from forged addresses has as many as it has packets.
+/// Distinct senders and destinations: a flood from forged addresses has as many as it has packets.
 const TOLD_APART: usize = 1 << 16;
-/// Places that are named.
+/// Destinations that are named.
 const NAMED: usize = 5;
 
-/// `S` is who sent, `P` where to.
+/// `S` is the sender, `P` the destination.
 #[derive(Debug)]
 pub struct Crowd<S, P> {
     attempts: u64,
@@ -26,11 +26,11 @@ pub struct Report {
     pub attempts: u64,
     pub senders: u64,
     pub endpoints: u64,
-    /// False: there are more senders, or more endpoints, than can be told apart.
+    /// False: there are more senders, or more endpoints, than can be distinguished.
     pub exact: bool,
     pub begin: i64,
     pub end: i64,
-    /// The places with most of them.
+    /// The destinations with most of them.
     pub to: Vec<(String, u64)>,
 }
 
@@ -54,7 +54,7 @@ impl<S: Eq + Hash, P: Eq + Hash + Ord + Copy> Crowd<S, P> {
         self.span = Some((first.min(begin), last.max(end)));
     }
 
-    /// Who sent and where to, and how often.
+    /// Sender, destination, and number.
     pub fn members(&self) -> (&FxHashMap<S, u64>, &FxHashMap<P, u64>) {
         (&self.senders, &self.places)
     }

@@ -4,12 +4,12 @@
 //!
 //! | field | meaning |
 //! |---|---|
-//! | `servers` | object, name → `"ip:port"` (or a list of them): who is a server and what it is called; wins over all evidence |
-//! | `protocols` | object, port → `"http"`, `"ajp"`, `"fastcgi"`, `"mysql"`, `"postgres"`, `"redis"`, `"opaque"`: what servers on that port speak |
+//! | `servers` | object, name → `"ip:port"` (or a list of them): the servers and their names; overrides all evidence |
+//! | `protocols` | object, port → `"http"`, `"ajp"`, `"fastcgi"`, `"mysql"`, `"postgres"`, `"redis"`, `"opaque"`: the protocol of servers on that port |
 //! | `interactions` | rules that name interactions: list of `{"match": expression, "name": text}`, tried in this order; see [`super::names`] |
-//! | `keep_queries` | true: names are what was sent, with queries, literals and all that is folded otherwise |
-//! | `clock_offsets` | list in the order of the captures, ns to add to each one's clock; null: find it out |
-//! | `same_host` | list of addresses that are all of one host, loopback's included: what runs there calls from any of them |
+//! | `keep_queries` | true: names keep everything that was sent, with queries, literals and what is otherwise folded |
+//! | `clock_offsets` | list in the order of the captures, ns to add to each one's clock; null: infer it |
+//! | `same_host` | list of addresses of one host, including loopback: its programs may call from any of them |
 //! | `hosts`, `ports` | lists; only connections with one of these addresses and one of these ports are read (empty: all) |
 //!
 //! # Report (JSON)
@@ -20,12 +20,12 @@
 //! | `begin`, `end` | first and last packet, ns since the Unix epoch; null without packets |
 //! | `servers` | per server that accepted a connection, or that the user named: `name`, `address`, `host`, `protocol` (null: unknown), `evidence` (how it is known to be one), `connections` (established), `attempts`, `syn_repeats` (lost SYNs), `synack_repeats`, `data_drops` (losses right after the SYN), `refused`, `unanswered`, `half_open`, `attempts_unfinished`, `visits`, `visits_max` (at once), `established_max`, `visits_unfinished` (open at the end), `unfinished_since` (when the oldest of these was sent), `unreadable` (bytes by reason), `opaque` (connections read by change of direction, by reason) |
 //! | `counts` | see [`super::ledger::Counts`] |
-//! | `apart` | attempts of which nothing says that a client made them: see [`super::crowd::Report`] |
+//! | `apart` | attempts without evidence that a client made them: see [`super::crowd::Report`] |
 //! | `strangers` | `apart`: the same of those that turned out to be scans; `kept`: per server the failed attempts that are requests (`refused`, `unanswered`, `reset`) |
 //! | `graph` | see [`crate::callgraph::report::Report`] |
 //! | `visits`, `requests`, `events` | rows written |
-//! | `incomplete` | visits left out because something essential of them is not known |
-//! | `notes` | sentences for a person |
+//! | `incomplete` | visits left out because an essential value is unknown |
+//! | `notes` | sentences for the user |
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -128,7 +128,7 @@ pub fn decode(
     Ok(report)
 }
 
-/// Reads every segment and hands on what follows from it.
+/// Reads every segment and passes on the results.
 fn follow(
     paths: &[PathBuf],
     options: &Options,
@@ -170,7 +170,7 @@ fn hand_on(
     Ok(())
 }
 
-/// Which connections the user wants.
+/// The connections that the user wants.
 struct Wanted<'a> {
     options: &'a Options,
     all: bool,

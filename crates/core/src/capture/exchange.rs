@@ -1,10 +1,12 @@
 //! Requests and responses of one connection become visits.
 //!
-//! Answers come in the order of the questions, so the exchanges of a connection are a queue. The first one takes over
-//! what opening the connection cost: `sent` is then the first SYN and `arrival` the SYN that was accepted. That holds
-//! only if the client was waiting to send, which shows in its first byte following promptly ([`PROMPT`]); a connection
-//! opened ahead of need (pools, browsers) must not make its first request look slow. Where the server speaks first, the
-//! first exchange is the login, which belongs to opening the connection however long a busy client takes over it.
+//! Answers come in the order of the requests, so the exchanges of a connection are a queue. The
+//! first one includes the cost of opening the connection: `sent` is then the first SYN and
+//! `arrival` the SYN that was accepted. This holds only if the client was waiting to send, in which
+//! case its first byte follows promptly ([`PROMPT`]). A connection opened in advance (pools,
+//! browsers) must not make its first request look slow. If the server speaks first, the first
+//! exchange is the login, which belongs to opening the connection, however long a busy client takes
+//! for it.
 
 use std::collections::VecDeque;
 
@@ -13,21 +15,24 @@ use super::servers::Tally;
 use super::wire::{Exchanges, Outcome, Raw};
 use crate::record::{Visit, NO_ID, NO_TIME};
 
-/// A client that waited for its connection writes at once: of 125,000 connections to servers in recordings of a system
-/// with both cores saturated at times, the slowest first byte came 31 ms after the handshake (99.9 %: 11 ms). 100 ms
-/// leaves room for a slower client, and bounds the error where the rule errs.
+/// A client that waited for its connection writes at once: of 125,000 connections in recordings of
+/// a system with both cores saturated at times, the slowest first byte came 31 ms after the
+/// handshake (99.9 %: 11 ms). 100 ms leaves room for a slower client, and bounds the error of this
+/// rule.
 pub const PROMPT: i64 = 100_000_000;
-/// Open exchanges per connection; clients that pipeline send some ten. More means that responses are not in the capture.
+/// Open exchanges per connection; clients that pipeline send some ten. More means that the capture
+/// lacks the responses.
 const OPEN_MAX: usize = 1024;
 
-/// What opening the connection cost.
+/// The cost of opening the connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening {
     pub sent: i64,
     pub accepted: i64,
     pub connected: i64,
     pub drops: u8,
-    /// From when on the client could send: the end of the handshake, or the greeting of a server that speaks first.
+    /// When the client could send: the end of the handshake, or the greeting of a server that
+    /// speaks first.
     pub ready: i64,
     /// The client has sent something; the server spoke before that.
     pub asked: bool,
@@ -35,9 +40,10 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// When the first request reached the server: with the connection that was opened for it. Not so for the login of a
-    /// client that is slow to answer the greeting: the server has nothing to do meanwhile, and counting that time as
-    /// its own would show the client's stall as the server's queue. What it needed to greet stays with it.
+    /// When the first request reached the server: with its connection. An exception is the login of
+    /// a client that is slow to answer the greeting: the server has nothing to do meanwhile, and
+    /// counting that time as its own would show the client's stall as the server's queue. The time
+    /// until the greeting stays with the server.
     fn arrival(&self, begin: i64) -> i64 {
         let accepted = self.accepted.max(self.sent);
         if self.greeted {
@@ -48,10 +54,10 @@ impl Opening {
     }
 }
 
-/// Bytes that could not be read, by reason; there are few.
+/// Bytes that could not be read, by reason; there are few reasons.
 pub type Refused = Vec<(&'static str, u64)>;
 
-/// Whose exchanges they are.
+/// The connection of the exchanges.
 #[derive(Clone, Copy, Debug)]
 pub struct Parties {
     pub server: u32,
@@ -101,7 +107,7 @@ impl Queue {
         }
     }
 
-    /// The oldest exchange is answered, its end unknown, and nothing came since this moment.
+    /// The oldest exchange is answered, its end is unknown, and nothing has come since this moment.
     pub fn answered_since(&self) -> Option<i64> {
         self.open
             .front()
@@ -165,7 +171,7 @@ impl Scribe<'_> {
         self.ledger.push(visit);
     }
 
-    /// Bytes that one protocol could not read, another did.
+    /// Bytes that one protocol could not read, and another could.
     pub fn read_after_all(&mut self, refused: Refused) {
         self.ledger.servers.tally(self.parties.server, |tally| {
             for (reason, len) in refused {
@@ -191,7 +197,7 @@ impl Scribe<'_> {
         true
     }
 
-    /// The connection is over: every exchange still open ends now, whole or not.
+    /// The connection is over: every open exchange ends now, complete or not.
     pub fn close_all(&mut self, time: i64, by_client: bool) {
         while let Some(front) = self.queue.open.front() {
             let unanswered = front.first_byte == NO_TIME;
@@ -208,7 +214,7 @@ impl Scribe<'_> {
         }
     }
 
-    /// The recording is over: what is answered is told, what is not remains open.
+    /// The recording is over: answered exchanges are reported, others remain open.
     pub fn close_recording(&mut self) {
         while self.close_answered() {}
         if let Some(oldest) = self.queue.open.front() {
@@ -220,7 +226,7 @@ impl Scribe<'_> {
         }
     }
 
-    /// Forgets what is open: it was read with the roles the wrong way round.
+    /// Forgets open exchanges, which were read with the roles reversed.
     pub fn forget(&mut self) {
         for _ in self.queue.open.drain(..) {
             self.ledger
@@ -229,7 +235,8 @@ impl Scribe<'_> {
         }
     }
 
-    /// A request comes while the oldest one has no whole response, and the capture has a hole since: it was in there.
+    /// A request comes while the oldest one has no complete response, and the capture has a hole
+    /// since: the response was in there.
     fn close_unseen(&mut self, time: i64) {
         while let Some(hole) = self
             .queue

@@ -1,12 +1,13 @@
 //! One capture file as packets in the order of time, without copying them.
-//!
 //! ```text
 //!            handed out │ held │ not yet parsed │ free
 //!  window  ─────────────┼──────┼────────────────┼──────
 //! ```
-//! Packets are parsed a window at a time into short entries; if a capture stored them slightly out of order, the
-//! entries are sorted and the bytes stay where they are. The newest entries are held back, since the next window may
-//! bring an older one. Where a packet comes even later than that, more is held back for the rest of the file.
+//!
+//! Packets are parsed a window at a time into short entries. If a capture stored them slightly out
+//! of order, the entries are sorted and the bytes stay in place. The newest entries are held back,
+//! because the next window may contain an older one. If a packet comes even later, more is held
+//! back for the rest of the file.
 
 use std::path::Path;
 
@@ -18,13 +19,14 @@ use super::source::Source;
 use super::steps::{is_later, Steps};
 use crate::error::{Error, Result};
 
-/// What is held back at first, in packets and in bytes, whichever is less. Captures of several CPUs or queues swap
-/// neighbours by microseconds; 256 KiB are 50 µs on a link of 40 Gbit/s and far more on most.
+/// What is held back at first, in packets and in bytes, whichever is less. Captures of several CPUs
+/// or queues swap neighbours by microseconds; 256 KiB are 50 µs on a link of 40 Gbit/s and far more
+/// on most.
 const HELD_PACKETS: usize = 512;
 const HELD_BYTES: usize = 1 << 18;
-/// But of very large packets at least these.
+/// The least number of very large packets that are held back.
 const HELD_LEAST: usize = 16;
-/// More is never held back, as a multiple of the first, and as bytes.
+/// The most that is held back, as a multiple of the first value, and as bytes.
 const HELD_SCALE_MAX: usize = 16;
 
 enum Format {
@@ -36,19 +38,20 @@ pub struct CaptureFile {
     source: Source,
     format: Format,
     number: u16,
-    /// Parsed packets in the order of time; `at` counts from the front of the window and tells the order in the file.
+    /// Parsed packets in the order of time; `at` counts from the front of the window and gives the
+    /// order in the file.
     packets: Vec<Packet>,
-    /// Which times are believed.
+    /// The times that are plausible.
     steps: Steps,
-    /// Of `packets`: handed out so far, and free to be handed out.
+    /// Numbers of `packets` that were passed on, and that may be.
     next: usize,
     ready: usize,
     /// Bytes of the window that were parsed.
     parsed: usize,
     held_scale: usize,
-    /// The latest time that was handed out.
+    /// The latest time that was passed on.
     delivered: i64,
-    /// Packets that came after a later one, when `packets` was last put in order.
+    /// Packets that came after a later one, when `packets` was last sorted.
     reordered: u64,
     pub report: FileReport,
 }
@@ -58,7 +61,8 @@ impl CaptureFile {
         CaptureFile::new(Source::open(path)?, number)
     }
 
-    /// The same for one of several files, of which one may be empty: a rotation that has just begun.
+    /// The same for one of several files, of which one may be empty: a rotation that has just
+    /// begun.
     pub fn open_among(path: &Path, number: u16) -> Result<CaptureFile> {
         let mut source = Source::open(path)?;
         source.fill(HEADER);
@@ -70,7 +74,7 @@ impl CaptureFile {
         CaptureFile::new(source, number)
     }
 
-    /// Tells the format of `source` by its first bytes.
+    /// Recognises the format of `source` by its first bytes.
     pub fn new(mut source: Source, number: u16) -> Result<CaptureFile> {
         source.fill(HEADER);
         let (format, parsed) = recognise(&source)?;
@@ -108,7 +112,7 @@ impl CaptureFile {
         self.packets.get(self.next).map(|packet| packet.time)
     }
 
-    /// The packet that [`CaptureFile::peek`] told the time of, and what was captured of it.
+    /// The packet whose time [`CaptureFile::peek`] returned, and its captured bytes.
     #[inline]
     pub fn take(&mut self) -> Option<(Packet, &[u8])> {
         let packet = *self.packets.get(..self.ready)?.get(self.next)?;
@@ -130,7 +134,7 @@ impl CaptureFile {
         ))
     }
 
-    /// Compressed bytes read, and of how many (0: unknown).
+    /// Compressed bytes read, and the total (0: unknown).
     pub fn progress(&self) -> (u64, u64) {
         self.source.progress()
     }
@@ -195,7 +199,7 @@ impl CaptureFile {
         }
     }
 
-    /// Gives back the part of the window that no packet is in any more.
+    /// Releases the part of the window that contains no pending packet.
     fn trim(&mut self) {
         let waiting = self
             .packets
@@ -227,7 +231,7 @@ impl CaptureFile {
             .max(most)
     }
 
-    /// Parses what is in the window; returns how much of the window must be there to go on.
+    /// Parses the window; returns how much of it must be present to continue.
     fn parse(&mut self) -> usize {
         loop {
             let ended = self.source.ended();
@@ -437,7 +441,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happened to a file: it is read to its end, nothing is invented, and all bytes are accounted for.
+        /// Whatever happened to a file: it is read to its end, nothing is invented, and all bytes
+        /// are accounted for.
         #[test]
         fn harmed_files_are_read_to_the_end(harms in prop::collection::vec(harm(), 1..6), which in 0..2) {
             let sent = packets(30);

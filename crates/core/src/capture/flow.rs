@@ -1,5 +1,5 @@
-//! The table of connections: finds the connection of a segment, lets time pass for those that wait for something, and
-//! keeps the memory bounded by what is open.
+//! The table of connections: finds the connection of a segment, runs timeouts, and bounds the
+//! memory by the open connections.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -11,23 +11,26 @@ use super::connection::{Connection, Next};
 use super::ledger::Ledger;
 use super::{Endpoint, Segment, SYN};
 
-/// Connections followed at once: about 0.7 kB each, 90 MB in all. Beyond that those go that are not established, the
-/// oldest first, for a flood leaves thousands of them; then the most silent, which are counted.
+/// Connections followed at once: about 0.7 kB each, 90 MB in all. Beyond that, connections that are
+/// not established are dropped first, the oldest first, because a flood leaves thousands of them;
+/// then the most silent ones, which are counted.
 const CONNECTIONS: usize = 1 << 17;
-/// What is pending is looked at so long after.
+/// Pending work is checked after this time.
 const TICK: i64 = 1_000_000_000;
-/// Silent connections are looked for this often, and given up after so long: without anything open, and in any case.
-/// Two hours is the time after which Linux sends its first keep-alive.
+/// How often silent connections are searched, and when they are given up: without anything open,
+/// and in any case. Two hours is the time after which Linux sends its first keep-alive.
 const SWEEP: i64 = 60_000_000_000;
 const SILENT: i64 = 15 * 60_000_000_000;
 const SILENT_ASKED: i64 = 2 * 3600 * 1_000_000_000;
-/// With a full table only connections silent for this long are given up.
+/// With a full table, only connections that have been silent for this long are given up.
 const SILENT_CROWDED: i64 = 10_000_000_000;
-/// Attempts of hosts that open other connections are passed over, so many times, when room is made.
+/// When room is made, attempts of hosts with other connections are skipped this many times.
 const SPARED: usize = 8;
-/// So many attempts without a sign of a client are a scan or a flood, and the newest are part of it.
+/// This many attempts without a sign of a client are a scan or a flood, and the newest are part of
+/// it.
 const FLOOD: u64 = 32;
-/// Time that goes back further than this is a clock that was set, or another capture: what waits for it waits no more.
+/// If time goes back further than this, the clock was set, or it is another capture: pending work
+/// waits no more.
 const SET_BACK: i64 = 10_000_000_000;
 
 /// Both ends, the smaller first, so that both directions have one key.
@@ -61,7 +64,7 @@ impl Key {
 
 struct Slot {
     key: Key,
-    /// Tells a connection from an earlier one in the same slot.
+    /// Distinguishes a connection from an earlier one in the same slot.
     serial: u32,
     watched: bool,
     connection: Connection,
@@ -74,7 +77,8 @@ pub struct Flow {
     free: Vec<u32>,
     serial: u32,
     watched: VecDeque<Waiting>,
-    /// Connections that are half open, or were when they came, roughly in the order in which they expire.
+    /// Connections that are half open, or were when they were added, roughly in the order in which
+    /// they expire.
     half_open: VecDeque<Waiting>,
     /// Connections whose client may be the server, by that client.
     guessed: FxHashMap<Endpoint, Vec<(u32, u32)>>,
@@ -83,7 +87,7 @@ pub struct Flow {
     next_sweep: i64,
 }
 
-/// When to look at a connection: its slot, and the serial number that it must still have.
+/// When to check a connection: its slot, and the serial number that it must still have.
 #[derive(Clone, Copy)]
 struct Waiting {
     due: i64,
@@ -92,7 +96,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Also when the clock was set back since.
+    /// Also if the clock has been set back since.
     fn is_due(self, now: i64, wait: i64) -> bool {
         self.due <= now || self.due.saturating_sub(wait) > now.saturating_add(SET_BACK)
     }
@@ -200,7 +204,7 @@ impl Flow {
         Some(index)
     }
 
-    /// Gives up the oldest connection that is not established; without any, those that are silent.
+    /// Gives up the oldest connection that is not established; if there is none, the silent ones.
     fn make_room(&mut self) -> bool {
         let mut spared = 0;
         while let Some(waiting) = self.half_open.pop_front() {
@@ -222,7 +226,7 @@ impl Flow {
         self.by_key.len() < CONNECTIONS
     }
 
-    /// The connection that is meant, if it is there and still half open.
+    /// The connection, if it still exists and is half open.
     fn half_open(&self, waiting: Waiting) -> Option<&Connection> {
         let slot = self.slots.get(waiting.index as usize)?.as_ref()?;
         let meant = slot.serial == waiting.serial && slot.connection.is_half_open();
@@ -334,7 +338,8 @@ impl Flow {
         }
     }
 
-    /// `server` answered a SYN: connections that took it for the client had the roles the wrong way round.
+    /// `server` answered a SYN: connections in which it was the assumed client had the roles
+    /// reversed.
     fn correct_roles(&mut self, server: Endpoint) {
         for (index, serial) in self.guessed.remove(&server).unwrap_or_default() {
             let slot = self.slots.get_mut(index as usize);

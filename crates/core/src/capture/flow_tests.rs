@@ -1,4 +1,4 @@
-//! Connections by scenario: what a capture shows, and what must be said of it.
+//! Connections by scenario: the packets of a capture, and the expected results.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod attempts;
@@ -104,7 +104,7 @@ fn flow(packets: &[Tcp]) -> Flow {
     flow
 }
 
-/// What a capture with these packets shows, and one much later, of nobody in particular.
+/// The results for a capture with these packets, and one unrelated packet much later.
 fn long_after(packets: &[Tcp]) -> Flow {
     let later = tcp("10.0.9.9:1", "10.0.9.8:1").at(1000 * S);
     flow(&[packets, &[later]].concat())
@@ -123,7 +123,7 @@ fn status(flow: &Flow, visit: &Visit) -> String {
     flow.ledger.names.statuses[visit.status as usize].clone()
 }
 
-/// Every packet again, so much later: a capture on two interfaces or hosts.
+/// Every packet again, this much later: a capture on two interfaces or hosts.
 fn doubled(packets: &[Tcp], later: i64) -> Vec<Tcp> {
     let copies = packets
         .iter()

@@ -1,4 +1,5 @@
-//! What all connections share and write into: names, servers, finished visits, drops, and the counts of the report.
+//! What all connections share and write to: names, servers, finished visits, drops, and the counts
+//! of the report.
 
 use std::net::IpAddr;
 
@@ -14,18 +15,19 @@ use super::Endpoint;
 use crate::record::rows::Event;
 use crate::record::{Names, Visit};
 
-/// Different statuses; a server can make up as many words for its errors as it likes. Those beyond are "error".
+/// Distinct statuses; a server can invent any number of words for its errors. Those beyond are
+/// "error".
 const STATUSES: usize = 1 << 10;
 /// Visits after which it is looked at anew which names are common: tables hold twice as many back, or more.
 const SETTLED: u64 = 1 << 16;
 
-/// What became of a visit, as the tables spell it.
+/// The outcome of a visit, in the words of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
     Ok,
     Http(u16),
     Error(u32),
-    /// One of more kinds than are told apart.
+    /// One of more kinds than are distinguished.
     OtherError,
     /// The connection was refused.
     Refused,
@@ -35,7 +37,8 @@ pub enum Status {
     Reset,
     /// The client gave up.
     Abandoned,
-    /// The response fell into a hole of the capture: it ended by `departure` at the latest, nobody knows how.
+    /// The response fell into a hole of the capture: it ended by `departure` at the latest, with an
+    /// unknown outcome.
     Unknown,
 }
 
@@ -100,21 +103,22 @@ pub struct Counts {
     /// Holes of the capture, and the bytes missing in them.
     pub gaps: u64,
     pub gap_bytes: u64,
-    /// Segments of connections that could not be followed because too many were open.
+    /// Segments of connections that were not followed because too many were open.
     pub segments_unfollowed: u64,
-    /// Connections given up while open because too many were, or because they were silent too long.
+    /// Connections given up while open because too many were, or because they were silent for too
+    /// long.
     pub connections_evicted: u64,
-    /// Connections that were first read with client and server the wrong way round.
+    /// Connections that were first read with client and server reversed.
     pub roles_corrected: u64,
-    /// Requests of which more were open on one connection than can be.
+    /// Requests beyond the bound of open ones on a connection.
     pub requests_lost: u64,
     /// Exchanges whose response fell into a hole of the capture (status "unknown").
     pub responses_unseen: u64,
-    /// Connection attempts of which nobody knows how they ended, at the end of the recording.
+    /// Connection attempts without an outcome when the recording ended.
     pub connections_open: u64,
 }
 
-/// Attempts of which nothing says that a client made them.
+/// Attempts without evidence that a client made them.
 #[derive(Debug, Default)]
 pub struct Apart {
     /// Sent once, by a host that opened no connection or to a port that accepted none.
@@ -178,7 +182,7 @@ impl Ledger {
         self.servers.host(ip, &mut self.names)
     }
 
-    /// Those that are counted apart, as the report has them.
+    /// Those that are counted apart, for the report.
     pub fn apart(&self) -> Vec<crowd::Report> {
         let name = |endpoint: Endpoint| match self.servers.index(endpoint) {
             Some(server) => self.names.servers.get(server as usize).cloned(),
@@ -201,7 +205,7 @@ impl Ledger {
         self.drops.push(Drop { server, data, loss });
     }
 
-    /// Takes a visit that lacks nothing but its id.
+    /// Takes a visit that is complete except for its id.
     pub fn push(&mut self, mut visit: Visit) {
         self.visits_made += 1;
         visit.visit = self.visits_made;

@@ -1,7 +1,8 @@
-//! From the bytes of a packet to the TCP segment in it: link layer, IP, tunnels, TCP.
+//! From the bytes of a packet to its TCP segment: link layer, IP, tunnels, TCP.
 //!
-//! Captures are often cut after 96 bytes, so lengths come from headers and never from what was captured; a packet is
-//! lost only when its TCP header was cut. What is no TCP is counted by kind: that is no error.
+//! Captures are often cut after 96 bytes, so lengths come from headers and never from the captured
+//! size; a packet is lost only if its TCP header was cut. Packets of other protocols are counted by
+//! kind; they are not errors.
 
 mod headers;
 mod tunnel;
@@ -15,7 +16,7 @@ use self::headers::{ethernet, Network};
 use super::packet::Packet;
 use super::{Endpoint, Segment, PSH};
 
-/// What a capture's packets begin with; numbers as given by tcpdump.org/linktypes.html.
+/// The link layer of a capture; numbers from tcpdump.org/linktypes.html.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
     Ethernet,
@@ -51,7 +52,7 @@ impl Link {
     }
 }
 
-/// Why a packet is no segment.
+/// Why a packet is not a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotTcp {
     UnknownLink,
@@ -66,11 +67,11 @@ pub enum NotTcp {
     Fragment,
     /// The capture cut the packet before the end of its TCP header.
     Cut,
-    /// Lengths in the headers contradict one another.
+    /// Lengths in the headers contradict each other.
     Malformed,
 }
 
-/// What to call them, in the order of [`NotTcp`].
+/// Their names, in the order of [`NotTcp`].
 pub const NOT_TCP: [&str; 10] = [
     "unknown link type",
     "ARP",
@@ -84,7 +85,7 @@ pub const NOT_TCP: [&str; 10] = [
     "malformed headers",
 ];
 
-/// Headers of one kind that may be stacked; more is not a packet anybody sends.
+/// The most headers of one kind in a row; no real packet has more.
 const STACKED_MAX: usize = 8;
 const TCP: u8 = 6;
 /// TCP in the shortest frame of Ethernet: 46 bytes, of which IP's header takes 20 or more.
@@ -92,7 +93,7 @@ const PADDED_MAX: usize = 26;
 
 type Parsed<T> = Result<T, NotTcp>;
 
-/// What packets were beside segments: those that were none, and those in tunnels.
+/// Packets that are not segments, and those in tunnels.
 #[derive(Clone, Debug, Default)]
 pub struct Kinds {
     not_tcp: [u64; NOT_TCP.len()],
@@ -114,7 +115,8 @@ fn named(names: &[&'static str], counts: &[u64]) -> BTreeMap<&'static str, u64> 
     counted.filter(|&(_, count)| count > 0).collect()
 }
 
-/// The segment in `packet`, whose captured bytes are `bytes`. A packet without one is counted.
+/// The segment in `packet`, whose captured bytes are `bytes`. A packet without a segment is
+/// counted.
 #[inline]
 pub fn segment<'a>(
     packet: &Packet,
@@ -189,7 +191,7 @@ fn ipv4(ip: &[u8], wire: usize) -> Parsed<Network<'_>> {
     let head: [u8; 20] = array(ip, 0)?;
     let header = usize::from(head[0] & 15) * 4;
     let total = match usize::from(u16::from_be_bytes([head[2], head[3]])) {
-        // The sending host's TCP segmentation offload leaves the length to the network card.
+        // TCP segmentation offload of the sending host leaves the length to the network card.
         0 => wire,
         total => total,
     };

@@ -1,6 +1,6 @@
-//! Packets of a live host → visits that do not know their parents yet, as they come. Parents are found when the recording
-//! is read ([`crate::record::stays`] keeps it meanwhile): a call is linked seconds after it ended, and a recorder that is
-//! killed must not lose seconds.
+//! Packets of a live host become visits without parents, as they come. Parents are found when the
+//! recording is read ([`crate::record::stays`] stores the visits until then), because a call is
+//! linked only seconds after it ended, and a recorder that is killed must not lose seconds.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// `source` is what the packets are of, for a person.
+    /// `source` describes the packets, for messages.
     pub fn new(options: &Options, source: &str) -> Result<Live> {
         let namer = Namer::new(&options.interactions, options.keep_queries)?;
         Ok(Live {
@@ -66,7 +66,7 @@ impl Live {
         }
     }
 
-    /// What has ended since the last call, visits roughly in the order of departure.
+    /// Everything that has ended since the last call; visits are roughly in the order of departure.
     pub fn take(&mut self) -> (Vec<Visit>, Vec<Event>) {
         let ledger = &mut self.flow.ledger;
         ledger.settle();
@@ -78,12 +78,13 @@ impl Live {
         &self.flow.ledger.names
     }
 
-    /// The recording is over: what is open will not end.
+    /// The recording is over: open exchanges will not end.
     pub fn finish(&mut self) {
         self.flow.finish();
     }
 
-    /// As of now; the call graph is not known yet. `dropped` packets found no room in the ring.
+    /// The current report; the call graph is not known yet. `dropped` packets had no room in the
+    /// ring.
     pub fn report(&self, dropped: u64) -> Report {
         let mut seen = self.seen.clone();
         (seen.not_tcp, seen.tunnels) = (self.kinds.not_tcp(), self.kinds.tunnels());
@@ -96,7 +97,7 @@ impl Live {
     }
 }
 
-/// What the visits of a recording became.
+/// The results for the visits of a recording.
 #[derive(Debug, Default, Serialize)]
 pub struct Linked {
     pub visits: u64,

@@ -15,23 +15,25 @@ use super::source::Source;
 use super::Segment;
 use crate::error::{Error, Result};
 
-/// How often progress is told.
+/// How often progress is reported.
 const TOLD_EVERY: Duration = Duration::from_millis(200);
-/// Packets between two looks at the clock: a fraction of a millisecond.
+/// Packets between two readings of the clock: a fraction of a millisecond.
 const LOOK_EVERY: u32 = 4096;
 
 /// How captures are read.
 #[derive(Clone, Debug, Default)]
 pub struct SourceOptions {
-    /// What to add to the clock of each file, in nanoseconds, instead of finding it out; in the order of the paths.
+    /// The offset for the clock of each file, in nanoseconds, in the order of the paths; if
+    /// missing, it is inferred.
     pub offsets: Vec<Option<i64>>,
 }
 
-/// Hands every TCP segment of `paths` ("-" alone is standard input) to `each`, in the order of time, and says what was
-/// read and what was not. The segment borrows its bytes from the read buffer: nothing is copied.
+/// Passes every TCP segment of `paths` ("-" alone is standard input) to `each`, in the order of
+/// time, and reports what was read and what was not. The segment borrows its bytes from the read
+/// buffer: nothing is copied.
 ///
-/// `progress(bytes_read, bytes_total)` is called a few times a second, with compressed bytes; the total is 0 when
-/// unknown. An error of either callback ends the reading and is returned.
+/// `progress(bytes_read, bytes_total)` is called a few times a second, with compressed bytes; the
+/// total is 0 when unknown. An error of either callback ends the reading and is returned.
 pub fn segments<E, P>(
     paths: &[PathBuf],
     options: &SourceOptions,
@@ -136,11 +138,11 @@ struct Plan {
     begin: i64,
     size: u64,
     clock: ClockReport,
-    /// Kept open when it is the only one: standard input cannot be opened twice.
+    /// Kept open if it is the only one: standard input cannot be opened twice.
     file: Option<CaptureFile>,
 }
 
-/// All files, the one that begins last first.
+/// All files, with the one that begins last first.
 fn schedule<P>(paths: &[PathBuf], options: &SourceOptions, progress: &mut P) -> Result<Vec<Plan>>
 where
     P: FnMut(u64, u64) -> Result<()>,
@@ -230,7 +232,7 @@ impl Reading {
         })
     }
 
-    /// Hands out packets up to the time `until`.
+    /// Passes on packets up to the time `until`.
     fn deliver<E, P>(&mut self, until: i64, bar: &mut Bar<P>, each: &mut E) -> Result<()>
     where
         E: FnMut(&Segment<'_>) -> Result<()>,

@@ -1,9 +1,8 @@
 //! From packets to visits.
-//!
 //! ```text
 //! source   a file, gzip, zstd or standard input → bytes
 //! pcap/pcapng  bytes → packets          link  packet → segment
-//! merge    several captures → segments in the order of time      clocks  what their clocks differ by
+//! merge    several captures → segments in the order of time      clocks  the offsets of their clocks
 //! flow     segments → connections: attempts, drops, bytes in order without copies
 //! wire     bytes of a connection → exchanges (one file a protocol)
 //! strangers  which failed attempts are requests, and which a scan or a flood
@@ -69,8 +68,8 @@ pub struct Segment<'a> {
     pub ack: u32,
     pub flags: u8,
     pub window: u16,
-    /// TSval of the TCP timestamp option, when the option is there and was captured: equal in a copy of a packet,
-    /// (nearly always) different in a retransmission.
+    /// TSval of the TCP timestamp option, if the option exists and was captured: equal in a copy of
+    /// a packet, (nearly always) different in a retransmission.
     pub ts_val: Option<u32>,
     /// IPv4 identification; None on IPv6.
     pub ip_id: Option<u16>,
@@ -78,7 +77,7 @@ pub struct Segment<'a> {
     pub len: u32,
     /// The captured part of the payload: `payload.len() <= len` (snap length).
     pub payload: &'a [u8],
-    /// Which of the captures, counted from 0, and which of its interfaces.
+    /// The number of the capture, from 0, and of its interface.
     pub file: u16,
     pub interface: u16,
 }

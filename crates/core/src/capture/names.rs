@@ -1,8 +1,9 @@
 //! Names of interactions: few, readable, and the same for requests that do the same work.
 //!
-//! By default an HTTP request is its method and path with ids taken out ([`path`]), SQL its command and first table
-//! ([`sql`]), anything else the command of its protocol. Rules of the user come first; each is a regular expression on
-//! the raw text (`GET /x?y=z`, the SQL as sent, `PING`) and the name that replaces it, where `$1` stands for a group.
+//! By default an HTTP request is named by its method and its path without ids ([`path`]), SQL by
+//! its command and first table ([`sql`]), anything else by the command of its protocol. Rules of
+//! the user come first; each is a regular expression on the raw text (`GET /x?y=z`, the SQL as
+//! sent, `PING`) and the name that replaces it, where `$1` stands for a group.
 //!
 //! Names reach tables and reports that others see: only [`plain`] words stay in them, and of these only what is [`common`]
 //! to several requests; of words that stand at one place of a path the first [`SIBLINGS_MAX`], for what differs from
@@ -24,22 +25,25 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::hash::Hasher;
 
-/// So many names a person can still tell apart in a table; what comes after is summed up.
+/// The most names: a reader cannot distinguish more in a table; later ones are combined.
 pub const NAMES_MAX: usize = 10_000;
 pub const OTHER: &str = "(other)";
-/// Words at one place of a path: the routes of a server below one of them are fewer, the names of people more.
+/// Words at one place of a path: the routes of a server below one of them are fewer, the names of
+/// users more.
 pub const SIBLINGS_MAX: u32 = 100;
-/// Places of paths that are told apart.
+/// The most places of paths that are distinguished.
 const PLACES_MAX: usize = 1 << 16;
 /// Longer names are cut.
 const NAME_MAX: usize = 200;
-/// Raw texts remembered with their name: at most 16 MiB, forgotten together when full. Longer texts are named anew.
+/// Raw texts stored with their name: at most 16 MiB, cleared together when full. Longer texts are
+/// named each time.
 const CACHE_MAX: usize = 1 << 16;
 const CACHED_TEXT_MAX: usize = 256;
-/// A user's expression may not grow beyond this when compiled (the regex crate's own default is ten times as much).
+/// The largest compiled size of a user's expression (the regex crate's own default is ten times as
+/// much).
 const REGEX_BYTES_MAX: usize = 1 << 20;
 
-/// What to call the requests whose raw text matches.
+/// The name of the requests whose raw text matches.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
@@ -48,7 +52,7 @@ pub struct Rule {
     pub name: String,
 }
 
-/// Turns what was found on the wire into an index of the table of interactions.
+/// Turns a raw text into an index of the table of interactions.
 #[derive(Debug, Default)]
 pub struct Namer {
     rules: Vec<(Regex, String)>,
@@ -56,7 +60,7 @@ pub struct Namer {
     cache: FxHashMap<u64, Cached>,
     /// Raw texts are names.
     keep: bool,
-    /// Beginnings of paths that were seen, and how many words follow each.
+    /// Prefixes of paths that were seen, and the number of words after each.
     places: FxHashMap<u64, u32>,
     common: Common,
 }
@@ -71,7 +75,7 @@ struct Cached {
 type Text<T> = (u8, T, T);
 
 impl Namer {
-    /// `keep`: queries, literals, and all that is no plain word stay in names.
+    /// `keep`: names keep queries, literals, and everything that is not a plain word.
     pub fn new(rules: &[Rule], keep: bool) -> Result<Namer> {
         let compile = |rule: &Rule| {
             let regex = RegexBuilder::new(&rule.matches)
@@ -89,7 +93,7 @@ impl Namer {
         })
     }
 
-    /// The index of a name in `interactions`, which grows by the name if it is new.
+    /// The index of a name in `interactions`; a new name is added.
     pub fn name(&mut self, raw: Raw<'_>, interactions: &mut Vec<String>) -> u32 {
         let text = match raw {
             // Without rules the query does not matter: one entry for all of them.

@@ -1,8 +1,8 @@
-//! One packet of a capture file, and what a format reader says about the next bytes.
+//! One packet of a capture file, and a format reader's result for the next bytes.
 
 use super::link::Link;
 
-/// The largest packet that is believed: BIG TCP makes 512 KiB, tcpdump captures at most 256 KiB.
+/// The largest plausible packet: BIG TCP makes 512 KiB, tcpdump captures at most 256 KiB.
 pub const PACKET_MAX: u32 = 1 << 20;
 
 /// Times are kept in [0, 2^62) ns (until the year 2116), so that no difference of two can overflow.
@@ -17,26 +17,27 @@ pub struct Packet {
     pub wire: u32,
     pub link: Link,
     pub interface: u16,
-    /// The format gave no time: it is that of the packet before.
+    /// The format has no time for it: it gets that of the previous packet.
     pub untimed: bool,
-    /// How often the clock was set back before it: what came after is later, whatever its time.
+    /// How often the clock was set back before it: later packets come after it, whatever their
+    /// time.
     pub turn: u32,
 }
 
-/// What the bytes at the front of the window are.
+/// The meaning of the bytes at the front of the window.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// A packet; the record that holds it takes `taken` bytes.
     Packet { taken: usize, packet: Packet },
-    /// Something that is no packet and needs no word.
+    /// Something that is not a packet and needs no message.
     Skip { taken: usize },
     /// Bytes that could not be read.
     Lost { taken: usize, reason: &'static str },
-    /// More bytes are needed to tell: this many from the front of the window.
+    /// More bytes are needed to decide: this many from the front of the window.
     Need(usize),
 }
 
-/// `count` ticks of which `per_second` make a second, and `offset` seconds, as nanoseconds in [0, TIME_MAX].
+/// `count` ticks of `per_second` a second, and `offset` seconds, as nanoseconds in [0, TIME_MAX].
 pub fn nanoseconds(count: u64, per_second: u128, offset: i64) -> i64 {
     let time = u128::from(count) * 1_000_000_000 / per_second.max(1);
     let time = i128::try_from(time).unwrap_or(i128::MAX);

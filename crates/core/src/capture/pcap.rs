@@ -1,21 +1,23 @@
-//! The pcap format: a file header, then records of (seconds, fraction, captured length, wire length, bytes).
+//! The pcap format: a file header, then records of (seconds, fraction, captured length, wire
+//! length, bytes).
 //!
-//! A record carries nothing to recognise it by, so damage shows only as a header that makes no sense. Then the reader
-//! looks for the next place from which [`CHAIN`] headers in a row make sense, and reports the bytes between as lost.
-//! Source: draft-ietf-opsawg-pcap.
+//! A record has no marker, so damage shows only as an implausible header. The reader then looks for
+//! the next place from which [`CHAIN`] headers in a row are plausible, and reports the bytes
+//! between as lost. Source: draft-ietf-opsawg-pcap.
 
 use super::link::Link;
 use super::packet::{u16_at, u32_at, Packet, Step, PACKET_MAX, TIME_MAX};
 
 pub const HEADER: usize = 24;
 const RECORD: usize = 16;
-/// Headers in a row that must make sense. Random bytes pass one with a chance below 2^-40 (length, fraction, time).
+/// Headers in a row that must be plausible. Random bytes pass one with a probability below 2^-40
+/// (length, fraction, time).
 const CHAIN: usize = 3;
-/// And as many where they do not even go on from the time before the damage.
+/// The same number if they do not even continue from the time before the damage.
 const CHAIN_ELSEWHERE: usize = 8;
-/// tcpdump's largest snap length: what a file may hold whatever its header says.
+/// tcpdump's largest snap length: a file may contain this, whatever its header says.
 const SNAPLEN_MAX: u32 = 262_144;
-/// Two neighbouring records further apart than this are looked at twice.
+/// Two neighbouring records further apart than this are checked twice.
 const APART: i64 = 86_400;
 /// The shortest packet that holds anything: an Ethernet header.
 const PACKET_MIN: u32 = 14;
@@ -24,12 +26,13 @@ pub struct Pcap {
     big_endian: bool,
     /// Fractions in a second: a million or a thousand million.
     fractions: u32,
-    /// Some programs write more than a second of them. Wireshark adds up what fits into 32 bits of nanoseconds.
+    /// Some programs write more than a second of them. Wireshark adds up what fits into 32 bits of
+    /// nanoseconds.
     fractions_most: u32,
     pub link: Link,
     pub link_number: u16,
     pub snaplen: u32,
-    /// No record may be longer; longer than `usual` is looked at twice.
+    /// No record may be longer; one longer than `usual` is checked twice.
     limit: u32,
     usual: u32,
     last_seconds: Option<i64>,
@@ -50,11 +53,11 @@ enum Chain {
     Need(usize),
 }
 
-/// What a file that is not a readable pcap turned out to be.
+/// What is wrong with a file that is not a readable pcap.
 pub type Refusal = (String, &'static str);
 
 impl Pcap {
-    /// Reads the file header. None when `magic` is not that of a pcap at all.
+    /// Reads the file header. None if `magic` is not that of a pcap.
     pub fn open(header: &[u8]) -> Option<Result<Pcap, Refusal>> {
         let (big_endian, fractions) = match *header.first_chunk::<4>()? {
             [0xa1, 0xb2, 0xc3, 0xd4] => (true, 1_000_000),
@@ -83,7 +86,8 @@ impl Pcap {
         if major != 2 {
             return refuse("a pcap of a version other than 2");
         }
-        // The upper bits of the link type tell the length of a frame check sequence (libpcap's LT_LINKTYPE).
+        // The upper bits of the link type give the length of a frame check sequence (libpcap's
+        // LT_LINKTYPE).
         let link_number = (network & 0xffff) as u16;
         if Link::from_number(link_number) == Link::Unknown {
             let found = format!("packets of link type {link_number}, which are not read");
@@ -109,7 +113,7 @@ impl Pcap {
         }))
     }
 
-    /// Says what the bytes at the front of the window are.
+    /// Classifies the bytes at the front of the window.
     #[inline]
     pub fn step(&mut self, bytes: &[u8], ended: bool) -> Step {
         if self.scanning {
@@ -152,8 +156,8 @@ impl Pcap {
         Step::Packet { taken, packet }
     }
 
-    /// Whether records follow an unusual one: at about its time, or else, times being what they like (`steps` looks at
-    /// them), so many that their lengths are sound.
+    /// Whether records follow an unusual one: at about its time, or else, with any times (`steps`
+    /// checks them), so many that their lengths are sound.
     fn follows(&self, bytes: &[u8], ended: bool, record: Record) -> Chain {
         match self.chain(bytes, ended, Some(i64::from(record.seconds)), false, CHAIN) {
             Chain::Breaks if record.fraction < self.fractions => {
@@ -171,7 +175,8 @@ impl Pcap {
         }
     }
 
-    /// Whether records follow within a record that reaches beyond the end of the file: then its length is wrong.
+    /// Whether records follow inside a record that extends beyond the end of the file: then its
+    /// length is wrong.
     fn goes_on(&self, bytes: &[u8]) -> bool {
         let holds = |at| {
             let rest = bytes.get(at..).unwrap_or_default();
@@ -223,7 +228,8 @@ impl Pcap {
         }
     }
 
-    /// Whether the records go on here: from the time before the damage, or else, that time having been wrong, from any.
+    /// Whether records continue here: from the time before the damage or, if that time was wrong,
+    /// from any.
     fn found(&self, bytes: &[u8], ended: bool) -> Chain {
         match self.chain(bytes, ended, self.last_seconds, true, CHAIN) {
             Chain::Breaks => {
@@ -236,7 +242,8 @@ impl Pcap {
         }
     }
 
-    /// Whether records follow one another from the front of `bytes`, around the time `near` where that is known.
+    /// Whether records follow one another from the front of `bytes`, around the time `near` if it
+    /// is known.
     fn chain(
         &self,
         bytes: &[u8],
@@ -253,7 +260,7 @@ impl Pcap {
             let Some(record) = self.record(bytes, at) else {
                 return match ended {
                     false => Chain::Need(at + RECORD),
-                    // What is left is the torn end of a file that was sound so far.
+                    // The rest is the torn end of a file that was sound so far.
                     true if at > 0 && at <= bytes.len() => Chain::Holds,
                     true => Chain::Breaks,
                 };

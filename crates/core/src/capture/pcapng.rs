@@ -15,10 +15,11 @@ const OLD_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const STATISTICS: u32 = 5;
 const PACKET: u32 = 6;
-/// Name resolution, journal, decryption secrets, custom blocks: believed when found again after damage.
+/// Name resolution, journal, decryption secrets, custom blocks: accepted when found again after
+/// damage.
 const OTHERS: [u32; 5] = [4, 9, 10, 0xbad, 0x4000_0bad];
 
-/// The largest block believed, as in Wireshark.
+/// The largest plausible block, as in Wireshark.
 const BLOCK_MAX: u32 = 16 << 20;
 /// A file that describes more interfaces than this is damaged or hostile.
 const INTERFACES_MAX: usize = 4096;
@@ -42,7 +43,7 @@ struct Interface {
     ticks: Ticks,
 }
 
-/// What a packet's time counts.
+/// The unit of a packet's time.
 #[derive(Clone, Copy)]
 enum Ticks {
     /// Each is this many nanoseconds, from the epoch.
@@ -75,7 +76,7 @@ impl PcapNg {
         })
     }
 
-    /// Says what the bytes at the front of the window are.
+    /// Classifies the bytes at the front of the window.
     #[inline]
     pub fn step(&mut self, bytes: &[u8], ended: bool) -> Step {
         if self.scanning {
@@ -94,8 +95,8 @@ impl PcapNg {
             return self.damaged(bytes);
         }
         if bytes.len() < taken {
-            // A length that no block of this kind has is not waited for; one that reaches beyond the end of the file is
-            // wrong if blocks follow before.
+            // The reader does not wait for a length that no block of this kind has; a length that
+            // extends beyond the end of the file is wrong if blocks follow before.
             let endless = kind == PACKET && length > PACKET_MAX + (1 << 16);
             let follows = |at| sound(bytes.get(at..).unwrap_or_default(), order) == Some(true);
             return match endless || (ended && (4..bytes.len()).any(follows)) {
@@ -104,7 +105,7 @@ impl PcapNg {
             };
         }
         if u32_at(bytes, taken - 4, order) != Some(length) {
-            // A wrong trailer alone is forgiven where the next block is sound.
+            // A wrong trailer alone is ignored if the next block is sound.
             let next = bytes.get(taken..).unwrap_or_default();
             match sound(next, order) {
                 _ if ended && next.is_empty() => {}
@@ -307,7 +308,7 @@ impl PcapNg {
         Step::Skip { taken }
     }
 
-    /// Counters go on from the beginning of the capture, so the highest counts.
+    /// Counters run from the beginning of the capture, so the highest counts.
     fn statistics(&mut self, body: &[u8], order: bool) {
         let interface = u32_at(body, 0, order).and_then(|i| self.interfaces.get(i as usize));
         let Some(report) = interface.and_then(|i| self.reports.get_mut(usize::from(i.number)))
@@ -325,7 +326,7 @@ impl PcapNg {
     }
 }
 
-/// The byte order of the section that `bytes` begin; None when they begin none.
+/// The byte order of the section that `bytes` begin; None if they begin none.
 fn section_order(bytes: &[u8]) -> Option<bool> {
     if u32_at(bytes, 0, true)? != SECTION {
         return None;
@@ -337,7 +338,8 @@ fn section_order(bytes: &[u8]) -> Option<bool> {
     }
 }
 
-/// Whether a block of a known kind begins here, its two lengths equal; None when more bytes are needed to tell.
+/// Whether a block of a known kind begins here, with equal lengths; None if more bytes are needed
+/// to decide.
 fn sound(bytes: &[u8], big_endian: bool) -> Option<bool> {
     let order = section_order(bytes).unwrap_or(big_endian);
     let (kind, length) = (u32_at(bytes, 0, order)?, u32_at(bytes, 4, order)?);

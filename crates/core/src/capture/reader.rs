@@ -1,24 +1,25 @@
-//! Which protocol reads a connection: known from its server, or found out from the first bytes, which wait meanwhile.
-//!
+//! The protocol that reads a connection: known from its server, or inferred from the first bytes,
+//! which wait meanwhile.
 //! ```text
 //! Listening ── a sign, or what the server is known to speak ──▶ Reading ── it cannot read what the server answers ─┐
 //!     └── no sign ──▶ Opaque: by change of direction ◀──────────────────────────────────────────────────────────────┘
 //!                       └── a message of the client that shows its protocol ──▶ Reading
 //! ```
-//! So a protocol that was taken wrongly costs no visit.
+//!
+//! A wrong protocol therefore loses no visit.
 
 use super::exchange::{Refused, Scribe};
 use super::servers::Server;
 use super::wire::detect::{again, detect, Sign};
 use super::wire::{opaque::Opaque, open, Chunk, Exchanges, Kind, Outcome, Protocol, Raw, Side};
 
-/// First bytes looked at per side: every protocol shows itself in its first packet.
+/// First bytes examined on each side: every protocol shows itself in its first packet.
 const FIRST_BYTES: usize = 1024;
 /// Chunks that wait before the connection is taken as opaque.
 const CHUNKS: usize = 16;
 
-/// The first bytes of a connection, while its protocol (and for one opened before the recording, who is the server) is
-/// not known.
+/// The first bytes of a connection while its protocol is unknown (and, if it was opened before the
+/// recording, its server).
 #[derive(Debug, Default)]
 pub struct Listening {
     chunks: Vec<Waiting>,
@@ -62,12 +63,12 @@ impl Listening {
         });
     }
 
-    /// What each side, client first, said first.
+    /// The first bytes of each side, client first.
     pub fn first(&self) -> [&[u8]; 2] {
         [0, 1].map(|side: usize| &self.bytes[side][..self.bytes[side].len().min(FIRST_BYTES)])
     }
 
-    /// Both have spoken and one of them twice, or enough was heard.
+    /// Both sides have sent and one of them twice, or enough was received.
     pub fn heard_enough(&self) -> bool {
         self.turns >= 2
             || self.chunks.len() >= CHUNKS
@@ -77,7 +78,7 @@ impl Listening {
                 .any(|bytes| bytes.len() >= 4 * FIRST_BYTES)
     }
 
-    /// What the bytes show, and else what the server is known to speak; what the user says comes before either.
+    /// The protocol from the bytes, else from the server; the user's choice overrides both.
     fn choose(&self, server: &Server) -> Option<(Kind, Sign)> {
         let known = server.kind.map(|kind| (kind, Sign::Likely));
         if server.told || self.chunks.is_empty() {
@@ -137,12 +138,13 @@ pub struct Reading {
     kind: Kind,
     protocol: Box<dyn Protocol>,
     turn: Turn,
-    /// Of a connection read by change of direction: why, and whether a message of the client may show its protocol.
+    /// For a connection read by change of direction: the reason, and whether a message of the
+    /// client may show its protocol.
     why: &'static str,
     sniffs: bool,
 }
 
-/// What the client said since the server last did.
+/// The client's bytes since the server's last.
 #[derive(Debug, Default)]
 struct Turn {
     over: bool,
@@ -152,7 +154,7 @@ struct Turn {
     /// Requests before it.
     requests: u64,
     refused: Refused,
-    /// It may be the rest of what began before the recording, or in a hole.
+    /// It may be the rest of something that began before the recording, or in a hole.
     excused: bool,
 }
 
@@ -205,7 +207,7 @@ impl Reading {
         self.protocol.data(side, chunk, out);
         let refused = std::mem::take(&mut out.refused);
         match side {
-            // With a request open, it belongs to that.
+            // With an open request, it belongs to that.
             Side::Client if out.queue.is_empty() => self.turn.refused.extend(refused),
             Side::Client => {}
             Side::Server => {
@@ -219,7 +221,8 @@ impl Reading {
         }
     }
 
-    /// The server answered what the protocol could not read: it was an exchange all the same, of another protocol.
+    /// The server answered what the protocol could not read: it was an exchange after all, of
+    /// another protocol.
     #[cold]
     fn misread(&mut self, answer: Chunk<'_>, refused: Refused, out: &mut Scribe<'_>) {
         let turn = std::mem::take(&mut self.turn);
@@ -241,7 +244,7 @@ impl Reading {
         *self = Reading::opaque(Opaque::in_response(), NOT_AS_TAKEN, true, out);
     }
 
-    /// A message of the client begins: perhaps it shows what this is.
+    /// A message of the client begins: it may show the protocol.
     fn sniff(&mut self, bytes: &[u8], out: &mut Scribe<'_>) {
         let Some(server) = out.ledger.servers.get(out.parties.server) else {
             return;
@@ -264,7 +267,7 @@ impl Reading {
     }
 }
 
-/// Why a connection is read by change of direction although its server speaks something known.
+/// Why a connection is read by change of direction although its server's protocol is known.
 const NOT_AS_TAKEN: &str = "not what the server seemed to speak";
 
 impl Reader {
@@ -276,7 +279,7 @@ impl Reader {
         matches!(self, Reader::Reading(reading) if reading.kind == Kind::Opaque)
     }
 
-    /// Chooses a protocol, if it can be known by now; what waited is then read.
+    /// Chooses a protocol, if it can be known by now; then the waiting bytes are read.
     pub fn settle(&mut self, midstream: bool, forced: bool, out: &mut Scribe<'_>) {
         let Reader::Listening(listening) = self else {
             return;
@@ -358,7 +361,7 @@ impl Reader {
         }
     }
 
-    /// The protocol cannot go on: from here by change of direction, an exchange that is open stays so.
+    /// The protocol cannot continue: from here by change of direction; an open exchange stays open.
     fn give_up(&mut self, out: &mut Scribe<'_>) {
         let reason = out.opaque.take().unwrap_or("unreadable");
         let protocol = if out.queue.is_empty() {

@@ -1,5 +1,5 @@
-//! Recorded sessions of real servers: the exchanges that are found in them are those beside them, which were held
-//! against tshark and the programs that made them (`tests/golden/captures/README.md`).
+//! Recorded sessions of real servers. The expected exchanges are stored beside them, and were
+//! compared with tshark and the programs that made them (`tests/golden/captures/README.md`).
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::flow::Flow;
@@ -18,7 +18,8 @@ fn folder() -> PathBuf {
     ))
 }
 
-/// How often each interaction ended how, one a line, where no more than `snap` bytes of a payload were captured.
+/// How often each interaction had each outcome, one a line, with at most `snap` captured bytes of a
+/// payload.
 fn exchanges(name: &str, snap: usize) -> String {
     let mut flow = Flow::new(Ledger::new(Servers::default(), Namer::default()));
     let path = folder().join(format!("{name}.pcap"));
@@ -105,8 +106,9 @@ fn mariadb_with_and_without_eof_packets() {
 
 #[test]
 fn cut_to_thirty_bytes_the_exchanges_are_as_many() {
-    // What cannot be told apart without the bytes: HTTP pipelined in one segment (three more GET), Redis likewise (three
-    // more commands); a pipeline of PostgreSQL in several segments, whose one Sync is not seen, counts as three.
+    // Exchanges that cannot be separated without the bytes: HTTP pipelined in one segment (three
+    // more GET), Redis likewise (three more commands); a pipeline of PostgreSQL in several
+    // segments, whose one Sync is not seen, counts as three.
     for (name, more) in [
         ("http", -3),
         ("fastcgi", 0),

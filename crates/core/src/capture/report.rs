@@ -1,13 +1,14 @@
-//! What reading captures yielded beside the packets: how much, what was skipped, what was lost and where.
+//! The report of reading captures: how much was read, what was skipped, and what was lost and
+//! where.
 //!
-//! A capture that was cut, damaged or only partly about TCP is normal; what matters is that nobody has to guess
-//! what a result rests on. Everything here is written into the run folder.
+//! A capture that was cut, damaged or only partly about TCP is normal, and the report shows what a
+//! result is based on. Everything here is written into the run folder.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// Losses listed one by one per file; a file damaged in more places is told by its totals.
+/// Losses listed one by one per file; for more, only the totals are given.
 pub const LOSSES_LISTED: usize = 100;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -22,7 +23,7 @@ pub struct FileReport {
     pub format: &'static str,
     /// "none", "gzip" or "zstd".
     pub compression: &'static str,
-    /// Bytes taken from the file as it lies on disk.
+    /// Bytes of the file on disk.
     pub bytes_read: u64,
     /// Bytes after decompression; every `offset` counts in these.
     pub bytes: u64,
@@ -34,15 +35,15 @@ pub struct FileReport {
     /// First and last packet, on the clock of the first capture.
     pub begin: Option<i64>,
     pub end: Option<i64>,
-    /// Packets that were no TCP segment, by kind.
+    /// Packets that are not TCP segments, by kind.
     pub not_tcp: BTreeMap<&'static str, u64>,
     /// Packets inside others, by the kind of tunnel; one in two tunnels counts for each.
     pub tunnels: BTreeMap<&'static str, u64>,
-    /// Packets stored after a later one and put in order again.
+    /// Packets stored after a later one and sorted again.
     pub reordered: u64,
     /// Packets stored so late that they are delivered out of order.
     pub late: u64,
-    /// Packets whose time was absurd and was replaced by that of their neighbour.
+    /// Packets with an impossible time, which was replaced by that of their neighbour.
     pub times_repaired: u64,
     /// Packets stored without a time (simple packet blocks): they carry that of the packet before.
     pub untimed: u64,
@@ -61,7 +62,7 @@ pub struct InterfaceReport {
     /// Link type, as numbered by tcpdump.org.
     pub link: u16,
     pub snaplen: u32,
-    /// Packets the capture itself says it lost (interface statistics of pcapng).
+    /// Packets that the capture itself reports as lost (interface statistics of pcapng).
     pub dropped_interface: Option<u64>,
     pub dropped_system: Option<u64>,
 }
@@ -72,22 +73,23 @@ pub struct Loss {
     pub file: u16,
     /// Decompressed offset of the first byte lost.
     pub offset: u64,
-    /// 0 where it is unknown how many (the file ended early).
+    /// 0 if the number is unknown (the file ended early).
     pub bytes: u64,
     pub reason: String,
 }
 
-/// How a capture's clock was joined to the first capture's: time = own time + offset (+ drift).
+/// The relation of a capture's clock to the first capture's: time = own time + offset (+ drift).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ClockReport {
     pub basis: ClockBasis,
     pub offset_ns: i64,
-    /// The true offset is within this distance of `offset_ns`, if packets match as they seem to.
+    /// The true offset is within this distance of `offset_ns`, if the packets were matched
+    /// correctly.
     pub bound_ns: Option<i64>,
     /// Packets seen in both captures.
     pub matches: u64,
-    /// How fast the first clock gains on this one, where that shows; corrected linearly, `offset_ns` being the offset
-    /// at `offset_at` of this clock.
+    /// How fast the first clock gains on this one, if measurable; corrected linearly, `offset_ns`
+    /// being the offset at `offset_at` of this clock.
     pub drift_ppm: Option<f64>,
     pub offset_at: Option<i64>,
 }

@@ -1,16 +1,17 @@
-//! Who is a server, and what does it speak.
+//! Which end is the server, and its protocol.
 //!
-//! A connection that was opened during the recording says so itself: its SYN goes to the server. One that was open
-//! before (pools usually are) does not. For those the evidence is weighed, strongest first:
-//!
+//! The SYN of a connection that was opened during the recording shows the server. A connection that
+//! was open before (as pools usually are) has no such evidence. Then the evidence is weighed,
+//! strongest first:
 //! ```text
-//! named      the user said so
+//! named      the user named it
 //! SYN        the endpoint answered a SYN of another connection
-//! content    its bytes read as a protocol in one orientation only
+//! content    its bytes parse as a protocol in one orientation only
 //! guess      hinted or well-known port, then the end with more peers, then the lower port
-//! asked      somebody sent it a SYN, which nobody accepted
+//! asked      a SYN was sent to it, and not accepted
 //! ```
-//! A guess is taken back when a later SYN contradicts it (`flow.rs`).
+//!
+//! A later SYN that contradicts a guess corrects it (`flow.rs`).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -23,12 +24,12 @@ use super::wire::Kind;
 use super::Endpoint;
 use crate::record::Names;
 
-/// More servers than this are told as one, and so are more endpoints than this that failed attempts went to: a port scan
-/// must not fill the memory, nor take the places of servers.
+/// More servers than this are combined into one, and so are more endpoints than this of failed
+/// attempts: a port scan must not fill the memory, nor take the places of servers.
 const SERVERS: usize = 1 << 14;
 const ASKED: usize = 1 << 14;
 pub const OTHER_SERVERS: &str = "(other servers)";
-/// The same of hosts that called.
+/// The same for calling hosts.
 const HOSTS: usize = 1 << 16;
 pub const OTHER_HOSTS: &str = "(other hosts)";
 /// Endpoints of connections that were open before the recording, counted to see who has many peers.
@@ -43,7 +44,7 @@ pub enum Evidence {
     Named,
 }
 
-/// What is counted per server, for the report.
+/// Counts of each server, for the report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Tally {
     pub connections: u64,
@@ -52,8 +53,8 @@ pub struct Tally {
     pub synack_repeats: u64,
     pub data_drops: u64,
     pub refused: u64,
-    /// Attempts that failed without an answer, those that the sender never completed, and those that were still waiting
-    /// when the recording ended.
+    /// Attempts that failed without an answer, those that the sender never completed, and those
+    /// that were still waiting when the recording ended.
     pub unanswered: u64,
     pub half_open: u64,
     pub attempts_unfinished: u64,
@@ -94,7 +95,7 @@ pub struct Server {
     pub endpoint: Endpoint,
     pub host: u32,
     pub evidence: Evidence,
-    /// What it speaks, once that is known; `told`: because the user says so.
+    /// Its protocol, once known; `told`: from the user.
     pub kind: Option<Kind>,
     pub told: bool,
     /// It answered a SYN.
@@ -117,18 +118,18 @@ pub struct Servers {
     given_names: FxHashMap<Endpoint, String>,
     hints: FxHashMap<u16, Kind>,
     by_name: FxHashMap<String, u32>,
-    /// Of those with no more evidence than a SYN.
+    /// Of those whose only evidence is a SYN.
     asked: usize,
     peers: FxHashMap<Endpoint, u32>,
     hosts: FxHashMap<IpAddr, Host>,
-    /// Address → what its host is called by.
+    /// Address → the name of its host.
     aliases: FxHashMap<IpAddr, IpAddr>,
-    /// Set when a SYN proves an endpoint to be a server that was not known as one.
+    /// Set when a SYN shows that an endpoint is a server that was not known as one.
     pub proved: Option<Endpoint>,
 }
 
 impl Servers {
-    /// `same_host`: addresses that are all of one host, called by the first that others can reach.
+    /// `same_host`: addresses of one host, named by the first that other hosts can reach.
     pub fn new(
         given_names: FxHashMap<Endpoint, String>,
         hints: FxHashMap<u16, Kind>,
@@ -215,7 +216,7 @@ impl Servers {
         index
     }
 
-    /// The server at `endpoint`, new or known, for which there is this much evidence.
+    /// The server at `endpoint`, new or known, with this much evidence.
     pub fn find(&mut self, endpoint: Endpoint, evidence: Evidence, names: &mut Names) -> u32 {
         if let Some(&index) = self.by_endpoint.get(&endpoint) {
             if self.strengthen(index, evidence) && evidence == Evidence::Syn {
@@ -232,7 +233,8 @@ impl Servers {
             _ => self.all.len() - self.asked >= SERVERS,
         };
         if crowded && given.is_none() {
-            // It is not remembered by its address: one that accepts later may still get a place of its own.
+            // It is not stored by its address: one that accepts later may still get a place of its
+            // own.
             if let Some(&others) = self.by_name.get(OTHER_SERVERS) {
                 self.strengthen(others, evidence);
                 return others;
@@ -249,7 +251,7 @@ impl Servers {
         index
     }
 
-    /// Takes note of evidence; true if there was less before.
+    /// Records evidence; true if it is more than before.
     fn strengthen(&mut self, server: u32, evidence: Evidence) -> bool {
         let Some(server) = self.all.get_mut(server as usize) else {
             return false;
@@ -310,7 +312,8 @@ impl Servers {
         }
     }
 
-    /// Which of two ends is the server, given the first bytes each of them sent. None: wait for more, unless `forced`.
+    /// Which of two ends is the server, given the first bytes of each. None: wait for more, unless
+    /// `forced`.
     pub fn orient(
         &self,
         ends: [Endpoint; 2],

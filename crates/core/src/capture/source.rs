@@ -1,8 +1,9 @@
-//! The bytes of a capture, whatever they are packed in: a file, gzip, zstd or standard input.
+//! The bytes of a capture: a file, gzip, zstd or standard input.
 //!
-//! Told by their first bytes and not by the name. Readers see a window of decompressed bytes which they consume from
-//! the front and ask to grow; it is one buffer, reused, and never larger than [`WINDOW_MAX`]. Bytes that cannot be
-//! read (a compressed stream cut short, a failing disk) end the stream with a reason: what came before stays valid.
+//! The first bytes show which, not the name. Readers see a window of decompressed bytes, consume it
+//! from the front and request more; it is one buffer, reused, and never larger than [`WINDOW_MAX`].
+//! Bytes that cannot be read (a compressed stream cut short, a failing disk) end the stream with a
+//! reason; earlier bytes stay valid.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -13,10 +14,11 @@ use std::rc::Rc;
 use crate::bounds::{EXPANSION, EXPANSION_FREE, ZSTD_WINDOW_LOG};
 use crate::error::{Error, Result};
 
-/// Bytes asked for at a time: large enough that the calls vanish, small enough to stay in a CPU's cache.
+/// Bytes requested at a time: large enough that the cost of the calls is negligible, small enough
+/// to stay in a CPU's cache.
 pub const CHUNK: usize = 1 << 19;
-/// The largest window: the largest block that pcapng readers accept (16 MiB, as Wireshark's), as much as packets that
-/// wait for their turn may take, and a chunk.
+/// The largest window: the largest block that pcapng readers accept (16 MiB, as Wireshark's), the
+/// same for packets that wait to be sorted, and a chunk.
 pub const WINDOW_MAX: usize = (16 << 20) + (6 << 20) + CHUNK;
 /// Compressed bytes read ahead by a decompressor.
 const PACKED_CHUNK: usize = 1 << 16;
@@ -55,7 +57,7 @@ impl Source {
         )
     }
 
-    /// Reads `stream`; `path` is what errors name, `total` its length where it is known.
+    /// Reads `stream`; errors name `path`, and `total` is its length if known.
     pub fn new(path: &Path, stream: Box<dyn Read>, total: u64) -> Result<Source> {
         let failed = |source| Error::Io {
             path: path.to_owned(),
@@ -127,7 +129,7 @@ impl Source {
         self.offset
     }
 
-    /// Bytes taken from the file as it lies on disk, and how many it has (0: unknown).
+    /// Bytes taken from the file on disk, and its size (0: unknown).
     pub fn progress(&self) -> (u64, u64) {
         (self.taken.get(), self.total)
     }
@@ -149,9 +151,9 @@ impl Source {
         self.offset += count as u64;
     }
 
-    /// Reads at least a chunk more, or until `wanted` bytes are there, unless the stream ends; never holds more than
-    /// [`WINDOW_MAX`]. Moves the window: indices into [`Source::bytes`] stay, slices do not. Memory grows with what was
-    /// read and not with what is wanted.
+    /// Reads at least a chunk more, or until `wanted` bytes are present, unless the stream ends;
+    /// never holds more than [`WINDOW_MAX`]. It moves the window: indices into [`Source::bytes`]
+    /// stay valid, slices do not. Memory grows with the bytes read and not with `wanted`.
     pub fn fill(&mut self, wanted: usize) {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
@@ -191,7 +193,7 @@ impl Source {
         }
     }
 
-    /// More came out than an honest file of what was read so far holds.
+    /// More came out than an honest file of this size contains.
     fn has_expanded(&self) -> bool {
         let most = EXPANSION_FREE.saturating_add(self.taken.get().saturating_mul(EXPANSION));
         self.compression != "none" && self.offset + self.end as u64 > most
@@ -213,7 +215,7 @@ impl Source {
     }
 }
 
-/// The packing that `magic` announces, or what it is instead of a capture.
+/// The packing that `magic` shows, or what the file is instead of a capture.
 fn packing(magic: &[u8]) -> std::result::Result<&'static str, &'static str> {
     match magic {
         [0x1f, 0x8b, ..] => Ok("gzip"),

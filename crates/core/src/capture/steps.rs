@@ -1,24 +1,28 @@
-//! Times that step: the capture was idle, its clock was set, or records are damaged.
-//!
+//! Steps in time: the capture was idle, its clock was set, or records are damaged.
 //! ```text
 //! … 10:00:01  10:00:02  1970  1970  10:00:02 …     the old time goes on: those between are damaged
 //! … 10:00:02  15:30:00  15:30:00  15:30:01 …       the new time goes on: it is believed after some packets
 //! 1970  1970  2026  2026  2026  2026 …             more than a year apart: the few are damaged, and believed only if
 //!                                                  they are many
 //! ```
-//! A damaged time is replaced by that of the neighbours, so that the bytes of its packet are not lost.
+//!
+//! A damaged time is replaced by that of the neighbours, so that the bytes of its packet are kept.
 
 use super::packet::Packet;
 
-/// Times step this far when a capture was idle or its clock was set, or when a record is damaged.
+/// A step of this size means that a capture was idle or its clock was set, or that a record is
+/// damaged.
 pub const ABSURD: i64 = 10 * 1_000_000_000;
-/// No capture is idle so long: times so far apart do not belong to one capture, whichever of them is right.
+/// No capture is idle for this long: times so far apart do not belong to one capture, whichever is
+/// right.
 const FAR: i64 = 365 * 86_400 * 1_000_000_000;
-/// Damaged times are few in a row, and then the old time goes on; a step that more packets follow is believed. So many of
-/// a step within a year, and of one beyond: what a file repair tool, or a host that has no clock when it starts, leaves.
+/// Damaged times are few in a row, and then the old time continues; a step is believed if more
+/// packets follow. The numbers for a step within a year, and beyond: what a file repair tool, or a
+/// host without a clock at its start, produces.
 const SUSPECTS: usize = 16;
 const SUSPECTS_FAR: usize = 1024;
-/// Suspects that agree with nothing, not even with one another, are damaged when there are so many.
+/// Suspects that agree with nothing, not even with each other, are damaged when there are this
+/// many.
 const SUSPECTS_MAX: usize = 4 * SUSPECTS_FAR;
 
 #[derive(Default)]
@@ -27,11 +31,12 @@ pub struct Steps {
     before: Option<i64>,
     /// Packets since the last step beyond a year.
     run: usize,
-    /// The newest packets, whose times stepped: until it is known whether to believe them.
+    /// The newest packets, whose times stepped: they are held until it is decided whether to
+    /// believe them.
     suspects: Vec<Packet>,
     /// How often the clock was set back.
     turn: u32,
-    /// Of the suspects, the last so many agree with one another.
+    /// Of the suspects, the last this many agree with each other.
     agree: usize,
     /// Times that were replaced, and packets that came after one with a later time.
     pub repaired: u64,
@@ -47,7 +52,8 @@ impl Steps {
         &mut self.suspects
     }
 
-    /// Takes the next packet of the file; what is settled goes to the end of `packets`, which holds the ones before.
+    /// Takes the next packet of the file; settled packets go to the end of `packets`, which holds
+    /// the earlier ones.
     #[inline]
     pub fn take(&mut self, packet: Packet, packets: &mut Vec<Packet>) {
         let before = self.before.unwrap_or(packet.time);
@@ -75,7 +81,7 @@ impl Steps {
         packets.push(Packet { turn, ..packet });
     }
 
-    /// Whether so many packets agree on the time that those before them cannot be the damaged ones.
+    /// Whether so many packets agree on the time that those before them must be the damaged ones.
     pub fn is_settled(&self) -> bool {
         self.run >= SUSPECTS_FAR
     }
@@ -96,7 +102,7 @@ impl Steps {
         }
     }
 
-    /// Nothing more is to be waited for: which times are right?
+    /// Nothing more is awaited: decides which times are right.
     pub fn settle(&mut self, packets: &mut Vec<Packet>) {
         let (Some(before), Some(last)) = (self.before, self.suspects.last().copied()) else {
             return;
@@ -112,7 +118,7 @@ impl Steps {
             .map_or(last.time, |packet| packet.time);
         let mut damaged = Vec::new();
         if far && self.run < self.agree.min(SUSPECTS_FAR) {
-            // The few before, none of which was handed out.
+            // The few before, none of which was passed on.
             damaged.extend(packets.iter_mut());
         }
         damaged.extend(self.suspects.iter_mut().take(strays));
@@ -134,7 +140,8 @@ impl Steps {
         }
     }
 
-    /// The suspects are damaged: they lie between these times, as far apart as they say if that makes sense.
+    /// The suspects are damaged: they lie between these times, with their own distances if these
+    /// are plausible.
     fn replace(&mut self, before: i64, until: i64, packets: &mut Vec<Packet>) {
         self.agree = 0;
         let first = self.suspects.first().map_or(before, |packet| packet.time);
@@ -162,7 +169,8 @@ fn is_far(one: i64, other: i64) -> bool {
     one.abs_diff(other) > FAR.unsigned_abs()
 }
 
-/// Whether `seen` is later than `time` by as much as happens in a sound capture; a time further back is a new beginning.
+/// Whether `seen` is later than `time` by a plausible amount; a time further back is a new
+/// beginning.
 #[inline]
 pub fn is_later(seen: i64, time: i64) -> bool {
     seen > time && seen - time <= ABSURD

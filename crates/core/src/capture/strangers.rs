@@ -1,20 +1,21 @@
 //! Which failed connection attempts are requests of a client, and which are a scan or a flood.
 //!
-//! The tables take an attempt for a request of its sender. That is wrong of port scans and floods, which nobody waits
-//! for. What tells them apart is known only when all is read:
-//!
+//! The tables treat an attempt as a request of its sender. That is wrong for port scans and floods,
+//! because no client waits for them. They can be distinguished only when everything is read:
 //! ```text
-//! later answered             the connection goes on after all: its requests are there
-//! refused  served port       a request: whoever asked, the server refused a port that it serves to others
-//!          other port        a request, unless it is one of a scan
-//! no       of a client       a request, unless it is one of a scan
+//! later answered             the connection continues: its requests are there
+//! refused  served port       a request: the server refused a port that it serves to others
+//!          other port        a request, unless it is part of a scan
+//! no       of a client       a request, unless it is part of a scan
 //! answer   served port       a request, unless the sender is passed over: it completed none of many attempts, while
 //!                            others were accepted, so that it is kept out or wants no connection
-//!          other port        a request, unless it is one of a scan
+//!          other port        a request, unless it is part of a scan
 //! ```
-//! A client is a sender with a served visit, a served port one that has served somebody. One of a scan goes to a port
-//! that serves nobody, from a sender that tried [`MANY`] such ports, or to an address of which so many were tried.
-//! (Attempts without any sign of a client do not come this far: [`super::connection`] counts them.)
+//!
+//! A client is a sender with a served visit; a served port is one that has served a client. An
+//! attempt is part of a scan if it goes to a port that serves nothing, from a sender that tried
+//! [`MANY`] such ports, or to an address at which so many were tried. (Attempts without any sign of
+//! a client do not reach this module: [`super::connection`] counts them.)
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -26,17 +27,19 @@ use super::servers::{OTHER_HOSTS, OTHER_SERVERS};
 use crate::error::Result;
 use crate::record::{Names, Visit, VisitSink, NO_TIME};
 
-/// A client of servers that are down knows some of them; nobody knows more than this of one host, or calls more.
+/// A client of servers that are down knows some of them; no client knows or calls more than this at
+/// one host.
 const MANY: usize = 32;
-/// Failed attempts that wait for the end: 22 MB. Beyond that the older half is judged by what is known by then.
+/// Failed attempts that wait for the end: 22 MB. Beyond that the older half is classified from what
+/// is known by then.
 const HELD: usize = 1 << 17;
 const SECOND: i64 = 1_000_000_000;
 
-/// Holds failed attempts back from `next` until it is known what they are.
+/// Holds failed attempts back from `next` until they are classified.
 pub struct Strangers<S: VisitSink> {
     next: S,
     held: VecDeque<(u64, Visit)>,
-    /// Of each connection the newest of its attempts that are held.
+    /// For each connection, the newest of its held attempts.
     newest: FxHashMap<u32, u64>,
     numbers: u64,
     clients: Marks,
@@ -149,9 +152,9 @@ impl<S: VisitSink> Strangers<S> {
         }
     }
 
-    /// Judges the oldest `count` of those that are held.
+    /// Classifies the oldest `count` of the held attempts.
     fn judge(&mut self, count: usize, names: &Names) -> Result<()> {
-        // Visits come roughly in order; a search needs them so exactly.
+        // Visits come roughly in order; a search needs exact order.
         for seconds in self.accepted.values_mut() {
             seconds.sort_unstable();
         }
@@ -219,7 +222,8 @@ impl<S: VisitSink> Strangers<S> {
         }
     }
 
-    /// Connections of senders that completed none of many attempts at served ports, while others were accepted there.
+    /// Connections of senders that completed none of many attempts at served ports, while others
+    /// were accepted there.
     fn passed_over(&self, names: &Names) -> FxHashSet<u32> {
         let mut by_sender: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
         for visit in self.waiting() {
@@ -247,7 +251,7 @@ impl<S: VisitSink> Strangers<S> {
     }
 }
 
-/// Whether some of its senders or servers stand for more than one.
+/// Whether some of its senders or servers are combined ones.
 fn is_summed_up(crowd: &Crowd<u32, u32>, names: &Names) -> bool {
     let called = |names: &[String], name: &str| {
         let found = names.iter().position(|known| known == name);

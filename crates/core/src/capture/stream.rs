@@ -11,14 +11,16 @@
 use super::copies::Recent;
 use super::{Segment, FIN};
 
-/// Segments and bytes kept out of order per direction: a receive window of 256 KiB, the usual one, fits.
+/// Segments and bytes kept out of order per direction: a receive window of 256 KiB, the usual one,
+/// fits.
 const AHEAD_SEGMENTS: usize = 256;
 const AHEAD_BYTES: usize = 1 << 18;
-/// An acknowledgement may be captured before the bytes it acknowledges (several queues of one network card, several
-/// interfaces): a hole counts as one of the capture only so much later. Such inversions are of the order of 100 µs.
+/// An acknowledgement may be captured before the bytes that it acknowledges (several queues of one
+/// network card, several interfaces): only after this time does a hole count as one of the capture.
+/// Such inversions are about 100 µs.
 pub const REORDER: i64 = 1_000_000;
-/// Without acknowledgements to go by, a hole that is not filled for this long stays one: three retries of Linux's
-/// first timers (0.2 + 0.4 + 0.8 s) fit in.
+/// Without acknowledgements, a hole that is not filled for this long is final: three retries of
+/// Linux's first timers (0.2 + 0.4 + 0.8 s) fit in.
 pub const PATIENCE: i64 = 2_000_000_000;
 
 /// The largest window: what Linux lets it grow to since 6.16, and five times what it did before (`net.ipv4.tcp_rmem`).
@@ -55,10 +57,10 @@ struct Ahead {
     bytes: Box<[u8]>,
 }
 
-/// What a segment with payload turned out to be.
+/// The kind of a segment with payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// New bytes, `skip` of its payload being old.
+    /// New bytes; `skip` bytes of its payload are old.
     InOrder { skip: u32 },
     /// Kept until the hole before it is settled.
     Ahead,
@@ -68,7 +70,7 @@ pub enum Place {
     Old,
 }
 
-/// What can be read next, when a hole was filled or given up.
+/// What can be read next, after a hole was filled or given up.
 #[derive(Debug)]
 pub enum Ready {
     Bytes {
@@ -220,7 +222,7 @@ impl Stream {
         !self.ahead.is_empty()
     }
 
-    /// The next piece that can be read, `now` being the time of the newest packet.
+    /// The next readable piece; `now` is the time of the newest packet.
     pub fn ready(&mut self, now: i64) -> Option<Ready> {
         let first = self.ahead.first()?;
         let hole = distance(first.seq, self.next);
@@ -252,8 +254,8 @@ impl Stream {
         })
     }
 
-    /// Gives up the next bytes before `ack` that were never seen: how many, and the time by which they had passed, at
-    /// the latest `time`. Bytes that were seen behind them can be read now.
+    /// Gives up the next bytes before `ack` that were never seen: how many, and the time by which
+    /// they had passed, at the latest `time`. Bytes behind them can be read now.
     pub fn skip_to(&mut self, ack: u32, time: i64) -> (i64, u32) {
         let mut hole = (time, self.missing_before(ack));
         if let Some(kept) = self.ahead.first() {

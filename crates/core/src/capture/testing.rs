@@ -1,5 +1,5 @@
-//! Builders for tests: TCP packets and capture files in memory, with defaults, so that what a test sets is what matters.
-//!
+//! Builders for tests: TCP packets and capture files in memory. They have defaults, so that a test
+//! sets only what matters.
 //! ```ignore
 //! let syn = tcp("10.0.0.1:4000", "10.0.0.2:80").at(5 * MS).flags(SYN).seq(99);
 //! flow.segment(&syn.segment());                         // straight into the connection layer
@@ -16,7 +16,7 @@ pub const US: i64 = 1_000;
 pub const MS: i64 = 1_000_000;
 pub const S: i64 = 1_000_000_000;
 
-/// A packet as it lies in a capture: its time, what was captured, its length on the wire.
+/// A packet in a capture: its time, its captured bytes, its length on the wire.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     pub time: i64,
@@ -106,7 +106,7 @@ impl Tcp {
         self
     }
 
-    /// What the reader hands to the connection layer for this packet.
+    /// The segment that the reader passes to the connection layer for this packet.
     pub fn segment(&self) -> Segment<'_> {
         Segment {
             time: self.time,
@@ -199,7 +199,7 @@ impl Tcp {
     }
 }
 
-/// What a segment says, kept beyond its buffer.
+/// The content of a segment, kept beyond its buffer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
     pub time: i64,

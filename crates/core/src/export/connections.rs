@@ -1,7 +1,7 @@
-//! Which connection carries a visit: a kept one that is free, or a new one on a port of its own.
+//! Assigns a connection to each visit: a free kept one, or a new one on its own port.
 //!
-//! A kept connection was there before the recording, as pools are: it has no SYN. It carries one request at a time, and
-//! the one that has been free longest is used first.
+//! A kept connection existed before the recording, like those of a pool, and so has no SYN. It
+//! carries one request at a time, and the one that has been free longest is used first.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -12,7 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::talk::Sequences;
 use crate::error::{Error, Result};
 
-/// Ports of clients: Linux's own begin at 32768, the rest is for load generators that need more.
+/// Ports of clients: Linux's own begin at 32768; load generators that need more use the rest.
 const PORT_FIRST: u16 = 32768;
 const PORT_LEAST: u16 = 16384;
 
@@ -117,7 +117,7 @@ impl Connections {
             .push(Reverse(Free { since, connection }));
     }
 
-    /// The last packet of the connection is out.
+    /// The last packet of the connection has been written.
     pub fn close(&mut self, client: SocketAddr, server: SocketAddr) {
         if let Some(ports) = self.ports.get_mut(&(client.ip(), server)) {
             ports.taken.remove(&client.port());
@@ -129,7 +129,7 @@ fn after(port: u16) -> u16 {
     port.checked_add(1).unwrap_or(PORT_LEAST)
 }
 
-/// Initial sequence numbers that look drawn at random and are the same in every export (splitmix64).
+/// Initial sequence numbers that look random and are the same in every export (splitmix64).
 fn scramble(serial: u64) -> u64 {
     let mut z = serial.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,13 +1,13 @@
-//! The packets of one visit, or of an attempt that never became one: what goes out when.
-//!
+//! The packets of one visit, or of an attempt that never became one, with their times.
 //! ```text
 //! new:   SYN … SYN  SYN-ACK  ACK  request (… repeated)  │ response ─ response │  FIN
 //!        sent       arrival                        first_byte      departure
 //! kept:                  request                        │ response ─ response │
 //!                        arrival                   first_byte      departure
 //! ```
-//! What the tables do not tell (how long after its SYN a request went out) takes ten microseconds a step, or less where
-//! there is less time.
+//!
+//! Times that the tables do not contain (the time from the SYN to the request) are ten microseconds
+//! for each step, or less if there is less time.
 
 use super::stay::{Stay, NO_BYTES};
 use super::talk::{Sequences, Side, Talk};
@@ -16,11 +16,12 @@ use crate::record::NO_TIME;
 
 const STEP: i64 = 10_000;
 const SECOND: i64 = 1_000_000_000;
-/// More of a response than was sent of it, where it breaks off.
+/// The announced length of a response that breaks off exceeds the bytes sent.
 const CUT_OFF: u64 = 1000;
-/// A response that cannot be read is over after a silence of some seconds, so there is none.
+/// The decoder ends an unreadable response after a silence of some seconds, so there must be no
+/// such silence.
 const OPAQUE_SILENCE: i64 = 2 * SECOND;
-/// The first segment of a response shows what it is: a header and a byte of every protocol.
+/// The first segment of a response identifies it: a header and a byte of every protocol.
 const TELLING: u64 = 5;
 
 /// How a visit ends, by its status.
@@ -37,7 +38,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// And whether it reads back as this status.
+    /// Whether it reads back as this status.
     pub fn of(status: &str) -> (Ending, bool) {
         match status {
             "ok" => (Ending::Answered(Outcome::Ok), true),
@@ -64,24 +65,24 @@ fn answered(status: &str) -> (Ending, bool) {
     (Ending::Answered(outcome), kept)
 }
 
-/// A visit and what carries it.
+/// A visit and its connection.
 pub struct Visit<'a> {
     pub stay: &'a Stay,
     pub ending: Ending,
     pub interaction: Option<&'a str>,
     pub host: &'a str,
     pub protocol: Protocol,
-    /// When every SYN went out; none on a kept connection.
+    /// The time of every SYN; empty on a kept connection.
     pub syns: Vec<i64>,
-    /// When the SYN-ACK came, where that is known.
+    /// The time of the SYN-ACK, if known.
     pub connected: i64,
     pub next: Sequences,
     pub segment_max: u64,
-    /// The connection stays open for others.
+    /// The connection stays open for other visits.
     pub stays_open: bool,
 }
 
-/// The packets, and what of the visit they do not tell.
+/// The packets, and the values of the visit that they do not carry.
 pub struct Told {
     pub talk: Talk,
     pub changed: Vec<&'static str>,
@@ -125,14 +126,15 @@ impl Visit<'_> {
         let stay = self.stay;
         let waited = stay.drops == 0 && stay.sent < stay.arrival && !self.is_login();
         let answering = stay.first_byte != NO_TIME;
-        // Some ends look like others: who leaves amid an answer, and what befalls one that cannot be read.
+        // Some ends cannot be distinguished: a client that leaves during an answer, and errors on
+        // an unreadable connection.
         let unlike = match self.ending {
             Ending::Left => answering,
             Ending::Reset => self.protocol == Protocol::Opaque && answering,
             Ending::Unseen => self.protocol == Protocol::Opaque,
             Ending::Answered(_) | Ending::Refused => !spoken.kept.outcome,
         };
-        // A hole is known by what lies behind it.
+        // A hole is recognised by the data behind it.
         let hidden = self.ending == Ending::Unseen && stay.first_byte < stay.departure;
         [
             (!spoken.kept.name, "interaction"),
@@ -146,7 +148,7 @@ impl Visit<'_> {
         .collect()
     }
 
-    /// By when the server begins to answer.
+    /// The time by which the server begins to answer.
     fn limit(&self) -> i64 {
         match self.stay.first_byte {
             NO_TIME => self.stay.departure,
@@ -181,7 +183,7 @@ impl Visit<'_> {
         }
     }
 
-    /// SYN to ACK; returns when the request goes out.
+    /// From SYN to ACK; returns when the request is sent.
     fn open(&self, talk: &mut Talk) -> i64 {
         let (arrival, limit) = (self.stay.arrival, self.limit());
         talk.syns(&self.syns);
@@ -196,8 +198,8 @@ impl Visit<'_> {
         connected + 2 * step
     }
 
-    /// The server speaks first, and the login arrives as long after its greeting as the visit after its SYN: the time a
-    /// busy client takes is not the server's.
+    /// The server speaks first. The login arrives after the greeting at the same distance as the
+    /// visit after its SYN, because the time of a busy client is not the server's.
     fn greet(&self, talk: &mut Talk, greeting: u64) -> i64 {
         let (stay, limit) = (self.stay, self.limit());
         let accepted = if stay.drops == 0 {
@@ -262,7 +264,7 @@ impl Visit<'_> {
         };
         let mut end = last;
         if cut < to {
-            // The first part leaves its last share of the time to what follows it.
+            // The first part leaves its last share of the time to what follows.
             let segments = (cut - from).div_ceil(self.segment_max).max(1) as i64;
             end = first + ((last - first) / segments) * (segments - 1);
         }
@@ -270,7 +272,7 @@ impl Visit<'_> {
         talk.bytes(Side::Server, (last, last), (cut, to), 1, true);
     }
 
-    /// What came of a response that breaks off.
+    /// A response that breaks off.
     fn part_of_answer(&self, talk: &mut Talk, spoken: &Spoken) {
         let (first, last) = (self.stay.first_byte, self.stay.departure);
         if first == NO_TIME {
@@ -302,7 +304,7 @@ impl Visit<'_> {
     }
 }
 
-/// An attempt that never became a visit: the SYNs, and how the client came to know.
+/// An attempt that never became a visit: the SYNs, and the failure that the client sees.
 pub fn failed(status: &str, syns: &[i64], end: i64, next: Sequences) -> Talk {
     let mut talk = Talk::new(Default::default(), next, 1);
     talk.syns(syns);

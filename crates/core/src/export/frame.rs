@@ -1,13 +1,14 @@
 //! One packet as bytes: Ethernet, IPv4 or IPv6, TCP, with their checksums.
 //!
-//! A reader must tell a packet that was sent again from a copy that the capture made. IPv4 has an identification for
-//! that; over IPv6 segments carry the TCP timestamp option.
+//! A reader must distinguish a packet that was sent again from a copy that the capture made. IPv4
+//! has an identification for that; over IPv6, segments carry the TCP timestamp option.
 
 use std::net::IpAddr;
 
 use super::flags::{ACK, SYN};
 
-/// What a segment may carry on an Ethernet of 1,500 bytes: less 20 (IPv4) or 40 (IPv6) and 20 (TCP).
+/// The payload of a segment on an Ethernet of 1,500 bytes: less 20 (IPv4) or 40 (IPv6) and 20
+/// (TCP).
 fn segment_limit(ip: IpAddr) -> u16 {
     match ip {
         IpAddr::V4(_) => 1460,
@@ -15,7 +16,7 @@ fn segment_limit(ip: IpAddr) -> u16 {
     }
 }
 
-/// And less its options.
+/// Also less its options.
 pub fn segment_max(ip: IpAddr) -> u64 {
     let options = if ip.is_ipv6() { TIMESTAMP_LEN } else { 0 };
     u64::from(segment_limit(ip)) - options
@@ -38,7 +39,7 @@ pub struct Frame<'a> {
     pub seq: u32,
     pub ack: u32,
     pub flags: u8,
-    /// IPv4 identification: what tells a packet sent again from a copy.
+    /// IPv4 identification, which distinguishes a repeated packet from a copy.
     pub id: u16,
     pub payload: &'a [u8],
 }
@@ -90,7 +91,7 @@ impl Frame<'_> {
         }
         if self.from.0.is_ipv6() {
             let now = (self.time / TICK) as u32;
-            // Both ends have one clock here, and what is echoed has only just come.
+            // Both ends use one clock here, and the echoed stamp has just arrived.
             let echo = if self.flags & ACK != 0 { now } else { 0 };
             options.extend([1, 1, 8, 10]);
             options.extend(now.to_be_bytes());
@@ -116,7 +117,7 @@ impl Frame<'_> {
     }
 }
 
-/// Made up, locally administered, one a host.
+/// A locally administered address, one for each host.
 fn hardware_address(ip: IpAddr) -> [u8; 6] {
     match ip {
         IpAddr::V4(ip) => {

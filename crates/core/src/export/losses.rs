@@ -1,8 +1,8 @@
-//! When the attempts went out that came to nothing.
+//! The times of failed attempts.
 //!
-//! Where events.parquet holds the losses, they say it to the nanosecond. Elsewhere the sender's schedule is recognised
-//! by the time between the first attempt and the last, and stretched to fit it; where none fits, the attempts are spread
-//! evenly.
+//! If events.parquet contains the losses, their times are exact. Otherwise the sender's schedule is
+//! inferred from the time between the first attempt and the last, and stretched to fit; if none
+//! fits, the attempts are spread evenly.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,17 +24,17 @@ const SCHEDULES: [&[i64]; 3] = [
 const ROUNDING: i64 = 8;
 /// The first retransmission of data, doubled each time (Linux: TCP_RTO_MIN).
 const DATA_TIMEOUT: i64 = 200_000_000;
-/// Events looked at for one visit; a table of more that begin and end alike is damaged.
+/// The most events examined for one visit; a table with more that begin and end alike is damaged.
 const STEPS_MAX: usize = 10_000;
 
-/// A loss as events.parquet tells it.
+/// A loss from events.parquet.
 pub struct Loss {
     place: u32,
     begin: i64,
     end: i64,
 }
 
-/// The losses between the visits under way and the newest attempt looked for.
+/// The losses between the open visits and the newest attempt.
 pub struct Losses {
     rows: Option<Rows<Loss>>,
     /// (server, begin) → ends.
@@ -42,7 +42,7 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Without the table, schedules are all there is.
+    /// Without the table, only schedules are used.
     pub fn open(path: &Path) -> Result<Losses> {
         let rows = Rows::open_if_there(path, drops)?;
         Ok(Losses {
@@ -51,7 +51,8 @@ impl Losses {
         })
     }
 
-    /// The attempts from `first` to `last`, of which `lost` came to nothing. Calls come in the order of `first`.
+    /// The attempts from `first` to `last`, of which `lost` failed. Calls come in the order of
+    /// `first`.
     pub fn attempts(
         &mut self,
         server: u32,
@@ -67,7 +68,8 @@ impl Losses {
         Ok(told.unwrap_or_else(|| scheduled(first, last, usize::from(lost))))
     }
 
-    /// The attempts of a request that failed at `end`: the last was refused, or (not `answered`) came to nothing as well.
+    /// The attempts of a request that failed at `end`: the last was refused, or (not `answered`)
+    /// lost as well.
     pub fn attempts_in_vain(
         &mut self,
         server: u32,
@@ -85,7 +87,8 @@ impl Losses {
         Ok(told.unwrap_or_else(|| given_up((first, end), repeated, answered)))
     }
 
-    /// Every loss that begins by `until`; those before `now` are nobody's first.
+    /// Reads every loss that begins by `until`; those before `now` cannot be the first of a later
+    /// visit.
     fn load(&mut self, now: i64, until: i64, names: &mut Names) -> Result<()> {
         self.known = self.known.split_off(&(now, 0));
         let Some(rows) = &mut self.rows else {
@@ -102,7 +105,7 @@ impl Losses {
         Ok(())
     }
 
-    /// Losses of which each begins where the one before ends.
+    /// Losses of which each begins where the previous one ends.
     fn chain(
         &self,
         server: u32,
@@ -169,8 +172,8 @@ fn scheduled(first: i64, last: i64, lost: usize) -> Vec<i64> {
     offsets.iter().map(at).collect()
 }
 
-/// Attempts before the request was given up at `end`: on the schedule by which the next would have been due about then.
-/// Where nobody answered, one that had to wait beyond the end never went out.
+/// Attempts before the request was given up at `end`: on the schedule whose next attempt would have
+/// been due at about that time. An unanswered one that had to wait beyond the end was never sent.
 fn given_up((first, end): (i64, i64), repeated: usize, answered: bool) -> Vec<i64> {
     let span = end - first;
     let fitting = SCHEDULES
@@ -194,7 +197,7 @@ fn given_up((first, end): (i64, i64), repeated: usize, answered: bool) -> Vec<i6
     }
 }
 
-/// When the client's first bytes went out again after `first`, all before `by`.
+/// When the client's first bytes were sent again after `first`, all before `by`.
 pub fn repetitions(first: i64, by: i64, count: u8) -> Vec<i64> {
     let count = u32::from(count);
     let doubling = |i: u32| {

@@ -1,13 +1,13 @@
-//! The bytes of one message, made when they are needed: a head, blocks of filler that all look alike, and an end.
-//!
+//! The bytes of one message, made when they are needed: a head, blocks of equal filler, and an end.
 //! ```text
 //! head ─ [block head, filler …, block tail] × blocks ─ end
 //! ```
-//! A response of a gigabyte so takes no more memory than its head.
+//!
+//! A response of a gigabyte therefore takes no more memory than its head.
 
 const FILLER: u8 = b'x';
 
-/// What repeats.
+/// The repeated part.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
     pub head: Vec<u8>,
@@ -39,7 +39,7 @@ impl Message {
         }
     }
 
-    /// A head, and so many bytes of filler behind it.
+    /// A head, followed by this many bytes of filler.
     pub fn with_body(head: Vec<u8>, fill: u64) -> Message {
         Message {
             head,

@@ -1,13 +1,13 @@
 //! A run folder becomes a capture: the packets that its visits would have put on the wire.
-//!
 //! ```text
 //! visits, requests ─ stay: sorted by sent ─▶ sweep ─▶ frame ─▶ pcap
 //!                                             │ connections: which one carries a visit
-//!                                             │ losses: when the lost SYNs went out
-//!                                             └ conversation: its packets, in wire/'s words
+//!                                             │ losses: the times of the lost SYNs
+//!                                             └ conversation: its packets, in the protocols of wire/
 //! ```
-//! The decoder ([`crate::capture`]) reads the capture back into the same visits; the two share no code, so that each is
-//! the other's examiner. Memory is bounded by the visits that are open at once.
+//!
+//! The decoder ([`crate::capture`]) reads the capture back into the same visits. The two share no
+//! code, so that each tests the other. Memory is bounded by the visits that are open at once.
 //!
 //! # Options (JSON)
 //!
@@ -16,7 +16,7 @@
 //! | `snaplen` | bytes kept of each packet |
 //! | `servers` | list of `name`, `address` (`"ip:port"`), `protocol` (`"http"`, `"ajp"`, `"mysql"`, `"opaque"`) |
 //! | `hosts` | object, caller that is no server → its IP address |
-//! | `anyone` | IP address of callers that nobody named |
+//! | `anyone` | IP address of callers without a name |
 //! | `callers` | object, server → the only server that calls it: the caller of visits that have a parent and no caller |
 //! | `pools` | list of `[caller, callee]`: these calls use kept connections, as do those by AJP and MySQL |
 
@@ -46,7 +46,7 @@ use sweep::Sweep;
 use crate::error::Result;
 use names::Names;
 
-/// Written into the folder that is given: the capture, and meanwhile the sorted rows.
+/// Written into the given folder: the capture, and temporarily the sorted rows.
 pub const CAPTURE: &str = "capture.pcap";
 const SORTED: &str = "stays.parquet";
 
@@ -59,8 +59,8 @@ mod flags {
     pub const ACK: u8 = 0x10;
 }
 
-/// Writes `folder`/capture.pcap from the tables in `run`. `progress(rows done, rows in all)` is called now and then and
-/// may stop the work; every row counts twice, once sorted and once written.
+/// Writes `folder`/capture.pcap from the tables in `run`. `progress(rows done, rows in all)` is
+/// called now and then and may stop the work; every row counts twice, for sorting and for writing.
 pub fn export(
     run: &Path,
     folder: &Path,
@@ -79,7 +79,7 @@ pub fn export(
     sweep.all(stay::sorted(&scratch)?, &mut |done| {
         progress(rows + done, 2 * rows)
     })?;
-    // Nobody is left to miss it, and the folder goes as well.
+    // It is no longer needed, and the folder is removed as well.
     let _ = std::fs::remove_file(&scratch);
     sweep.finish()
 }

@@ -1,4 +1,4 @@
-//! Texts by number: servers, callers, interactions and statuses as they stand in the tables.
+//! Names by number: servers, callers, interactions and statuses of the tables.
 
 use rustc_hash::FxHashMap;
 

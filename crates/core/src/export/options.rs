@@ -1,4 +1,4 @@
-//! Who answers where, and what the servers speak.
+//! The addresses and protocols of the servers.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -97,7 +97,7 @@ impl Parties {
         caller
     }
 
-    /// Where a caller calls from. Both ends of a connection are of one family.
+    /// The address of a caller. Both ends of a connection are of one family.
     pub fn host(&self, caller: u32) -> IpAddr {
         let server = self.servers.get(&caller).map(|server| server.address.ip());
         server

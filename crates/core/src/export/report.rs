@@ -1,4 +1,4 @@
-//! What was written, and what the wire cannot tell.
+//! What was written, and what the wire cannot carry.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub struct Report {
     pub visits: u64,
     /// Requests that never became a visit.
     pub failed_requests: u64,
-    /// Visits of which something reads back as something else, by what it is.
+    /// Visits with a value that reads back differently, by what it is.
     pub changed: BTreeMap<&'static str, u64>,
     /// Rows that are not in the capture, by reason.
     pub left_out: BTreeMap<&'static str, u64>,

@@ -15,7 +15,7 @@ use crate::record::{types, NO_NAME};
 
 const BATCH_ROWS: usize = 1 << 13;
 
-/// Appends the rows of a batch that make sense.
+/// Appends the valid rows of a batch.
 pub type Read<T> = fn(&Batch<'_>, &mut Names, &mut Vec<T>) -> Result<()>;
 
 /// A table, row by row.
@@ -40,7 +40,7 @@ impl<T> Rows<T> {
         })
     }
 
-    /// None where there is no such table.
+    /// None if there is no such table.
     pub fn open_if_there(path: &Path, read: Read<T>) -> Result<Option<Self>> {
         path.exists().then(|| Rows::open(path, read)).transpose()
     }
@@ -72,7 +72,7 @@ pub struct Batch<'a> {
     table: &'a Table,
 }
 
-/// A column of numbers; every value of one that is not there is unknown.
+/// A column of numbers; if it is missing, every value is unknown.
 pub struct Column<P: ArrowPrimitiveType>(Option<PrimitiveArray<P>>);
 
 impl<P: ArrowPrimitiveType> Column<P> {
@@ -89,7 +89,7 @@ pub struct NameColumn {
 }
 
 impl NameColumn {
-    /// NO_NAME where it is unknown.
+    /// NO_NAME if unknown.
     pub fn get(&self, row: usize) -> u32 {
         let key = self
             .keys
@@ -108,7 +108,7 @@ pub struct Texts {
 }
 
 impl Texts {
-    /// Empty where it is unknown.
+    /// Empty if unknown.
     pub fn get(&self, row: usize) -> &str {
         if !self.keys.is_valid(row) {
             return "";
@@ -149,7 +149,8 @@ impl Batch<'_> {
         ))
     }
 
-    /// Whether there is no such column, which is an error if it is required; a column of another type always is one.
+    /// Whether the column is missing, which is an error if it is required; a column of another type
+    /// always is one.
     fn lacks(&self, name: &str, kind: &DataType, required: bool) -> Result<bool> {
         let column = self.batch.column_by_name(name);
         let is_null = column.is_some_and(|column| *column.data_type() == DataType::Null);

@@ -1,13 +1,14 @@
 //! Visits and requests in the order in which they began.
-//!
 //! ```text
 //! visits.parquet   by departure ┐
 //! requests.parquet by end       ┴▶ stays.parquet by sent: a request beside the visit at its root
 //! ```
-//! Packets must come out by time, and a visit shows first when it is sent. The tables are sorted by its end, which may be
-//! a minute later, so the rows go through an external sort ([`TableWriter`], in runs on disk): its memory does not
-//! depend on the length of the run. Several passes by time range would read the tables anew for each range, and one
-//! long visit would stretch every range it touches.
+//!
+//! Packets must be written in order of time, and a visit first appears when it is sent. The tables
+//! are sorted by its end, which may be a minute later, so the rows go through an external sort
+//! ([`TableWriter`], in runs on disk). Its memory does not depend on the length of the run. Several
+//! passes by time range would read the tables again for each range, and one long visit would
+//! stretch every range that it touches.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ pub const NO_BYTES: u64 = u64::MAX;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stay {
     pub sent: i64,
-    /// The request's id, of a request and of the visit at its root; of other visits their own.
+    /// For a request and the visit at its root, the request's id; for other visits their own.
     pub key: u64,
     pub is_request: bool,
     pub has_parent: bool,
@@ -37,10 +38,10 @@ pub struct Stay {
     pub caller: u32,
     pub interaction: u32,
     pub status: u32,
-    /// Of a request: when it was connected.
+    /// For a request: when it was connected.
     pub arrival: i64,
     pub first_byte: i64,
-    /// Of a request: its end.
+    /// For a request: its end.
     pub departure: i64,
     pub drops: u8,
     pub data_drops: u8,

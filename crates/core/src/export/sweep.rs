@@ -1,5 +1,5 @@
-//! Through the run in the order in which visits were sent: each becomes a conversation, and the packets of all that are
-//! open go out by time.
+//! Goes through the run in the order in which visits were sent: each becomes a conversation, and
+//! the packets of all open conversations are written in order of time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -25,7 +25,7 @@ use crate::record::{NO_NAME, NO_TIME};
 
 /// Statuses of a request that may never have become a visit.
 const FAILURES: [&str; 4] = ["refused", "timeout", "reset", "abandoned"];
-/// Rows and packets between two words about the progress.
+/// Rows and packets between two progress reports.
 const ROWS_A_TICK: u64 = 1024;
 const PACKETS_A_TICK: u64 = 1 << 16;
 
@@ -201,7 +201,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// A request of which no visit is known.
+    /// A request without a known visit.
     fn request_alone(&mut self, request: &Stay) -> Result<()> {
         let status = self.names.text(request.status).unwrap_or("").to_owned();
         if !FAILURES.contains(&status.as_str()) {
@@ -258,7 +258,7 @@ impl Sweep {
         self.due.push(Reverse((due, self.conversations, slot)));
     }
 
-    /// Every packet before `time` goes out.
+    /// Writes every packet before `time`.
     fn emit(&mut self, time: i64, tell: &mut Tell<'_>) -> Result<()> {
         while let Some(&Reverse((due, number, slot))) = self.due.peek() {
             if due >= time {
@@ -277,7 +277,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// Writes the next packet of a conversation; returns when the one after it is due.
+    /// Writes the next packet of a conversation; returns when the following one is due.
     fn packet(&mut self, slot: usize) -> Result<Option<i64>> {
         let Some(Some(open)) = self.open.get_mut(slot) else {
             return Ok(None);

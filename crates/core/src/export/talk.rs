@@ -1,4 +1,4 @@
-//! The packets of one visit on its connection, one after the other, made when their time comes.
+//! The packets of one visit on its connection, one after the other, built when their time comes.
 
 use std::collections::VecDeque;
 
@@ -20,7 +20,7 @@ impl Side {
     }
 }
 
-/// A packet, but for its addresses; `from..to` is the part of its side's message that it carries.
+/// A packet without its addresses; `from..to` is the part of its side's message that it carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
     pub time: i64,
@@ -32,7 +32,8 @@ pub struct Packet {
     pub to: u64,
 }
 
-/// Bytes of one side in segments, the first at `begin`, the last at `end`; every second is acknowledged at once.
+/// Bytes of one side in segments, the first at `begin`, the last at `end`; every second one is
+/// acknowledged at once.
 #[derive(Clone, Debug)]
 struct Burst {
     packet: Packet,
@@ -49,7 +50,7 @@ enum Step {
     Burst(Burst),
 }
 
-/// Where both sides' sequence numbers stand.
+/// The sequence numbers of both sides.
 pub type Sequences = [u32; 2];
 
 #[derive(Clone, Debug)]
@@ -71,7 +72,7 @@ impl Talk {
         }
     }
 
-    /// The handshake's first half: every SYN in vain, then the one that is answered (or not).
+    /// The first half of the handshake: every lost SYN, then the answered one (if any).
     pub fn syns(&mut self, times: &[i64]) {
         for &time in times {
             self.push(time, Side::Client, SYN);
@@ -84,7 +85,7 @@ impl Talk {
         self.next[1] = self.next[1].wrapping_add(1);
     }
 
-    /// The SYN-ACK once more: the client's acknowledgement was lost.
+    /// The SYN-ACK again: the client's acknowledgement was lost.
     pub fn syn_ack_again(&mut self, time: i64) {
         self.push(time, Side::Server, SYN | ACK);
         if let Some(Step::Bare(packet)) = self.steps.back_mut() {
@@ -106,13 +107,14 @@ impl Talk {
         self.push(time, side, RST | ACK);
     }
 
-    /// So many bytes of this side are lost to the capture: the other side has them.
+    /// The capture lacks this many bytes of this side; the other side received them.
     pub fn unseen(&mut self, side: Side, len: u64) {
         let next = &mut self.next[side as usize];
         *next = next.wrapping_add(len as u32);
     }
 
-    /// The bytes `from..to` of this side's message, in at least `pieces` segments; `heard`: the other side acknowledges.
+    /// The bytes `from..to` of this side's message, in at least `pieces` segments; `heard`: the
+    /// other side acknowledges.
     pub fn bytes(
         &mut self,
         side: Side,
@@ -140,7 +142,7 @@ impl Talk {
         self.unseen(side, to - from);
     }
 
-    /// The client's first segment once more, in vain.
+    /// The client's first segment again, lost.
     pub fn first_again(&mut self, time: i64) {
         let len = self.messages[0].len().min(self.segment_max);
         let first = self.next[0].wrapping_sub(self.messages[0].len() as u32);
@@ -171,7 +173,7 @@ impl Talk {
         }
     }
 
-    /// When the next packet goes out; None: all are out.
+    /// When the next packet is due; None: all are written.
     pub fn due(&self) -> Option<i64> {
         self.steps.front().map(|step| match step {
             Step::Bare(packet) => packet.time,

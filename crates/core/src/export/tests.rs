@@ -220,7 +220,7 @@ fn round_trip(visits: &[Visit]) -> (Vec<Told>, Vec<Told>, Report) {
     let run = folder.sub("run");
     write(&run, visits);
     let (back, report) = export_and_decode(&folder, &run, 1 << 18);
-    // Only the web server's clients are known to be clients.
+    // Only the web server's clients are known clients.
     let of_clients = |told: &Told| !told.1 || told.0 == "web";
     let [before, after] =
         [run, back].map(|run| told(&run).into_iter().filter(of_clients).collect());
@@ -236,7 +236,7 @@ fn assert_unchanged(visits: &[Visit]) {
     assert_eq!((report.changed, report.left_out), Default::default());
 }
 
-/// A visit drawn at random that a wire can tell.
+/// A random visit that a wire can carry.
 fn any_visit() -> impl Strategy<Value = Visit> {
     let times = (0..20_000i64, 0..40_000i64, 0..40_000i64, 0..3u8, 0..3u8);
     let sizes = (
@@ -277,7 +277,7 @@ fn any_visit() -> impl Strategy<Value = Visit> {
                     visit.drops = drops;
                     visit.data_drops = data_drops;
                 }
-                // Over IPv6 time alone tells a repetition from a copy.
+                // Over IPv6 only time distinguishes a repetition from a copy.
                 let wait = if visit.server == SIX {
                     wait.max(100)
                 } else {

@@ -1,39 +1,41 @@
-//! The clock by which a recording goes: that of the epoch as it was when the recording began, or when whatever it is part
-//! of began, whoever sets it later.
-//!
+//! The clock of a recording: the system clock as it was when the recording began (or the run that
+//! it belongs to), even if it is set later.
 //! ```text
-//! clock of the epoch   10:00:00 … 10:00:07 │ set back │ 10:00:02 …
-//! steady clock               40 …       47 │          │       47 …      their difference tells the step
-//! rows                 10:00:00 … 10:00:07 │          │ 10:00:07 …
+//! system clock   10:00:00 … 10:00:07 │ set back │ 10:00:02 …
+//! steady clock         40 …       47 │          │       47 …      their difference shows the step
+//! rows           10:00:00 … 10:00:07 │          │ 10:00:07 …
 //! ```
-//! Adjusting the clock slowly (NTP) moves both alike.
+//!
+//! A slow adjustment of the clock (NTP) moves both alike.
 
 use serde::{Deserialize, Serialize};
 
 use super::sys;
 
-/// A step is told from here on, and what was stamped before it is told apart from what came after: packets are read some
-/// 20 ms after they were stamped.
+/// The smallest step that is reported. It is larger than the delay of reading packets (some 20 ms),
+/// so that stamps from before and after the step can be distinguished.
 const STEP_NS: i64 = 50_000_000;
-/// Both clocks must have been read within this time of each other, or the difference says nothing.
+/// Both clocks must have been read within this time of each other, or their difference is not
+/// valid.
 const TOGETHER_NS: i64 = 1_000_000;
 
 const READINGS: usize = 5;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Clock {
-    /// Clock of the epoch − steady clock, by which the record goes.
+    /// System clock − steady clock, as the record uses it.
     begin: i64,
-    /// The same as it is now, and before it was last set.
+    /// The current difference, and the one before the clock was last set.
     now: i64,
     before: i64,
-    /// The last look, by the steady clock.
+    /// The last check, by the steady clock.
     looked: i64,
 }
 
 impl Clock {
-    /// Goes by this difference between the two clocks, or by the present one: by the quickest of a few readings, for one
-    /// that is interrupted between the two clocks is off by that long.
+    /// Uses this difference between the two clocks, or the present one. The present one comes from
+    /// the fastest of a few readings, because an interruption between the two clocks would add an
+    /// error.
     pub fn begin(difference: Option<i64>) -> Clock {
         let mut readings = [(); READINGS].map(|()| {
             let earliest = sys::steady_ns();
@@ -63,7 +65,7 @@ impl Clock {
         steady + self.begin
     }
 
-    /// By how much the clock was set since the last look; None: it was not, or by little.
+    /// By how much the clock was set since the last check; None: it was not, or by little.
     pub fn look(&mut self) -> Option<i64> {
         let earliest = sys::steady_ns();
         let epoch = sys::epoch_ns();
@@ -84,7 +86,8 @@ impl Clock {
         told.then_some(step)
     }
 
-    /// The time of what the kernel stamped since the clock was set, or shortly before: no later than the last look.
+    /// The time of a kernel stamp from after the clock was set, or shortly before: no later than
+    /// the last check.
     pub fn stamped(&self, stamp: i64) -> i64 {
         let moments = [self.now, self.before].map(|difference| stamp - difference);
         let past = moments

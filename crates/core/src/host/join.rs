@@ -1,4 +1,5 @@
-//! The segments of a recording become the tables of a run folder, whether its recorder ended or was killed.
+//! The segments of a recording become the tables of a run folder, whether its recorder ended or was
+//! killed.
 
 use std::fs::File;
 use std::io;
@@ -12,20 +13,21 @@ use crate::record::join::{join as join_table, Joined};
 use crate::record::rows::{NumberedEvent, NumberedSample};
 use crate::whole::create_new;
 
-/// What was joined.
+/// The result of joining.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
     pub samples: u64,
     pub events: u64,
-    /// What the decoded visits became; None where there are none.
+    /// The results of the decoded visits; None if there are none.
     pub packets: Option<live::Linked>,
     /// The joined capture, where packets were kept.
     pub capture: Option<PathBuf>,
-    /// Segments that hold no whole table.
+    /// Segments without a complete table.
     pub damaged: Vec<String>,
 }
 
-/// Joins what the recording in `folder` has closed into tables in `out`, and a kept capture into `out`/raw/packets.pcap.
+/// Joins the closed segments of the recording in `folder` into tables in `out`, and a kept capture
+/// into `out`/raw/packets.pcap.
 pub fn join(folder: &Path, out: &Path) -> Result<Report> {
     let mut report = Report::default();
     let samples = segments(folder, "samples.parquet")?;
@@ -59,7 +61,7 @@ impl Report {
     }
 }
 
-/// One capture of many: their heads are equal, so all but the first are left out.
+/// Joins captures into one: their file headers are equal, so all but the first are left out.
 fn join_captures(captures: &[PathBuf], raw: &Path) -> Result<PathBuf> {
     let target = raw.join("packets.pcap");
     let failed = |path: &Path| {

@@ -1,5 +1,5 @@
-//! Accept queues of listening sockets, asked of the kernel by inet_diag: a fraction of the cost of `/proc/net/tcp`,
-//! which walks every connection.
+//! Accept queues of listening sockets, read from the kernel by inet_diag: a fraction of the cost of
+//! `/proc/net/tcp`, which goes through every connection.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -13,14 +13,15 @@ const MESSAGE: usize = 72;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 
-/// All listeners are asked for by the older of the two requests: it alone is about both families at once, and for each
-/// the kernel walks through a table that is made for the listeners of all namespaces, some 100 kB.
+/// For all listeners, the older of the two requests is used: only it covers both families at once,
+/// and for each family the kernel goes through a table of the listeners of all namespaces, some 100
+/// kB.
 const TCPDIAG_GETSOCK: u16 = 18;
 const ALL: usize = 60;
 const ALL_STATES: usize = 52;
 const REQUEST_DUMP: u16 = 0x301;
 
-/// One is asked for by its number, which the kernel looks up.
+/// A single listener is requested by its cookie, which the kernel looks up.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const ONE: usize = 56;
 const ONE_ID: usize = 8;
@@ -36,17 +37,17 @@ const ANSWER: usize = 1 << 15;
 pub struct Listener {
     pub ip: IpAddr,
     pub port: u16,
-    /// Connections that wait to be accepted, and how many may.
+    /// Connections that wait to be accepted, and the most that may.
     pub waiting: u32,
     pub limit: u32,
-    /// The socket's number, by which processes that hold it are known.
+    /// The socket's inode number, by which the processes that hold it are found.
     pub inode: u32,
-    /// What the kernel knows it by.
+    /// The kernel's identification of it.
     family: u8,
     id: [u8; ID],
 }
 
-/// Asks in the network namespace it was made in.
+/// Sends requests in the network namespace in which it was created.
 pub struct Asker {
     socket: OwnedFd,
     buffer: Vec<u8>,
@@ -61,14 +62,14 @@ impl Asker {
         })
     }
 
-    /// Hands every listening TCP socket to `each`.
+    /// Passes every listening TCP socket to `each`.
     pub fn ask(&mut self, each: &mut impl FnMut(Listener)) -> io::Result<()> {
         sys::send(&self.socket, &request_of_all())?;
         while parse(sys::receive(&self.socket, &mut self.buffer)?, each)? == Turn::More {}
         Ok(())
     }
 
-    /// One that is known, as it is now. An error where it is gone.
+    /// The current state of a known listener. An error if it is gone.
     pub fn ask_again(&mut self, known: &Listener) -> io::Result<Listener> {
         sys::send(&self.socket, &request_of(known))?;
         let mut found = None;
@@ -108,7 +109,8 @@ fn request_of(known: &Listener) -> [u8; HEADER + ONE] {
     bytes
 }
 
-/// The listeners of one datagram, and whether more are to come. An empty or cut datagram ends the answer.
+/// The listeners of one datagram, and whether more follow. An empty or cut datagram ends the
+/// answer.
 pub fn parse(mut answer: &[u8], each: &mut impl FnMut(Listener)) -> io::Result<Turn> {
     while let Some(header) = answer.first_chunk::<HEADER>() {
         let length = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]) as usize;
@@ -239,7 +241,7 @@ mod tests {
         let mut asker = Asker::new().unwrap();
         for ip in ["127.0.0.1", "0.0.0.0", "::", "::1"] {
             let ip: IpAddr = ip.parse().unwrap();
-            // There may be no IPv6 here.
+            // This host may have no IPv6.
             let Ok(server) = TcpListener::bind((ip, 0)) else {
                 continue;
             };

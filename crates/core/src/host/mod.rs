@@ -1,16 +1,17 @@
 //! A live host → segments of its record.
 //!
 //! ```text
-//! formats   what /proc, /sys and cgroups say → numbers          listeners  inet_diag → accept queues
-//! probes    one source each, read in place → samples            sampler    all of them on a steady beat
-//! nodes     what of them goes and comes again
+//! formats   text of /proc, /sys and cgroups → numbers          listeners  inet_diag → accept queues
+//! probes    one source each, read in place → samples           sampler    all of them at a fixed interval
+//! nodes     namespaces and groups that go away and come back
 //! packets   AF_PACKET → visits (in a process of its own), or a capture
-//! segments  rows of a second → a closed file; a ring of them    state      what the recording says of itself
-//! processes whose each one is → probes, names of servers        join       segments → tables
+//! segments  rows of a second → a closed file; a ring of them   state      the state file of the recording
+//! processes the server of each process → probes, names         join       segments → tables
 //! recorder  the threads, from beginning to end
 //! ```
-//! It must never cause the stall it looks for: memory is bounded, writes are small and steady and never forced, and no
-//! thread that samples waits for a disk.
+//!
+//! The recorder must never cause the stall that it looks for: memory is bounded, writes are small
+//! and steady and never forced, and no sampling thread waits for a disk.
 
 mod clock;
 pub mod formats;

@@ -1,4 +1,4 @@
-//! Network namespaces that are known by a path, where another may take the place of one that is gone.
+//! Network namespaces known by a path, where another namespace may replace a removed one.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -10,7 +10,8 @@ use super::sys;
 /// The namespace at a path, as it was last entered.
 pub struct Netns {
     path: PathBuf,
-    /// None: it is gone. A number counts while something of ours is open in the namespace; the kernel gives it away later.
+    /// None: it is gone. Its number is valid while the recorder holds something open in the
+    /// namespace; later the kernel reuses it.
     number: Option<(u64, u64)>,
 }
 
@@ -18,12 +19,13 @@ pub struct Netns {
 pub enum Now {
     Same,
     Gone,
-    /// Another one is there, or will be at once: its file is made before it.
+    /// Another one exists, or will at once: its file is created before it.
     Another,
 }
 
 impl Netns {
-    /// Does `work` in the namespace. What it opens there keeps belonging to it, and keeps it.
+    /// Runs `work` in the namespace. What it opens there stays in the namespace, and keeps it
+    /// alive.
     pub fn enter<T: Send>(
         path: &Path,
         work: impl FnOnce() -> io::Result<T> + Send,
@@ -47,7 +49,7 @@ impl Netns {
             return Now::Same;
         }
         self.number = None;
-        // A process has one namespace; another process that gets its number has nothing to do with it.
+        // A process has one namespace; another process with the same number is unrelated.
         match found {
             Some(_) if !self.path.starts_with("/proc") => Now::Another,
             _ => Now::Gone,

@@ -1,5 +1,5 @@
-//! What is sampled under a name: a network namespace, a control group, or both. Either may go and come again, as those of a
-//! container do that is started anew.
+//! What is sampled under one name: a network namespace, a control group, or both. Either may go
+//! away and come back, as in a container that restarts.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -16,7 +16,7 @@ use super::sys;
 
 pub type Probes = Vec<Box<dyn Probe>>;
 
-/// Opens the probes of a network namespace (None: of ours), and lists its addresses.
+/// Opens the probes of a network namespace (None: the recorder's), and lists its addresses.
 pub struct Network {
     pub name: String,
     pub place: u32,
@@ -43,12 +43,12 @@ impl Network {
     }
 }
 
-/// What has become of a namespace or a group since the last look.
+/// The change of a namespace or a group since the last check.
 pub enum Turn {
     Same,
-    /// Its probes must go: they would keep it.
+    /// Its probes must be removed, because they would keep it alive.
     Gone,
-    /// It is there again, and is sampled by these.
+    /// It exists again, and these probes sample it.
     Back(Probes),
 }
 
@@ -56,7 +56,7 @@ pub struct Namespace {
     network: Network,
     netns: Netns,
     there: bool,
-    /// It is another than the first; its addresses may come after it.
+    /// It is not the first one; its addresses may be added after it.
     another: bool,
 }
 
@@ -85,7 +85,7 @@ impl Namespace {
         }
     }
 
-    /// One that is only half made cannot be entered yet.
+    /// A namespace that is only half created cannot be entered yet.
     fn take_up(&mut self) -> Turn {
         let path = self.netns.path().to_owned();
         let Ok((Some(netns), probes, _)) = self.network.open(Some(&path)) else {
@@ -97,7 +97,7 @@ impl Namespace {
         Turn::Back(probes)
     }
 
-    /// Of one that has come again, the addresses that it has now.
+    /// The current addresses of a namespace that has come back.
     pub fn new_addresses(&self) -> Vec<IpAddr> {
         if !self.another || !self.there {
             return Vec::new();
@@ -121,7 +121,7 @@ pub struct Group {
     place: u32,
     path: PathBuf,
     there: bool,
-    /// As it was found: by the last look, where it is gone.
+    /// Its state at the last check, if it is gone.
     found: Option<Cgroup>,
 }
 
@@ -144,7 +144,7 @@ impl Group {
         Ok((opened, probes))
     }
 
-    /// One of its files said so. Whether that is new.
+    /// One of its files reported that it is gone. Returns whether that is new.
     pub fn is_gone(&mut self) -> bool {
         self.found = None;
         std::mem::replace(&mut self.there, false)
@@ -157,7 +157,8 @@ impl Group {
         let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let now = Cgroup::find(&self.path, &mountinfo).ok();
         let before = std::mem::replace(&mut self.found, now);
-        // It is made in one hierarchy after the other: only what has not changed since the last look is whole.
+        // It is created in one hierarchy after the other: it is complete only if nothing has
+        // changed since the last check.
         match &self.found {
             Some(found) if before.as_ref() == Some(found) => match found.probes(self.place) {
                 Ok(probes) => {

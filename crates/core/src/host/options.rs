@@ -3,14 +3,14 @@
 //! | field | meaning |
 //! |---|---|
 //! | `interval_ns` | between two samples, 5 ms to 10 s |
-//! | `epoch_ns` | what the record's times are more than CLOCK_MONOTONIC; null: what the clock of the epoch says when it begins |
-//! | `duration_ns` | stop by itself after so long; null: when told to |
-//! | `keep_ns` | keep only so much of the past (a ring); null: all |
+//! | `epoch_ns` | the offset of the record's times from CLOCK_MONOTONIC; null: that of the system clock at the begin |
+//! | `duration_ns` | the recording ends by itself after this time; null: when it is stopped |
+//! | `keep_ns` | keep only this much of the past (a ring); null: all |
 //! | `nodes` | list of `{"name", "netns", "cgroup"}`; paths, null where there is none |
 //! | `processes` | list of `{"name", "pid"}`: CPU time of these |
 //! | `every_process` | sample the CPU time of all processes, and name servers after those that listen |
-//! | `ports` | only listeners on these ports are told; empty: all |
-//! | `keep_dac_override` | its folder lies in one of somebody else: keep the right to write there, for the caller |
+//! | `ports` | only listeners on these ports are recorded; empty: all |
+//! | `keep_dac_override` | its folder is inside another user's: keep the right to write there, for the caller |
 //! | `packets` | null, or see [`Packets`]; its `decode` are the options of [`crate::capture::decode`] |
 
 use std::collections::BTreeMap;
@@ -24,11 +24,12 @@ use super::packets::{INTERFACES_MAX, PORTS_MAX};
 use crate::capture::decode::{self, Addresses};
 use crate::error::{Error, Result};
 
-/// Finer, and sampling would cost what it is to find; coarser cannot show a stall.
+/// A shorter interval would make sampling as costly as what it looks for; a longer one cannot show
+/// a stall.
 pub const INTERVAL_MIN: i64 = 5_000_000;
 pub const INTERVAL_MAX: i64 = 10_000_000_000;
 
-/// The place of what is sampled of the host as a whole.
+/// The place of samples of the host as a whole.
 pub const HOST: &str = "host";
 
 #[derive(Clone, Debug, Deserialize)]
@@ -73,17 +74,17 @@ pub struct Node {
     pub cgroup: Option<PathBuf>,
 }
 
-/// Which packets are recorded, and what becomes of them.
+/// Which packets are recorded, and whether they are decoded or kept.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Packets {
-    /// Interfaces, all of one network namespace; empty: every interface of ours.
+    /// Interfaces, all in one network namespace; empty: every interface of the recorder's.
     #[serde(default)]
     pub interfaces: Vec<Interface>,
     /// Only packets with one of these ports at either end; empty: all TCP.
     #[serde(default)]
     pub ports: Vec<u16>,
-    /// Also packets that are for others: those that pass a bridge or come to a mirror port.
+    /// Also packets for other hosts: those that pass a bridge or come to a mirror port.
     #[serde(default)]
     pub promiscuous: bool,
     /// Bytes kept of each packet, from its IP header on.
@@ -104,7 +105,7 @@ pub struct Packets {
 #[serde(deny_unknown_fields)]
 pub struct Interface {
     pub name: String,
-    /// The network namespace it is in; None: ours.
+    /// The network namespace that it is in; None: the recorder's.
     #[serde(default)]
     pub netns: Option<PathBuf>,
 }
@@ -141,14 +142,14 @@ impl Options {
 }
 
 impl Packets {
-    /// The namespace whose packets they are; None: ours.
+    /// The namespace whose packets they are; None: the recorder's.
     pub fn netns(&self) -> Option<&Path> {
         self.interfaces
             .first()
             .and_then(|first| first.netns.as_deref())
     }
 
-    /// Calls servers by these names, but those that the user has named; returns what is added.
+    /// Gives servers these names, except those that the user has named; returns the added names.
     pub fn name_servers(
         &mut self,
         found: Vec<(String, Vec<SocketAddr>)>,

@@ -1,5 +1,5 @@
-//! Names of what is sampled. Listeners appear while the recording runs, so the list grows; an index never changes its
-//! meaning.
+//! Names of places. Listeners appear during the recording, so the list grows; an index never
+//! changes its meaning.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,8 +1,9 @@
-//! Which processes there are, and whose: those that hold a listening socket are its server's, with the children that
-//! bear their name; the others go by their name, and kernel threads together.
+//! Finds the processes and their places. Processes that hold a listening socket belong to its
+//! server, with their children of the same name; the others are grouped by name, and kernel threads
+//! are one group.
 //!
-//! A look lists `/proc` and reads what is new there. It is done by a thread that stands back, never by the one that
-//! samples.
+//! A check lists `/proc` and reads the new processes. A low-priority thread does it, never the
+//! sampling one.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -18,25 +19,25 @@ use super::listeners::{Asker, Listener};
 use super::namespaces::{Netns, Now};
 use super::sys;
 
-/// The parent of all kernel threads, and how they are called here.
+/// The parent of all kernel threads, and their name here.
 const KTHREADD: (i32, &str) = (2, "kthreadd");
-/// It may hold sockets for servers that it starts when they are asked.
+/// It may hold sockets for servers that it starts on demand.
 const INIT: i32 = 1;
 const KERNEL: &str = "kernel threads";
 
-/// Between two looks, at least; on a host with so many processes that a look takes long, five hundred times as long as it
-/// took: up to some thousand processes it takes no more than 0.2 % of a core.
+/// The least time between two checks. On a host with so many processes that a check takes long, it
+/// is five hundred times the length of a check, so a check takes no more than 0.2 % of a core.
 const PAUSE_NS: i64 = 1_000_000_000;
 const PAUSE_MAX_NS: i64 = 5_000_000_000;
 const PAUSE_TIMES: i64 = 500;
 
-/// Looks at a process again, for a fork bears its parent's name until it runs what it is for.
+/// The time after which a process is read again, because a fork has its parent's name until exec.
 const YOUNG: u8 = 2;
 
-/// Whose CPU time a process uses.
+/// The place that a process belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// Of the ports that it listens on (`NODE:PORT`); else one place by its name.
+    /// The place of its listening ports (`NODE:PORT`); else a place for its name.
     pub places: Vec<String>,
     pub listens: bool,
 }
@@ -50,27 +51,27 @@ impl Owner {
     }
 }
 
-/// A process that was not there before, or is somebody else's than was thought.
+/// A process that is new, or belongs to another place than assumed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     pub pid: i32,
     pub owner: Owner,
-    /// It began since the last look.
+    /// It began since the last check.
     pub young: bool,
 }
 
-/// Where listeners are asked for.
+/// A namespace in which listeners are read.
 pub struct Namespace {
     node: String,
-    /// None: ours.
+    /// None: the recorder's.
     netns: Option<Netns>,
-    /// None: the namespace is gone, and nothing of ours shall keep it.
+    /// None: the namespace is gone, and the recorder must not keep it alive.
     asker: Option<Asker>,
     addresses: Vec<IpAddr>,
 }
 
 impl Namespace {
-    /// Of the path; None: ours.
+    /// The namespace of the path; None: the recorder's.
     pub fn open(node: &str, netns: Option<&Path>) -> io::Result<Namespace> {
         let open = || Ok((Asker::new()?, sys::addresses()?));
         let (netns, (asker, addresses)) = match netns {
@@ -88,7 +89,7 @@ impl Namespace {
         })
     }
 
-    /// Whether it is still there, or another one in its place.
+    /// Whether it still exists, or another one has its path.
     fn look(&mut self) {
         let Some(netns) = &mut self.netns else {
             return;
@@ -123,7 +124,7 @@ pub struct Processes {
     namespaces: Vec<Namespace>,
     /// Only listeners on these ports count, where there are some.
     ports: Vec<u16>,
-    /// Number of a socket → whose listener it is, and on which address.
+    /// Inode number of a socket → its listener, and its address.
     sockets: FxHashMap<u32, Vec<(usize, Listener)>>,
     known: FxHashMap<i32, Known>,
     /// The name of a process, and its number, for each listener that has one.
@@ -144,7 +145,8 @@ impl Processes {
         }
     }
 
-    /// Looks again and again, and tells what is found, until told to stop (and unparked) or nobody listens.
+    /// Checks repeatedly, and reports what it finds, until told to stop (and unparked) or the
+    /// receiver is gone.
     pub fn follow(mut self, tell: &Sender<Found>, stop: &AtomicBool) {
         sys::stand_back();
         while !stop.load(Ordering::Relaxed) {
@@ -162,14 +164,16 @@ impl Processes {
         }
     }
 
-    /// What is new since the last look. What cannot be read (it ended meanwhile, or is not ours to read) is passed over.
+    /// What is new since the last check. Processes that cannot be read (ended, or of another user)
+    /// are skipped.
     pub fn look(&mut self) -> Vec<Found> {
         let anew = self.ask();
         let pids = pids(&self.proc);
         let alive: FxHashSet<i32> = pids.iter().copied().collect();
         self.known.retain(|pid, _| alive.contains(pid));
         let mut found = Vec::new();
-        // Parents have smaller numbers than their children, unless numbers began anew: then the second look tells.
+        // Parents have smaller numbers than their children, unless numbers wrapped around: then the
+        // second check finds them.
         for pid in pids {
             let looks = self.known.get(&pid).map_or(0, |known| known.looks);
             if looks >= YOUNG && !anew {
@@ -196,8 +200,8 @@ impl Processes {
         found
     }
 
-    /// What to call the servers that listen: the name of their process, with the port where it has several, and with the
-    /// node where several have such a process.
+    /// Names of the listening servers: that of their process, with the port if the process has
+    /// several, and with the node if several nodes have such a process.
     pub fn servers(&self) -> Vec<(String, Vec<SocketAddr>)> {
         let mut bearers: FxHashMap<&str, FxHashSet<(usize, u16)>> = FxHashMap::default();
         for ((node, _, port), (_, name)) in &self.names {
@@ -233,7 +237,7 @@ impl Processes {
         asked.map_or_else(Vec::new, |namespace| namespace.addresses.clone())
     }
 
-    /// Asks for listeners; true if there are others than before.
+    /// Reads the listeners; true if they have changed.
     fn ask(&mut self) -> bool {
         let mut sockets: FxHashMap<u32, Vec<(usize, Listener)>> = FxHashMap::default();
         let ports = &self.ports;
@@ -242,7 +246,7 @@ impl Processes {
             let Some(asker) = &mut namespace.asker else {
                 continue;
             };
-            // What cannot be asked now has no listeners for now.
+            // A namespace that cannot be read has no listeners for now.
             let _ = asker.ask(&mut |listener| {
                 if ports.is_empty() || ports.contains(&listener.port) {
                     sockets

@@ -1,4 +1,4 @@
-//! The recorder from beginning to end: its threads are started, told to stop, and waited for.
+//! The recorder: starts its threads, tells them to stop, and waits for them.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,22 +20,22 @@ use super::sys;
 use crate::confine::capabilities;
 use crate::error::{Error, Result};
 
-/// How often the caller is asked whether to go on: each time wakes an interpreter.
+/// How often the caller is asked whether to go on; each call wakes an interpreter.
 const ASKED_EVERY: Duration = Duration::from_millis(200);
 
-/// What the recorder says while it runs.
+/// Messages of a running recorder.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Said {
     /// Everything is open and runs.
     Recording,
     /// Something went wrong that does not end the recording.
     Warning(String),
-    /// Nothing; it is only asked whether to go on.
+    /// No message; only asks whether to go on.
     Nothing,
 }
 
-/// Records into `folder`, an empty directory, until `go_on` returns false or the duration is over; returns what is to be
-/// known of the recording, which is also in the folder.
+/// Records into `folder`, an empty directory, until `go_on` returns false or the duration is over;
+/// returns the state of the recording, which is also in the folder.
 pub fn record(
     options: &Options,
     folder: &Path,
@@ -84,7 +84,7 @@ pub fn record(
     let writing = spawn("tailrace-write", move || shelf.run(&inbox))?;
     let asked = wait(options, &warned, go_on);
     stop.store(true, Ordering::Relaxed);
-    // A thread that died has said so on standard error; what the others recorded is kept.
+    // A thread that died has reported so on standard error; what the others recorded is kept.
     let _ = sampling.join();
     if let Some(following) = following {
         following.thread().unpark();
@@ -145,7 +145,8 @@ fn keep(effective: CapabilitySet, at_times: CapabilitySet) -> Result<()> {
     })
 }
 
-/// Opening takes longest: it looks at all processes, and the kernel makes a ring. Meanwhile others go before.
+/// Opening takes longest: it reads all processes, and the kernel creates a ring. Meanwhile this
+/// thread has low priority.
 fn stood_back<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let died = |_| {
         Err(Error::Io {
@@ -192,8 +193,8 @@ fn open(
     Ok((processes, packets, sampler))
 }
 
-/// Who is there when the recording begins; servers are called after their processes. Of a namespace that cannot be opened
-/// the sampler tells.
+/// The processes at the begin of the recording; servers get their names. The sampler reports a
+/// namespace that cannot be opened.
 fn first_look(
     options: &Options,
     packets: Option<&mut super::options::Packets>,
@@ -207,7 +208,7 @@ fn first_look(
         .filter_map(|(name, path)| Namespace::open(name, path).ok());
     let mut processes = Processes::new(namespaces.collect(), &options.ports);
     for new in processes.look() {
-        // The sampler takes it out when it begins.
+        // The sampler removes it when it begins.
         let _ = tell.send(new);
     }
     if let Some(packets) = packets {
@@ -243,7 +244,7 @@ fn wait(
 fn teller(to: &Sender<String>) -> Tell {
     let to = to.clone();
     Box::new(move |sentence| {
-        // Nobody listens any more when the recording ends; the sentence is in its notes as well.
+        // The receiver is gone when the recording ends; the sentence is in its notes as well.
         let _ = to.send(sentence);
     })
 }

@@ -1,7 +1,7 @@
-//! The sampling thread: all probes, every interval, on a steady beat.
+//! The sampling thread: all probes, at a fixed interval.
 //!
-//! A round is read in parts with pauses between them, each probe always in the same part: whoever wants this CPU meanwhile
-//! waits for one part, not for all of them.
+//! A round is read in parts with pauses between them, each probe always in the same part. Another
+//! thread that needs this CPU therefore waits for one part, not for all of them.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,12 +24,12 @@ use crate::record::rows::{NumberedSample, Sample};
 use crate::record::writer::TableWriter;
 use crate::record::Names;
 
-/// Probes of a part of a round, which so takes 20 to 80 µs, and rarely more than 130.
+/// Probes in a part of a round, which then takes 20 to 80 µs, and rarely more than 130.
 const TOGETHER: usize = 3;
-/// From the begin of a part to the begin of the next.
+/// Time from the begin of a part to the begin of the next.
 const APART_NS: i64 = 2_000_000;
 
-/// Whose probe it is: they go together, and come again together.
+/// The owner of a probe: its probes are removed and added together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     Host,
@@ -40,7 +40,7 @@ enum Owner {
 struct Sampled {
     probe: Box<dyn Probe>,
     owner: Owner,
-    /// Which part of each round it is read in.
+    /// The part of each round in which it is read.
     part: i64,
 }
 
@@ -61,7 +61,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Opens everything there is to sample; what the user named and is not there is an error.
+    /// Opens all sources; a missing source that the user named is an error.
     pub fn open(
         options: &Options,
         clock: Clock,
@@ -117,7 +117,7 @@ impl Sampler {
         self.add(Owner::Host, vec![probe]);
     }
 
-    /// Neighbours go apart into the parts of a round: those that take long are side by side.
+    /// Adjacent probes go into different parts of the round, because slow ones are adjacent.
     fn add(&mut self, owner: Owner, probes: Probes) {
         for probe in probes {
             let part = i64::try_from(self.probes.len()).unwrap_or(0) % self.parts;
@@ -172,7 +172,8 @@ impl Sampler {
     pub fn run(mut self, stop: &AtomicBool, prompt: impl FnOnce() -> Result<()>) {
         self.divide();
         let mut due = sys::steady_ns();
-        // The first round tells nothing yet, and is the longest: all processes are new. It need not be prompt.
+        // The first round reports nothing yet and is the longest, because all processes are new. It
+        // need not be on time.
         self.round(due);
         if !sys::be_prompt() {
             let said = "sampling runs at ordinary priority (CAP_SYS_NICE is missing, or real-time threads are not for \
@@ -212,7 +213,7 @@ impl Sampler {
         }
     }
 
-    /// Waits for each part's time; when the last of them began.
+    /// Waits for each part's time; returns when the last of them began.
     fn round(&mut self, due: i64) -> i64 {
         let mut begun = due;
         for part in 0..self.parts {
@@ -252,7 +253,7 @@ impl Sampler {
     }
 
     fn ended(&mut self, ended: &Sampled, error: &std::io::Error) {
-        // What a file of a control group says when the group was removed.
+        // The error of a control group's file after the group was removed.
         let gone = error.raw_os_error() == Some(libc::ENODEV);
         if let (Owner::Group(number), true) = (ended.owner, gone) {
             let group = &mut self.groups[number];
@@ -268,7 +269,7 @@ impl Sampler {
         self.warn(format!("{about}: {error}; it is not sampled from here on"));
     }
 
-    /// Once a segment: is every namespace and group still the one it was?
+    /// Once a segment: is every namespace and group still the same?
     fn look_around(&mut self) {
         for number in 0..self.namespaces.len() {
             let turn = self.namespaces[number].look();
@@ -298,7 +299,7 @@ impl Sampler {
                 self.warn(format!("{what} is gone; its TCP counters and accept queues are not sampled until it is there again"));
             }
             Turn::Back(probes) => {
-                // Those of a group that was made again at once may not have been read since.
+                // Probes of a group that was created again at once may not have been read since.
                 self.let_go(owner);
                 self.add(owner, probes);
                 self.warn(format!(
@@ -344,7 +345,7 @@ impl Sampler {
     }
 }
 
-/// Into how many parts a round of so many probes is divided: fewer where the next round begins too soon.
+/// The number of parts of a round: fewer if the next round begins too soon.
 fn parts(probes: usize, interval: i64) -> i64 {
     let wanted = i64::try_from(probes.div_ceil(TOGETHER)).unwrap_or(i64::MAX);
     wanted.min(interval / APART_NS).max(1)
@@ -371,7 +372,7 @@ fn write(samples: Vec<Sample>, places: Vec<String>) -> Write {
     })
 }
 
-/// How late the parts of rounds began, in steps of 0.1 ms up to 0.1 s.
+/// Delays of the parts of rounds, in steps of 0.1 ms up to 0.1 s.
 struct Lateness {
     steps: Vec<u64>,
     parts: u64,

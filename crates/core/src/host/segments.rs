@@ -1,12 +1,13 @@
-//! Closed segments: small files, one a table and second, written by a thread of its own, so that a slow disk delays
-//! neither samples nor packets.
-//!
+//! Closed segments: small files, one for each table and second. A thread of its own writes them, so
+//! that a slow disk delays neither samples nor packets.
 //! ```text
 //! rows of a second ─▶ queue (bounded) ─▶ 000017.samples.parquet.tmp ─▶ renamed ─▶ recording.json, once a second
 //!                        └ full, or the disk is: the rows are counted as lost
 //! ```
-//! Nothing is flushed to the disk by force: the kernel writes some kilobytes a second when it likes, and a recorder that
-//! is killed loses only the rows of its open second. With a ring, the oldest files are removed.
+//!
+//! Nothing forces a flush: the kernel writes some kilobytes a second at its own pace, and a
+//! recorder that is killed loses only the rows of its open second. With a ring, the oldest files
+//! are removed.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -18,22 +19,23 @@ use super::state::Shared;
 use super::sys;
 use crate::error::Result;
 
-/// How long a segment is: what a kill can cost.
+/// The length of a segment, and so the most that a kill loses.
 pub const SEGMENT_NS: i64 = 1_000_000_000;
-/// Between two states: less than a segment, for segments come with some jitter. A file that replaces another is written
-/// out by the kernel at once (ext4's auto_da_alloc), so it is not replaced with each of a second's three segments.
+/// Between two writes of the state: less than a segment, because segments come with some jitter.
+/// The kernel writes a replaced file at once (ext4's auto_da_alloc), so the state is not written
+/// with each of a second's three segments.
 const STATE_NS: i64 = SEGMENT_NS / 10 * 9;
-/// Segments that wait for a slow disk, most of a minute, and their memory: what a capture of 20,000 packets a second fills
-/// in that time.
+/// Segments that wait for a slow disk, most of a minute, and their memory: the size of a capture of
+/// 20,000 packets a second in that time.
 const WAITING: usize = 128;
 const WAITING_BYTES: usize = 64 << 20;
 
-/// Turns rows into the file of this path.
+/// Writes rows to the file of this path.
 pub type Write = Box<dyn FnOnce(&Path) -> Result<()> + Send>;
-/// Takes a sentence for a person.
+/// Receives a sentence for the user.
 pub type Tell = Box<dyn Fn(String) + Send>;
 
-/// The rows of one table and second, and how they become a file.
+/// The rows of one table and second, and how to write them.
 pub struct Segment {
     /// The end of the file's name: `samples.parquet`.
     pub table: &'static str,
@@ -45,7 +47,7 @@ pub struct Segment {
     pub write: Write,
 }
 
-/// Where threads put their segments.
+/// The queue to which threads send their segments.
 #[derive(Clone)]
 pub struct Outbox {
     queue: SyncSender<Segment>,
@@ -81,7 +83,7 @@ pub struct Shelf {
     number: u64,
     /// When the state was written.
     stated: Option<i64>,
-    /// The last write failed: it is told once, until one succeeds.
+    /// The last write failed: it is reported once, until a write succeeds.
     failing: bool,
     tell: Tell,
 }
@@ -169,7 +171,7 @@ impl Shelf {
             if now.saturating_sub(*end) <= keep {
                 break;
             }
-            // A file that is gone already needs no removal.
+            // A file that is already gone needs no removal.
             let _ = std::fs::remove_file(path);
             self.shared.lock().begin = *end;
             self.kept.pop_front();

@@ -1,5 +1,5 @@
-//! What the recording says of itself: `recording.json`, written again every second, so that it is true, but for the last
-//! second, whenever the recorder is killed.
+//! The state of the recording: `recording.json`, written every second. If the recorder is killed,
+//! it is correct except for the last second.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -20,18 +20,18 @@ pub const FILE: &str = "recording.json";
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct State {
     pub format: u32,
-    /// The recorder came to its own end; otherwise it was killed, and what came after `end` is lost.
+    /// The recorder ended in order; otherwise it was killed, and everything after `end` is lost.
     pub closed: bool,
     /// First and last moment that closed segments hold.
     pub begin: i64,
     pub end: i64,
     pub interval_ns: i64,
     pub nodes: Vec<NodeState>,
-    /// What servers are called after their processes, and their addresses.
+    /// Names of servers from their processes, and their addresses.
     pub servers: BTreeMap<String, Vec<String>>,
     /// Addresses of the host whose packets are recorded.
     pub same_host: Vec<IpAddr>,
-    /// CPUs that a place may use: as of when it was first sampled, all of its processes together.
+    /// CPUs that a place may use: as of its first sample, for all of its processes together.
     pub cpus: BTreeMap<String, BTreeSet<u32>>,
     pub sampling: Sampling,
     /// What was decoded of packets ([`crate::capture::decode::Report`]); None where none were recorded.
@@ -47,11 +47,12 @@ pub struct NodeState {
     pub cores: u64,
 }
 
-/// How well the samples kept their times.
+/// How punctual the samples were.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Sampling {
     pub rounds: u64,
-    /// Rounds left out because the one before was not done or the host did not let the recorder run.
+    /// Rounds left out because the previous one was not done or the host did not schedule the
+    /// recorder.
     pub missed: u64,
     /// How long after its time a part of a round began.
     pub late_ns_p99: i64,
@@ -95,7 +96,7 @@ impl Shared {
         }
     }
 
-    /// Of a place, or of one more process of it; None: it is not known.
+    /// CPUs of a place, or of one more process of it; None: unknown.
     pub fn may_use(&self, place: &str, cpus: Option<BTreeSet<u32>>) {
         if let Some(cpus) = cpus {
             let mut state = self.lock();
@@ -103,7 +104,7 @@ impl Shared {
         }
     }
 
-    /// Addresses of a node, beside those that are known.
+    /// Further addresses of a node.
     pub fn has(&self, node: &str, addresses: &[IpAddr]) {
         let mut state = self.lock();
         let Some(node) = state.nodes.iter_mut().find(|known| known.name == node) else {
@@ -120,8 +121,8 @@ impl Shared {
         self.lock().notes.push(sentence);
     }
 
-    /// Writes the state into `folder`; the old one stays until the new one is whole, unless the disk is full: then it is
-    /// written over, for it says what was lost.
+    /// Writes the state into `folder`. The old one stays until the new one is complete. If the disk
+    /// is full, it is overwritten in place, because it holds what was lost.
     pub fn write(&self, folder: &Path) -> Result<()> {
         let text = serde_json::to_vec_pretty(&*self.lock());
         let path = folder.join(FILE);
@@ -147,7 +148,7 @@ fn replace(path: &Path, text: &[u8]) -> Result<()> {
     partial.publish(path)
 }
 
-/// Writes into the room that a file has already.
+/// Writes into the existing size of a file.
 fn over(path: &Path, text: &[u8]) -> io::Result<()> {
     const BLOCK: u64 = 512;
     let mut options = fs::OpenOptions::new();

@@ -1,5 +1,5 @@
-//! The system calls that the standard library lacks, each behind a safe function. All `unsafe` of the recorder that is
-//! not the packet ring's memory is here.
+//! System calls that the standard library lacks, each behind a safe function. All `unsafe` of the
+//! recorder is here, except for the packet ring's memory.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -13,18 +13,18 @@ use rustix::thread::CapabilitySet;
 
 use crate::confine::capabilities;
 
-/// Nanoseconds since the Unix epoch: the clock that the kernel stamps packets with.
+/// Nanoseconds since the Unix epoch: the clock of the kernel's packet stamps.
 pub fn epoch_ns() -> i64 {
     clock(libc::CLOCK_REALTIME).unwrap_or(0)
 }
 
-/// Nanoseconds of a clock that nobody sets.
+/// Nanoseconds of a clock that cannot be set.
 pub fn steady_ns() -> i64 {
     clock(libc::CLOCK_MONOTONIC).unwrap_or(0)
 }
 
-/// CPU time that all threads of a process have used; None when there is no such process. Far finer than the 10 ms of
-/// `/proc/PID/stat`. The clock's number is built as `clock_getcpuclockid(3)` builds it.
+/// CPU time of all threads of a process; None if there is no such process. It is far finer than the
+/// 10 ms of `/proc/PID/stat`. The clock's number is built as in `clock_getcpuclockid(3)`.
 pub fn process_cpu_ns(pid: i32) -> Option<i64> {
     const CPUCLOCK_SCHED: i32 = 2;
     clock((!pid) << 3 | CPUCLOCK_SCHED).ok()
@@ -67,8 +67,8 @@ pub fn sleep_until(until: i64) {
     }
 }
 
-/// Lets this thread run as soon as it wakes, before all ordinary ones: for work of a fraction of a millisecond. False
-/// where that is not allowed.
+/// Lets this thread run as soon as it wakes, before all ordinary ones: for work of a fraction of a
+/// millisecond. False if that is not permitted.
 pub fn be_prompt() -> bool {
     let lowest = libc::sched_param { sched_priority: 1 };
     // SAFETY: plain numbers about the calling thread.
@@ -92,12 +92,12 @@ struct Scheduling {
     period: u64,
 }
 
-/// Longer than what others have (0.7 to 3 ms).
+/// Longer than that of other threads (0.7 to 3 ms).
 const LONG_SLICE_NS: u64 = 10_000_000;
 
-/// Lets this thread stand back behind what the host is for: it has a tenth of the weight of others, and a slice longer
-/// than theirs. From Linux 6.12 on who wakes up goes before one whose slice is longer than its own, and waits for one
-/// whose slice is shorter; before, this changes nothing. It needs no rights.
+/// Gives this thread low priority: a tenth of the weight of others, and a longer slice. From Linux
+/// 6.12 on, a thread that wakes up preempts one with a longer slice than its own; before, the slice
+/// changes nothing. It needs no rights.
 pub fn stand_back() {
     let wanted = Scheduling {
         size: size_of::<Scheduling>() as u32,
@@ -106,12 +106,12 @@ pub fn stand_back() {
         runtime: LONG_SLICE_NS,
         ..Scheduling::default()
     };
-    // SAFETY: the kernel reads a live structure of the size that it tells; 0 is the calling thread. Where it is refused
-    // all stays as it is.
+    // SAFETY: the kernel reads a live structure of the given size; 0 is the calling thread. If it
+    // is refused, nothing changes.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &wanted, 0) };
 }
 
-/// Bytes of a page of memory, in which the kernel counts dirty pages.
+/// Size of a memory page, the kernel's unit for dirty pages.
 pub fn page_bytes() -> u64 {
     // SAFETY: a constant of the system.
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
@@ -123,7 +123,7 @@ pub fn cpus() -> u64 {
     u64::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
 }
 
-/// CPUs that the threads of a process may use, each some of them or all; None when there is no such process.
+/// CPUs that the threads of a process may use; None if there is no such process.
 pub fn allowed_cpus(pid: i32) -> Option<BTreeSet<u32>> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let names = threads.filter_map(|thread| thread.ok()?.file_name().to_str()?.parse().ok());
@@ -144,8 +144,8 @@ fn cpus_of_thread(thread: i32) -> Option<BTreeSet<u32>> {
     Some(allowed.collect())
 }
 
-/// Runs `work` in a network namespace, on a thread of its own that ends with it: files of `/proc/thread-self/net` and
-/// sockets opened there keep belonging to that namespace.
+/// Runs `work` in a network namespace, on a thread of its own that ends with it. Files of
+/// `/proc/thread-self/net` and sockets opened there stay in that namespace.
 pub fn in_namespace<T: Send>(
     namespace: &File,
     work: impl FnOnce() -> io::Result<T> + Send,
@@ -229,7 +229,7 @@ pub fn get_option<T: Copy>(fd: &OwnedFd, level: i32, option: i32) -> io::Result<
     }
 }
 
-/// The number of an interface in the network namespace of a socket; None: there is none of this name.
+/// The number of an interface in the network namespace of a socket; None: it does not exist.
 pub fn interface_number(socket: &OwnedFd, name: &str) -> Option<u32> {
     // SAFETY: a plain C structure whose zero is valid.
     let mut asked: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -252,7 +252,7 @@ pub fn interface_number(socket: &OwnedFd, name: &str) -> Option<u32> {
     }
 }
 
-/// Lets a netlink socket receive what the kernel tells these groups of.
+/// Subscribes a netlink socket to these groups.
 pub fn bind_netlink(fd: &OwnedFd, groups: u32) -> io::Result<()> {
     // SAFETY: a plain C structure whose zero is valid.
     let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
@@ -264,7 +264,7 @@ pub fn bind_netlink(fd: &OwnedFd, groups: u32) -> io::Result<()> {
     checked(unsafe { libc::bind(fd.as_raw_fd(), at, length) }).map(drop)
 }
 
-/// Lets the kernel hand over only what a classic BPF program accepts.
+/// Installs a classic BPF program as the socket's filter.
 pub fn attach_filter(fd: &OwnedFd, program: &mut [libc::sock_filter]) -> io::Result<()> {
     let length = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     let program = libc::sock_fprog {
@@ -287,7 +287,7 @@ pub fn bind_packets(fd: &OwnedFd, interface: i32) -> io::Result<()> {
     checked(unsafe { libc::bind(fd.as_raw_fd(), at, length) }).map(drop)
 }
 
-/// Lets an interface hand over what is for others as well, as long as the packet socket is open.
+/// Lets an interface pass on packets for other hosts, as long as the packet socket is open.
 pub fn see_all_packets(fd: &OwnedFd, interface: i32) -> io::Result<()> {
     let wanted = libc::packet_mreq {
         mr_ifindex: interface,
@@ -298,11 +298,11 @@ pub fn see_all_packets(fd: &OwnedFd, interface: i32) -> io::Result<()> {
     set_option(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &wanted)
 }
 
-/// Waits at most `ms` until one of the two can be read: whether the first reports an error, and whether the second can
-/// be read.
+/// Waits at most `ms` until one of the two is readable: returns whether the first reports an error,
+/// and whether the second is readable.
 pub fn wait(first: Option<&OwnedFd>, second: impl AsFd, ms: i32) -> (bool, bool) {
     let asked = |fd: i32| libc::pollfd {
-        fd, // a negative one is passed over
+        fd, // a negative one is ignored
         events: libc::POLLIN,
         revents: 0,
     };
@@ -320,7 +320,7 @@ pub fn wait(first: Option<&OwnedFd>, second: impl AsFd, ms: i32) -> (bool, bool)
     )
 }
 
-/// Sends bytes to the kernel's end of a netlink socket.
+/// Sends bytes to the kernel on a netlink socket.
 pub fn send(fd: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
     // SAFETY: the kernel reads a live slice.
     let sent = unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) };
@@ -329,7 +329,7 @@ pub fn send(fd: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
         .map_err(|_| io::Error::last_os_error())
 }
 
-/// Receives one datagram that is there already, or nothing; returns its bytes.
+/// Receives one datagram that has already arrived, or nothing; returns its bytes.
 pub fn receive<'a>(fd: &OwnedFd, into: &'a mut [u8]) -> io::Result<&'a [u8]> {
     // SAFETY: the kernel writes at most into a live slice.
     let got = unsafe {
@@ -408,7 +408,7 @@ mod tests {
         };
         let (usual, back) = (own(|| ()), own(stand_back));
         assert_eq!(back.nice, 10);
-        // Kernels before 6.12 know no slices of threads, and tell of none.
+        // Kernels before 6.12 have no slices of threads, and report none.
         assert!(usual.runtime == 0 || back.runtime > usual.runtime);
     }
 

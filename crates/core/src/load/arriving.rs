@@ -1,17 +1,19 @@
-//! Requests that nobody waits for: they arrive by a law or from a file, and their clients go when they are answered.
+//! Open arrivals: they follow a distribution or a file, and their clients leave when they are
+//! answered.
 //!
-//! Every worker draws all arrivals and sends its own, so that the same seed gives the same load however many share it.
+//! Every worker draws all arrivals and sends its own, so that the same seed gives the same load for
+//! any number of workers.
 
 use super::client::Client;
 use super::engine::Load;
 use crate::error::Result;
 use crate::workload::plan::Arrivals;
 
-/// A timer with this bit is of a workload, without it of a client.
+/// A timer with this bit belongs to a workload, without it to a client.
 pub const SOURCE: u32 = 1 << 31;
 
 impl Load<'_> {
-    /// What arrives of itself next, if it is this worker's to send.
+    /// The next open arrival, if it belongs to this worker.
     pub(super) fn next_arrival(&mut self, number: usize, after: i64, first: bool) {
         let workload = &self.plan.workloads[number];
         let source = &mut self.sources[number];
@@ -63,7 +65,7 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Where somebody was who has gone, or a new place.
+    /// The place of a client that has left, or a new one.
     fn place(&mut self, mut client: Client) -> u32 {
         let Some(at) = self.gone.pop() else {
             self.clients.push(client);

@@ -1,4 +1,4 @@
-//! What becomes of one request.
+//! The course of one request.
 
 use super::client::NONE;
 use super::engine::Load;
@@ -12,19 +12,22 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use std::net::{IpAddr, SocketAddr};
 
-/// No SYN is repeated sooner: the shortest first timeout that a kernel can be told is a tick, 1 to 10 ms; Linux waits 1 s.
+/// No SYN is repeated sooner: the shortest first timeout of any kernel setting is a tick, 1 to 10
+/// ms; Linux waits 1 s.
 const SYN_REPEATED: i64 = 10_000_000;
-/// No data are repeated sooner (Linux: TCP_RTO_MIN, 200 ms, less what a route may say).
+/// No data are repeated sooner (Linux: TCP_RTO_MIN, 200 ms, less if a route sets it).
 const DATA_REPEATED: i64 = 100_000_000;
-/// Who got no answer does not ask again sooner: a refused connection could be tried 100,000 times a second.
+/// A client without an answer sends nothing for this time: otherwise a refused connection would be
+/// tried 100,000 times a second.
 const PAUSE_MIN: i64 = 100_000_000;
-/// So long a server may take to close a connection that it was asked to close, and so many are left to it at once.
-/// Who closes first keeps the port for a minute (TIME_WAIT), and the ports are needed here.
+/// How long a server may take to close a connection after `Connection: close`, and how many such
+/// connections may wait at once. The side that closes first keeps the port for a minute
+/// (TIME_WAIT), and the ports are needed here.
 const LEAVING: i64 = 1_000_000_000;
 const LEAVING_MAX: usize = 1024;
 
 impl Load<'_> {
-    /// A client has thought, came, or goes on at once.
+    /// A client has finished thinking, has arrived, or continues at once.
     pub(super) fn start(&mut self, at: u32, due: i64) -> Result<()> {
         let plan = self.plan;
         let client = &mut self.clients[at as usize];
@@ -74,7 +77,7 @@ impl Load<'_> {
         };
         let client = &mut self.clients[at as usize];
         client.connection = connection;
-        // What left before, over a connection that was closed, is as old as it is.
+        // A request that was sent before, over a connection that was closed, keeps its first time.
         if !std::mem::take(&mut client.reused) {
             client.sent = self.clock.now();
         }
@@ -86,7 +89,7 @@ impl Load<'_> {
             Err(error @ (Errno::ADDRNOTAVAIL | Errno::AGAIN)) => return self.not_sent(at, error),
             Err(error) => return self.finish(at, Status::from(error), self.clock.now()),
         }
-        // On one machine the handshake is over when connect() returns: no need to hear of it.
+        // On one machine the handshake is over when connect() returns, so no event is needed.
         if !self.send(at, connection)? {
             return Ok(());
         }
@@ -104,7 +107,8 @@ impl Load<'_> {
         from: Option<IpAddr>,
     ) -> std::result::Result<u32, Errno> {
         let route = (to.is_ipv6(), from);
-        // Who reconnects does so amid news of sockets: one that rests might be among them.
+        // A reconnect may happen while socket events are being processed, and an idle socket might
+        // be among them.
         if !self.clients[at as usize].reused {
             if let Some(connection) = self.connections.wake(route, at) {
                 return Ok(connection);
@@ -119,7 +123,7 @@ impl Load<'_> {
         Ok(connection)
     }
 
-    /// Asks epoll for news of a connection, unless it knows already.
+    /// Registers a connection with epoll, unless it is registered already.
     fn listen(&mut self, at: u32, connection: u32) -> std::result::Result<(), Errno> {
         let token = EventData::new_u64(self.connections.token(connection));
         let request = &self.clients[at as usize].request;
@@ -140,7 +144,8 @@ impl Load<'_> {
         }
     }
 
-    /// The request never left: counted, and no row, for nothing was asked of the server.
+    /// The request was never sent: it is counted and has no row, because the server received
+    /// nothing.
     fn not_sent(&mut self, at: u32, error: Errno) -> Result<()> {
         match error {
             Errno::ADDRNOTAVAIL | Errno::AGAIN => self.report.no_port += 1,
@@ -164,7 +169,8 @@ impl Load<'_> {
         self.send(at, connection).map(drop)
     }
 
-    /// A kept connection was closed while the request was on its way: a new one is made for it (RFC 9112, 9.3.1).
+    /// A kept connection was closed while the request was on its way: a new one replaces it (RFC
+    /// 9112, 9.3.1).
     fn reopen(&mut self, at: u32) -> Result<()> {
         let client = &mut self.clients[at as usize];
         self.connections.close(client.connection);
@@ -172,7 +178,7 @@ impl Load<'_> {
         self.connect(at)
     }
 
-    /// Hands the kernel what it takes; false: the request is over.
+    /// Passes data to the kernel; false: the request is over.
     fn send(&mut self, at: u32, connection: u32) -> Result<bool> {
         let client = &mut self.clients[at as usize];
         let Some(found) = self.connections.get(connection) else {
@@ -201,7 +207,7 @@ impl Load<'_> {
         }
     }
 
-    /// News of a socket.
+    /// An event of a socket.
     pub(super) fn hear(&mut self, token: u64, flags: EventFlags) -> Result<()> {
         let over = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         let Some(connection) = self.connections.find(token) else {
@@ -222,7 +228,7 @@ impl Load<'_> {
         let client = &mut self.clients[at as usize];
         found.ended |= over;
         if !client.open {
-            // A kept connection that the server closes, or on which it speaks unasked.
+            // A kept connection that the server closes, or on which it sends without a request.
             if over || flags.contains(EventFlags::IN) {
                 client.connection = NONE;
                 self.connections.close(connection);
@@ -275,7 +281,7 @@ impl Load<'_> {
         }
     }
 
-    /// A request is over: its row, its connection, and what its client does next.
+    /// A request is over: its row, its connection, and the client's next step.
     pub(super) fn finish(&mut self, at: u32, status: Status, now: i64) -> Result<()> {
         let (drops, data_drops, bytes) = self.losses(at, status, now);
         let client = &self.clients[at as usize];
@@ -309,8 +315,8 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// SYNs and other segments of the request that were lost, and bytes that came. The kernel is asked only where so much
-    /// time has passed that something may have been repeated.
+    /// SYNs and other segments of the request that were lost, and bytes received. The kernel is
+    /// read only if enough time has passed for a repetition.
     fn losses(&mut self, at: u32, status: Status, now: i64) -> (u8, u8, u64) {
         let client = &self.clients[at as usize];
         let Some(found) = self.connections.get(client.connection) else {
@@ -319,7 +325,7 @@ impl Load<'_> {
         let (took, bytes) = (now - client.sent, found.response.bytes);
         let small = |n| u8::try_from(n).unwrap_or(u8::MAX);
         if !found.connected {
-            // When the kernel gives up, the last SYN was lost like those before.
+            // When the kernel gives up, the last SYN was lost, too.
             let last = u32::from(status == Status::TIMEOUT);
             let repeated = match took >= SYN_REPEATED {
                 true => socket::repeated(&found.fd),
@@ -367,7 +373,8 @@ impl Load<'_> {
         }
     }
 
-    /// Closes the first connection that the server should have closed by then; false: there is none.
+    /// Closes the first connection that the server should have closed by then; false: there is
+    /// none.
     pub(super) fn close_left(&mut self, then: i64) -> bool {
         let connections = &self.connections;
         let late = self.leaving.pop(then, |turn| connections.is_left(turn));
@@ -379,7 +386,7 @@ impl Load<'_> {
         true
     }
 
-    /// Asks again, fetches what belongs to the page, thinks, or goes.
+    /// Repeats, fetches what belongs to the page, thinks, or leaves.
     fn go_on(&mut self, at: u32, status: Status, now: i64) {
         let plan = self.plan;
         let client = &mut self.clients[at as usize];
@@ -390,7 +397,7 @@ impl Load<'_> {
         }
         client.tries = 0;
         let next = workload.embedded.get(client.fetched as usize);
-        // What never came embeds nothing.
+        // A page that never arrived embeds nothing.
         if let Some(&class) = next.filter(|_| status.is_ok() || client.fetched > 0) {
             client.class = class;
             client.fetched += 1;

@@ -1,4 +1,4 @@
-//! Somebody who asks: a client of a closed workload, or one that comes, asks and goes.
+//! A client: of a closed workload, or one that arrives, sends one request and leaves.
 
 use super::plan::{Piece, Plan, Workload};
 use crate::record::NO_TIME;
@@ -12,7 +12,8 @@ pub const NONE: u32 = u32::MAX;
 
 pub struct Client {
     pub workload: u32,
-    /// Among all that ever came, of all workers: says which server it asks and which streams it draws from.
+    /// Its number among all clients of all workers. It determines its server and its random
+    /// streams.
     pub number: u64,
     author: bool,
     fast: bool,
@@ -21,14 +22,14 @@ pub struct Client {
     requests: Stream,
     position: Position,
     pub class: u32,
-    /// What the next request is for, where a trace says it.
+    /// The class of the next request, if a trace gives it.
     pub given: Option<u32>,
     pub tries: u32,
     pub fetched: u32,
     pub connection: u32,
-    /// The request goes over a connection that was there before.
+    /// The request uses an existing connection.
     pub reused: bool,
-    /// Whether a request is out, and how many were before.
+    /// Whether a request is outstanding, and how many were sent before.
     pub open: bool,
     pub asked: u32,
     drawn: Vec<u32>,
@@ -48,7 +49,7 @@ pub struct Source {
     pub came: u64,
 }
 
-/// The stream that the simulator would draw from: its clients ask for the same pages.
+/// The stream that the simulator would use, so its clients request the same pages.
 fn stream(plan: &Plan, workload: usize, number: u64, purpose: Purpose) -> Stream {
     let entity = (workload as u64) << 40 | number;
     Stream::of(plan.seed, plan.replication, entity, purpose)
@@ -109,7 +110,7 @@ impl Client {
         }
     }
 
-    /// When a client of a closed workload asks first, after the begin of the workload.
+    /// When a client of a closed workload sends first, after the begin of the workload.
     pub fn first_pause(&mut self, plan: &Plan, source: &mut Source) -> i64 {
         match &plan.workloads[self.workload as usize].arrivals {
             Arrivals::Closed {
@@ -170,7 +171,7 @@ impl Client {
             .next(self.author, &mut self.position, &mut self.choice);
     }
 
-    /// Puts the next request together.
+    /// Builds the next request.
     pub fn write_request(&mut self, plan: &Plan) {
         let target = &plan.targets[self.target(plan)];
         let out = &mut self.request;
@@ -186,7 +187,7 @@ impl Client {
         for piece in &class.path {
             match piece {
                 Piece::Text(text) => out.extend_from_slice(text.as_bytes()),
-                // Memory takes what is written to it.
+                // Writing to memory cannot fail.
                 Piece::Number(draw) => drop(write!(out, "{}", self.drawn[*draw as usize])),
                 Piece::OneOf(draw, texts) => {
                     let text = texts.get(self.drawn[*draw as usize] as usize);
@@ -202,7 +203,7 @@ impl Client {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// Where it connects to, and from where if not by the kernel's choice.
+    /// The address it connects to, and the source address unless the kernel chooses.
     pub fn route(&self, plan: &Plan) -> (SocketAddr, Option<IpAddr>) {
         let round = self.number as usize / plan.workloads[self.workload as usize].targets.len();
         let from = plan.sources.get(round % plan.sources.len().max(1));

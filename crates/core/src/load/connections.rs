@@ -1,7 +1,7 @@
-//! The connections of a worker, and what the kernel calls them.
+//! The connections of a worker, and the kernel's names for them.
 //!
-//! A socket is used for one connection after another: where many are made, making and closing sockets costs more than
-//! connecting them.
+//! A socket is used for one connection after another: with many connections, creating and closing
+//! sockets costs more than connecting them.
 
 use super::client::NONE;
 use super::response::Response;
@@ -14,11 +14,11 @@ use std::net::IpAddr;
 pub struct Connection {
     pub fd: OwnedFd,
     pub route: Route,
-    /// Whose it is; [`NONE`]: done with.
+    /// The client; [`NONE`]: finished.
     pub client: u32,
-    /// For the server to close.
+    /// Left for the server to close.
     pub left: bool,
-    /// What epoll was asked to tell of it.
+    /// The events registered with epoll.
     pub heard: EventFlags,
     pub connected: bool,
     /// The other end sends no more.
@@ -32,32 +32,33 @@ pub struct Connection {
     pub response: Response,
 }
 
-/// A place is used again, each time by the next `turn`: news for an earlier one is recognised.
+/// A place is reused, each time with the next `turn`, which identifies events of an earlier use.
 #[derive(Default)]
 struct Place {
     turn: u32,
-    /// The turn in which epoll was told of the socket.
+    /// The turn in which the socket was registered with epoll.
     told: u32,
     connection: Option<Connection>,
 }
 
-/// What a socket is good for: another target of the same family, from the same address.
+/// What a socket can be reused for: a target of the same family, from the same source address.
 pub type Route = (bool, Option<IpAddr>);
 
-/// Sockets that rest at most: enough for all answers that come at once, few beside those that a process can have.
+/// The most idle sockets: enough for all answers that come at once, and few compared with the limit
+/// of a process.
 const RESTING_MAX: usize = 1024;
 
 #[derive(Default)]
 pub struct Connections {
     places: Vec<Place>,
     free: Vec<u32>,
-    /// Sockets whose connections are over, to be connected again, and how many.
+    /// Sockets whose connections are over, ready for reuse, and their number.
     resting: FxHashMap<Route, Vec<u32>>,
     rest: usize,
 }
 
 impl Connections {
-    /// Sockets that are connected or about to be.
+    /// Sockets that are connected or connecting.
     pub fn open(&self) -> usize {
         self.places.len() - self.free.len() - self.rest
     }
@@ -91,7 +92,7 @@ impl Connections {
         at
     }
 
-    /// A socket that rests, for a new connection.
+    /// An idle socket, for a new connection.
     pub fn wake(&mut self, route: Route, client: u32) -> Option<u32> {
         let at = self.resting.get_mut(&route)?.pop()?;
         self.rest -= 1;
@@ -112,7 +113,8 @@ impl Connections {
         let Some(connection) = self.get(at) else {
             return;
         };
-        // What it repeated would be taken for the next one's by kernels before 5.6, which go on counting.
+        // Kernels before 5.6 continue counting, so its repetitions would count for the next
+        // connection.
         if enough || connection.repeated > 0 || socket::disconnect(&connection.fd).is_err() {
             return self.close(at);
         }
@@ -122,7 +124,7 @@ impl Connections {
         self.rest += 1;
     }
 
-    /// Closes a socket that rests, if one does: somebody needs one of another kind.
+    /// Closes an idle socket, if there is one, because a socket of another kind is needed.
     pub fn close_resting(&mut self) -> bool {
         let Some(at) = self.resting.values_mut().find_map(Vec::pop) else {
             return false;
@@ -132,7 +134,7 @@ impl Connections {
         true
     }
 
-    /// What epoll says of it.
+    /// What epoll reports about it.
     pub fn token(&self, at: u32) -> u64 {
         u64::from(self.places[at as usize].told) << 32 | u64::from(at)
     }
@@ -144,7 +146,7 @@ impl Connections {
         (place.connection.is_some() && u64::from(place.told) == token >> 32).then_some(at)
     }
 
-    /// What stands for this use of the socket.
+    /// The token of this use of the socket.
     pub fn turn(&self, at: u32) -> u64 {
         u64::from(self.places[at as usize].turn) << 32 | u64::from(at)
     }

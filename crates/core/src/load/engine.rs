@@ -1,5 +1,4 @@
-//! The loop of one worker: timers and news of its sockets, one after another, in one thread.
-//!
+//! The loop of one worker: timers and socket events, one after another, in one thread.
 //! ```text
 //!            ┌──────────────── thinks ◄───────────────┐
 //! timer ─► start ─► connect ─► send ─► receive ─► finish ─► row
@@ -25,11 +24,11 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::collections::VecDeque;
 
-/// How often the loop looks up at least: shorter than what counts as late, so that no gap is missed.
+/// The loop wakes at least this often: shorter than what counts as late, so that no gap is missed.
 const BEAT: i64 = 10_000_000;
 const BEATS_TO_TELL: u32 = 10;
 const BEATS_TO_FLUSH: u32 = 25;
-/// Timers and clients without a pause that are served before sockets are looked at again.
+/// Timers and clients without a pause that are served before sockets are checked again.
 const TURN: usize = 256;
 
 pub struct Load<'a> {
@@ -43,15 +42,16 @@ pub struct Load<'a> {
     pub(super) timers: Timers,
     /// Clients that act at once.
     pub(super) ready: VecDeque<(i64, u32)>,
-    /// Of each workload: clients that wait for an answer.
+    /// For each workload: clients that wait for an answer.
     pub(super) deadlines: Vec<Deadlines>,
     /// Connections that the server is to close.
     pub(super) leaving: Deadlines,
     pub(super) left: usize,
-    /// Requests that are out, and all that ever were.
+    /// Outstanding requests, and all requests so far.
     pub(super) open: usize,
     pub(super) asked: u64,
-    /// Nobody starts after this, or because enough have; answers are waited for from here on.
+    /// No request starts after this moment, or because enough were sent; from then on only answers
+    /// are awaited.
     pub(super) until: i64,
     pub(super) ended: i64,
     pub(super) lateness: Lateness,
@@ -67,14 +67,14 @@ fn system(error: Errno) -> Error {
     }
 }
 
-/// Runs a plan to its end. `tell` is asked ten times a second whether to go on.
+/// Runs a plan to its end. `tell` is called ten times a second and returns whether to continue.
 pub fn run(
     plan: &Plan,
     log: Writer,
     tell: &mut dyn FnMut(Progress) -> Result<bool>,
 ) -> Result<Report> {
     plan.check()?;
-    // Without it the kernel may wake this thread 50 µs late; where it is refused, it stays so.
+    // Without it the kernel may wake this thread 50 µs late; if it is refused, that stays so.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system)?;
     let sources = plan.workloads.iter().enumerate();
@@ -161,13 +161,13 @@ impl Load<'_> {
         }
     }
 
-    /// What is due by now.
+    /// Handles everything that is due.
     fn fire(&mut self, now: i64) -> Result<()> {
         for _ in 0..TURN {
             let Some((due, what)) = self.timers.pop(now) else {
                 break;
             };
-            // Before the begin nothing is measured, and nothing can be late.
+            // Before the begin nothing is measured, so nothing can be late.
             self.late(due.max(0), now)?;
             if what & SOURCE == 0 {
                 self.start(what, due)?;
@@ -200,7 +200,7 @@ impl Load<'_> {
         })
     }
 
-    /// What is looked at now and then; false: it is over.
+    /// Periodic work; false: the load is over.
     fn beat(
         &mut self,
         now: i64,

@@ -1,11 +1,12 @@
-//! Is the load generator itself on time? A timer that fires too late shows that this process did not run, or had too much
-//! to do: what it measured since the timer was due says more about it than about the servers.
+//! Is the load generator itself on time? If a timer fires too late, this process did not run or was
+//! overloaded. Measurements since the timer was due then describe the generator rather than the
+//! servers.
 
-/// Stretches of time in which something was late; those that touch become one.
+/// Stretches of time in which something was late; those that touch are merged.
 #[derive(Debug)]
 pub struct Lateness {
     after: i64,
-    /// Begin, end and the largest delay of the stretch that may yet grow.
+    /// Begin, end and largest delay of the stretch that may still grow.
     open: Option<(i64, i64, i64)>,
     pub worst: i64,
 }
@@ -19,7 +20,7 @@ impl Lateness {
         }
     }
 
-    /// A timer that was due then fired now. Returns a stretch that grows no more.
+    /// A timer that was due then fired now. Returns a stretch that is complete.
     #[inline]
     pub fn fired(&mut self, due: i64, now: i64) -> Option<(i64, i64, i64)> {
         let late = now - due;

@@ -1,5 +1,6 @@
-//! What a worker saw, on disk a quarter of a second later: rows of equal length, only ever appended, so that whatever
-//! ends the worker leaves all rows but the last few. They become tables when the load is over ([`super::table`]).
+//! A worker's log, on disk within a quarter of a second. Rows have equal length and are only
+//! appended, so that any end of the worker leaves all rows but the last few. They become tables
+//! when the load is over ([`super::table`]).
 
 use crate::error::{Error, Result};
 use crate::whole;
@@ -17,7 +18,7 @@ const BLOCK: usize = ROW * 4096;
 /// Blocks that may wait for the disk: 20 MB, or a quarter of a million requests.
 const WAITING: usize = 64;
 
-/// What the indices in the rows mean.
+/// The meaning of the indices in the rows.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Header {
     pub servers: Vec<String>,
@@ -28,7 +29,7 @@ pub struct Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Row {
     Request(Seen),
-    /// The load generator was late: from when, until when, by how much at most.
+    /// The load generator was late: begin, end, and largest delay.
     Late {
         begin: i64,
         end: i64,
@@ -128,13 +129,13 @@ impl Row {
     }
 }
 
-/// Writes rows from a thread of its own: a disk that stalls must not stall the load.
+/// Writes rows from a thread of its own, because a disk that stalls must not stall the load.
 pub struct Writer {
     path: PathBuf,
     block: Vec<u8>,
     blocks: Option<SyncSender<Vec<u8>>>,
     thread: Option<JoinHandle<std::io::Result<()>>>,
-    /// Rows that the disk was too slow for.
+    /// Rows that the disk could not take in time.
     pub lost: u64,
 }
 
@@ -168,7 +169,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Hands what there is to the thread; the error that ended it, if one did.
+    /// Passes the current rows to the thread; returns the error that ended it, if there is one.
     pub fn flush(&mut self) -> Result<()> {
         let Some(blocks) = self.blocks.as_ref().filter(|_| !self.block.is_empty()) else {
             return Ok(());
@@ -188,7 +189,7 @@ impl Writer {
     pub fn finish(&mut self) -> Result<()> {
         if let Some(blocks) = self.blocks.take() {
             let block = std::mem::take(&mut self.block);
-            // Its thread has ended with an error, which join tells.
+            // Its thread has ended with an error, which join returns.
             let _ = blocks.send(block);
         }
         let ended = self.thread.take().map(JoinHandle::join);
@@ -206,7 +207,7 @@ fn drain(blocks: &Receiver<Vec<u8>>, mut file: File) -> std::io::Result<()> {
     blocks.iter().try_for_each(|block| file.write_all(&block))
 }
 
-/// The rows of a log, up to where it was cut.
+/// The rows of a log, up to where it was cut off.
 pub struct Log {
     pub header: Header,
     file: BufReader<File>,
@@ -249,7 +250,7 @@ impl Log {
         })
     }
 
-    /// None: no whole row is left.
+    /// None: no complete row is left.
     pub fn next(&mut self) -> Result<Option<Row>> {
         let mut row = [0; ROW];
         match self.file.read_exact(&mut row) {

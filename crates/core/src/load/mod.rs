@@ -1,10 +1,11 @@
-//! A load generator: the clients that the simulator has, as real ones, over HTTP/1.1.
-//!
+//! A load generator: the simulator's clients as real ones, over HTTP/1.1.
 //! ```text
 //! plan ─► engine ─ client (what, when) ─ asking (one request) ─ socket, response ─► log ─► table
 //!            └ timers, lateness
 //! ```
-//! One worker is one thread with one epoll; several are several processes, each with its share of the clients.
+//!
+//! One worker is one thread with one epoll. Several workers are several processes, each with its
+//! share of the clients.
 
 mod arriving;
 mod asking;

@@ -1,6 +1,8 @@
-//! What one worker of the load generator does: the form `tailrace.load` lowers an experiment or plain options to (JSON).
+//! The plan of one worker of the load generator, to which `tailrace.load` lowers an experiment or
+//! plain options (JSON).
 //!
-//! Times are whole nanoseconds after the begin, unless said otherwise. `class` is an index into `classes`.
+//! Times are whole nanoseconds after the begin, unless stated otherwise. `class` is an index into
+//! `classes`.
 
 use crate::error::Result;
 use crate::workload::check::{arrivals, choice, index, lasts, refuse};
@@ -13,24 +15,25 @@ use std::net::{IpAddr, SocketAddr};
 pub struct Plan {
     pub seed: u64,
     pub replication: u64,
-    /// The moment at which the load begins, on CLOCK_MONOTONIC; and what makes a Unix time of a time of that clock.
+    /// The moment at which the load begins, on CLOCK_MONOTONIC; and the offset of Unix time from
+    /// that clock.
     pub begin: i64,
     pub unix: i64,
     pub duration: i64,
     /// Requests sent earlier are not recorded (the ramp).
     pub record_from: i64,
-    /// How long answers are waited for after the end.
+    /// How long to wait for answers after the end.
     pub drain: i64,
-    /// A timer that fires so much too late makes the time since it was due invalid.
+    /// If a timer fires this late, the time since it was due is invalid.
     pub late_after: i64,
-    /// Which of how many workers this is.
+    /// The number of this worker, and of all workers.
     pub share: u32,
     pub shares: u32,
-    /// This worker sends at most so many requests (0: no limit) and has at most so many sockets.
+    /// The most requests of this worker (0: no limit), and the most sockets.
     pub requests_max: u64,
     pub sockets_max: u32,
     pub targets: Vec<Target>,
-    /// Addresses to connect from in turn; none: the kernel's choice.
+    /// Source addresses, used in turn; empty: the kernel's choice.
     pub sources: Vec<IpAddr>,
     pub classes: Vec<Class>,
     pub workloads: Vec<Workload>,
@@ -39,12 +42,12 @@ pub struct Plan {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Target {
-    /// Of the server, in the record.
+    /// The server's name in the record.
     pub name: String,
     pub address: SocketAddr,
-    /// What its requests say after the path: fields of the head, each ended by CR LF.
+    /// The rest of its requests after the path: header fields, each ended by CR LF.
     pub fields: String,
-    /// Goes before every path.
+    /// Prefix of every path.
     pub prefix: String,
 }
 
@@ -52,9 +55,9 @@ pub struct Target {
 #[serde(deny_unknown_fields)]
 pub struct Class {
     pub name: String,
-    /// Drawn anew for each request, evenly: a whole number from the first to the second.
+    /// Drawn for each request, uniformly: a whole number from the first to the second.
     pub draws: Vec<(u32, u32)>,
-    /// The path with its query, put together of these.
+    /// The path with its query, made of these parts.
     pub path: Vec<Piece>,
 }
 
@@ -62,7 +65,7 @@ pub struct Class {
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum Piece {
     Text(String),
-    /// What was drawn, by its index: as it is, or as the number of a text, from 0.
+    /// A drawn number, by its index: as it is, or as the number of a text, from 0.
     Number(u32),
     OneOf(u32, Vec<String>),
 }
@@ -71,15 +74,15 @@ pub enum Piece {
 #[serde(deny_unknown_fields)]
 pub struct Workload {
     pub name: String,
-    /// Its clients are spread over these in turn.
+    /// Its clients are assigned to these in turn.
     pub targets: Vec<u32>,
     pub arrivals: Arrivals,
     pub choice: Choice,
-    /// Fetched one after another when a page has come.
+    /// Fetched one after another when a page has arrived.
     pub embedded: Vec<u32>,
     /// Clients keep their connections.
     pub kept: bool,
-    /// A client gives up waiting (0: never), and asks again so many times after a pause.
+    /// A client gives up waiting (0: never), and repeats this many times after a pause.
     pub timeout: i64,
     pub retries: u32,
     pub retry_pause: i64,
@@ -136,7 +139,8 @@ impl Plan {
         arrivals(what, &workload.arrivals, self.classes.len())
     }
 
-    /// Whether a client is this worker's. Clients that share a chain of think-time modes stay together.
+    /// Whether a client belongs to this worker. Clients that share a chain of think-time modes stay
+    /// together.
     pub fn is_mine(&self, workload: &Workload, number: u64) -> bool {
         let chains = match &workload.arrivals {
             Arrivals::Closed { chain: Some(c), .. } => u64::from(c.chains),

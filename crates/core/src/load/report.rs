@@ -1,11 +1,11 @@
-//! What a worker says while it works and when it is done.
+//! A worker's progress and its final report.
 
 use super::log::Seen;
 use super::status::Status;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Of the requests that are recorded, unless said otherwise.
+/// Of the recorded requests, unless stated otherwise.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     pub requests: u64,
@@ -13,22 +13,23 @@ pub struct Report {
     pub over_1s: u64,
     pub drops: u64,
     pub data_drops: u64,
-    /// Requests that never left, ramp included: no source port was free; no more sockets could be had.
+    /// Requests that were never sent, ramp included: no source port was free, or no more sockets
+    /// were available.
     pub no_port: u64,
     pub no_socket: u64,
-    /// Rows that the disk was too slow for.
+    /// Rows that the disk could not take in time.
     pub rows_lost: u64,
-    /// Stretches in which this process was late, how long they were together, and the largest delay.
+    /// Stretches in which this process was late, their total length, and the largest delay.
     pub late: u64,
     pub late_ns: i64,
     pub late_worst_ns: i64,
     pub sockets_most: usize,
-    /// How long it worked; it was stopped before its time.
+    /// How long it worked; whether it was stopped early.
     pub lasted_ns: i64,
     pub stopped: bool,
 }
 
-/// How far it is.
+/// Progress.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Progress {
     pub done_ns: i64,

@@ -1,10 +1,10 @@
-//! Reads a response as far as its end: status, how the body is framed, and how many bytes have come.
+//! Reads a response up to its end: status, framing of the body, and number of bytes.
 
 use super::status::Status;
 use crate::capture::wire::http::chunked::{Chunked, Progress};
 use crate::capture::wire::http::head::{self, Body, Parsed};
 
-/// More is no head of a server that means well.
+/// A larger head does not come from a regular server.
 const HEAD_MAX: usize = 64 << 10;
 
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ enum Part {
 #[derive(Debug, Default)]
 pub struct Response {
     part: Part,
-    /// A head of which more is to come.
+    /// An incomplete head.
     head: Vec<u8>,
     code: u16,
     pub bytes: u64,
@@ -29,7 +29,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// Ready for another one, keeping its memory.
+    /// Ready for another response, keeping its memory.
     pub fn clear(&mut self) {
         let mut head = std::mem::take(&mut self.head);
         head.clear();
@@ -39,7 +39,7 @@ impl Response {
         };
     }
 
-    /// Takes what has come; how the response ended, if it did.
+    /// Takes received bytes; returns how the response ended, if it did.
     pub fn take(&mut self, mut bytes: &[u8]) -> Option<Status> {
         self.bytes += bytes.len() as u64;
         while matches!(self.part, Part::Head) {
@@ -47,7 +47,8 @@ impl Response {
                 head::response(bytes)
             } else {
                 self.head.extend_from_slice(bytes);
-                // Only a line's end can be that of a head: one that drips in is not parsed for each byte.
+                // Only the end of a line can end a head, so a head that arrives byte by byte is not
+                // parsed for each byte.
                 if bytes.contains(&b'\n') {
                     head::response(&self.head)
                 } else {
@@ -108,7 +109,7 @@ impl Response {
                 }
             }
         };
-        // Nothing was asked for that more bytes could answer.
+        // No request is outstanding that more bytes could answer.
         Some(if left > 0 {
             Status::MALFORMED
         } else {
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Fed in pieces of so many bytes; then the connection closes.
+    /// The bytes arrive in pieces of this size; then the connection closes.
     fn read(text: &[u8], piece: usize) -> (Status, u64, bool) {
         let mut response = Response::default();
         for bytes in text.chunks(piece) {
@@ -231,7 +232,7 @@ mod tests {
             for text in [text.clone(), [&head[..], &text].concat()] {
                 let pieces = read(&text, piece).0;
                 let whole = read(&text, text.len().max(1)).0;
-                // In pieces the end can be seen before what is too much has come.
+                // With pieces, the end can be detected before the excess bytes have arrived.
                 prop_assert!(pieces == whole || whole == Status::MALFORMED, "{pieces:?} {whole:?}");
             }
         }

@@ -1,11 +1,11 @@
-//! One TCP connection, in the kernel's words.
+//! One TCP connection, by system calls.
 
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::net::{IpAddr, SocketAddr};
 
-/// A socket that does not block.
+/// A non-blocking socket.
 pub fn open(to: SocketAddr, from: Option<IpAddr>) -> Result<OwnedFd, Errno> {
     let family = match to {
         SocketAddr::V4(_) => AddressFamily::INET,
@@ -28,13 +28,13 @@ pub fn connect(fd: &OwnedFd, to: SocketAddr) -> Result<(), Errno> {
     }
 }
 
-/// Ends a connection whose other end has closed it, and makes the socket ready for another: what the server still keeps of
-/// it is let go with a RST, as a client does that exits (connect(2), AF_UNSPEC).
+/// Ends a connection that the other end has closed, and makes the socket ready for another. A RST
+/// releases what the server still keeps of it, as when a client exits (connect(2), AF_UNSPEC).
 pub fn disconnect(fd: &OwnedFd) -> Result<(), Errno> {
     net::connect_unspec(fd)
 }
 
-/// How many bytes were taken; None: not now. Once connecting has failed, the error of that.
+/// How many bytes were taken; None: not now. After a failed connect, its error.
 pub fn send(fd: &OwnedFd, bytes: &[u8]) -> Result<Option<usize>, Errno> {
     match net::send(fd, bytes, SendFlags::NOSIGNAL) {
         Ok(n) => Ok(Some(n)),
@@ -43,7 +43,7 @@ pub fn send(fd: &OwnedFd, bytes: &[u8]) -> Result<Option<usize>, Errno> {
     }
 }
 
-/// How many bytes came, 0 at the end; None: none yet.
+/// How many bytes arrived, 0 at the end; None: none yet.
 pub fn receive(fd: &OwnedFd, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
     match net::recv(fd, buffer, RecvFlags::empty()) {
         Ok((n, _)) => Ok(Some(n)),
@@ -52,7 +52,7 @@ pub fn receive(fd: &OwnedFd, buffer: &mut [u8]) -> Result<Option<usize>, Errno> 
     }
 }
 
-/// Segments this end has repeated so far, SYNs among them (`tcpi_total_retrans`).
+/// Segments that this end has repeated so far, including SYNs (`tcpi_total_retrans`).
 pub fn repeated(fd: &OwnedFd) -> u32 {
     let mut info = std::mem::MaybeUninit::<libc::tcp_info>::zeroed();
     let mut len = std::mem::size_of::<libc::tcp_info>() as libc::socklen_t;
@@ -71,7 +71,8 @@ pub fn repeated(fd: &OwnedFd) -> u32 {
     info.tcpi_total_retrans
 }
 
-/// The port is chosen by connect(), which knows the target: a port can then serve several targets at once.
+/// connect() chooses the port, because it knows the target: a port can then serve several targets
+/// at once.
 fn bind_without_port(fd: &OwnedFd) -> Result<(), Errno> {
     let on: libc::c_int = 1;
     // SAFETY: the value lives through the call and its length is given.

@@ -5,16 +5,16 @@
 pub struct Status(pub u16);
 
 impl Status {
-    /// The server's host said that nobody listens.
+    /// Nothing listens at the server's port.
     pub const REFUSED: Status = Status(1);
     /// The kernel gave up connecting or sending.
     pub const TIMEOUT: Status = Status(2);
     pub const RESET: Status = Status(3);
     /// The client gave up, or the run was over.
     pub const ABANDONED: Status = Status(4);
-    /// The connection was closed before all of the response had come.
+    /// The connection was closed before the complete response had arrived.
     pub const TRUNCATED: Status = Status(5);
-    /// What came is no HTTP response, or its head has more than 64 KiB.
+    /// The bytes are not an HTTP response, or its head has more than 64 KiB.
     pub const MALFORMED: Status = Status(6);
     pub const UNREACHABLE: Status = Status(7);
 
@@ -26,7 +26,7 @@ impl Status {
         self.0 >= 100
     }
 
-    /// As the record says it (docs/reference/dataset.md).
+    /// The status in the record (docs/reference/dataset.md).
     pub fn name(self) -> String {
         match self {
             Status::REFUSED => "refused".into(),
@@ -43,7 +43,7 @@ impl Status {
 }
 
 impl From<rustix::io::Errno> for Status {
-    /// What ended a connection.
+    /// The error that ended a connection.
     fn from(error: rustix::io::Errno) -> Self {
         use rustix::io::Errno;
         match error {

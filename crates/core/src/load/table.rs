@@ -10,17 +10,17 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::path::{Path, PathBuf};
 
-/// How an event says that the load generator was late.
+/// The kind of event for a late load generator.
 pub const LATE: &str = "load_late";
 
-/// Requests, and stretches in which a worker was late, in the tables.
+/// Numbers of requests and late stretches in the tables.
 #[derive(Debug, Default, serde::Serialize)]
 pub struct Rows {
     pub requests: u64,
     pub late: u64,
 }
 
-/// Merges rows that each log has in the order of their ends. `progress(bytes, bytes in all)`.
+/// Merges the rows of the logs, each sorted by end. `progress(bytes, bytes in all)`.
 pub fn write(
     logs: &[PathBuf],
     folder: &Path,
@@ -72,7 +72,7 @@ impl Tables {
 
     fn push(&mut self, row: &Row, log: &Log) -> Result<()> {
         if self.names.servers.is_empty() {
-            // All workers of a load have the same.
+            // The same in all workers of a load.
             self.names.servers = log.header.servers.clone();
             self.names.servers.push("load".into());
             self.names.interactions = log.header.interactions.clone();

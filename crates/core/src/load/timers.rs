@@ -1,11 +1,11 @@
-//! What is due when.
+//! Timers.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 pub const NEVER: i64 = i64::MAX;
 
-/// Moments and what is to be done then; of equal ones, the smaller number goes first.
+/// Moments and what is due then; of equal moments, the smaller number goes first.
 #[derive(Debug, Default)]
 pub struct Timers(BinaryHeap<Reverse<(i64, u32)>>);
 
@@ -26,8 +26,8 @@ impl Timers {
     }
 }
 
-/// How long each of some is waited for, the same length for all: the first in is the first out. What no longer waits is
-/// forgotten when it comes to the front, so that few are held while nothing hangs.
+/// Timeouts of equal length, so that the first in is the first out. An entry that is no longer
+/// needed is dropped when it reaches the front, so that few are held while nothing hangs.
 #[derive(Debug, Default)]
 pub struct Deadlines(VecDeque<(i64, u64)>);
 
@@ -36,7 +36,7 @@ impl Deadlines {
         self.0.push_back((due, token));
     }
 
-    /// The first that still waits, if it is due.
+    /// The first that is still waiting, if it is due.
     pub fn pop(&mut self, now: i64, waits: impl Fn(u64) -> bool) -> Option<u64> {
         while let Some(&(due, token)) = self.0.front() {
             if due > now && waits(token) {

@@ -1,8 +1,9 @@
-//! The note by which Arrow's readers (Polars, pandas) know columns of names again: the Arrow schema as a message of Arrow's
-//! IPC format, in base64, under the key `ARROW:schema` of the file's metadata.
+//! The note that lets Arrow's readers (Polars, pandas) recognise columns of names: the Arrow schema
+//! as a message of Arrow's IPC format, in base64, under the key `ARROW:schema` of the file's
+//! metadata.
 //!
-//! Parquet itself knows only text. Source of tables, slots and numbers: `Schema.fbs` and `Message.fbs` of
-//! <https://github.com/apache/arrow/tree/main/format>.
+//! Parquet itself knows only text. Source of tables, slots and numbers: `Schema.fbs` and
+//! `Message.fbs` of <https://github.com/apache/arrow/tree/main/format>.
 
 use arrow_schema::{DataType, Field, Schema};
 use base64::prelude::{Engine, BASE64_STANDARD};
@@ -27,7 +28,7 @@ const BOOL: u8 = 6;
 const SINGLE: i16 = 1;
 const DOUBLE: i16 = 2;
 
-/// Where a table has its field of this number: two entries of its head come before the first.
+/// The position of a table's field with this number: two entries of its head come before the first.
 const fn slot(number: VOffsetT) -> VOffsetT {
     4 + 2 * number
 }
@@ -50,7 +51,7 @@ pub fn of(schema: &Schema) -> String {
     buffer.finish(message, None);
     let message = buffer.finished_data();
     let length = (message.len() as u32).to_le_bytes();
-    // What a stream has in front of a message: a mark and the length.
+    // The prefix of a message in a stream: a mark and the length.
     BASE64_STANDARD.encode([&[0xff; 4], &length[..], message].concat())
 }
 

@@ -1,12 +1,13 @@
-//! One column of a row group: whole numbers and names become Parquet's pages here, everything else in the library.
-//!
+//! One column of a row group. This module encodes whole numbers and names as Parquet pages; the
+//! library encodes everything else.
 //! ```text
 //! rows or arrays ─▶ page: [which are there] [values] ─ zstd ─▶ pages ─▶ row group
 //!   └─ names not met yet ─▶ dictionary ─────────────────────────▲ first
 //! ```
-//! The library looks each name up by its hash, compares it with the least and the greatest, and packs numbers bit by bit.
-//! Rows of ours name what they mean by an index already, and a run of 70,000 clients was written for as long as it was
-//! simulated (benches/sim/README.md).
+//!
+//! The library hashes each name, compares it with the least and the greatest, and packs numbers bit
+//! by bit. Tailrace's rows already hold indices, and with the library, writing a run of 70,000
+//! clients took as long as simulating it (benches/sim/README.md).
 
 use super::dictionary::{Dictionary, NO_INDEX};
 use super::encoding::ZSTD_LEVEL;
@@ -34,13 +35,13 @@ use std::borrow::Cow;
 use std::io::Write;
 use zstd::bulk::Compressor;
 
-/// Numbers that zstd makes shorter by less than one in so many are written as they are …
+/// Numbers that zstd shortens by less than this fraction are written uncompressed …
 const WORTH_IT: usize = 20;
-/// … as far as a page of so many bytes tells: a bit for each row.
+/// … if a page has at least this many bytes: a bit for each row.
 const TELLS: usize = 1 << 10;
-/// Room for a page at first: most have fewer bytes.
+/// Initial room for a page: most have fewer bytes.
 const PAGE_BYTES: usize = 1 << 15;
-/// Bytes of a name in statistics; longer ones the library cuts.
+/// Bytes of a name in statistics; the library cuts longer ones.
 const STATISTICS_MAX: usize = 64;
 
 pub struct Chunk {
@@ -53,8 +54,8 @@ pub struct Chunk {
     rows: u64,
     nulls: u64,
     names: Dictionary,
-    /// Of the page that is being made: its rows; 1 for those that have a value and 0 for others, where there are others, up
-    /// to the last of those at least; and the values.
+    /// The current page: its rows; 1 for a row with a value and 0 for others, if there are others
+    /// (at least up to the last of them); and the values.
     page_rows: usize,
     levels: Vec<u32>,
     numbers: Numbers,
@@ -62,7 +63,7 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// Whether columns of this kind are made here.
+    /// Whether this module encodes columns of this kind.
     pub fn makes(kind: &DataType) -> bool {
         is_names(kind) || kind.is_integer()
     }
@@ -85,7 +86,7 @@ impl Chunk {
         }
     }
 
-    /// More rows of the page that is being made.
+    /// More rows of the current page.
     pub fn push(&mut self, array: &ArrayRef) -> Result<()> {
         if array.data_type() != &self.kind {
             return Err(self.wrong_type(array.data_type()));
@@ -112,7 +113,7 @@ impl Chunk {
         Ok(())
     }
 
-    /// The same of whole numbers, of which `missing` means that there is none.
+    /// The same for whole numbers; `missing` means no value.
     pub fn push_numbers(
         &mut self,
         values: impl Iterator<Item = i64>,
@@ -135,7 +136,7 @@ impl Chunk {
         Ok(())
     }
 
-    /// The same of names that the writer knows by a number, each always by the same.
+    /// The same for names that the writer numbers, each always by the same number.
     pub fn push_names<'n>(
         &mut self,
         numbers: impl Iterator<Item = u32>,
@@ -163,7 +164,7 @@ impl Chunk {
         Ok(())
     }
 
-    /// The same of names as they are.
+    /// The same for names as text.
     pub fn push_texts<'n>(&mut self, texts: impl Iterator<Item = &'n str>) -> Result<()> {
         if !is_names(&self.kind) {
             return Err(self.wrong_type("names"));
@@ -180,7 +181,7 @@ impl Chunk {
         ParquetError::General(format!("column {column} holds {}, got {found}", self.kind))
     }
 
-    /// Of the rows that come now, if the column allows it; those before them are there, as far as nothing else is said.
+    /// Marks the following rows as present, if the column allows nulls.
     fn some_are_missing(&mut self) -> Result<()> {
         if self.column.max_def_level() == 0 {
             let column = self.column.name();
@@ -192,7 +193,7 @@ impl Chunk {
         Ok(())
     }
 
-    /// What was pushed becomes a page.
+    /// Ends the current page.
     pub fn end_page(&mut self, zstd: &mut Compressor) -> Result<()> {
         if self.page_rows == 0 {
             return Ok(());
@@ -237,8 +238,9 @@ impl Chunk {
         Ok(())
     }
 
-    /// Packed moments and ids are as good as random, and compressing them took as long as packing: if the first page of
-    /// a row group hardly gains by it, no page of numbers is. A page of a few bytes (no row has a value) tells nothing.
+    /// Packed moments and ids are practically random, and compressing them took as long as packing.
+    /// If the first page of a row group hardly gets shorter, no page of numbers is compressed. A
+    /// page of a few bytes (no row has a value) does not decide this.
     fn compressed(&mut self, page: Vec<u8>, zstd: &mut Compressor) -> Result<Vec<u8>> {
         if self.compresses == Some(false) {
             return Ok(page);
@@ -325,7 +327,7 @@ impl Chunk {
             .build()
     }
 
-    /// By which a reader may pass over the row group.
+    /// Statistics by which a reader may skip the row group.
     fn statistics(&self) -> Statistics {
         let nulls = Some(self.nulls);
         let (least, greatest) = self.numbers.range().unzip();
@@ -349,13 +351,14 @@ impl Chunk {
     }
 }
 
-/// None where it is long: the end of a file has it for each row group.
+/// None if it is long, because the footer holds it for each row group.
 fn in_statistics(name: Option<&String>) -> Option<ByteArray> {
     let short = name.filter(|name| name.len() <= STATISTICS_MAX);
     short.map(|name| ByteArray::from(name.as_str()))
 }
 
-/// Takes those that are missing out of the values from `begin` on and says in `levels` which are there; how many are not.
+/// Removes missing values from `begin` on, and marks in `levels` which are present; returns how
+/// many are missing.
 fn take_out<T: Copy + PartialEq>(
     values: &mut Vec<T>,
     begin: usize,
@@ -375,7 +378,7 @@ fn take_out<T: Copy + PartialEq>(
     out as u64
 }
 
-/// The values that are there.
+/// The values that are present.
 fn gather<T: ArrowPrimitiveType>(
     array: &ArrayRef,
     numbers: &mut Vec<i64>,

@@ -1,4 +1,4 @@
-//! Rows become columns, each of them after the one before: the column that comes next takes its values of some rows.
+//! Rows become columns, one after the other: the next column takes its values from some rows.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -9,14 +9,14 @@ use super::{Names, CALLER_IS_SERVER, NO_ID, NO_TIME};
 use arrow_array::ArrayRef;
 use parquet::errors::{ParquetError, Result};
 
-/// A column of the row group under way.
+/// A column of the current row group.
 pub enum Column {
     Ours(Box<Chunk>),
     Library(Box<Library>),
 }
 
-/// Those that have not got their values yet. Every method fails where there is no next column, or where that is of numbers
-/// and gets names, or the other way round.
+/// Columns that have no values yet. Every method fails if there is no next column, or if its kind
+/// does not match (numbers or names).
 pub struct Columns<'t>(std::slice::IterMut<'t, Column>);
 
 impl<'t> Columns<'t> {
@@ -40,12 +40,12 @@ impl<'t> Columns<'t> {
         }
     }
 
-    /// Moments or durations, ns; [`NO_TIME`] is none.
+    /// Moments or durations, ns; [`NO_TIME`] means none.
     pub fn times(&mut self, values: impl Iterator<Item = i64>) -> Result<()> {
         self.chunk()?.push_numbers(values, Some(NO_TIME))
     }
 
-    /// [`NO_ID`] is none.
+    /// [`NO_ID`] means none.
     pub fn ids(&mut self, values: impl Iterator<Item = u64>) -> Result<()> {
         let values = values.map(|value| value as i64);
         self.chunk()?.push_numbers(values, Some(NO_ID as i64))
@@ -60,7 +60,7 @@ impl<'t> Columns<'t> {
         self.chunk()?.push_numbers(values.map(Into::into), None)
     }
 
-    /// Indices into `names`, whose names keep their index; [`super::NO_NAME`] is none.
+    /// Indices into `names`, whose names keep their index; [`super::NO_NAME`] means none.
     pub fn named(&mut self, names: &[String], indices: impl Iterator<Item = u32>) -> Result<()> {
         let name_of = |index: u32| names.get(index as usize).map(Cow::from);
         self.chunk()?.push_names(indices, name_of)
@@ -87,7 +87,7 @@ impl<'t> Columns<'t> {
             0 => host(number as usize / 2),
             _ => names.servers.get(number as usize / 2).map(Cow::from),
         };
-        // The bit of a server goes last: numbers are small.
+        // The bit of a server goes last, which keeps numbers small.
         let numbers = callers.map(|caller| caller.rotate_left(1));
         self.chunk()?.push_names(numbers, name_of)
     }

@@ -1,4 +1,4 @@
-//! The names of one column of a row group, in the order in which rows first had them.
+//! The names of one column of a row group, in the order of their first use.
 
 use super::NO_NAME;
 use arrow_array::cast::AsArray;
@@ -7,14 +7,15 @@ use arrow_array::{Array, ArrayRef};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 
-/// No index: a row without a name, or a name that no row has had yet.
+/// No index: a row without a name, or a name that no row has used yet.
 pub const NO_INDEX: u32 = u32::MAX;
 
-/// It is not bounded: a capture has few names, and whoever writes a table from elsewhere has them in memory.
+/// It is not bounded: a capture has few names, and writers of other tables have them in memory
+/// anyway.
 #[derive(Default)]
 pub struct Dictionary {
     known: FxHashMap<String, u32>,
-    /// What the writer's own numbers mean here, as far as rows had them.
+    /// The index of each of the writer's own numbers, for names that rows have used.
     by_number: Vec<u32>,
     /// Each name after its length.
     plain: Vec<u8>,
@@ -52,7 +53,7 @@ impl Dictionary {
         index
     }
 
-    /// Of what the writer knows by a number, if that is known; [`NO_INDEX`] of [`NO_NAME`].
+    /// The index of a numbered name, if it has one; [`NO_INDEX`] for [`NO_NAME`].
     #[inline(always)]
     pub fn index_of<'n>(
         &mut self,
@@ -75,7 +76,7 @@ impl Dictionary {
         index
     }
 
-    /// The indices of the names that are there.
+    /// The indices of the present names.
     pub fn gather(&mut self, array: &ArrayRef, indices: &mut Vec<u32>) {
         let dictionary = array.as_dictionary::<Int32Type>();
         let (keys, values) = (dictionary.keys(), dictionary.values().as_string::<i32>());

@@ -1,7 +1,9 @@
-//! How a column becomes Parquet, by its type, so that tables from Rust and from Python look the same.
+//! The Parquet encoding of a column, by its type, so that tables from Rust and from Python look the
+//! same.
 //!
-//! Measured on visits: DELTA_BINARY_PACKED and zstd-1 took 8.7 bytes a row and decoded three times as fast as plain
-//! pages of the same size; higher zstd levels gained nothing; row groups of 1 M decoded as fast as larger ones.
+//! Measured on visits: DELTA_BINARY_PACKED and zstd-1 took 8.7 bytes a row and decoded three times
+//! as fast as plain pages of the same size; higher zstd levels gained nothing; row groups of 1 M
+//! decoded as fast as larger ones.
 
 use super::file::TableFile;
 use super::types::names;
@@ -20,7 +22,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Rows of a page of ours: it ends where it does however the rows came, so that equal rows give equal bytes.
+/// Rows of a page that this module writes. It is fixed, so that equal rows give equal bytes.
 pub(super) const PAGE_ROWS: usize = 1 << 13;
 /// Rows of a row group: what a reader needs in memory at once; a million, as whole pages.
 pub const ROW_GROUP_ROWS: usize = 122 * PAGE_ROWS;
@@ -51,14 +53,14 @@ fn refused(error: &(dyn std::error::Error + 'static)) -> Option<i32> {
     number.or_else(|| error.source().and_then(refused))
 }
 
-/// A table's file beside `target`, until it is whole.
+/// A table's file beside `target`, until it is complete.
 pub(super) fn create(target: &Path, schema: SchemaRef) -> Result<(Partial, TableFile)> {
     let (partial, file) = Partial::create(target)?;
     let table = TableFile::new(file, schema).map_err(|e| table_error(target, e))?;
     Ok((partial, table))
 }
 
-/// Of what the library encodes. Nobody looks for single pages.
+/// For columns that the library encodes. No reader looks for single pages.
 pub(super) fn properties() -> std::result::Result<WriterProperties, ParquetError> {
     Ok(WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
@@ -67,8 +69,8 @@ pub(super) fn properties() -> std::result::Result<WriterProperties, ParquetError
         .build())
 }
 
-/// Writes an Arrow stream as it comes (its rows are already sorted); returns the rows written. Text of any Arrow kind
-/// becomes utf8, dictionaries become dictionary(int32, utf8).
+/// Writes an Arrow stream as it comes (its rows are already sorted); returns the number of rows.
+/// Text of any Arrow kind becomes utf8, dictionaries become dictionary(int32, utf8).
 pub fn write_table(reader: impl RecordBatchReader, target: &Path) -> Result<u64> {
     let schema = plain_schema(&reader.schema());
     let (partial, mut writer) = create(target, schema.clone())?;

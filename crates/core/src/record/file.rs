@@ -18,7 +18,8 @@ use std::io::BufWriter;
 use std::sync::Arc;
 use zstd::bulk::Compressor;
 
-/// Rows that become columns at a time: few enough to stay in the processor's first cache for all columns.
+/// Rows that become columns at a time: few enough to stay in the processor's first cache for all
+/// columns.
 const BLOCK_ROWS: usize = 128;
 /// Bytes that go to the disk at a time; the library writes 8 KiB.
 const WRITTEN_BYTES: usize = 1 << 18;
@@ -27,10 +28,10 @@ pub struct TableFile {
     schema: SchemaRef,
     file: SerializedFileWriter<BufWriter<File>>,
     zstd: Compressor<'static>,
-    /// Of the row group under way: its columns, none before its first row, and its rows.
+    /// The current row group: its columns (none before its first row), and its rows.
     columns: Vec<Column>,
     rows: usize,
-    /// What chunks of the row group before took.
+    /// Memory of the previous row group's chunks.
     memory: Vec<Vec<u8>>,
 }
 
@@ -66,7 +67,7 @@ impl TableFile {
         Ok(())
     }
 
-    /// The same of rows of ours.
+    /// The same for Tailrace's own rows.
     pub fn put<R: Row>(&mut self, mut rows: &[R], names: &Names) -> Result<()> {
         while !rows.is_empty() {
             let count = rows.len().min(BLOCK_ROWS).min(self.rows_to_page_end());
@@ -84,7 +85,7 @@ impl TableFile {
         PAGE_ROWS - self.rows % PAGE_ROWS
     }
 
-    /// Of the row group under way, or a new one.
+    /// The current row group, or a new one.
     fn columns(&mut self) -> Result<&mut [Column]> {
         if self.columns.is_empty() {
             self.columns = self.begin_group();
@@ -92,7 +93,7 @@ impl TableFile {
         Ok(&mut self.columns)
     }
 
-    /// All columns have so many rows more.
+    /// All columns have this many more rows.
     fn have_come(&mut self, rows: usize) -> Result<()> {
         self.rows += rows;
         if self.rows % PAGE_ROWS == 0 {

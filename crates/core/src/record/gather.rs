@@ -1,4 +1,4 @@
-//! Rows picked from several batches become one batch.
+//! Combines rows from several batches into one batch.
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ fn numbers<T: ArrowPrimitiveType>(parts: &[&ArrayRef], picks: &[Pick]) -> ArrayR
     Arc::new(picks.iter().map(value).collect::<PrimitiveArray<T>>())
 }
 
-/// Each part has a dictionary of its own; the result has one of the names that its rows have.
+/// Each part has a dictionary of its own; the result has one with the names that its rows use.
 fn names(parts: &[&ArrayRef], picks: &[Pick]) -> Result<ArrayRef, ArrowError> {
     let lists = parts.iter().map(|part| {
         let dictionary = part.as_dictionary_opt::<Int32Type>()?;

@@ -1,4 +1,4 @@
-//! Segments of one table become one table.
+//! Joins the segments of one table into one table.
 
 use std::path::{Path, PathBuf};
 
@@ -11,16 +11,16 @@ use crate::whole::Partial;
 /// Files open at once; each takes a batch of rows in memory.
 const FAN_IN: usize = 64;
 
-/// What became of the segments.
+/// The result of joining.
 #[derive(Debug, Default, PartialEq)]
 pub struct Joined {
     pub rows: u64,
-    /// Files that hold no whole table; they are left out.
+    /// Files that hold no complete table; they are left out.
     pub damaged: Vec<PathBuf>,
 }
 
-/// Writes the rows of all `segments`, in order, to `target`; of no row, no file. Memory does not grow with the number of
-/// segments.
+/// Writes the rows of all `segments`, in order, to `target`; without rows, it writes no file.
+/// Memory does not grow with the number of segments.
 pub fn join<R: Row>(segments: &[PathBuf], target: &Path) -> Result<Joined> {
     let (mut inputs, damaged): (Vec<PathBuf>, Vec<PathBuf>) =
         segments.iter().cloned().partition(|path| is_whole(path));
@@ -32,7 +32,7 @@ pub fn join<R: Row>(segments: &[PathBuf], target: &Path) -> Result<Joined> {
             .map(|group| merged::<R>(group, target));
         let merged: Vec<Partial> = merged.map(|run| Ok(run?.0)).collect::<Result<_>>()?;
         inputs = merged.iter().map(|run| run.path.clone()).collect();
-        // Those of the round before are read and go.
+        // The files of the previous round are read and removed.
         runs = merged;
     }
     if inputs.is_empty() {

@@ -1,4 +1,5 @@
-//! Columns that the library writes: floats, truth values and text. They are few, or few rows have them.
+//! Columns that the library writes: floats, truth values and text. They are few, or few rows have
+//! them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +16,7 @@ use parquet::file::properties::WriterPropertiesPtr;
 use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::ColumnDescPtr;
 
-/// Appends a page; where it begins, and its sizes.
+/// Appends a page; returns where it begins, and its sizes.
 pub fn append_page(bytes: &mut Vec<u8>, page: CompressedPage) -> Result<PageWriteSpec> {
     let begin = bytes.len() as u64;
     let mut written = TrackedWrite::new(bytes);
@@ -42,18 +43,19 @@ impl PageWriter for Pages {
     }
 }
 
-/// It gets a page's rows at once, however they came: it ends pages by how much it has got each time.
+/// The library receives all rows of a page at once, because it ends pages according to how much it
+/// receives each time.
 pub struct Library {
     column: ColumnDescPtr,
     kind: DataType,
     pages: Pages,
     writer: ColumnWriter<'static>,
     pending: Pending,
-    /// 1 for a row that has a value, 0 for others; of a column that may lack some.
+    /// 1 for a row with a value, 0 for others; only for a column with nulls.
     levels: Vec<i16>,
 }
 
-/// Values of the page that is being made.
+/// Values of the current page.
 #[derive(Default)]
 struct Pending {
     doubles: Vec<f64>,
@@ -84,7 +86,7 @@ impl Library {
         &self.kind
     }
 
-    /// More rows of the page that is being made. Text may come as names.
+    /// More rows of the current page. Text may come as names.
     pub fn push(&mut self, array: &ArrayRef) -> Result<()> {
         let wrong = |found| wrong_type(&self.column, &self.kind, found);
         let pending = &mut self.pending;

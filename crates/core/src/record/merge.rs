@@ -1,4 +1,4 @@
-//! Merges sorted Parquet runs into one sorted stream, a batch of each in memory at a time.
+//! Merges sorted Parquet runs into one sorted stream, with a batch of each in memory at a time.
 
 use super::encoding::table_error;
 use super::gather::{gather, Pick};
@@ -80,12 +80,12 @@ impl Run {
     }
 }
 
-/// Whether a file is a Parquet table, as far as its end tells.
+/// Whether a file is a Parquet table, according to its end.
 pub fn is_whole(path: &Path) -> bool {
     Table::open(path).is_ok()
 }
 
-/// Hands the rows of all `paths`, in order, to `out`.
+/// Passes the rows of all `paths`, in order, to `out`.
 pub fn merge(
     paths: &[&Path],
     key: SortKey,
@@ -118,7 +118,7 @@ pub fn merge(
     emit(&mut held, &mut picks, &mut runs, &mut out)
 }
 
-/// Writes what was picked and lets go of every batch that is used up.
+/// Writes what was picked and releases every batch that is used up.
 fn emit(
     held: &mut Vec<RecordBatch>,
     picks: &mut Vec<Pick>,

@@ -1,6 +1,6 @@
-//! The record: the rows every seam speaks, and the Parquet files they become.
+//! The record: the rows that all modules exchange, and the Parquet files they become.
 //!
-//! Moments are whole nanoseconds since the Unix epoch; [`NO_TIME`] says that a moment is unknown.
+//! Moments are whole nanoseconds since the Unix epoch; [`NO_TIME`] means that a moment is unknown.
 //! Names (servers, interactions, statuses, hosts) are indices into the [`Names`] of the recording.
 
 mod arrow_note;
@@ -61,7 +61,7 @@ pub struct Visit {
     pub connected: i64,
     /// The SYN that was accepted, or the first byte on a kept connection.
     pub arrival: i64,
-    /// When a worker took it; not on the wire.
+    /// When a worker took it; it is not visible on the wire.
     pub start: i64,
     /// First byte of the response.
     pub first_byte: i64,
@@ -75,7 +75,8 @@ pub struct Visit {
     pub status: u32,
     pub bytes_in: u64,
     pub bytes_out: u64,
-    /// False for a connection attempt that failed: it is a request of its client, and no stay in the server.
+    /// False for a connection attempt that failed: it is a request of its client, and not a stay in
+    /// the server.
     pub served: bool,
     /// Filled by [`crate::callgraph`]: the visit that called, the request at the root, time spent in calls downstream.
     pub parent: u64,
@@ -83,10 +84,11 @@ pub struct Visit {
     pub downstream_ns: i64,
 }
 
-/// What the indices in the rows mean. Grows while rows are made; an index never changes its meaning.
+/// The meaning of the indices in the rows. It grows while rows are made; an index never changes its
+/// meaning.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Names {
-    /// `servers[i]` answers on `hosts[server_hosts[i]]`.
+    /// `servers[i]` runs on `hosts[server_hosts[i]]`.
     pub servers: Vec<String>,
     pub server_hosts: Vec<u32>,
     pub hosts: Vec<String>,

@@ -1,10 +1,10 @@
-//! The whole numbers of a column, packed as DELTA_BINARY_PACKED block by block: what is not packed yet stays in the
-//! processor's first cache.
-//!
+//! The whole numbers of a column, packed as DELTA_BINARY_PACKED block by block. Unpacked values
+//! stay in the processor's first cache.
 //! ```text
 //! page: [values of a block, blocks, values, the first] [block] [block] …
 //! block: [the least difference] [bits of each mini-block] [by how much each difference is above the least]
 //! ```
+//!
 //! Source: <https://parquet.apache.org/docs/file-format/data-pages/encodings/>.
 
 use super::packing::{pack, varint, zigzag};
@@ -15,20 +15,21 @@ const MINI_BLOCKS: usize = 4;
 /// Values of a block, at most.
 const BLOCK_MAX: usize = 64 * MINI_BLOCKS;
 
-/// Numbers of one type have 64 bits, or 32: as many values has a mini-block, which the library's reader decodes fastest like
-/// this, and differences wrap around at the type's ends.
+/// Numbers of one type have 64 or 32 bits. A mini-block has as many values, which the library's
+/// reader decodes fastest, and differences wrap around at the type's limits.
 pub struct Numbers {
     wide: bool,
-    /// With this flipped, the numbers are in the order of signed ones.
+    /// With this bit flipped, numbers sort like signed ones.
     order: i64,
-    /// Those that are not packed yet.
+    /// Values that are not packed yet.
     pub pending: Vec<i64>,
-    /// Of the page that is being made: those that are packed, the first and the last of them, and their blocks.
+    /// The current page: the number of packed values, the first and the last of them, and their
+    /// blocks.
     count: usize,
     first: i64,
     last: i64,
     blocks: Vec<u8>,
-    /// The least and the greatest of all that were packed, with `order` flipped.
+    /// The least and the greatest of all packed values, with `order` flipped.
     range: Option<(i64, i64)>,
 }
 
@@ -49,7 +50,7 @@ impl Numbers {
         }
     }
 
-    /// Packs what fills blocks.
+    /// Packs full blocks.
     pub fn pack(&mut self) {
         if self.wide {
             self.pack_blocks::<64>(64 * MINI_BLOCKS);
@@ -58,7 +59,7 @@ impl Numbers {
         }
     }
 
-    /// Appends the page with all that is left, and begins the next one.
+    /// Appends the page with all remaining values, and begins the next one.
     pub fn end_page(&mut self, out: &mut Vec<u8>) {
         if self.wide {
             self.end_page_of::<64>(out);
@@ -73,7 +74,7 @@ impl Numbers {
             .map(|(least, greatest)| (least ^ self.order, greatest ^ self.order))
     }
 
-    /// In blocks of `least` values at least.
+    /// In blocks of at least `least` values.
     fn pack_blocks<const BITS: usize>(&mut self, least: usize) {
         let values = std::mem::take(&mut self.pending);
         let mut rest = &values[..];
@@ -120,7 +121,7 @@ fn pack_block<const BITS: usize>(
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
         #[allow(unsafe_code)]
-        // SAFETY: the processor has what it was built for.
+        // SAFETY: the processor has the features that the program was built for.
         return unsafe { pack_block_avx2::<BITS>(last, block, order, out) };
     }
     pack_block_anywhere::<BITS>(last, block, order, out)

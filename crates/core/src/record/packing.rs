@@ -54,7 +54,7 @@ pub fn pack(mut values: &mut [u64], mut width: u32, out: &mut Vec<u8>) {
         if filled >= u64::BITS {
             out.extend_from_slice(&word.to_le_bytes());
             filled -= u64::BITS;
-            // What of the value was in the word already: all of it, or what `filled` leaves.
+            // The part of the value that did not fit: all of it, or the rest after `filled`.
             word = value.checked_shr(width - filled).unwrap_or(0);
         }
     }

@@ -1,5 +1,5 @@
-//! What the rows of each table are, and which column has what of them: indices into [`Names`] become names there, sentinels
-//! nulls.
+//! The rows of each table, and the column for each of their values: indices into [`Names`] become
+//! names there, sentinels nulls.
 
 use super::columns::Columns;
 use super::merge::SortKey;
@@ -44,13 +44,13 @@ impl Request {
     }
 }
 
-/// A request of a client that knows more of it than the wire shows.
+/// A request from a client that knows more about it than the wire shows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SentRequest {
     pub request: Request,
-    /// When it was to be sent.
+    /// When it was due.
     pub intended: i64,
-    /// Of the response.
+    /// First byte of the response.
     pub first_byte: i64,
 }
 
@@ -65,7 +65,7 @@ pub struct Event {
     pub detail: Option<String>,
 }
 
-/// An event and its place in the stream: events that begin together stay in the order they came.
+/// An event and its position in the stream: events that begin together keep their order.
 pub struct NumberedEvent {
     pub event: Event,
     pub number: u64,
@@ -83,7 +83,7 @@ pub struct Sample {
     pub value: f64,
 }
 
-/// A sample and its place in the stream.
+/// A sample and its position in the stream.
 pub struct NumberedSample {
     pub sample: Sample,
     pub number: u64,
@@ -120,7 +120,7 @@ impl Row for Visit {
     }
 }
 
-/// What became of visits, from their arrival on: as decoded and in the table.
+/// Counts of visits, from their arrival on: as decoded, and in the table.
 pub(super) fn put_course<'v, I: Iterator<Item = &'v Visit>>(
     all: impl Fn() -> I,
     names: &Names,

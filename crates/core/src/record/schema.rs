@@ -1,4 +1,4 @@
-//! The columns of a run folder's tables: the one place where Rust states them.
+//! The columns of a run folder's tables; this is the only place in Rust that defines them.
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;

@@ -1,6 +1,5 @@
-//! How large a Parquet file is when it is decoded, told before anything of it is: by its end and the heads of all its
-//! pages, which say what decoding will allocate. A file that would grow beyond all measure is refused here.
-//!
+//! The decoded size of a Parquet file, before any decoding. Its footer and the headers of all its
+//! pages state what decoding allocates. A file that would grow too large is refused here.
 //! ```text
 //! "PAR1" … column chunks: pages, each with its head … the end: schema, row groups, chunks … its length, "PAR1"
 //! ```
@@ -16,7 +15,8 @@ use crate::error::{Error, Result};
 
 const MAGIC: &[u8; 4] = b"PAR1";
 const TAIL: u64 = 8;
-/// Bytes of a page's head that are read at first, and at most: it may hold the least and greatest text of the page.
+/// Bytes of a page header that are read at first, and at most: it may hold the least and greatest
+/// text of the page.
 const HEADS: [usize; 2] = [256, 1 << 16];
 
 /// Numbers of types and encodings in the format.
@@ -43,7 +43,7 @@ struct Leaf {
     flat: bool,
 }
 
-/// Where the pages of a column lie in a row group.
+/// The position of a column's pages in a row group.
 #[derive(Clone, Copy, Default)]
 struct Chunk {
     column: usize,
@@ -68,8 +68,8 @@ struct Footer {
     chunks: Vec<Chunk>,
 }
 
-/// Opens a Parquet file that may be decoded. Raises an error for what is none, is damaged where it says how large it is,
-/// or is beyond a bound.
+/// Opens a Parquet file that may be decoded. Returns an error if it is not Parquet, if its size
+/// information is damaged, or if it is beyond a bound.
 pub fn open(path: &Path) -> Result<(File, Shape)> {
     let failed = |source| Error::Io {
         path: path.to_path_buf(),
@@ -124,7 +124,7 @@ fn read_end(file: &File, size: u64) -> std::result::Result<Vec<u8>, String> {
     Ok(end)
 }
 
-/// None: damaged. The inner error says what of it is not read.
+/// None: damaged. The inner error names what is not supported.
 fn read_footer(end: &[u8]) -> Option<std::result::Result<Footer, &'static str>> {
     let mut footer = Footer {
         rows: 0,
@@ -158,7 +158,8 @@ fn read_footer(end: &[u8]) -> Option<std::result::Result<Footer, &'static str>> 
     (grouped == footer.rows && whole).then_some(Ok(footer))
 }
 
-/// The columns with values, in order; all that comes after a table or list within the table counts as part of one.
+/// The columns with values, in order; everything inside a nested table or list counts as part of
+/// one.
 fn read_schema(kind: u8, reader: &mut Reader, leaves: &mut Vec<Leaf>) -> Option<()> {
     let (mut first, mut nested) = (true, false);
     reader.structures(kind, |reader| {
@@ -236,7 +237,7 @@ fn read_chunk(reader: &mut Reader, elsewhere: &mut bool) -> Option<Chunk> {
     (chunk.begin <= data).then_some(chunk)
 }
 
-/// What a chunk takes in memory, by the heads of its pages.
+/// Memory of a chunk, from the headers of its pages.
 fn pages(
     file: &File,
     chunk: &Chunk,
@@ -284,7 +285,7 @@ fn pages(
     })
 }
 
-/// The page at a place, and how long its head is. None: damaged, or it reaches beyond `end`.
+/// The page at a position, and the length of its header. None: damaged, or it extends beyond `end`.
 fn read_page(file: &File, at: u64, end: u64) -> Option<(u64, Page)> {
     let left = usize::try_from(end - at).unwrap_or(usize::MAX);
     HEADS.iter().find_map(|&most| {

@@ -1,4 +1,4 @@
-//! Visits as decoded, before their parents are known, to a file and back: the segments of a recording.
+//! Decoded visits without parents, to a file and back: the segments of a recording.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl Row for Stay {
     }
 }
 
-/// Reads segments one after the other; names that mean the same get one index in all of them.
+/// Reads segments one after the other; equal names get one index in all of them.
 #[derive(Default)]
 pub struct Reader {
     pub names: Names,
@@ -76,7 +76,8 @@ enum List {
 }
 
 impl Reader {
-    /// Hands every visit of the file to `each`; false if it is no whole table, of which nothing is read then.
+    /// Passes every visit of the file to `each`; false if the file is not a complete table, of
+    /// which nothing is read.
     pub fn read(
         &mut self,
         path: &Path,
@@ -159,7 +160,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The rows of a column of names, as indices of ours.
+    /// The rows of a column of names, as this reader's indices.
     fn named(
         &mut self,
         batch: &RecordBatch,

@@ -1,4 +1,5 @@
-//! The tables a decoded capture becomes: visits, requests and events in one folder, whole or not at all.
+//! The tables of a decoded capture: visits, requests and events in one folder, written completely
+//! or not at all.
 
 use super::rows::{Event, NumberedEvent, Request};
 use super::writer::TableWriter;
@@ -6,8 +7,8 @@ use super::{Names, Visit, VisitSink, NO_ID, NO_NAME, NO_TIME};
 use crate::error::Result;
 use std::path::Path;
 
-/// Writes `visits.parquet` and `requests.parquet`. A request is a visit (or a failed attempt) that has a request id and no
-/// parent; a failed attempt is no visit.
+/// Writes `visits.parquet` and `requests.parquet`. A request is a visit (or a failed attempt) with
+/// a request id and no parent; a failed attempt is not a visit.
 pub struct TablesSink {
     visits: TableWriter<Visit>,
     requests: TableWriter<Request>,
@@ -31,7 +32,7 @@ impl TablesSink {
         self.requests.rows()
     }
 
-    /// Rows left out because their server, caller, status, begin or end was not known.
+    /// Rows left out because their server, caller, status, begin or end is unknown.
     pub fn incomplete(&self) -> u64 {
         self.incomplete
     }

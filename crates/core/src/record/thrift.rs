@@ -1,7 +1,7 @@
-//! Thrift's compact protocol, as far as the end of a Parquet file and the heads of its pages need it. Nothing is allocated,
-//! and a list is never longer than the bytes that are left. None: it is damaged.
+//! Thrift's compact protocol, for the footer of a Parquet file and the headers of its pages. It
+//! allocates nothing, and a list is never longer than the remaining bytes. None: damaged.
 
-/// Of what lies inside what; Parquet's own structures reach 6.
+/// The nesting depth; Parquet's own structures reach 6.
 const DEPTH: usize = 16;
 
 pub mod kind {
@@ -19,12 +19,12 @@ pub mod kind {
     pub const UUID: u8 = 13;
 }
 
-/// What is left to read.
+/// The remaining bytes.
 #[derive(Clone, Copy)]
 pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// Hands each field of a structure to `each`, which must read or [`Reader::skip`] its value.
+    /// Passes each field of a structure to `each`, which must read or [`Reader::skip`] its value.
     pub fn fields(&mut self, mut each: impl FnMut(i16, u8, &mut Self) -> Option<()>) -> Option<()> {
         let mut id = 0_i16;
         loop {
@@ -40,7 +40,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Hands each structure of a list to `each`.
+    /// Passes each structure of a list to `each`.
     pub fn structures(
         &mut self,
         kind: u8,
@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// In a list a truth value takes a byte; as a field it is in the field's head.
+    /// In a list a truth value takes a byte; as a field it is in the field's header.
     fn skip_element(&mut self, kind: u8, depth: usize) -> Option<()> {
         match kind {
             kind::TRUE | kind::FALSE => self.take(1).map(drop),

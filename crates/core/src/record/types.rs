@@ -1,4 +1,5 @@
-//! The types of columns: Arrow's, by which the engine and Python know them, and Parquet's, which are in the file.
+//! The types of columns: Arrow's, which the engine and Python use, and Parquet's, which are in the
+//! file.
 
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use parquet::basic::{ConvertedType, LogicalType, Repetition, Type as Physical};
 use parquet::errors::{ParquetError, Result};
 use parquet::schema::types::{ColumnDescriptor, Type, TypePtr};
 
-/// A dictionary of text: what names are in memory.
+/// A dictionary of text: the type of names in memory.
 pub fn names() -> DataType {
     DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
 }
@@ -57,7 +58,8 @@ fn parquet_type(field: &Field) -> Result<TypePtr> {
     Ok(Arc::new(column.build()?))
 }
 
-/// As what a column of a file is read: text as names. None of a column within another and of other types.
+/// The type as which a column of a file is read: text as names. None for nested columns and other
+/// types.
 pub fn arrow_type(column: &ColumnDescriptor) -> Option<DataType> {
     if column.path().parts().len() > 1 || column.max_rep_level() > 0 {
         return None;
@@ -86,7 +88,7 @@ fn is_text(column: &ColumnDescriptor) -> bool {
     )
 }
 
-/// Older files state the width of a number as a converted type alone.
+/// Older files state the width of a number only as a converted type.
 fn whole_number(column: &ColumnDescriptor, physical_bits: i8) -> Option<DataType> {
     let (bits, signed) = match (column.logical_type_ref(), column.converted_type()) {
         (Some(LogicalType::Integer(whole)), _) => (whole.bit_width, whole.is_signed),

@@ -1,5 +1,4 @@
-//! Rows that come roughly in order become a Parquet file that is exactly in order, in bounded memory.
-//!
+//! Rows that come roughly in order become a Parquet file in exact order, in bounded memory.
 //! ```text
 //! push ─▶ buffer, sorted when full ─▶ its older part ─▶ <table>.parquet.<random>.tmp
 //!   └─ older than what was written ─▶ late buffer ─▶ side runs ─┐
@@ -25,7 +24,7 @@ pub trait Row: Sized {
     fn schema() -> SchemaRef;
     /// The values of [`Self::KEY`].
     fn key(&self) -> (i64, u64);
-    /// The values of some rows, a column after the other, as the schema has them.
+    /// The values of some rows, one column after the other, as in the schema.
     fn put(rows: &[Self], names: &Names, columns: &mut Columns<'_>) -> parquet::errors::Result<()>;
 }
 
@@ -64,7 +63,7 @@ impl<R: Row> TableWriter<R> {
         Self::with_capacity(target, BUFFER_ROWS, BUFFER_ROWS / 2)
     }
 
-    /// Sorts as soon as it has `capacity` rows, and holds the `held` youngest of them back then.
+    /// Sorts when it has `capacity` rows, and then holds back the `held` youngest of them.
     pub fn with_capacity(target: &Path, capacity: usize, held: usize) -> Result<Self> {
         let (file, writer) = create(target, R::schema())?;
         Ok(TableWriter {
@@ -106,7 +105,8 @@ impl<R: Row> TableWriter<R> {
 
     fn write_oldest(&mut self, count: usize, names: &Names) -> Result<()> {
         put_in_order(&mut self.buffer, self.in_order);
-        // Where a row does not fit, some of those before it are written: nothing more can be.
+        // If a row does not fit, some of those before it are already written, and nothing more can
+        // be.
         let Some(mut writer) = self.writer.take() else {
             return Err(table_error(&self.target, "already finished"));
         };
@@ -135,7 +135,7 @@ impl<R: Row> TableWriter<R> {
         writer.close().map_err(|e| table_error(&self.target, e))
     }
 
-    /// Everything is in the file, which does not have its name yet. Returns the rows.
+    /// Writes everything to the file, which does not have its name yet. Returns the number of rows.
     pub fn seal(&mut self, names: &Names) -> Result<u64> {
         self.write_oldest(self.buffer.len(), names)?;
         if !self.late.is_empty() {
@@ -184,7 +184,7 @@ impl<R: Row> TableWriter<R> {
         Ok(merged)
     }
 
-    /// Gives the sealed file its name; returns the rows in it.
+    /// Gives the sealed file its name; returns its number of rows.
     pub fn publish(&mut self) -> Result<u64> {
         let Some(sealed) = self.sealed.take() else {
             return Err(table_error(&self.target, "published before sealed"));
@@ -209,8 +209,9 @@ pub fn write_sorted<R: Row>(mut rows: Vec<R>, names: &Names, file: File) -> std:
     written.map_err(std::io::Error::other)
 }
 
-/// For rows that are almost in order, as those of a simulator, where each of one moment goes past a few others, and the
-/// first of which are. If the others are not, that shows after as many moves as there are rows, and they are sorted.
+/// Sorts rows that are almost in order, like those of a simulator, where each row of one moment
+/// passes a few others, and the first of which are sorted. If the others are not, this shows after
+/// as many moves as there are rows, and a full sort follows.
 fn put_in_order<R: Row>(rows: &mut [R], in_order: usize) {
     let mut moves = 0;
     for row in in_order.max(1)..rows.len() {

@@ -1,11 +1,13 @@
-//! How fast a server was at each time.
+//! Infers how fast a server was at each time.
 //!
-//! Where jobs share a server's cores equally (processor sharing), a part that works from b to e among n(t) others attains
-//! ∫ c(t) · min(1, cores / n(t)) dt; where they are served in turn, ∫ c(t) dt while it is its turn. With the right c,
-//! parts of one group attain what they usually need. It is found by the multiplicative update of expectation maximisation
-//! (Richardson 1972, Lucy 1974): the capacity of each step is scaled by the mean of usual / attained over the parts that
-//! work in it. A part is at work at a random time with a chance in proportion to its work (length-biased sampling), so
-//! this mean is 1 where c is right, whatever the distribution of the works.
+//! If jobs share a server's cores equally (processor sharing), a part that works from b to e among
+//! n(t) others attains ∫ c(t) · min(1, cores / n(t)) dt; if they are served in turn, ∫ c(t) dt
+//! during its turn. With the right c, parts of one group attain their usual service demand. The
+//! multiplicative update of expectation maximisation finds it (Richardson 1972, Lucy 1974): the
+//! capacity of each step is scaled by the mean of usual / attained over the parts that work in it.
+//! The probability that a part is at work at a random time is proportional to its work
+//! (length-biased sampling), so this mean is 1 where c is right, whatever the distribution of the
+//! works.
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -32,7 +34,7 @@ impl Grid {
         self.begin
     }
 
-    /// The step of a time; the first of what is before, the last of what is after.
+    /// The step of a time; earlier times belong to the first step, later ones to the last.
     pub fn at(&self, time: i64) -> usize {
         usize::try_from(time.saturating_sub(self.begin).div_euclid(self.step))
             .unwrap_or(0)
@@ -49,12 +51,12 @@ impl Grid {
     }
 }
 
-/// A stretch within one step in which as many are at work throughout.
+/// A stretch within one step during which the number of jobs at work is constant.
 #[derive(Clone, Copy)]
 struct Piece {
     step: u32,
     at_work: u32,
-    /// Nanoseconds that each of those at work attains at full speed.
+    /// Nanoseconds at full speed that each job at work attains.
     share: f64,
 }
 
@@ -66,10 +68,10 @@ struct Span {
     group: u32,
 }
 
-/// What most of the parts of a group need.
+/// The usual service demand of the parts of a group.
 #[derive(Clone, Copy)]
 pub struct Need {
-    /// Nanoseconds at full speed; NaN where too few are known.
+    /// Nanoseconds at full speed; NaN if too few are known.
     pub mean: f64,
     pub variance: f64,
 }
@@ -82,14 +84,17 @@ pub struct Capacity {
     pub which: Vec<u32>,
 }
 
-/// A capacity that is found stays within these: one above full speed is that of parts which need less than usual.
+/// A capacity stays within these bounds; one above full speed belongs to parts that need less than
+/// usual.
 const LEAST: f64 = 1e-4;
 const MOST: f64 = 3.0;
-/// What one part may pull a step's capacity up by: parts that need next to nothing are no sign of a fast server.
+/// The most by which one part may raise a step's capacity: parts with almost no demand do not show
+/// a fast server.
 const PULL: f64 = 5.0;
 
 impl Capacity {
-    /// Those of `server`. `in_turn`: jobs are served one after the other, as by an event loop, and not all at once.
+    /// The parts of `server`. `in_turn`: jobs are served one after the other, as by an event loop,
+    /// and not all at once.
     pub fn of(parts: &[Part], server: u32, cores: f64, grid: Grid, in_turn: bool) -> Capacity {
         let mut which: Vec<u32> = (0..parts.len() as u32)
             .filter(|&i| parts[i as usize].server == server)
@@ -140,7 +145,7 @@ impl Capacity {
             .collect()
     }
 
-    /// What parts of each group need, by those of at least `least` that begin and end in calm steps.
+    /// The demand of each group's parts, from at least `least` that begin and end in calm steps.
     pub fn needs(&self, works: &[f64], calm: &[bool], groups: usize, least: u32) -> Vec<Need> {
         let is_calm = |at: u32| {
             self.pieces
@@ -168,7 +173,7 @@ impl Capacity {
         sums.iter().map(need).collect()
     }
 
-    /// One update of the capacities. In a step in which nobody works nothing is learnt.
+    /// One update of the capacities. A step without jobs keeps its capacity.
     pub fn improve(&self, capacity: &mut [f64], needs: &[Need]) {
         let works = self.works(capacity);
         let mut changes = vec![0.0; self.pieces.len() + 1];
@@ -199,8 +204,8 @@ impl Capacity {
         }
     }
 
-    /// The capacities that fit best, found from `prior` by so many updates; `calm` are the steps in which what parts need
-    /// is measured.
+    /// The capacities that fit best, found from `prior` by this many updates; demands are measured
+    /// in the `calm` steps.
     pub fn found(
         &self,
         prior: &[f64],
@@ -226,7 +231,8 @@ impl Capacity {
         found
     }
 
-    /// The variance of the sum of the works of those that are at work in any of the steps from `begin` to `end`.
+    /// The variance of the sum of the works of the parts that are at work in any of the steps from
+    /// `begin` to `end`.
     pub fn spread(&self, needs: &[Need], begin: usize, end: usize) -> f64 {
         let first = self
             .pieces
@@ -242,7 +248,8 @@ impl Capacity {
     }
 }
 
-/// When each part, in the order of their ends, is served: who leaves next is who is served, since a core is free for it.
+/// When each part, in the order of their ends, is served: the part that leaves next is served,
+/// because a core is free for it.
 fn turns(parts: impl Iterator<Item = Part>, cores: f64) -> Vec<i64> {
     let mut free: BinaryHeap<Reverse<i64>> =
         vec![Reverse(i64::MIN); (cores.ceil() as usize).max(1)].into();
@@ -255,7 +262,8 @@ fn turns(parts: impl Iterator<Item = Part>, cores: f64) -> Vec<i64> {
     begins
 }
 
-/// The time of the grid cut where somebody begins or ends, and at the ends of steps; and when each piece begins.
+/// The time of the grid, cut where a part begins or ends and at the ends of steps; and when each
+/// piece begins.
 fn pieces(
     stretches: impl Iterator<Item = (i64, i64)>,
     cores: f64,

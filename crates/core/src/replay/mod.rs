@@ -1,12 +1,11 @@
-//! A recording run again as the network of queues that it was, with some of its lost capacity given back.
-//!
+//! Runs a recording again as the same network of queues, with some of its lost capacity restored.
 //! ```text
-//! program    visits → what each does in turn: it works, it sends a call, it waits for one
-//! capacity   how fast each server was at each time, by what requests of their kinds usually need
-//! network    the programs at given capacities: who arrives, waits, is dropped, and leaves when
+//! program    visits → the steps of each: it works, it sends a call, it waits for one
+//! capacity   how fast each server was at each time, from the usual demand of its requests
+//! network    the programs at given capacities: arrivals, waiting, drops and departures
 //! ```
 //!
-//! At the capacities under which works were measured, visits leave when they left in the recording.
+//! At the capacities at which works were measured, visits leave when they left in the recording.
 
 mod capacity;
 mod network;

@@ -1,31 +1,33 @@
-//! The programs at given capacities: who arrives, waits, is dropped, and leaves when.
+//! The programs at given capacities: arrivals, waiting, drops and departures.
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::capacity::Grid;
 use super::program::{Program, Step, Visits};
 
-/// How a server serves, and what it holds at most (0: any number).
+/// How a server serves, and the most that it holds (0: any number).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
     pub cores: f64,
     /// Jobs are served one after the other, and not all at once.
     pub in_turn: bool,
-    /// Each is held by one visit from its start to its departure.
+    /// Workers; a visit holds one from its start to its departure.
     pub workers: u32,
-    /// Places of the accept queue: of those that wait for a worker, or for a server that stands still to go on.
+    /// Places of the accept queue, for visits that wait for a worker, or for a stopped server to
+    /// continue.
     pub accept: u32,
-    /// Places of all that are inside.
+    /// Places for all visits inside.
     pub inside: u32,
 }
 
-/// A server that does less than this share of its work accepts nobody: what the last step of a stop leaves of none.
+/// A server with less than this share of its speed accepts nothing; the last step of a stop may
+/// have such a share.
 const STANDS_STILL: f64 = 0.02;
 const NOBODY: u32 = u32::MAX;
 /// The time of what does not happen.
 pub const NEVER: i64 = i64::MAX;
 
-/// Each slice that speaks of visits has a value for each.
+/// Slices about visits have a value for each visit.
 pub struct Network<'a> {
     pub visits: &'a Visits,
     pub program: &'a Program,
@@ -35,21 +37,24 @@ pub struct Network<'a> {
     pub grid: Grid,
     /// Whether an attempt to reach its server can be lost.
     pub may_drop: &'a [bool],
-    /// Of a root, that after whose answer its client sent it (an index), or -1: it is sent as long after it as recorded.
+    /// For a root, the index of the root after whose answer its client sent it, or -1. The recorded
+    /// time between the two is kept.
     pub follows: &'a [i64],
-    /// When a lost attempt is repeated, from the first one on; after the last of these the sender gives up.
+    /// When a lost attempt is repeated, counted from the first; after the last of these the sender
+    /// gives up.
     pub schedule: &'a [i64],
-    /// By which pool each visit is called (an index of `pools`), or `u32::MAX`.
+    /// The pool of each visit's call (an index of `pools`), or `u32::MAX`.
     pub pool: &'a [u32],
-    /// How many connections each pool has.
+    /// The number of connections of each pool.
     pub pools: &'a [u32],
-    /// Among whom its caller chose (an index of `choices`), or `u32::MAX`.
+    /// The choice that its caller made (an index of `choices`), or `u32::MAX`.
     pub choice: &'a [u32],
     /// The candidates of each choice: the server, and the pool of the calls to it.
     pub choices: &'a [Vec<(u32, u32)>],
 }
 
-/// When each visit was first sent, arrived and left (`NEVER`: not at all), and how many of its attempts were lost.
+/// When each visit was first sent, arrived and left (`NEVER`: not at all), and how many of its
+/// attempts were lost.
 pub struct Outcome {
     pub sent: Vec<i64>,
     pub arrival: Vec<i64>,
@@ -58,8 +63,9 @@ pub struct Outcome {
 }
 
 impl Network<'_> {
-    /// Run it. `sent` says when each root is sent (`NEVER`: not at all), `capacity` the share of full speed by server and
-    /// step, `anew` of which choices the candidates take turns, instead of being as recorded.
+    /// Run it. `sent` is when each root is sent (`NEVER`: not at all), `capacity` the share of full
+    /// speed by server and step. In the choices `anew`, candidates take turns instead of being as
+    /// recorded.
     pub fn run(&self, capacity: &[Vec<f64>], sent: &[i64], anew: &[bool]) -> Outcome {
         let mut state = State::new(self, capacity, anew);
         for (visit, &time) in sent.iter().enumerate() {
@@ -84,7 +90,7 @@ impl Network<'_> {
         state.out
     }
 
-    /// From sending to arriving, where no attempt was lost.
+    /// From sending to arriving, if no attempt was lost.
     fn latency(&self, visit: usize) -> i64 {
         let lasted = self.visits.arrival[visit] - self.visits.sent[visit];
         let was_lost = self
@@ -123,14 +129,14 @@ impl Ord for Job {
 #[derive(Default)]
 struct Server {
     jobs: BinaryHeap<Job>,
-    /// Those whose turn has not come, with their work.
+    /// Jobs that wait for their turn, with their work.
     line: VecDeque<(u32, f64)>,
     /// What one job has attained since the beginning.
     attained: f64,
     now: i64,
     in_service: u32,
     accept_queue: VecDeque<u32>,
-    /// Completions that were scheduled for an earlier version do not happen.
+    /// Completions that were scheduled for an earlier version are ignored.
     version: u32,
     resumes: i64,
 }
@@ -148,17 +154,18 @@ struct State<'a, 'b> {
     events: BinaryHeap<Reverse<(i64, u64, Event)>>,
     turn: u64,
     servers: Vec<Server>,
-    /// Of each visit its next step, whom it waits for, and which root its client sends after it.
+    /// For each visit its next step, the visit that it waits for, and the root that its client
+    /// sends after it.
     next: Vec<u32>,
     waits_for: Vec<u32>,
     next_of: Vec<u32>,
     out: Outcome,
-    /// Free connections, and who waits for one.
+    /// Free connections, and the visits that wait for one.
     pools: Vec<(u32, VecDeque<u32>)>,
-    /// Where each visit goes, and by which pool.
+    /// The server of each visit, and its pool.
     place: Vec<u32>,
     pool: Vec<u32>,
-    /// Of choices that are made anew, whose turn it is.
+    /// For choices that are made again, the candidate whose turn it is.
     turns: Vec<Option<u32>>,
 }
 
@@ -250,7 +257,7 @@ impl<'a, 'b> State<'a, 'b> {
         }
     }
 
-    /// When a server that stands still goes on; None where it works.
+    /// When a stopped server continues; None if it works.
     fn stops(&self, place: usize, now: i64) -> Option<i64> {
         let (grid, capacity) = (self.net.grid, &self.capacity[place]);
         let still = |step: usize| {
@@ -335,7 +342,7 @@ impl<'a, 'b> State<'a, 'b> {
         self.look_ahead(place);
     }
 
-    /// Candidates take turns; one whose connections are all in use misses its turn.
+    /// Candidates take turns; a candidate whose connections are all in use misses its turn.
     fn chooses(&mut self, call: u32) {
         let choice = self.net.choice[call as usize] as usize;
         let (Some(candidates), Some(&Some(turn))) =

@@ -1,4 +1,4 @@
-//! What a visit does in turn, read off the times of its calls.
+//! The steps of a visit, read from the times of its calls.
 
 /// The visits of a recording, a column each; times are nanoseconds.
 #[derive(Clone, Default)]
@@ -14,7 +14,8 @@ pub struct Visits {
     pub departure: Vec<i64>,
     /// Visits of one group need about the same work.
     pub group: Vec<u32>,
-    /// Its caller was done with what it did before this call, and waited for a connection from then until `sent`.
+    /// When its caller had finished its work before this call; from then until `sent` it waited for
+    /// a connection.
     pub ready: Vec<i64>,
 }
 
@@ -27,7 +28,8 @@ impl Visits {
         self.server.is_empty()
     }
 
-    /// Whether all columns are as long, and each number names one of `servers` or one of `groups`.
+    /// Whether all columns have the same length, and each number is one of `servers` or one of
+    /// `groups`.
     pub fn hold_together(&self, servers: usize, groups: usize) -> bool {
         let n = self.len() as i64;
         let times = [
@@ -74,7 +76,7 @@ pub struct Program {
     pub first: Vec<u32>,
 }
 
-/// The first, a middle and the last part of a visit are parts of different groups.
+/// The first, a middle and the last part of a visit belong to different groups.
 pub const KINDS: u32 = 3;
 const MIDDLE: u32 = 1;
 const LAST: u32 = 2;

@@ -1,9 +1,10 @@
-//! Load balancing: which candidate the next call goes to.
+//! Load balancing: the candidate of the next call.
 //!
-//! mod_jk has two levels (`balancers` II-A; tomcat-connectors 1.2.32, `jk_lb_worker.c`): a policy keeps an `lb_value` for
-//! each candidate and the lowest one is taken, ties by turns; the [state](States) of a candidate says whether it is asked
-//! at all. A call sees the states as they were when it began. Nothing makes a busy one an erroneous one, whatever
-//! `balancers` IV-A says: that takes a connection that fails.
+//! mod_jk has two levels (`balancers` II-A; tomcat-connectors 1.2.32, `jk_lb_worker.c`): a policy
+//! keeps an `lb_value` for each candidate and takes the lowest, ties by turns; the [state](States)
+//! of a candidate decides whether it may receive calls at all. A call uses the states as they were
+//! when it began. A busy candidate never becomes an erroneous one, whatever `balancers` IV-A says:
+//! only a failed connection does that.
 
 use super::plan::Policy;
 use super::states::States;
@@ -26,15 +27,15 @@ struct Candidate {
     /// mod_jk's `lb_value`.
     value: f64,
     out: u32,
-    /// Peak EWMA of the response time, ns, and when it was last brought up.
+    /// Peak EWMA of the response time, ns, and when it was last updated.
     response: f64,
     since: i64,
-    /// Requests inside the server at the last look.
+    /// Requests inside the server at the last reading.
     seen: u32,
 }
 
 impl Balancer {
-    /// `recover`: how long a candidate is in error.
+    /// `recover`: how long a candidate stays in the error state.
     pub fn new(policy: &Policy, candidates: usize, recover: i64) -> Self {
         Balancer {
             policy: policy.clone(),
@@ -46,7 +47,7 @@ impl Balancer {
         }
     }
 
-    /// What the policy knows of a candidate.
+    /// The policy's data about a candidate.
     pub fn value(&self, candidate: usize) -> f64 {
         match self.policy {
             Policy::TotalRequest
@@ -94,7 +95,7 @@ impl Balancer {
             }
             _ => self.lowest(now, may),
         }?;
-        // A call that may go to one alone, as each of a write to all, takes nobody's turn.
+        // A call with a single possible candidate, as each of a write to all, takes no turn.
         if eligible > 1 {
             self.turn = (chosen + 1) % n;
         }
@@ -154,8 +155,8 @@ impl Balancer {
         }
     }
 
-    /// Candidates that a call that looks now is not to ask, one bit each. One that recovers has the highest of mod_jk's
-    /// growing values (`recover_workers`).
+    /// Candidates that must not receive a call that begins now, one bit each. A candidate that
+    /// recovers has the highest of mod_jk's growing values (`recover_workers`).
     pub fn shut(&mut self, now: i64) -> u32 {
         let recovered = self.states.recover(now);
         if recovered != 0 && !matches!(self.policy, Policy::CurrentLoad) {

@@ -1,4 +1,4 @@
-//! A plan that cannot be run is refused before anything happens.
+//! Refuses a plan that cannot be run before anything happens.
 
 use super::plan::{Arrivals, Connector, Effect, Endpoint, Plan, Policy, Server, Step, Syn};
 use super::queue::ID_MAX;
@@ -7,9 +7,9 @@ use crate::workload::check::{
     above, arrivals, choice, index, lasts, refuse, time, within, LENGTH_MAX,
 };
 
-/// Candidates of a call that were tried are bits of a word.
+/// The tried candidates of a call are bits of a word.
 const CANDIDATES_MAX: usize = 32;
-/// A server has a line for each.
+/// A server has a queue for each.
 const RANK_MAX: u32 = 63;
 
 pub fn check(plan: &Plan) -> Result<()> {
@@ -254,7 +254,7 @@ enum Seen {
     Done,
 }
 
-/// A class that makes a server call itself in the end, every time, is never answered.
+/// A class that always makes a server call itself in the end is never answered.
 fn circles(plan: &Plan) -> Result<()> {
     let mut seen = vec![vec![Seen::Not; plan.classes.len()]; plan.servers.len()];
     for server in 0..plan.servers.len() {

@@ -1,4 +1,4 @@
-//! Clients: what they ask for, and what they do with the answer.
+//! Clients: what they request, and what they do with the answer.
 
 use super::plan::{Arrivals, Plan, Workload};
 use super::queue::Kind;
@@ -10,18 +10,19 @@ use super::Sim;
 use crate::rng::{Purpose, Stream};
 use crate::workload::{begins_fast, Position};
 
-/// Somebody who asks: a client of a closed workload, or one that came, asks and goes.
+/// A client: of a closed workload, or one that arrives, sends one request and leaves.
 ///
-/// With many clients each is out of the processor's caches when it acts: what every request needs fills one line of them.
+/// With many clients each is outside of the processor's caches when it acts, so everything that a
+/// request needs fits into one cache line.
 #[repr(C, align(64))]
 pub struct Client {
     pub workload: u16,
     author: bool,
     pub fast: bool,
     pub class: u32,
-    /// Among all that ever came: its number in the tables.
+    /// Its number in the tables, among all clients so far.
     id: u32,
-    /// Which it asks.
+    /// Its server.
     server: u32,
     pub think: Stream,
     pub choice: Stream,
@@ -30,18 +31,18 @@ pub struct Client {
     asked: i64,
     tries: u32,
     fetched: u32,
-    /// Requests of the operation that are waited for: the first, and the hedge.
+    /// Outstanding requests of the operation: the first, and the hedge.
     out: [u32; 2],
     times_out: i64,
     hedges: i64,
     position: Position,
-    /// Among all of its workload that ever came.
+    /// Its number among all clients of its workload.
     pub number: u32,
-    /// The page was asked for in the ramp.
+    /// The page was requested in the ramp.
     early: bool,
-    /// It and all objects of it so far have come.
+    /// It and all objects of it so far have arrived.
     whole: bool,
-    /// When it was asked for, of a page that embeds objects.
+    /// When it was requested, for a page that embeds objects.
     page: i64,
 }
 
@@ -63,7 +64,7 @@ impl Clients {
         }
     }
 
-    /// Has the processor load a client that will act soon, while it works on.
+    /// Lets the processor load a client that will act soon, while other work continues.
     #[inline]
     pub fn fetch(&self, client: u32) {
         if let Some(client) = self.all.get(client as usize) {
@@ -119,7 +120,8 @@ impl Clients {
     }
 }
 
-/// Into the caches, without waiting for it as a load would. Other processors than x86-64 are asked for nothing.
+/// Prefetches into the caches, without waiting as a load would. On processors other than x86-64 it
+/// does nothing.
 #[inline(always)]
 #[allow(unsafe_code)]
 fn prefetch<T>(what: &T) {
@@ -134,7 +136,7 @@ fn prefetch<T>(what: &T) {
 }
 
 impl<S: Sink> Sim<'_, S> {
-    /// A client has thought, or pauses no longer.
+    /// A client has finished thinking or pausing.
     #[inline(always)]
     pub(super) fn client_acts(&mut self, client: u32) -> GoesOn {
         let c = &mut self.clients.all[client as usize];
@@ -150,7 +152,7 @@ impl<S: Sink> Sim<'_, S> {
         self.ask(client)
     }
 
-    /// A new operation: one request, and what to do if it is not answered soon.
+    /// A new operation: one request, and the timers for a missing answer.
     #[inline(always)]
     pub(super) fn ask(&mut self, client: u32) -> GoesOn {
         let c = &mut self.clients.all[client as usize];
@@ -184,7 +186,7 @@ impl<S: Sink> Sim<'_, S> {
         stay.visit = self.visits;
         stay.client = client;
         stay.asker = c.id;
-        // A hedge as the request that it is for.
+        // A hedge is recorded like its first request.
         stay.recorded = c.asked >= self.plan.record_from;
         stay.kept = settings.kept;
         stay.server = c.server;
@@ -192,7 +194,7 @@ impl<S: Sink> Sim<'_, S> {
         self.connect(number)
     }
 
-    /// The answer to a request, or the news that there is none.
+    /// The answer to a request, or its failure.
     #[inline(always)]
     pub(super) fn client_gets(&mut self, stay: u32) {
         let s = &self.stays[stay];
@@ -205,7 +207,7 @@ impl<S: Sink> Sim<'_, S> {
         for out in c.out.iter_mut().filter(|out| **out == stay) {
             *out = NONE;
         }
-        // One failed, and the other may not.
+        // One failed, but the other may succeed.
         if status != Status::Ok && c.out != [NONE; 2] {
             return;
         }
@@ -221,8 +223,8 @@ impl<S: Sink> Sim<'_, S> {
         self.operation_ends(client, status == Status::Ok);
     }
 
-    /// A request and its hedge count as one, and so do a page and what it embeds, unless that is apart; whoever asks
-    /// again asks anew.
+    /// A request and its hedge count as one, and so do a page and what it embeds, unless that is
+    /// apart; a repetition counts as a new request.
     #[inline(always)]
     fn counts(&mut self, client: u32, asked: i64, status: Status, recorded: bool) {
         let c = &self.clients.all[client as usize];
@@ -257,7 +259,7 @@ impl<S: Sink> Sim<'_, S> {
         self.report.count(took, status, in_time);
     }
 
-    /// Whoever asks no more from then on has of a page what has come of it.
+    /// A client that sends nothing more completes its page with what has arrived.
     #[inline]
     fn may_stay_incomplete(&mut self, client: u32, from: i64) {
         let c = &self.clients.all[client as usize];
@@ -272,7 +274,7 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
-    /// A page that was asked for in the ramp, and is there within the interval: no table has it.
+    /// A page that was requested in the ramp and arrived within the interval: it is in no table.
     #[cold]
     fn counts_early(&mut self, client: u32) {
         let c = &self.clients.all[client as usize];
@@ -289,8 +291,8 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
-    /// What is still out is waited for no longer, and goes on without its client. Returns whether anything was, and
-    /// whether it is recorded.
+    /// Outstanding requests are no longer awaited, and continue without their client. Returns
+    /// whether there were any, and whether they are recorded.
     fn abandon(&mut self, client: u32) -> (bool, bool) {
         let out = std::mem::replace(&mut self.clients.all[client as usize].out, [NONE; 2]);
         let (mut any, mut recorded) = (false, false);
@@ -303,7 +305,7 @@ impl<S: Sink> Sim<'_, S> {
         (any, recorded)
     }
 
-    /// Once more, or it stays as it is.
+    /// Repeats the request, or gives up.
     #[inline(always)]
     fn operation_ends(&mut self, client: u32, well: bool) {
         let c = &mut self.clients.all[client as usize];
@@ -371,7 +373,7 @@ impl<S: Sink> Sim<'_, S> {
     }
 }
 
-/// Whether an object of the page is still to be fetched; what never came embeds nothing.
+/// Whether an object of the page is still to be fetched; a page that never arrived embeds nothing.
 #[inline(always)]
 fn embeds_more(client: &Client, settings: &Workload, well: bool) -> bool {
     (well || client.fetched > 0) && (client.fetched as usize) < settings.embedded.len()

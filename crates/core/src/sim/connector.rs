@@ -1,4 +1,4 @@
-//! Calls: which candidate each goes to, and what it does where no connection is free.
+//! Calls: the candidate of each, and what it does if no connection is free.
 
 use super::balancer::Balancer;
 use super::plan::{self, Endpoint, Plan};
@@ -10,19 +10,20 @@ use super::stay::{Status, Stay, NONE};
 use super::tables::Sink;
 use super::Sim;
 
-/// mod_jk's `retry_interval`: 100 ms (`JK_SLEEP_DEF`); its `retries` are 2, the first try among them.
+/// mod_jk's `retry_interval`: 100 ms (`JK_SLEEP_DEF`); its `retries` are 2, including the first
+/// try.
 const RETRY_INTERVAL: i64 = 100_000_000;
 
-/// The way from one server to the candidates of one kind of call.
+/// From one server to the candidates of one kind of call.
 pub struct Connector<'a> {
     pub settings: &'a plan::Connector,
-    /// One candidate and any number of connections to it: nothing to choose or to wait for.
+    /// One candidate and any number of connections: there is no choice and no waiting.
     direct: bool,
     first_pool: u32,
     pools: u32,
     classes: &'a [plan::Class],
     pub balancer: Balancer,
-    /// Light ones that hold or want a connection (cross-tier priority).
+    /// Light calls that hold a connection or wait for one (cross-tier priority).
     pub light: u32,
 }
 
@@ -77,7 +78,7 @@ impl Connector<'_> {
         self.first_pool + at.min(self.pools - 1)
     }
 
-    /// Whether there is more than one candidate, and so anything to know of them.
+    /// Whether there is more than one candidate, so that data about them are needed.
     fn chooses(&self) -> bool {
         self.settings.candidates.len() > 1
     }
@@ -138,8 +139,9 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
-    /// A call begins: it will not ask those that are busy or in error. One to which its process has a free connection is
-    /// not busy (`ajp_has_endpoint` at the begin of mod_jk's `service`).
+    /// A call begins: it will skip candidates that are busy or in error. A candidate to which its
+    /// process has a free connection is not busy (`ajp_has_endpoint` at the begin of mod_jk's
+    /// `service`).
     #[inline(always)]
     fn looks_at_states(&mut self, child: u32) {
         let (parent, number) = (
@@ -226,14 +228,15 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
-    /// A call that waits looks again.
+    /// A call that waits tries again.
     pub(super) fn poll(&mut self, child: u32) -> GoesOn {
         let c = &self.stays[child];
         let (pool, number, since) = (c.pool, c.connector as usize, c.since);
         let Endpoint::Poll { step, timeout } = self.connectors[number].settings.endpoint else {
             return None;
         };
-        // It sleeps, looks whether its time is over, and only then for a connection (`ajp_get_endpoint`).
+        // It sleeps, checks whether its time is over, and only then tries to get a connection
+        // (`ajp_get_endpoint`).
         let (holds, over) = (self.visit_holds(child), self.now - since >= timeout);
         if !holds && !over && !self.may_take(pool, true) {
             self.queue.push(self.now + step, Kind::Poll, child);
@@ -278,8 +281,8 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
-    /// mod_jk asks those in error once, and looks at the states once more, after a while (`retries`, `retry_interval`);
-    /// then it gives up.
+    /// mod_jk tries candidates in error once, reads the states once more after a while (`retries`,
+    /// `retry_interval`), and then gives up.
     fn finds_all_shut(&mut self, child: u32) -> GoesOn {
         if self.may_ask_another(child) && !std::mem::replace(&mut self.stays[child].forced, true) {
             let number = self.stays[child].connector as usize;
@@ -305,7 +308,7 @@ impl<S: Sink> Sim<'_, S> {
         self.seek(child)
     }
 
-    /// No candidate is to be had: the caller gets an error.
+    /// No candidate is available: the caller gets an error.
     fn refuse(&mut self, child: u32) -> GoesOn {
         self.stays[child].status = Status::Failed;
         self.returned(child)
@@ -330,7 +333,7 @@ impl<S: Sink> Sim<'_, S> {
         self.connect(child)
     }
 
-    /// The call in place of one that could not connect: nothing was sent, so another candidate can be asked.
+    /// Replaces a call that could not connect: nothing was sent, so another candidate can be tried.
     #[cold]
     fn another(&mut self, child: u32) -> Option<u32> {
         let c = &self.stays[child];
@@ -348,7 +351,8 @@ impl<S: Sink> Sim<'_, S> {
         Some(another)
     }
 
-    /// Whether its balancer knows errors; a call to all goes to one, and to nobody in its place.
+    /// Whether its balancer has an error state; a call to all goes to one candidate, without a
+    /// replacement.
     fn may_ask_another(&self, child: u32) -> bool {
         let c = &self.stays[child];
         let connector = &self.connectors[c.connector as usize];
@@ -357,7 +361,7 @@ impl<S: Sink> Sim<'_, S> {
         connector.settings.recover > 0 && connector.chooses() && !to_all
     }
 
-    /// A call's answer is there, or none will come.
+    /// A call has its answer, or will get none.
     #[inline(always)]
     pub(super) fn returned(&mut self, child: u32) -> GoesOn {
         let c = &self.stays[child];

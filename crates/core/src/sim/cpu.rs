@@ -1,11 +1,14 @@
-//! CPUs: nodes share their cores among groups, groups share what they get among their jobs, O(log n) an event.
+//! CPUs: nodes share their cores among groups, groups share what they get among their jobs, O(log
+//! n) an event.
 //!
-//! All jobs of a group progress at one rate, so a group keeps the service that each of its jobs has attained since it was
-//! last idle, and a job leaves when that reaches what it was at arrival plus its work. A stall, a quota or another group
-//! changes the rate, and nothing is scheduled anew but the group's next departure.
+//! All jobs of a group progress at one rate. A group therefore keeps the service that each of its
+//! jobs has attained since it was last idle, and a job leaves when that reaches its value at
+//! arrival plus the job's work. A stall, a quota or another group changes the rate, and only the
+//! group's next departure must be rescheduled.
 //!
-//! Among groups the cores are divided by water-filling: each gets its share by weight, at most what it wants (runnable
-//! threads, virtual CPUs), and what is left goes to those that want more (generalised processor sharing).
+//! Among groups the cores are divided by water-filling: each gets its share by weight, at most what
+//! it wants (runnable threads, virtual CPUs), and the rest goes to those that want more
+//! (generalised processor sharing).
 
 mod group;
 
@@ -16,7 +19,7 @@ pub use group::Used;
 pub const NEVER: i64 = i64::MAX;
 /// A job that is never done: a neighbour's thread.
 pub const ENDLESS: f64 = 1e18;
-/// In [`Cpus::next`], of the first group of a node: something has changed by which the node is divided.
+/// In [`Cpus::next`], for the first group of a node: the division of the node has changed.
 const STALE: i64 = i64::MIN;
 
 struct Node {
@@ -33,11 +36,11 @@ struct Node {
 }
 
 pub struct Cpus {
-    /// Groups that others kept from the CPU, from when to when.
+    /// Groups that others kept from the CPU, with begin and end.
     starved: Vec<(u32, i64, i64)>,
     nodes: Vec<Node>,
     groups: Vec<Group>,
-    /// When each group does something by itself.
+    /// The next event of each group by itself.
     next: Vec<i64>,
 }
 
@@ -71,7 +74,7 @@ impl Cpus {
         self.groups[group as usize].runnable()
     }
 
-    /// The group that does something next, and when; works out the rates where something has changed.
+    /// The group with the next event, and its time; recomputes rates that have changed.
     #[inline(always)]
     pub fn next(&mut self, now: i64) -> (i64, u32) {
         loop {
@@ -96,7 +99,7 @@ impl Cpus {
         self.next[g.first as usize] = g.known_next(now).unwrap_or(STALE);
     }
 
-    /// What the group's event was: a job that is done, or nothing (a quota ran out).
+    /// The group's event: a job that is done, or nothing (a quota ran out).
     #[inline(always)]
     pub fn take(&mut self, now: i64, group: u32) -> Option<u32> {
         let g = &mut self.groups[group as usize];
@@ -112,7 +115,7 @@ impl Cpus {
         self.next[g.first as usize] = STALE;
     }
 
-    /// Something changes by which the node is divided, other than jobs.
+    /// The division of the node changes, for another reason than jobs.
     fn changes(&mut self, node: u32) {
         let on = &self.nodes[node as usize].groups;
         for &group in on {
@@ -135,8 +138,8 @@ impl Cpus {
         self.changes(node);
     }
 
-    /// A collector of so many threads has the group's CPUs for `work` ns of a core at full speed: all other jobs stand
-    /// still until [`Cpus::let_the_world_go_on`].
+    /// A collector with this many threads has the group's CPUs for `work` ns of a core at full
+    /// speed: all other jobs stand still until [`Cpus::let_the_world_go_on`].
     pub fn stop_the_world(&mut self, now: i64, group: u32, work: f64, threads: f64, job: u32) {
         let g = &mut self.groups[group as usize];
         g.stop_the_world(now, work, threads, job);
@@ -151,13 +154,14 @@ impl Cpus {
         self.changes(node);
     }
 
-    /// Whether nobody but a collector runs in the group, if anybody does.
+    /// Whether only a collector runs in the group, if anything runs.
     pub fn is_stopped(&self, group: u32) -> bool {
         let g = &self.groups[group as usize];
         g.is_stopped() || g.stands_still()
     }
 
-    /// Whether the group gets nothing, whatever it wants: it is stopped, or its quota is used up.
+    /// Whether the group gets nothing although it wants CPU time: it is stopped, or its quota is
+    /// used up.
     pub fn stands_still(&self, group: u32) -> bool {
         self.groups[group as usize].stands_still()
     }
@@ -175,7 +179,7 @@ impl Cpus {
         self.changes(node);
     }
 
-    /// So much more (or less) of the node's CPUs waits for the disk from now on.
+    /// This much more (or less) of the node's CPUs waits for the disk from now on.
     pub fn block(&mut self, now: i64, node: u32, share: f64) {
         let n = &mut self.nodes[node as usize];
         n.advance(now);
@@ -188,7 +192,7 @@ impl Cpus {
         self.changes(node);
     }
 
-    /// A new quota period; returns since when the old quota was used up and somebody waited.
+    /// A new quota period; returns since when the old quota was used up and a job waited.
     pub fn refill(&mut self, now: i64, group: u32) -> Option<i64> {
         let g = &mut self.groups[group as usize];
         self.next[g.first as usize] = STALE;
@@ -211,12 +215,12 @@ impl Cpus {
         n.waited + (now - n.last) as f64 * n.blocked * n.cores
     }
 
-    /// Groups that others kept from the CPU: which, from when, to when.
+    /// Groups that others kept from the CPU: which, begin, end.
     pub fn take_starved(&mut self) -> Vec<(u32, i64, i64)> {
         std::mem::take(&mut self.starved)
     }
 
-    /// Works out the rates on the node whose first group this is.
+    /// Computes the rates on the node of this first group.
     #[inline(always)]
     fn work_out(&mut self, now: i64, group: u32) {
         let g = &mut self.groups[group as usize];
@@ -248,7 +252,8 @@ impl Cpus {
         }
     }
 
-    /// Water-filling: those that want less than their share get it all, and the rest is divided again.
+    /// Water-filling: groups that want less than their share get it all, and the rest is divided
+    /// again.
     fn fill(&mut self, now: i64, node: u32, speed: f64, capacity: f64) {
         let n = &self.nodes[node as usize];
         let (mut left, mut weights) = (capacity, 0.0);

@@ -1,6 +1,7 @@
-//! The same plan gives the same bytes: what a change of speed must not change.
+//! The same plan gives the same bytes; an optimisation must not change them.
 //!
-//! A change of what is simulated changes these numbers: then look at the rows, and put the new numbers here.
+//! A change of the model changes these numbers: then inspect the rows, and put the new numbers
+//! here.
 
 use super::tests::{run, Rows};
 use serde_json::{json, Value};
@@ -59,7 +60,7 @@ fn digest(rows: &Rows) -> u64 {
     hash.finish()
 }
 
-/// Requests answered, failed, events, and what the rows are.
+/// Requests answered, failed, events, and hashes of the rows.
 fn seen(plan: &Value) -> String {
     let (report, rows) = run(plan);
     let c = &report.counts;
@@ -73,7 +74,8 @@ fn seen(plan: &Value) -> String {
     )
 }
 
-/// Two web servers, four app servers, a database and a neighbour: everything that stalls by itself or is made to.
+/// Two web servers, four app servers, a database and a neighbour, with every injected and arising
+/// stall.
 fn stalling() -> Value {
     let connector = |to: &[u32], pool: Value, policy: Value| {
         json!({"candidates": to, "pool": pool, "policy": policy,

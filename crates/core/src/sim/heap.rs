@@ -1,7 +1,8 @@
 //! A 4-ary heap of 16-byte keys.
 //!
-//! Packing all of what is compared into one integer makes the choice among children branch-free; with 10³ to 10⁵ keys it
-//! takes about half the time of `std::collections::BinaryHeap` and gives a total order.
+//! Packing everything that is compared into one integer makes the choice among children
+//! branch-free. With 10³ to 10⁵ keys it takes about half the time of `std::collections::BinaryHeap`
+//! and gives a total order.
 
 /// A heap of keys, smallest first.
 #[derive(Default)]

@@ -1,14 +1,15 @@
-//! A discrete-event simulator of n-tier systems: clients, TCP connections, servers, pools, balancers, CPUs and what makes
-//! them stall.
-//!
+//! A discrete-event simulator of n-tier systems: clients, TCP connections, servers, pools,
+//! balancers, CPUs and causes of stalls.
 //! ```text
 //! client ─ send ─► connect ─► arrive ─► start ─► step … step ─► finish ─ respond ─► client
 //!                  (tcp)      (server)  (worker)   │ ▲
 //!                     └ lost SYN: again later      │ └ compute: cpu
 //!                                                  └─► call: connector (balancer, pool) ─ connect or kept ─► another server
 //! ```
-//! One run is one thread and one [`Sim`]; replications and sweeps run several. Nothing is allocated per event, and no
-//! order of a hash or of threads matters: the same plan gives the same bytes.
+//!
+//! One run is one thread and one [`Sim`]; replications and sweeps run several. No event allocates
+//! memory, and neither hash order nor threads affect the result: the same plan gives the same
+//! bytes.
 
 mod balancer;
 mod causes;
@@ -45,13 +46,15 @@ use queue::{Kind, Queue};
 use server::Server;
 use stay::Stays;
 
-/// How long what is under way at the end may take: longer than any sender tries. What is still open then hangs.
+/// How long requests that are under way at the end may take: longer than any sender tries. Requests
+/// that are still open then hang.
 const DRAIN: i64 = 600_000_000_000;
-/// Stays at once, of some 250 bytes each: who asks for more asks faster than anybody answers.
+/// The most simultaneous stays, of some 250 bytes each; with more, requests arrive faster than they
+/// are answered.
 const OPEN_MAX: usize = if cfg!(test) { 100_000 } else { 5_000_000 };
-/// Events between two looks at progress and at Ctrl-C.
+/// Events between two checks of progress and Ctrl-C.
 const LOOK_EVERY: u32 = 1 << 18;
-/// Looks at one and the same moment after which time stands still, for ever: some 30 million events.
+/// Checks at the same simulated moment after which time no longer advances: some 30 million events.
 const LOOKS_MAX: u32 = if cfg!(test) { 2 } else { 128 };
 
 /// The state of a run.
@@ -74,7 +77,8 @@ pub struct Sim<'a, S: Sink> {
     failed: Option<Error>,
 }
 
-/// Runs the plan; `progress(simulated, duration)` in ns is told now and then, and an error of it stops the run.
+/// Runs the plan. `progress(simulated, duration)` in ns is called now and then, and an error from
+/// it stops the run.
 pub fn run<S: Sink>(
     plan: &Plan,
     sink: S,
@@ -132,7 +136,7 @@ impl<'a, S: Sink> Sim<'a, S> {
         self.queue.lay_out();
     }
 
-    /// One event; false: nothing is left to happen, or the sink refused a row.
+    /// One event; false: no events are left, or the sink refused a row.
     #[inline(always)]
     fn advance(&mut self) -> bool {
         let (cpu, group) = self.cpus.next(self.now);
@@ -149,7 +153,7 @@ impl<'a, S: Sink> Sim<'a, S> {
                 self.accepts_or_not(group);
             }
         } else if let Some((time, kind, id)) = self.queue.pop() {
-            // Timers that are due just at the end still see it.
+            // Timers that are due exactly at the end still run.
             if time > self.plan.duration && (self.stays.open() == 0 || self.is_over()) {
                 return false;
             }
@@ -210,7 +214,7 @@ impl<'a, S: Sink> Sim<'a, S> {
         None
     }
 
-    /// Whether nothing is left of the load, or what is left hangs: timers of the system stop then.
+    /// Whether no load is left, or only load that hangs: timers of the system stop then.
     fn is_over(&self) -> bool {
         self.now >= self.plan.duration
             && (self.stays.open() == 0 || self.now >= self.plan.duration + DRAIN)

@@ -1,11 +1,11 @@
-//! What a sampler sees: levels at the end of an interval, and what was used within it.
+//! The values of a sampler: levels at the end of an interval, and CPU time and counts within it.
 
 use super::plan::{Connector, Plan, Steal};
 use super::tables::{places, Sink};
 use super::Sim;
 use crate::record::rows::Sample;
 
-/// Readings of the interval before.
+/// Readings of the previous interval.
 pub struct Monitor {
     pub places: Vec<String>,
     groups: Vec<GroupSeen>,
@@ -25,7 +25,7 @@ struct GroupSeen {
 #[derive(Clone, Default)]
 struct NodeSeen {
     place: u32,
-    /// Has a place of its own, since several groups share it.
+    /// It has a place of its own, because several groups share it.
     shared: bool,
     busy: f64,
     waited: f64,
@@ -183,7 +183,7 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
-    /// What the first server that chooses among some candidates knows of each of them.
+    /// The data of the first server that chooses among some candidates, for each of them.
     fn sample_balancers(&mut self, server: usize, first: usize) {
         let plan = self.plan;
         for (i, connector) in plan.servers[server].connectors.iter().enumerate() {

@@ -1,8 +1,10 @@
-//! What is simulated, with every name turned into an index: the form `tailrace.sim` lowers an experiment to (JSON).
+//! The simulated system, with every name turned into an index: the plan to which `tailrace.sim`
+//! lowers an experiment (JSON).
 //!
-//! Times are whole nanoseconds since the begin of the run, work is nanoseconds of one core at full speed, sizes are bytes.
-//! An index points into the list of its kind: `node` into `nodes`, `group` into `groups`, `server`, `entries` and
-//! `candidates` into `servers`, `class` into `classes`, `program` into `programs`; `connector` into its server's own list.
+//! Times are whole nanoseconds since the begin of the run, work is nanoseconds of one core at full
+//! speed, sizes are bytes. An index refers to the list of its kind: `node` to `nodes`, `group` to
+//! `groups`, `server`, `entries` and `candidates` to `servers`, `class` to `classes`, `program` to
+//! `programs`; `connector` to its server's own list.
 
 pub use crate::workload::plan::{Arrivals, Chain, Choice, Time, Walk};
 use serde::Deserialize;
@@ -11,20 +13,21 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     pub seed: u64,
-    /// Another replication draws from other streams.
+    /// Each replication draws from other streams.
     #[serde(default)]
     pub replication: u64,
     /// Begin of the run, ns since the Unix epoch.
     pub epoch: i64,
-    /// Clients send nothing after this; what is under way is finished.
+    /// Clients send nothing after this; requests under way are finished.
     pub duration: i64,
-    /// Requests sent earlier, their visits, earlier samples and events that were over are not written (the ramp).
+    /// Requests sent earlier, their visits, and earlier samples and events are not written (the
+    /// ramp).
     #[serde(default)]
     pub record_from: i64,
     /// Sampling interval; 0: no samples.
     #[serde(default)]
     pub sample: i64,
-    /// Work that a sampling costs each group that holds a server.
+    /// Work of one sampling in each group that holds a server.
     #[serde(default)]
     pub sample_work: i64,
     /// One way, between any two hosts.
@@ -41,7 +44,7 @@ pub struct Plan {
     pub stalls: Vec<Stall>,
 }
 
-/// A machine: what shares its CPUs, its clock rate and its disk.
+/// A machine with its CPUs, clock rate and disk.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Node {
@@ -55,7 +58,7 @@ pub struct Node {
     pub disk: Option<Disk>,
 }
 
-/// What guests see of the CPU time that they wanted and other groups got.
+/// How guests account for CPU time that they wanted and other groups got.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Steal {
@@ -63,18 +66,19 @@ pub enum Steal {
     Hidden,
     /// As `cpu_steal`.
     Shown,
-    /// As their own use of the CPU.
+    /// As their own busy time.
     Busy,
 }
 
-/// Steps through P-states by the use of the CPU in its last period (`lightning` 3.2: 500 ms, 1.12 to 2.26 GHz).
+/// Steps through P-states by the utilisation of the CPU in its last period (`lightning` 3.2: 500
+/// ms, 1.12 to 2.26 GHz).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Governor {
     pub period: i64,
     /// Clock rates, slowest first; the last is full speed.
     pub hz: Vec<f64>,
-    /// At or above this use: up; below `down`: down.
+    /// At or above this utilisation: up; below `down`: down.
     pub up: f64,
     pub down: f64,
     /// Straight to the fastest instead of one step.
@@ -92,16 +96,16 @@ pub struct Disk {
     pub flush: Option<Flush>,
 }
 
-/// The page cache (`vm.dirty_*`): every `period`, files that have been dirty for `expire` are written, and all of them as
-/// soon as `background` bytes are dirty; from `limit` on whoever writes waits for the disk. While it writes, `blocks` of
-/// the node's CPU time waits for I/O.
+/// The page cache (`vm.dirty_*`): every `period`, files that have been dirty for `expire` are
+/// written, and all of them as soon as `background` bytes are dirty; from `limit` on, writers wait
+/// for the disk. During a write, `blocks` of the node's CPU time waits for I/O.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Writeback {
-    /// The first time it wakes: nodes do not in step. None: after a period, or drawn.
+    /// The first wake-up, so that nodes are not in step. None: after a period, or drawn.
     #[serde(default)]
     pub first: Option<i64>,
-    /// The ages that files have at the begin are drawn.
+    /// The ages of files at the begin are drawn.
     #[serde(default)]
     pub drawn: bool,
     pub period: i64,
@@ -111,7 +115,8 @@ pub struct Writeback {
     pub blocks: f64,
 }
 
-/// A logger that writes every `period` what it gathered since: `rate` bytes a second (`rpc-vs-async` IV-B: collectl, 30 s).
+/// A logger that writes every `period` what it has gathered: `rate` bytes a second (`rpc-vs-async`
+/// IV-B: collectl, 30 s).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flush {
@@ -121,7 +126,8 @@ pub struct Flush {
     pub blocks: f64,
 }
 
-/// What the CPUs are shared between: a guest, a container or a process. Inside, all runnable threads get the same.
+/// A unit that shares the CPUs with others: a guest, a container or a process. Inside, all runnable
+/// threads get the same.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
@@ -159,7 +165,7 @@ pub struct Inflation {
 pub struct Server {
     pub name: String,
     pub group: u32,
-    /// A worker is held through calls to other servers (synchronous).
+    /// A worker is held during calls to other servers (synchronous).
     pub holds: bool,
     /// Per process; 0: no limit.
     pub workers: u32,
@@ -168,21 +174,23 @@ pub struct Server {
     /// A further process after all workers have been busy for a while.
     #[serde(default)]
     pub spawn: Option<Spawn>,
-    /// Accepted, and waiting for a worker inside the server.
+    /// Accepted requests that wait for a worker inside the server.
     #[serde(default)]
     pub light_queue: u32,
-    /// Who waits inside for a worker goes by the rank of the request at the root, instead of in the order of arrival.
+    /// Requests that wait inside for a worker go by the rank of the request at the root, instead of
+    /// in the order of arrival.
     #[serde(default)]
     pub lightest_first: bool,
-    /// Of listen(): one more fits into the accept queue.
+    /// The argument of listen(): one more fits into the accept queue.
     pub backlog: u32,
-    /// By class; none: that class never comes here.
+    /// By class; none: that class never reaches this server.
     pub programs: Vec<Option<u32>>,
     #[serde(default)]
     pub connectors: Vec<Connector>,
     #[serde(default)]
     pub heap: Option<Heap>,
-    /// Bytes that a visit leaves in the logs (the page cache of its node), and how many files they are spread over.
+    /// Bytes that a visit writes to the logs (the page cache of its node), and the number of files
+    /// they are spread over.
     #[serde(default)]
     pub log_bytes: f64,
     #[serde(default = "one_file")]
@@ -193,17 +201,18 @@ pub struct Server {
 #[serde(deny_unknown_fields)]
 pub struct Spawn {
     pub processes_max: u32,
-    /// So long all workers must have been busy.
+    /// How long all workers must have been busy.
     pub after: i64,
-    /// The new process serves after it has done this much work.
+    /// The new process serves after this much work.
     pub work: i64,
-    /// It ends again when so long no more workers were busy than the others have (Apache's MaxSpareThreads); 0: never.
+    /// It ends when for this long no more workers were busy than the others have (Apache's
+    /// MaxSpareThreads); 0: never.
     #[serde(default)]
     pub retire_after: i64,
 }
 
-/// A collected heap. A collection stops the server's threads and works `base` + `per_live`·(visits inside), on as many of
-/// the group's cores as it has threads.
+/// A collected heap. A collection stops the server's threads and works `base` + `per_live`·(visits
+/// inside), on as many of the group's cores as it has threads.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Heap {
@@ -213,10 +222,10 @@ pub struct Heap {
     #[serde(default)]
     pub filled: f64,
     pub young: Collection,
-    /// After so many young collections an old one (0: never).
+    /// After this many young collections comes an old one (0: never).
     #[serde(default)]
     pub old_every: u32,
-    /// And instead of a young one whenever more visits than this are inside (0: never).
+    /// It also replaces a young one if more visits than this are inside (0: never).
     #[serde(default)]
     pub old_above: u32,
     #[serde(default)]
@@ -245,17 +254,17 @@ pub struct Class {
     /// For servers that take the lightest first: a lower rank goes before a higher one.
     #[serde(default)]
     pub rank: u32,
-    /// The first class of its servlet, which share their pools. Default: itself.
+    /// The first class of its servlet; classes of one servlet share their pools. Default: itself.
     #[serde(default)]
     pub servlet: Option<u32>,
 }
 
-/// One step of what a server does for a class.
+/// One step of a server's program for a class.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum Step {
     Compute(Time),
-    /// Neither worker nor CPU is given up by a synchronous server; only time passes.
+    /// Only time passes: a synchronous server keeps its worker and uses no CPU.
     Wait(Time),
     Call(Call),
 }
@@ -265,7 +274,7 @@ pub enum Step {
 pub struct Call {
     pub connector: u32,
     pub class: u32,
-    /// How many; a fraction is the chance of one more.
+    /// How many; a fraction is the probability of one more.
     #[serde(default = "one")]
     pub count: f64,
     /// All at once instead of one after another.
@@ -280,7 +289,7 @@ pub struct Call {
 #[serde(deny_unknown_fields)]
 pub struct Connector {
     pub candidates: Vec<u32>,
-    /// Connections are kept: no SYN, nothing to drop.
+    /// Connections are kept: there is no SYN, so none can be dropped.
     #[serde(default)]
     pub kept: bool,
     #[serde(default)]
@@ -291,7 +300,8 @@ pub struct Connector {
     pub endpoint: Endpoint,
     #[serde(default)]
     pub syn: Syn,
-    /// A candidate that cannot be connected to is in error for so long, and calls go to another; 0: they fail.
+    /// A candidate that cannot be connected to stays in error for this long, and calls go to
+    /// another; 0: the calls fail.
     #[serde(default)]
     pub recover: i64,
 }
@@ -310,12 +320,13 @@ pub struct Pool {
     /// Taken at the first call of a visit and kept to its end, instead of for each call.
     #[serde(default)]
     pub for_visit: bool,
-    /// Cross-tier priority: light before heavy, and no heavy one while more than this many light ones hold or want one.
+    /// Cross-tier priority: light before heavy, and no heavy one while more than this many light
+    /// ones hold a connection or wait for one.
     #[serde(default)]
     pub priority: Option<u32>,
 }
 
-/// Which candidate a call goes to. The first four are mod_jk's.
+/// The policy that chooses a call's candidate. The first four are mod_jk's.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum Policy {
@@ -332,23 +343,23 @@ pub enum Policy {
     PeakEwma {
         decay: i64,
     },
-    /// Shortest queue of the server itself, as it was at the last look.
+    /// Shortest queue of the server itself, at the last reading.
     ShortestQueue {
         every: i64,
     },
 }
 
-/// What a call does that finds its candidate's pool empty.
+/// What a call does if its candidate's pool is empty.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum Endpoint {
     /// Waits in line.
     #[default]
     Wait,
-    /// mod_jk's original: looks again every `step` until `timeout`, its worker held, the candidate's state untouched;
-    /// then the candidate is busy and another is chosen.
+    /// mod_jk's original: tries again every `step` until `timeout`, holding its worker, without
+    /// changing the candidate's state; then the candidate is busy and another is chosen.
     Poll { step: i64, timeout: i64 },
-    /// The papers' modified one: the candidate is busy at once and another is chosen.
+    /// The papers' modified version: the candidate is busy at once and another is chosen.
     Skip,
 }
 
@@ -356,7 +367,7 @@ pub enum Endpoint {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Syn {
-    /// Repeats, after the first attempt.
+    /// Times of the repetitions, after the first attempt.
     pub repeats: Vec<i64>,
     pub give_up: i64,
     /// Repeats of the first data when the last ACK of the handshake met a full accept queue (the second drop mode).
@@ -380,28 +391,29 @@ impl Default for Syn {
 #[serde(deny_unknown_fields)]
 pub struct Workload {
     pub name: String,
-    /// Clients are spread over these in turn.
+    /// Clients are assigned to these in turn.
     pub entries: Vec<u32>,
     pub arrivals: Arrivals,
     pub choice: Choice,
-    /// Objects fetched one after another when a page has come.
+    /// Objects fetched one after another when a page has arrived.
     #[serde(default)]
     pub embedded: Vec<u32>,
-    /// They are fetched and not counted: a page has come when it has come itself.
+    /// They are fetched and not counted: a page is complete when it has arrived itself.
     #[serde(default)]
     pub embedded_apart: bool,
     #[serde(default)]
     pub kept: bool,
     #[serde(default)]
     pub syn: Syn,
-    /// The client gives up waiting (0: never), and asks again so many times after `retry_pause`.
+    /// The client gives up waiting (0: never), and repeats this many times after `retry_pause`.
     #[serde(default)]
     pub timeout: i64,
     #[serde(default)]
     pub retries: u32,
     #[serde(default)]
     pub retry_pause: i64,
-    /// A second request is sent when the first has not answered by then (0: never); the first answer wins.
+    /// A second request is sent when the first has not been answered by then (0: never); the first
+    /// answer wins.
     #[serde(default)]
     pub hedge: i64,
     #[serde(default)]
@@ -415,7 +427,7 @@ pub struct Workload {
 pub struct Stall {
     pub begin: i64,
     pub end: i64,
-    /// How it is named in the truth.
+    /// Its name in the truth.
     pub kind: String,
     pub effect: Effect,
 }

@@ -1,4 +1,4 @@
-//! Pools of connections: who may take one, who waits in which line, who is given one that comes free.
+//! Pools of connections: who may take one, the waiting lines, and who gets a free one.
 
 use super::plan;
 use super::queue::Kind;
@@ -7,14 +7,14 @@ use super::stay::{Line, NONE};
 use super::tables::Sink;
 use super::Sim;
 
-/// Connections that are limited together.
+/// Connections with a common limit.
 #[derive(Default)]
 pub struct Pool {
     size: u32,
     pub in_use: u32,
     light: Line,
     heavy: Line,
-    /// Not in line: they look again now and then.
+    /// Not in line: they try again now and then.
     pub polling: u32,
     pub connector: u32,
 }
@@ -53,7 +53,7 @@ impl Pool {
 }
 
 impl<S: Sink> Sim<'_, S> {
-    /// Whether the call's visit holds a connection, which it uses then.
+    /// Whether the call's visit holds a connection, which the call then uses.
     #[inline(always)]
     pub(super) fn visit_holds(&mut self, child: u32) -> bool {
         let c = &self.stays[child];
@@ -67,7 +67,8 @@ impl<S: Sink> Sim<'_, S> {
         holds
     }
 
-    /// Whether the call is a light one, counted once while it holds or wants a connection.
+    /// Whether the call is a light one; it counts once while it holds a connection or waits for
+    /// one.
     pub(super) fn count_light(&mut self, child: u32, pool: &plan::Pool) -> bool {
         if pool.priority.is_none() {
             return false;
@@ -134,7 +135,7 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
-    /// The one of a server's connectors whose connections are held to the end of a visit.
+    /// The connector of a server whose connections are held to the end of a visit.
     fn connector_to_the_end(&self, server: usize) -> usize {
         let connectors = &self.plan.servers[server].connectors;
         let held = connectors
@@ -149,7 +150,7 @@ impl<S: Sink> Sim<'_, S> {
         self.grant(pool);
     }
 
-    /// One light one less: heavy ones may have waited for that.
+    /// One light call less: heavy ones may have waited for that.
     pub(super) fn forget_light(&mut self, connector: usize) {
         self.connectors[connector].light -= 1;
         for pool in self.connectors[connector].pools() {
@@ -157,7 +158,7 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
-    /// Gives free connections to those that wait longest, light ones first.
+    /// Gives free connections to the calls that have waited longest, light ones first.
     fn grant(&mut self, pool: u32) {
         loop {
             let p = &self.pools[pool as usize];

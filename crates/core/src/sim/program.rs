@@ -1,8 +1,8 @@
-//! Programs as servers run them: laid end to end, every index of the plan looked up once.
+//! Programs in the form that servers run: in one list, with every index of the plan resolved once.
 
 use super::plan::{self, Plan, Time};
 
-/// Where a program ends; also all that is done for a class that never comes.
+/// The end of a program; also the whole program of a class that never comes.
 pub const END: u32 = 0;
 
 pub enum Step {
@@ -10,7 +10,7 @@ pub enum Step {
         group: u32,
         time: Time,
     },
-    /// Neither worker nor CPU is given up by a synchronous server; only time passes.
+    /// Only time passes: a synchronous server keeps its worker and uses no CPU.
     Wait(Time),
     Call(Call),
     End,
@@ -21,14 +21,15 @@ pub struct Call {
     /// Among the connectors of all servers.
     pub connector: u32,
     pub class: u32,
-    /// How many at least, and the chance of one more.
+    /// The least number of calls, and the probability of one more.
     pub count: u32,
     pub chance: f64,
     pub parallel: bool,
     pub all: bool,
 }
 
-/// Appends the programs of a server whose connectors begin at `first_connector`; returns where that of each class begins.
+/// Appends the programs of a server whose connectors begin at `first_connector`; returns where that
+/// of each class begins.
 pub fn lay_out(
     plan: &Plan,
     server: &plan::Server,

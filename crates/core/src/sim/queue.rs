@@ -1,12 +1,12 @@
-//! The future: what happens when, in the order of time and then of insertion.
-//!
+//! The future events, in the order of time and then of insertion.
 //! ```text
 //! now ─ near: a heap ─┬─ a ring of slots, each a list without order ─┬─ far: a heap ─►
 //!                     at                                      at + SLOTS
 //!     ─ a line: what crosses the network, in order as it comes ─►
 //! ```
-//! Thousands of clients think, and few of them act soon: only those are kept in order. An event is one integer, time
-//! first, then the order of insertion, then what happens.
+//!
+//! Thousands of clients think, and few of them act soon: only those are kept in order. An event is
+//! one integer: time first, then the order of insertion, then the event.
 
 use super::heap::Heap;
 use std::collections::VecDeque;
@@ -18,11 +18,11 @@ const ORDER_MASK: u64 = (1 << 46) - 1;
 /// Times must fit into 50 bits: 13 days of nanoseconds.
 pub const TIME_MAX: i64 = (1 << 50) - 1;
 
-/// What happens next: the kind of an event and the number of what it happens to.
+/// The kind of an event, and the number of its subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Kind {
-    /// A client has thought, or its retry is due.
+    /// A client has finished thinking, or its retry is due.
     Client,
     /// A source sends its next request.
     Source,
@@ -42,7 +42,7 @@ pub enum Kind {
     Poll,
     /// A call has been given a connection.
     Granted,
-    /// A call that found all candidates busy looks at them once more.
+    /// A call that found all candidates busy tries them once more.
     TryAgain,
     Timeout,
     Hedge,
@@ -67,11 +67,12 @@ const KINDS: [Kind; 14] = [
     Kind::Timer,
 ];
 
-/// Bits of a payload that say whom it happens to.
+/// Bits of a payload that identify its subject.
 const ID_BITS: u32 = 28;
 pub const ID_MAX: u32 = (1 << ID_BITS) - 1;
 
-/// Slots of the ring, each so long that the ring holds what comes within four to eight times half of all that waits.
+/// Slots of the ring. A slot is so long that the ring holds the events of four to eight times the
+/// median waiting time.
 const SLOTS: u64 = 1 << 12;
 const SLOTS_OF_MEDIAN: i64 = SLOTS as i64 / 8;
 /// No event, in a list of the ring.
@@ -83,17 +84,17 @@ struct Waiting {
     next: u32,
 }
 
-/// Besides the line: whatever is due up to the slot `at` is in `near`, never empty while anything waits; then each slot
-/// has a list without order; what comes after the ring is in `far`.
+/// Besides the line: everything due up to the slot `at` is in `near`, which is never empty while
+/// anything waits; then each slot has a list without order; later events are in `far`.
 pub struct Queue {
     /// Keys that came in order.
     line: VecDeque<u128>,
     near: Heap,
     far: Heap,
-    /// Bits of the time that are within a slot.
+    /// Bits of the time within a slot.
     shift: u32,
     at: u64,
-    /// The first of each slot's list in `waiting`, and a bit where there is one.
+    /// The first of each slot's list in `waiting`, and a bit for each non-empty slot.
     heads: Vec<u32>,
     taken: [u64; SLOTS as usize / 64],
     in_ring: usize,
@@ -103,7 +104,7 @@ pub struct Queue {
 }
 
 impl Default for Queue {
-    /// All is in one slot.
+    /// Everything is in one slot.
     fn default() -> Self {
         Queue {
             line: VecDeque::new(),
@@ -128,7 +129,8 @@ impl Queue {
         self.place(key);
     }
 
-    /// The same for what usually comes no earlier than what was pushed like this before: then nothing is sorted.
+    /// The same for events that usually come no earlier than the last one pushed this way: then
+    /// nothing is sorted.
     #[inline(always)]
     pub fn push_last(&mut self, time: i64, kind: Kind, id: u32) {
         let key = self.key(time, kind, id);
@@ -141,7 +143,7 @@ impl Queue {
 
     #[inline(always)]
     fn key(&mut self, time: i64, kind: Kind, id: u32) -> u128 {
-        // What is later than that is after any run.
+        // A later event is after the end of any run.
         let time = time.min(TIME_MAX);
         self.order += 1;
         let payload = (kind as u32) << ID_BITS | id;
@@ -150,7 +152,7 @@ impl Queue {
             | u128::from(payload)
     }
 
-    /// Chooses the length of a slot by what waits at the begin of a run.
+    /// Chooses the length of a slot from the events that wait at the begin of a run.
     pub fn lay_out(&mut self) {
         let mut keys: Vec<u128> = std::iter::from_fn(|| self.near.pop()).collect();
         let median = keys.get(keys.len() / 2).map_or(0, |&key| time_of(key));
@@ -195,7 +197,7 @@ impl Queue {
         }
     }
 
-    /// The next slot that is not empty comes near.
+    /// Moves the next non-empty slot to `near`.
     fn come_near(&mut self) {
         let Some(slot) = self.next_taken() else {
             if let Some(key) = self.far.pop() {
@@ -217,7 +219,7 @@ impl Queue {
         self.approach();
     }
 
-    /// What was too far for the ring before it went on.
+    /// Moves events from `far` that now fit into the ring.
     #[inline]
     fn approach(&mut self) {
         while let Some(key) = self.far.first() {
@@ -239,7 +241,7 @@ impl Queue {
         if rest != 0 {
             return Some(first + u64::from(rest.trailing_zeros()));
         }
-        // The word itself comes again at the end, for the bits before the first.
+        // The same word comes again at the end, for the bits before the first.
         (1..=self.taken.len()).find_map(|i| {
             let bits = self.taken[(word + i) % self.taken.len()];
             let begin = first - bit + 64 * i as u64;
@@ -265,7 +267,8 @@ impl Queue {
             .map_or(near, |&key| near.min(time_of(key)))
     }
 
-    /// The client that acts next, if what is next besides the line is one: worth fetching.
+    /// The client that acts next, if the next event outside of the line is a client's: worth
+    /// prefetching.
     #[inline]
     pub fn next_client(&self) -> Option<u32> {
         let payload = self.near.first()? as u32;

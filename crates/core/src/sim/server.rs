@@ -1,12 +1,13 @@
-//! Servers: who gets a worker, who waits where, what is done step by step.
+//! Servers: which request gets a worker, where requests wait, and the steps of their programs.
 //!
-//! A new connection takes a free worker, else a place in the light queue, else one in the accept queue, else its SYN is
-//! lost. A synchronous server holds the worker to the end; an asynchronous one gives it back during calls, keeps the stay
-//! in its light queue, and takes it on again, before anything new, when the answers are there.
+//! A new connection takes a free worker, else a place in the light queue, else one in the accept
+//! queue, else its SYN is lost. A synchronous server holds the worker to the end. An asynchronous
+//! one gives it back during calls, keeps the stay in its light queue, and resumes it, before
+//! anything new, when the answers have arrived.
 //!
-//! A server that is stopped (a signal, a collection, a quota that is used up) accepts nothing: its accept queue alone
-//! holds what connects, as long as the light queue where that is longer (the testbed's servers listen so). What comes on
-//! kept connections is inside.
+//! A server that is stopped (a signal, a collection, a used-up quota) accepts nothing: only its
+//! accept queue holds new connections, and is as long as the light queue if that is longer (the
+//! testbed's servers listen so). Requests on kept connections are inside.
 
 use super::connector::{self, Connector};
 use super::plan::{self, Plan};
@@ -17,7 +18,7 @@ use super::stay::{Line, Ranked, Status, Stays, NONE};
 use super::tables::Sink;
 use super::Sim;
 
-/// Where a stay waits that finds no worker.
+/// Where a stay waits if no worker is free.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// The accept queue, once the light queue is full.
@@ -36,16 +37,17 @@ pub struct Server<'a> {
     workers: u32,
     light_queue: u32,
     accept_queue: u32,
-    /// Busy workers of each process; the last ones may be ending: only the first `alive` take requests.
+    /// Busy workers of each process; the last ones may be ending: only the first `alive` take
+    /// requests.
     pub processes: Vec<u32>,
     pub alive: usize,
     pub busy: u32,
     room: u32,
-    /// Stays that came and have not left, those in the accept queue included.
+    /// Stays that have arrived and not left, including those in the accept queue.
     pub inside: u32,
     pub accepting: Line,
     pub light: Ranked,
-    /// Of an asynchronous server: answers are there, a worker is not.
+    /// In an asynchronous server: the answers have arrived, but no worker is free.
     ready: Line,
     pub first_connector: u32,
     /// SYNs and data that were lost here.
@@ -57,7 +59,7 @@ pub struct Server<'a> {
     pub spawning: bool,
 }
 
-/// The stay that goes on at once, if one does.
+/// The stay that continues at once, if there is one.
 pub type GoesOn = Option<u32>;
 
 /// All servers, what they do, and how they call each other.
@@ -75,7 +77,7 @@ pub fn build(plan: &Plan) -> System<'_> {
     let ranks = heaviest.map_or(1, |rank| rank + 1);
     for server in &plan.servers {
         let workers = match (server.workers, server.light_queue) {
-            // No limit on workers: the light queue bounds what is inside.
+            // Without a limit on workers, the light queue bounds the requests inside.
             (0, 0) => u32::MAX,
             (0, light) => light,
             (n, _) => n,
@@ -121,7 +123,7 @@ pub fn build(plan: &Plan) -> System<'_> {
 }
 
 impl Server<'_> {
-    /// Whether the light queue takes one more. An asynchronous server's holds all that are inside.
+    /// Whether the light queue has room. That of an asynchronous server holds all requests inside.
     #[inline(always)]
     fn has_place(&self) -> bool {
         if self.stopped {
@@ -134,7 +136,7 @@ impl Server<'_> {
         self.inside - self.accepting.len() < places
     }
 
-    /// Whether the accept queue takes one more.
+    /// Whether the accept queue has room.
     #[inline(always)]
     fn has_place_outside(&self) -> bool {
         let mut places = self.accept_queue;
@@ -144,7 +146,7 @@ impl Server<'_> {
         self.accepting.len() < places
     }
 
-    /// Who gets a worker next: who waits inside, then outside.
+    /// Which stay gets a worker next: those that wait inside, then those outside.
     fn next(&mut self, stays: &Stays) -> Option<u32> {
         let inside = self.light.pop(stays);
         if inside.is_none() && self.holds && !self.stopped {
@@ -165,7 +167,7 @@ impl Server<'_> {
         self.ready.len() + self.light.len() + self.accepting.len() > 0
     }
 
-    /// A worker that comes free now has nobody to take.
+    /// A worker that becomes free now has nothing to take.
     #[inline(always)]
     fn rests(&self) -> bool {
         !self.anyone_waits() && self.full_since < 0
@@ -179,7 +181,7 @@ impl Server<'_> {
         self.room = self.room.saturating_add(self.workers);
     }
 
-    /// Ends a process if the others have workers enough for what is going on.
+    /// Ends a process if the others have enough workers for the current load.
     pub fn retire_process(&mut self) {
         if self.room - self.room.min(self.busy) >= self.workers {
             self.alive -= 1;
@@ -261,7 +263,8 @@ impl<S: Sink> Sim<'_, S> {
         Some(stay)
     }
 
-    /// Gives free workers to whoever waits: answers first, then accepted requests, then the accept queue.
+    /// Gives free workers to waiting stays: answers first, then accepted requests, then the accept
+    /// queue.
     #[inline(always)]
     pub(super) fn hand_out(&mut self, server: u32) {
         let s = &mut self.servers[server as usize];
@@ -337,7 +340,8 @@ impl<S: Sink> Sim<'_, S> {
         Some(job)
     }
 
-    /// Whoever can go on does, until time must pass: from a call into its server, from an answer back to its caller.
+    /// Continues everything that can continue, until time must pass: from a call into its server,
+    /// from an answer back to its caller.
     pub(super) fn go_on(&mut self, mut stay: GoesOn) {
         while let Some(one) = stay {
             stay = self.step(one);
@@ -381,7 +385,7 @@ impl<S: Sink> Sim<'_, S> {
         Some(stay)
     }
 
-    /// Calls go out: an asynchronous server does something else meanwhile, once they are out. Whether it can.
+    /// Sends calls; an asynchronous server then does something else. Returns whether it can.
     #[inline(always)]
     pub(super) fn lets_go(&mut self, stay: u32) -> bool {
         let s = &self.stays[stay];
@@ -408,7 +412,7 @@ impl<S: Sink> Sim<'_, S> {
         None
     }
 
-    /// Its last work: it writes to the log, for which it may have to wait.
+    /// Its last work: it writes to the log, and may have to wait for that.
     #[inline(always)]
     fn logs_and_finishes(&mut self, stay: u32) -> GoesOn {
         let s = &mut self.stays[stay];
@@ -431,7 +435,8 @@ impl<S: Sink> Sim<'_, S> {
         self.release_held(stay);
         self.give_back(stay);
         self.servers[server as usize].inside -= 1;
-        // What took no time answers by way of the queue too: a long row of such calls must not grow the stack.
+        // An answer that took no time also goes through the queue, so that a long chain of such
+        // calls does not grow the stack.
         if self.plan.latency > 0 || self.stays[stay].sent == self.now {
             self.queue
                 .push_last(self.now + self.plan.latency, Kind::Return, stay);
@@ -444,13 +449,13 @@ impl<S: Sink> Sim<'_, S> {
         None
     }
 
-    /// What the answer makes happen now comes before what the worker does next.
+    /// The consequences of the answer come before the worker's next step.
     fn answers_first(&mut self, stay: u32) {
         let next = self.respond(stay);
         self.go_on(next);
     }
 
-    /// Whoever asked gets the answer, or learns that there is none.
+    /// The caller gets the answer, or learns that there is none.
     #[inline(always)]
     pub(super) fn respond(&mut self, stay: u32) -> GoesOn {
         if self.stays[stay].parent != NONE {

@@ -1,4 +1,4 @@
-//! Where requests come from: when clients begin, how long they think, and when those come that nobody waits for.
+//! The origin of requests: when clients begin, how long they think, and the times of open arrivals.
 
 use super::plan::{Arrivals, Chain, Plan, Time, Workload};
 use super::queue::Kind;
@@ -7,11 +7,11 @@ use super::Sim;
 use crate::rng::{Purpose, Stream};
 use crate::workload::{self, Arriving, Chooser};
 
-/// Steps in which a trace is looked at, ns, and how many more than usual are a burst at least.
+/// The time step for examining a trace, ns, and the excess of arrivals that is a burst at least.
 const CROWD_STEP: i64 = 100_000_000;
 const CROWD_LEAST: f64 = 20.0;
 
-/// A think-time mode and since when it lasts.
+/// A think-time mode and its begin.
 struct Mode {
     mode: workload::Mode,
     since: i64,
@@ -23,16 +23,16 @@ pub struct Source {
     modes: Vec<Mode>,
     open: Arriving,
     pub came: u64,
-    /// Nobody sends from then on.
+    /// No client sends from then on.
     pub end: i64,
-    /// Of aggregated thinkers: who thinks, and when the next one asks.
+    /// For aggregated thinkers: their number, and when the next one sends.
     stream: Stream,
     pub thinking: Vec<u32>,
     due: i64,
 }
 
-/// A trace says when its bursts are by its arrivals alone: steps in which twice as many come as in the mean one until the
-/// end, and twenty more; those that follow each other are one.
+/// The bursts of a trace, from its arrivals alone: steps with twice the mean number of arrivals
+/// until the end, and twenty more; adjacent ones are merged.
 fn crowds(times: &[i64], end: i64) -> Vec<(i64, i64)> {
     let times = &times[..times.partition_point(|&time| time < end)];
     let mean = times.len() as f64 * CROWD_STEP as f64 / end.max(CROWD_STEP) as f64;
@@ -95,7 +95,7 @@ impl<S: Sink> Sim<'_, S> {
         let plan = self.plan;
         for (number, workload) in plan.workloads.iter().enumerate() {
             let begin = workload.begin;
-            // Who comes while others do comes on top of them.
+            // Overlapping arrivals add up.
             let others = plan
                 .workloads
                 .iter()
@@ -124,7 +124,7 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
-    /// Clients that stay: when each asks first.
+    /// Closed clients: when each sends first.
     fn start_closed(&mut self, number: usize, workload: &Workload) {
         let Arrivals::Closed {
             clients,
@@ -164,7 +164,7 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
-    /// How long a client that has long been thinking goes on.
+    /// The rest of the think time of a client that has long been thinking.
     fn thinks_first(&mut self, client: u32, think: &Time, most: i64, chain: Option<&Chain>) -> i64 {
         let c = &mut self.clients.all[client as usize];
         match chain {
@@ -211,7 +211,7 @@ impl<S: Sink> Sim<'_, S> {
         pause as i64
     }
 
-    /// Fast modes that last when the run is over.
+    /// Fast modes that last beyond the end of the run.
     pub(super) fn close_bursts(&mut self) {
         for (source, workload) in self.clients.sources.iter().zip(&self.plan.workloads) {
             let end = source.end.min(self.now);
@@ -224,7 +224,8 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
-    /// With exponential think times, k thinkers are one Poisson source of rate k / mean: drawn anew whenever k changes.
+    /// With exponential think times, k thinkers are one Poisson source of rate k / mean: drawn
+    /// again whenever k changes.
     pub(super) fn draw_thinker(&mut self, number: usize) {
         let Arrivals::Closed {
             think: Time::Exponential(mean),

@@ -1,12 +1,14 @@
-//! Which candidates of a balancer are asked at all: mod_jk's states (tomcat-connectors, `jk_lb_worker.c`).
+//! Which candidates of a balancer may receive calls: mod_jk's states (tomcat-connectors,
+//! `jk_lb_worker.c`).
 //!
-//! - *Busy*: no connection to it was free. Until one of its answers comes, or a call begins in a process that has a free
-//!   connection to it.
-//! - *In error*: no connection to it could be made, while nobody else's call was there, or for half of `recover`
-//!   without an answer in between (`error_escalation_time`).
-//! - *Recovering*, `recover` after its last failure: one call probes it, whose answer makes it available.
+//! - *Busy*: no connection to it was free. This lasts until one of its answers comes, or a call
+//!   begins in a process with a free connection to it.
+//! - *In error*: no connection to it could be made while it had no other call, or for half of
+//!   `recover` without an answer in between (`error_escalation_time`).
+//! - *Recovering*, `recover` after its last failure: one call probes it, and an answer makes it
+//!   available.
 //!
-//! Where none is left, a call asks those in error all the same, once (`force_recovery`).
+//! If no candidate is left, a call still tries those in error, once (`force_recovery`).
 
 pub struct States {
     recover: i64,
@@ -34,12 +36,12 @@ impl States {
         self.busy | self.error | self.recovering | self.probed == 0
     }
 
-    /// Candidates that a call is not to ask, one bit each, as all that follow.
+    /// Candidates that a call must skip, one bit each; the same holds for the following functions.
     pub fn shut(&self) -> u32 {
         self.busy | self.error | self.probed
     }
 
-    /// Those that have been in error for long enough.
+    /// Candidates that have been in error for long enough.
     pub fn recover(&mut self, now: i64) -> u32 {
         let mut found = 0;
         for (i, failed) in self.failures.iter().enumerate() {
@@ -52,7 +54,7 @@ impl States {
         found
     }
 
-    /// Those in error, which are asked from now on.
+    /// Candidates in error, which are tried from now on.
     pub fn force(&mut self) -> u32 {
         std::mem::take(&mut self.error)
     }
@@ -78,7 +80,7 @@ impl States {
         self.failures[candidate] = None;
     }
 
-    /// No connection could be made. `alone`: no other call is there.
+    /// No connection could be made. `alone`: it has no other call.
     pub fn failed(&mut self, now: i64, candidate: usize, alone: bool) {
         let first = self.failures[candidate].map_or(now, |(first, _)| first);
         self.failures[candidate] = Some((first, now));
@@ -115,7 +117,7 @@ mod tests {
         assert!(states.all_available());
         states.failed(30 * S, 1, false);
         assert_eq!(states.shut(), 0b10);
-        // An answer in between makes it the first one again.
+        // An answer in between makes it the first failure again.
         states.answered(1);
         states.failed(31 * S, 1, false);
         assert!(states.all_available());

@@ -1,17 +1,17 @@
-//! The requests that are somewhere in the system: each stay in a server, from the caller's wish to its answer.
+//! The requests inside the system: each stay in a server, from the caller's wish to its answer.
 
 use crate::rng::Stream;
 
 /// No stay, no pool, no client.
 pub const NONE: u32 = u32::MAX;
 
-/// How a stay ended, as an index into the names of statuses.
+/// The end of a stay, as an index into the names of statuses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Status {
     #[default]
     Ok,
-    /// Something it needed could not be had.
+    /// Something that it needed was not available.
     Failed,
     /// Every SYN was lost.
     TimedOut,
@@ -31,20 +31,21 @@ pub struct Stay {
     /// Before it: below 0.
     pub arrival: i64,
     pub start: i64,
-    /// When the calls that are out now began, and how long earlier ones took.
+    /// When the current calls began, and how long earlier ones took.
     pub calling_since: i64,
     pub downstream: i64,
-    /// The caller's stay; at the root [`NONE`], and `client` asked, whose number in the tables is `asker`.
+    /// The caller's stay; at the root [`NONE`], and `client` is the sender, whose number in the
+    /// tables is `asker`.
     pub parent: u32,
     pub client: u32,
     pub asker: u32,
-    /// Next in the line it waits in, or next free place.
+    /// The next stay in its line, or the next free place.
     pub next: u32,
     pub server: u32,
     pub class: u32,
-    /// Among the steps of all programs: the next one.
+    /// The next step, as an index into the steps of all programs.
     pub step: u32,
-    /// Calls of this step still to be made, and out now.
+    /// Calls of this step still to be made, and current ones.
     pub to_call: u32,
     pub out: u32,
     pub process: u32,
@@ -55,12 +56,12 @@ pub struct Stay {
     /// A pooled connection held to the end of this stay, and to which candidate.
     pub held: u32,
     pub held_candidate: u32,
-    /// Candidates of a call that were shut when it began, or found so.
+    /// Candidates of a call that were unavailable when it began, or found so later.
     pub tried: u32,
-    /// It has found all of them shut before, and has asked those in error all the same.
+    /// It has found all of them unavailable before, and has still tried those in error.
     pub tried_again: bool,
     pub forced: bool,
-    /// When it began to look for a free connection now and then.
+    /// When it began to try for a free connection now and then.
     pub since: i64,
     pub drops: u8,
     pub data_drops: u8,
@@ -70,9 +71,10 @@ pub struct Stay {
     pub works: bool,
     /// Has written to the log.
     pub logged: bool,
-    /// Went out to its server.
+    /// It was sent to its server.
     pub flew: bool,
-    /// Counts as a light one that holds or wants a connection: as a call, and for the calls it makes.
+    /// It counts as a light one that holds a connection or waits for one: as a call, and for the
+    /// calls it makes.
     pub counted: bool,
     pub counted_to_the_end: bool,
     /// Its client stopped waiting.
@@ -151,12 +153,12 @@ impl Stays {
         }
     }
 
-    /// Stays that are somewhere.
+    /// All stays in the system.
     pub fn open(&self) -> usize {
         self.open
     }
 
-    /// A new stay: its number, and where it is to be filled in.
+    /// A new stay: its number, and its place.
     #[inline(always)]
     pub fn add(
         &mut self,
@@ -208,7 +210,7 @@ impl std::ops::IndexMut<u32> for Stays {
     }
 }
 
-/// Lines of stays, one for each rank: the first of the lowest is next.
+/// Lines of stays, one for each rank: the first of the lowest rank is next.
 pub struct Ranked {
     lines: Vec<Line>,
     len: u32,
@@ -227,7 +229,7 @@ impl Ranked {
         self.len
     }
 
-    /// Whether ranks matter.
+    /// Whether there are ranks.
     #[inline]
     pub fn ranks(&self) -> bool {
         self.lines.len() > 1

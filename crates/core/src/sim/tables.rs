@@ -1,4 +1,4 @@
-//! What a run leaves behind: rows for the tables of a run folder, and a report.
+//! The results of a run: rows for the tables of a run folder, and a report.
 
 use super::plan::{Plan, Workload};
 use super::stay::{Status, NONE, STATUSES};
@@ -10,7 +10,7 @@ use crate::record::{Names, Visit, CALLER_IS_SERVER, NO_ID, NO_TIME};
 use serde::Serialize;
 use std::path::Path;
 
-/// Takes rows in the order of time.
+/// Receives rows in the order of time.
 pub trait Sink {
     fn visit(&mut self, visit: Visit) -> Result<()>;
     fn request(&mut self, request: Request) -> Result<()>;
@@ -19,7 +19,7 @@ pub trait Sink {
     fn finish(&mut self) -> Result<()>;
 }
 
-/// Counting alone is enough.
+/// Only counts.
 impl Sink for () {
     fn visit(&mut self, _: Visit) -> Result<()> {
         Ok(())
@@ -38,12 +38,13 @@ impl Sink for () {
     }
 }
 
-/// Rows of each table that are sorted at a time, and how many of them are held for the next time. They come in the order of
-/// time, but for those of one moment and events that began a while ago; a longer while only costs time.
+/// Rows of each table that are sorted at a time, and how many of them are held back. They come in
+/// the order of time, except those of one moment and events that began a while ago; holding back
+/// more only takes time.
 const SORTED: usize = 1 << 13;
 const HELD: usize = 1 << 11;
 
-/// Writes `visits`, `requests`, `samples` and `events.parquet`, whole or not at all.
+/// Writes `visits`, `requests`, `samples` and `events.parquet`, completely or not at all.
 pub struct Tables {
     names: Names,
     visits: TableWriter<Visit>,
@@ -95,7 +96,7 @@ impl Sink for Tables {
     }
 }
 
-/// Servers first; then the groups and nodes that are none, as places of samples and events.
+/// Servers first; then the groups and nodes that are not servers, as places of samples and events.
 fn names(plan: &Plan) -> Names {
     let mut names = Names {
         servers: places(plan),
@@ -125,8 +126,9 @@ pub fn places(plan: &Plan) -> Vec<String> {
 
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Counts {
-    /// Requests of clients (with hedges, and with what pages embed) that were answered, those before the end and those
-    /// over 1 s and 3 s among them, and the sum of their response times, ns; of what was sent after the ramp.
+    /// Answered requests of clients (with hedges, and with embedded ones): their number, those
+    /// before the end, those over 1 s and 3 s, and the sum of their response times, ns; for
+    /// requests sent after the ramp.
     pub answered: u64,
     pub in_time: u64,
     pub over_1s: u64,
@@ -139,7 +141,7 @@ pub struct Counts {
     /// Lost SYNs of each server, ramp included.
     pub drops: Vec<u64>,
     pub events: u64,
-    /// Stays that were still open at the end: 0, or something hangs for ever.
+    /// Stays that were still open at the end: 0, unless something hangs for ever.
     pub unfinished: u64,
 }
 
@@ -193,7 +195,8 @@ impl Report {
     /// A stall of this kind at this place, in time since the begin.
     pub fn stall(&mut self, kind: &str, place: String, begin: i64, end: i64) {
         let (begin, end) = (self.epoch + begin, self.epoch + end);
-        // Throttled in one quota period after another: one stall. Crowds are told before they come, in any order.
+        // Throttled in successive quota periods: one stall. Crowds are reported in advance, in any
+        // order.
         let same = |seen: &&mut StallSeen| seen.kind == kind && seen.place == place;
         if let Some(last) = self.stalls.iter_mut().rev().find(same) {
             if last.end >= begin && last.begin <= end {
@@ -209,7 +212,7 @@ impl Report {
         });
     }
 
-    /// More requests than usual, for the server they come to first.
+    /// More requests than usual, attributed to the server that they reach first.
     pub fn burst(&mut self, plan: &Plan, workload: &Workload, begin: i64, end: i64) {
         let entry = workload.entries.first().map_or(0, |&e| e as usize);
         self.stall(
@@ -259,7 +262,7 @@ impl<S: Sink> Sim<'_, S> {
         self.keep(row);
     }
 
-    /// What a client had of a request, at the moment it knows.
+    /// The client's view of a request, when it ends.
     pub(super) fn write_request(&mut self, stay: u32, status: Status) {
         let s = &self.stays[stay];
         if !s.recorded {
@@ -289,12 +292,12 @@ impl<S: Sink> Sim<'_, S> {
         self.keep(row);
     }
 
-    /// A SYN or its data was lost here; it comes again at `until`.
+    /// A SYN or its data was lost here; it is repeated at `until`.
     pub(super) fn dropped(&mut self, server: u32, kind: &'static str, until: i64) {
         self.write_event(server, kind, self.now, until, None);
     }
 
-    /// Something lasted from `begin` to now, and `cause` is its name in the truth.
+    /// Something lasted from `begin` to now; `cause` is its name in the truth.
     pub(super) fn happened(
         &mut self,
         place: usize,

@@ -1,5 +1,5 @@
-//! Connections: SYNs, the accept queue that loses them, the sender that tries again (`tcp_v4_conn_request`,
-//! `sk_acceptq_is_full`: an accept queue of backlog N holds N + 1).
+//! Connections: SYNs, the accept queue that loses them, and the sender that repeats them
+//! (`tcp_v4_conn_request`, `sk_acceptq_is_full`: an accept queue of backlog N holds N + 1).
 
 use super::plan::Syn;
 use super::queue::Kind;
@@ -9,7 +9,7 @@ use super::tables::Sink;
 use super::Sim;
 
 impl<'a, S: Sink> Sim<'a, S> {
-    /// How the sender of this stay's connection repeats what is lost.
+    /// The repetition schedule of this stay's sender.
     fn sender(&self, stay: u32) -> &'a Syn {
         let s = &self.stays[stay];
         if s.is_root() {
@@ -42,7 +42,7 @@ impl<'a, S: Sink> Sim<'a, S> {
         } else if !self.may_connect(self.stays[stay].server) {
             self.lose_syn(stay);
         } else if self.plan.latency > 0 && !self.sender(stay).data_repeats.is_empty() {
-            // The place in the accept queue is taken by the last ACK, a round trip later.
+            // The last ACK takes the place in the accept queue, a round trip later.
             self.stays[stay].arrival = self.now;
             self.queue
                 .push(self.now + 2 * self.plan.latency, Kind::Data, stay);
@@ -53,7 +53,8 @@ impl<'a, S: Sink> Sim<'a, S> {
         None
     }
 
-    /// The handshake's last ACK met a full accept queue: the client thinks it is connected and repeats its data.
+    /// The handshake's last ACK met a full accept queue: the client believes that it is connected
+    /// and repeats its data.
     pub(super) fn data_arrives(&mut self, stay: u32) -> GoesOn {
         if self.may_connect(self.stays[stay].server) {
             return self.arrive(stay);
@@ -104,13 +105,13 @@ impl<'a, S: Sink> Sim<'a, S> {
         self.times_out(stay)
     }
 
-    /// The stay never reached its server; who asked is told.
+    /// The stay never reached its server; its caller learns so.
     fn times_out(&mut self, stay: u32) -> GoesOn {
         self.stays[stay].status = Status::TimedOut;
         self.respond(stay)
     }
 
-    /// A request on a kept connection: nothing can be lost, it waits inside the server.
+    /// A request on a kept connection: it cannot be lost, and waits inside the server.
     #[inline(always)]
     pub(super) fn kept_arrives(&mut self, stay: u32) -> GoesOn {
         let s = &mut self.stays[stay];

@@ -1,4 +1,4 @@
-//! Small systems whose behaviour is known.
+//! Small systems with known behaviour.
 #![allow(clippy::panic)]
 
 mod calls;
@@ -60,7 +60,7 @@ pub fn run(value: &Value) -> (Report, Rows) {
     }
 }
 
-/// One server on one core: `work` a request, so many workers.
+/// One server on one core: `work` for each request, and this many workers.
 fn one(work: Value, workers: u32, backlog: u32, workload: Value, duration: i64) -> Value {
     json!({
         "seed": 1, "epoch": 0, "duration": duration,
@@ -168,8 +168,8 @@ fn a_sender_repeats_on_its_schedule_until_it_gives_up() {
 #[test]
 fn a_synchronous_server_holds_its_worker_through_calls_and_an_asynchronous_one_does_not() {
     for (holds, dropped) in [(true, 150 - 129), (false, 400 - 101)] {
-        // The database is frozen and accepts nothing; 400 requests come, of which the web server's 150 threads let as
-        // many through, or event loops all.
+        // The database is frozen and accepts nothing. 400 requests arrive, of which the web
+        // server's 150 threads let as many through, or event loops all.
         let mut plan = chain(1, 2 * S);
         plan["workloads"] = json!([batch(400)]);
         plan["stalls"] = json!([{"begin": 0, "end": 500 * MS, "kind": "freeze", "effect": {"freeze": {"group": 2}}}]);
@@ -204,8 +204,8 @@ fn a_synchronous_server_holds_its_worker_through_calls_and_an_asynchronous_one_d
 
 #[test]
 fn the_light_queue_of_an_asynchronous_server_holds_those_that_call_too() {
-    // The app server freezes; of 40 requests ten are inside the web server, six wait to be accepted. The others come again
-    // together, and find as many places.
+    // The app server freezes. Of 40 requests ten are inside the web server and six wait to be
+    // accepted. The others are repeated together, and find as many places.
     let mut plan = chain(1, 2 * S);
     plan["workloads"] = json!([batch(40)]);
     plan["stalls"] = json!([{"begin": 0, "end": 500 * MS, "kind": "freeze", "effect": {"freeze": {"group": 1}}}]);
@@ -283,7 +283,8 @@ fn the_same_seed_gives_the_same_run_and_another_one_does_not() {
 
 #[test]
 fn random_numbers_belong_to_who_draws_them() {
-    // Another pool changes when things happen, not what a client asks for or how long it takes by itself.
+    // Another pool changes when things happen, but not what a client requests or how long the
+    // request takes by itself.
     let work = |size: u32| {
         let mut plan = chain(400, 3 * S);
         plan["servers"][1]["connectors"][0]["pool"]["size"] = json!(size);
@@ -296,7 +297,7 @@ fn random_numbers_belong_to_who_draws_them() {
     assert_eq!(work(1), work(50));
 }
 
-/// What the engine says of a plan that it cannot run.
+/// The engine's error for a plan that it cannot run.
 fn refusal(value: &Value) -> String {
     let ran = super::run(&plan(value), (), &mut |_, _| Ok(()));
     ran.err().map_or(String::new(), |error| error.to_string())
@@ -437,7 +438,7 @@ fn a_server_kept_from_its_processor_by_another_has_a_neighbour() {
             .map(|s| (s.begin / (10 * MS), s.end / (10 * MS)))
             .collect::<Vec<_>>()
     };
-    // 200 ms of work, with nine tenths of the core: the other is kept from the tenth only.
+    // 200 ms of work with nine tenths of the core: the other group lacks only a tenth.
     assert_eq!(of("s"), [(50, 72)]);
     assert!(of("other")
         .iter()

@@ -1,9 +1,8 @@
-//! The hot loop: a dense table of (window, group) that slides forward with time.
+//! The hot loop: a dense table of (window, group) that moves forward with time.
 //!
-//! Rows come roughly sorted by departure, so almost every row touches one or two cells near the current time. Moments are
-//! relative to the origin of the block, and the area of a cell with end e takes neither a product per row nor a look at
-//! most arrivals:
-//!
+//! Rows come roughly sorted by departure, so almost every row touches one or two cells near the
+//! current time. Moments are relative to the origin of the block. The area of a cell with end e
+//! needs neither a product for each row nor a look at most arrivals:
 //! ```text
 //! Σ over arrivals (e − a) − Σ over departures (e − d) = Σ over departures (d − a) + e·shift − level
 //!     shift   visits that arrived here and departed later − visits that arrived earlier and departed here
@@ -28,14 +27,15 @@ struct Tally {
 
 /// Cells of a block: 2 MB, of which a sorted file touches a few lines at a time.
 const CELLS: usize = 1 << 16;
-/// A block is never longer than this, nor filled by more rows, so that no sum of differences in it leaves 63 bits.
+/// The longest block and the most rows in it, so that no sum of differences exceeds 63 bits.
 const SPAN_MAX: i64 = 1 << 40;
 const ROWS_MAX: usize = 1 << 22;
-/// A block keeps this share of itself for arrivals before the departure it was placed for.
+/// The share of a block for arrivals before the departure for which it was placed.
 const HISTORY: i64 = 4;
-/// Rows looked at together: few enough that most runs depart in one window. Tests make runs of their few rows.
+/// Rows processed together: few enough that most runs depart in one window. Tests make runs of
+/// their few rows.
 const RUN: usize = if cfg!(test) { 4 } else { 128 };
-/// Of those: few enough that most hold no VLRT and no drop.
+/// Rows of a chunk: few enough that most chunks contain no VLRT and no drop.
 const MARKS: usize = RUN.div_ceil(8);
 
 pub(crate) struct Block {
@@ -75,7 +75,8 @@ impl Block {
         groups <= self.stride
     }
 
-    /// Grow so that every group has a place in each window. The block must be empty, and has to be placed anew.
+    /// Grow so that every group has a place in each window. The block must be empty, and must then
+    /// be placed again.
     pub fn make_room_for(&mut self, groups: usize) {
         self.stride = groups.next_multiple_of(4);
         let windows = CELLS.max(self.stride * 4) / self.stride;
@@ -88,19 +89,19 @@ impl Block {
         ROWS_MAX.saturating_sub(self.rows)
     }
 
-    /// A row had to be counted elsewhere.
+    /// A row was counted elsewhere.
     pub fn miss(&mut self) {
         self.rows += 1;
     }
 
-    /// Whether a row that departs here lies outside and is worth a move. A move costs a pass over the block; a sixteenth of
-    /// its cells in rows keeps that below the cost of the rows.
+    /// Whether a row that departs here lies outside and justifies a move. A move costs a pass over
+    /// the block; requiring a sixteenth of its cells in rows keeps that below the cost of the rows.
     pub fn should_move_to(&self, departure: i64) -> bool {
         let outside = departure.wrapping_sub(self.origin) as u64 >= self.span;
         outside && (self.span == 0 || self.rows >= self.tallies.len() / 16)
     }
 
-    /// Move, empty, to where this departure and what comes after it lies, within [begin, end).
+    /// Move the empty block to this departure and what follows it, within [begin, end).
     pub fn place(&mut self, departure: i64, begin: i64, end: i64) {
         let windows = (self.tallies.len() / self.stride.max(1)) as i64;
         let length = (windows * self.window_ns).min(SPAN_MAX);
@@ -111,7 +112,7 @@ impl Block {
         (self.first, self.last) = (0, -1);
     }
 
-    /// Count rows up to the first that does not lie in the block; returns how many.
+    /// Count rows up to the first outside of the block; returns how many.
     pub fn sweep(&mut self, rows: &Rows) -> usize {
         let mut counted = 0;
         while counted < rows.keys.len() {
@@ -131,8 +132,9 @@ impl Block {
         counted
     }
 
-    /// Whether all depart in the window of the last departure, and arrive in the block and not later. The sign of a
-    /// difference tells, without a branch, so that several rows are taken at a time.
+    /// Whether all depart in the window of the last departure, and arrive inside the block and not
+    /// later. The sign of a difference shows it without a branch, so that several rows are
+    /// processed at a time.
     fn is_plain(&self, rows: &Rows) -> bool {
         let (origin, first, last) = (self.origin, self.first, self.last);
         let moments = rows.arrival.iter().zip(rows.departure);
@@ -154,8 +156,8 @@ impl Block {
         signs >= 0 || self.vlrt_ns < 0 || drops > 0
     }
 
-    /// Count rows that are plain. Those that arrived in an earlier window are noted without a branch, which no processor
-    /// could predict, and looked at again.
+    /// Count plain rows. Those that arrived in an earlier window are noted without a branch,
+    /// because no processor could predict it, and processed again.
     fn count_together(&mut self, rows: &Rows) {
         let mut earlier = [0; RUN];
         let window = &mut self.tallies[self.cells..][..self.stride];
@@ -176,11 +178,11 @@ impl Block {
         }
     }
 
-    /// Count rows up to the first that does not lie in the block; returns how many.
+    /// Count rows up to the first outside of the block; returns how many.
     fn count_singly(&mut self, rows: &Rows) -> usize {
         for (row, (&arrival, &departure)) in rows.arrival.iter().zip(rows.departure).enumerate() {
             let d = departure.wrapping_sub(self.origin) as u64;
-            // One test for: arrival before the block, departure before arrival.
+            // One test for both: arrival before the block, departure before arrival.
             if d >= self.span || arrival.wrapping_sub(self.origin) as u64 > d {
                 return row;
             }
@@ -204,7 +206,7 @@ impl Block {
         self.by_window.divide((arrival - self.origin) as u64) as usize * self.stride + group
     }
 
-    /// An arrival belongs to an earlier window than its departure.
+    /// An arrival that belongs to an earlier window than its departure.
     fn shift(&mut self, arrival: i64, departed: usize, group: usize) {
         let arrived = self.cell_of(arrival, group);
         let level = arrival - self.origin;
@@ -215,7 +217,7 @@ impl Block {
         }
     }
 
-    /// Count VLRT and drops where the visit arrived.
+    /// Count VLRT and drops in the window of the arrival.
     fn mark(&mut self, rows: &Rows, row: usize) {
         let late = rows.departure[row].wrapping_sub(rows.sent[row]) >= self.vlrt_ns;
         let drops = rows.drops[row];
@@ -228,7 +230,7 @@ impl Block {
         }
     }
 
-    /// Hand out the cells with an event, sorted, and forget them.
+    /// Return the cells with an event, sorted, and clear them.
     pub fn drain(&mut self) -> impl Iterator<Item = Cell> + '_ {
         self.rows = 0;
         let (origin, window_ns, stride) = (self.origin, self.window_ns, self.stride.max(1));
@@ -246,8 +248,8 @@ impl Block {
     }
 }
 
-/// Count the departures of one window, and note the rows that arrived before it; returns how many. On its own so that the
-/// processor's registers hold all it needs.
+/// Count the departures of one window, and note the rows that arrived before it; returns how many.
+/// It is a function of its own so that all its values fit into the processor's registers.
 #[inline(never)]
 fn count_departures(
     window: &mut [Tally],

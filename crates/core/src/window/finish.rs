@@ -1,5 +1,5 @@
-//! From sums to windows: the running queue, means, and one row for every window of every group, silent ones included but
-//! for the middle of long silent stretches (`grid`).
+//! From sums to windows: the running queue, means, and one row for every window of every group.
+//! Silent windows are included, except the middle of long silent stretches (`grid`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ struct Columns {
     queue_start: Vec<i64>,
     queue_mean: Vec<f64>,
     queue_area: Vec<i64>,
-    /// Where there were departures.
+    /// Null without departures.
     response_mean: Vec<f64>,
     vlrt: Vec<i64>,
     drops: Vec<i64>,
@@ -77,7 +77,7 @@ impl Columns {
         Ok(())
     }
 
-    /// From the areas of what happened in each window to those of all who were there.
+    /// From the areas of each window's events to those of all visits present.
     fn run_queue(&mut self, rows: Range<usize>, opening: i64, window_ns: i64) -> Result<()> {
         let mut queue = opening;
         for row in rows {
@@ -192,14 +192,15 @@ fn names<'a>(grid: &Grid, name: impl Fn(u32) -> Option<&'a str>) -> Result<Array
     Ok(Arc::new(column) as ArrayRef)
 }
 
-/// `n / d` rounded once, as Python's division of whole numbers does. Converting n first would round twice above 2^53.
+/// `n / d` rounded once, as Python's division of whole numbers. Converting n first would round
+/// twice above 2^53.
 fn ratio(n: i128, d: i64) -> f64 {
     const EXACT: u128 = 1 << 53;
     let (size, d) = (n.unsigned_abs(), d.unsigned_abs() as u128);
     if size < EXACT && d < EXACT {
         return n as f64 / d as f64;
     }
-    // Enough quotient bits for one rounding (54 and more), the remainder kept as a sticky last bit.
+    // Enough quotient bits for one rounding (54 and more), with the remainder as a sticky last bit.
     let shift = size.leading_zeros().min(127);
     let (quotient, rest) = ((size << shift) / d, (size << shift) % d);
     let rounded = (quotient | u128::from(rest != 0)) as f64 / (1u128 << shift) as f64;
@@ -220,7 +221,8 @@ mod tests {
         assert_eq!(ratio((1 << 53) + 1, 3), 3002399751580331.0);
         assert_eq!(ratio(-(3 << 60), 2), -((3u64 << 59) as f64));
         assert_eq!(ratio(7, 2), 3.5);
-        // (2^54 + 2) / 2^54 lies half way between 1 and its neighbour and goes to the even one.
+        // (2^54 + 2) / 2^54 lies half way between 1 and its neighbour, and is rounded to the even
+        // one.
         assert_eq!(ratio((1i128 << 54) + 2, 1 << 54), 1.0);
         assert_eq!(ratio((1i128 << 54) + 3, 1 << 54), 1.0 + f64::EPSILON);
     }

@@ -1,7 +1,7 @@
 //! The shape of the result: groups by name, and under each the same windows in order.
 //!
-//! Memory follows what happened and not the length of the recording: of a long stretch in which no visit of any group
-//! arrives or departs only the ends are kept.
+//! Memory depends on the events and not on the length of the recording: of a long stretch in which
+//! no visit of any group arrives or departs, only the ends are kept.
 
 use super::partial::{too_many, Partial};
 use super::{Plan, DENSE_ROWS_MAX, MOMENT_MAX};
@@ -82,7 +82,8 @@ fn groups_of(partial: &Partial) -> Vec<u32> {
     groups
 }
 
-/// From the first window wanted, or with an event, to the last, without the middle of long silent stretches.
+/// From the first requested window, or the first with an event, to the last, without the middle of
+/// long silent stretches.
 fn spans_of(partial: &Partial, plan: &Plan) -> Vec<Span> {
     let (begin, end) = plan.bounds();
     let (first, last) = (partial.cells.first(), partial.cells.last());

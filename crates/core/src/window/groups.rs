@@ -1,5 +1,5 @@
-//! What a number is broken down by: a server, or a server and an interaction. Rows carry dictionary ids that change
-//! from file to file; groups are numbered once for the whole reduction.
+//! The key of a sum: a server, or a server and an interaction. Rows carry dictionary ids that
+//! differ from file to file; groups are numbered once for the whole reduction.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Group {
     pub server: String,
-    /// None where visits are not told apart by interaction, or where a visit has none.
+    /// None if visits are not grouped by interaction, or a visit has none.
     pub interaction: Option<String>,
 }
 
@@ -24,7 +24,8 @@ struct Inner {
 }
 
 impl Groups {
-    /// The number of a group, given on first sight. Numbers depend on which thread came first; nothing shown does.
+    /// The number of a group, assigned on first use. Numbers depend on which thread came first; no
+    /// result depends on them.
     pub fn id(&self, group: Group) -> u32 {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let next = inner.list.len() as u32;

@@ -1,11 +1,12 @@
-//! A fixed log-linear histogram of whole numbers, and the one rank rule of Tailrace.
+//! A fixed log-linear histogram of whole numbers, and the rank rule of Tailrace.
 //!
-//! Layout of HDR histograms: 32 buckets per octave, so a bucket is at most 1/32 of its values wide and its midpoint is
-//! within 1.6 % of every one of them; values below 64 have a bucket each and are exact. The bounds are fixed, so two
-//! histograms merge by adding counts and no order of merging can show (t-digest and KLL depend on it).
+//! Layout of HDR histograms: 32 buckets per octave, so a bucket is at most 1/32 of its values wide
+//! and its midpoint is within 1.6 % of each of them. Values below 64 have a bucket each and are
+//! exact. The bounds are fixed, so two histograms merge by adding counts, and the order of merging
+//! does not matter (in t-digest and KLL it does).
 //!
-//! The percentile q of n values is the nearest rank: the value number ceil(q·n), counted from 1. What is returned is the
-//! midpoint of that value's bucket, rounded down.
+//! The percentile q of n values is the nearest rank: value number ceil(q·n), counted from 1. The
+//! result is the midpoint of that value's bucket, rounded down.
 
 /// Buckets that hold every u64.
 pub const BUCKETS: usize = 32 * 60;

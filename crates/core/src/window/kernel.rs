@@ -1,7 +1,7 @@
 //! Column slices in, sums out.
 //!
-//! Almost every row lies in the [`Block`] near the current time; one that does not (a request of minutes, an unsorted file,
-//! the edges of [begin, end)) takes the slow way and is right there too.
+//! Almost every row lies in the [`Block`] near the current time. Other rows (a request of minutes,
+//! an unsorted file, the edges of [begin, end)) take a slower path with the same result.
 
 use super::block::Block;
 use super::partial::{Cell, Cells, Sums};
@@ -17,7 +17,7 @@ pub(crate) struct Rows<'a> {
     pub arrival: &'a [i64],
     pub departure: &'a [i64],
     pub drops: &'a [u8],
-    /// Rows the reader had to leave out of the slices.
+    /// Rows that the reader left out of the slices.
     pub left_out: u64,
 }
 
@@ -34,13 +34,13 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Whether two moments can be a visit; what is not is counted and left out.
+/// Whether two moments can be a visit; others are counted and left out.
 #[inline(always)]
 pub(crate) fn is_visit(arrival: i64, departure: i64) -> bool {
     -MOMENT_MAX <= arrival && arrival <= departure && departure <= MOMENT_MAX
 }
 
-/// What one thread has found: cells sorted by (window, group).
+/// The sums of one thread: cells sorted by (window, group).
 #[derive(Debug)]
 pub(crate) struct KernelSums {
     pub cells: Vec<Cell>,
@@ -109,7 +109,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Move the block to a row outside it, where that pays.
+    /// Move the block to a row outside of it, if that pays.
     fn follow(&mut self, arrival: i64, departure: i64) -> Result<bool> {
         let wanted =
             is_visit(arrival, departure) && self.begin <= departure && departure < self.end;
@@ -121,7 +121,7 @@ impl Kernel {
         Ok(moves)
     }
 
-    /// Count a row outside the block on its own.
+    /// Count a row outside of the block.
     fn step_aside(&mut self, rows: &Rows, row: usize) -> Result<()> {
         let (arrival, departure) = (rows.arrival[row], rows.departure[row]);
         if !is_visit(arrival, departure) {
@@ -175,7 +175,7 @@ impl Kernel {
         moment - moment.rem_euclid(self.window_ns)
     }
 
-    /// Hand the sums of the block on and empty it.
+    /// Pass on the sums of the block and clear it.
     fn flush(&mut self) -> Result<()> {
         self.cells.push_run(self.block.drain())
     }

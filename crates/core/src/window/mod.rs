@@ -1,18 +1,18 @@
 //! The exact reduction of visits to windows.
 //!
-//! A window w = [s, s + D) is named by its start, a multiple of D since the epoch. What is kept per (server, window) is
-//! integer sums only, so any split of the rows over files, threads or machines gives the same answer to the last bit.
-//!
+//! A window w = [s, s + D) is named by its start, a multiple of D since the epoch. For each
+//! (server, window) only integer sums are kept, so any split of the rows over files, threads or
+//! machines gives the same answer to the last bit.
 //! ```text
 //! source    visits.parquet → column slices, row group by row group
 //! kernel    column slices → sums of one thread           (block: the hot loop)
 //! partial   sums of many threads, files or machines → one table of sums
 //! slab      rows of a span of time, together → queue_max and percentiles
-//! grid      which windows: all, but for the middle of long silent stretches
+//! grid      the windows of the result: all, except the middle of long silent stretches
 //! finish    sums → windows: queues, means
 //! ```
 //!
-//! Memory follows the number of (server, window) cells and never the number of rows.
+//! Memory depends on the number of (server, window) cells and never on the number of rows.
 
 mod block;
 mod divide;
@@ -38,9 +38,10 @@ pub use groups::Group;
 pub use partial::{Cell, Partial, Sums};
 pub use source::Source;
 
-/// Shortest window: below it a window of a busy server holds less than one visit and says nothing.
+/// Shortest window: below it a window of a busy server holds less than one visit and has no
+/// meaning.
 pub const WINDOW_NS_MIN: i64 = 1_000_000;
-/// Longest window: above it the bottlenecks this tool looks for average away.
+/// Longest window: above it, averaging hides the bottlenecks that this tool looks for.
 pub const WINDOW_NS_MAX: i64 = 10_000_000_000;
 /// Most rows of the result (about 1 GB of columns).
 pub const DENSE_ROWS_MAX: usize = 10_000_000;
@@ -57,7 +58,7 @@ pub struct Plan {
     pub vlrt_ns: i64,
     pub queue_max: bool,
     pub percentiles: bool,
-    /// Of a stretch in which nothing happens anywhere, so many windows at either end are kept; None keeps all.
+    /// For a stretch without any event, the number of windows kept at either end; None keeps all.
     pub idle_windows: Option<u32>,
     /// 0 takes every core.
     pub threads: usize,
@@ -122,7 +123,7 @@ pub struct Reduction {
     pub windows: RecordBatch,
     /// Rows read. Row groups outside [begin, end) are not.
     pub rows: u64,
-    /// Rows that could not be a visit: a moment or the server missing, or a departure before its arrival.
+    /// Invalid rows: a moment or the server missing, or a departure before its arrival.
     pub left_out: u64,
 }
 

@@ -1,5 +1,5 @@
-//! PARTIAL v1: what one thread, file or machine knows of the windows. Integer sums, so that merging is addition, in any
-//! order, with the same bits. A partial crosses processes as an Arrow batch.
+//! PARTIAL v1: the windows known to one thread, file or machine. These are integer sums, so merging
+//! is addition, in any order, with the same bits. A partial crosses processes as an Arrow batch.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,7 +25,8 @@ const MOST_DIGITS: u8 = 38;
 pub struct Sums {
     pub arrivals: i64,
     pub departures: i64,
-    /// Of the arrivals: those with `departure - sent` at the threshold or above, and the sum of their drops.
+    /// Of the arrivals: those with `departure - sent` at the threshold or above, and the sum of
+    /// their drops.
     pub vlrt: i64,
     pub drops: i64,
     /// Σ over arrivals a of (e − a) − Σ over departures d of (e − d), with e the end of the window.
@@ -58,20 +59,21 @@ impl Cell {
     }
 }
 
-/// Cells that come mostly forward in time. What comes late is folded in now and then, so that memory follows distinct cells.
+/// Cells that come mostly forward in time. Late ones are folded in now and then, so that memory
+/// depends on distinct cells.
 #[derive(Debug, Default)]
 pub(crate) struct Cells {
-    /// One of a kind, sorted.
+    /// Distinct cells, sorted.
     folded: Vec<Cell>,
     late: Vec<Cell>,
-    /// The last fold moved so many of the folded: the next waits for as many late ones, and all folds together cost no more
-    /// than a few passes.
+    /// The last fold moved this many folded cells. The next fold waits for as many late ones, so
+    /// that all folds together cost no more than a few passes.
     moved: usize,
 }
 
-/// Folding is not worth its sort below this many late cells (5 MB; tests have few).
+/// With fewer late cells than this, folding does not pay for its sort (5 MB; tests have few).
 const FOLD_MIN: usize = if cfg!(test) { 1 << 3 } else { 1 << 16 };
-/// A run that would move more cells than these is late.
+/// A run that would move more cells than this counts as late.
 const MOVED_MAX: usize = FOLD_MIN / 4;
 
 impl Cells {
@@ -97,7 +99,7 @@ impl Cells {
     }
 
     fn fold(&mut self) {
-        // The stable sort takes runs as they are.
+        // The stable sort recognises runs.
         self.late.sort_by_key(Cell::key);
         self.moved = self
             .late
@@ -119,18 +121,18 @@ impl Cells {
     }
 }
 
-/// How many of sorted cells do not come before this one.
+/// How many of the sorted cells come after or with this one.
 fn cells_from(cells: &[Cell], first: &Cell) -> usize {
     cells.len() - cells.partition_point(|cell| cell.key() < first.key())
 }
 
-/// Merge sorted cells into others of which each is one of a kind.
+/// Merge sorted cells into other distinct ones.
 fn merge(cells: &mut Vec<Cell>, more: impl Iterator<Item = Cell>) {
     let mut more = more.peekable();
     let Some(first) = more.peek() else {
         return;
     };
-    // What lies before all new ones stays where it is, unless it is the smaller part.
+    // Cells before all new ones stay in place, unless they are the smaller part.
     let tail = cells_from(cells, first);
     let stay = if tail > cells.len() / 2 {
         0
@@ -162,7 +164,8 @@ pub(crate) fn too_many(rows: usize) -> Error {
 pub struct Partial {
     pub groups: Vec<Group>,
     pub cells: Vec<Cell>,
-    /// Per group: visits that arrived before the first window wanted and departed in it or later.
+    /// Per group: visits that arrived before the first requested window and departed in it or
+    /// later.
     pub opening: Vec<i64>,
     pub rows: u64,
     pub left_out: u64,
@@ -184,7 +187,7 @@ impl Partial {
             }
             lists.push_back(kernel.cells);
         }
-        // By pairs, as many threads would else each move the cells of all before them.
+        // In pairs; otherwise each of many threads would move the cells of all previous ones.
         while let Some(mut cells) = lists.pop_front() {
             let Some(more) = lists.pop_front() else {
                 all.cells = cells;
@@ -199,7 +202,7 @@ impl Partial {
         Ok(all)
     }
 
-    /// Add what another partial of the same plan knows. Its groups may be numbered otherwise.
+    /// Add another partial of the same plan. Its groups may have other numbers.
     pub fn merge(&mut self, other: &Partial) -> Result<()> {
         let mut ids: FxHashMap<Group, u32> = self.groups.iter().cloned().zip(0..).collect();
         let theirs: Vec<u32> = other

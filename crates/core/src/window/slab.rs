@@ -1,11 +1,13 @@
-//! What needs all events of a window in one place: the longest queue and the percentiles.
+//! Results that need all events of a window together: the longest queue and the percentiles.
 //!
-//! Sums do not tell the order of events inside a window, so the rows are read a second time. The sums do tell how many
-//! events each cell holds: time is cut into slabs of bounded size, each slab reads only the row groups that reach into
-//! it, drops every event into the exact place reserved for its cell (a counting sort), and sorts the cells.
+//! Sums do not keep the order of events inside a window, so the rows are read a second time. The
+//! sums give the number of events in each cell. Time is cut into slabs of bounded size. Each slab
+//! reads only the row groups that overlap it, puts every event into the exact place reserved for
+//! its cell (a counting sort), and sorts the cells.
 //!
-//! The queue of a server at t is the number of visits with arrival ≤ t < departure. So at an equal nanosecond
-//! departures come before arrivals, and the queue counts once all events of that nanosecond are done.
+//! The queue of a server at t is the number of visits with arrival ≤ t < departure. So at an equal
+//! nanosecond departures come before arrivals, and the queue counts once all events of that
+//! nanosecond are done.
 
 use std::ops::Range;
 
@@ -17,17 +19,17 @@ use super::source::{self, Scratch, Source};
 use super::Plan;
 use crate::error::{Error, Result};
 
-/// What the order of events in a cell tells.
+/// Results that depend on the order of events in a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Order {
     pub queue_max: i64,
-    /// p50, p95, p99, p99.9 of the visits that departed; None when none did.
+    /// p50, p95, p99, p99.9 of the visits that departed; None without departures.
     pub response_ns: [Option<i64>; 4],
 }
 
-/// Events of a slab: 64 MB a thread. Only a single window with more is larger.
+/// Events of a slab: 64 MB for each thread. Only a single window with more events is larger.
 const SLAB_EVENTS: i64 = 8 << 20;
-/// Places in a slab's table of (window, group): 4 MB. A gap of silence ends a slab.
+/// Places in a slab's table of (window, group): 4 MB. A silent gap ends a slab.
 const SLAB_PLACES: i64 = 1 << 20;
 /// Bits of an event below its moment: departure or arrival, and the bucket of the response time.
 const BUCKET_BITS: u32 = 11;

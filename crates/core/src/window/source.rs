@@ -1,5 +1,6 @@
-//! visits.parquet files as column slices. Only the columns that count are read, row group by row group, on every core;
-//! the statistics in a file's footer say which row groups a span of time can do without.
+//! visits.parquet files as column slices. Only the needed columns are read, row group by row group,
+//! on every core. The statistics in a file's footer show which row groups a span of time does not
+//! need.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::record::read::{Batches, Table};
 use crate::record::types;
 
-/// Rows per batch: five columns of it (120 kB) stay near the core that decodes them until they are summed.
+/// Rows per batch: five columns of it (120 kB) stay in the core's cache from decoding to summing.
 const BATCH_ROWS: usize = 1 << 12;
 const TIMES: [&str; 3] = ["sent", "arrival", "departure"];
 
@@ -24,7 +25,7 @@ const TIMES: [&str; 3] = ["sent", "arrival", "departure"];
 pub(crate) struct RowGroup {
     file: usize,
     row_group: usize,
-    /// Least arrival and greatest departure, where the footer tells.
+    /// Least arrival and greatest departure, if the footer has them.
     arrival_min: Option<i64>,
     departure_max: Option<i64>,
 }
@@ -43,7 +44,7 @@ pub struct Source {
     groups: Groups,
 }
 
-/// What one thread keeps from batch to batch.
+/// What one thread keeps between batches.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     /// The dictionary the group table was made for.
@@ -101,7 +102,8 @@ impl Source {
         Ok(())
     }
 
-    /// Decode every column the reduction reads and do nothing with it: the bound no reduction can beat. For benchmarks.
+    /// Decode every column that the reduction reads and do nothing with it: a lower bound for
+    /// benchmarks.
     pub fn decode_only(&self, threads: usize) -> Result<u64> {
         let tasks = self.row_groups((i64::MIN, i64::MAX));
         let rows = in_parallel(threads, tasks.len(), |next| {
@@ -160,10 +162,10 @@ impl Source {
         scratch.fill(pairs, sent, arrival, departure, drops)
     }
 
-    /// Number the servers of a dictionary, once per dictionary.
+    /// Number the servers of a dictionary, once for each dictionary.
     fn know_servers(&self, table: &Table, values: &ArrayRef, scratch: &mut Scratch) -> Result<()> {
         let names = strings(table, values)?;
-        // Every batch wraps the dictionary of its page anew; the bytes beneath stay where they are.
+        // Every batch wraps the dictionary of its page again; the bytes beneath stay in place.
         let same = |known: &StringArray| {
             known.len() == names.len()
                 && known.value_data().as_ptr() == names.value_data().as_ptr()
@@ -185,7 +187,7 @@ impl Source {
     }
 }
 
-/// Rows whose group has to be looked up one by one.
+/// Rows whose group must be looked up one by one.
 struct Pairs<'a> {
     server: &'a DictionaryArray<Int32Type>,
     interaction: Option<&'a DictionaryArray<Int32Type>>,
@@ -241,7 +243,7 @@ impl<'a> Pairs<'a> {
 }
 
 impl Scratch {
-    /// Copy the rows that can be visits. A missing `sent` counts as the arrival, missing `drops` as none.
+    /// Copy the valid visits. A missing `sent` counts as the arrival, and missing `drops` as none.
     fn fill<'a>(
         &'a mut self,
         mut pairs: Pairs,
@@ -341,7 +343,8 @@ fn expected(by_interaction: bool) -> Vec<(&'static str, DataType)> {
     columns
 }
 
-/// Run `work` on several threads that take task numbers 0..tasks from a common counter. The first error stops the rest.
+/// Run `work` on several threads that take task numbers 0..tasks from a common counter. The first
+/// error stops all of them.
 pub(crate) fn in_parallel<T: Send>(
     threads: usize,
     tasks: usize,

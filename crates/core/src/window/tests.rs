@@ -371,7 +371,7 @@ proptest! {
         let mut events: Vec<i64> = ints(&all, "arrivals").iter().zip(ints(&all, "departures"))
             .zip(&starts).filter(|((a, d), _)| **a + d > 0).map(|(_, &start)| start).collect();
         events.sort_unstable();
-        // Stretches end at events, and at the ends of what was asked for.
+        // Stretches end at events, and at the ends of the requested interval.
         let (first, last) = (starts.iter().min().copied(), starts.iter().max().copied());
         let wide = i64::from(idle) * window_ms * MS;
         let kept: Vec<bool> = starts.iter().map(|&start| {

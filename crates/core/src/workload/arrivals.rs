@@ -1,12 +1,12 @@
-//! When the next one comes of those that nobody waits for.
+//! The times of open arrivals.
 
 use super::plan::Arrivals;
 use crate::rng::Stream;
 
-/// Open arrivals while they go on.
+/// Open arrivals while they last.
 pub struct Arriving {
     stream: Stream,
-    /// Of modulated arrivals: the state, since when it lasts and until when.
+    /// For modulated arrivals: the state, and when it began and ends.
     state: usize,
     since: i64,
     until: i64,
@@ -22,7 +22,7 @@ impl Arriving {
         }
     }
 
-    /// Since when and until when more come than the mean of all states.
+    /// The interval in which the rate is above the mean of all states.
     pub fn burst(&self, arrivals: &Arrivals) -> Option<(i64, i64)> {
         let Arrivals::Modulated { rates, stays } = arrivals else {
             return None;
@@ -38,10 +38,10 @@ impl Arriving {
         more.then_some((self.since, self.until))
     }
 
-    /// The state in which somebody finds them who comes at any time: each by its share of the time.
+    /// The state at an arbitrary moment: each by its share of the time.
     fn state_by_time(&self, stays: &[i64]) -> usize {
         let all: f64 = stays.iter().map(|&stay| stay as f64).sum();
-        // By a copy, whose fork draws nothing from what draws the arrivals.
+        // A copy, so that the fork draws nothing from the stream of the arrivals.
         let mut copy = self.stream;
         let mut left = copy.fork().uniform() * all;
         for (state, &stay) in stays.iter().enumerate() {
@@ -53,7 +53,8 @@ impl Arriving {
         stays.len() - 1
     }
 
-    /// The arrival after one at `now`; never, of other than Poisson and modulated arrivals.
+    /// The arrival after the one at `now`; never, if the arrivals are neither Poisson nor
+    /// modulated.
     pub fn next(&mut self, arrivals: &Arrivals, now: i64) -> i64 {
         match arrivals {
             Arrivals::Poisson { rate } => now + (self.stream.exponential() * 1e9 / rate) as i64,

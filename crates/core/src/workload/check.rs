@@ -1,9 +1,9 @@
-//! What cannot be done is refused before anything happens.
+//! Refuses impossible plans before anything happens.
 
 use super::plan::{Arrivals, Choice, Time};
 use crate::error::{Error, Result};
 
-/// Of any length of time, ns: about 6 days.
+/// The largest duration, ns: about 6 days.
 pub const LENGTH_MAX: i64 = (1 << 49) - 1;
 
 pub fn refuse<T>(what: impl Into<String>) -> Result<T> {
@@ -24,7 +24,7 @@ pub fn above(what: &str, value: f64) -> Result<()> {
     refuse(format!("{what} must be above 0, got {value}"))
 }
 
-/// A length of time that the clock can hold.
+/// A duration that the clock can hold.
 pub fn lasts(what: &str, value: i64) -> Result<()> {
     if (0..LENGTH_MAX).contains(&value) {
         return Ok(());

@@ -1,10 +1,11 @@
-//! What a client asks for next.
+//! What a client requests next.
 
 use super::plan::{self, Arrivals, Choice};
 use super::{Position, Walk};
 use crate::rng::{Purpose, Stream};
 
-/// Of a walk whose pages are counted: each share is then good to 0.1 points, in some 30 ms.
+/// The length of a walk whose pages are counted: each share is then accurate to 0.1 points, in some
+/// 30 ms.
 const STEPS: u32 = 1_000_000;
 
 pub struct Chooser {
@@ -15,7 +16,7 @@ pub struct Chooser {
 }
 
 impl Chooser {
-    /// Who arrives by himself does not walk: he asks for any page, as often as such walks lead to it.
+    /// An open arrival does not walk: it requests any page, as often as such walks lead to it.
     pub fn new(choice: &Choice, arrivals: &Arrivals) -> Self {
         let (mut walks, mut author_share, mut mix) = (Vec::new(), 0.0, Vec::new());
         match choice {
@@ -61,7 +62,7 @@ impl Chooser {
     }
 }
 
-/// Of weights: running totals up to 1.
+/// Running totals of weights, up to 1.
 fn totals(classes: &[(u32, f64)]) -> Vec<(u32, f64)> {
     let sum: f64 = classes.iter().map(|c| c.1).sum();
     let mut total = 0.0;
@@ -72,7 +73,8 @@ fn totals(classes: &[(u32, f64)]) -> Vec<(u32, f64)> {
     totals.collect()
 }
 
-/// How often walks lead to each page: the same whatever the seed, for it is the law and not a sample of the run.
+/// How often walks lead to each page. It is independent of the seed, because it is the distribution
+/// and not a sample of the run.
 fn pages(walk: &plan::Walk) -> Vec<(u32, f64)> {
     let mut found = Vec::new();
     let other = walk.other.as_deref();
@@ -142,7 +144,7 @@ mod tests {
         }
     }
 
-    /// Shares of pages that these clients ask for, a quarter of them authors.
+    /// Shares of pages that these clients request, a quarter of them authors.
     fn asked(arrivals: &Arrivals) -> [f64; 4] {
         let (clients, each) = (4000, 400);
         let chooser = Chooser::new(&Choice::Walk(walk()), arrivals);

@@ -1,4 +1,5 @@
-//! Who asks when for what: what the simulator's clients and those of the load generator have in common.
+//! Clients and their requests: what the simulator's clients and those of the load generator have in
+//! common.
 //!
 //! Everything is drawn from streams that the caller keeps, and no clock is read.
 

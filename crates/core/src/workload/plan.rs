@@ -1,4 +1,4 @@
-//! The part of a plan that says who asks when for what (JSON).
+//! The part of a plan that describes clients and their requests (JSON).
 //!
 //! Times are whole nanoseconds; a `class` is an index into the plan's list of classes.
 
@@ -8,20 +8,22 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum Arrivals {
-    /// Each client sends, waits for the answer, thinks, sends again.
+    /// Each client sends, waits for the answer, thinks, and sends again.
     Closed {
         clients: u32,
         think: Time,
-        /// A think time drawn longer than this is none at all (the original client: 70 s); 0: no such rule.
+        /// A think time drawn longer than this becomes 0 (the original client: 70 s); 0: no such
+        /// rule.
         #[serde(default)]
         think_max: i64,
         #[serde(default)]
         chain: Option<Chain>,
-        /// First requests are spread over this; 0: all at once; none: each client thinks first, so that the load is
-        /// what it will be from the begin.
+        /// First requests are spread over this; 0: all at once; none: each client thinks first, so
+        /// that the load is stationary from the begin.
         #[serde(default)]
         spread: Option<i64>,
-        /// Thinkers are one source: faster, and the same in law for exponential think times.
+        /// Thinking clients are one source: this is faster, and equal in distribution for
+        /// exponential think times.
         #[serde(default)]
         aggregate: bool,
     },
@@ -33,7 +35,7 @@ pub enum Arrivals {
         rates: Vec<f64>,
         stays: Vec<i64>,
     },
-    /// Send times, and the class of each (empty: as chosen).
+    /// Send times, and the class of each (empty: drawn).
     Trace {
         times: Vec<i64>,
         #[serde(default)]
@@ -46,16 +48,17 @@ pub enum Arrivals {
     },
 }
 
-/// Two think-time modes, switched after each draw (Mi et al., ICAC'09): slow and fast, with mean times.
+/// Two think-time modes, switched after each draw (Mi et al., ICAC'09): slow and fast, with mean
+/// times.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chain {
     pub slow: f64,
     pub fast: f64,
-    /// Chance of leaving the slow mode, of leaving the fast one.
+    /// Probability of leaving the slow mode, and of leaving the fast one.
     pub to_fast: f64,
     pub to_slow: f64,
-    /// So many chains, each shared by the clients of one process; 0: one per client.
+    /// The number of chains, each shared by the clients of one process; 0: one per client.
     pub chains: u32,
 }
 
@@ -67,7 +70,8 @@ pub enum Choice {
     Walk(Walk),
 }
 
-/// RUBBoS's walk: from each state the outcomes left to right; what is missing to 1 stays; then back and end.
+/// RUBBoS's walk: the outcomes of each state from left to right; the remainder to 1 means staying;
+/// then back and end.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Walk {
@@ -88,7 +92,8 @@ pub struct Walk {
     pub other_share: f64,
 }
 
-/// A page that has no link to some states (none: to any) in a share of cases; who wants to go there goes back instead.
+/// A page without a link to some states (empty: to any) in a share of cases; a client that would go
+/// there goes back instead.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeadEnd {
@@ -97,7 +102,7 @@ pub struct DeadEnd {
     pub to: Vec<u32>,
 }
 
-/// A time or an amount of work to be drawn, ns.
+/// The distribution of a time or an amount of work, ns.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum Time {
@@ -121,7 +126,7 @@ pub enum Time {
 }
 
 impl Time {
-    /// A value, ns.
+    /// A drawn value, ns.
     #[inline]
     pub fn draw(&self, stream: &mut Stream) -> f64 {
         match *self {
@@ -153,7 +158,8 @@ impl Time {
             }
         }
     }
-    /// A value drawn in proportion to itself, ns: the length of what goes on at any moment.
+    /// A value drawn in proportion to itself, ns: the length of what is in progress at an arbitrary
+    /// moment (length-biased sampling).
     pub fn draw_by_length(&self, stream: &mut Stream) -> f64 {
         match *self {
             Time::Constant(value) => value,

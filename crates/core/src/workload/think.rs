@@ -3,14 +3,14 @@
 use super::plan::{Arrivals, Chain, Time};
 use crate::rng::Stream;
 
-/// Draws after which modes that change hardly ever are let be.
+/// After this many draws, modes that hardly ever change are left as they are.
 const SETTLES: u32 = 10_000_000;
 
 /// The think-time mode that the clients of a process share.
 pub struct Mode {
     pub fast: bool,
     stream: Stream,
-    /// Who thinks in which mode at the begin.
+    /// The modes of the clients at the begin.
     thinkers: Thinkers,
 }
 
@@ -35,7 +35,7 @@ impl Mode {
         mode
     }
 
-    /// Changes the mode as after a draw; whether it did.
+    /// Changes the mode as after a draw; returns whether it changed.
     #[inline]
     pub fn leave(&mut self, chain: &Chain) -> bool {
         let leaves = self.stream.uniform() < chain.leaves(self.fast);
@@ -43,9 +43,9 @@ impl Mode {
         leaves
     }
 
-    /// Lets the clients think, and do nothing else, for ten cycles of the modes and ten mean think times.
+    /// Lets the clients only think, for ten cycles of the modes and ten mean think times.
     ///
-    /// Thinks are exponential, so the numbers of those who think fast and slowly are a Markov chain.
+    /// Think times are exponential, so the numbers of fast and slow thinkers are a Markov chain.
     fn settle(&mut self, chain: &Chain, clients: u32) {
         let all = f64::from(clients.max(1));
         let cycle = 1.0 / chain.to_fast + 1.0 / chain.to_slow;
@@ -68,7 +68,7 @@ impl Mode {
         };
     }
 
-    /// The mode in which the next of its clients thinks at the begin: which of them think fast is chance.
+    /// The mode of the next client that thinks at the begin: chance decides which of them are fast.
     pub fn first(&mut self) -> bool {
         let Thinkers { fast, all } = &mut self.thinkers;
         let is_fast = self.stream.below((*all).max(1)) < *fast;
@@ -105,12 +105,12 @@ impl Chain {
         fast * self.fast + (1.0 - fast) * self.slow
     }
 
-    /// Share of its thinking that a client thinks fast.
+    /// Share of the think time that is in the fast mode.
     fn time_fast(&self) -> f64 {
         self.share_fast() * self.fast / self.mean_think()
     }
 
-    /// Chance of leaving a mode after a draw.
+    /// Probability of leaving a mode after a draw.
     #[inline]
     pub fn leaves(&self, fast: bool) -> f64 {
         if fast {
@@ -121,8 +121,8 @@ impl Chain {
     }
 }
 
-/// Whether a new chain begins in the fast mode: by the time spent there if its clients think at the begin, by the
-/// draws made there if they ask.
+/// Whether a new chain begins in the fast mode: by the time spent in it if its clients think at the
+/// begin, by the draws made in it if they send.
 pub fn begins_fast(arrivals: &Arrivals, stream: &mut Stream) -> bool {
     let Arrivals::Closed {
         chain: Some(chain),
@@ -139,7 +139,7 @@ pub fn begins_fast(arrivals: &Arrivals, stream: &mut Stream) -> bool {
     stream.uniform() < share
 }
 
-/// A think time without modes; one longer than `most` is none at all (0: no such rule).
+/// A think time without modes; one longer than `most` becomes 0 (0: no such rule).
 #[inline]
 pub fn think(time: &Time, most: i64, stream: &mut Stream) -> i64 {
     let pause = time.draw(stream) as i64;
@@ -150,8 +150,8 @@ pub fn think(time: &Time, most: i64, stream: &mut Stream) -> i64 {
     }
 }
 
-/// What is left of a think time at any moment (the equilibrium law of renewal theory): a uniform share of a think
-/// drawn in proportion to its length.
+/// The rest of a think time at an arbitrary moment (the equilibrium distribution of renewal
+/// theory): a uniform share of a length-biased think time.
 pub fn rest(time: &Time, most: i64, stream: &mut Stream) -> i64 {
     match *time {
         // It has no memory, and the rule makes no difference.
@@ -159,7 +159,7 @@ pub fn rest(time: &Time, most: i64, stream: &mut Stream) -> i64 {
             think(time, most, stream)
         }
         _ => {
-            // Where nearly all thinks are too long there are none.
+            // If nearly all think times are too long, there are none.
             let fits = |&length: &f64| most == 0 || length <= most as f64;
             let mut lengths = (0..1000).map(|_| time.draw_by_length(stream));
             let length = lengths.find(fits).unwrap_or(0.0);

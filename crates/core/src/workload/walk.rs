@@ -3,14 +3,14 @@
 use super::plan;
 use crate::rng::Stream;
 
-/// Where a client is.
+/// The position of a client.
 #[derive(Clone, Debug, Default)]
 pub struct Position {
     /// State, plus one; 0: the session has not begun.
     state: u8,
     steps: u16,
     history: Vec<u8>,
-    /// Its page has no link of those that such pages may lack.
+    /// Its page lacks the links that such pages may lack.
     lacks: bool,
 }
 
@@ -18,7 +18,7 @@ pub struct Position {
 pub struct Walk {
     classes: Vec<u32>,
     rows: Vec<Vec<f64>>,
-    /// States that empty the history: those that never go back.
+    /// States that empty the history: those from which no client goes back.
     empties: Vec<bool>,
     dead_ends: Vec<Option<plan::DeadEnd>>,
     start: u8,
@@ -53,7 +53,8 @@ impl Walk {
         }
     }
 
-    /// The class of the next page. A row short of 1 stays with what is missing; beyond 1 nothing is reached.
+    /// The class of the next page. The remainder of a row to 1 means staying; outcomes beyond 1 are
+    /// never reached.
     pub fn next(&self, at: &mut Position, stream: &mut Stream) -> u32 {
         let states = self.classes.len();
         if at.state == 0 || at.steps >= self.length_max {
@@ -91,7 +92,8 @@ impl Walk {
         self.classes[usize::from(self.start)]
     }
 
-    /// To the page before, which had the link that was followed; where there is none, to the first one.
+    /// To the previous page, which had the link that was followed; if there is none, to the first
+    /// page.
     fn back(&self, at: &mut Position) {
         at.lacks = false;
         match at.history.pop() {
@@ -112,7 +114,7 @@ impl Walk {
         self.sees(at, to, stream);
     }
 
-    /// A new page of this kind comes, which may lack links.
+    /// A new page of this kind, which may lack links.
     fn sees(&self, at: &mut Position, state: u8, stream: &mut Stream) {
         let dead_end = self.dead_ends[usize::from(state)].as_ref();
         at.lacks = dead_end.is_some_and(|d| stream.uniform() < d.share);
@@ -222,7 +224,7 @@ mod tests {
     #[test]
     fn a_page_without_the_link_is_asked_for_again() {
         assert_eq!(pages(&dead_end(0.0, vec![2]), 4), [10, 11, 12, 10]);
-        // It is the same story still, without comments.
+        // It is still the same story, without comments.
         let stuck = [10, 11, 11, 11, 11, 11, 11, 11, 10];
         assert_eq!(pages(&dead_end(1.0, vec![2]), 9), stuck);
         // A session is 10 11, then with equal chance six more of 11, or 12 10 11 and the same again with three more.

@@ -1,8 +1,8 @@
 //! A small n-tier system with blocking servers, whose visits know their true parents.
 //!
-//! Each tier has threads, a backlog and one CPU that serves its bursts in random order (which spreads times as processor
-//! sharing does). A visit is a burst, then a call and a burst for each of its calls. A full backlog drops the SYN, which
-//! comes again 1, 2 and 4 s later.
+//! Each tier has threads, a backlog and one CPU that serves its bursts in random order (which
+//! spreads times as processor sharing does). A visit is a burst, followed by a call and a burst for
+//! each of its calls. A full backlog drops the SYN, which is repeated 1, 2 and 4 s later.
 
 use crate::record::{Names, Visit, NO_ID, NO_NAME, NO_TIME};
 use std::cmp::Reverse;
@@ -90,7 +90,7 @@ struct Run<'a> {
     count: u64,
 }
 
-/// What a decoder would have seen (no parents), in order of departure, and the true parents by visit id.
+/// What a decoder would see (no parents), in order of departure, and the true parents by visit id.
 pub struct Trace {
     pub names: Names,
     pub visits: Vec<Visit>,
@@ -98,7 +98,8 @@ pub struct Trace {
 }
 
 impl System {
-    /// 150 and 165 threads, a database of few; 1000 requests a second keep the second tier's CPU at 60 %.
+    /// 150 and 165 threads, and a database with few; 1000 requests a second keep the second tier's
+    /// CPU at 60 %.
     pub fn web_app_db(seed: u64) -> System {
         let tier = |threads, burst, calls_max| Tier {
             threads,

@@ -1,4 +1,4 @@
-//! Servers at loopback addresses: which machine they are on.
+//! Servers at loopback addresses and their machines.
 
 use super::*;
 
@@ -57,7 +57,8 @@ fn an_application_behind_a_proxy_of_the_same_machine_is_called_by_it() {
 
 #[test]
 fn the_innermost_caller_tells_the_machine() {
-    // A balancer elsewhere, its visits around those of the web server; a database behind the application.
+    // A balancer on another machine, with visits around those of the web server; a database behind
+    // the application.
     let servers = [
         ("balancer", ELSEWHERE),
         ("web", OUTER),
@@ -87,7 +88,7 @@ fn a_call_from_the_outer_address_is_made_by_the_server_at_the_loopback_one() {
         &names,
     );
     assert_eq!(edges(&report), [("app", "db"), ("web", "app")]);
-    // Nothing listens at the outer address: only the calls come from there.
+    // No server listens at the outer address: only the calls come from there.
     let names = placed(&[("app", LOOPBACK), ("db", ELSEWHERE)], &HOSTS);
     let (_, report) = link(chains(60, &[(0, LOOPBACK), (1, OUTER)]), &names);
     assert_eq!(edges(&report), [("app", "db")]);
@@ -97,7 +98,7 @@ fn a_call_from_the_outer_address_is_made_by_the_server_at_the_loopback_one() {
 #[test]
 fn what_chance_explains_joins_nothing() {
     let names = placed(&[("web", OUTER), ("app", LOOPBACK)], &HOSTS);
-    // Two calls inside; or a job at the loopback address that takes no notice of the requests.
+    // Two calls inside; or a job at the loopback address that is unrelated to the requests.
     let (_, report) = link(chains(2, &[(0, CLIENT), (1, LOOPBACK)]), &names);
     assert_eq!((machines(&report), report.requests), (vec![], 4));
     let web = (0..300i64).map(|n| (0, CLIENT, n * 100 * MS, n * 100 * MS + 50 * MS));

@@ -36,7 +36,7 @@ fn link(visits: impl IntoIterator<Item = Visit>, names: &Names) -> (Vec<Visit>, 
     (graph.into_next().0, report)
 }
 
-/// (right, all) of the visits below the root that `which` picks.
+/// (correct, all) of the visits below the root that `which` selects.
 fn right(linked: &[Visit], trace: &Trace, which: impl Fn(&Visit) -> bool) -> (usize, usize) {
     let picked: Vec<&Visit> = linked.iter().filter(|v| v.server > 0 && which(v)).collect();
     (
@@ -108,7 +108,7 @@ fn stalls(tier: usize) -> Vec<(usize, i64, i64)> {
     ]
 }
 
-/// The web server does not block: all that waits, waits at the second tier, which drops.
+/// The web server does not block: all waiting happens at the second tier, which drops.
 fn asynchronous_web(seed: u64) -> System {
     let mut system = System::web_app_db(seed);
     system.tiers[0].threads = 20_000;
@@ -188,7 +188,8 @@ fn an_overload_that_a_recording_begins_in_does_not_hide_who_calls_whom() {
 
 #[test]
 fn a_busy_system_does_not_take_the_calls_of_one_beside_it() {
-    // On one host are the busy one, that calls nobody here, and one that calls the database, both every other second.
+    // One host has a busy server that calls none of these, and one that calls the database, both
+    // every other second.
     let names = named(&[("busy", 2), ("quiet", 2), ("database", 3)]);
     let busy = (0..8000i64)
         .map(|n| n * 2 * MS)
@@ -313,7 +314,8 @@ fn a_call_inherits_the_request_and_the_caller_and_its_parent_the_time_downstream
 #[test]
 fn equal_keys_decide_where_they_mean_something() {
     let names = named(&[("web", 1), ("app", 2)]);
-    // Pairs of visits that run side by side; only the key tells whose call is whose. Single ones teach that it does.
+    // Pairs of simultaneous visits; only the key tells their calls apart. Single ones teach that it
+    // does.
     let mut visits = Vec::new();
     for n in 0..400u64 {
         let (begin, id) = (n as i64 * 20 * MS, n * 6);
@@ -381,7 +383,7 @@ fn a_parent_that_never_departs_holds_nothing_for_long() {
     }
     graph.finish(&names).unwrap();
     let report = graph.report(&names);
-    // Ten seconds to put in order and the sample, 1,900 visits a second, of 114,000.
+    // The reordering and the sample take ten seconds, 1,900 visits a second, of 114,000.
     assert!(held_max < 30_000, "{held_max}");
     let unlinked = report.unlinked;
     assert_eq!(

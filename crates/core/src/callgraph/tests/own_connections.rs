@@ -1,12 +1,14 @@
-//! A caller that does not block and opens a connection for each of its visits: a login, then a query.
+//! A caller that does not block and opens a connection for each of its visits: a login, then a
+//! query.
 
 use super::chain_of_tiers::{Random, MS, SECOND};
 use super::{link, named, stay};
 use crate::record::{Visit, NO_ID};
 use std::collections::HashMap;
 
-/// 1000 visits a second, several at a time. The caller stands still for 0.6 s; of what it then sends, hundreds of logins
-/// are lost and come back together a second later, when the caller is too busy to be quick.
+/// 1000 visits a second, several at a time. The caller stands still for 0.6 s. Of what it sends
+/// afterwards, hundreds of logins are lost and repeated together a second later, when the caller is
+/// too busy to be fast.
 fn visits(seed: u64) -> Vec<Visit> {
     let mut random = Random(seed);
     let mut up_to = |limit: i64| random.below(limit as u64) as i64;
@@ -45,8 +47,8 @@ fn visits(seed: u64) -> Vec<Visit> {
     visits
 }
 
-/// Of the lost logins, and of all: those that went to the same parent as the query behind them. Which parent that is,
-/// of dozens that waited for the same and are answered together, nobody can tell.
+/// Of the lost logins, and of all: those with the same parent as the query behind them. Dozens wait
+/// for the same and are answered together, so the exact parent cannot be determined.
 fn together(linked: &[Visit]) -> (usize, usize) {
     let parents: HashMap<u64, u64> = linked.iter().map(|v| (v.visit, v.parent)).collect();
     let logins = linked.iter().filter(|v| v.server == 1 && v.visit % 3 == 1);
@@ -70,7 +72,8 @@ fn a_login_that_was_lost_is_found_by_the_query_behind_it() {
         });
         let (linked, _) = link(strangers, &names);
         let unknown = together(&linked);
-        // Two fifths of the lost ones, not all: the one that waited longest may take a younger pair.
+        // Two fifths of the lost ones, not all: the one that waited longest may take a younger
+        // pair.
         assert!(
             known.0 >= 150 && known.1 >= 10_000,
             "seed {seed}: {known:?}"

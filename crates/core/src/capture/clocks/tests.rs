@@ -8,8 +8,8 @@ use super::*;
 
 const BEGIN: i64 = 1_700_000_000 * S;
 
-/// Message `i` of a talk between two hosts: (when the client's side sees it, when the server's side does, itself).
-/// One way takes 100 µs and up to as much again.
+/// Message `i` between two hosts: (when the client's side sees it, when the server's side does,
+/// itself). One way takes 100 µs and up to as much again.
 fn talk(i: i64, client: &str, server: &str) -> [(i64, i64, Tcp); 2] {
     let (sent, jitter) = (BEGIN + i * 5 * MS, |k: i64| {
         100 * US + (i * 7919 + k * 104_729) % (100 * US)
@@ -40,7 +40,7 @@ fn sketched(records: Vec<(i64, Tcp)>) -> Sketch {
     sketch(file, 1000, &mut || Ok(())).unwrap()
 }
 
-/// Both ends of `count` exchanges; `clock` is what the second host's clock shows.
+/// Both ends of `count` exchanges; `clock` is the reading of the second host's clock.
 fn both_ends(count: i64, clock: impl Fn(i64) -> i64) -> Vec<Sketch> {
     let talks = || (0..count).flat_map(|i| talk(i, "10.0.0.1:4000", "10.0.0.2:80"));
     let near = talks().map(|(near, _, packet)| (near, packet)).collect();

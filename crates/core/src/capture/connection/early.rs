@@ -1,6 +1,5 @@
-//! Data in the SYN (TCP fast open, RFC 7413). It waits until the server's acknowledgement says how much of it was taken;
-//! the client sends the rest again after the handshake.
-//!
+//! Data in the SYN (TCP fast open, RFC 7413). They wait until the server's acknowledgement shows
+//! how much was accepted; the client sends the rest again after the handshake.
 //! ```text
 //!   client                    server
 //!   SYN, cookie, "GET …" ───▶          the application may read it at once
@@ -34,15 +33,17 @@ impl Early {
 }
 
 impl Connection {
-    /// Whether this SYN-ACK acknowledges data: the server has a request, and waits for nothing more to answer it.
+    /// Whether this SYN-ACK acknowledges data: the server then has a request, and can answer
+    /// without waiting.
     pub(super) fn takes_early(&self, answer: &Segment<'_>) -> bool {
         let attempt = self.attempt.as_ref();
         self.early.is_some()
             && attempt.is_some_and(|attempt| distance(answer.ack, attempt.first_byte()) > 0)
     }
 
-    /// The connection is established by `segment`: as much of the SYN's data as the server took is read, at the time at
-    /// which the SYN was accepted. Where no SYN-ACK was captured, the first segment after it says how much that is.
+    /// `segment` establishes the connection: the accepted part of the SYN's data is read, at the
+    /// time at which the SYN was accepted. If no SYN-ACK was captured, the first segment after it
+    /// shows how much that is.
     pub(super) fn read_early(&mut self, segment: &Segment<'_>, side: Side, ledger: &mut Ledger) {
         let (Some(early), Some(attempt)) = (self.early.take(), &self.attempt) else {
             return;
@@ -71,7 +72,7 @@ impl Connection {
         self.stream(&data, Side::Client, ledger);
     }
 
-    /// What a SYN-ACK carries beside the acknowledgement.
+    /// What a SYN-ACK carries besides the acknowledgement.
     pub(super) fn answer_data(&mut self, answer: &Segment<'_>, ledger: &mut Ledger) {
         if answer.len > 0 {
             let data = Segment {

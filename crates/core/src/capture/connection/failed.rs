@@ -1,5 +1,4 @@
-//! Attempts that come to nothing: which of them are requests of their sender, and which are only counted.
-//!
+//! Failed attempts: some are requests of their sender, and others are only counted.
 //! ```text
 //!   no answer   sent again as a kernel does that, or from a host that opens other connections
 //!               to a port that accepts them                        a request that was given up
@@ -8,8 +7,9 @@
 //!   answered    asked again as if unheard                          a request that was given up
 //!               any other                                          half open: counted apart
 //! ```
-//! An attempt that is given up may still be answered: it is remembered for [`LATE`].
-//! [`super::super::strangers`] takes scans out of the requests.
+//!
+//! An attempt that is given up may still be answered, so it is remembered for [`LATE`].
+//! [`super::super::strangers`] removes scans from the requests.
 
 use super::super::attempt::Attempt;
 use super::super::ledger::{Ledger, Status};
@@ -18,16 +18,17 @@ use super::super::Segment;
 use super::{Connection, Next, Phase};
 use crate::record::{Visit, NO_ID, NO_NAME, NO_TIME};
 
-/// Linux tells its caller ETIMEDOUT after tcp_syn_retries = 6: the last SYN goes out 63 s (67 s) after the first.
+/// Linux returns ETIMEDOUT after tcp_syn_retries = 6: the last SYN is sent 63 s (67 s) after the
+/// first.
 const WHOLE_SCHEDULE: i64 = 60_000_000_000;
-/// How long an attempt without a sign of life is remembered: Linux waits 64 s at most before it sends a SYN again, or
+/// How long a silent attempt is remembered: Linux waits 64 s at most before it repeats a SYN, or
 /// (63 s in all) a SYN-ACK.
 pub const LATE: i64 = 64_000_000_000;
-/// An attempt is not that old when it is answered, unless something is wrong: the shortest wait for a repeated SYN.
+/// An attempt that is answered is normally younger than this: the shortest wait for a repeated SYN.
 const YOUNG: i64 = 1_000_000_000;
 
 impl Connection {
-    /// Not yet established: nothing shows that both ends want it.
+    /// Not yet established: there is no evidence that both ends want it.
     pub fn is_half_open(&self) -> bool {
         matches!(self.phase, Phase::Asking | Phase::Answered)
     }
@@ -37,7 +38,7 @@ impl Connection {
         attempt.is_some_and(|attempt| attempt.concerns(segment))
     }
 
-    /// The server has a name from now on; a SYN alone is not enough to give it one.
+    /// The server has a name from now on; a SYN alone does not give it one.
     pub(super) fn enlist(&mut self, evidence: Evidence, ledger: &mut Ledger) {
         let known = self.parties.server != NO_NAME;
         if known && evidence == Evidence::Asked {
@@ -61,7 +62,7 @@ impl Connection {
         self.enlist(Evidence::Syn, ledger);
     }
 
-    /// What was lost before the connection was established, now that it is.
+    /// The losses before the connection was established.
     pub(super) fn tell_losses(&mut self, ledger: &mut Ledger) {
         let (Some(attempt), server) = (&mut self.attempt, self.parties.server) else {
             return;
@@ -79,7 +80,7 @@ impl Connection {
         }
     }
 
-    /// Whether anything shows that a client made this attempt.
+    /// Whether there is evidence that a client made this attempt.
     pub fn is_of_client(&self, ledger: &Ledger) -> bool {
         let known =
             || ledger.servers.calls(self.ends[0].ip) && ledger.servers.accepts(self.ends[1]);
@@ -87,7 +88,7 @@ impl Connection {
         self.was_told || self.attempt.as_ref().is_some_and(steady) || known()
     }
 
-    /// A connection attempt that came to nothing: a request of its client, and no stay in the server.
+    /// A failed connection attempt: a request of its client, and not a stay in the server.
     pub(super) fn fail(&mut self, status: Status, departure: i64, ledger: &mut Ledger) {
         self.enlist(Evidence::Asked, ledger);
         self.parties.caller = ledger.host(self.ends[0].ip);
@@ -105,7 +106,7 @@ impl Connection {
         let (sent, last) = (attempt.first_syn, attempt.last_syn());
         let (drops, unheard) = (attempt.drops, attempt.unheard());
         let repeats = attempt.data_repeats.saturating_add(attempt.answer_repeats);
-        // Of a port that accepts nothing, no SYN can be said to be lost.
+        // At a port that accepts nothing, a SYN cannot be said to be lost.
         if accepts {
             self.tell_losses(ledger);
         }
@@ -136,8 +137,8 @@ impl Connection {
         });
     }
 
-    /// It was told as given up, and goes on. What becomes of it is told anew, and [`super::super::strangers`] takes the
-    /// newest.
+    /// It was reported as given up, and continues. Its outcome is reported again, and
+    /// [`super::super::strangers`] uses the newest report.
     pub(super) fn untell(&mut self, ledger: &mut Ledger) {
         if std::mem::take(&mut self.told) {
             let take_back = |tally: &mut Tally| {
@@ -171,7 +172,7 @@ impl Connection {
         Next::Keep
     }
 
-    /// Nothing more is to come of a connection that was not established.
+    /// No more can come for a connection that was not established.
     pub fn expire(&mut self, now: i64, ledger: &mut Ledger) {
         let Some(attempt) = &self.attempt else { return };
         let (begin, last) = (attempt.first_syn, attempt.last_syn());
@@ -194,8 +195,8 @@ impl Connection {
         self.close(now, ledger);
     }
 
-    /// The recording ends while the connection is half open; `flooded`: among so many that this one counts as the others
-    /// do, unless it shows that it is of a client.
+    /// The recording ends while the connection is half open. `flooded`: among so many that it
+    /// counts as the others do, unless it shows signs of a client.
     pub fn attempt_ends(&mut self, now: i64, flooded: bool, ledger: &mut Ledger) {
         let Some(attempt) = &self.attempt else { return };
         let under_way = match self.phase {

@@ -10,7 +10,8 @@ use super::early::Early;
 use super::{Connection, Phase};
 use crate::record::NO_NAME;
 
-/// A server that resets a connection so soon after the handshake, unasked, refuses it (tcp_abort_on_overflow).
+/// If a server resets a connection this soon after the handshake, without data, it refuses it
+/// (tcp_abort_on_overflow).
 const ABORT_ON_OVERFLOW: i64 = 1_000_000_000;
 impl Connection {
     pub(super) fn syn(&mut self, segment: &Segment<'_>, side: Side, ledger: &mut Ledger) {
@@ -50,7 +51,7 @@ impl Connection {
         match attempt.syn(segment) {
             Syn::Copy => ledger.counts.copies += 1,
             Syn::Repeat => {
-                // One without data takes nothing back: the server may still answer the one before.
+                // A SYN without data cancels nothing: the server may still answer the previous one.
                 self.early = Early::of(segment).or(self.early.take());
                 self.untell(ledger);
             }
@@ -58,7 +59,7 @@ impl Connection {
         }
     }
 
-    /// Segments after the SYN and before anything has gone both ways.
+    /// Segments after the SYN, until data have gone both ways.
     pub(super) fn handshake(&mut self, segment: &Segment<'_>, side: Side, ledger: &mut Ledger) {
         let server = self.parties.server;
         let Some(attempt) = &mut self.attempt else {

@@ -1,4 +1,5 @@
-//! Segments that answer bytes the capture did not show yet: they wait a moment, in case it only stored them out of order.
+//! Segments that answer bytes that were not seen yet: they wait a moment, in case the capture only
+//! stored them out of order.
 
 use super::super::ledger::Ledger;
 use super::super::reader::{index, other};
@@ -10,7 +11,7 @@ use super::Connection;
 /// Segments held because they answer bytes that were not seen yet.
 pub(super) const HELD: usize = 64;
 
-/// A segment that answers bytes the capture may still bring.
+/// A segment that answers bytes that may still come.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     pub(super) side: Side,
@@ -25,7 +26,7 @@ pub(super) struct Held {
 }
 
 impl Connection {
-    /// Lets go of segments that waited for what they answer: it has come, or it never will.
+    /// Releases segments whose bytes have come, or will not come any more.
     pub(super) fn settle_held(&mut self, now: i64, ledger: &mut Ledger) {
         loop {
             let Some(body) = &mut self.body else { return };

@@ -1,4 +1,4 @@
-//! Who of the two is the server and what it speaks, for a connection whose SYN did not tell.
+//! Finds the server and the protocol of a connection whose SYN was not recorded.
 
 use super::super::exchange::{Queue, Scribe};
 use super::super::ledger::Ledger;
@@ -7,7 +7,7 @@ use super::super::servers::Evidence;
 use super::{Connection, Phase, Roles};
 
 impl Connection {
-    /// Finds out who is the server and what it speaks, as far as that is not known.
+    /// Infers the server and the protocol, as far as they are unknown.
     pub(super) fn settle_reader(&mut self, forced: bool, ledger: &mut Ledger) {
         let Some(body) = &mut self.body else { return };
         let Reader::Listening(listening) = &mut body.reader else {
@@ -37,7 +37,7 @@ impl Connection {
             } else {
                 Roles::Certain
             };
-            // Orientation by what is known of the endpoint proves nothing new about it.
+            // An orientation that comes from knowledge of the endpoint is no new evidence about it.
             let server = ledger.servers.find(
                 self.ends[1],
                 evidence.min(Evidence::Content),
@@ -55,7 +55,7 @@ impl Connection {
         body.reader.settle(midstream, forced, &mut out);
     }
 
-    /// A SYN showed that the end taken for the client is a server.
+    /// A SYN showed that the assumed client is a server.
     pub fn swap_roles(&mut self, ledger: &mut Ledger) {
         if self.phase != Phase::Open || self.roles != Roles::Guessed {
             return;

@@ -1,4 +1,4 @@
-//! Connection attempts: losses, copies, refusals, and what opening costs the first request.
+//! Connection attempts: losses, copies, refusals, and the cost of opening for the first request.
 
 use super::*;
 
@@ -272,7 +272,8 @@ fn a_login_bears_what_opening_cost_however_busy_its_client() {
     talk.up(S + 600 * MS, 1001, 5009, "login")
         .down(S + 601 * MS, 5009, 1006, "ok");
     let visit = only_visit(&talk.flow());
-    // The server greeted within 1 ms and then waited for the client: it is charged for its millisecond alone.
+    // The server greeted within 1 ms and then waited for the client: only its millisecond counts as
+    // its own.
     let arrival = S + 599 * MS;
     assert_eq!((visit.sent, visit.arrival, visit.drops), (0, arrival, 1));
 }

@@ -134,7 +134,8 @@ fn what_came_behind_a_hole_is_read_when_an_answer_shows_that_the_hole_stays() {
     let mut talk = Talk::new();
     talk.open(0)
         .exchange(MS)
-        // One exchange is missing on both sides; the next is whole, and its answer comes in two parts.
+        // One exchange is missing on both sides; the next is complete, and its answer comes in two
+        // parts.
         .up(100 * MS, 1016, 5021, "third")
         .down(130 * MS, 5021, 1021, "answer")
         .up(300 * MS, 1021, 5027, "fourth")

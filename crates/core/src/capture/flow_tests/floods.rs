@@ -1,4 +1,5 @@
-//! Scans and floods: they cost neither memory nor truth, and what clients do meanwhile is seen all the same.
+//! Scans and floods: they take bounded memory and become no requests, and clients are still seen
+//! meanwhile.
 
 use super::super::connection::failed::LATE;
 use super::*;
@@ -180,7 +181,8 @@ fn a_client_that_hears_no_answer_gives_up_a_request() {
 
 #[test]
 fn an_answer_after_all_makes_a_request_of_an_attempt_given_up() {
-    // The first is no client until it is answered, the second has been told as failed by then.
+    // The first is not a client until it is answered, and the second has been reported as failed by
+    // then.
     for (syns, answer) in [(&[0][..], 20), (&[0, 1, 3], 40)] {
         let mut talk = Talk::new();
         for second in syns {
@@ -225,7 +227,7 @@ fn the_oldest_attempts_make_room_and_established_connections_stay() {
     }
     let mut rest = Talk::new();
     rest.down(2 * S, 5001, 1006, "0123456789");
-    // A client whose SYN is lost in the midst of it.
+    // A client whose SYN is lost in the middle of it.
     rest.client = "10.0.0.8:40000";
     rest.syn(2 * S).open(3 * S).exchange(3 * S + MS);
     for packet in &rest.packets {

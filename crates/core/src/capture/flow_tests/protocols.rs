@@ -1,4 +1,4 @@
-//! Which protocol reads a connection: a wrong guess costs no visit.
+//! The protocol of a connection: a wrong guess loses no visit.
 
 use super::*;
 use crate::capture::wire::Kind;

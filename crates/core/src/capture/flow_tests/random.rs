@@ -1,10 +1,10 @@
-//! Random connections: whatever a capture does to them nothing breaks, and what loses nothing changes nothing.
+//! Random connections: nothing panics on any damage, and without loss the result does not change.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// One client's connection, told by numbers.
+/// One client's connection, described by numbers.
 #[derive(Clone, Debug)]
 struct Script {
     begin: i64,
@@ -85,7 +85,7 @@ fn capture(scripts: &[Script]) -> Vec<Tcp> {
     all
 }
 
-/// What does not depend on the order in which visits became known.
+/// The part of the result that does not depend on the order in which visits became known.
 fn visits(packets: &[Tcp]) -> Vec<(String, Visit)> {
     let flow = flow(packets);
     let mut visits: Vec<(String, Visit)> = flow
@@ -161,7 +161,7 @@ proptest! {
         lost in prop::collection::vec(any::<bool>(), 400),
     ) {
         let whole = capture(&scripts);
-        // The handshake's own is kept: it tells when the connection was there.
+        // The handshake's own ACK is kept: it shows when the connection was established.
         let bare = |p: &Tcp| p.flags == ACK && p.len == 0 && p.seq != 1001;
         let thinned: Vec<Tcp> =
             whole.iter().zip(lost.iter().cycle()).filter(|(p, lost)| !(**lost && bare(p))).map(|(p, _)| p.clone()).collect();

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::{array, short, Link, NotTcp, Parsed, STACKED_MAX};
 
-/// What an IP packet carries: what was captured of it, how long it was on the wire, between whom.
+/// The content of an IP packet: its captured bytes, its length on the wire, and its addresses.
 pub(super) struct Network<'a> {
     pub protocol: u8,
     pub bytes: &'a [u8],
@@ -23,7 +23,7 @@ pub(super) fn other(link: Link, bytes: &[u8]) -> Parsed<usize> {
         Link::Cooked => ethernet(bytes, 14),
         Link::Cooked2 => cooked2(bytes),
         Link::Ppp => ppp_framed(bytes, 0),
-        // One byte for the direction stands in the place of the address.
+        // The direction byte is in the address field.
         Link::PppDirection => ppp(bytes, 2),
         Link::PppEthernet => ppp(bytes, 6),
         Link::CiscoHdlc => ethernet(bytes, 2),

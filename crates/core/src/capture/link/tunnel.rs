@@ -6,7 +6,8 @@
 use super::headers::{ethernet, ppp_framed, Network};
 use super::{array, network, short, NotTcp, Parsed, TCP};
 
-/// A tunnel in a tunnel is what a cluster on virtual machines has; twice as many are read, and no packet takes more time.
+/// A cluster on virtual machines has a tunnel in a tunnel; twice as many are read, which bounds the
+/// time for a packet.
 const NESTED_MAX: usize = 4;
 
 #[derive(Clone, Copy)]
@@ -18,7 +19,7 @@ enum Tunnel {
     Geneve,
 }
 
-/// What to call them, in the order of [`Tunnel`].
+/// Their names, in the order of [`Tunnel`].
 pub(super) const NAMES: [&str; 5] = ["IP in IP", "GRE", "ERSPAN", "VXLAN", "GENEVE"];
 /// Packets by their tunnels.
 pub(super) type Counts = [u64; NAMES.len()];
@@ -29,10 +30,10 @@ const IPV6: u8 = 41;
 const GRE: u8 = 47;
 const AUTHENTICATION: u8 = 51;
 
-/// Where a packet lies inside another: in which kind of tunnel, and from which of its bytes on.
+/// The position of a packet inside another: the kind of tunnel, and the first byte.
 type Inside = Parsed<(Tunnel, usize)>;
 
-/// The TCP packet inside of one that is none.
+/// The TCP packet inside a packet of another protocol.
 pub(super) fn inside<'a>(mut outer: Network<'a>, counts: &mut Counts) -> Parsed<Network<'a>> {
     for _ in 0..NESTED_MAX {
         let (tunnel, at) = match outer.protocol {
@@ -91,7 +92,7 @@ fn gre(bytes: &[u8]) -> Inside {
         0x0800 | 0x86dd => (Tunnel::Gre, at),
         // Transparent Ethernet bridging.
         0x6558 => (Tunnel::Gre, ethernet(bytes, at + 12)?),
-        // What follows is laid out as behind an ethertype.
+        // The following bytes have the same layout as after an ethertype.
         0x8847 | 0x8848 if there == 0 => (Tunnel::Gre, ethernet(bytes, 2)?),
         0x880b => (Tunnel::Gre, ppp_framed(bytes, at)?),
         0x88be if flags & SEQUENCE == 0 => (Tunnel::Erspan, ethernet(bytes, at + 12)?),
@@ -105,8 +106,8 @@ fn gre(bytes: &[u8]) -> Inside {
     })
 }
 
-/// VXLAN (RFC 7348) and GENEVE (RFC 8926): by their ports (4789, and Linux's older 8472; 6081), and at any other where all
-/// that is fixed in their headers is as it must be and IP lies inside.
+/// VXLAN (RFC 7348) and GENEVE (RFC 8926): by their ports (4789, and Linux's older 8472; 6081), and
+/// at any other port if all fixed header fields are right and IP is inside.
 fn udp(bytes: &[u8]) -> Inside {
     const HEADER: usize = 8;
     let Ok(head) = array::<8>(bytes, HEADER) else {
@@ -133,14 +134,14 @@ fn udp(bytes: &[u8]) -> Inside {
     }
 }
 
-/// Ethernet behind a network's number. A group policy may stand in bytes that are otherwise zero.
+/// Ethernet behind a network's number. A group policy may use bytes that are otherwise zero.
 fn vxlan(bytes: &[u8], head: [u8; 8]) -> Option<Inside> {
     let policy = head[0] & 0x80 != 0;
     let sound = head[0] & 0x7f == 8 && head[7] == 0 && (policy || head[1..4] == [0; 3]);
     sound.then(|| Ok((Tunnel::Vxlan, ethernet(bytes, 16 + 12)?)))
 }
 
-/// The same, with the protocol of what is inside (draft-ietf-nvo3-vxlan-gpe).
+/// The same, with the protocol of the inner packet (draft-ietf-nvo3-vxlan-gpe).
 fn vxlan_gpe(bytes: &[u8], head: [u8; 8]) -> Option<Inside> {
     match (head[0] & 0x0c, head[3]) {
         (0x0c, 1 | 2) => Some(Ok((Tunnel::Vxlan, 16))),
@@ -162,7 +163,7 @@ fn geneve(bytes: &[u8], head: [u8; 8]) -> Option<Inside> {
     }
 }
 
-/// Whether the header of an IP packet lies there, as long as it says.
+/// Whether the header of an IP packet is at this position, with a plausible length.
 fn is_ip(bytes: &[u8], at: usize) -> bool {
     match bytes.get(at..) {
         Some([0x45..=0x4f, _, high, low, ..]) => u16::from_be_bytes([*high, *low]) >= 20,

@@ -1,9 +1,11 @@
-//! `GET /stories/{id}`: a path with what differs from request to request taken out.
+//! `GET /stories/{id}`: a path without the parts that differ from request to request.
 //!
 //! - The query, the fragment and parameters after `;` are dropped.
-//! - A segment that is a number, a date, a UUID, long hexadecimal or looks drawn at random becomes `{id}`; before an
-//!   extension too: `/story/17.html` is `/story/{id}.html`. Any other that is no plain word becomes `{}` ([`is_plain`]).
-//! - A static file is its folder and its extension, `/img/*.png`: such files are many, and cost the same.
+//! - A segment that is a number, a date, a UUID, long hexadecimal or looks random becomes `{id}`;
+//!   before an extension too: `/story/17.html` is `/story/{id}.html`. Any other segment that is not
+//!   a plain word becomes `{}` ([`is_plain`]).
+//! - A static file becomes its folder and its extension, `/img/*.png`: such files are many, and
+//!   cost the same.
 //!
 //! Nothing is percent-decoded.
 
@@ -12,7 +14,7 @@ use std::borrow::Cow;
 use super::plain::is_plain;
 use crate::capture::wire::path_of;
 
-/// Files that servers send as they are.
+/// Extensions of files that servers send as they are.
 const STATIC: [&str; 24] = [
     "css", "js", "mjs", "map", "png", "jpg", "jpeg", "gif", "ico", "svg", "webp", "avif", "woff",
     "woff2", "ttf", "otf", "eot", "mp4", "webm", "mp3", "pdf", "wasm", "gz", "zip",
@@ -141,9 +143,9 @@ pub fn folded(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a segment tells one thing from another of its kind. The lengths are those at which words and versions
-/// (`v2`, `page10`, `facade`, `BrowseCategories`) end and generated ids begin (the shortest in use: 11 random characters
-/// of a video id, 12 hexadecimal digits of a shortened hash).
+/// Whether a segment identifies one thing among others of its kind. The lengths separate words and
+/// versions (`v2`, `page10`, `facade`, `BrowseCategories`) from generated ids (the shortest in use:
+/// 11 random characters of a video id, 12 hexadecimal digits of a shortened hash).
 fn is_id(segment: &str) -> bool {
     let count = |test: fn(&u8) -> bool| segment.as_bytes().iter().filter(|b| test(b)).count();
     let digits = count(u8::is_ascii_digit);
@@ -179,7 +181,7 @@ fn is_id(segment: &str) -> bool {
     mixed || run >= 5 || (len >= 20 && digits >= 4 && changes(segment) * 4 >= len)
 }
 
-/// How often the kind of character changes: rarely in words, often in what is drawn at random.
+/// How often the kind of character changes: rarely in words, often in random text.
 fn changes(segment: &str) -> usize {
     let kind = |b: u8| match b {
         b'0'..=b'9' => 0,

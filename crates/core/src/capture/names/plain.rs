@@ -1,20 +1,23 @@
-//! Words that name a kind of work, told from those that identify a thing or a person, or that are secret.
+//! Distinguishes words that name a kind of work from those that identify a thing or a person, or
+//! that are secret.
 //!
-//! A plain word is made of letters as words are, with a few digits at its end: `stories`, `BrowseCategories2`, `v2`,
-//! `wp-admin`, `edu.rice.rubbos`. Everything else becomes `{}`: numbers, tokens, keys, addresses of people, telephone
-//! numbers, anything percent-encoded. Where a word is doubted, it is folded.
+//! A plain word is made of letters as words are, with a few digits at its end: `stories`,
+//! `BrowseCategories2`, `v2`, `wp-admin`, `edu.rice.rubbos`. Everything else becomes `{}`: numbers,
+//! tokens, keys, addresses of people, telephone numbers, anything percent-encoded. A doubtful word
+//! is folded.
 
-/// Longer segments are no route: the longest of the bulletin board has 48 characters.
+/// Longer segments are not routes: the longest of the bulletin board has 48 characters.
 const SEGMENT_MAX: usize = 64;
 /// Letters of one word; random ones of six letters hold less than 28 bits, and acronyms look like them.
 const WORD_MAX: usize = 20;
 const ACRONYM_MAX: usize = 6;
-/// Consonants in a row (`catchphrase` has six, nearly every other word at most four), and digits after a word (`page10`).
+/// Consonants in a row (`catchphrase` has six, nearly every other word at most four), and digits
+/// after a word (`page10`).
 const CONSONANTS_MAX: usize = 4;
 const DIGITS_MAX: usize = 2;
 /// Letters to each capital on average, where there are several: `BrowseStories` has six, random letters two.
 const LETTERS_TO_A_CAPITAL: usize = 3;
-/// How vendors begin their keys, so that scanners for secrets find them.
+/// Prefixes of vendors' keys, which make them detectable by scanners for secrets.
 const KEYS: [&str; 16] = [
     "sk_",
     "sk-",

@@ -1,4 +1,5 @@
-//! `SELECT stories`: the command of a statement and its first table, read word by word without parsing.
+//! `SELECT stories`: the command of a statement and its first table, found word by word without
+//! parsing.
 
 use super::plain::is_plain;
 
@@ -31,7 +32,7 @@ impl<'a> Words<'a> {
         rest.find(end).map_or("", |at| &rest[at + end.len()..])
     }
 
-    /// A literal or quoted name that begins with `quote`: its inside, and what follows.
+    /// A literal or quoted name that begins with `quote`: its content, and what follows.
     fn quoted(&self, quote: u8, escapes: bool) -> (&'a str, &'a str) {
         let bytes = self.rest.as_bytes();
         let mut at = 1;
@@ -114,12 +115,13 @@ const FILLERS: [&str; 16] = [
     "TEMPORARY",
     "CONCURRENTLY",
 ];
-/// Commands of which the table follows at once.
+/// Commands that their table follows directly.
 const TABLE_FOLLOWS: [&str; 8] = [
     "INSERT", "REPLACE", "UPDATE", "MERGE", "TRUNCATE", "COPY", "CALL", "EXECUTE",
 ];
 const DEFINITIONS: [&str; 3] = ["CREATE", "ALTER", "DROP"];
-/// Commands of MySQL and PostgreSQL; what is none (a word that was mistyped, a password in the wrong window) is `SQL`.
+/// Commands of MySQL and PostgreSQL; anything else (a mistyped word, a password in the wrong
+/// window) is `SQL`.
 const COMMANDS: [&str; 92] = [
     "SELECT",
     "INSERT",
@@ -214,7 +216,7 @@ const COMMANDS: [&str; 92] = [
     "LOOP",
     "RETURN",
 ];
-/// What can be created beside tables.
+/// Objects other than tables that can be created.
 const OBJECTS: [&str; 24] = [
     "INDEX",
     "VIEW",
@@ -271,7 +273,8 @@ pub fn name(sql: &[u8]) -> (String, Option<String>) {
     (command, table)
 }
 
-/// The table after the next FROM that stands as deep in parentheses as its command; inside, if that is a subquery.
+/// The table after the next FROM at the same parenthesis depth as its command; inside, if that is a
+/// subquery.
 fn from(words: &mut Words<'_>, mut depth: i32) -> Option<String> {
     let mut at = depth;
     while let Some(word) = words.next() {

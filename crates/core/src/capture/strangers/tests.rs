@@ -100,7 +100,7 @@ fn judged(visits: impl IntoIterator<Item = Visit>) -> (usize, Vec<(&'static str,
 fn a_sender_of_many_ports_that_serve_nobody_scans_and_one_of_few_asks() {
     for (status, state) in [(REFUSED, "refused"), (ABANDONED, "unanswered")] {
         for count in [MANY as u32 - 1, MANY as u32] {
-            // The scanner is a client elsewhere: that does not excuse it.
+            // The scanner is a client elsewhere, which does not make its scan a request.
             let others = [served(999, 7, 0), served(998, 7, 0)];
             let tried = (1..=count).map(|n| attempt(n, 7, n, status));
             let found = judged(others.into_iter().chain(tried));
@@ -146,7 +146,8 @@ fn who_completes_none_of_many_is_kept_out_if_others_are_accepted_meanwhile() {
         judged(lost().chain(meanwhile)),
         (0, vec![("unanswered", 100)])
     );
-    // A server that accepts nobody for a while is no reason to take its clients for strangers, …
+    // A server that accepts nothing for a while is no reason to classify its clients as strangers,
+    // …
     let afterwards = (500..=600).map(|n| served(n, 8, 0));
     assert_eq!(judged(lost().chain(afterwards)), (100, vec![]));
     // … and neither are a few attempts.

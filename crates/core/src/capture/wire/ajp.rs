@@ -16,7 +16,8 @@ use super::framing::{Framer, Input, Packet, Step};
 use super::waiting::Waiting;
 use super::{path_key, Chunk, Exchanges, Outcome, Protocol, Raw, Side};
 
-/// A packet is at most 8 KiB unless both sides are told otherwise: enough for every field of a request.
+/// A packet is at most 8 KiB unless both sides are configured otherwise: enough for every field of
+/// a request.
 const REQUEST_MAX: usize = 8 << 10;
 const RESPONSE_MAX: usize = 3;
 
@@ -30,8 +31,8 @@ const PING: u8 = 8;
 const CPONG: u8 = 9;
 const CPING: u8 = 10;
 
-/// Each packet of a server but these is longer: they are known by the length of their payload where nothing else of them
-/// was captured.
+/// All packets of a server except these are longer: their payload length identifies them if nothing
+/// else was captured.
 const LENGTHS: [(u64, u8); 3] = [(1, CPONG), (2, END_RESPONSE), (3, GET_BODY_CHUNK)];
 /// What an END_RESPONSE takes on the wire.
 const END_RESPONSE_LEN: u64 = 6;
@@ -43,7 +44,7 @@ pub struct Ajp {
     asked: bool,
     waiting: Waiting<()>,
     outcome: Option<Outcome>,
-    /// What the bytes of the packets under way are.
+    /// The kind of the packets whose bytes are coming.
     client_part: Part,
     server_part: Part,
 }
@@ -137,7 +138,7 @@ impl Ajp {
     }
 
     fn client_input(&mut self, input: &mut Input<'_>, out: &mut dyn Exchanges) {
-        // The framer is taken out while it lends a packet; it costs no allocation.
+        // The framer is moved out while it lends a packet; this needs no allocation.
         let mut client = std::mem::replace(&mut self.client, Framer::new(4, 0, |_| None));
         while let Some(step) = client.next(input) {
             match step {
@@ -181,7 +182,7 @@ impl Ajp {
         }
         if !body && forward::plausible(packet.prefix) {
             if !self.waiting.closes_at_request() {
-                // There is one request at a time: if one is open, its end was not seen.
+                // There is one request at a time: if one is open, its end was missed.
                 self.waiting.tell(self.outcome.unwrap_or(Outcome::Ok), out);
             }
             self.waiting.before_request();

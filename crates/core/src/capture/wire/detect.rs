@@ -1,8 +1,9 @@
-//! Which protocol a connection speaks: by what its sides say, never by the server's port alone.
+//! The protocol of a connection: from the bytes of both sides, never from the server's port alone.
 //!
-//! Certain signs (a start line, a magic, a greeting) count on any port. Likely ones (the length and code of a MySQL or
-//! PostgreSQL message) count on the protocol's own port, where the server is known to speak it, or if both sides show
-//! them. A connection without a sign is read by change of direction until a message of the client shows one ([`again`]).
+//! Certain signs (a start line, a magic, a greeting) count on any port. Likely ones (the length and
+//! code of a MySQL or PostgreSQL message) count on the protocol's own port, on a server whose
+//! protocol is known, or if both sides show them. A connection without a sign is read by change of
+//! direction until a message of the client shows one ([`again`]).
 
 use super::ajp::{self, Ajp};
 use super::fastcgi::{self, FastCgi};
@@ -13,7 +14,7 @@ use super::postgres::{self, Postgres};
 use super::redis::{self, Redis};
 use super::{Kind, Protocol};
 
-/// How sure the first bytes of one side make us.
+/// How certain the first bytes of one side are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sign {
     None,
@@ -21,10 +22,10 @@ pub enum Sign {
     Certain,
 }
 
-/// What a side's first bytes say.
+/// The sign in a side's first bytes.
 type Looks = fn(&[u8]) -> Sign;
 
-/// Adding a protocol: its file, and one line here and in [`open`].
+/// To add a protocol: its file, and one line here and in [`open`].
 const PROTOCOLS: [(Kind, Looks, Looks); 7] = [
     (Kind::Opaque, tls, tls),
     (Kind::Http, http::client_sign, http::server_sign),
@@ -35,7 +36,7 @@ const PROTOCOLS: [(Kind, Looks, Looks); 7] = [
     (Kind::Redis, redis::client_sign, redis::server_sign),
 ];
 
-/// Ports by which servers are commonly reached: IANA's, and the defaults of servers and proxies.
+/// Common ports of servers: IANA's, and the defaults of servers and proxies.
 pub fn usual(port: u16) -> Option<Kind> {
     match port {
         80 | 81 | 3000 | 5000 | 8000..=8008 | 8010..=8099 | 8888 => Some(Kind::Http),
@@ -48,7 +49,8 @@ pub fn usual(port: u16) -> Option<Kind> {
     }
 }
 
-/// What the first bytes of both sides show, and how surely. None: not yet decided, to be asked again with more.
+/// The protocol in the first bytes of both sides, and its certainty. None: undecided; call again
+/// with more.
 pub(in crate::capture) fn detect(
     server_port: u16,
     client_first: &[u8],
@@ -69,7 +71,8 @@ pub(in crate::capture) fn detect(
     likely
 }
 
-/// What a message of the client shows in the middle of a connection, where the server may be `known` to speak something.
+/// The protocol in a message of the client in the middle of a connection, whose server may be
+/// `known` to speak something.
 pub fn again(server_port: u16, known: Option<Kind>, client: &[u8]) -> Option<Kind> {
     let expected = |kind| known == Some(kind) || usual(server_port) == Some(kind);
     let shown = |(kind, looks, _): &(Kind, Looks, Looks)| match looks(client) {
@@ -92,8 +95,8 @@ pub fn open(kind: Kind) -> Box<dyn Protocol> {
     }
 }
 
-/// A TLS record of version 3.x: a handshake, or the data of one long over. Data of SSL 3.0 (RFC 7568: not to be used) is
-/// not looked for: a MySQL command of 791 bytes begins the same way.
+/// A TLS record of version 3.x: a handshake, or the data of an established session. Data of SSL 3.0
+/// (RFC 7568: not to be used) is not recognised: a MySQL command of 791 bytes begins the same way.
 fn tls(bytes: &[u8]) -> Sign {
     match bytes {
         // Type, version, length below 2^14 + 2048 (RFC 8446, section 5.2); a ClientHello or ServerHello in a handshake.

@@ -19,12 +19,12 @@ use super::{path_key, Chunk, Exchanges, Outcome, Protocol, Raw, Side};
 use params::{Params, PARAMS_MAX};
 
 const HEADER_LEN: usize = 8;
-/// Of a response, enough for its head up to the status: php-fpm sends it first.
+/// Bytes of a response, enough for its head up to the status: php-fpm sends it first.
 const HEAD_MAX: usize = 512;
-/// Requests that are open at once on one connection. Servers that share connections at all bound them far lower
-/// (FCGI_MAX_REQS); more means that the other direction is missing from the capture.
+/// Requests that are open at once on one connection. Servers that share connections have far lower
+/// bounds (FCGI_MAX_REQS); more means that the other direction is missing from the capture.
 const OPEN_MAX: usize = 256;
-/// Requests of which the variables are gathered at once: 128 KiB a connection.
+/// Requests whose variables are gathered at once: 128 KiB for each connection.
 const GATHERED_MAX: usize = 8;
 
 const BEGIN_REQUEST: u8 = 1;
@@ -39,17 +39,17 @@ const GET_VALUES: u8 = 9;
 const GET_VALUES_RESULT: u8 = 10;
 const UNKNOWN_TYPE: u8 = 11;
 
-/// Outcomes that END_REQUEST tells: what the application returned to its system, or why the request was refused. Numbers
-/// above those of Redis.
+/// Outcomes in END_REQUEST: what the application returned to its system, or why the request was
+/// refused. These numbers are above those of Redis.
 pub const EXITS: u32 = 2_000_000_000;
 const REFUSALS: u32 = EXITS + 256;
 const REFUSED: [&str; 3] = ["cannot-multiplex", "overloaded", "unknown-role"];
 
-/// A request of which the variables are still to come.
+/// A request whose variables have not arrived yet.
 struct Begun {
     id: u16,
     time: i64,
-    /// Bytes of it that nobody was told of.
+    /// Bytes of it that are not reported yet.
     bytes: u64,
     params: Params,
 }
@@ -63,7 +63,7 @@ struct Asked {
     aborted: bool,
 }
 
-/// What the bytes of the record under way are.
+/// The kind of the current record.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Exchange,
@@ -114,7 +114,7 @@ fn record_len(header: &[u8]) -> Option<u64> {
     }
 }
 
-/// What a record says of itself.
+/// The header of a record.
 struct Head {
     kind: u8,
     id: u16,
@@ -184,7 +184,7 @@ impl Protocol for FastCgi {
 }
 
 impl FastCgi {
-    /// This side breaks off: what was gathered is used.
+    /// This side breaks off: the gathered part is used.
     fn lose(&mut self, side: Side, out: &mut dyn Exchanges) {
         match side {
             Side::Client => {
@@ -266,7 +266,7 @@ impl Talk {
     fn begin(&mut self, id: u16, time: i64, bytes: u64, out: &mut dyn Exchanges) {
         self.ask_begun(id, out);
         if let Some(nth) = self.waiting.position(|asked| asked.id == id) {
-            // An id is free again when its request has ended: the end was not seen.
+            // An id is free again when its request has ended: the end was missed.
             self.turn_to(nth, out);
             self.tell(out);
         }
@@ -285,7 +285,7 @@ impl Talk {
 
     fn params(&mut self, head: &Head, packet: &Packet<'_>, time: i64, out: &mut dyn Exchanges) {
         let Some(begun) = self.begun.iter_mut().find(|begun| begun.id == head.id) else {
-            // The rest of variables that were cut, or the request began before the recording.
+            // The rest of cut variables, or of a request that began before the recording.
             return self.grow(head.id, time, packet.early + packet.now, out);
         };
         begun.bytes += packet.early + packet.now;
@@ -309,7 +309,7 @@ impl Talk {
                 self.newest = id;
                 out.request_bytes(time, bytes);
             }
-            // Of one of several at once: only the newest can grow.
+            // Of several simultaneous requests, only the newest can grow.
             Some(_) => {}
             None => out.unreadable("a FastCGI record without its request", bytes),
         }
@@ -325,7 +325,7 @@ impl Talk {
         }
     }
 
-    /// A segment of which not even a header was captured: a request, unless one is being sent.
+    /// A segment without a captured header: a request, unless one is being sent.
     fn unseen(&mut self, input: &Input<'_>, out: &mut dyn Exchanges) {
         if self.opaque {
             return;
@@ -353,7 +353,7 @@ impl Talk {
         }
     }
 
-    /// Reports a request whose variables are there as far as they will be known.
+    /// Reports a request whose variables are as complete as they will be.
     fn ask_begun(&mut self, id: u16, out: &mut dyn Exchanges) {
         let Some(at) = self.begun.iter().position(|begun| begun.id == id) else {
             return;
@@ -441,7 +441,7 @@ impl Talk {
         }
     }
 
-    /// The response that comes now is that of the nth oldest request.
+    /// The current response belongs to the nth oldest request.
     fn turn_to(&mut self, nth: usize, out: &mut dyn Exchanges) {
         if nth > 0 {
             self.waiting.turn_to(nth);
@@ -472,7 +472,8 @@ impl Talk {
 }
 
 impl Asked {
-    /// `Status: 404 Not Found` among the first lines of what the application writes; without one the status is 200.
+    /// `Status: 404 Not Found` in the first lines of the application's output; without one the
+    /// status is 200.
     fn read_head(&mut self, content: &[u8]) {
         if self.head_over {
             return;
@@ -494,7 +495,7 @@ impl Asked {
         }
     }
 
-    /// How the request ended by its END_REQUEST; a status of HTTP says more than what the program returned.
+    /// The outcome in END_REQUEST; an HTTP status is more specific than what the program returned.
     fn end(&mut self, content: &[u8]) {
         let &[a, b, c, d, refusal, ..] = content else {
             return;
@@ -503,7 +504,7 @@ impl Asked {
         if let 1..=3 = refusal {
             self.outcome = Outcome::Error(REFUSALS + u32::from(refusal) - 1);
         } else if exit != 0 && self.outcome == Outcome::Ok {
-            // Systems keep one byte of what a program returns.
+            // Systems keep one byte of a program's return value.
             self.outcome = Outcome::Error(EXITS + (exit & 0xff));
         }
     }
@@ -528,7 +529,7 @@ fn status(line: &[u8]) -> Option<u16> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// How an END_REQUEST that was told as `number` is spelt.
+/// The name of an END_REQUEST outcome with this `number`.
 pub fn end_name(number: u32) -> String {
     let refusal = number.checked_sub(REFUSALS).map(|place| place as usize);
     match refusal.and_then(|place| REFUSED.get(place)) {
@@ -537,7 +538,7 @@ pub fn end_name(number: u32) -> String {
     }
 }
 
-/// A BEGIN_REQUEST of a role that there is, or a question about the server's limits.
+/// A BEGIN_REQUEST with a valid role, or a question about the server's limits.
 pub(super) fn client_sign(first: &[u8]) -> Sign {
     match first {
         [1, BEGIN_REQUEST, _, _, 0, 8, _, _, 0, 1..=3, ..] => Sign::Certain,

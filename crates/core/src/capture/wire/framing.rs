@@ -33,7 +33,7 @@ impl<'d> Input<'d> {
         }
     }
 
-    /// A hole: on the wire, never seen.
+    /// A hole: bytes on the wire that were never seen.
     pub fn hole(time: i64, len: u64) -> Self {
         Input {
             time,
@@ -63,7 +63,7 @@ impl<'d> Input<'d> {
     }
 }
 
-/// What is known of one packet.
+/// The known part of one packet.
 #[derive(Debug)]
 pub struct Packet<'s> {
     /// When its first byte came.
@@ -71,12 +71,12 @@ pub struct Packet<'s> {
     pub header: [u8; HEADER],
     /// Length of the payload on the wire.
     pub len: u64,
-    /// The payload's beginning: up to the limit, or what could be seen.
+    /// The payload's beginning: up to the limit, or as far as it was captured.
     pub prefix: &'s [u8],
     /// Bytes of it that came in earlier chunks, and in this one.
     pub early: u64,
     pub now: u64,
-    /// Nothing of it is still to come.
+    /// No more of it will come.
     pub over: bool,
 }
 
@@ -88,14 +88,14 @@ pub enum Step<'s> {
         now: u64,
         over: bool,
     },
-    /// So many bytes that belong to no known packet.
+    /// This many bytes belong to no known packet.
     Lost(u64),
 }
 
 pub struct Framer {
     header_len: usize,
     limit: usize,
-    /// Payload length by header; None: this cannot be a header.
+    /// Payload length from the header; None: this cannot be a header.
     payload_len: fn(&[u8]) -> Option<u64>,
     header: [u8; HEADER],
     have: usize,
@@ -159,7 +159,7 @@ impl Framer {
         self.prefix.clear();
     }
 
-    /// The stream breaks here: hands out what was gathered, and is lost from now on.
+    /// The stream breaks here: returns what was gathered, and is lost from now on.
     pub fn lose(&mut self) -> Option<Packet<'_>> {
         let gathered = self.state == State::Prefix;
         self.state = State::Lost;
@@ -238,7 +238,8 @@ impl Framer {
         self.gather(input, n as u64)
     }
 
-    /// Reports the packet if nothing more will be known of it; `now` of its bytes were taken from this chunk already.
+    /// Reports the packet if no more of it will be known; `now` of its bytes were already taken
+    /// from this chunk.
     fn gather<'s, 'd: 's>(&'s mut self, input: &mut Input<'d>, now: u64) -> Option<Step<'s>> {
         let len = self.prefix.len() as u64 + self.rest;
         let want = usize::try_from(len).unwrap_or(usize::MAX).min(self.limit) - self.prefix.len();

@@ -1,15 +1,17 @@
 //! HTTP/1.0 and 1.1: heads are read, bodies are skipped by their length.
-//!
 //! ```text
 //!           ┌────────── next message ──────────┐
 //!   Head ───┴─► Body(n) · Chunked · UntilClose ─┘
 //!     └── cut by the snap length, a hole, not HTTP ──► Lost ── a segment that begins with a start line ──► Head
 //! ```
-//! A response whose length cannot be known ends at its last byte before the next request, the next status line at the
-//! start of a segment, or the close. Interim responses (1xx) are not counted: the first byte is that of the answer.
 //!
-//! After an upgrade (101) messages go either way and none answers another: they are no exchanges. A tunnel (CONNECT) and
-//! HTTP/2 do carry requests and answers, and go on by change of direction.
+//! A response of unknown length ends at its last byte before the next request, the next status line
+//! at the start of a segment, or the close. Interim responses (1xx) do not count: the first byte is
+//! that of the answer.
+//!
+//! After an upgrade (101) messages go either way and do not answer each other, so they are not
+//! exchanges. A tunnel (CONNECT) and HTTP/2 carry requests and answers, and are read by change of
+//! direction.
 
 pub(crate) mod chunked;
 pub(crate) mod head;
@@ -24,10 +26,11 @@ use super::{path_key, Chunk, Exchanges, Outcome, Protocol, Raw, Side};
 use chunked::{Chunked, Progress};
 use head::{Body, Parsed};
 
-/// The longest head that is gathered over several segments: eight times what servers accept by default (Apache,
-/// Tomcat and nginx: 8 KiB a line or a head).
+/// The longest head gathered over several segments: eight times the default limit of servers
+/// (Apache, Tomcat and nginx: 8 KiB a line or a head).
 const HEAD_MAX: usize = 64 << 10;
-/// Requests without a response after which the other direction is taken to be missing from the capture.
+/// After this many requests without a response, the other direction counts as missing from the
+/// capture.
 const WAITING_MAX: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +45,7 @@ enum State {
 /// One direction of the connection.
 struct Half {
     state: State,
-    /// A head of which the end has not come.
+    /// An incomplete head.
     head: Vec<u8>,
     head_begun: i64,
 }
@@ -62,8 +65,8 @@ impl Half {
     }
 }
 
-/// What the client said where a request was due and none could be read. If the server answers it with a response, it
-/// was one all the same: a stay at the server like any other, without a name.
+/// The client's bytes at a place where a request was due and could not be read. If the server
+/// answers with a response, they were a request without a name.
 #[derive(Clone, Copy, Debug)]
 struct Unread {
     begun: i64,
@@ -71,7 +74,7 @@ struct Unread {
     len: u64,
 }
 
-/// What the response to a request depends on.
+/// The properties of a request that its response depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Head,
@@ -93,13 +96,13 @@ pub struct Http {
     client: Half,
     server: Half,
     waiting: Waiting<Asked>,
-    /// The newest request was announced before its head was whole.
+    /// The newest request was announced before its head was complete.
     announced: bool,
     unread: Option<Unread>,
     /// Of the oldest waiting exchange, once known.
     outcome: Option<Outcome>,
     opaque: bool,
-    /// No longer HTTP, and nothing in it answers anything.
+    /// No longer HTTP, and no message answers another.
     upgraded: Option<&'static str>,
     /// Nothing of the client was read yet.
     fresh: bool,
@@ -223,7 +226,7 @@ impl Http {
                 State::UntilClose | State::Lost => {
                     let n = input.len();
                     input.skip(n);
-                    // Until something is answered, it still belongs to the newest request.
+                    // Until an answer comes, it still belongs to the newest request.
                     if self.waiting.len() > usize::from(self.waiting.answering()) {
                         out.request_bytes(input.time, n);
                     } else {
@@ -239,7 +242,8 @@ impl Http {
 
     fn request_head(&mut self, input: &mut Input<'_>, out: &mut dyn Exchanges) {
         if !self.announced && !self.client.head.is_empty() && request_here(input.bytes()) {
-            // What was gathered looked like a method, and was the end of something that began before the recording.
+            // The gathered bytes looked like a method, but were the end of something that began
+            // before the recording.
             out.unreadable("not an HTTP request", self.client.head.len() as u64);
             self.client.head.clear();
         }
@@ -283,7 +287,8 @@ impl Http {
         }
     }
 
-    /// A head that is not whole in one piece: `head` is what is there, `ended` where it ends if it does.
+    /// A head that does not come in one piece: `head` is the part so far, `ended` its end if it has
+    /// come.
     fn request_part(
         &mut self,
         head: &[u8],
@@ -379,7 +384,8 @@ impl Http {
         };
     }
 
-    /// A request begins; the response before it is over if it was the only one and its end could not be seen.
+    /// A request begins. The previous response is over if it was the only one and its end could not
+    /// be seen.
     fn ask(&mut self, time: i64, raw: Raw<'_>, target_whole: bool, out: &mut dyn Exchanges) {
         let unknown =
             self.waiting.answering() && self.server.state == State::Lost && self.waiting.len() == 1;
@@ -412,7 +418,7 @@ impl Http {
         out.request(time, raw, key);
     }
 
-    /// A response comes: what it answers was a request, though nobody could read it.
+    /// A response comes: it answers a request that could not be read.
     fn ask_unread(&mut self, out: &mut dyn Exchanges) {
         if !self.waiting.is_empty() {
             return;
@@ -425,7 +431,8 @@ impl Http {
         }
     }
 
-    /// The response is the last of HTTP on this connection; requests sent behind the upgrade were none.
+    /// The response is the last of HTTP on this connection; requests sent behind the upgrade were
+    /// none.
     fn become_upgraded(&mut self, to: &'static str, out: &mut dyn Exchanges) {
         if to == head::TO_HTTP2 {
             return self.become_opaque(to, out);

@@ -1,4 +1,5 @@
-//! The test double of [`Exchanges`]: what a reader said, as compact text, so that a test reads as a conversation.
+//! The test double of [`Exchanges`]: a reader's calls as compact text, so that a test reads like a
+//! conversation.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use super::{Chunk, Exchanges, Outcome, Protocol, Raw, Side};
@@ -22,7 +23,7 @@ pub struct Seen {
 pub struct Log {
     pub seen: Vec<Seen>,
     open: VecDeque<Open>,
-    /// Unreadable bytes by reason, opaque, and everything a reader must not do.
+    /// Unreadable bytes by reason, opaque, and violations of the contract.
     pub notes: Vec<String>,
     opaque: bool,
 }
@@ -161,7 +162,7 @@ impl Log {
             .place
     }
 
-    /// As the decoder does, before it tells the reader of the gap.
+    /// As the decoder does, before it reports the gap to the reader.
     pub fn gap(&mut self, side: Side) {
         if side == Side::Server {
             self.open.iter_mut().for_each(|open| open.hole = true);
@@ -228,8 +229,8 @@ pub fn play_cut<T: AsRef<[u8]>>(
 /// What a snap length of 96 bytes leaves of a segment behind Ethernet, a VLAN tag, IPv6 and TCP with timestamps.
 pub const SNAP_MIN: usize = 96 - 14 - 4 - 40 - 32;
 
-/// Plays a conversation at every snap length: its exchanges must be as those of the uncut one in time and size, and the
-/// outcome of each must be told.
+/// Plays a conversation at every snap length: its exchanges must equal those of the uncut one in
+/// time and size, and the outcome of each must be reported.
 pub fn cut_everywhere<P: Protocol + Default, T: AsRef<[u8]>>(script: &[(Side, T)]) {
     let shape = |log: &Log| {
         let shape = |s: &Seen| (s.bytes_in, s.bytes_out, s.begun, s.last);
@@ -297,7 +298,8 @@ pub fn any_events() -> impl proptest::strategy::Strategy<Value = Vec<Event>> {
     )
 }
 
-/// Throws events at a reader: it must not panic, nor break the contract of [`Exchanges`] that [`Log`] checks.
+/// Sends events to a reader: it must not panic, nor break the contract of [`Exchanges`] that
+/// [`Log`] checks.
 pub fn throw(reader: &mut dyn Protocol, events: &[Event]) -> Log {
     let mut log = Log::default();
     let side = |client: bool| if client { C } else { S };

@@ -1,7 +1,7 @@
 //! Protocols: one file each, behind [`Protocol`].
 //!
-//! A protocol is told the bytes of one connection in order, both directions, and says where requests begin and
-//! responses end. It never sees packets twice, and never has to survive more than a gap.
+//! A protocol receives the bytes of one connection in order, in both directions, and reports where
+//! requests begin and responses end. It never sees packets twice, and must handle gaps.
 
 pub mod ajp;
 pub mod detect;
@@ -33,11 +33,12 @@ pub struct Chunk<'a> {
     pub time: i64,
     /// What was captured of it.
     pub bytes: &'a [u8],
-    /// What was on the wire: `len >= bytes.len()`. The rest was cut by the snap length: known by its length alone.
+    /// Length on the wire: `len >= bytes.len()`. The snap length cut off the rest.
     pub len: u64,
 }
 
-/// What names an interaction, as found on the wire; [`crate::capture::names`] turns it into a name.
+/// The text that names an interaction, as found on the wire; [`crate::capture::names`] turns it
+/// into a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Raw<'a> {
     Http {
@@ -47,13 +48,15 @@ pub enum Raw<'a> {
     Sql(&'a [u8]),
     /// A command of the protocol itself: `PING`, `LOGIN`, `GET` (Redis).
     Command(&'a str),
-    /// What stands where a command should, and is none that is known: perhaps something that was never meant to be seen.
+    /// A word in the place of a command that is not a known command: it may be something that must
+    /// not be shown.
     Word(&'a str),
     Unknown,
 }
 
-/// The key of a request: a hash of its path, the one thing that a proxy hands on unchanged whether it speaks HTTP or AJP
-/// behind (AJP carries the query elsewhere, so the query is left out). An absolute target counts by its path. Never 0.
+/// The key of a request: a hash of its path. A proxy passes the path on unchanged over HTTP and AJP
+/// (AJP carries the query elsewhere, so the query is left out). An absolute target counts by its
+/// path. Never 0.
 pub fn path_key(target: &[u8]) -> u64 {
     let path = path_of(target);
     if path.is_empty() {
@@ -95,7 +98,7 @@ pub enum Outcome {
     Aborted,
 }
 
-/// An error as its protocol spells it: `1040`, `42P01`, `WRONGTYPE`, `exit-255`.
+/// An error in the notation of its protocol: `1040`, `42P01`, `WRONGTYPE`, `exit-255`.
 pub fn error_name(number: u32) -> String {
     match number {
         0..postgres::SQLSTATES => number.to_string(),
@@ -105,16 +108,17 @@ pub fn error_name(number: u32) -> String {
     }
 }
 
-/// Where a protocol says what it saw. Exchanges are answered in the order in which they were asked (pipelining), so
-/// every call about a response means the oldest exchange that is not finished; where that is not so, `turn_to` says
-/// which one is next.
+/// Receives a protocol's reports. Exchanges are answered in the order of the requests (pipelining),
+/// so every call about a response means the oldest unfinished exchange; if the order differs,
+/// `turn_to` says which one is next.
 ///
-/// The receiver closes an exchange at `finish`; after `open_ended`, at the next `request` (or the close); and, where a
-/// hole in the server's bytes is all that came since, at the next `request`, as one whose end was not seen. Until then
-/// `response_bytes` still means it, and `finish` may still follow `open_ended` (another response begins: it was whole).
+/// The receiver closes an exchange at `finish`; after `open_ended`, at the next `request` (or the
+/// close); and, if only a hole in the server's bytes has come since, at the next `request`, as one
+/// whose end was not seen. Until then `response_bytes` still means it, and `finish` may still
+/// follow `open_ended` (another response begins, so it was complete).
 pub trait Exchanges {
-    /// The first byte of a request. `key` identifies the request on both sides of a proxy (hash of path or of a
-    /// request-id header), 0 when there is nothing of the kind.
+    /// The first byte of a request. `key` identifies the request on both sides of a proxy (hash of
+    /// path or of a request-id header), 0 if there is none.
     fn request(&mut self, time: i64, raw: Raw<'_>, key: u64);
     /// A better name for the newest request, known later than its first byte.
     fn rename(&mut self, raw: Raw<'_>, key: u64);
@@ -124,27 +128,31 @@ pub trait Exchanges {
     fn response_bytes(&mut self, time: i64, len: u64);
     /// The nth oldest unfinished exchange becomes the oldest: its response comes before those of others.
     fn turn_to(&mut self, nth: usize);
-    /// The response is whole: the exchange ends at the last `response_bytes`.
+    /// The response is complete: the exchange ends at the last `response_bytes`.
     fn finish(&mut self, outcome: Outcome);
-    /// The outcome is known but the end of the response is not (the length was cut off by the snap length, or the
-    /// response lasts until the connection closes): it ends at the last byte before the next request or the close.
+    /// The outcome is known but the end of the response is not (the snap length cut off the length,
+    /// or the response lasts until the connection closes): it ends at the last byte before the next
+    /// request or the close.
     fn open_ended(&mut self, outcome: Outcome);
-    /// The newest request has no response and is no exchange (MySQL COM_QUIT, COM_STMT_CLOSE).
+    /// The newest request has no response and is not an exchange (MySQL COM_QUIT, COM_STMT_CLOSE).
     fn one_way(&mut self);
     /// Bytes that could not be read as this protocol, counted by reason in the report.
     fn unreadable(&mut self, reason: &'static str, len: u64);
-    /// From now on nothing can be read (TLS, compression, an upgraded connection): treat the rest as opaque.
+    /// From now on the bytes cannot be read (TLS, compression, an upgraded connection): treat the
+    /// rest as opaque.
     fn opaque(&mut self, reason: &'static str);
 }
 
-/// One connection's reader. Must accept any bytes at all: no panic, no unbounded memory, time linear in the input.
+/// One connection's reader. It must accept any bytes: no panic, bounded memory, time linear in the
+/// input.
 pub trait Protocol: Send {
     fn data(&mut self, side: Side, chunk: Chunk<'_>, out: &mut dyn Exchanges);
     /// `len` bytes of this side are missing (0: unknown how many); the reader must find the next message by itself.
     fn gap(&mut self, side: Side, time: i64, len: u64, out: &mut dyn Exchanges);
     /// This side sends no more (FIN, RST, or the end of the recording).
     fn end(&mut self, side: Side, time: i64, out: &mut dyn Exchanges);
-    /// Whether it left its protocol for messages of which none answers another, and which it does not read.
+    /// Whether the connection has left its protocol for messages that do not answer each other and
+    /// are not read.
     fn left(&self) -> bool {
         false
     }

@@ -23,12 +23,14 @@ use super::{Chunk, Exchanges, Outcome, Protocol, Side};
 use command::{Command, Expects};
 use reply::Reply;
 
-/// Of a command, enough of its text to name it; of a reply, its fixed fields (a greeting's come after a version string).
+/// Bytes of a command, enough of its text for a name; of a reply, its fixed fields (those of a
+/// greeting follow a version string).
 const COMMAND_MAX: usize = 4096;
 const REPLY_MAX: usize = 128;
-/// Commands without a reply after which the other direction is taken to be missing from the capture.
+/// After this many commands without a reply, the other direction counts as missing from the
+/// capture.
 const WAITING_MAX: usize = 1024;
-/// A payload of this length goes on in the next packet.
+/// A payload of this length continues in the next packet.
 const CONTINUED: u64 = 0xff_ffff;
 
 const CLIENT_COMPRESS: u64 = 1 << 5;
@@ -40,7 +42,7 @@ const SSL_REQUEST_LEN: u64 = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Nothing was read: a greeting, or the middle of a connection.
+    /// Nothing was read yet: a greeting, or the middle of a connection.
     Start,
     Login,
     Commands,
@@ -56,16 +58,17 @@ pub struct MySql {
 /// Both directions, above the framing.
 struct Talk {
     phase: Phase,
-    /// What both sides agreed on, where the login was seen.
+    /// What both sides agreed on, if the login was seen.
     client_flags: Option<u64>,
     server_flags: Option<u64>,
     waiting: Waiting<Command>,
     statements: command::Statements,
     reply: Reply,
-    /// Of the oldest waiting command: the number of the packet before the next of its reply.
+    /// For the oldest waiting command: the number of the packet before the next of its reply.
     sequence: u8,
     outcome: Outcome,
-    /// The last packet of this side is continued by the next; the bytes of its packet belong to the newest request.
+    /// The next packet continues the last one of this side; the current packet's bytes belong to
+    /// the newest request.
     client_continues: bool,
     server_continues: bool,
     client_counts: bool,
@@ -74,7 +77,7 @@ struct Talk {
     /// The server sent something since the last command; when.
     turned: bool,
     answered_at: i64,
-    /// The reply is whole once the packet under way is over.
+    /// The reply is complete when the current packet is over.
     last_packet: bool,
 }
 
@@ -130,7 +133,7 @@ impl Protocol for MySql {
                 } else if expected && bytes.len() >= 5 && !here {
                     let _ = self.client.lose();
                 } else if expected && cut && bytes.is_empty() {
-                    // Nothing of a command was captured but that it was there.
+                    // Only the existence of a command was captured.
                     return self.talk.unseen_command(&input, out);
                 }
                 self.client_input(&mut input, out);
@@ -182,7 +185,7 @@ impl Protocol for MySql {
 }
 
 impl MySql {
-    /// This side breaks off: what was gathered of a packet is used.
+    /// This side breaks off: the gathered part of a packet is used.
     fn lose(&mut self, side: Side, time: i64, out: &mut dyn Exchanges) {
         match side {
             Side::Client => {
@@ -258,8 +261,8 @@ impl Talk {
         out.opaque(reason);
     }
 
-    /// Whether the connection begins here although its opening was not captured: with the server's greeting, or the
-    /// client's answer to it.
+    /// Whether the connection begins here although its opening was not captured: with the server's
+    /// greeting, or the client's answer to it.
     fn begins(&mut self, side: Side, bytes: &[u8]) -> bool {
         let untouched = self.phase == Phase::Commands
             && !self.turned

@@ -1,7 +1,6 @@
-//! Any protocol at all, by change of direction: the bytes of the client and the bytes of the server after them are one
-//! exchange. What cannot be read (TLS, compression, unknown protocols) so still gives response times and queue lengths,
-//! as long as the client waits for its answer.
-//!
+//! Any protocol, by change of direction: the bytes of the client and the following bytes of the
+//! server are one exchange. Unreadable protocols (TLS, compression, unknown ones) thus still give
+//! response times and queue lengths, as long as the client waits for its answer.
 //! ```text
 //! client  ██  █           ███
 //! server         ███  █         ██
@@ -10,7 +9,8 @@
 
 use super::{Chunk, Exchanges, Outcome, Protocol, Raw, Side};
 
-/// A connection read by change of direction. What the server says before it is asked belongs to no exchange.
+/// A connection read by change of direction. What the server sends before any request belongs to no
+/// exchange.
 #[derive(Debug, Default)]
 pub struct Opaque {
     asking: bool,
@@ -22,7 +22,7 @@ impl Opaque {
         Opaque::default()
     }
 
-    /// Goes on where another protocol had to stop, in the middle of an exchange.
+    /// Continues where another protocol had to stop, in the middle of an exchange.
     pub fn after_request() -> Opaque {
         Opaque {
             asking: true,
@@ -30,7 +30,7 @@ impl Opaque {
         }
     }
 
-    /// Goes on in a response of which the outcome was told.
+    /// Continues in a response whose outcome was reported.
     pub fn in_response() -> Opaque {
         Opaque {
             asking: false,

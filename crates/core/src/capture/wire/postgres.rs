@@ -20,11 +20,13 @@ use message::{Startup, Statements};
 pub(super) use message::{client_sign, server_sign};
 pub use message::{sqlstate, SQLSTATES};
 
-/// Of a message of the client, enough of a text to name it; of the server, the severity and code of an error.
+/// Bytes of a message of the client, enough for a name; of the server, the severity and code of an
+/// error.
 const CLIENT_MAX: usize = 4096;
 const SERVER_MAX: usize = 128;
 const HEADER_LEN: usize = 5;
-/// Requests without a response after which the other direction is taken to be missing from the capture.
+/// After this many requests without a response, the other direction counts as missing from the
+/// capture.
 const WAITING_MAX: usize = 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +39,8 @@ enum Asked {
 #[derive(Clone, Copy, Debug, Default)]
 struct Batch {
     parsed: bool,
-    /// A statement was bound, and names the exchange for good: it is no BEGIN or SET before the real one.
+    /// A statement was bound, and its name is final, unless it is a BEGIN or SET before the real
+    /// one.
     bound: bool,
     named: bool,
 }
@@ -54,7 +57,8 @@ struct Talk {
     batch: Option<Batch>,
     outcome: Outcome,
     opaque: bool,
-    /// Nothing was read of the client; the server owes one byte of answer to a request for encryption.
+    /// Nothing of the client was read; the server owes one byte of answer to a request for
+    /// encryption.
     fresh: bool,
     negotiating: bool,
     /// The bytes of the packet under way belong to the newest request, to the oldest response.
@@ -62,7 +66,8 @@ struct Talk {
     server_counts: bool,
     /// The exchange is over once the packet under way is.
     last_packet: bool,
-    /// Part of the client's last segment, of what the server sent since the last request, could not be framed.
+    /// Part of the client's last segment, or of the server's bytes since the last request, could
+    /// not be framed.
     client_blind: bool,
     server_blind: bool,
     turned: bool,
@@ -146,7 +151,7 @@ impl Protocol for Postgres {
             return;
         }
         self.lose(side, time, out);
-        // A fatal error is the last that a server says: no ReadyForQuery follows.
+        // A fatal error is the server's last message: no ReadyForQuery follows.
         if side == Side::Server && self.talk.outcome != Outcome::Ok {
             let outcome = self.talk.outcome;
             self.talk.waiting.tell(outcome, out);
@@ -224,7 +229,8 @@ impl Talk {
         if std::mem::take(&mut self.client_blind)
             && (answered || matches!(packet.header[0], b'P' | b'B'))
         {
-            // Its Sync was in what could not be seen: there was an answer, or a batch begins with this segment.
+            // Its Sync was in the unseen part: there was an answer, or a batch begins with this
+            // segment.
             self.batch = None;
         }
         let statements = std::mem::take(&mut self.statements);
@@ -295,7 +301,8 @@ impl Talk {
             b'C' => self.extend(begun, Raw::Command("CLOSE"), out),
             b'E' => self.extend(begun, Raw::Command("EXECUTE"), out),
             b'S' => self.extend(begun, Raw::Command("SYNC"), out),
-            // Answers to the server (passwords, the lines of a COPY) and Flush belong to what was asked.
+            // Answers to the server (passwords, the lines of a COPY) and Flush belong to the
+            // current request.
             _ => {}
         }
     }

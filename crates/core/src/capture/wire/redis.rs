@@ -1,9 +1,11 @@
-//! Redis, RESP2 and RESP3: one reply for each command, in order; pushed messages (`>`) answer nothing.
+//! Redis, RESP2 and RESP3: one reply for each command, in order; pushed messages (`>`) answer
+//! nothing.
 //!
-//! `CLIENT REPLY OFF` and `SKIP` make the server silent: what it does not answer is no exchange.
+//! `CLIENT REPLY OFF` and `SKIP` silence the server: a command without a reply is not an exchange.
 //!
-//! A connection that subscribes or monitors carries a stream from then on: it is opaque, unless RESP3 keeps the messages
-//! apart from the replies. Source: the Redis serialization protocol specification.
+//! A connection that subscribes or monitors carries a stream from then on: it is opaque, unless
+//! RESP3 separates the messages from the replies. Source: the Redis serialization protocol
+//! specification.
 
 mod commands;
 mod resp;
@@ -16,12 +18,12 @@ use super::waiting::Waiting;
 use super::{Chunk, Exchanges, Outcome, Protocol, Raw, Side};
 use resp::{Progress, Replies, Resp};
 
-/// Commands without a reply after which the other direction is taken to be missing from the capture. Clients that load
-/// data pipeline ten thousand at a time.
+/// After this many commands without a reply, the other direction counts as missing from the
+/// capture. Clients that load data pipeline ten thousand at a time.
 const WAITING_MAX: usize = 1 << 16;
 
-/// Errors are told by the first word of the error, as a number from here on: the word's place in [`ERRORS`]. Above every
-/// folded SQLSTATE (36^5 + 100,000).
+/// An error is known by its first word, as a number from here on: the word's place in [`ERRORS`].
+/// These are above every folded SQLSTATE (36^5 + 100,000).
 pub const ERROR_WORDS: u32 = 1_000_000_000;
 const ERRORS: [&str; 23] = [
     "OTHER",
@@ -80,14 +82,14 @@ pub struct Redis {
     client_lost: bool,
     server_lost: bool,
     waiting: Waiting<Asked>,
-    /// The command under way was made a request.
+    /// The current command was made a request.
     announced: bool,
     resp3: bool,
     /// Which commands the server replies to.
     replies: Replies,
     opaque: bool,
     fresh: bool,
-    /// Something the server sent since the last command could not be read; it sent something; when.
+    /// Since the last command: the server sent something unreadable; it sent something; when.
     blind: bool,
     turned: bool,
     answered_at: i64,
@@ -109,7 +111,8 @@ impl Protocol for Redis {
                 self.client_input(&mut input, out);
             }
             Side::Server => {
-                // A segment of a long reply may look like one: with a single command open, it belongs to its reply.
+                // A segment of a long reply may look like one: with a single open command, it
+                // belongs to its reply.
                 let due = !self.waiting.answering() || self.waiting.len() > 1;
                 if self.server_lost && due && resp::reply_here(input.bytes()) {
                     if self.waiting.told() {
@@ -205,7 +208,7 @@ impl Redis {
         }
     }
 
-    /// A command is whole: a `CLIENT` may say which ones are replied to, itself included.
+    /// A command is complete: a `CLIENT` may set which ones are replied to, itself included.
     fn asked(&mut self, command: &Resp, out: &mut dyn Exchanges) {
         if command.name() != Some("CLIENT") {
             return;
@@ -305,7 +308,7 @@ impl Redis {
     fn replied(&mut self, out: &mut dyn Exchanges) {
         let reply = std::mem::take(&mut self.server);
         match self.waiting.finish(outcome(&reply), out) {
-            // The server replies after all: it refused to be silent.
+            // The server replies after all: it did not accept the silence.
             None => self.replies = Replies::On,
             Some(Asked::Hello) => self.resp3 |= reply.kind() == b'%',
             Some(Asked::Stream) if outcome(&reply) == Outcome::Ok => {
@@ -327,7 +330,7 @@ fn outcome(reply: &Resp) -> Outcome {
     Outcome::Error(ERROR_WORDS + u32::try_from(known).unwrap_or(0))
 }
 
-/// The word of an error that was told as `number`; `OTHER` for those of modules and scripts.
+/// The word of an error with this `number`; `OTHER` for those of modules and scripts.
 pub fn error_word(number: u32) -> &'static str {
     let place = usize::try_from(number.saturating_sub(ERROR_WORDS)).unwrap_or(0);
     ERRORS.get(place).copied().unwrap_or(ERRORS[0])

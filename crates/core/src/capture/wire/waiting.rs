@@ -1,6 +1,6 @@
-//! The exchanges of a connection that wait for their end, kept in step with the receiver of [`Exchanges`]: it closes an
-//! exchange at `finish`, at the next `request` after `open_ended`, and at the next `request` after a hole in what the
-//! server sent.
+//! The unfinished exchanges of a connection, in step with the receiver of [`Exchanges`]: it closes
+//! an exchange at `finish`, at the next `request` after `open_ended`, and at the next `request`
+//! after a hole in the server's bytes.
 
 use super::{Exchanges, Outcome};
 use std::collections::VecDeque;
@@ -13,10 +13,10 @@ pub struct Waiting<T> {
 #[derive(Debug)]
 struct Entry<T> {
     asked: T,
-    /// Bytes of its response were seen; bytes that may be of its response are missing.
+    /// Bytes of its response were seen; bytes that may belong to its response are missing.
     answering: bool,
     hole: bool,
-    /// Its outcome was told while its end is open.
+    /// Its outcome was reported while its end is open.
     told: bool,
 }
 
@@ -86,7 +86,7 @@ impl<T> Waiting<T> {
         *self = Waiting::default();
     }
 
-    /// To be called just before [`Exchanges::request`].
+    /// Call it just before [`Exchanges::request`].
     pub fn before_request(&mut self) {
         while self.told() {
             self.queue.pop_front();
@@ -105,7 +105,7 @@ impl<T> Waiting<T> {
         });
     }
 
-    /// The newest gets no response; to be called beside [`Exchanges::one_way`].
+    /// The newest gets no response; call it together with [`Exchanges::one_way`].
     pub fn pop_back(&mut self) -> Option<T> {
         self.queue.pop_back().map(|entry| entry.asked)
     }
@@ -115,14 +115,14 @@ impl<T> Waiting<T> {
         self.queue.iter_mut().for_each(|entry| entry.hole = true);
     }
 
-    /// The nth oldest becomes the oldest; to be called beside [`Exchanges::turn_to`].
+    /// The nth oldest becomes the oldest; call it together with [`Exchanges::turn_to`].
     pub fn turn_to(&mut self, nth: usize) {
         if let Some(entry) = self.queue.remove(nth) {
             self.queue.push_front(entry);
         }
     }
 
-    /// Bytes of the response of the oldest; false: nothing waits for any.
+    /// Bytes of the oldest exchange's response; false: none is waiting.
     pub fn bytes(&mut self, time: i64, n: u64, out: &mut dyn Exchanges) -> bool {
         let Some(front) = self.queue.front_mut() else {
             if n > 0 {
@@ -137,7 +137,7 @@ impl<T> Waiting<T> {
         true
     }
 
-    /// How the oldest ended, but not when.
+    /// The outcome of the oldest, without its end.
     pub fn tell(&mut self, outcome: Outcome, out: &mut dyn Exchanges) {
         if let Some(front) = self.queue.front_mut().filter(|front| !front.told) {
             front.told = true;

@@ -21,7 +21,7 @@ const ABSENT: [u8; 2] = [0xff, 0xff];
 const CONTENT_LENGTH: [u8; 2] = [0xa0, 0x08];
 const USER_AGENT: [u8; 2] = [0xa0, 0x0e];
 const PACKET_MAX: u64 = 8 << 10;
-/// What a packet of the client's body, and one of the server's, has around its data.
+/// The framing around the data of a packet of the client's body, and of the server's.
 const DATA_AROUND: u64 = 6;
 const CHUNK_AROUND: u64 = 8;
 const DATA_MAX: u64 = PACKET_MAX - DATA_AROUND;
@@ -79,7 +79,8 @@ fn request(target: &Target, host: &str, wanted: Option<u64>) -> Message {
     }
 }
 
-/// A request with a body in packets of its own. The header that tells the body's length is as wide as that can get.
+/// A request with a body in packets of its own. The header with the body's length is as wide as the
+/// longest length.
 fn with_body(target: &Target, host: &str, wanted: u64) -> Message {
     let head = forward(target, &Padding::Body(host, 0)).len() as u64;
     let room = wanted.saturating_sub(head);

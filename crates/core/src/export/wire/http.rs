@@ -1,4 +1,5 @@
-//! HTTP/1.1, or 1.0 where that is all the room there is: heads padded to size, large bodies by their length.
+//! HTTP/1.1, or 1.0 if there is only room for that: heads padded to size, large bodies by their
+//! length.
 
 use super::{as_wanted, Asked, Kept, Message, Outcome, Spoken};
 
@@ -29,7 +30,7 @@ pub fn speak(asked: &Asked<'_>) -> Spoken {
     }
 }
 
-/// What an interaction's name asks for.
+/// The request of an interaction's name.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Target {
     pub method: String,
@@ -111,7 +112,8 @@ fn request(target: &Target, host: &str, wanted: Option<u64>) -> Message {
             _ => with_length(&format!("{line}Host: {host}\r\n"), wanted),
         };
     }
-    // Leaner and leaner: a host of any length, a field of any name, HTTP/1.0 without either.
+    // In order of decreasing size: a host of any length, a field of any name, HTTP/1.0 without
+    // either.
     let old = format!("{method} {path} HTTP/1.0\r\n");
     for lean in [format!("{line}Host: "), format!("{old}P:")] {
         if let Some(room) = room(&lean) {
@@ -138,7 +140,7 @@ fn response(code: u16, headless: bool, wanted: Option<u64>) -> Message {
     if wanted >= empty.len() as u64 && !bodiless {
         return with_length(&line, wanted);
     }
-    // Its end is the connection's, or its method's: the reason takes up the room there is.
+    // Its end is the connection's, or its method's: the reason phrase takes the remaining room.
     let bare = format!("HTTP/1.1 {code} ");
     let room = wanted.saturating_sub(bare.len() as u64 + 4);
     Message::plain(headed(&bare, room))

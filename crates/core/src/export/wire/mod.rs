@@ -1,7 +1,7 @@
-//! What client and server say to each other about one visit: one file a protocol.
+//! The messages of client and server for one visit: one file for each protocol.
 //!
-//! Sizes are exact where the protocol has a message of that size, names and outcomes where it has words for them;
-//! [`Kept`] says what had to give way.
+//! Sizes are exact if the protocol has a message of that size, and names and outcomes if it can
+//! express them; [`Kept`] says what could not be kept.
 
 mod ajp;
 mod http;
@@ -24,7 +24,7 @@ pub enum Protocol {
     Opaque,
 }
 
-/// What the response says.
+/// The outcome of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Ok,
@@ -34,7 +34,7 @@ pub enum Outcome {
     Error(u16),
 }
 
-/// What is known of a visit's request and response.
+/// The known properties of a visit's request and response.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     pub interaction: Option<&'a str>,
@@ -45,7 +45,7 @@ pub struct Asked<'a> {
     pub outcome: Outcome,
 }
 
-/// What of a visit the wire tells unchanged.
+/// The values of a visit that the wire carries unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
     pub name: bool,
@@ -57,9 +57,9 @@ pub struct Kept {
 pub struct Spoken {
     pub up: Message,
     pub down: Message,
-    /// So many bytes of `down` come before the server is asked anything.
+    /// This many bytes of `down` come before the server receives a request.
     pub greeting: u64,
-    /// So many bytes at the end of `down` come in a segment of their own.
+    /// This many bytes at the end of `down` come in a segment of their own.
     pub tail: u64,
     pub kept: Kept,
 }
@@ -78,7 +78,7 @@ pub fn is_login(protocol: Protocol, interaction: Option<&str>) -> bool {
     protocol == Protocol::MySql && interaction == Some(mysql::LOGIN)
 }
 
-/// Whether a message came out as long as it should be; anything will do where that is not known.
+/// Whether a message has the wanted length; any length is right if that is unknown.
 fn as_wanted(message: &Message, wanted: Option<u64>) -> bool {
     wanted.is_none_or(|wanted| wanted == message.len())
 }

@@ -11,7 +11,7 @@ pub const LOGIN: &str = "LOGIN";
 const QUERY: u8 = 0x03;
 const PREPARE: u8 = 0x16;
 const EXECUTE: u8 = 0x17;
-/// Statements are prepared as number 1; those executed were prepared before the recording.
+/// Statements have the number 1; they were prepared before the recording.
 const PREPARED: u8 = 1;
 const AUTOCOMMIT: [u8; 2] = [2, 0];
 const UTF8: u8 = 33;
@@ -19,7 +19,8 @@ const VAR_STRING: u8 = 0xfd;
 /// CLIENT_PROTOCOL_41, CLIENT_SECURE_CONNECTION, CLIENT_LONG_PASSWORD.
 const CAPABILITIES: u32 = 1 << 9 | 1 << 15 | 1;
 const PACKET_MAX: u64 = 0xff_fffe;
-/// What a reply's packets take at least: OK, error, result set (count, definition, EOF, EOF), row.
+/// The smallest size of a reply's packets: OK, error, result set (count, definition, EOF, EOF),
+/// row.
 const HEADER: u64 = 4;
 const OK_LEN: u64 = HEADER + 7;
 const EOF_LEN: u64 = HEADER + 5;
@@ -42,7 +43,7 @@ pub fn speak(asked: &Asked<'_>) -> Spoken {
         command(asked)
     };
     let (outcome, outcome_kept) = match asked.outcome {
-        // Such a number means progress, and is no error.
+        // This number means progress, and is not an error.
         Outcome::Code(code) => (Outcome::Error(code), false),
         Outcome::Error(u16::MAX) => (Outcome::Error(1), false),
         outcome => (outcome, true),
@@ -119,7 +120,7 @@ fn command(asked: &Asked<'_>) -> (Message, bool, Reply) {
     (padded(payload, fill, b' '), query.as_named, reply)
 }
 
-/// A command with so many bytes more: spaces behind a statement, zeros where parameters would be.
+/// A command with this many bytes more: spaces behind a statement, zeros instead of parameters.
 fn padded(payload: Vec<u8>, fill: u64, padding: u8) -> Message {
     let fill = fill.min(PACKET_MAX - payload.len() as u64);
     let mut out = header(0, payload.len() as u64 + fill).to_vec();
@@ -197,15 +198,15 @@ fn definition(sequence: u8, name_len: u64) -> Vec<u8> {
     packet(sequence, &payload)
 }
 
-/// A result set: the rows take up the room that is left, and the column's name what is too little for a row. Too small
-/// for a result set, it is an OK.
+/// A result set: rows take the remaining room, and the column's name what is too little for a row.
+/// If the room is too small for a result set, it is an OK.
 fn rows(binary: bool, sequence: u8, wanted: Option<u64>) -> Message {
     let least = HEADER + 1 + definition(0, 1).len() as u64 + 2 * EOF_LEN;
     let Some(room) = wanted.unwrap_or(least).checked_sub(least) else {
         return ok(sequence, wanted);
     };
     let row_head = HEADER + if binary { 2 } else { 0 };
-    // A long field is told by three bytes before it.
+    // Three bytes before a long field give its length.
     let (long, short) = (row_head + 3, row_head + 1);
     let (whole, rest) = (room / (long + ROW_DATA), room % (long + ROW_DATA));
     let name = if rest < short { rest } else { 0 };

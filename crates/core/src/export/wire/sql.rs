@@ -1,6 +1,6 @@
-//! A statement of which an interaction is the name: `SELECT stories` → ``SELECT * FROM `stories` ``.
+//! The statement of an interaction's name: `SELECT stories` → ``SELECT * FROM `stories` ``.
 
-/// Commands that the table follows at once, with what may stand between.
+/// Commands that the table follows directly, with what may be in between.
 const TABLE_FOLLOWS: [(&str, &str); 8] = [
     ("INSERT", "INTO "),
     ("REPLACE", "INTO "),
@@ -18,7 +18,8 @@ pub struct Statement {
     pub as_named: bool,
 }
 
-/// `short`: as few bytes as possible. What is no SQL becomes the call of a procedure of that name.
+/// `short`: as few bytes as possible. A name that is not SQL becomes the call of a procedure of
+/// that name.
 pub fn statement(interaction: Option<&str>, short: bool) -> Statement {
     let name = interaction.unwrap_or("SELECT");
     let (command, table) = match name.split_once(' ') {

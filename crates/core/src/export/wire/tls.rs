@@ -1,4 +1,4 @@
-//! What cannot be read: records of TLS application data, which say nothing but their length.
+//! Opaque protocols: records of TLS application data, which carry only their length.
 
 use super::super::message::Block;
 use super::{as_wanted, Asked, Kept, Message, Outcome, Spoken};
@@ -6,7 +6,7 @@ use super::{as_wanted, Asked, Kept, Message, Outcome, Spoken};
 /// RFC 8446, section 5.2: 2^14 bytes of content and 256 of encryption; content alone will do.
 const RECORD_MAX: u64 = 1 << 14;
 const HEADER: u64 = 5;
-/// Of a request or response of which the size is not known.
+/// For a request or response of unknown size.
 const USUAL: u64 = 64;
 
 pub fn speak(asked: &Asked<'_>) -> Spoken {

@@ -2,7 +2,7 @@
 
 use super::{lines, number, value, words};
 
-/// What a CPU quota held back.
+/// CPU time that a quota withheld.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Throttled {
     /// For how long, over all CPUs.
@@ -11,7 +11,8 @@ pub struct Throttled {
     pub periods: u64,
 }
 
-/// Of `cpu.stat`: version 1 counts nanoseconds, version 2 microseconds. None where no quota can be.
+/// From `cpu.stat`: version 1 counts nanoseconds, version 2 microseconds. None if there can be no
+/// quota.
 pub fn throttled(cpu_stat: &[u8]) -> Option<Throttled> {
     let v2 = || value(cpu_stat, b"throttled_usec").map(|us| us.saturating_mul(1000));
     let ns = value(cpu_stat, b"throttled_time").or_else(v2)?;
@@ -19,18 +20,20 @@ pub fn throttled(cpu_stat: &[u8]) -> Option<Throttled> {
     Some(Throttled { ns, periods })
 }
 
-/// How often a quota is handed out anew: of `cpu.cfs_period_us` (version 1), or the last word of `cpu.max` (version 2).
+/// The period of a quota: from `cpu.cfs_period_us` (version 1), or the last word of `cpu.max`
+/// (version 2).
 pub fn period_ns(text: &[u8]) -> Option<u64> {
     let us = words(text).last().and_then(number)?;
     Some(us.saturating_mul(1000))
 }
 
-/// CPU time used, of `cpu.stat` of version 2; version 1 has it in a file of its own.
+/// CPU time used, from `cpu.stat` of version 2; version 1 has a separate file.
 pub fn used_ns(cpu_stat: &[u8]) -> Option<u64> {
     value(cpu_stat, b"usage_usec").map(|us| us.saturating_mul(1000))
 }
 
-/// Bytes (read, written) on all devices: of `io.stat` (version 2), or `blkio.throttle.io_service_bytes` (version 1).
+/// Bytes (read, written) on all devices: from `io.stat` (version 2), or
+/// `blkio.throttle.io_service_bytes` (version 1).
 pub fn io_bytes(text: &[u8]) -> (u64, u64) {
     let (mut read, mut written) = (0_u64, 0_u64);
     for line in lines(text) {

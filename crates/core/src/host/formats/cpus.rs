@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-/// More than any kernel knows (CONFIG_NR_CPUS): a damaged list shall not fill the memory.
+/// More than any kernel supports (CONFIG_NR_CPUS), so that a damaged list cannot fill the memory.
 const CPUS_MAX: u32 = 8192;
 
-/// None: it is no list, or an empty one.
+/// None: it is not a list, or an empty one.
 pub fn list(text: &[u8]) -> Option<BTreeSet<u32>> {
     let text = std::str::from_utf8(text).ok()?.trim();
     let mut found = BTreeSet::new();

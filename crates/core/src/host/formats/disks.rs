@@ -8,7 +8,7 @@ const SECTOR: u64 = 512;
 pub struct Disk {
     pub read_bytes: u64,
     pub written_bytes: u64,
-    /// Milliseconds with something to do.
+    /// Milliseconds in which it was busy.
     pub busy_ms: u64,
 }
 

@@ -1,5 +1,5 @@
-//! What the kernel says in text, one source a file: bytes in, numbers out. Lines that are missing, cut or of another
-//! kernel are None or nothing, never a panic.
+//! The kernel's text files, one source each: bytes in, numbers out. Lines that are missing, cut or
+//! unexpected give None or nothing, never a panic.
 
 pub mod cgroup;
 pub mod cpus;

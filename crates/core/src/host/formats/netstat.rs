@@ -1,4 +1,4 @@
-//! `/proc/net/netstat`: what TCP of one network namespace counted.
+//! `/proc/net/netstat`: TCP counters of one network namespace.
 
 use super::{lines, number, words};
 
@@ -6,7 +6,7 @@ use super::{lines, number, words};
 pub struct Tcp {
     /// Connections refused because the accept queue was full.
     pub listen_overflows: u64,
-    /// Connection attempts dropped by a listening socket, for whatever reason; overflows are among them.
+    /// Connection attempts dropped by a listening socket, for any reason; overflows are included.
     pub listen_drops: u64,
     /// Attempts dropped because the queue of half-open connections was full and SYN cookies are off.
     pub request_queue_full: u64,
@@ -21,18 +21,19 @@ const NAMES: [&[u8]; 4] = [
     b"TCPSynRetrans",
 ];
 
-/// Where the counters are, of the more than a hundred that a kernel has: their names are the same at every reading.
+/// The positions of the needed counters among more than a hundred; the names are the same at every
+/// reading.
 #[derive(Default)]
 pub struct Columns {
     /// Everything before the values.
     front: Vec<u8>,
-    /// Which word of the values is which of [`NAMES`]; those that this kernel lacks are not there.
+    /// The word of the values for each of [`NAMES`]; names that this kernel lacks are missing.
     wanted: Vec<(usize, usize)>,
 }
 
 impl Columns {
-    /// The first line of a pair names what the second counts. None without `TcpExt`; a counter that the kernel does not
-    /// have is 0.
+    /// The first line of a pair names the counters of the second. None without `TcpExt`; a counter
+    /// that the kernel lacks is 0.
     pub fn parse(&mut self, text: &[u8]) -> Option<Tcp> {
         if self.front.is_empty() || !text.starts_with(&self.front) {
             self.find(text)?;

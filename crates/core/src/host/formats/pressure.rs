@@ -1,12 +1,13 @@
-//! Pressure stall information: of the host in `/proc/pressure/`, of a cgroup (version 2) in `*.pressure`.
+//! Pressure stall information: of the host from `/proc/pressure/`, of a cgroup (version 2) from
+//! `*.pressure`.
 
 use super::{lines, number, words};
 
-/// Microseconds in which some, and in which all, tasks that were not idle waited for the resource.
+/// Microseconds in which some, and in which all, non-idle tasks waited for the resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pressure {
     pub some_us: u64,
-    /// 0 where the kernel does not tell.
+    /// 0 if the kernel does not give it.
     pub full_us: u64,
 }
 

@@ -1,4 +1,4 @@
-//! `/proc/stat`: CPU time of the host since boot, in ticks of 10 ms, and what runs.
+//! `/proc/stat`: CPU time of the host since boot, in ticks of 10 ms, and the runnable threads.
 
 use super::{lines, number, value, words};
 
@@ -10,7 +10,7 @@ pub struct Stat {
     pub steal: u64,
     pub all: u64,
     pub context_switches: u64,
-    /// Threads that run or could.
+    /// Threads that run or are runnable.
     pub running: u64,
 }
 

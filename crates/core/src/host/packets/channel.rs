@@ -1,4 +1,5 @@
-//! What the recorder and the process that decodes its packets say to each other: a head as JSON, bytes, and open sockets.
+//! Messages between the recorder and the process that decodes its packets: a head as JSON, bytes,
+//! and open sockets.
 //!
 //! ```text
 //! length of the head, length of the bytes (4 each) │ head │ bytes        sockets go beside the lengths
@@ -20,7 +21,8 @@ use super::entrance::Sockets;
 use crate::host::sys;
 
 const LENGTHS: usize = 8;
-/// Of each part. A segment is a second of visits: some megabytes on the busiest host. Its reader makes room for so much.
+/// The largest size of each part. A segment is a second of visits: some megabytes on the busiest
+/// host. The reader allocates as much as announced.
 const PART_MAX: usize = 64 << 20;
 const SOCKETS: usize = 2;
 
@@ -43,7 +45,7 @@ impl Channel {
         Channel(end.into())
     }
 
-    /// Whether something comes within so many milliseconds: a frame, or the end.
+    /// Whether something arrives within this many milliseconds: a frame, or the end.
     pub fn wait(&self, ms: i32) -> bool {
         sys::wait(None, self.0.as_fd(), ms).1
     }
@@ -79,7 +81,7 @@ impl Channel {
         stream.write_all(bytes)
     }
 
-    /// The next frame; None at the end. What is no frame is an error.
+    /// The next frame; None at the end. Invalid bytes are an error.
     pub fn receive<T: DeserializeOwned>(&self) -> io::Result<Option<Frame<T>>> {
         let mut lengths = [0; LENGTHS];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SOCKETS))];

@@ -1,5 +1,6 @@
-//! The process that decodes packets: it is given the sockets that they come by, gives up every right, and says what it has
-//! decoded. Whoever takes it over through a packet can open nothing, reach nobody, and harm no other process.
+//! The process that decodes packets. It receives the packet sockets, gives up every right, and
+//! reports decoded visits. An attacker who takes it over through a packet can open nothing, reach
+//! nothing, and harm no other process.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -22,11 +23,11 @@ use crate::record::stays::Stay;
 use crate::record::writer::{write_sorted, Row};
 use crate::record::Names;
 
-/// What the recorder says. The first is `Begin`, with sockets.
+/// Messages of the recorder. The first is `Begin`, with sockets.
 #[derive(Serialize, Deserialize)]
 pub enum Order {
     Begin(Box<Begin>),
-    /// To other sockets, which come with it; without, to none.
+    /// Use other sockets, which come with it; without sockets, none.
     Lead,
     Stop,
 }
@@ -35,11 +36,11 @@ pub enum Order {
 pub struct Begin {
     pub wanted: Options,
     pub clock: Clock,
-    /// What the packets are of, for a person.
+    /// A description of the packets, for messages.
     pub source: String,
 }
 
-/// What the decoder says. The first is `Ready` or `Refused`.
+/// Messages of the decoder. The first is `Ready` or `Refused`.
 #[derive(Serialize, Deserialize)]
 pub enum Said {
     Ready,
@@ -50,7 +51,7 @@ pub enum Said {
         rows: u64,
         end: i64,
     },
-    /// As of now: a [`Report`], and the CPU time of this process.
+    /// The current state: a [`Report`], and the CPU time of this process.
     Report(serde_json::Value, i64),
     Note(String),
     Lost(String, u64),
@@ -63,7 +64,7 @@ pub enum Table {
 }
 
 impl Table {
-    /// The end of the file's name.
+    /// The suffix of the file's name.
     pub fn name(self) -> &'static str {
         match self {
             Table::Stays => "stays.parquet",
@@ -72,7 +73,8 @@ impl Table {
     }
 }
 
-/// Of the process whose standard input is the recorder's end of the channel; ends with it.
+/// The main function of the process. Its standard input is the recorder's end of the channel; it
+/// ends with it.
 pub fn run() -> io::Result<()> {
     let channel = Channel::of(io::stdin().as_fd().try_clone_to_owned()?);
     sys::ignore_endings();
@@ -121,7 +123,7 @@ fn obey(channel: &Channel, tap: &mut Tap) -> Option<Vec<String>> {
                 sockets,
                 ..
             })) => told.extend(tap.lead(sockets).err().map(|error| error.to_string())),
-            // The recorder asked for it, or is gone.
+            // The recorder requested the end, or is gone.
             _ => return None,
         }
     }

@@ -1,5 +1,5 @@
-//! The process that decodes packets, as the recorder sees it: started, led to the right sockets, heard, ended; and started
-//! again where it has died of a packet.
+//! The recorder's side of the process that decodes packets: starts it, sends it the right sockets,
+//! receives its messages, ends it, and starts it again if a packet has killed it.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -19,15 +19,15 @@ use crate::host::sys;
 
 /// It starts an interpreter, which takes some 50 ms, and seconds on a busy host.
 const STARTING_MS: i32 = 60_000;
-/// It decodes what is in the ring: some 20 ms of packets.
+/// It decodes the packets in the ring: some 20 ms of packets.
 const ENDING_MS: i32 = 10_000;
-/// Between one that died and the next.
+/// Time between a process that died and the next.
 const PAUSE_NS: i64 = 1_000_000_000;
 const DIED: &str = "times that decoding died of a packet: what was open then is missing";
 
 pub struct Decoding {
     entrance: Entrance,
-    /// For a decoder that comes after one that died; None: the namespace is gone.
+    /// For a decoder that follows one that died; None: the namespace is gone.
     sockets: Option<Sockets>,
     begin: Begin,
     running: Option<Running>,
@@ -79,7 +79,7 @@ impl Decoding {
             self.to.warn(change.said);
             self.sockets = change.sockets;
             if let Some(running) = &self.running {
-                // One that is dead is noticed when it is heard.
+                // A dead process is noticed when its messages are read.
                 let _ = running
                     .channel
                     .send(&Order::Lead, &[], self.sockets.as_ref());
@@ -174,7 +174,7 @@ impl Decoding {
     }
 }
 
-/// How the process ended, which it is made to if it has not.
+/// How the process ended; it is ended if it has not.
 fn ended(mut running: Running) -> String {
     drop(running.channel);
     if let Ok(None) = running.process.try_wait() {
@@ -223,7 +223,7 @@ fn spawn(command: &[String]) -> io::Result<Running> {
         .args(words)
         .stdin(Stdio::from(other))
         .stdout(Stdio::null())
-        // Ctrl-C is for the recorder, which ends it.
+        // Ctrl-C must reach only the recorder, which ends this process.
         .process_group(0)
         .spawn()?;
     Ok(Running { channel, process })

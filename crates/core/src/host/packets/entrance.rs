@@ -1,5 +1,5 @@
-//! The sockets that packets come by. To open them takes rights (CAP_NET_RAW; CAP_SYS_ADMIN for another namespace); all that
-//! follows takes none.
+//! The sockets of the packets. Opening them needs rights (CAP_NET_RAW; CAP_SYS_ADMIN for another
+//! namespace); everything after that needs none.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,7 +14,7 @@ use crate::host::sys;
 
 pub struct Sockets {
     pub packets: OwnedFd,
-    /// Of interfaces that come and go.
+    /// Events of interfaces.
     pub events: OwnedFd,
 }
 
@@ -28,16 +28,17 @@ impl Sockets {
     }
 }
 
-/// A namespace that may go, and come again under its path.
+/// A namespace that may go away, and come back under its path.
 pub struct Entrance {
-    /// None: ours, which stays.
+    /// None: the recorder's own, which stays.
     netns: Option<Netns>,
     there: bool,
 }
 
 pub struct Change {
     pub said: String,
-    /// To read from now on; None: the namespace is gone, and nothing of ours shall keep it.
+    /// The sockets to read from now on; None: the namespace is gone, and the recorder must not keep
+    /// it alive.
     pub sockets: Option<Sockets>,
 }
 
@@ -54,7 +55,7 @@ impl Entrance {
         Ok((Entrance { netns, there }, sockets))
     }
 
-    /// What has changed since the last look.
+    /// Changes since the last check.
     pub fn look(&mut self) -> Vec<Change> {
         let Some(netns) = &mut self.netns else {
             return Vec::new();
@@ -75,7 +76,7 @@ impl Entrance {
             });
         }
         if now == Now::Another {
-            // One that is only half made cannot be entered yet.
+            // A namespace that is only half created cannot be entered yet.
             if let Ok((another, sockets)) = enter(&path) {
                 *netns = another;
                 self.there = true;

@@ -1,6 +1,5 @@
-//! Which packets the kernel hands over: TCP, of some interfaces, of some ports, cut to a length. A classic BPF program
-//! for a packet socket whose packets begin with the IP header.
-//!
+//! Which packets the kernel passes on: TCP, of some interfaces, of some ports, cut to a length. It
+//! is a classic BPF program for a packet socket whose packets begin with the IP header.
 //! ```text
 //! front   interface? sent on loopback? IPv4 falls through, IPv6 jumps over
 //! IPv4    TCP? first fragment? ports        each section ends with: drop, accept
@@ -9,7 +8,7 @@
 
 use libc::sock_filter;
 
-/// Every port takes a comparison for each end, and a jump reaches 255 instructions.
+/// Every port needs a comparison for each end, and a jump reaches 255 instructions.
 pub const PORTS_MAX: usize = 100;
 pub const INTERFACES_MAX: usize = 64;
 
@@ -28,7 +27,7 @@ const PACKET_TYPE: u32 = PROTOCOL + 4;
 const INTERFACE: u32 = PROTOCOL + 8;
 
 const OUTGOING: u32 = 4;
-/// The loopback interface, which shows every packet twice: going out and coming in.
+/// The loopback interface, which shows every packet twice: outgoing and incoming.
 const LOOPBACK: u32 = 1;
 const IPV4: u32 = 0x0800;
 const IPV6: u32 = 0x86dd;
@@ -45,15 +44,16 @@ enum To {
     Drop,
 }
 
-/// Instruction, operand, where to go if it holds and if not.
+/// Instruction, operand, and the targets if it holds and if not.
 type Step = (u16, u32, To, To);
 
 fn load(code: u16, k: u32) -> Step {
     (code, k, To::Next, To::Next)
 }
 
-/// TCP packets of `interfaces` (empty: all) with one of `ports` (empty: all) at either end, cut to `snap` bytes. Packets
-/// that hide their ports (IPv6 extension headers) pass only where all ports do.
+/// TCP packets of `interfaces` (empty: all) with one of `ports` (empty: all) at either end, cut to
+/// `snap` bytes. Packets whose ports are not readable (IPv6 extension headers) pass only if all
+/// ports do.
 pub fn program(interfaces: &[u32], ports: &[u16], snap: u32) -> Vec<sock_filter> {
     let v4 = section(&version_4(ports), snap);
     let mut all = front(interfaces, v4.len() as u32);
@@ -79,7 +79,7 @@ fn front(interfaces: &[u32], v4_length: u32) -> Vec<sock_filter> {
         load(JUMP, v4_length + 1),
     ]);
     let mut front = section(&steps, 0);
-    // It ends by dropping alone: what it accepts goes on behind it.
+    // It ends only by dropping: accepted packets continue after it.
     front.pop();
     front
 }
@@ -122,7 +122,7 @@ fn at_either_end(code: u16, at: u32, ports: &[u16]) -> Vec<Step> {
     steps
 }
 
-/// The steps with their jumps worked out, then the two ends: drop, accept.
+/// The steps with resolved jumps, then the two ends: drop, accept.
 fn section(steps: &[Step], snap: u32) -> Vec<sock_filter> {
     let length = steps.len();
     let instruction = |(at, &(code, k, yes, no)): (usize, &Step)| {
@@ -165,7 +165,7 @@ mod tests {
         bytes: &'a [u8],
     }
 
-    /// What the kernel does with a packet: a load beyond its end drops it.
+    /// The kernel's decision about a packet: a load beyond its end drops it.
     fn run(program: &[sock_filter], seen: &Seen<'_>) -> u32 {
         let byte = |at: usize| seen.bytes.get(at).map(|byte| u32::from(*byte));
         let half = |at: usize| Some(byte(at)? << 8 | byte(at + 1)?);

@@ -1,4 +1,4 @@
-//! Packets as they are: a capture, in segments of a second.
+//! Unchanged packets: a capture, in segments of a second.
 
 use std::io;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::host::segments::Segment;
 use crate::host::sys;
 use crate::whole::Partial;
 
-/// A file is locked while it is written to: never for long.
+/// A file is locked only briefly, while it is written to.
 const PIECE: usize = 128 << 10;
 /// pcap of nanoseconds whose packets begin with the IP header (LINKTYPE_RAW).
 const PCAP_MAGIC: u32 = 0xa1b2_3c4d;
@@ -77,7 +77,7 @@ impl Keeping {
             }
             Some(told)
         };
-        // A capture takes what comes, and has no errors of its own.
+        // Storing packets cannot fail on their content.
         let _ = read(&mut self.tap, &mut self.clock, &mut self.capture, go_on);
     }
 }
@@ -131,7 +131,7 @@ pub fn head(snap: u32) -> [u8; 24] {
     head
 }
 
-/// Writes a file that has its name only when it is whole.
+/// Writes a file that gets its name only when it is complete.
 pub fn whole(path: &Path, head: &[u8], rest: &[u8]) -> Result<()> {
     let (partial, mut file) = Partial::create(path)?;
     let written = io::Write::write_all(&mut file, head).and_then(|()| {

@@ -1,5 +1,5 @@
-//! Which interfaces there are. The kernel says when one comes or goes (rtnetlink); one that is made again has its name,
-//! but another number.
+//! The existing interfaces. The kernel reports when one appears or disappears (rtnetlink); an
+//! interface that is created again has its name, but another number.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use crate::host::options::Interface;
 use crate::host::sys;
 
-/// `RTMGRP_LINK` of linux/rtnetlink.h: interfaces that come, go, or change.
+/// `RTMGRP_LINK` of linux/rtnetlink.h: interfaces that appear, disappear, or change.
 const OF_LINKS: u32 = 1;
 
 /// In the network namespace of the events.
@@ -22,7 +22,7 @@ struct Link {
     number: Option<u32>,
 }
 
-/// What the kernel says of interfaces of this thread's network namespace.
+/// The kernel's events about interfaces of this thread's network namespace.
 pub fn events() -> io::Result<OwnedFd> {
     let events = sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)?;
     sys::bind_netlink(&events, OF_LINKS)?;
@@ -30,7 +30,8 @@ pub fn events() -> io::Result<OwnedFd> {
 }
 
 impl Links {
-    /// `events` were asked for before they are looked up here, so that none comes or goes between the two.
+    /// Subscribe to `events` before reading the interfaces here, so that no change is missed in
+    /// between.
     pub fn new(interfaces: &[Interface], events: OwnedFd) -> Links {
         let link = |interface: &Interface| Link {
             number: sys::interface_number(&events, &interface.name),
@@ -42,12 +43,12 @@ impl Links {
         }
     }
 
-    /// Can be read when something may have changed.
+    /// Readable when something may have changed.
     pub fn events(&self) -> &OwnedFd {
         &self.events
     }
 
-    /// Numbers of those that there are.
+    /// Numbers of the existing interfaces.
     pub fn numbers(&self) -> Vec<u32> {
         self.links.iter().filter_map(|link| link.number).collect()
     }
@@ -57,13 +58,13 @@ impl Links {
         names.join(", ")
     }
 
-    /// Names of those that there are not.
+    /// Names of the missing interfaces.
     pub fn missing(&self) -> Vec<&str> {
         let missing = self.links.iter().filter(|link| link.number.is_none());
         missing.map(|link| link.name.as_str()).collect()
     }
 
-    /// What has changed since the last look, as sentences.
+    /// Changes since the last check, as sentences.
     pub fn look(&mut self) -> Vec<String> {
         self.forget_events();
         let events = &self.events;
@@ -75,7 +76,8 @@ impl Links {
         self.links.iter_mut().filter_map(changed).collect()
     }
 
-    /// They say only that it is time to look. Those that found no room in the socket are reported by an error, once.
+    /// The messages only show that it is time to check. If the socket had no room for some, it
+    /// reports an error, once.
     fn forget_events(&self) {
         let mut event = [0; 64];
         while match sys::receive(&self.events, &mut event) {

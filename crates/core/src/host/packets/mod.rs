@@ -1,10 +1,10 @@
 //! Packets of the host.
 //!
 //! ```text
-//! entrance (the sockets: that takes rights) ─▶ tap (a ring, and a filter; interfaces by their links)
+//! entrance (opens the sockets, which needs rights) ─▶ tap (a ring, and a filter; interfaces by their links)
 //!                                               ├▶ keeping    a capture
 //!                                               └▶ decoder    visits, in a process of its own without any rights
-//! decoding: that process, seen from the recorder, to which a channel leads
+//! decoding: the recorder's side of that process, connected by a channel
 //! ```
 
 mod channel;
@@ -35,9 +35,9 @@ use super::state::Shared;
 use super::sys;
 use crate::error::{Error, Result};
 
-/// How long it sleeps at most without packets: the end of a segment is not far missed.
+/// How long it sleeps at most without packets, so that the end of a segment is not delayed.
 const WAIT_MS: i32 = 50;
-/// The youngest block of the ring is handed over when it is old enough.
+/// The youngest block of the ring is read when it is old enough.
 const LAST_BLOCK_NS: i64 = 50_000_000;
 
 pub enum Packets {
@@ -75,7 +75,7 @@ impl Packets {
     }
 }
 
-/// Where the recorder hears of packets.
+/// The recorder's source of packet events.
 pub struct To {
     shared: Arc<Shared>,
     outbox: Outbox,
@@ -89,18 +89,19 @@ impl To {
     }
 }
 
-/// What becomes of packets.
+/// The receiver of packets.
 trait Taker {
     fn packet(&mut self, packet: RingPacket<'_>);
-    /// A segment is over; so many packets found no room in the ring since the last one.
+    /// A segment is over; this many packets found no room in the ring since the last one.
     fn close(&mut self, now: i64, dropped: u64) -> io::Result<()>;
-    /// What happened to the interfaces, as a sentence.
+    /// A change of the interfaces, as a sentence.
     fn told(&mut self, sentence: String) -> io::Result<()>;
     /// There are no more packets.
     fn end(&mut self) {}
 }
 
-/// Reads packets until `go_on` says None; it may also lead the tap elsewhere, and say so. An error is the taker's.
+/// Reads packets until `go_on` returns None; it may also switch the tap to other sockets, and
+/// report it. An error comes from the receiver.
 fn read(
     tap: &mut Tap,
     clock: &mut Clock,
@@ -139,7 +140,7 @@ fn drain(tap: &mut Tap, clock: &mut Clock, taker: &mut impl Taker) {
     }
 }
 
-/// What the packets are of, for a person.
+/// A description of the packets, for messages.
 fn source(options: &Options) -> String {
     let names: Vec<&str> = options.interfaces.iter().map(|i| i.name.as_str()).collect();
     match names.as_slice() {

@@ -1,5 +1,6 @@
-//! Packets from the kernel without copying or a system call each: AF_PACKET with a ring of blocks (TPACKET_V3), shared
-//! between the kernel, which fills a block, and us, who give it back (Documentation/networking/packet_mmap.rst).
+//! Packets from the kernel without copying or a system call for each: AF_PACKET with a ring of
+//! blocks (TPACKET_V3). The kernel fills a block, and the recorder returns it
+//! (Documentation/networking/packet_mmap.rst).
 #![allow(unsafe_code)]
 
 use std::io;
@@ -10,10 +11,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::filter;
 use crate::host::sys;
 
-/// A block is given to us when it is full or this old.
+/// The recorder gets a block when it is full or this old.
 const BLOCK: usize = 1 << 18;
 const BLOCK_MS: u32 = 20;
-/// Smallest frame the kernel rounds to; only its product with the count matters to version 3.
+/// The smallest frame that the kernel accepts; only its product with the count matters to version
+/// 3.
 const FRAME: usize = 1 << 11;
 
 const NO_RING: libc::tpacket_req3 = libc::tpacket_req3 {
@@ -55,7 +57,7 @@ pub struct Ring {
     memory: Memory,
     blocks: usize,
     next: usize,
-    /// The interface that it is bound to, 0: to all; None: to none yet, and nothing comes.
+    /// The interface that it is bound to, 0: all; None: none yet, and no packets come.
     bound: Option<u32>,
 }
 
@@ -76,9 +78,10 @@ impl Drop for Memory {
 }
 
 impl Ring {
-    /// Of a packet socket, with so much memory. Nothing comes before it is bound.
+    /// The ring of a packet socket, with this much memory. No packets come before it is bound.
     pub fn new(socket: OwnedFd, bytes: usize) -> io::Result<Ring> {
-        // A process before this one may have had a ring of it; without one, this is refused, and nothing to remove.
+        // An earlier process may have had a ring on this socket. If not, this call is refused, and
+        // there is nothing to remove.
         let _ = sys::set_option(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &NO_RING);
         let version = libc::tpacket_versions::TPACKET_V3 as i32;
         sys::set_option(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
@@ -102,23 +105,24 @@ impl Ring {
         })
     }
 
-    /// From now on, only packets of these interfaces (none: of all) and ports come, cut to a length.
+    /// From now on, only packets of these interfaces (empty: all) and ports come, cut to a length.
     pub fn pick(&self, interfaces: &[u32], ports: &[u16], snap: u32) -> io::Result<()> {
         sys::attach_filter(&self.socket, &mut filter::program(interfaces, ports, snap))
     }
 
-    /// To an interface, or (0) to all. It takes a moment in which packets are lost, unless it is bound so already.
+    /// Binds it to an interface, or (0) to all. Packets are lost for a moment, unless it is already
+    /// bound so.
     pub fn bind(&mut self, interface: u32) -> io::Result<()> {
         if self.bound != Some(interface) {
             sys::bind_packets(&self.socket, interface as i32)?;
-            // To one that is down, it holds as well, and is reported as an error.
+            // Binding to an interface that is down succeeds as well, and is reported as an error.
             let _ = self.failure();
             self.bound = Some(interface);
         }
         Ok(())
     }
 
-    /// Of this interface, also packets that are for others come.
+    /// Packets of this interface for other hosts come, too.
     pub fn see_all(&self, interface: u32) -> io::Result<()> {
         sys::see_all_packets(&self.socket, interface as i32)
     }
@@ -127,8 +131,8 @@ impl Ring {
         &self.socket
     }
 
-    /// What is the matter with its interface: it went down or away. It must be bound again, for the next one may have its
-    /// number.
+    /// The error of its interface: it went down or away. It must be bound again, because the next
+    /// one may have its number.
     pub fn failure(&mut self) -> Option<io::Error> {
         let error = match sys::get_option(&self.socket, libc::SOL_SOCKET, libc::SO_ERROR) {
             Ok(0) => return None,
@@ -139,10 +143,11 @@ impl Ring {
         Some(error)
     }
 
-    /// Hands over what is in the next full block and gives the block back; false when there is none.
+    /// Passes on the next full block and returns it to the kernel; false if there is none.
     pub fn take(&mut self, each: &mut impl FnMut(RingPacket<'_>)) -> bool {
-        // SAFETY: blocks lie within the mapping, page-aligned; the status is the kernel's and ours in turn, and while it
-        // is ours the kernel does not write to the block.
+        // SAFETY: blocks lie within the mapping, page-aligned. The status alternates between the
+        // kernel and the recorder, and while it is the recorder's the kernel does not write to the
+        // block.
         let (status, block) = unsafe {
             let at = self.memory.at.as_ptr().add(self.next * BLOCK);
             (
@@ -159,7 +164,7 @@ impl Ring {
         true
     }
 
-    /// Packets that the ring had no room for, since the last call.
+    /// Packets without room in the ring, since the last call.
     pub fn dropped(&self) -> io::Result<u64> {
         let counts: libc::tpacket_stats_v3 =
             sys::get_option(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
@@ -186,7 +191,7 @@ fn map(socket: &OwnedFd, length: usize) -> io::Result<Memory> {
     Ok(Memory { at, length })
 }
 
-/// The packets of a block. Lengths that lead out of it end it.
+/// The packets of a block. A length that points outside ends it.
 fn packets(block: &[u8], each: &mut impl FnMut(RingPacket<'_>)) {
     let count = word(block, BLOCK_PACKETS).unwrap_or(0);
     let mut at = word(block, BLOCK_FIRST).unwrap_or(0) as usize;

@@ -1,4 +1,4 @@
-//! A ring of packets of some interfaces, any of which may go, and come again under its name.
+//! A ring of packets of some interfaces, any of which may go away and come back under its name.
 
 use std::io;
 
@@ -20,18 +20,18 @@ pub struct Tap {
 struct Opened {
     ring: Ring,
     links: Links,
-    /// Something may have changed since the last look at the links.
+    /// Something may have changed since the last check of the links.
     changed: bool,
-    /// What the ring said of its interface.
+    /// The ring's last error about its interface.
     failed: Option<io::Error>,
-    /// The interface is down: until something changes, the ring has nothing to say but that.
+    /// The interface is down: until something changes, the ring reports only that.
     down: bool,
-    /// That is known already.
+    /// This is already known.
     told: bool,
 }
 
 impl Tap {
-    /// At least one of the interfaces must be there; what is to be told of the others is returned.
+    /// At least one of the interfaces must exist; returns sentences about the others.
     pub fn open(wanted: &Options, sockets: Sockets) -> io::Result<(Tap, Vec<String>)> {
         let opened = Opened::new(wanted, sockets)?;
         let missing = opened.links.missing();
@@ -49,7 +49,7 @@ impl Tap {
         Ok((tap, told))
     }
 
-    /// From now on packets come by other sockets, or (None) by none.
+    /// From now on packets come from other sockets, or (None) from none.
     pub fn lead(&mut self, sockets: Option<Sockets>) -> io::Result<()> {
         self.opened = None;
         if let Some(sockets) = sockets {
@@ -66,13 +66,13 @@ impl Tap {
         }
     }
 
-    /// Takes up what has come again; what has changed, as sentences.
+    /// Takes up what has come back; returns the changes, as sentences.
     pub fn look(&mut self) -> Vec<String> {
         let opened = self.opened.as_mut();
         opened.map_or_else(Vec::new, |opened| opened.look(&self.wanted))
     }
 
-    /// Hands over what is in the next full block; false when there is none.
+    /// Passes on the next full block; false if there is none.
     pub fn take(&mut self, each: &mut impl FnMut(RingPacket<'_>)) -> bool {
         let opened = self.opened.as_mut();
         opened.is_some_and(|opened| {
@@ -82,21 +82,21 @@ impl Tap {
         })
     }
 
-    /// Packets that the ring had no room for, since the last call.
+    /// Packets without room in the ring, since the last call.
     pub fn dropped(&self) -> u64 {
         let opened = self.opened.as_ref();
         opened.map_or(0, |opened| opened.ring.dropped().unwrap_or(0))
     }
 }
 
-/// To those interfaces that there are; where none is, to nothing.
+/// Binds to the existing interfaces; if there is none, to nothing.
 fn listen(ring: &mut Ring, wanted: &Options, links: &Links) -> io::Result<()> {
     let numbers = links.numbers();
     if numbers.is_empty() && !wanted.interfaces.is_empty() {
         return Ok(());
     }
     ring.pick(&numbers, &wanted.ports, wanted.snap)?;
-    // Binding anew takes a moment in which packets are lost: of several, those that stay shall lose none.
+    // Binding again loses packets for a moment: if several exist, those that stay must lose none.
     match (wanted.interfaces.len(), numbers.as_slice()) {
         (1, [one]) => ring.bind(*one)?,
         _ => ring.bind(0)?,
@@ -144,11 +144,11 @@ impl Opened {
         self.down = failed.is_some();
         let mut told = self.links.look();
         if !told.is_empty() {
-            // It may be down at first, which is nothing to report.
+            // It may be down at first, which is not reported.
             self.told = true;
         }
         if !told.is_empty() || self.down {
-            // One that is gone again already is reported by its next event.
+            // If it is already gone again, its next event reports that.
             let _ = listen(&mut self.ring, wanted, &self.links);
         }
         if let (Some(error), false) = (failed, self.told) {

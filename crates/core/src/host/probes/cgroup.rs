@@ -1,4 +1,5 @@
-//! One cgroup, of version 1 or 2 or (as on hosts that mount both) partly of each: CPU, quota, pressure, bytes.
+//! One cgroup, of version 1 or 2 or (on hosts that mount both) partly of each: CPU, quota,
+//! pressure, bytes.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -36,7 +37,8 @@ impl Cgroup {
         Ok(Cgroup { directories })
     }
 
-    /// The one that a process gets its CPU time in; None: all processes of the host are in it, or it is not mounted.
+    /// The cgroup that accounts for a process' CPU time; None: all processes of the host are in it,
+    /// or it is not mounted.
     pub fn of_process(pid: i32, mountinfo: &str) -> Option<Cgroup> {
         let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
         Cgroup::find(Path::new(cpu_group(&text)?), mountinfo).ok()
@@ -50,7 +52,7 @@ impl Cgroup {
         all.find(|file| file.is_file())
     }
 
-    /// Everything of it that can be sampled.
+    /// Everything in it that can be sampled.
     pub fn probes(&self, place: u32) -> io::Result<Vec<Box<dyn Probe>>> {
         let mut probes: Vec<Box<dyn Probe>> = Vec::new();
         if let Some(probe) = self.cpu(place)? {
@@ -67,9 +69,10 @@ impl Cgroup {
         Ok(probes)
     }
 
-    /// What kept a server that is in it from running: a quota, and, where nobody else is in it, its pressure.
+    /// What withheld the CPU from a server in it: a quota and, if it contains only that server, its
+    /// pressure.
     pub fn held_back(&self, place: u32, server: i32) -> Vec<Box<dyn Probe>> {
-        // One that cannot be read is as one without a quota.
+        // A group that cannot be read counts as one without a quota.
         let quota = self.throttled(place).ok().flatten();
         let quota = quota.map(|probe| Box::new(probe) as Box<dyn Probe>);
         let alone = self.is_alone(server);
@@ -77,7 +80,7 @@ impl Cgroup {
         quota.into_iter().chain(pressure).collect()
     }
 
-    /// Whether all processes that its pressure is of have the server's name.
+    /// Whether all processes that its pressure covers have the server's name.
     fn is_alone(&self, server: i32) -> bool {
         let name = |pid: &str| std::fs::read(format!("/proc/{pid}/comm")).ok();
         let own = name(&server.to_string());
@@ -92,7 +95,7 @@ impl Cgroup {
     fn pressure(&self, place: u32) -> Vec<Box<dyn Probe>> {
         let files = RESOURCES.into_iter().filter_map(|(resource, some, full)| {
             let file = self.file(&format!("{resource}.pressure"))?;
-            // Pressure may be switched off at boot: the file is there and cannot be read.
+            // Pressure may be switched off at boot: the file exists and cannot be read.
             let probe = PressureProbe::open(place, &file, (some, full)).ok()?;
             Some(Box::new(probe) as Box<dyn Probe>)
         });
@@ -112,7 +115,7 @@ impl Cgroup {
         texts.find_map(|text| cpus::list(&text))
     }
 
-    /// Its CPU time: nanoseconds of version 1 rather than microseconds of version 2.
+    /// Its CPU time: nanoseconds of version 1 in preference to microseconds of version 2.
     pub fn cpu(&self, place: u32) -> io::Result<Option<Reader>> {
         match self.file("cpuacct.usage") {
             Some(file) => Reader::open(place, &file, Kind::Usage).map(Some),
@@ -143,11 +146,12 @@ impl Cgroup {
     }
 }
 
-/// The name, below the hierarchies, of the cgroup of a `/proc/PID/cgroup` that CPU time is given to. Format: cgroups(7).
+/// The path, below the hierarchies, of the cgroup in a `/proc/PID/cgroup` that accounts for CPU
+/// time. Format: cgroups(7).
 fn cpu_group(text: &str) -> Option<&str> {
     let lines = text.lines();
     let mut named = lines.filter_map(|line| line.split_once(':')?.1.split_once(':'));
-    // Version 1's, which has that controller; else version 2's, which has no list of them.
+    // That of version 1 with this controller; else that of version 2, which lists none.
     let has_cpu = |(list, _): &(&str, &str)| list.split(',').any(|each| each == "cpu");
     let cpu = named.clone().find(has_cpu);
     let (_, name) = cpu.or_else(|| named.find(|(list, _)| list.is_empty()))?;
@@ -168,7 +172,7 @@ enum Kind {
     Bytes,
 }
 
-/// Reads one file of a cgroup. CPU use is told in CPUs: 1.5 is one and a half.
+/// Reads one file of a cgroup. CPU use is in CPUs: 1.5 is one and a half.
 pub struct Reader {
     place: u32,
     source: Source,
@@ -292,7 +296,7 @@ mod tests {
             directories: vec![root.clone()],
         };
         let own = std::process::id();
-        // Of what is told, 1 is another process, and 0 one of another namespace.
+        // In the list, 1 is another process, and 0 one of another namespace.
         for (members, probes) in [
             (format!("{own}\n"), 1),
             (format!("{own}\n1\n"), 0),

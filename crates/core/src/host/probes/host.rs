@@ -8,7 +8,7 @@ use super::{Before, Probe, Source, Tick};
 use crate::host::formats::{disks, only, schedstat, stat, vmstat};
 use crate::host::sys;
 
-/// All that this kernel has of it; what it lacks is left out.
+/// Everything that this kernel has; missing sources are left out.
 pub fn probes(place: u32, mountinfo: &str) -> Vec<Box<dyn Probe>> {
     let mut probes: Vec<Box<dyn Probe>> = Vec::new();
     let mut add = |probe: io::Result<Box<dyn Probe>>| probes.extend(probe.ok());
@@ -25,8 +25,8 @@ pub fn probes(place: u32, mountinfo: &str) -> Vec<Box<dyn Probe>> {
     probes
 }
 
-/// Shares of all CPUs. Busy time comes from the root cgroup where it is accounted in nanoseconds: `/proc/stat` counts
-/// ticks of 10 ms, of which a window of 50 ms has five a CPU.
+/// Shares of all CPUs. Busy time comes from the root cgroup if it is accounted in nanoseconds:
+/// `/proc/stat` counts ticks of 10 ms, of which a window of 50 ms has five a CPU.
 struct Cpu {
     place: u32,
     cpus: u64,
@@ -88,7 +88,7 @@ impl Probe for Cpu {
                 }
                 into.say(place, "cpu_iowait", span, (iowait as f64 / all).min(1.0));
                 into.say(place, "cpu_steal", span, (steal as f64 / all).min(1.0));
-                // Whoever samples runs, too.
+                // The sampling thread itself runs, too.
                 let running = now.running.saturating_sub(1);
                 into.say(place, "run_queue", span, running as f64);
                 let switches = now.context_switches.saturating_sub(before.context_switches);
@@ -104,7 +104,7 @@ impl Probe for Cpu {
     }
 }
 
-/// How many threads waited for a CPU, on the average of the interval.
+/// The mean number of threads that waited for a CPU in the interval.
 struct Waits {
     place: u32,
     source: Source,
@@ -139,7 +139,7 @@ impl Probe for Waits {
     }
 }
 
-/// Pages that wait to be written. They are told among the first that `/proc/vmstat` tells, so that its first page is enough.
+/// Pages that wait to be written. They come early in `/proc/vmstat`, so its first page is enough.
 struct Pages {
     place: u32,
     page: f64,
@@ -177,14 +177,14 @@ impl Probe for Pages {
     }
 }
 
-/// Disks told apart at most.
+/// The most disks that are sampled.
 const DISKS: usize = 64;
 
 /// The busiest disk, and bytes of all.
 struct Disks {
     place: u32,
     source: Source,
-    /// Whole disks (a partition's work is its disk's, too), as /sys lists them.
+    /// Whole disks (a partition's work counts for its disk, too), as /sys lists them.
     whole: Vec<String>,
     before: Before<[disks::Disk; DISKS]>,
 }
@@ -234,11 +234,11 @@ impl Probe for Disks {
     }
 }
 
-/// CPUs whose clock rate is read: each costs a question to the hardware.
+/// CPUs whose clock rate is read: each reading needs an access to the hardware.
 const RATES: usize = 16;
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// Mean clock rate of the first CPUs, where there is a governor, and what it could be at most.
+/// Mean clock rate of the first CPUs, if there is a governor, and its maximum.
 struct Rate {
     place: u32,
     sources: Vec<Source>,
@@ -269,7 +269,8 @@ impl Rate {
     }
 }
 
-/// The highest rate of a CPU in kHz: of one that goes beyond its base only while others idle, its base.
+/// The highest rate of a CPU in kHz; for a CPU that exceeds its base rate only while others idle,
+/// the base rate.
 fn sustained(cpu: &Path) -> Option<u64> {
     ["base_frequency", "cpuinfo_max_freq"]
         .iter()
@@ -334,7 +335,7 @@ mod tests {
         assert!(tick.samples.iter().all(|s| s.interval >= 20_000_000));
     }
 
-    /// What the host says of a CPU with these files: metric and value.
+    /// Metric and value of a CPU with these files.
     fn rates(files: &[(&str, &str)]) -> Vec<(&'static str, f64)> {
         let cpus = std::env::temp_dir().join(format!("tailrace-{}-cpufreq", std::process::id()));
         let cpu = cpus.join("cpu0/cpufreq");

@@ -1,7 +1,8 @@
-//! What is sampled: a probe reads one source of the kernel and tells what changed since its last reading.
+//! Sampling: a probe reads one source of the kernel and reports the changes since its last reading.
 //!
-//! Files stay open and are read in place: opening costs more than reading. Each probe takes its own times, so the
-//! interval of a sample is what really passed between two readings of that source.
+//! Files stay open and are read in place, because opening costs more than reading. Each probe takes
+//! its own times, so the interval of a sample is the actual time between two readings of that
+//! source.
 
 pub mod cgroup;
 pub mod host;
@@ -19,27 +20,27 @@ use std::path::Path;
 use crate::host::sys;
 use crate::record::rows::Sample;
 
-/// Reads one source. An error ends this probe: its source is gone.
+/// Reads one source. An error ends this probe, because its source is gone.
 pub trait Probe: Send {
     fn sample(&mut self, into: &mut Tick) -> io::Result<()>;
-    /// Tells what it still has to: this was the last round.
+    /// Reports what is still pending: this was the last round.
     fn end(&mut self, _into: &mut Tick) {}
-    /// What an error is about, for a person.
+    /// The subject of an error, for a message.
     fn about(&self) -> String;
 }
 
-/// What the probes say in one round.
+/// The samples of one round.
 #[derive(Default)]
 pub struct Tick {
     pub samples: Vec<Sample>,
-    /// What the kernel refused, of connections, in this round.
+    /// Connections that the kernel refused in this round.
     pub alarms: Alarms,
-    /// When the steady clock began, since the Unix epoch.
+    /// The Unix time at zero of the steady clock.
     epoch: i64,
     buffer: Vec<u8>,
 }
 
-/// What may be the beginning of a VLRT cluster, over all namespaces.
+/// Possible first signs of a VLRT cluster, over all namespaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Alarms {
     pub listen_drops: u64,
@@ -48,7 +49,7 @@ pub struct Alarms {
     pub queues_full: u64,
 }
 
-/// The time that a sample is about: it ends at `end`, by the steady clock.
+/// The interval of a sample: it ends at `end`, by the steady clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     pub end: i64,
@@ -80,7 +81,7 @@ impl Tick {
         });
     }
 
-    /// The text of `source` as it is now.
+    /// The current text of `source`.
     pub fn read(&mut self, source: &Source) -> io::Result<Text> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let at = sys::steady_ns();
@@ -88,7 +89,7 @@ impl Tick {
         Ok(Text { buffer, length, at })
     }
 
-    /// Gives the memory of a text back, for the next.
+    /// Returns the memory of a text for reuse.
     pub fn done(&mut self, text: Text) {
         self.buffer = text.buffer;
     }
@@ -114,7 +115,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// One that the kernel hands over as a whole: a reading that leaves room was the last.
+    /// A file that the kernel returns as a whole: a reading that leaves room was the last.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Source> {
         Ok(Source {
             file: File::open(path)?,
@@ -122,7 +123,8 @@ impl Source {
         })
     }
 
-    /// One that the kernel hands over in as many lines as a page holds: only a reading of nothing was the last.
+    /// A file that the kernel returns in as many lines as a page holds: only an empty reading was
+    /// the last.
     pub fn open_lines(path: impl AsRef<Path>) -> io::Result<Source> {
         let source = Source::open(path)?;
         Ok(Source {
@@ -159,7 +161,7 @@ impl<T> Default for Before<T> {
 }
 
 impl<T: Copy> Before<T> {
-    /// What it was before and how long ago; None the first time.
+    /// The change, and the time since; None the first time.
     pub fn replace(&mut self, at: i64, now: T) -> Option<(T, Span)> {
         let (then, before) = self.0.replace((at, now))?;
         let ns = at - then;
@@ -173,7 +175,7 @@ pub(crate) mod testing {
     use super::*;
     use std::path::PathBuf;
 
-    /// A file of the kernel that says what a test wants.
+    /// A file of the kernel with content from a test.
     pub struct Fake(pub PathBuf);
 
     impl Fake {
@@ -193,7 +195,7 @@ pub(crate) mod testing {
         }
     }
 
-    /// What a probe says now: (metric, value).
+    /// The current output of a probe: (metric, value).
     pub fn said(probe: &mut dyn Probe) -> Vec<(&'static str, f64)> {
         let mut tick = Tick::default();
         probe.sample(&mut tick).unwrap();

@@ -1,4 +1,4 @@
-//! One network namespace: what its TCP dropped and sent again, and who waits in its accept queues.
+//! One network namespace: its TCP drops and retransmissions, and its accept queues.
 
 use std::io;
 
@@ -66,24 +66,24 @@ impl Probe for TcpProbe {
     }
 }
 
-/// Listeners told at most, of a namespace: a host has tens.
+/// The most listeners that are recorded in a namespace: a host has tens.
 const LISTENERS: usize = 256;
-/// So many are asked for one by one, in 2 µs each; asking for all takes 20.
+/// Up to this many are read one by one, in 2 µs each; reading all takes 20.
 const FEW: usize = 8;
-/// Between two looks for listeners that are new.
+/// Time between two checks for new listeners.
 const ALL_NS: i64 = 1_000_000_000;
 
 /// Accept queues. A listener's place is `NAME:PORT`, where NAME is the node's.
 pub struct QueueProbe {
     asker: Asker,
     node: String,
-    /// Only these, where there are some.
+    /// Only these, if there are any.
     ports: Vec<u16>,
     before: Before<()>,
     places: FxHashMap<u16, u32>,
     named: Places,
     found: Vec<Listener>,
-    /// When all were asked for; None: they must be in this round.
+    /// When all were read; None: all must be read in this round.
     asked_all: Option<i64>,
 }
 
@@ -114,13 +114,13 @@ impl QueueProbe {
         Ok(())
     }
 
-    /// Whether each can be asked for by itself: of several with one address the kernel chooses one.
+    /// Whether each can be read by itself: of several with one address the kernel chooses one.
     fn can_be_known(&self) -> bool {
         let same = |pair: &[Listener]| (pair[0].port, pair[0].ip) == (pair[1].port, pair[1].ip);
         self.found.len() <= FEW && !self.found.windows(2).any(same)
     }
 
-    /// Those of the last round as they are now; false if one is gone.
+    /// The current state of the last round's listeners; false if one is gone.
     fn ask_known(&mut self) -> bool {
         self.found.iter_mut().all(|listener| {
             let now = self.asker.ask_again(listener);
@@ -153,7 +153,7 @@ impl QueueProbe {
                 waiting += u64::from(listener.waiting);
                 limit += u64::from(listener.limit);
                 count += 1;
-                // The kernel takes one more than the limit.
+                // The kernel accepts one more than the limit.
                 into.alarms.queues_full += u64::from(listener.waiting >= listener.limit.max(1));
             }
             at += count;

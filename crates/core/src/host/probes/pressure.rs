@@ -1,5 +1,5 @@
-//! Pressure of the host or of a cgroup: the share of time in which tasks waited for a resource. It tells a short stall
-//! better than anything else, and despite other load.
+//! Pressure of the host or of a cgroup: the share of time in which tasks waited for a resource. It
+//! shows a short stall better than any other metric, even under other load.
 
 use std::io;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 use super::{Before, Probe, Source, Tick};
 use crate::host::formats::pressure::{parse, Pressure};
 
-/// Resource, and its metrics: some tasks waited, all did.
+/// Resource, and its metrics: some tasks waited, all tasks waited.
 pub const RESOURCES: [(&str, &str, &str); 3] = [
     ("cpu", "psi_cpu", "psi_cpu_full"),
     ("io", "psi_io", "psi_io_full"),
@@ -48,7 +48,8 @@ impl Probe for PressureProbe {
                     (self.metrics.1, before.full_us, now.full_us),
                 ] {
                     let share = span.share(now.saturating_sub(then).saturating_mul(1000));
-                    // Reading takes its own microseconds: a whole interval may read a little more than one.
+                    // A reading takes some microseconds, so a whole interval may be slightly more
+                    // than one.
                     into.say(self.place, metric, span, share.min(1.0));
                 }
             }

@@ -1,6 +1,6 @@
-//! CPU time of all processes: of those that listen as their listeners' (`NODE:PORT`), with what their cgroup tells of what
-//! held them back (its quota, and its pressure where nobody else is in it); of the others by name, once they have used so
-//! much that somebody beside them could be short of it.
+//! CPU time of all processes. Those that listen count for their listeners (`NODE:PORT`), together
+//! with what their cgroup withheld (its quota, and its pressure if it contains only them). The
+//! others are sampled by name, once they have used so much that another process could lack it.
 
 use std::io;
 use std::sync::mpsc::Receiver;
@@ -15,16 +15,17 @@ use crate::host::processes::Found;
 use crate::host::state::Shared;
 use crate::host::sys;
 
-/// Of a core: less does not starve a server at moderate use.
+/// In cores: less does not starve a server at moderate utilisation.
 const LEAST: f64 = 0.1;
-/// Names told at most: a host that runs ever new ones must not fill the memory.
+/// The most names, because a host that always starts new ones must not fill the memory.
 const NAMES: usize = 64;
-/// Processes sampled at most: asking for a CPU clock takes half a microsecond and more, and a round shall take less than
-/// one millisecond.
+/// The most sampled processes: reading a CPU clock takes half a microsecond and more, and a round
+/// must take less than one millisecond.
 pub const PROCESSES: usize = 1000;
 
-/// Rounds with so little CPU time, of a core, after which a process rests: it is then asked only now and then, of all that
-/// rest as many in each round. One that listens rests only after rounds without any.
+/// The number of rounds with almost no CPU time, in cores, after which a process rests: it is then
+/// read only now and then, and equally many resting ones in each round. A process that listens
+/// rests only after rounds without any CPU time.
 const LITTLE: f64 = 0.01;
 const REST: u8 = 20;
 const NOW_AND_THEN: u64 = 4;
@@ -37,17 +38,18 @@ struct Member {
     groups: Vec<usize>,
 }
 
-/// Processes that are told together.
+/// Processes that share a place.
 struct Group {
     place: String,
-    /// Its number, from when it is told.
+    /// The number of its place, once it is reported.
     number: Option<u32>,
-    /// CPU time since it was told of last, and until when that was; since the begin, of one that never was.
+    /// CPU time since its last report, and the time of that; since the begin if it was never
+    /// reported.
     used: i64,
     told: i64,
-    /// Of `used`, what there was in the round before.
+    /// The part of `used` from the previous round.
     seen: i64,
-    /// What its control group tells of it.
+    /// Readings of its control group.
     held_back: Vec<Box<dyn Probe>>,
 }
 
@@ -87,7 +89,7 @@ impl ProcessesProbe {
         if known.is_none() && self.members.len() >= PROCESSES && !found.owner.listens {
             return;
         }
-        // What one that is new has used, it has used since the last look.
+        // The CPU time of a new process counts since the last check.
         let used = match known {
             Some(used) => used,
             None if found.young => 0,
@@ -145,7 +147,8 @@ impl ProcessesProbe {
         at
     }
 
-    /// Adds up what the groups have used since they were last asked; what one at rest has used counts as of this round.
+    /// Adds up what the groups have used since the last reading; the CPU time of a resting process
+    /// counts for this round.
     fn count(&mut self, round_ns: i64) {
         self.round += 1;
         let little = (LITTLE * round_ns as f64) as i64;
@@ -176,8 +179,8 @@ impl ProcessesProbe {
         });
     }
 
-    /// A group that does not listen is told from the first round in which it is busy; what it had used until then is
-    /// told as one sample, of all the time since the begin.
+    /// A group that does not listen is reported from the first round in which it is busy. What it
+    /// had used until then is one sample, over all the time since the begin.
     fn say(&mut self, at: i64, round_ns: i64, into: &mut Tick) {
         for (number, group) in self.groups.iter_mut().enumerate() {
             let busy = (group.used - group.seen) as f64 >= LEAST * round_ns as f64;
@@ -197,7 +200,7 @@ impl ProcessesProbe {
 }
 
 impl Group {
-    /// That it had used so much until `end`; nothing while it has no number, or of no time.
+    /// Reports its use until `end`; nothing while it has no place, or for an empty interval.
     fn tell(&mut self, used: i64, end: i64, into: &mut Tick) {
         let ns = end - self.told;
         if let (Some(place), 1..) = (self.number, ns) {
@@ -218,7 +221,7 @@ impl Probe for ProcessesProbe {
         let round_ns = before.map_or(0, |before| at - before);
         self.count(round_ns);
         for group in &mut self.groups {
-            // What fails can no longer be read: its cgroup is gone.
+            // A failing source can no longer be read: its cgroup is gone.
             group
                 .held_back
                 .retain_mut(|probe| probe.sample(into).is_ok());
@@ -257,7 +260,7 @@ mod tests {
         }
     }
 
-    /// The tests themselves may run in a cgroup, whose quota is told as well.
+    /// The tests themselves may run in a cgroup, whose quota is reported as well.
     fn said(probe: &mut ProcessesProbe) -> Vec<(&'static str, f64)> {
         let mut told = testing::said(probe);
         told.retain(|(metric, _)| *metric == "cpu_busy");
@@ -279,13 +282,13 @@ mod tests {
             tell.send(own("web:80", listens)).unwrap();
             assert_eq!(said(&mut probe), []);
             sys::sleep_until(sys::steady_ns() + 200_000_000);
-            // Other tests run in this process: it may be busy without us.
+            // Other tests run in this process, so it may be busy.
             let quiet = said(&mut probe);
             assert!(quiet.len() >= at_rest);
             busy();
             let told = said(&mut probe);
             assert_eq!(told.len(), 1 + usize::from(quiet.is_empty()));
-            // Of one that was never told before, what it used until this round is told as well.
+            // For a group that was never reported before, earlier use is reported as well.
             assert!(told[told.len() - 1].1 > 0.0);
             assert_eq!(places.all(), ["web:80"]);
             let own = sys::allowed_cpus(i32::try_from(std::process::id()).unwrap());
@@ -299,7 +302,7 @@ mod tests {
     fn of_those_at_rest_as_many_are_asked_in_each_round() {
         let (_tell, found) = channel();
         let mut probe = ProcessesProbe::new(found, Places::default(), Arc::default());
-        // Whoever is asked turns out to be gone.
+        // Every process that is read turns out to be gone.
         for pid in 0..8 {
             let resting = Member {
                 used: 0,

@@ -1,7 +1,8 @@
-//! The share of time in which the quota of a group held it back.
+//! The share of time in which a group's quota withheld the CPU.
 //!
-//! The kernel adds a wait up when it ends, some periods after it began: who ran on for a tick after the quota was used up
-//! pays that back first. So what is added is told of the time before, back to when something was added last.
+//! The kernel counts a wait when it ends, some periods after it began: a thread that ran on for a
+//! tick after the quota was used up first pays that back. An increase is therefore assigned to the
+//! time before it, back to the previous increase.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,7 +14,7 @@ use crate::host::formats::cgroup::{period_ns, throttled, Throttled};
 const METRIC: &str = "cpu_throttled";
 /// The kernel's default.
 const PERIOD_NS: u64 = 100_000_000;
-/// Nothing is told later than by so much: what had not ended by then counts from then on.
+/// The longest delay of a report: a wait that has not ended by then counts from then on.
 const HELD_NS: i64 = 1_000_000_000;
 
 pub struct ThrottledProbe {
@@ -22,11 +23,11 @@ pub struct ThrottledProbe {
     /// `cpu.stat`.
     path: PathBuf,
     before: Before<()>,
-    /// When something was added last.
+    /// When the last increase was.
     added: Option<Throttled>,
     /// What its period was then.
     period_ns: u64,
-    /// Times since then of which nothing is told yet, the oldest first.
+    /// Intervals since then that are not reported yet, the oldest first.
     held: VecDeque<Span>,
 }
 
@@ -48,7 +49,8 @@ impl ThrottledProbe {
         let then = *self.added.get_or_insert(now);
         if now.ns > then.ns {
             self.added = Some(now);
-            // On each CPU it is counted, but over all of them no longer than the periods that had a wait.
+            // The kernel counts it on each CPU, but over all of them it is no longer than the
+            // periods with a wait.
             let periods = now.periods.saturating_sub(then.periods).max(1);
             let before = std::mem::replace(&mut self.period_ns, period_of(&self.path));
             let longest = periods.saturating_mul(before.max(self.period_ns));
@@ -63,7 +65,7 @@ impl ThrottledProbe {
         }
     }
 
-    /// Of all times that are held; the last `waited` nanoseconds of them were a wait.
+    /// Reports all held intervals; the last `waited` nanoseconds of them were a wait.
     fn tell(&mut self, mut waited: u64, into: &mut Tick) {
         while let Some(span) = self.held.pop_back() {
             let part = waited.min(u64::try_from(span.ns).unwrap_or(0));
@@ -73,7 +75,7 @@ impl ThrottledProbe {
     }
 }
 
-/// As it is now, beside `cpu.stat`: who gives a group a quota, or takes it back, may choose it.
+/// The current quota, beside `cpu.stat`, because it may be set or removed at any time.
 fn period_of(cpu_stat: &Path) -> u64 {
     let files = ["cpu.cfs_period_us", "cpu.max"].map(|name| cpu_stat.with_file_name(name));
     let mut texts = files.iter().filter_map(|file| std::fs::read(file).ok());
@@ -110,8 +112,8 @@ mod tests {
 
     const MS: i64 = 1_000_000;
 
-    /// What is told of rounds of 50 ms after which so many milliseconds, and periods, have been waited for: the round's
-    /// number and the share, in the order of time.
+    /// The reports of rounds of 50 ms after which so many milliseconds, and periods, have been
+    /// waited for: the round's number and the share, in the order of time.
     fn told(waited_ms: &[u64], periods: &[u64]) -> Vec<(i64, f64)> {
         let fake = Fake::new("waits", "throttled_time 0\n");
         let mut probe = ThrottledProbe::open(0, &fake.0).unwrap();

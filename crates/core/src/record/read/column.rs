@@ -1,4 +1,4 @@
-//! One column of a row group, so many rows at a time.
+//! One column of a row group, read some rows at a time.
 
 use std::sync::{Arc, PoisonError};
 
@@ -37,7 +37,7 @@ impl<T: physical::DataType> Values<T> {
         }
     }
 
-    /// Any value where there is none.
+    /// Null rows hold an arbitrary value.
     fn read(&mut self, rows: usize) -> Result<(Vec<T::T>, Option<NullBuffer>)> {
         self.levels.clear();
         let mut values = Vec::with_capacity(rows);
@@ -83,7 +83,7 @@ enum Physicals {
 struct Names {
     numbers: Values<physical::Int32Type>,
     list: SharedNames,
-    /// The names, as long as no further one came: readers know by it that the dictionary is the same.
+    /// The names, unchanged until a new one comes, so that readers recognise the same dictionary.
     array: ArrayRef,
 }
 
@@ -151,7 +151,7 @@ impl ColumnReader {
     }
 }
 
-/// Of the same type, the values stay where they are.
+/// Values of the same type are not copied.
 fn numbers<T: ArrowPrimitiveType, V>(
     values: Vec<V>,
     nulls: Option<NullBuffer>,

@@ -1,11 +1,11 @@
 //! Parquet files as batches of rows.
-//!
 //! ```text
 //! file ─▶ pages ─▶ checked ─▶ numbers ─────────────────────────────▶ a column of a batch
 //!                         └─▶ of text: the same by numbers of names ─▶ a dictionary
 //! ```
-//! The library decodes pages. What it would not take from a damaged file, [`shape`] and [`pages`] refuse
-//! before it sees it.
+//!
+//! The library decodes pages. Damage that it cannot handle is refused before by [`shape`] and
+//! [`pages`].
 
 mod column;
 mod names;
@@ -29,12 +29,12 @@ use super::encoding::table_error;
 use super::{shape, types};
 use crate::error::{Error, Result};
 
-/// A file whose end has been read.
+/// A file whose footer has been read.
 #[derive(Clone, Debug)]
 pub struct Table {
     path: PathBuf,
     metadata: Arc<ParquetMetaData>,
-    /// The columns that can be read, and each one's place among all.
+    /// The readable columns, and the position of each among all.
     schema: SchemaRef,
     places: Vec<usize>,
 }
@@ -81,7 +81,8 @@ impl Table {
         self.metadata.num_row_groups()
     }
 
-    /// Whether a column of this name has this type; an error says what it has instead. False where there is no such column.
+    /// Whether a column of this name has this type; an error says what it has instead. False if
+    /// there is no such column.
     pub fn has(&self, name: &str, kind: &DataType) -> Result<bool> {
         let found = match self.schema.field_with_name(name) {
             Ok(field) if field.data_type() == kind => return Ok(true),
@@ -103,7 +104,8 @@ impl Table {
         ))
     }
 
-    /// The least and the greatest value of a column of moments in a row group, where the file's end states them.
+    /// The least and the greatest value of a column of moments in a row group, if the footer has
+    /// them.
     pub fn range(&self, row_group: usize, column: &str) -> Option<(i64, i64)> {
         let columns = self.metadata.row_group(row_group).columns();
         let chunk = columns
@@ -115,12 +117,12 @@ impl Table {
         }
     }
 
-    /// All columns that can be read, of all rows.
+    /// All readable columns, of all rows.
     pub fn all(&self, batch_rows: usize) -> Result<Batches> {
         self.batches(0..self.row_groups(), |_| true, batch_rows)
     }
 
-    /// The columns that are wanted, `batch_rows` rows at a time, or fewer where a row group ends.
+    /// The wanted columns, `batch_rows` rows at a time, or fewer at the end of a row group.
     pub fn batches(
         &self,
         row_groups: Range<usize>,
@@ -135,7 +137,8 @@ impl Table {
             }
         }
         Ok(Batches {
-            // Every reader opens the file anew: clones of a handle share their position, and threads would fight over it.
+            // Every reader opens the file again: clones of a handle share their position, and
+            // threads would interfere.
             file: Arc::new(open(&self.path)?),
             path: self.path.clone(),
             metadata: self.metadata.clone(),
@@ -149,17 +152,17 @@ impl Table {
     }
 }
 
-/// Nothing comes after an error.
+/// After an error, nothing more comes.
 pub struct Batches {
     path: PathBuf,
     file: Arc<File>,
     metadata: Arc<ParquetMetaData>,
-    /// Those that are not begun.
+    /// Row groups that are not started.
     row_groups: Range<usize>,
     schema: SchemaRef,
     places: Vec<usize>,
     batch_rows: usize,
-    /// Of the row group under way: its columns, and the rows that are left of it.
+    /// The current row group: its columns, and its remaining rows.
     columns: Vec<ColumnReader>,
     rows: usize,
 }

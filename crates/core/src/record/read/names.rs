@@ -1,5 +1,6 @@
-//! A column of text by the numbers of its names: a writer puts names into a dictionary and numbers into the pages, and that is
-//! what a reader wants. The numbers are decoded as any column of numbers; pages of text become pages of numbers first.
+//! A column of text as numbers of names. A writer puts names into a dictionary and numbers into the
+//! pages, and a reader wants these numbers. They are decoded like any column of numbers; pages of
+//! text are first converted to pages of numbers.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,13 +17,13 @@ use rustc_hash::FxHashMap;
 use super::pages::{damaged, is_by_dictionary};
 use crate::record::packing;
 
-/// The names met so far in a row group, each by its number.
+/// The names of a row group so far, each by its number.
 #[derive(Default)]
 pub struct NameList {
     text: String,
-    /// Where each name ends, after where the first begins.
+    /// The end of each name; the first begins at 0.
     ends: Vec<i32>,
-    /// The numbers of names that came in pages of text.
+    /// The numbers of names from pages of text.
     known: FxHashMap<Box<str>, i32>,
 }
 
@@ -64,7 +65,7 @@ impl NameList {
 
 pub type SharedNames = Arc<Mutex<NameList>>;
 
-/// The pages of a column of text as those of a column of numbers.
+/// Converts the pages of a column of text to those of a column of numbers.
 pub struct Numbered {
     pages: Box<dyn PageReader>,
     column: ColumnDescPtr,
@@ -80,7 +81,7 @@ impl Numbered {
         }
     }
 
-    /// The dictionary of names becomes that of their numbers.
+    /// Replaces the dictionary of names by that of their numbers.
     fn dictionary(&mut self, page: &Bytes, count: u32) -> Result<Page> {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut rest, mut numbers) = (&page[..], Vec::new());
@@ -100,7 +101,7 @@ impl Numbered {
         })
     }
 
-    /// A page of text, however it is encoded.
+    /// A page of text, in any encoding.
     fn text(&mut self, page: Page) -> Result<Page> {
         let count = page.num_values();
         let one = OnePage(Some(page));

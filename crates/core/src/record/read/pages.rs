@@ -1,10 +1,11 @@
-//! The pages of a column, checked. From a page that contradicts itself the library would take more than it has, and panic.
+//! Checks the pages of a column. On a page that contradicts itself, the library would read too far
+//! and panic.
 
 use parquet::basic::Encoding;
 use parquet::column::page::{Page, PageMetadata, PageReader};
 use parquet::errors::{ParquetError, Result};
 
-/// More values than any writer puts into a page: a page of 16 M bytes that has one bit for each.
+/// More values than any writer puts into a page: 16 MB with one bit for each.
 const PAGE_VALUES_MAX: u32 = 1 << 27;
 
 pub fn damaged(message: &str) -> ParquetError {

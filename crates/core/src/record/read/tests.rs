@@ -130,7 +130,7 @@ fn text_that_is_in_no_dictionary_is_read() {
 }
 
 proptest! {
-    /// It may be found, or may not show; nothing panics, and nothing takes all memory.
+    /// The damage may be detected or not; nothing panics, and memory stays bounded.
     #[test]
     fn a_damaged_file_gives_rows_or_an_error(
         damage in vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),

@@ -1,4 +1,4 @@
-//! Columns as the library reads them again, whatever is in them.
+//! Columns as the library reads them back, for any content.
 
 use super::super::encoding::{PAGE_ROWS, ROW_GROUP_ROWS};
 use super::super::file::TableFile;
@@ -239,7 +239,7 @@ fn equal_rows_are_equal_bytes_however_they_came_over_several_pages() {
                     .collect::<Int64Array>(),
             ),
         ),
-        // The library's, whose pages end after so many values, or so many bytes.
+        // The library's pages end after a number of values, or of bytes.
         (
             "value",
             Arc::new(

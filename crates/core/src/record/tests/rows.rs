@@ -1,4 +1,4 @@
-//! Rows that do not fit their table are told, and nothing is left of it.
+//! Rows that do not fit their table are reported, and no file remains.
 
 use super::super::columns::Columns;
 use super::super::merge::SortKey;
@@ -10,7 +10,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use parquet::errors::Result;
 use std::sync::Arc;
 
-/// What the writer says of one row.
+/// The writer's error for one row.
 fn error<R: Row>(row: R) -> String {
     let folder = Folder::new();
     let error = {

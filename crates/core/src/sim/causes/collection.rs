@@ -1,9 +1,10 @@
-//! Garbage collection: a heap that fills by what requests allocate, and stops the server while it is collected
-//! (`lightning` 3.1), the thread that accepts connections, too: it is one of the JVM's. The longer the requests inside,
-//! the more lives: the cost grows with them (`average` 4.1.2).
+//! Garbage collection: requests allocate and fill a heap, and collecting it stops the server
+//! (`lightning` 3.1), including the thread that accepts connections, because it belongs to the JVM.
+//! The longer requests stay inside, the more objects live, so the cost grows with them (`average`
+//! 4.1.2).
 //!
-//! The collector's threads are the server's as well: what stops or slows the server, a quota, or other groups that share
-//! its cores hold a collection up.
+//! The collector's threads belong to the server as well: anything that stops or slows the server, a
+//! quota, or other groups that share its cores delays a collection.
 
 use super::super::plan::Server;
 use super::super::tables::Sink;
@@ -15,9 +16,9 @@ pub struct Heap {
     filled: f64,
     collections: u32,
     under_way: bool,
-    /// Later than it was asked for where the server stood still then.
+    /// Later than the request for it if the server was stopped then.
     since: Option<i64>,
-    /// Time in collections that are over, ns.
+    /// Total time of past collections, ns.
     collected: i64,
 }
 
@@ -76,7 +77,8 @@ impl<S: Sink> Sim<'_, S> {
         self.accepts_or_not(group);
     }
 
-    /// One that was asked for while the server stood still begins now, if the server goes on.
+    /// A collection that was requested while the server was stopped begins now, if the server
+    /// continues.
     pub(super) fn may_collect(&mut self, server: u32) {
         let group = self.servers[server as usize].group;
         if let Some(heap) = &mut self.causes.heaps[server as usize] {
@@ -86,7 +88,7 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
-    /// It goes into the truth, if one was under way.
+    /// Writes a current collection to the truth.
     pub(super) fn collection_is_over(&mut self, server: u32) {
         let Some(heap) = self.causes.heaps[server as usize].as_mut() else {
             return;
@@ -98,7 +100,7 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
-    /// Time in collections up to now, ns, of a server that has a heap.
+    /// Time in collections up to now, ns, for a server with a heap.
     pub(in super::super) fn in_collections(&self, server: usize) -> Option<i64> {
         let heap = self.causes.heaps[server].as_ref()?;
         Some(heap.collected + heap.since.map_or(0, |begin| self.now - begin))

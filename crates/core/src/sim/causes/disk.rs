@@ -1,5 +1,5 @@
-//! Disks: what is written in the background holds up those in the foreground (`rpc-vs-async` IV-B: a log flushed every
-//! 30 s; `balancers` III-B: dirty pages written back).
+//! Disks: background writes delay writes in the foreground (`rpc-vs-async` IV-B: a log flushed
+//! every 30 s; `balancers` III-B: dirty pages written back).
 
 use super::super::plan::Plan;
 use super::super::tables::Sink;
@@ -16,7 +16,7 @@ pub struct State {
     gathered: f64,
     first: i64,
     writing: Option<Writing>,
-    /// Time spent in writes that are over.
+    /// Total time of past writes.
     wrote: i64,
 }
 
@@ -28,7 +28,7 @@ struct File {
     since: Option<i64>,
 }
 
-/// What the disk writes, since when, until when, and which share of the node's CPUs waits for it.
+/// The current write: begin, end, and the share of the node's CPUs that waits for it.
 struct Writing {
     what: What,
     since: i64,
@@ -43,8 +43,8 @@ enum What {
 }
 
 impl State {
-    /// The files of the node's servers. They come of age in turn, or at times that are drawn, as if they had been
-    /// written to for ever.
+    /// The files of the node's servers. They expire in turn, or at drawn times, as if they had
+    /// always been written to.
     pub fn new(plan: &Plan, node: u32) -> Self {
         let mut state = State::default();
         let disk = plan.nodes[node as usize].disk.as_ref();
@@ -81,7 +81,7 @@ impl State {
         self.first
     }
 
-    /// Takes the dirty pages of the files that have been dirty since `before` or longer.
+    /// Takes the dirty pages of files that have been dirty since `before` or longer.
     fn take(&mut self, before: i64) -> f64 {
         let mut bytes = 0.0;
         for file in &mut self.files {
@@ -96,9 +96,9 @@ impl State {
 }
 
 impl<S: Sink> Sim<'_, S> {
-    /// A request leaves lines in the logs. For how long it must wait then: from `limit` on, those who write are held
-    /// up until so much is on the disk (`balance_dirty_pages`; Linux slows them down from halfway between `background`
-    /// and `limit` on, here they are stopped at `limit`).
+    /// A request writes lines to the logs. Returns how long it must then wait: from `limit` on,
+    /// writers are held until the excess is on the disk (`balance_dirty_pages`; Linux slows them
+    /// down from halfway between `background` and `limit`, here they are stopped at `limit`).
     #[inline(always)]
     pub(in super::super) fn writes_log(&mut self, server: u32) -> i64 {
         if self.servers[server as usize].settings.log_bytes <= 0.0 {
@@ -124,7 +124,7 @@ impl<S: Sink> Sim<'_, S> {
             file.dirty += settings.log_bytes / f64::from(settings.logs);
             file.since.get_or_insert(self.now);
         }
-        // As `domain_dirty_limits` has it.
+        // As in `domain_dirty_limits`.
         let background = if writeback.background < writeback.limit {
             writeback.background
         } else {
@@ -140,7 +140,7 @@ impl<S: Sink> Sim<'_, S> {
         (over / disk.bytes_per_second * 1e9) as i64
     }
 
-    /// The flusher wakes (`dirty_writeback_centisecs`), and says when it does again.
+    /// The flusher wakes (`dirty_writeback_centisecs`), and returns its next wake-up.
     pub(super) fn wakes_writeback(&mut self, node: u32) -> i64 {
         let disk = self.plan.nodes[node as usize].disk.as_ref();
         let Some(settings) = disk.and_then(|d| d.writeback.as_ref()) else {
@@ -171,7 +171,7 @@ impl<S: Sink> Sim<'_, S> {
         settings.period
     }
 
-    /// The disk writes; who comes while it does so waits longer.
+    /// The disk writes; requests that come meanwhile wait longer.
     fn write(&mut self, node: u32, what: What, bytes: f64, blocks: f64) {
         let speed = self.plan.nodes[node as usize]
             .disk

@@ -1,11 +1,11 @@
-//! Dynamic voltage and frequency scaling: a governor that looks at the last period and is late for the next
-//! (`lightning` 3.2: the clock rate rises when the burst is over, and falls before the next).
+//! Dynamic voltage and frequency scaling: a governor reacts to the last period and is late for the
+//! next (`lightning` 3.2: the clock rate rises when the burst is over, and falls before the next).
 
 use super::super::plan::{Governor, Node};
 use super::super::tables::Sink;
 use super::super::Sim;
 
-/// A CPU this busy over a period had more to do than it could.
+/// A CPU this busy over a period was saturated.
 const SATURATED: f64 = 0.95;
 
 pub struct State {
@@ -33,7 +33,7 @@ impl Governor {
 }
 
 impl<S: Sink> Sim<'_, S> {
-    /// Looks, steps, and says when to look again.
+    /// Reads the utilisation, steps, and returns its next reading.
     pub(super) fn govern(&mut self, node: u32) -> i64 {
         let plan = self.plan;
         let (Some(settings), Some(state)) = (
@@ -82,7 +82,7 @@ impl<S: Sink> Sim<'_, S> {
         settings.period
     }
 
-    /// It was saturated up to its last look.
+    /// It was saturated up to the last reading.
     pub(super) fn closes_governor(&mut self, node: u32) {
         let state = self.causes.governors[node as usize].as_mut();
         if let Some(since) = state.and_then(|state| state.slow_since.take()) {
@@ -91,7 +91,7 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
-    /// The node's clock rate now, Hz, where it is known.
+    /// The node's clock rate now, Hz, if known.
     pub(in super::super) fn hz(&self, node: usize) -> Option<f64> {
         let settings = self.plan.nodes[node].governor.as_ref()?;
         self.causes.governors[node]

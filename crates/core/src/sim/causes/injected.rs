@@ -32,7 +32,7 @@ impl<S: Sink> Sim<'_, S> {
         self.stall_is_over(number);
     }
 
-    /// It goes into the truth.
+    /// Writes it to the truth.
     pub(super) fn stall_is_over(&mut self, number: u32) {
         let plan = self.plan;
         let stall = &plan.stalls[number as usize];

@@ -1,7 +1,8 @@
-//! What makes a server stall: by itself (collections, clock rates, disks, quotas, further processes), or injected.
+//! Causes of stalls: arising in the system (collections, clock rates, disks, quotas, further
+//! processes), or injected.
 //!
-//! A cause acts on the CPUs, and one that stops a server's threads keeps it from accepting; what queues because of that,
-//! queues by itself.
+//! A cause acts on the CPUs, and one that stops a server's threads keeps it from accepting. The
+//! resulting queues are not part of it.
 
 mod collection;
 mod disk;
@@ -14,15 +15,16 @@ use super::queue::Kind;
 use super::tables::Sink;
 use super::Sim;
 
-/// Jobs from this number on are the system's own, not a request's.
+/// Jobs from this number on belong to the system, not to a request.
 pub const SYSTEM_JOBS: u32 = 1 << 30;
-/// Among them: a server's collection, the start of its next process, a neighbour's threads, the sampler.
+/// Among them: a server's collection, the start of its next process, a neighbour's threads, the
+/// sampler.
 const COLLECTION: u32 = SYSTEM_JOBS;
 const PROCESS: u32 = SYSTEM_JOBS + (1 << 20);
 const BURN: u32 = SYSTEM_JOBS + (2 << 20);
 const SAMPLER: u32 = SYSTEM_JOBS + (3 << 20);
 
-/// What a timer is for.
+/// The purpose of a timer.
 #[derive(Clone, Copy, Debug)]
 enum Timer {
     Sample,
@@ -163,8 +165,7 @@ impl<S: Sink> Sim<'_, S> {
         self.accepts_or_not(group);
     }
 
-    /// Threads that accept connections are among those that a stop, a collection, or a quota that is used up keeps from
-    /// running.
+    /// Threads that accept connections are also held by a stop, a collection, or a used-up quota.
     pub(super) fn accepts_or_not(&mut self, group: u32) {
         let stopped = self.cpus.is_stopped(group);
         for server in 0..self.servers.len() as u32 {
@@ -182,7 +183,7 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
-    /// What still lasts when the run is over ends there.
+    /// A stall that lasts beyond the run ends with it.
     pub(super) fn close_causes(&mut self) {
         let plan = self.plan;
         for (i, stall) in plan.stalls.iter().enumerate() {
@@ -223,7 +224,7 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
-    /// A neighbour's group holds none: nobody samples there.
+    /// A neighbour's group has no server: it is not sampled.
     fn holds_server(&self, group: u32) -> bool {
         self.plan.servers.iter().any(|server| server.group == group)
     }
@@ -239,7 +240,7 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
-    /// A new period begins. It goes into the truth if the old quota was used up and somebody waited.
+    /// A new period begins. It goes into the truth if the old quota was used up and a job waited.
     fn quota_is_over(&mut self, group: u32) {
         if let Some(since) = self.cpus.refill(self.now, group) {
             self.report.stall(

@@ -1,5 +1,5 @@
-//! A further process of a server whose workers have all been busy for a while (Apache's worker MPM; `rpc-vs-async`
-//! IV-A: the accept queue overflows at 278, then at 428).
+//! A further process of a server whose workers have all been busy for a while (Apache's worker MPM;
+//! `rpc-vs-async` IV-A: the accept queue overflows at 278, then at 428).
 
 use super::super::queue::Kind;
 use super::super::tables::Sink;
@@ -47,13 +47,14 @@ impl<S: Sink> Sim<'_, S> {
             self.queue.push(self.now + retire_after, Kind::Timer, timer);
         }
         self.hand_out(server);
-        // Full again at once: the next one is due after the same while.
+        // If it is full again at once, the next one is due after the same time.
         if self.servers[server as usize].full_since >= 0 {
             self.becomes_full(server);
         }
     }
 
-    /// Looks whether a process can end, and says when to look again (0: all further ones have ended).
+    /// Checks whether a process can end, and returns the next check (0: all further ones have
+    /// ended).
     pub(super) fn may_retire(&mut self, server: u32) -> i64 {
         let plan = &self.plan.servers[server as usize];
         let state = &mut self.servers[server as usize];

@@ -1,22 +1,24 @@
-//! A group: its jobs progress at one rate, and what it used and missed adds up. While a collector works, it has the
-//! group's CPUs, and the jobs of everybody else lie aside as they are.
+//! A group: its jobs progress at one rate, and its used and missed CPU time adds up. While a
+//! collector works, it has the group's CPUs, and all other jobs are suspended.
 
 use super::super::heap::Heap;
 use super::super::plan;
 use super::NEVER;
 
-/// Attained service is a sum of floating-point products; a job is done when it lacks less than this, ns.
+/// Attained service is a sum of floating-point products; a job is done when it lacks less than
+/// this, ns.
 const DONE: f64 = 1e-3;
-/// Shorter than this, threads of several groups just take turns: a millibottleneck lasts tens to hundreds of ms.
+/// For a shorter time, threads of several groups just take turns: a millibottleneck lasts tens to
+/// hundreds of ms.
 const STARVED: i64 = 50_000_000;
-/// With fewer jobs than this, a group that is alone on its node knows what it gets.
+/// With fewer jobs than this, a group that is alone on its node caches its share.
 const KNOWN: usize = 32;
 
-/// What a group used and missed, in core-nanoseconds; cumulative.
+/// Used and missed CPU time of a group, in core-nanoseconds; cumulative.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Used {
     pub busy: f64,
-    /// Wanted, and got by other groups.
+    /// Wanted, but other groups got it.
     pub stolen: f64,
     /// Time (not core time) in which a quota was used up and there was work.
     pub throttled: f64,
@@ -30,7 +32,7 @@ pub struct Share {
     rate: f64,
 }
 
-/// Among the known shares: not worked out yet.
+/// In the cached shares: not computed yet.
 const UNKNOWN: Share = Share {
     allocated: 0.0,
     stolen: 0.0,
@@ -42,19 +44,19 @@ struct Quota {
     left: f64,
     /// Since when nothing is left.
     used_up: Option<i64>,
-    /// That has been an event: somebody wanted more.
+    /// An event for this has already been sent, because a job wanted more.
     told: bool,
 }
 
-/// Jobs that lie aside while a collector works.
+/// Jobs that are suspended while a collector works.
 struct World {
     jobs: Heap,
     attained: f64,
-    /// Of the collectors.
+    /// Jobs of the collectors.
     threads: f64,
 }
 
-/// Non-negative floating-point numbers order as their bits do.
+/// Non-negative floating-point numbers sort like their bits.
 #[inline(always)]
 fn key(done: f64, order: u32, job: u32) -> u128 {
     u128::from(done.to_bits()) << 64 | u128::from(order) << 32 | u128::from(job)
@@ -80,9 +82,9 @@ pub struct Group {
     attained: f64,
     stopped: Option<Box<World>>,
     pub share: Share,
-    /// By the number of jobs: what it gets, until anything else changes.
+    /// Its share by the number of jobs, until anything else changes.
     known: [Share; KNOWN],
-    /// Since when others have had some of what it wants.
+    /// Since when other groups have had some of what it wants.
     starving: Option<i64>,
     last: i64,
     pub frozen: u32,
@@ -119,7 +121,7 @@ impl Group {
         }
     }
 
-    /// Brings the sums up to `now` at the rate that held since the last change.
+    /// Updates the sums to `now` at the rate since the last change.
     #[inline(always)]
     pub fn advance(&mut self, now: i64) {
         if now == self.last {
@@ -162,7 +164,7 @@ impl Group {
         jobs.push(key(*attained + work.max(0.0), self.order, job));
     }
 
-    /// A collector of so many threads stops the others.
+    /// A collector with this many threads stops the others.
     pub fn stop_the_world(&mut self, now: i64, work: f64, threads: f64, job: u32) {
         self.advance(now);
         self.order = self.order.wrapping_add(1);
@@ -179,7 +181,7 @@ impl Group {
         self.stopped = Some(world);
     }
 
-    /// A collector is done. The others go on with the last one.
+    /// A collector is done. After the last one, the other jobs continue.
     pub fn let_the_world_go_on(&mut self, threads: f64) {
         let Some(mut world) = self.stopped.take() else {
             return;
@@ -208,7 +210,7 @@ impl Group {
         *jobs = kept;
     }
 
-    /// Jobs, collectors aside.
+    /// Jobs without collectors.
     pub fn runnable(&self) -> usize {
         match &self.stopped {
             None => self.jobs.len(),
@@ -216,7 +218,7 @@ impl Group {
         }
     }
 
-    /// Whether a collector works, or would if the group did not stand still.
+    /// Whether a collector works, or would work if the group were not stopped.
     pub fn is_stopped(&self) -> bool {
         self.stopped.is_some()
     }
@@ -238,7 +240,8 @@ impl Group {
         None
     }
 
-    /// A job ended up to a nanosecond ago, `beyond` its work: its CPUs have not used the quota since.
+    /// A job ended up to a nanosecond ago, by `beyond` too late: its CPUs have not used the quota
+    /// since.
     fn refund(&mut self, now: i64, beyond: f64) {
         let Some(quota) = &mut self.quota else {
             return;
@@ -251,7 +254,7 @@ impl Group {
         }
     }
 
-    /// A new quota period; since when the old quota was used up and somebody waited.
+    /// A new quota period; returns since when the old quota was used up and a job waited.
     pub fn refill(&mut self, now: i64) -> Option<i64> {
         self.advance(now);
         let quota = self.quota.as_mut()?;
@@ -261,7 +264,8 @@ impl Group {
         since.filter(|&since| self.jobs.len() > 0 && since < now)
     }
 
-    /// Looking changes nothing: sums brought up to date in other steps would round otherwise, and samples would be felt.
+    /// Reading changes nothing: sums updated in other steps would round differently, and sampling
+    /// would change the results.
     pub fn used(&self, now: i64) -> Used {
         let dt = (now - self.last) as f64;
         let waits = self.is_used_up() && self.jobs.len() > 0;
@@ -272,7 +276,7 @@ impl Group {
         }
     }
 
-    /// Whether it gets nothing, whatever it wants.
+    /// Whether it gets nothing although it wants CPU time.
     pub fn stands_still(&self) -> bool {
         self.frozen > 0 || self.is_used_up()
     }
@@ -281,7 +285,8 @@ impl Group {
         self.quota.as_ref().is_some_and(|q| q.used_up.is_some())
     }
 
-    /// If others have just left it what it wants, after a while that counts: since when they had not.
+    /// If other groups have just given back what it wants, and had it for long enough, this counts:
+    /// returns since when.
     pub fn starves(&mut self, now: i64) -> Option<i64> {
         if self.share.stolen > DONE {
             self.starving.get_or_insert(now);
@@ -301,8 +306,8 @@ impl Group {
         }
     }
 
-    /// Takes what it gets from what it learned, and says when something happens by itself; none: it has not been so
-    /// many jobs yet.
+    /// Takes its share from the cache, and returns its next event; None: the cache has no share for
+    /// this number of jobs.
     #[inline(always)]
     pub fn known_next(&mut self, now: i64) -> Option<i64> {
         let known = self.known.get(self.jobs.len());
@@ -310,9 +315,10 @@ impl Group {
         Some(self.next(now))
     }
 
-    /// What it gets holds with as many jobs until [`Group::forget`].
+    /// The cached share holds for this number of jobs until [`Group::forget`].
     pub fn learn(&mut self) {
-        // What is left of a quota changes all the time; one job means something else when it is a collector.
+        // The rest of a quota changes all the time; and one job means something else when it is a
+        // collector.
         if self.quota.is_none() && self.stopped.is_none() {
             if let Some(known) = self.known.get_mut(self.jobs.len()) {
                 *known = self.share;
@@ -324,7 +330,8 @@ impl Group {
         self.known = [UNKNOWN; KNOWN];
     }
 
-    /// What so many cores at this clock rate, and so many that others have, make for its jobs.
+    /// The rate of its jobs for this many cores at this clock rate, and this many that other groups
+    /// have.
     pub fn share_of(&self, cores: f64, stolen: f64, speed: f64) -> Share {
         let n = self.jobs.len() as f64;
         let mut rate = if n > 0.0 {
@@ -344,7 +351,7 @@ impl Group {
         }
     }
 
-    /// When something happens by itself.
+    /// Its next event by itself.
     #[inline(always)]
     pub fn next(&self, now: i64) -> i64 {
         let Some(first) = self.jobs.first() else {
@@ -369,7 +376,7 @@ impl Group {
         if wait > 1e17 {
             return NEVER;
         }
-        // Up to whole nanoseconds; `ceil` is a call on processors without SSE 4.1.
+        // Rounds up to whole nanoseconds; `ceil` is a call on processors without SSE 4.1.
         let whole = wait as i64;
         now + whole + i64::from((whole as f64) < wait)
     }

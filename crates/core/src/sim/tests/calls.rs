@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A web server that calls as told, and `n` servers behind it that work `work` ns.
+/// A web server with the given calls, and `n` servers behind it that work `work` ns.
 pub(super) fn behind(n: usize, connector: Value, call: Value, work: f64, workload: Value) -> Value {
     let mut plan = json!({
         "seed": 1, "epoch": 0, "duration": 100 * S,
@@ -74,7 +74,8 @@ fn a_call_to_all_goes_to_each_and_waits_for_the_slowest() {
 
 #[test]
 fn the_original_endpoint_sleeps_in_steps_up_to_its_timeout_with_its_worker_held() {
-    // The only connection is free again at 250 ms; who sleeps looks at 100, 200, 300 ms, while its time is not over.
+    // The only connection is free again at 250 ms. A sleeping call tries at 100, 200 and 300 ms,
+    // until its timeout.
     for (timeout, second) in [(300, (300 * MS, 1)), (400, (550 * MS, 0))] {
         let connector = json!({"candidates": [1], "kept": true, "pool": {"size": 1},
             "endpoint": {"poll": {"step": 100 * MS, "timeout": timeout * MS}}});
@@ -107,7 +108,7 @@ fn the_original_endpoint_holds_on_to_a_stalled_candidate_and_the_modified_one_go
     let second = |endpoint: Value| {
         let connector = json!({"candidates": [1, 2], "kept": true, "pool": {"size": 1, "per_candidate": true},
             "policy": "total_request", "endpoint": endpoint});
-        // The third comes while both values are equal and it is the first candidate's turn again.
+        // The third comes when both values are equal and it is the first candidate's turn again.
         let mut plan = behind(
             2,
             connector,
@@ -143,8 +144,8 @@ fn a_busy_candidate_is_asked_by_a_process_with_a_free_connection_and_all_busy_on
         let to: Vec<_> = to.iter().map(|v| (v.server, v.sent)).collect();
         (to, ends(&rows)[4])
     };
-    // The third finds the first server's connection in use, so that it is busy; the fourth is in the other process. The
-    // fifth finds both in use, and looks again 100 ms later.
+    // The third finds the first server's connection in use, so that server is busy; the fourth is
+    // in the other process. The fifth finds both in use, and tries again 100 ms later.
     let four = [(1, 0), (2, MS), (2, 2 * MS), (1, 3 * MS)];
     let (to, fifth) = seen(50 * MS);
     assert_eq!(to[..4], four);
@@ -295,7 +296,8 @@ fn a_server_takes_the_lightest_first_by_the_request_at_the_root() {
 
 #[test]
 fn light_ones_go_first_and_all_marks_are_taken_back() {
-    // Both pools prefer light ones: the visit that is a light call itself holds a connection to its end.
+    // Both pools prefer light ones: the visit that is itself a light call holds a connection to its
+    // end.
     let mut plan = chain(800, 5 * S);
     for (server, to_the_end) in [(0, false), (1, true)] {
         plan["servers"][server]["connectors"][0]["pool"] =
@@ -329,7 +331,8 @@ fn light_ones_go_first_and_all_marks_are_taken_back() {
 
 #[test]
 fn a_call_of_an_event_loop_goes_out_before_those_of_who_waits_for_the_loop() {
-    // The first computes for 10 ms, while the second waits, which computes nothing; there is one connection.
+    // The first computes for 10 ms while the second waits without computing; there is one
+    // connection.
     for parallel in [false, true] {
         let call = json!({"connector": 0, "class": 0, "parallel": parallel});
         let connector = json!({"candidates": [1], "kept": true, "pool": {"size": 1}});

@@ -1,4 +1,4 @@
-//! Each cause: what it does to a request, and what it reports as the truth.
+//! Each cause: its effect on a request, and its entry in the truth.
 
 use super::*;
 
@@ -59,7 +59,7 @@ fn connecting() -> Value {
     plan
 }
 
-/// Lost SYNs, and when those that were not lost were answered; ms.
+/// Lost SYNs, and when the others were answered; ms.
 fn lost_and_answered(plan: &Value) -> (u64, Vec<i64>) {
     let (report, rows) = run(plan);
     let passed = rows.requests.iter().filter(|r| r.drops == 0);
@@ -84,7 +84,7 @@ fn a_server_that_is_stopped_holds_what_its_accept_queue_holds() {
         let (lost, answered) = lost_and_answered(&plan);
         assert_eq!(lost, 20 - stopped, "{holds} {workers} {light}");
         assert_eq!(answered.last(), Some(&(600 + stopped as i64)));
-        // One that only gets nothing of the CPU has its threads, and its light queue.
+        // A server that only gets no CPU keeps its threads and its light queue.
         plan["stalls"][0]["effect"] = json!({"iowait": {"node": 0, "blocks": 1.0}});
         let lost = lost_and_answered(&plan).0;
         assert_eq!(lost, 20 - running, "{holds} {workers} {light}");
@@ -165,7 +165,7 @@ fn a_quota_that_is_used_up_and_missed_by_nobody_is_no_stall() {
 
 #[test]
 fn work_that_is_just_a_quota_ends_with_it_however_many_share_it() {
-    // Jobs end at fractions of a nanosecond here, which must not cost the others any of the quota.
+    // Jobs end at fractions of a nanosecond here, which must not take quota from the others.
     for n in 1..200 {
         let mut times = [0, n * 45_008, 9 * MS - n * 31_013];
         times.sort_unstable();
@@ -326,7 +326,7 @@ fn dirty_pages_are_written_when_old_by_the_clock_and_when_many_at_once() {
     ] {
         let (report, rows) = run(&logging(disk));
         assert_eq!(told(&report), expected);
-        // Who comes meanwhile waits for the disk.
+        // Requests that come meanwhile wait for the disk.
         let took = |(sent, end)| rows.requests.iter().any(|r| r.sent == sent && r.end == end);
         assert!(who.is_none_or(took));
         let waited: f64 = rows
@@ -372,7 +372,7 @@ fn who_writes_at_the_limit_of_dirty_pages_waits_for_the_disk_and_nobody_else_doe
 fn files_of_a_server_are_written_each_by_its_own_age() {
     let mut plan = logging(writeback(5 * S, 1e9, 3e9));
     plan["servers"][0]["logs"] = json!(2);
-    // Both are dirty for ever; the second was so 5 s before the begin.
+    // Both are always dirty; the second became dirty 5 s before the begin.
     let seen = told(&run(&plan).0);
     let begins: Vec<i64> = seen.iter().map(|s| s.1).collect();
     assert_eq!(begins, [5000, 10_000]);
@@ -481,7 +481,7 @@ fn bursts_of_the_load_are_told_to_their_end() {
     plan["workloads"][0]["arrivals"]["closed"]["spread"] = json!(0);
     let (report, _) = run(&plan);
     assert_eq!(seen(&report), [("workload-burst".to_owned(), 0)]);
-    // Who comes while others do; who follows them is no more than they were.
+    // Arrivals during the crowd count; later ones do not add to it.
     for (others_end, told) in [(5 * S, vec![("workload-burst".to_owned(), S)]), (S, vec![])] {
         let mut crowd = chain(100, 5 * S);
         let mut more = crowd["workloads"][0].clone();
@@ -491,7 +491,7 @@ fn bursts_of_the_load_are_told_to_their_end() {
         let (report, _) = run(&crowd);
         assert_eq!(seen(&report), told);
     }
-    // One that comes before others that were told earlier is another one.
+    // A crowd that comes before others that were reported earlier is a separate one.
     let mut crowds = chain(100, 5 * S);
     for begin in [3 * S, S] {
         let mut more = crowds["workloads"][0].clone();

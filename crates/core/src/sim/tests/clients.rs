@@ -1,4 +1,4 @@
-//! What clients do: hedge, stop waiting, ask again, fetch what belongs to a page.
+//! Behaviour of clients: they hedge, stop waiting, repeat, and fetch embedded objects.
 
 use super::*;
 
@@ -13,7 +13,8 @@ fn requests(rows: &Rows) -> Vec<(i64, i64, u32, u8)> {
     all.into_iter().map(|(_, request)| request).collect()
 }
 
-/// A worker and one place in the accept queue, taken for 200 ms by the first two; then comes somebody who behaves as told.
+/// A worker and one place in the accept queue, taken for 200 ms by the first two; then a client
+/// with the given behaviour arrives.
 fn third(behaviour: Value) -> Value {
     let mut plan = one(json!({"constant": 100e6}), 1, 0, batch(2), 2 * S);
     let mut third = batch(1);
@@ -122,7 +123,7 @@ fn what_belongs_to_a_page_is_fetched_one_after_another() {
 
 #[test]
 fn a_page_that_never_came_embeds_nothing() {
-    // Lost, or answered by the second try: only that one embeds.
+    // Lost, or answered at the second try: only that one embeds.
     let impatient = |retries| json!({"timeout": 150 * MS, "retries": retries, "retry_pause": 100 * MS, "embedded": [0]});
     let (report, rows) = run(&third(impatient(0)));
     assert_eq!(requests(&rows)[2..], [(0, 150 * MS, 3, 1)]);
@@ -147,7 +148,7 @@ fn every_sender_has_its_schedule_and_its_end() {
         (&[3, 9, 21], 45),
     ];
     for (seconds, give_up) in schedules {
-        // One works, one waits, the third knocks in vain for 100 s.
+        // One works, one waits, and the third repeats its SYN in vain for 100 s.
         let mut plan = one(json!({"constant": 100e9}), 1, 0, batch(3), 300 * S);
         let repeats: Vec<i64> = seconds.iter().map(|s| s * S).collect();
         plan["workloads"][0]["syn"] = json!({"repeats": repeats, "give_up": give_up * S});

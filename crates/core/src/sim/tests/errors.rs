@@ -1,10 +1,10 @@
-//! Candidates that cannot be connected to.
+//! Candidates to which connections fail.
 
 use super::calls::{behind, ends, visits_of};
 use super::*;
 
-/// One request a second to two servers, the first of which is frozen up to `end`. It holds one connection, and
-/// another is given up after 200 ms.
+/// One request a second to two servers, the first of which is frozen up to `end`. It holds one
+/// connection, and another attempt is given up after 200 ms.
 fn frozen(connector: Value, call: Value, end: i64) -> Value {
     let mut connector = connector;
     connector["candidates"] = json!([1, 2]);
@@ -31,7 +31,7 @@ fn failed(rows: &Rows) -> usize {
         .count()
 }
 
-/// Seconds in which a request came that took 200 ms for a connection that was given up.
+/// Seconds with a request that took 200 ms for a connection that was given up.
 fn late(rows: &Rows) -> Vec<i64> {
     let late = rows.requests.iter().filter(|r| r.end - r.sent > 200 * MS);
     let mut seconds: Vec<_> = late.map(|r| r.sent / S).collect();
@@ -45,17 +45,17 @@ fn a_call_that_cannot_connect_goes_to_another_where_there_are_errors() {
     assert!(failed(&rows) > 10, "{}", failed(&rows));
     let (report, rows) = run(&frozen(json!({"recover": 60 * S}), call(), 40 * S));
     assert_eq!(failed(&rows), 0);
-    // Late are those that failed there, and the one that waits inside.
+    // Requests are late if they failed there, or waited inside.
     assert_eq!(late(&rows).len() as u64, report.counts.drops[1] + 1);
 }
 
 #[test]
 fn a_candidate_in_error_is_not_asked_until_it_recovers() {
     let (_, rows) = run(&frozen(json!({"recover": 20 * S}), call(), 60 * S));
-    // The first request waits inside. Others fail from 2.2 s on, for 10 s no error, since it is still there; after 20 s
-    // one probes it, when it is its turn.
+    // The first request waits inside. Others fail from 2.2 s on; for 10 s this is not an error,
+    // because the first one is still there; after 20 s one probes it, when it is its turn.
     assert_eq!(late(&rows), [0, 2, 4, 6, 8, 10, 12, 34, 56]);
-    // At 60 s its answer comes, which makes the server available for whom it is the turn.
+    // At 60 s its answer comes, which makes the server available for the next turn.
     let asked = visits_of(&rows, 1);
     let again = asked.iter().find(|&&(_, sent, _)| sent > 0);
     assert_eq!(again.map(|&(_, sent, _)| sent), Some(62 * S));
@@ -63,7 +63,7 @@ fn a_candidate_in_error_is_not_asked_until_it_recovers() {
 
 #[test]
 fn the_last_candidate_in_error_is_asked_all_the_same() {
-    // Both cannot be connected to: every request tries both, waits for 100 ms, and tries them again.
+    // Both fail: every request tries both, waits for 100 ms, and tries them again.
     let mut plan = frozen(json!({"recover": 60 * S}), call(), 40 * S);
     plan["servers"][2]["workers"] = json!(1);
     plan["servers"][2]["backlog"] = json!(0);
@@ -74,7 +74,7 @@ fn the_last_candidate_in_error_is_asked_all_the_same() {
     let (_, rows) = run(&plan);
     let ended = ends(&rows);
     assert_eq!((ended[2].1, ended[2].2), (2 * S + 900 * MS, 1));
-    // As soon as one accepts again, it is asked, though both have been in error.
+    // As soon as one accepts again, it gets calls, although both have been in error.
     let late = ended[41..].iter().filter(|&&(_, _, status)| status != 0);
     assert_eq!(late.count(), 0);
 }

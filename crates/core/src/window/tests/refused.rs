@@ -1,4 +1,4 @@
-//! What is left out, and what is refused with a sentence.
+//! What is left out, and what is refused with an error.
 
 use super::*;
 

@@ -44,7 +44,7 @@ pub struct Request<'a> {
     pub method: &'a [u8],
     uri: &'a [u8],
     query: Option<&'a [u8]>,
-    /// The URI is there to its end.
+    /// The URI is complete.
     pub whole: bool,
 }
 
@@ -57,7 +57,8 @@ impl Request<'_> {
     }
 }
 
-/// Whether a payload (as far as it is there) begins a FORWARD_REQUEST: its protocol is `HTTP/…`.
+/// Whether a payload (as far as it was captured) begins a FORWARD_REQUEST: its protocol is
+/// `HTTP/…`.
 pub fn plausible(payload: &[u8]) -> bool {
     let method = payload
         .get(1)
@@ -71,7 +72,7 @@ pub fn plausible(payload: &[u8]) -> bool {
     payload.first() == Some(&FORWARD_REQUEST) && method && protocol
 }
 
-/// Whether that much is there, its protocol included.
+/// Whether that much was captured, including its protocol.
 pub fn certain(payload: &[u8]) -> bool {
     payload.len() >= 4 + b"HTTP/".len() && plausible(payload)
 }
@@ -95,7 +96,7 @@ pub fn read(payload: &[u8]) -> Request<'_> {
     };
     (request.uri, request.whole) = uri;
     if request.whole {
-        // What follows is missing from a cut packet.
+        // A cut packet lacks the rest.
         let _ = attributes(&mut request, &mut fields);
     }
     request
@@ -107,7 +108,7 @@ fn attributes<'a>(request: &mut Request<'a>, fields: &mut Fields<'a>) -> Option<
     }
     fields.take(3)?; // port, whether over TLS
     for _ in 0..fields.number()? {
-        // A name is a string, or a code that no length can be.
+        // A name is a string, or a code that cannot be a length.
         if fields.0.first() == Some(&0xa0) {
             fields.take(2)?;
         } else {
@@ -130,7 +131,7 @@ fn attributes<'a>(request: &mut Request<'a>, fields: &mut Fields<'a>) -> Option<
     }
 }
 
-/// Reads one field after the other; None: it is not there.
+/// Reads one field after the other; None: it was not captured.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -152,7 +153,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A string of which perhaps only the beginning is there, and whether it is whole. 0xffff is the absent string.
+    /// A string that may be cut, and whether it is complete. 0xffff is the absent string.
     fn part_of_string(&mut self) -> Option<(&'a [u8], bool)> {
         let len = self.number()?;
         if len == 0xffff {

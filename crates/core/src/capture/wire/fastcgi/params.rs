@@ -2,13 +2,14 @@
 
 use crate::capture::wire::Raw;
 
-/// Variables gathered of one request: PHP's frameworks need some 2 KiB, nginx sends no head longer than 32 KiB.
+/// Variables gathered for one request: PHP's frameworks need some 2 KiB, and nginx sends no head
+/// longer than 32 KiB.
 pub(super) const PARAMS_MAX: usize = 16 << 10;
 
 #[derive(Default)]
 pub(super) struct Params(Vec<u8>);
 
-/// What the variables say.
+/// The values of the variables.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Variables<'a> {
     pub method: &'a [u8],
@@ -17,7 +18,7 @@ pub(super) struct Variables<'a> {
 }
 
 impl Params {
-    /// More of the stream; false: no more of it is kept.
+    /// More of the stream; false: no more is kept.
     pub(super) fn push(&mut self, bytes: &[u8]) -> bool {
         let room = PARAMS_MAX - self.0.len();
         self.0.extend_from_slice(&bytes[..bytes.len().min(room)]);
@@ -29,7 +30,7 @@ impl Params {
         self.0.len()
     }
 
-    /// As far as they are there. What the client asked for comes before the file that answers it.
+    /// As far as they have arrived. The requested URI is preferred to the file that answers it.
     pub(super) fn read(&self) -> Variables<'_> {
         const TARGETS: [&[u8]; 4] = [
             b"REQUEST_URI",
@@ -47,7 +48,7 @@ impl Params {
             let Some(place) = TARGETS.iter().position(|target| *target == name) else {
                 continue;
             };
-            // A whole value says more than a better one of which the end was cut off.
+            // A complete value is preferred to a better one whose end was cut off.
             if !value.is_empty() && (!whole, place) < (!rank.0, rank.1) {
                 rank = (whole, place);
                 (found.target, found.target_whole) = (value, whole);
@@ -70,7 +71,7 @@ impl<'a> Variables<'a> {
     }
 }
 
-/// The next name, its value, and whether that is whole.
+/// The next name, its value, and whether that is complete.
 fn pair<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8], bool)> {
     let (name, value) = (length(rest)?, length(rest)?);
     let (name, after) = rest.split_at_checked(name)?;

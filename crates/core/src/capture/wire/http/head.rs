@@ -1,4 +1,4 @@
-//! Heads: whole ones by httparse, and what can be told of a head of which only the beginning was captured.
+//! Heads: complete ones by httparse, and the readable part of a cut head.
 
 use std::mem::MaybeUninit;
 
@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 const FIELDS: usize = 96;
 const FIELDS_MAX: usize = 4096;
 
-/// What a connection became.
+/// The new use of a connection.
 pub const UPGRADED: &str = "upgraded";
 pub const TO_HTTP2: &str = "upgraded to HTTP/2";
 
@@ -15,7 +15,8 @@ pub const TO_HTTP2: &str = "upgraded to HTTP/2";
 pub enum Body {
     Length(u64),
     Chunked,
-    /// No length was given: nothing after a request, everything until the close after a response.
+    /// No length was given: nothing follows a request, and everything until the close belongs to a
+    /// response.
     Unsaid,
 }
 
@@ -181,7 +182,7 @@ fn decimal(value: &[u8]) -> Option<u64> {
     })
 }
 
-/// A request line of which perhaps only the beginning is there.
+/// A request line that may be cut.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RequestLine<'a> {
     pub method: &'a [u8],
@@ -190,7 +191,8 @@ pub struct RequestLine<'a> {
     pub whole: bool,
 }
 
-/// The methods by which a request is found again in the middle of a stream: RFC 9110, PATCH, and WebDAV's.
+/// Methods by which a request is recognised in the middle of a stream: RFC 9110, PATCH, and
+/// WebDAV's.
 const METHODS: [&[u8]; 17] = [
     b"GET ",
     b"POST ",
@@ -223,7 +225,7 @@ pub fn request_line(bytes: &[u8]) -> Option<RequestLine<'_>> {
     (plausible && (!line.whole || starts_alike(version, b"HTTP/1."))).then_some(line)
 }
 
-/// By the version at its end, whatever the method: where a request is due.
+/// By the version at its end, whatever the method, at a place where a request is due.
 pub fn any_request_line(bytes: &[u8]) -> Option<RequestLine<'_>> {
     let (line, version) = split_line(bytes, method_len(bytes)?)?;
     (line.whole && version.starts_with(b"HTTP/")).then_some(line)
@@ -265,7 +267,8 @@ fn split_line(bytes: &[u8], method: usize) -> Option<(RequestLine<'_>, &[u8])> {
     ))
 }
 
-/// A method is a short word of capitals; None: no method begins here. Its length so far, if there is no space yet.
+/// A method is a short word of capitals; None: no method begins here. Returns its length so far if
+/// there is no space yet.
 pub fn method_len(bytes: &[u8]) -> Option<usize> {
     const METHOD_MAX: usize = 24;
     let letters = bytes.iter().take(METHOD_MAX + 1);
@@ -288,7 +291,8 @@ fn starts_alike(a: &[u8], b: &[u8]) -> bool {
     a[..n].eq_ignore_ascii_case(&b[..n])
 }
 
-/// The code of a status line; None when these bytes begin no status line; Some(None) when it was cut before the code.
+/// The code of a status line; None if these bytes begin no status line; Some(None) if it was cut
+/// before the code.
 pub fn status_line(bytes: &[u8]) -> Option<Option<u16>> {
     if bytes.is_empty() || !starts_alike(bytes, b"HTTP/1.") {
         return None;

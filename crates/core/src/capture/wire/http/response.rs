@@ -1,4 +1,4 @@
-//! The server's side of [`Http`]: what a response says, and where it ends.
+//! The server's side of [`Http`]: the content of a response, and its end.
 
 use super::super::framing::Input;
 use super::super::{Exchanges, Outcome};
@@ -76,7 +76,7 @@ impl Http {
             self.server.head = head;
             return;
         }
-        // The end of the head cannot be found: what the status line says is all that will be known.
+        // The end of the head cannot be found: only the status line is known.
         self.server.state = State::Lost;
         let code = status.flatten();
         if code.is_some_and(|code| code < 200 && code != 101) {
@@ -97,7 +97,7 @@ impl Http {
         self.waiting.bytes(input.time, now, out);
         self.outcome = code.map(outcome);
         if input.cut() {
-            // A status that was not captured passes for a good one.
+            // A status that was not captured counts as a good one.
             self.outcome.get_or_insert(Outcome::Ok);
             input.skip(input.len());
         }

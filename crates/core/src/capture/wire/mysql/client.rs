@@ -1,6 +1,6 @@
-//! What the client says: logins, commands, and what goes on in further packets.
+//! The client's side: logins, commands, and their continuation in further packets.
 //!
-//! Where these return false, what came was no command and the framing is lost.
+//! If these return false, the bytes were not a command and the framing is lost.
 
 use super::command::{self, Command, Expects};
 use super::reply::Reply;
@@ -66,7 +66,7 @@ impl Talk {
         }
     }
 
-    /// The client's answer to the greeting; false: it asks for TLS.
+    /// The client's answer to the greeting; false: it requests TLS.
     pub(super) fn login(
         &mut self,
         packet: &Packet<'_>,
@@ -118,13 +118,13 @@ impl Talk {
         true
     }
 
-    /// A command is sent when the replies before it are whole, unless commands are pipelined. So one ends those of which
-    /// the end could not be seen.
+    /// A command is sent when the previous replies are complete, unless commands are pipelined. It
+    /// therefore ends replies whose end could not be seen.
     pub(super) fn close_before_command(&mut self, out: &mut dyn Exchanges) {
         let login = self.waiting.len() == 1 && self.continues_reply();
         let blind = self.turned && self.waiting.answering() && self.reply == Reply::Blind;
         if blind {
-            // Those behind it were answered in what was cut off.
+            // Those behind it were answered in the part that was cut off.
             self.waiting.tell_all(self.outcome, self.answered_at, out);
         } else if login && !self.waiting.closes_at_request() {
             self.waiting.tell(self.outcome, out);

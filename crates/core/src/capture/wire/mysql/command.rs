@@ -1,4 +1,4 @@
-//! Commands: what names them, what they are answered with, and the texts of prepared statements.
+//! Commands: their names, their kinds of answer, and the texts of prepared statements.
 
 use super::{CLIENT_DEPRECATE_EOF, PROTOCOL_41};
 use crate::capture::wire::framing::Packet;
@@ -64,7 +64,7 @@ pub struct Asked<'a> {
     pub expects: Expects,
 }
 
-/// Code, name, least and largest length of the payload, what it is answered with.
+/// Code, name, least and largest length of the payload, kind of answer.
 const COMMANDS: [(u8, &str, u64, u64, Expects); 30] = [
     (QUIT, "QUIT", 1, 1, Expects::Nothing),
     (0x02, "INIT DB", 2, 1024, Expects::Ok),
@@ -119,7 +119,7 @@ pub fn read<'a>(
     statements: &'a Statements,
 ) -> Option<Asked<'a>> {
     let Some(&code) = packet.prefix.first() else {
-        // Its header was captured, nothing more.
+        // Only its header was captured.
         return (packet.len > 0).then_some(Asked {
             raw: Raw::Unknown,
             expects: Expects::Results,
@@ -155,7 +155,7 @@ impl Statements {
         self.texts.get(&id).map(|text| &**text)
     }
 
-    /// Takes note of a command that was sent; hands out the text that is to be prepared.
+    /// Records a sent command; returns the text that is to be prepared.
     pub fn sent(&mut self, payload: &[u8]) -> Option<Box<[u8]>> {
         match *payload.first()? {
             PREPARE => {
@@ -179,7 +179,8 @@ impl Statements {
     }
 }
 
-/// The capabilities in a client's login; MariaDB's own are the upper half, where the client says that it is no MySQL.
+/// The capabilities in a client's login; MariaDB's own are the upper half, if the client says that
+/// it is not MySQL.
 pub fn login_flags(payload: &[u8]) -> u64 {
     let low = payload
         .get(..4)
@@ -199,7 +200,7 @@ pub fn login_flags(payload: &[u8]) -> u64 {
     low | u64::from(high) << 32
 }
 
-/// The text of a COM_QUERY: after the query attributes of MySQL 8.0.23, where there are any.
+/// The text of a COM_QUERY: after the query attributes of MySQL 8.0.23, if there are any.
 fn query_text(payload: &[u8], flags: Option<u64>) -> &[u8] {
     let attributes = match flags {
         Some(flags) => flags & QUERY_ATTRIBUTES != 0,
@@ -266,7 +267,7 @@ pub fn length(bytes: &[u8]) -> Option<(u64, &[u8])> {
     ))
 }
 
-/// Whether result sets end by an OK packet instead of an EOF; None where the login was not seen.
+/// Whether result sets end by an OK packet instead of an EOF; None if the login was not seen.
 pub fn deprecates_eof(flags: Option<u64>) -> Option<bool> {
     flags.map(|flags| flags & CLIENT_DEPRECATE_EOF != 0)
 }

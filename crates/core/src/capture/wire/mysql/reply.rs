@@ -24,7 +24,8 @@ const OK_LEN_MIN: u64 = 7;
 const EOF_LEN_MAX: u64 = 0xff_ffff;
 /// MariaDB's progress reports come as this error.
 const PROGRESS: u16 = 0xffff;
-/// More columns than a table can have (4096 in MySQL and MariaDB, with room for joins): not a column count.
+/// More columns than a table can have (4096 in MySQL and MariaDB, with room for joins): it is not a
+/// column count.
 const COLUMNS_MAX: u64 = 0xffff;
 
 const CURSOR_EXISTS: u16 = 0x0040;
@@ -41,7 +42,7 @@ pub enum Reply {
     Rows,
     /// Parameters and columns of a prepared statement still to come.
     Definitions(u32),
-    /// All definitions came; an EOF may follow.
+    /// All definitions have arrived; an EOF may follow.
     WholeUnlessEof,
     Infile,
     /// The framing is lost: it ends at the last byte before the next command.
@@ -51,7 +52,7 @@ pub enum Reply {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     More,
-    /// This may be the last packet: what would tell was cut off.
+    /// This may be the last packet: the deciding byte was cut off.
     Unsure,
     /// A statement got its id; `whole`: nothing else follows.
     Prepared {
@@ -108,9 +109,9 @@ impl Reply {
         }
     }
 
-    /// Whether a loss of `n` bytes that begins with a packet is just the packet after the rows, as at the end of most
-    /// replies that a short snap length cut: a row would have to be as short as that, and the end follow in a segment of
-    /// its own.
+    /// Whether a loss of `n` bytes that begins with a packet is just the packet after the rows, as
+    /// at the end of most replies with a short snap length: a row would have to be as short as
+    /// that, with the end in a segment of its own.
     pub fn may_end_in(self, n: u64, flags: Option<u64>) -> bool {
         let eof = n == HEADER_LEN + EOF_LEN && deprecates_eof(flags) != Some(true);
         let ok = n == HEADER_LEN + OK_LEN_MIN && deprecates_eof(flags) != Some(false);
@@ -144,7 +145,8 @@ impl Reply {
 
     fn columns(&mut self, packet: &Packet<'_>, flags: Option<u64>) -> Verdict {
         let optional = flags.is_some_and(|f| f & OPTIONAL_METADATA == OPTIONAL_METADATA);
-        // MySQL tells before the count whether definitions follow, MariaDB after it; neither unless it was agreed.
+        // MySQL says before the count whether definitions follow, MariaDB after it; neither does
+        // unless it was agreed.
         let (count, follow) = match packet.prefix {
             [follow, rest @ ..] if optional => (length(rest).map(|l| l.0), *follow != 0),
             [0, rest @ ..] if packet.len < OK_LEN_MIN => (length(rest).map(|l| l.0), false),
@@ -184,7 +186,7 @@ impl Reply {
         }
     }
 
-    /// What came cannot be read, nor what follows.
+    /// The bytes cannot be read, nor what follows.
     fn blind(&mut self) -> Verdict {
         *self = Reply::Blind;
         Verdict::Unsure
@@ -225,7 +227,7 @@ impl Reply {
     }
 }
 
-/// By its length alone where its first byte was cut off: a definition is longer.
+/// By its length alone if its first byte was cut off: a definition is longer.
 pub fn is_eof(packet: &Packet<'_>) -> bool {
     packet.len == EOF_LEN && matches!(packet.prefix.first(), None | Some(&EOF))
 }

@@ -1,6 +1,6 @@
-//! What the server says: the greeting, and replies put in order by their sequence numbers.
+//! The server's side: the greeting, and replies put in order by their sequence numbers.
 //!
-//! Where these return false, what came was no reply and the framing is lost.
+//! If these return false, the bytes were not a reply and the framing is lost.
 
 use super::command::{Command, Expects};
 use super::reply::{self, Reply, Verdict};
@@ -19,7 +19,8 @@ impl Talk {
         header.get(3).is_none_or(|&sequence| sequence == next)
     }
 
-    /// Whether a reply starts with these first bytes of a segment, where the framing is lost or stands in its way.
+    /// Whether a reply starts with these first bytes of a segment, if the framing is lost or at
+    /// odds with it.
     pub(super) fn reply_here(&mut self, bytes: &[u8], lost: bool, out: &mut dyn Exchanges) -> bool {
         let &[a, b, c, sequence, first, ..] = bytes else {
             return false;
@@ -189,7 +190,7 @@ impl Talk {
         }
     }
 
-    /// `between`: the loss begins with a packet; `hole`: nobody knows what is in there.
+    /// `between`: the loss begins with a packet; `hole`: its content is unknown.
     pub(super) fn server_lost(
         &mut self,
         time: i64,

@@ -313,7 +313,7 @@ fn pipelined_commands_are_told_apart_by_their_sequence_numbers() {
             (S, packets(1, &result(1, 0, b"", deprecated, 2))),
         ];
         let log = play(&mut MySql::default(), &script);
-        // The statement is known to be whole only when the next reply begins.
+        // Only the beginning of the next reply shows that the statement is complete.
         let insert = "sql INSERT INTO t VALUES (?) ok";
         assert_eq!(
             log.names(),

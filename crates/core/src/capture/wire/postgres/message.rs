@@ -90,7 +90,7 @@ pub fn bound(payload: &[u8]) -> &[u8] {
     text(rest)
 }
 
-/// What drivers send before the statement that matters, in one batch with it.
+/// Statements that drivers send before the one that matters, in one batch with it.
 pub fn is_prelude(sql: &[u8]) -> bool {
     let sql = sql.trim_ascii_start();
     [&b"BEGIN"[..], b"START", b"SET", b"SAVEPOINT", b"RELEASE"]
@@ -110,7 +110,7 @@ impl Statements {
         self.0.get(name).map(|text| &**text)
     }
 
-    /// Takes note of a message that was sent.
+    /// Records a sent message.
     pub fn sent(&mut self, kind: u8, payload: &[u8]) {
         match (kind, payload) {
             (b'P', _) => {

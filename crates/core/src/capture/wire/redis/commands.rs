@@ -1,4 +1,4 @@
-//! Commands of Redis and Valkey up to version 8, and of their modules by what these begin with.
+//! Commands of Redis and Valkey up to version 8, and of their modules by prefix.
 
 const COMMANDS: &str = " APPEND ASKING AUTH BGREWRITEAOF BGSAVE BITCOUNT BITFIELD BITFIELD_RO BITOP BITPOS BLMOVE BLMPOP \
     BLPOP BRPOP BRPOPLPUSH BZMPOP BZPOPMAX BZPOPMIN CLIENT CLUSTER COMMAND CONFIG COPY DBSIZE DEBUG DECR DECRBY DEL \

@@ -1,5 +1,6 @@
-//! One value of RESP after the other, from a stream in pieces. Nesting needs no stack: an aggregate of n elements only
-//! adds n to the number of values that are still to come. Long strings are skipped by length.
+//! The values of RESP one after another, from a stream in pieces. Nesting needs no stack: an
+//! aggregate of n elements only adds n to the number of pending values. Long strings are skipped by
+//! length.
 
 use crate::capture::wire::framing::Input;
 
@@ -25,7 +26,7 @@ pub struct Resp {
     /// The type of the value, once its first byte was seen: 0 before; an attribute's is overwritten.
     kind: u8,
     begun: Option<i64>,
-    /// Bytes of it that nobody was told of.
+    /// Bytes of it that are not reported yet.
     early: u64,
     /// Values still to come.
     left: u64,
@@ -55,7 +56,7 @@ enum Naming {
     Argument,
 }
 
-/// What a client says that the server shall reply to.
+/// The client's setting for the server's replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Replies {
     #[default]
@@ -89,7 +90,7 @@ impl Default for Resp {
 }
 
 impl Resp {
-    /// When the value began (now, if it begins), and how many of its bytes nobody was told of yet.
+    /// When the value began (now, if it begins), and how many of its bytes are not reported yet.
     pub fn begin(&mut self, now: i64) -> (i64, u64) {
         (*self.begun.get_or_insert(now), self.early)
     }
@@ -108,7 +109,7 @@ impl Resp {
         matches!(self.naming, Naming::Known | Naming::Argument).then_some(name)
     }
 
-    /// What a `CLIENT REPLY` asks for.
+    /// The setting of a `CLIENT REPLY`.
     pub fn replies(&self) -> Option<Replies> {
         match &self.arguments[..self.arguments_len] {
             b" REPLY ON" => Some(Replies::On),
@@ -199,7 +200,7 @@ impl Resp {
         if bytes.is_empty() {
             let kept = (self.line_len as usize).min(LINE_KEPT);
             if self.kind == b'-' && self.line[..kept].contains(&b' ') {
-                // The end of the line was cut off; its first word is there.
+                // The end of the line was cut off; its first word was captured.
                 let line = self.line;
                 self.error_word(&line[1..kept]);
             }
@@ -225,7 +226,7 @@ impl Resp {
         }
     }
 
-    /// A whole line: the head of a value, or a value. False: it is none.
+    /// A complete line: the head of a value, or a value. False: it is neither.
     fn read_line(&mut self, client: bool) -> bool {
         let kept = (self.line_len as usize).min(LINE_KEPT);
         let line = self.line[..kept].trim_ascii_end();
