@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_too_late_are_handed_out_all_the_same_and_told() {
+    fn late_packets_are_still_passed_on_and_counted() {
         let mut sent = packets(50_000);
         let first = sent.remove(0);
         sent.insert(8_000, first);

@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn captures_are_merged_by_time_and_told_apart() {
+    fn captures_are_merged_by_time_and_distinguished() {
         let folder = Folder::new("merge");
         let even = folder.write("even", &file((0..2000).step_by(2)));
         let odd = folder.write("odd", &file((1..2000).step_by(2)));
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_among_others_is_told_and_no_error() {
+    fn an_empty_file_among_others_is_noted_and_no_error() {
         let folder = Folder::new("empty");
         let (seen, report) = all(&[folder.write("a", &file(0..10)), folder.write("b", b"")]);
         assert_eq!(seen.len(), 10);

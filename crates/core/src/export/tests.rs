@@ -298,7 +298,7 @@ fn any_visit() -> impl Strategy<Value = Visit> {
 
 proptest! {
     #[test]
-    fn what_a_wire_can_tell_comes_back(mut visits in prop::collection::vec(any_visit(), 1..24)) {
+    fn what_a_wire_can_carry_comes_back(mut visits in prop::collection::vec(any_visit(), 1..24)) {
         for (id, visit) in visits.iter_mut().enumerate() {
             visit.visit = id as u64 + 1;
             if visit.server == WEB {
@@ -398,7 +398,7 @@ fn recorded_losses_decide_when_the_syns_went_out() {
 }
 
 #[test]
-fn what_a_wire_cannot_tell_is_counted() {
+fn what_a_wire_cannot_carry_is_counted() {
     let status = |text| id_of(&names().statuses, text);
     let visits = [
         Visit {
@@ -474,7 +474,7 @@ fn the_same_run_gives_the_same_bytes() {
 }
 
 #[test]
-fn a_table_that_is_none_is_told_with_its_name() {
+fn a_missing_table_is_reported_with_its_name() {
     let folder = Folder::new();
     let run = folder.sub("run");
     let failed = |run: &Path| {

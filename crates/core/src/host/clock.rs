@@ -105,7 +105,7 @@ mod tests {
     const MS: i64 = 1_000_000;
 
     #[test]
-    fn a_step_is_told_once_and_moves_no_row() {
+    fn a_step_is_reported_once_and_moves_no_row() {
         let mut clock = Clock::new(100 * S, 0);
         assert_eq!(clock.judge(S, 101 * S + 5, S + 10), None);
         assert_eq!(clock.judge(2 * S, 90 * S, 2 * S), Some(-12 * S));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_set_before_the_recording_began_goes_as_it_was_told_to() {
+    fn a_clock_set_before_the_recording_uses_the_given_offset() {
         let now = Clock::begin(None);
         let mut clock = Clock::begin(Some(now.begin - 5 * S));
         assert_eq!(clock.look(), None);

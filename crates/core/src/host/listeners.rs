@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_of_this_process_is_seen_with_who_waits() {
+    fn a_listener_of_this_process_is_seen_with_its_waiting_connections() {
         let mut asker = Asker::new().unwrap();
         for ip in ["127.0.0.1", "0.0.0.0", "::", "::1"] {
             let ip: IpAddr = ip.parse().unwrap();

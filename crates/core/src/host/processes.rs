@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn who_listens_is_told_with_its_name_and_addresses() {
+    fn a_listening_process_is_reported_with_its_name_and_addresses() {
         let listener = TcpListener::bind("0.0.0.0:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let mut processes = here(port);
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_came_since_is_young_and_goes_by_its_name() {
+    fn a_process_that_began_since_is_young_and_has_its_own_name() {
         let mut processes = here(1);
         let before = processes.look();
         assert!(of(&before, std::process::id()).is_some());

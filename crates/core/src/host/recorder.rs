@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_opens_stands_back_and_who_asked_for_it_does_not() {
+    fn the_opening_thread_has_low_priority_and_its_caller_does_not() {
         let before = nice();
         assert_eq!(stood_back(|| Ok(nice())).unwrap(), 10);
         assert_eq!(nice(), before);

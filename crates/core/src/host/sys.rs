@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stands_back_weighs_little_and_gives_way_to_who_wakes_up() {
+    fn a_thread_of_low_priority_weighs_little_and_is_preempted() {
         let own = |until: fn()| {
             let asked = std::thread::spawn(move || {
                 until();

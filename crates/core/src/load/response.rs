@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_by_its_kind() {
+    fn damage_is_reported_by_kind() {
         let long = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "x".repeat(70_000));
         for (text, status) in [
             ("", Status::TRUNCATED),

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_table_is_told() {
+    fn a_file_that_is_no_table_is_refused() {
         let path = std::env::temp_dir().join(format!("tailrace-{}-stays-cut", std::process::id()));
         std::fs::write(&path, b"PAR1").unwrap();
         assert!(!Reader::default().read(&path, &mut |_, _| Ok(())).unwrap());

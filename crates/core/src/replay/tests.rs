@@ -151,7 +151,7 @@ fn cores_are_at_work_where_somebody_is_inside() {
 }
 
 #[test]
-fn who_is_served_in_turn_does_not_share() {
+fn jobs_served_in_turn_do_not_share() {
     let limits = Limits {
         in_turn: true,
         ..one_core()
@@ -213,7 +213,7 @@ fn a_full_queue_loses_attempts_which_come_back_on_the_schedule() {
 }
 
 #[test]
-fn a_server_that_stands_still_accepts_nobody() {
+fn a_stopped_server_accepts_nothing() {
     let limits = Limits {
         workers: 10,
         accept: 2,

@@ -157,7 +157,7 @@ impl Balancer {
 
     /// Candidates that must not receive a call that begins now, one bit each. A candidate that
     /// recovers has the highest of mod_jk's growing values (`recover_workers`).
-    pub fn shut(&mut self, now: i64) -> u32 {
+    pub fn unavailable(&mut self, now: i64) -> u32 {
         let recovered = self.states.recover(now);
         if recovered != 0 && !matches!(self.policy, Policy::CurrentLoad) {
             let highest = self.candidates.iter().map(|c| c.value).fold(0.0, f64::max);
@@ -166,7 +166,7 @@ impl Balancer {
                 c.value = highest;
             }
         }
-        self.states.shut()
+        self.states.unavailable()
     }
 
     /// A call goes out: mod_jk has obtained an endpoint.
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_shut_is_not_asked() {
+    fn unavailable_candidates_get_no_calls() {
         let mut b = Balancer::new(&Policy::TotalRequest, 3, 0);
         assert_eq!(choose(&mut b, 0b011), Some(2));
         assert_eq!(choose(&mut b, 0b111), None);
@@ -274,12 +274,12 @@ mod tests {
         let mut b = Balancer::new(&Policy::TotalRequest, 2, 10);
         b.sent(0);
         b.failed(0, 0, 0);
-        assert_eq!(b.shut(10), 0b01);
+        assert_eq!(b.unavailable(10), 0b01);
         for _ in 0..5 {
             b.sent(1);
             b.got(10, 1, 1, 1);
         }
-        assert_eq!((b.shut(11), b.value(0)), (0, 5.0));
+        assert_eq!((b.unavailable(11), b.value(0)), (0, 5.0));
     }
 
     #[test]

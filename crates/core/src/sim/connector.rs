@@ -100,11 +100,11 @@ impl<S: Sink> Sim<'_, S> {
         let server = s.server;
         s.out = 1;
         s.to_call -= 1;
-        let lets_go = self.lets_go(stay);
+        let releases_worker = self.releases_worker(stay);
         let child = self.child(stay, call);
         self.looks_at_states(child);
         let next = self.seek(child);
-        if lets_go {
+        if releases_worker {
             self.go_on(next);
             self.hand_out(server);
             return None;
@@ -123,7 +123,7 @@ impl<S: Sink> Sim<'_, S> {
             asked
         };
         let out = s.out;
-        let lets_go = self.lets_go(stay);
+        let releases_worker = self.releases_worker(stay);
         for number in 0..out {
             let child = self.child(stay, call);
             if call.all {
@@ -134,7 +134,7 @@ impl<S: Sink> Sim<'_, S> {
             let next = self.seek(child);
             self.go_on(next);
         }
-        if lets_go {
+        if releases_worker {
             self.hand_out(server);
         }
     }
@@ -159,7 +159,7 @@ impl<S: Sink> Sim<'_, S> {
                 states.set_busy(candidate, false);
             }
         }
-        self.stays[child].tried = self.connectors[number].balancer.shut(self.now);
+        self.stays[child].tried = self.connectors[number].balancer.unavailable(self.now);
     }
 
     #[inline(always)]
@@ -182,7 +182,7 @@ impl<S: Sink> Sim<'_, S> {
     #[inline(always)]
     fn seek(&mut self, child: u32) -> GoesOn {
         if self.connectors[self.stays[child].connector as usize].direct {
-            self.fly(child)
+            self.send_out(child)
         } else {
             self.seek_among(child)
         }
@@ -194,15 +194,15 @@ impl<S: Sink> Sim<'_, S> {
             let (parent, number) = (c.parent, c.connector as usize);
             let settings = self.connectors[number].settings;
             if self.visit_holds(child) {
-                return self.fly(child);
+                return self.send_out(child);
             }
             let Some(candidate) = self.choose(child) else {
-                return self.finds_all_shut(child);
+                return self.no_candidate_left(child);
             };
             let c = &mut self.stays[child];
             c.candidate = candidate;
             let Some(pool_settings) = &settings.pool else {
-                return self.fly(child);
+                return self.send_out(child);
             };
             let pool = self.connectors[number].pool_of(&self.stays[parent], candidate);
             let light = self.count_light(child, pool_settings);
@@ -245,7 +245,7 @@ impl<S: Sink> Sim<'_, S> {
         self.pools[pool as usize].polling -= 1;
         self.stays[child].pool = NONE;
         if holds {
-            self.fly(child)
+            self.send_out(child)
         } else if over {
             self.give_up_candidate(child);
             self.seek(child)
@@ -283,7 +283,7 @@ impl<S: Sink> Sim<'_, S> {
 
     /// mod_jk tries candidates in error once, reads the states once more after a while (`retries`,
     /// `retry_interval`), and then gives up.
-    fn finds_all_shut(&mut self, child: u32) -> GoesOn {
+    fn no_candidate_left(&mut self, child: u32) -> GoesOn {
         if self.may_ask_another(child) && !std::mem::replace(&mut self.stays[child].forced, true) {
             let number = self.stays[child].connector as usize;
             let forced = self.connectors[number].balancer.states.force();
@@ -304,7 +304,7 @@ impl<S: Sink> Sim<'_, S> {
 
     pub(super) fn try_again(&mut self, child: u32) -> GoesOn {
         let connector = self.stays[child].connector as usize;
-        self.stays[child].tried = self.connectors[connector].balancer.shut(self.now);
+        self.stays[child].tried = self.connectors[connector].balancer.unavailable(self.now);
         self.seek(child)
     }
 
@@ -316,7 +316,7 @@ impl<S: Sink> Sim<'_, S> {
 
     /// The call goes out.
     #[inline(always)]
-    pub(super) fn fly(&mut self, child: u32) -> GoesOn {
+    pub(super) fn send_out(&mut self, child: u32) -> GoesOn {
         let c = &mut self.stays[child];
         let (parent, number, candidate) = (c.parent, c.connector as usize, c.candidate as usize);
         c.server = self.connectors[number].settings.candidates[candidate];

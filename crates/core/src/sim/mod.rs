@@ -204,7 +204,7 @@ impl<'a, S: Sink> Sim<'a, S> {
             Kind::GiveUp => return self.gives_up(id),
             Kind::Waited => return Some(id),
             Kind::Poll => return self.poll(id),
-            Kind::Granted => return self.fly(id),
+            Kind::Granted => return self.send_out(id),
             Kind::TryAgain => return self.try_again(id),
             Kind::Hedge => return self.client_hedges(id),
             Kind::Source => self.source_sends(id),

@@ -104,7 +104,7 @@ impl<S: Sink> Sim<'_, S> {
     #[inline(always)]
     pub(super) fn take(&mut self, child: u32, pool: u32) -> GoesOn {
         self.occupy(child, pool);
-        self.fly(child)
+        self.send_out(child)
     }
 
     #[inline(always)]

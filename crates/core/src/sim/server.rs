@@ -387,7 +387,7 @@ impl<S: Sink> Sim<'_, S> {
 
     /// Sends calls; an asynchronous server then does something else. Returns whether it can.
     #[inline(always)]
-    pub(super) fn lets_go(&mut self, stay: u32) -> bool {
+    pub(super) fn releases_worker(&mut self, stay: u32) -> bool {
         let s = &self.stays[stay];
         let free = s.works && !self.servers[s.server as usize].holds;
         if free {

@@ -37,7 +37,7 @@ impl States {
     }
 
     /// Candidates that a call must skip, one bit each; the same holds for the following functions.
-    pub fn shut(&self) -> u32 {
+    pub fn unavailable(&self) -> u32 {
         self.busy | self.error | self.probed
     }
 
@@ -104,9 +104,9 @@ mod tests {
         let mut states = States::new(3, 0);
         states.set_busy(0, true);
         states.set_busy(1, true);
-        assert_eq!(states.shut(), 0b011);
+        assert_eq!(states.unavailable(), 0b011);
         states.answered(0);
-        assert_eq!(states.shut(), 0b010);
+        assert_eq!(states.unavailable(), 0b010);
     }
 
     #[test]
@@ -116,13 +116,13 @@ mod tests {
         states.failed(29 * S, 1, false);
         assert!(states.all_available());
         states.failed(30 * S, 1, false);
-        assert_eq!(states.shut(), 0b10);
+        assert_eq!(states.unavailable(), 0b10);
         // An answer in between makes it the first failure again.
         states.answered(1);
         states.failed(31 * S, 1, false);
         assert!(states.all_available());
         states.failed(32 * S, 1, true);
-        assert_eq!(states.shut(), 0b10);
+        assert_eq!(states.unavailable(), 0b10);
     }
 
     #[test]
@@ -131,11 +131,11 @@ mod tests {
         states.failed(0, 0, true);
         assert_eq!(states.recover(60 * S), 0);
         assert_eq!(states.recover(61 * S), 0b01);
-        assert_eq!(states.shut(), 0);
+        assert_eq!(states.unavailable(), 0);
         states.asked(0);
-        assert_eq!(states.shut(), 0b01);
+        assert_eq!(states.unavailable(), 0b01);
         states.failed(62 * S, 0, false);
-        assert_eq!((states.shut(), states.recover(63 * S)), (0b01, 0));
+        assert_eq!((states.unavailable(), states.recover(63 * S)), (0b01, 0));
         assert_eq!(states.recover(123 * S), 0b01);
         states.asked(0);
         states.answered(0);
@@ -143,11 +143,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_error_is_asked_where_nobody_else_is() {
+    fn candidates_in_error_are_tried_if_no_other_is_left() {
         let mut states = States::new(2, 60 * S);
         states.failed(0, 0, true);
         states.set_busy(1, true);
         assert_eq!(states.force(), 0b01);
-        assert_eq!((states.shut(), states.force()), (0b10, 0));
+        assert_eq!((states.unavailable(), states.force()), (0b10, 0));
     }
 }

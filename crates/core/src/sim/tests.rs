@@ -282,7 +282,7 @@ fn the_same_seed_gives_the_same_run_and_another_one_does_not() {
 }
 
 #[test]
-fn random_numbers_belong_to_who_draws_them() {
+fn random_numbers_depend_on_the_entity() {
     // Another pool changes when things happen, but not what a client requests or how long the
     // request takes by itself.
     let work = |size: u32| {

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn who_arrives_by_himself_asks_for_pages_as_often_as_those_who_walk() {
+    fn open_arrivals_request_pages_as_often_as_walks_do() {
         let closed = Arrivals::Closed {
             clients: 1,
             think: plan::Time::Constant(0.0),

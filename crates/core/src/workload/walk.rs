@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_without_the_link_is_asked_for_again() {
+    fn a_page_without_the_link_is_requested_again() {
         assert_eq!(pages(&dead_end(0.0, vec![2]), 4), [10, 11, 12, 10]);
         // It is still the same story, without comments.
         let stuck = [10, 11, 11, 11, 11, 11, 11, 11, 10];

@@ -56,7 +56,7 @@ fn an_application_behind_a_proxy_of_the_same_machine_is_called_by_it() {
 }
 
 #[test]
-fn the_innermost_caller_tells_the_machine() {
+fn the_innermost_caller_determines_the_machine() {
     // A balancer on another machine, with visits around those of the web server; a database behind
     // the application.
     let servers = [

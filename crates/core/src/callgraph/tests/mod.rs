@@ -163,7 +163,7 @@ fn calls_that_lost_a_syn_in_a_stall_find_their_parents() {
 }
 
 #[test]
-fn an_overload_that_a_recording_begins_in_does_not_hide_who_calls_whom() {
+fn an_overload_at_the_begin_does_not_hide_the_calls() {
     // For three seconds pages take three seconds: none ends within the first thousands of visits.
     let names = named(&[("web", 1), ("app", 2)]);
     let page = |begin: i64, waits: i64| {
@@ -207,7 +207,7 @@ fn a_busy_system_does_not_take_the_calls_of_one_beside_it() {
 }
 
 #[test]
-fn servers_that_share_a_host_are_told_apart() {
+fn servers_on_one_host_are_distinguished() {
     let trace = System {
         per_second: 100.0,
         one_host: true,

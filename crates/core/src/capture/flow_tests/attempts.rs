@@ -325,7 +325,7 @@ fn a_health_check_without_data_is_no_request() {
 }
 
 #[test]
-fn attempts_given_up_are_told_from_those_the_recording_cut_off() {
+fn attempts_given_up_are_distinguished_from_those_cut_off() {
     let mut talk = Talk::new();
     talk.syn(0).syn(S).syn(2 * S);
     let cut = talk.flow();

@@ -173,7 +173,7 @@ fn keep_alive_probes_are_neither_requests_nor_losses() {
 }
 
 #[test]
-fn a_connection_open_before_the_recording_is_read_by_who_is_known_as_a_server() {
+fn a_connection_open_before_the_recording_is_read_by_its_known_server() {
     let mut talk = Talk::new();
     talk.client = "10.0.0.1:40001";
     talk.open(0).exchange(MS).close(3 * MS);

@@ -109,7 +109,7 @@ fn a_lost_syn_is_a_drop_whether_or_not_the_next_carries_the_request() {
 }
 
 #[test]
-fn without_a_captured_syn_ack_the_next_segment_tells_what_was_taken() {
+fn without_a_captured_syn_ack_the_next_segment_shows_what_was_accepted() {
     let mut by_server = Talk::new();
     fast_open(&mut by_server, 0)
         .down(MS, 5001, 1006, "0123456789")

@@ -111,7 +111,7 @@ fn an_attempt_sent_once_is_a_request_of_a_host_that_opens_other_connections() {
 }
 
 #[test]
-fn a_client_that_nobody_answers_shows_by_its_repetitions() {
+fn an_unanswered_client_shows_by_its_repetitions() {
     for (seconds, requests) in [
         (&[0, 1, 3, 7][..], 1),
         (&[0, 1, 2, 3, 4, 5, 7], 1),
@@ -133,7 +133,7 @@ fn a_client_that_nobody_answers_shows_by_its_repetitions() {
 }
 
 #[test]
-fn handshakes_that_nobody_completes_are_half_open_and_lose_nothing() {
+fn incomplete_handshakes_are_half_open_and_no_losses() {
     let mut packets = served(0);
     for i in 0..100 {
         let (from, begin) = (format!("10.7.0.{i}:9"), S + i * MS);

@@ -106,7 +106,7 @@ fn a_wrong_option_costs_no_visit_either() {
 }
 
 #[test]
-fn an_option_says_what_a_port_speaks() {
+fn an_option_sets_the_protocol_of_a_port() {
     let flow = flow_with(&[(80, Kind::Opaque)], &exchanges(WEB, true, &[GET, GET]));
     assert_eq!(names(&flow), ["-"; 2]);
     let flow = flow_with(&[(80, Kind::Http)], &exchanges(WEB, true, &[GET]));

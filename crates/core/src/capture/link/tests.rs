@@ -198,7 +198,7 @@ fn later_fragments_are_counted_apart() {
 }
 
 #[test]
-fn what_is_no_tcp_is_told_by_kind() {
+fn other_protocols_are_counted_by_kind() {
     let with_protocol = |protocol: u8| {
         let mut ip = v4().ip();
         ip[9] = protocol;

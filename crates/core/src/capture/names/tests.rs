@@ -267,7 +267,7 @@ fn names_are_bounded_and_the_rest_is_one() {
 }
 
 #[test]
-fn who_wants_everything_keeps_it() {
+fn the_option_keeps_everything() {
     let mut namer = Namer::new(&[], true).unwrap();
     let mut names = Vec::new();
     namer.name(get("/u/alice@example.org?token=1"), &mut names);

@@ -115,7 +115,7 @@ fn a_simple_packet_ends_at_the_snap_length() {
 }
 
 #[test]
-fn unknown_blocks_are_skipped_and_drop_counters_told() {
+fn unknown_blocks_are_skipped_and_drop_counters_reported() {
     let sent = packet(1);
     let file = PcapNg::new(false)
         .interface(1, 0, &[(2, b"eth0")])
@@ -187,7 +187,7 @@ fn a_wrong_trailer_alone_is_forgiven() {
 }
 
 #[test]
-fn packets_of_an_unknown_interface_are_lost_and_told() {
+fn packets_of_an_unknown_interface_are_lost_and_counted() {
     let file = PcapNg::new(false)
         .interface(1, 0, &[])
         .packet(3, 0, &packet(1).record());

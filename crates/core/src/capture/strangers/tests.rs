@@ -97,7 +97,7 @@ fn judged(visits: impl IntoIterator<Item = Visit>) -> (usize, Vec<(&'static str,
 }
 
 #[test]
-fn a_sender_of_many_ports_that_serve_nobody_scans_and_one_of_few_asks() {
+fn a_sender_to_many_unserved_ports_scans_and_one_to_few_does_not() {
     for (status, state) in [(REFUSED, "refused"), (ABANDONED, "unanswered")] {
         for count in [MANY as u32 - 1, MANY as u32] {
             // The scanner is a client elsewhere, which does not make its scan a request.
@@ -127,7 +127,7 @@ fn a_port_that_serves_others_and_refuses_has_an_outage() {
 }
 
 #[test]
-fn attempts_of_a_client_are_requests_whoever_else_is_served() {
+fn attempts_of_a_client_are_requests_whatever_other_clients_do() {
     let lost = (1..=100).map(|n| attempt(n, 7, 0, ABANDONED));
     let others = (1..=5)
         .map(|n| served(200 + n, 7, 1))
@@ -136,7 +136,7 @@ fn attempts_of_a_client_are_requests_whoever_else_is_served() {
 }
 
 #[test]
-fn who_completes_none_of_many_is_kept_out_if_others_are_accepted_meanwhile() {
+fn a_sender_that_completes_none_of_many_is_passed_over_if_others_are_accepted() {
     let lost = || (1..=100).map(|n| attempt(n, 7, 0, ABANDONED));
     let meanwhile = (1..=100).map(|n| served(n + 1000, 8, 0)).map(|mut visit| {
         visit.connected -= 10 * S;
@@ -159,7 +159,7 @@ fn who_completes_none_of_many_is_kept_out_if_others_are_accepted_meanwhile() {
 }
 
 #[test]
-fn what_is_told_later_of_a_connection_replaces_what_was_told_before() {
+fn a_later_report_of_a_connection_replaces_the_earlier_one() {
     let first = attempt(1, 7, 0, ABANDONED);
     let again = Visit {
         departure: 9 * S,

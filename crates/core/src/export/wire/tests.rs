@@ -44,7 +44,7 @@ fn every_size_above_the_least_is_met_exactly() {
 }
 
 #[test]
-fn what_is_too_small_is_said() {
+fn a_size_that_is_too_small_is_reported() {
     for (protocol, name, _, _) in LEAST.iter().take(7) {
         assert!(
             !speak(*protocol, &asked(Some(name), 3, 500, Outcome::Ok))

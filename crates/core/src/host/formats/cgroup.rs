@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_is_told_by_both_versions() {
+    fn both_versions_give_the_period() {
         assert_eq!(period_ns(b"100000\n"), Some(100_000_000));
         assert_eq!(period_ns(b"max 250000\n"), Some(250_000_000));
         assert_eq!(period_ns(b"1000 4000\n"), Some(4_000_000));

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_goes_or_is_another_is_told() {
+    fn new_removed_and_replaced_processes_are_reported() {
         assert!(told("eth0", Some(2), None).unwrap().contains("gone"));
         assert!(told("eth0", None, Some(3)).unwrap().contains("there"));
         assert!(told("eth0", Some(2), Some(3)).unwrap().contains("again"));

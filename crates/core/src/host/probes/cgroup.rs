@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn pressure_is_a_servers_where_nobody_else_is_in_its_cgroup() {
+    fn pressure_belongs_to_a_server_that_is_alone_in_its_cgroup() {
         let root = std::env::temp_dir().join(format!("tailrace-{}-alone", std::process::id()));
         std::fs::create_dir_all(&root).unwrap();
         std::fs::write(root.join("cpu.pressure"), "some total=0\n").unwrap();

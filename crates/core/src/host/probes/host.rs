@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_host_tells_its_load_in_shares() {
+    fn the_load_of_this_host_is_in_shares() {
         let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
         let mut probes = probes(0, &mountinfo);
         let mut tick = Tick::default();

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_told_under_the_port_of_its_listener() {
+    fn a_queue_has_the_port_of_its_listener() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = server.local_addr().unwrap();
         let places = Places::default();

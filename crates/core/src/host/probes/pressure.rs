@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_of_the_interval_are_told() {
+    fn values_are_shares_of_the_interval() {
         let fake = Fake::new("pressure", "some total=1000\nfull total=0\n");
         let mut probe = PressureProbe::open(0, &fake.0, ("psi_io", "psi_io_full")).unwrap();
         assert_eq!(said(&mut probe), []);

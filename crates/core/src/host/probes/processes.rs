@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn who_listens_is_told_all_along_and_another_once_it_is_busy() {
+    fn a_listening_process_is_reported_always_and_another_once_it_is_busy() {
         for (listens, at_rest) in [(true, 1), (false, 0)] {
             let (tell, found) = channel();
             let places = Places::default();
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn of_those_at_rest_as_many_are_asked_in_each_round() {
+    fn each_round_reads_equally_many_resting_processes() {
         let (_tell, found) = channel();
         let mut probe = ProcessesProbe::new(found, Places::default(), Arc::default());
         // Every process that is read turns out to be gone.

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_told_of_the_time_in_which_it_was() {
+    fn a_wait_is_attributed_to_the_time_in_which_it_happened() {
         let shares: Vec<f64> = told(&[0, 0, 0, 120, 120, 145], &[0, 1, 2, 2, 2, 3])
             .iter()
             .map(|(_, share)| *share)
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn every_round_is_told_once_and_not_much_later() {
+    fn every_round_is_reported_once_and_soon() {
         let waited: Vec<u64> = (0..100)
             .map(|round| if round < 60 { 0 } else { 2500 })
             .collect();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_file_tells_nothing() {
+    fn an_unreadable_file_gives_no_values() {
         let fake = Fake::new("cpu.stat", "throttled_time 0\n");
         let mut probe = ThrottledProbe::open(0, &fake.0).unwrap();
         assert_eq!(said(&mut probe), []);

@@ -300,7 +300,7 @@ fn statistics_are_in_the_order_of_the_type_and_have_no_long_names() {
 }
 
 #[test]
-fn another_type_than_the_columns_is_told() {
+fn a_type_other_than_the_columns_is_refused() {
     let numbers = batch(vec![("time", Arc::new(Int64Array::from(vec![1])))]);
     let texts = batch(vec![("time", Arc::new(StringArray::from(vec!["1"])))]);
     let folder = Folder::new();

@@ -23,7 +23,7 @@ fn error<R: Row>(row: R) -> String {
 }
 
 #[test]
-fn a_row_without_a_value_that_it_needs_is_told() {
+fn a_row_without_a_required_value_is_refused() {
     let nameless = Visit {
         server: NO_NAME,
         ..visit(1, 10)
@@ -75,7 +75,7 @@ impl Row for Odd {
 }
 
 #[test]
-fn other_values_than_columns_are_told() {
+fn values_of_other_kinds_than_the_columns_are_refused() {
     for (row, expected) in [
         (Odd::Values(1), "fewer values than columns"),
         (Odd::Values(3), "more values than columns"),

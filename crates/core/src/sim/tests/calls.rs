@@ -104,7 +104,7 @@ fn the_original_endpoint_sleeps_in_steps_up_to_its_timeout_with_its_worker_held(
 }
 
 #[test]
-fn the_original_endpoint_holds_on_to_a_stalled_candidate_and_the_modified_one_goes_elsewhere() {
+fn the_original_endpoint_waits_for_a_stalled_candidate_and_the_modified_one_does_not() {
     let second = |endpoint: Value| {
         let connector = json!({"candidates": [1, 2], "kept": true, "pool": {"size": 1, "per_candidate": true},
             "policy": "total_request", "endpoint": endpoint});
@@ -127,7 +127,7 @@ fn the_original_endpoint_holds_on_to_a_stalled_candidate_and_the_modified_one_go
 }
 
 #[test]
-fn a_busy_candidate_is_asked_by_a_process_with_a_free_connection_and_all_busy_ones_once_more() {
+fn a_busy_candidate_gets_calls_from_a_process_with_a_free_connection() {
     let seen = |stall: i64| {
         let connector = json!({"candidates": [1, 2], "kept": true, "policy": "total_request", "endpoint": "skip",
             "pool": {"size": 1, "per_process": true, "per_candidate": true}});
@@ -192,7 +192,7 @@ fn every_policy_spreads_evenly_when_nothing_stalls() {
 }
 
 #[test]
-fn who_calls_again_goes_to_the_end_of_the_accept_queue() {
+fn a_repeated_connection_goes_to_the_end_of_the_accept_queue() {
     let connector = json!({"candidates": [1], "kept": false});
     let mut plan = behind(
         1,
@@ -330,7 +330,7 @@ fn light_ones_go_first_and_all_marks_are_taken_back() {
 }
 
 #[test]
-fn a_call_of_an_event_loop_goes_out_before_those_of_who_waits_for_the_loop() {
+fn a_call_of_an_event_loop_precedes_those_of_waiting_requests() {
     // The first computes for 10 ms while the second waits without computing; there is one
     // connection.
     for parallel in [false, true] {

@@ -92,7 +92,7 @@ fn a_server_that_is_stopped_holds_what_its_accept_queue_holds() {
 }
 
 #[test]
-fn what_comes_to_a_stopped_server_on_kept_connections_is_not_lost() {
+fn requests_on_kept_connections_to_a_stopped_server_are_not_lost() {
     let mut plan = connecting();
     plan["workloads"][0]["kept"] = json!(true);
     plan["servers"][0]["workers"] = json!(20);
@@ -122,7 +122,7 @@ fn a_collection_stops_the_thread_that_accepts_too() {
 }
 
 #[test]
-fn a_stall_that_lasts_longer_than_the_run_is_told() {
+fn a_stall_that_outlasts_the_run_is_reported() {
     let mut plan = stalled(json!({"iowait": {"node": 0, "blocks": 1.0}}));
     plan["stalls"][0] = json!({"begin": 4 * S, "end": 9 * S, "kind": "k", "effect": {"iowait": {"node": 0, "blocks": 1.0}}});
     assert_eq!(stalls(&run(&plan).0), [("k", "n", 4000, 5000)]);
@@ -156,7 +156,7 @@ fn a_quota_runs_out_in_each_period() {
 }
 
 #[test]
-fn a_quota_that_is_used_up_and_missed_by_nobody_is_no_stall() {
+fn a_used_up_quota_that_no_job_needs_is_no_stall() {
     let mut plan = one(json!({"constant": 20e6}), 10, 10, trace(&[0]), S);
     plan["groups"][0]["quota"] = json!({"quota": 20 * MS, "period": 100 * MS});
     let (report, rows) = run(&plan);
@@ -347,7 +347,7 @@ fn dirty_pages_are_written_when_old_by_the_clock_and_when_many_at_once() {
 }
 
 #[test]
-fn who_writes_at_the_limit_of_dirty_pages_waits_for_the_disk_and_nobody_else_does() {
+fn only_writers_wait_for_the_disk_at_the_limit_of_dirty_pages() {
     // Every second 1 MB, and ten more at 2.1 s: 12 MB are dirty or on their way, 3 MB may be; the disk writes 10 MB/s.
     let mut disk = writeback(30 * S, 1.5e6, 3e6);
     disk["writeback"]["blocks"] = json!(0.0);
@@ -429,7 +429,7 @@ fn a_flush_that_outlasts_the_ramp_is_recorded() {
 }
 
 #[test]
-fn a_trace_tells_its_bursts_by_its_arrivals() {
+fn the_arrivals_of_a_trace_show_its_bursts() {
     let even = (0..400).map(|i| i * 10 * MS);
     let crowd = (0..120).map(|i| 2 * S + i * 2 * MS);
     let later = (0..90_000).map(|i| 10 * S + i * MS);
@@ -456,7 +456,7 @@ fn a_trace_tells_its_bursts_by_its_arrivals() {
 }
 
 #[test]
-fn bursts_of_the_load_are_told_to_their_end() {
+fn bursts_of_the_load_are_reported_to_their_end() {
     let (report, _) = run(&one(json!({"constant": 1e6}), 100, 128, batch(10), S));
     let seen = |report: &Report| {
         report
@@ -519,7 +519,7 @@ fn bursts_of_the_load_are_told_to_their_end() {
 }
 
 #[test]
-fn shares_of_a_cpu_go_by_weight_and_what_is_left_to_who_wants_it() {
+fn shares_of_a_cpu_follow_weights_and_the_rest_goes_to_groups_that_want_it() {
     // 3 : 1 while both work, then all of it.
     let mut plan = stalled(json!({"freeze": {"group": 1}}));
     plan["stalls"] = json!([]);

@@ -54,7 +54,7 @@ fn a_hedge_whose_first_request_fails_is_waited_for() {
 }
 
 #[test]
-fn a_client_that_stops_waiting_takes_back_its_syn_and_asks_again() {
+fn a_client_that_stops_waiting_withdraws_its_syn_and_repeats() {
     let (report, rows) = run(&third(
         json!({"timeout": 500 * MS, "retries": 1, "retry_pause": 100 * MS}),
     ));
@@ -193,7 +193,7 @@ fn a_long_row_of_calls_that_take_no_time_is_no_deep_stack() {
 }
 
 #[test]
-fn samples_reach_to_the_end_and_nobody_feels_them() {
+fn samples_reach_to_the_end_and_change_nothing() {
     let mut plan = chain(2000, 20 * S);
     let quiet = run(&plan).1.requests;
     plan["sample"] = json!(7 * MS / 3);

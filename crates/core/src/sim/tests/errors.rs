@@ -50,7 +50,7 @@ fn a_call_that_cannot_connect_goes_to_another_where_there_are_errors() {
 }
 
 #[test]
-fn a_candidate_in_error_is_not_asked_until_it_recovers() {
+fn a_candidate_in_error_gets_no_calls_until_it_recovers() {
     let (_, rows) = run(&frozen(json!({"recover": 20 * S}), call(), 60 * S));
     // The first request waits inside. Others fail from 2.2 s on; for 10 s this is not an error,
     // because the first one is still there; after 20 s one probes it, when it is its turn.
@@ -62,7 +62,7 @@ fn a_candidate_in_error_is_not_asked_until_it_recovers() {
 }
 
 #[test]
-fn the_last_candidate_in_error_is_asked_all_the_same() {
+fn the_last_candidate_in_error_still_gets_calls() {
     // Both fail: every request tries both, waits for 100 ms, and tries them again.
     let mut plan = frozen(json!({"recover": 60 * S}), call(), 40 * S);
     plan["servers"][2]["workers"] = json!(1);
@@ -80,7 +80,7 @@ fn the_last_candidate_in_error_is_asked_all_the_same() {
 }
 
 #[test]
-fn who_calls_all_asks_nobody_in_place_of_one() {
+fn a_call_to_all_has_no_replacement_candidate() {
     let call = json!({"connector": 0, "class": 0, "all": true});
     let (_, rows) = run(&frozen(json!({"recover": 60 * S}), call, 40 * S));
     assert_eq!(visits_of(&rows, 2).len(), 100);

@@ -82,7 +82,7 @@ fn a_request_and_its_answer_in_three_packets() {
 }
 
 #[test]
-fn a_body_is_sent_as_it_is_asked_for() {
+fn a_body_is_sent_in_requested_pieces() {
     // 514 bytes: their length begins like the code of a request.
     let script = [
         (C, [forward(4, "/form", None, "1028"), body(514)].concat()),
@@ -159,7 +159,7 @@ fn after_a_hole_reading_goes_on_at_the_next_packet() {
 }
 
 #[test]
-fn an_outcome_is_told_wherever_the_snap_length_cuts() {
+fn an_outcome_is_reported_wherever_the_snap_length_cuts() {
     for status in [200, 503] {
         for replies in [
             vec![headers(status), END.to_vec()],

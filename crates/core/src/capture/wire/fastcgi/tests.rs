@@ -152,7 +152,7 @@ fn the_outcome_is_the_status_or_what_ended_the_request() {
 }
 
 #[test]
-fn requests_at_once_are_told_apart_by_their_ids() {
+fn simultaneous_requests_are_distinguished_by_their_ids() {
     let script = [
         (C, [begin(1), begin(2)].concat()),
         (C, record(4, 2, &variables(&[("REQUEST_URI", "/two")]))),
@@ -192,7 +192,7 @@ fn what_the_client_takes_back_is_aborted() {
 }
 
 #[test]
-fn what_goes_to_the_error_log_is_no_response() {
+fn stderr_is_not_a_response() {
     let script = [
         (C, ask(1, "GET", "/")),
         (
@@ -252,7 +252,7 @@ fn variables_that_were_cut_name_what_they_show() {
 }
 
 #[test]
-fn an_outcome_is_told_wherever_the_snap_length_cuts() {
+fn an_outcome_is_reported_wherever_the_snap_length_cuts() {
     for head in [PAGE, "Status: 404 Not Found\r\n\r\n"] {
         for replies in [
             vec![stdout(1, head), end(1, 0, 0)],

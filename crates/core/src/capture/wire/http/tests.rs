@@ -122,7 +122,7 @@ fn after_an_upgrade_messages_are_no_exchanges() {
 }
 
 #[test]
-fn what_is_no_longer_http_is_said_to_be_opaque() {
+fn a_connection_that_leaves_http_is_opaque() {
     let upgrade = [
         (C, "GET / HTTP/1.1\r\nUpgrade: h2c\r\n\r\n"),
         (S, "HTTP/1.1 101 Switching\r\nUpgrade: h2c\r\n\r\n\x01\x02"),
@@ -151,7 +151,7 @@ fn what_is_no_longer_http_is_said_to_be_opaque() {
 }
 
 #[test]
-fn a_request_nobody_can_read_counts_if_it_is_answered() {
+fn an_unreadable_request_counts_if_it_is_answered() {
     let bad = "HTTP/1.0 400 Bad Request\r\nContent-Length: 2\r\n\r\nno";
     let lines = lines(&[
         (C, "GET/ HTTP/1.1\r\nHost: h\r\n\r\n"),
@@ -359,7 +359,7 @@ fn one_direction_alone_is_bounded() {
 }
 
 #[test]
-fn an_outcome_is_told_wherever_the_snap_length_cuts() {
+fn an_outcome_is_reported_wherever_the_snap_length_cuts() {
     let asks = [
         "GET / HTTP/1.1\r\nHost: h\r\n\r\n",
         "POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello",

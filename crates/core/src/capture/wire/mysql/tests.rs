@@ -169,7 +169,7 @@ fn a_refused_connection_is_a_failed_login() {
 }
 
 #[test]
-fn what_cannot_be_read_any_more_is_said_to_be_opaque() {
+fn a_connection_that_becomes_unreadable_is_opaque() {
     let ssl = packet(
         1,
         &[&(PROTOCOL_41 | 0x800).to_le_bytes()[..], &[0; 28]].concat(),
@@ -292,7 +292,7 @@ fn a_statement_is_known_by_the_text_it_was_prepared_from() {
 }
 
 #[test]
-fn pipelined_commands_are_told_apart_by_their_sequence_numbers() {
+fn pipelined_commands_are_distinguished_by_their_sequence_numbers() {
     // As MariaDB's connectors do: prepare and execute what was prepared last, in one go.
     for deprecated in [false, true] {
         let script = [

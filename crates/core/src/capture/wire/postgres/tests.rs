@@ -338,7 +338,7 @@ fn after_a_hole_reading_goes_on() {
 }
 
 #[test]
-fn an_outcome_is_told_wherever_the_snap_length_cuts() {
+fn an_outcome_is_reported_wherever_the_snap_length_cuts() {
     let batch = [parse("", "SELECT $1"), bind(""), execute(), sync()].concat();
     let replies = [
         [rows(3, 20), ready()].concat(),

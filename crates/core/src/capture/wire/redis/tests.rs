@@ -234,7 +234,7 @@ fn a_recording_may_start_in_the_middle_and_have_holes() {
 }
 
 #[test]
-fn an_outcome_is_told_wherever_the_snap_length_cuts() {
+fn an_outcome_is_reported_wherever_the_snap_length_cuts() {
     for reply in [
         "+OK\r\n",
         "-MOVED 1 2\r\n",

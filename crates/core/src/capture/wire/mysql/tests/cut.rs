@@ -36,14 +36,14 @@ fn a_recording_with_a_short_snap_length_that_starts_in_the_middle() {
 }
 
 #[test]
-fn of_the_last_packet_the_header_alone_tells_the_outcome() {
+fn the_header_of_the_last_packet_gives_the_outcome() {
     let reply = packets(1, &result(1, 0, b"", true, 2));
     let log = play_cut(&mut MySql::default(), &[(C, execute(1)), (S, reply)], 45);
     assert_eq!(log.lines(), ["EXECUTE | 14 52 | ~ok"]);
 }
 
 #[test]
-fn an_outcome_is_told_wherever_the_snap_length_cuts() {
+fn an_outcome_is_reported_wherever_the_snap_length_cuts() {
     let row = [b'r'; 70];
     for deprecated in [false, true] {
         let flags = if deprecated { DEPRECATE_EOF } else { 0 };
