@@ -1,5 +1,4 @@
 //! One connection attempt: which SYNs were lost, which was accepted, and what was lost right after.
-//!
 //! ```text
 //!   client              server
 //!   SYN ───────────✗                accept queue full: the SYN is dropped                    drops
@@ -11,14 +10,14 @@
 //!       ◀─────────── SYN-ACK        repeated after 1, 2, 4 s                                 data_drops
 //! ```
 //!
-//! A retransmission counts as the second mode only for the first bytes of the client, and only while the server has
-//! been silent since its SYN-ACK: a later loss is an ordinary one. A SYN-ACK repeated to a client that had completed
-//! the handshake and then sent its first bytes *after* the repetition is a server waiting for data
-//! (TCP_DEFER_ACCEPT), and no loss.
+//! A retransmission counts as the second mode only for the first bytes of the client, and only
+//! while the server has been silent since its SYN-ACK: a later loss is an ordinary one. A SYN-ACK
+//! repeated to a client that had completed the handshake and then sent its first bytes *after* the
+//! repetition is a server waiting for data (TCP_DEFER_ACCEPT), and no loss.
 //!
-//! Losses are told when the client completes the handshake or gives up: only then is it known that there was a client. A
-//! SYN that was repeated need not be a loss, either: copies of packets may come late ([`super::copies`]), which the
-//! numbers of the client's next packet show.
+//! Losses are reported when the client completes the handshake or gives up: only then is it known
+//! that there was a client. A SYN that was repeated need not be a loss, either: copies of packets
+//! may come late ([`super::copies`]), which the numbers of the client's next packet show.
 
 use super::copies::Print;
 use super::stream::{distance, is_near};

@@ -5,9 +5,10 @@
 //! the user come first; each is a regular expression on the raw text (`GET /x?y=z`, the SQL as
 //! sent, `PING`) and the name that replaces it, where `$1` stands for a group.
 //!
-//! Names reach tables and reports that others see: only [`plain`] words stay in them, and of these only what is [`common`]
-//! to several requests; of words that stand at one place of a path the first [`SIBLINGS_MAX`], for what differs from
-//! request to request names nobody's work. Who wants the rest keeps queries, and all that was folded.
+//! Names reach tables and reports that others see. They keep only [`plain`] words that are
+//! [`common`] to several requests, and at one place of a path only the first [`SIBLINGS_MAX`]
+//! words, because a word that differs from request to request does not name a kind of work. The
+//! option `keep` keeps queries and everything that is otherwise folded.
 
 mod common;
 mod path;
@@ -129,13 +130,13 @@ impl Namer {
         id
     }
 
-    /// A request of this name came to the server.
+    /// The server received a request of this name.
     #[inline]
     pub fn count(&mut self, interaction: u32, server: u32) {
         self.common.count(interaction, server);
     }
 
-    /// Names are called from now on as the requests show that were counted until now.
+    /// From now on, rare names are folded, according to the requests counted so far.
     pub fn settle(&mut self, names: &mut Names) {
         for (rare, name) in self.common.folded(&names.interactions).unwrap_or_default() {
             let folded = self.intern(name, None, &mut names.interactions);
@@ -145,7 +146,7 @@ impl Namer {
         }
     }
 
-    /// A name, and its words that are folded unless they are common.
+    /// A name, and those of its words that are folded unless they are common.
     fn compose(&mut self, (kind, first, second): Text<&[u8]>) -> (String, Option<Words>) {
         let (name, words) = match self.by_rule(kind, first, second) {
             Some(name) => (name, None),
@@ -158,7 +159,7 @@ impl Namer {
         (shorten(name), words)
     }
 
-    /// The name of a path whose words are among the first at their places; the others are folded.
+    /// The name of a path, with words beyond the first at their places folded.
     fn among_siblings(&mut self, name: String) -> (String, Option<Words>) {
         let Some((method, path)) = name.split_once(" /") else {
             return (name, None);

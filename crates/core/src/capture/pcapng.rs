@@ -387,7 +387,7 @@ fn seconds(value: &[u8], order: bool) -> i64 {
     }
 }
 
-/// The options at the end of a block: (code, value) until the end is told or the bytes are used up.
+/// The options at the end of a block: (code, value) until the end option or the last byte.
 struct Options<'a> {
     bytes: &'a [u8],
     order: bool,

@@ -1,16 +1,16 @@
-//! Capabilities of the calling thread; threads that it makes begin with the same.
+//! Capabilities of the calling thread; its child threads begin with the same.
 
 use std::io;
 
 use rustix::thread::{capabilities, set_capabilities, CapabilitySet, CapabilitySets};
 
-/// Those that the thread has, or may give itself.
+/// Capabilities that the thread has, or may raise.
 pub fn held() -> CapabilitySet {
     capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.permitted)
 }
 
-/// Keeps these of what the thread has: `effective` at all times, `at_times` only within [`raised`]. No program that it
-/// starts gets more.
+/// Keeps these capabilities: `effective` permanently, `at_times` only within [`raised`]. Programs
+/// that it starts get no more.
 pub fn keep(effective: CapabilitySet, at_times: CapabilitySet) -> io::Result<()> {
     let held = held();
     let sets = CapabilitySets {
@@ -23,13 +23,13 @@ pub fn keep(effective: CapabilitySet, at_times: CapabilitySet) -> io::Result<()>
     Ok(rustix::thread::set_no_new_privs(true)?)
 }
 
-/// Does `work` with more rights, where the thread has kept them for that.
+/// Runs `work` with raised rights, if the thread has kept them for that.
 pub fn raised<T>(more: CapabilitySet, work: impl FnOnce() -> T) -> T {
     let Ok(before) = capabilities(None) else {
         return work();
     };
     let effective = before.effective | (more & before.permitted);
-    // Without them, the work says itself what was refused.
+    // Without them, the work itself reports what was refused.
     let _ = set_capabilities(
         None,
         CapabilitySets {
@@ -47,7 +47,7 @@ pub fn raised<T>(more: CapabilitySet, work: impl FnOnce() -> T) -> T {
 mod tests {
     use super::*;
 
-    /// On a thread of its own, which the others of this process are not like.
+    /// On a thread of its own, because the other threads of the process must not change.
     fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| scope.spawn(work).join().unwrap())
     }

@@ -1,4 +1,4 @@
-//! Landlock: which files a thread, and those that it makes, may still open (Documentation/userspace-api/landlock.rst).
+//! Landlock restricts the files that a thread and its children may open (Documentation/userspace-api/landlock.rst).
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-// linux/landlock.h, which names rights by the version that brought them
+// linux/landlock.h, which names rights by the version that introduced them
 const VERSION: libc::c_ulong = 1;
 const BENEATH: libc::c_int = 1;
 const EXECUTE: u64 = 1 << 0;
@@ -23,7 +23,7 @@ const TRUNCATE: u64 = 1 << 14;
 pub const WRITING: u64 = WRITE_FILE | REMOVE_DIR_TO_MAKE_SYM | REFER | TRUNCATE;
 pub const ALL: u64 = WRITING | EXECUTE | READ_FILE | READ_DIR;
 
-/// What a terminal, `/dev/null` and the like are written to with.
+/// The right to write to a terminal, `/dev/null` and the like.
 const DEVICES: &str = "/dev";
 const IN_DEVICES: u64 = WRITE_FILE | TRUNCATE;
 
@@ -38,7 +38,7 @@ struct Beneath {
     folder: RawFd,
 }
 
-/// Takes the rights `handled` away everywhere but beneath `folders`. A kernel without Landlock changes nothing.
+/// Removes the rights `handled` everywhere except below `folders`. A kernel without Landlock changes nothing.
 pub fn restrict(handled: u64, folders: &[PathBuf]) -> io::Result<()> {
     let Some(known) = known_rights() else {
         return Ok(());
@@ -46,7 +46,7 @@ pub fn restrict(handled: u64, folders: &[PathBuf]) -> io::Result<()> {
     let rules = Ruleset {
         handled: handled & known,
     };
-    // SAFETY: the kernel reads a live structure of the size that it is told, and gives a new descriptor.
+    // SAFETY: the kernel reads a live structure of the given size, and returns a new descriptor.
     let ruleset = unsafe {
         let size = size_of::<Ruleset>();
         let fd = checked(libc::syscall(
@@ -69,7 +69,7 @@ pub fn restrict(handled: u64, folders: &[PathBuf]) -> io::Result<()> {
         .map(drop)
 }
 
-/// A folder that need not be readable.
+/// Opens a folder even if it is not readable.
 fn named(folder: &Path) -> io::Result<File> {
     File::options()
         .read(true)
@@ -82,7 +82,7 @@ fn allow(ruleset: &OwnedFd, folder: &File, allowed: u64) -> io::Result<()> {
         allowed,
         folder: folder.as_raw_fd(),
     };
-    // SAFETY: the kernel reads a live structure of the kind that it is told.
+    // SAFETY: the kernel reads a live structure of the given kind.
     let added = unsafe {
         let set = ruleset.as_raw_fd();
         libc::syscall(libc::SYS_landlock_add_rule, set, BENEATH, &rule, 0)
@@ -90,7 +90,7 @@ fn allow(ruleset: &OwnedFd, folder: &File, allowed: u64) -> io::Result<()> {
     checked(added).map(drop)
 }
 
-/// Rights that this kernel can take away; None: it has no Landlock, or it is switched off.
+/// Rights that this kernel can restrict; None: it has no Landlock, or it is switched off.
 fn known_rights() -> Option<u64> {
     // SAFETY: asks for the version, with no structure.
     let version = unsafe {

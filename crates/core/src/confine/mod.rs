@@ -1,11 +1,12 @@
-//! What a process may still do once it has opened what it needs: Linux' own means, which take no rights to use.
-//!
+//! Removes the rights of a process once it has opened what it needs, by means of Linux that need no
+//! rights.
 //! ```text
-//! capabilities   what root may do, thread by thread       landlock   which folders may be written to
-//! seccomp        which system calls there are             no_new_privs, and no program gives anything back
+//! capabilities   the rights of root, for each thread       landlock   which folders may be written to
+//! seccomp        which system calls are permitted             no_new_privs, so that no program restores rights
 //! ```
-//! Each is used where the kernel has it. Call these before other threads begin: some are about the calling thread and
-//! those that it makes.
+//!
+//! Each is used if the kernel has it. Call these before other threads begin: some affect only the
+//! calling thread and its children.
 
 pub mod capabilities;
 mod landlock;
@@ -16,17 +17,17 @@ use std::path::PathBuf;
 
 use rustix::thread::{CapabilitySet, Gid, Uid};
 
-/// Whoever decodes needs no user of its own: `nobody` of every Linux, who owns nothing.
+/// The decoding process runs as `nobody`, which exists on every Linux and owns no files.
 const NOBODY: u32 = 65534;
 
-/// Rights that reading and writing other users' files may take.
+/// Rights that reading and writing other users' files may need.
 pub const NAMED: [(&str, CapabilitySet); 2] = [
     ("CAP_DAC_READ_SEARCH", CapabilitySet::DAC_READ_SEARCH),
     ("CAP_DAC_OVERRIDE", CapabilitySet::DAC_OVERRIDE),
 ];
 
-/// What reads and explains files: no rights but `kept` (of [`NAMED`]), no new files outside the folders `writable`, no
-/// sockets, no programs, and no other process.
+/// For processes that read and explain files: no rights but `kept` (of [`NAMED`]), no new files
+/// outside the folders `writable`, no sockets, no programs, and no other process.
 pub fn to_folders(writable: &[PathBuf], kept: &[String]) -> io::Result<()> {
     let named = NAMED
         .iter()
@@ -42,9 +43,9 @@ pub fn give_up_rights() -> io::Result<()> {
     capabilities::keep(CapabilitySet::empty(), CapabilitySet::empty())
 }
 
-/// What decodes packets from a socket that it was given: no file at all, and the rights of nobody.
+/// For the process that decodes packets from a socket: no files at all, and the rights of `nobody`.
 pub fn to_what_is_open() -> io::Result<()> {
-    // A process without these rights stays who it is, and loses the rest below.
+    // A process without these rights keeps its user, and loses the rest below.
     if capabilities::held().contains(CapabilitySet::SETUID | CapabilitySet::SETGID) {
         let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
         rustix::thread::set_thread_groups(&[])?;

@@ -1,5 +1,5 @@
-//! Seccomp: system calls that a process which only reads, computes and writes has no use for, and whoever takes it over
-//! would. They fail with EPERM, in all of its threads.
+//! Seccomp forbids system calls that a process which only reads, computes and writes does not need,
+//! and that an attacker would use. They fail with EPERM, in all of its threads.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -118,7 +118,7 @@ pub fn restrict() -> io::Result<()> {
         filter: steps.as_mut_ptr(),
     };
     rustix::thread::set_no_new_privs(true)?;
-    // SAFETY: the kernel reads a live program of the length that it is told.
+    // SAFETY: the kernel reads a live program of the given length.
     let set = unsafe {
         let (mode, all_threads) = (
             libc::SECCOMP_SET_MODE_FILTER,
@@ -194,7 +194,7 @@ mod tests {
 
     const HERE: u32 = 7;
 
-    /// What the kernel answers to a call.
+    /// The kernel's answer to a call.
     fn answer(architecture: u32, number: u32, argument: u32) -> u32 {
         let program = program(HERE, DENIED, 4711);
         let (mut a, mut at) = (0, 0);

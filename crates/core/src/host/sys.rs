@@ -353,7 +353,7 @@ pub fn memory_file() -> io::Result<File> {
     }
 }
 
-/// Ctrl-C, `kill` and the end of a terminal are for who started this process.
+/// The process that started this one handles Ctrl-C, `kill` and the end of a terminal.
 pub fn ignore_endings() {
     for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: no handler is called.

@@ -1,5 +1,5 @@
-//! Every row of a table is read once, in bounded memory: can it be decoded, which rows break what a table promises, and
-//! are its names few and short? A stranger may have written it.
+//! Reads every row of a table once, in bounded memory, and checks that it can be decoded, that its
+//! rows keep the format, and that its names are few and short. A stranger may have written it.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type};
@@ -18,10 +18,10 @@ use crate::bounds::{DURATION_MAX, MOMENT_MAX, VALUE_MAX};
 use crate::error::Result;
 
 const BATCH_ROWS: usize = 1 << 13;
-/// Moments of which the middle one is told.
+/// The number of moments whose median is computed.
 const SAMPLED: u64 = 1 << 16;
 
-/// What a table promises: names of columns.
+/// The rules of a table: names of columns.
 #[derive(Debug, Deserialize)]
 pub struct Promises {
     /// No value is missing.
@@ -41,7 +41,7 @@ pub struct Promises {
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub struct Examined {
     pub rows: u64,
-    /// Rows that break a promise.
+    /// Rows that violate a rule.
     pub damaged: u64,
     /// Of the moments of all other rows, and about the middle one of those that the table is sorted by.
     pub least: Option<i64>,

@@ -454,7 +454,7 @@ proptest! {
 }
 
 #[test]
-#[ignore = "prints how good the choice is, for whoever changes it"]
+#[ignore = "prints the quality of the choice, for changes to it"]
 fn accuracy_table() {
     let base = System::web_app_db(1);
     let at = |per_second| System {
