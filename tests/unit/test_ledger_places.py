@@ -17,7 +17,8 @@ from systems import Slow, system
 from tailrace import sim
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import ledger, tables, vlrt
-from tailrace.diagnosis.ledger.places import turns
+from tailrace.diagnosis.ledger import places
+from tailrace.diagnosis.ledger.workers import turns
 from tailrace.experiment import from_table
 from tailrace.topology import Topology
 
@@ -101,6 +102,7 @@ SYSTEMS = {
     "many places": chain(WAITS, workers=60, reports=11, stalls=(FREEZE,)),
     "short reports": chain({"compute": "0.5 ms"}, workers=10, reports=11, stalls=(FREEZE,)),
     "collections": chain({"compute": "0.5 ms"}, workers=10, reports=1),
+    "slow by themselves": chain({"compute": "0.5 ms", "wait": "1.3 s"}, workers=60, reports=6),
 }
 SYSTEMS["collections"]["tiers"]["app"]["heap"] = {
     "young": 60_000_000,
@@ -158,6 +160,29 @@ def test_a_server_that_lost_capacity_had_places(name: str, seen_as: Callable[[Da
     assert max(found, key=lambda cause: found[cause]) == ("garbage-collection" if name == "collections" else "freeze")
 
 
+@pytest.mark.parametrize("seen_as", [lambda run: run, bare], ids=["simulated", "captured"])
+def test_visits_that_hold_nobody_up_are_not_charged_with_themselves(seen_as: Callable[[Dataset], Any]) -> None:
+    found = shares(seen_as(_simulated("slow by themselves")))
+    assert found.get("soft-resource", 0.0) + found.get("own-work", 0.0) == 0.0
+
+
+def test_visits_that_something_released_at_once_did_not_take_long_by_themselves() -> None:
+    """Of a lock, say: they came one after the other while others passed, and left together."""
+    usual, held = np.arange(400) * 10 * MS, 1000 * MS + np.arange(20) * 40 * MS
+    begin = np.concatenate((usual, held))
+    end = np.concatenate((usual + 4 * MS, np.full(20, 1900 * MS)))
+    assert not places._heavy(here(begin, end)).any()
+    end[400:] = held + 900 * MS
+    assert places._heavy(here(begin, end)).sum() == 20, "each takes 0.9 s"
+
+
+def here(begin: np.ndarray, end: np.ndarray) -> places._Here:
+    """Visits of one server that are all called the same."""
+    n = len(begin)
+    flag, name = np.zeros(n, dtype=bool), np.full(n, "page")
+    return places._Here(np.arange(n), begin, end, (end - begin).astype(float), name, ~flag, flag, 0)
+
+
 def test_turns_are_taken_in_the_order_of_arrival() -> None:
     arrival, departure = np.array([0, 1, 2, 3]), np.array([10, 20, 30, 31])
     assert turns(arrival, departure, 1).tolist() == [0, 10, 20, 30]
@@ -183,3 +208,45 @@ def test_a_quota_that_takes_a_little_is_not_charged() -> None:
     a_little = tuple((0.05 + 0.1 * k, 0.1 + 0.1 * k, 0.05) for k in range(110))
     memory = system(Slow("app", 4.0, 4.6)).sample("app", "cpu_throttled", 0.0, *a_little)
     assert shares(memory).get("cpu-quota", 0.0) <= 0.1
+
+
+def test_who_waits_for_memory_is_charged_to_memory() -> None:
+    memory = system(Slow("app", 4.0, 4.6)).sample("app", "psi_memory", 0.01, (4.0, 4.6, 0.95))
+    assert shares(memory)["memory"] >= 0.9
+
+
+@pytest.mark.parametrize(("server", "usual"), [("db", 0.01), ("app", 0.9)], ids=["elsewhere", "all the time"])
+def test_memory_that_took_nothing_is_not_charged(server: str, usual: float) -> None:
+    memory = system(Slow("app", 4.0, 4.6)).sample(server, "psi_memory", usual, (4.0, 4.6, 0.9))
+    assert shares(memory).get("memory", 0.0) <= 0.05
+
+
+def impatient(retries: int) -> Table:
+    """Clients give up after 1.1 s; a stop of 0.9 s makes some of them do so."""
+    users = {"kind": "poisson", "rate": 330, "interaction": "page", "entry": "app", "timeout": "1.1 s"}
+    return {
+        "seed": 5,
+        "duration": "16 s",
+        "ramp": "3 s",
+        "sampling": {"interval": "50 ms"},
+        "tiers": {"app": {"kind": "sync", "workers": 2000, "backlog": 2000}},
+        "interactions": {"page": {"at": {"app": {"compute": "2.4 ms"}}}},
+        "workloads": {"users": users | {"retries": retries, "retry_pause": "0.2 s"}},
+        "stalls": [FREEZE | {"at": "6 s", "for": "0.9 s"}],
+    }
+
+
+SYSTEMS |= {"retries": impatient(3), "no retries": impatient(0)}
+
+
+def test_retries_keep_up_what_a_stop_began() -> None:
+    found = shares(_simulated("retries"))
+    assert found["retries"] >= 0.2
+    assert found["freeze"] >= 0.2
+    assert "workload-burst" not in found, "what is sent again is no burst"
+
+
+def test_without_retries_only_the_stop_is_charged() -> None:
+    found = shares(_simulated("no retries"))
+    assert "retries" not in found
+    assert max(found, key=lambda cause: found[cause]) == "freeze"

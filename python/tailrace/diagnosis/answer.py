@@ -18,6 +18,7 @@ from tailrace.diagnosis.words import count, duration, rate, share
 
 SENTENCES = 5
 PLAIN = {cause.name: cause.plain for cause in CAUSES} | {
+    "retries": "clients sent requests again that were slow, which kept {origin} overloaded",
     "workload-burst": "more requests came at once than {place} can serve",
     "concurrency-overhead": "{origin} became slower the more requests it held",
     "balancer": "{place} sent the requests to {origin} while it was stalled and others were idle",

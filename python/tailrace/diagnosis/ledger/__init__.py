@@ -4,7 +4,9 @@ For each server and each step of 10 ms: capacity = done + idle + what each cause
 
 recorded   the visits around the very slow requests, as columns that the engine replays
 losses     what each cause took of a server's capacity, by samples and events: one file a cause
+places     visits that take long by themselves, and how many places they held
 bursts     requests beyond the usual number
+retries    requests that clients sent again
 account    how fast each server was, what took the rest, and what nothing that was recorded accounts for
 verdict    the replay without a cause: how many of the very slow requests would not have been
 books      sums and columns of the account around an episode, and queues of the replay beside those of the recording
@@ -17,6 +19,6 @@ orders in which lines could be taken away, of the very slow requests that disapp
 from tailrace.diagnosis.ledger.losses import CAUSES
 from tailrace.diagnosis.ledger.sentence import SAYS
 from tailrace.diagnosis.ledger.shown import show
-from tailrace.diagnosis.ledger.verdict import BALANCER, BURST, Replayed, Share, judge
+from tailrace.diagnosis.ledger.verdict import BALANCER, BURST, RETRIES, Replayed, Share, judge
 
-__all__ = ["BALANCER", "BURST", "CAUSES", "SAYS", "Replayed", "Share", "judge", "show"]
+__all__ = ["BALANCER", "BURST", "CAUSES", "RETRIES", "SAYS", "Replayed", "Share", "judge", "show"]

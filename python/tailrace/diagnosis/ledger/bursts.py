@@ -20,9 +20,10 @@ LEAST = 8
 """The square root law is no bound for fewer."""
 
 
-def beyond(recorded: Recorded, slow: Slow) -> Times:
-    """Which visits are requests of clients that came beyond the usual number."""
-    roots = np.flatnonzero(recorded.parent < 0)
+def beyond(recorded: Recorded, slow: Slow, repeated: Times) -> Times:
+    """Which visits are requests of clients that came beyond the usual number. Those that were `repeated` do not count:
+    they came because others were slow."""
+    roots = np.setdiff1d(np.flatnonzero(recorded.parent < 0), repeated)
     roots = roots[np.argsort(recorded.sent[roots], kind="stable")]
     sent = recorded.sent[roots]
     counts = np.bincount(np.minimum(sent // STEP_NS, len(recorded.steps) - 1), minlength=len(recorded.steps))

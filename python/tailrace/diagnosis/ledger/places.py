@@ -37,10 +37,14 @@ QUICK = 3.0
 """An exponential service time is at most three medians in seven of eight cases."""
 PASSED = 0.25
 """Of its time in the server: the rest it may have waited for a place, three times as long as it held one."""
+FEW = 0.25
+"""Of those that came while it was passed may take long, too: what makes more of them slow may make this one slow."""
 ALIKE = 0.05
 """Two visits that wait for the same timer, or compute the same, differ by less than a twentieth."""
 CHANCE = 0.01
 """What comes by chance in less than one of a hundred stalls is taken for no chance."""
+HELD = 0.5
+"""Of the places: with fewer held, a server that usually has a place free has one still."""
 EXPLAINED = 0.1
 """Places explain a queue where they leave at most a tenth of its visits with an unusual time of service."""
 
@@ -66,6 +70,14 @@ class Held:
     """All visits of the server."""
     start: Times
     """When each of these got its place."""
+
+    named: bool
+    """All are told by their names: no visit that is called so is short."""
+
+    @property
+    def filled(self) -> bool:
+        """Whether they held so many places that the others had to wait."""
+        return self.most >= HELD * self.places if self.places else len(self.lulls) > 0
 
     @property
     def most(self) -> int:
@@ -122,7 +134,8 @@ def find(recorded: Recorded, prior: NDArray[np.float64], known: NDArray[np.uint3
         found = _heavy(here)
         heavy[rows[found]] = True
         if found.any():
-            held[recorded.servers[number]] = _held(here, found)
+            one = _held(here, found)
+            held |= {recorded.servers[number]: one} if one.named or one.filled else {}
     return held
 
 
@@ -155,7 +168,9 @@ def _held(here: _Here, heavy: Mask) -> Held:
     begin, end = start[heavy], here.end[heavy]
     work = here.work[heavy] * (end - begin) / np.maximum(end - here.begin[heavy], 1)
     lulls = _lulls(here, heavy, begin)
-    return Held(here.rows[heavy], begin, end, here.name[heavy], own, work, lulls, places, here.rows, start)
+    short = np.unique(here.name[~here.is_long])
+    named = not np.isin(here.name[heavy], short).any()
+    return Held(here.rows[heavy], begin, end, here.name[heavy], own, work, lulls, places, here.rows, start, named)
 
 
 def _lulls(here: _Here, heavy: Mask, begin: Times) -> Spans:
@@ -195,7 +210,7 @@ def _heavy(here: _Here) -> Mask:
     long = here.is_long & (here.own | here.behind)
     if not long.any():
         return long
-    passed = _passed(here, long)
+    passed = np.where(_released(here, long), 0.0, _passed(here, long))
     sure = long & (here.behind | (passed > 0) | _named(here, long))
     lasts = np.where(passed > 0, passed, here.work)
     found = sure.copy()
@@ -212,6 +227,8 @@ def _passed(here: _Here, long: Mask) -> Shares:
     """For how long others were served while each of them was inside; 0 where that is no long time. Before that it may
     have waited for a place itself."""
     quick = np.sort(here.end[here.is_quick])
+    order = np.argsort(here.begin, kind="stable")
+    begins, long_before = here.begin[order], np.concatenate(([0], np.cumsum(here.is_long[order])))
     apart = max(LONG_NS, 5 * int(np.median(np.diff(quick)))) if len(quick) > 1 else LONG_NS
     found = np.zeros(len(long))
     for i in np.flatnonzero(long).tolist():
@@ -220,7 +237,26 @@ def _passed(here: _Here, long: Mask) -> Shares:
         if last - first >= LEAST_LIMIT:
             gaps = np.diff(np.concatenate(([begin], quick[first:last], [end])))
             served = int(gaps[gaps <= apart].sum())
-            found[i] = served if served >= max(here.least, (end - begin) * PASSED) else 0
+            # Where all are slow, those that need little still come and go.
+            came, last = np.searchsorted(begins, (end - served, end)).tolist()
+            few = long_before[last] - long_before[came] <= FEW * (last - came)
+            found[i] = served if few and served >= max(here.least, (end - begin) * PASSED) else 0
+    return found
+
+
+def _released(here: _Here, long: Mask) -> Mask:
+    """Which of them came one after the other and left at once: something held them that was not their own, a lock say,
+    though others passed."""
+    rows = np.flatnonzero(long)
+    rows = rows[np.argsort(here.end[rows], kind="stable")]
+    found = np.zeros(len(long), dtype=bool)
+    lasted = here.end[rows] - here.begin[rows]
+    breaks = np.flatnonzero(np.diff(here.end[rows]) > ALIKE * np.minimum(lasted[1:], lasted[:-1]))
+    for group in np.split(rows, breaks + 1):
+        begin, end = here.begin[group], here.end[group]
+        longest = np.max(end - begin)
+        if len(group) >= LEAST_LIMIT and np.ptp(begin) >= PASSED * longest and np.ptp(end) <= ALIKE * longest:
+            found[group] = True
     return found
 
 

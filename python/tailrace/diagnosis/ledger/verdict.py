@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis.causes import balancer, workload_burst
-from tailrace.diagnosis.ledger import bursts
+from tailrace.diagnosis.ledger import bursts, retries
 from tailrace.diagnosis.ledger.account import Account, Line, draw_up
 from tailrace.diagnosis.ledger.books import NEVER, Books, Extract
 from tailrace.diagnosis.ledger.losses import Seen
@@ -23,7 +23,7 @@ from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
 from tailrace.units import MILLISECOND, SECOND
 
-BURST, BALANCER = workload_burst.CAUSE, balancer.CAUSE
+BURST, BALANCER, RETRIES = workload_burst.CAUSE, balancer.CAUSE, retries.CAUSE
 MATTERS = 0.02
 """A line that changes less than a fiftieth of the very slow requests, alone or on top of the others, is left out."""
 PLAYERS = 5
@@ -44,7 +44,7 @@ class Share:
 
     cause: str
     server: str | None
-    """Whose capacity it took; of a balancer, who balances; None of a burst, which is the clients'."""
+    """Whose capacity it took; of a balancer, who balances; None of bursts and retries, which are the clients'."""
     vlrt: float
     without: int
     """How many would have been left without this line alone."""
@@ -88,7 +88,9 @@ class _Bench:
     def __init__(self, seen: Seen, account: Account) -> None:
         self.seen = seen
         self.account = account
-        self.beyond = bursts.beyond(account.recorded, seen.slow)
+        repeated = retries.repeated(seen.view, account.recorded)
+        beyond = bursts.beyond(account.recorded, seen.slow, repeated)
+        self.of_clients = {(BURST, ""): beyond, (RETRIES, ""): repeated}
         self.owner = _owners(account.recorded, seen.slow, seen.view.window_ns)
         self._slow: dict[frozenset[Line], NDArray[np.int64]] = {}
         self._as_it_was: tuple[Times, Times] = (account.recorded.arrival, account.recorded.departure)
@@ -115,9 +117,10 @@ class _Bench:
             for line, share in self.account.taken.items()
             if float(share[around].sum()) * STEP_NS >= SMALLEST_NS or self._held(line, first, last)
         ]
-        sent = self.account.recorded.sent[self.beyond]
-        if ((sent >= first) & (sent < last)).any():
-            found.append((BURST, ""))
+        for line, requests in self.of_clients.items():
+            sent = self.account.recorded.sent[requests]
+            if ((sent >= first) & (sent < last)).any():
+                found.append(line)
         stalled = {self.seen.view.servers.index(server) for _, server in found if server}
         chosen = zip(self.account.choices.by, self.account.choices.candidates, strict=True)
         uneven = [by for by, candidates in chosen if stalled & {server for server, _ in candidates}]
@@ -137,20 +140,24 @@ class _Bench:
     def _run(self, without: frozenset[Line]) -> NDArray[np.int64]:
         recorded, account = self.account.recorded, self.account
         capacity, sent = account.capacity.copy(), recorded.sent.copy()
+        by_itself = np.zeros(len(sent), dtype=bool)
         for line, share in account.taken.items():
             if line in without:
                 number = recorded.number[line[1]]
                 capacity[number] = np.minimum(capacity[number] + share, 1.0)
-                sent[recorded.roots(account.visits_of(line))] = NEVER
-        if (BURST, "") in without:
-            sent[self.beyond] = NEVER
+                held = recorded.roots(account.visits_of(line))
+                sent[held], by_itself[held] = NEVER, True
+        for line in without & self.of_clients.keys():
+            sent[self.of_clients[line]] = NEVER
         anew = [(BALANCER, by) in without for by in account.choices.by]
         departure, arrival = np.empty(len(sent), dtype=np.int64), np.empty(len(sent), dtype=np.int64)
         account.replay.run(capacity, sent, anew, departure, arrival)
         if not without:
             self._as_it_was = arrival, departure
         asked = (recorded.parent < 0) & (sent < NEVER)
-        slow = asked & ((departure == NEVER) | (departure - np.where(asked, sent, 0) >= self.seen.slow.threshold_ns))
+        late = np.where(by_itself, recorded.departure - recorded.sent, departure - np.where(asked, sent, 0))
+        # What takes very long by itself would do so without others, too.
+        slow = (asked | by_itself) & ((departure == NEVER) & asked | (late >= self.seen.slow.threshold_ns))
         return np.bincount(self.owner[slow] + 1, minlength=len(self.seen.slow.clusters) + 1)[1:]
 
 

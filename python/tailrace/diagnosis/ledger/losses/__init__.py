@@ -16,6 +16,7 @@ from tailrace.diagnosis.ledger.losses import (
     collection,
     flush,
     freeze,
+    memory,
     neighbour,
     own_work,
     places,
@@ -55,7 +56,7 @@ class Cause:
         return cls(file.CAUSE, file.SAYS, file.PLAIN, file.METRICS, file.EVENTS, file.find)
 
 
-CAPACITY = tuple(map(Cause.of, (collection, clock, neighbour, flush, writeback, quota, freeze)))
+CAPACITY = tuple(map(Cause.of, (collection, clock, neighbour, flush, writeback, quota, memory, freeze)))
 HOLDERS = tuple(map(Cause.of, (places, own_work)))
 """Of visits that hold places: they are judged by how fast the losses of capacity left the server."""
 CAUSES = CAPACITY + HOLDERS

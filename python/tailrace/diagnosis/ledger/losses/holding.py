@@ -22,7 +22,7 @@ computes nearly all."""
 def visits(seen: Seen, server: str, computing: bool) -> Loss | None:
     """The visits that held places of the server, if most of their time they computed, or did not."""
     held = seen.held.get(server)
-    if held is None or _computes(seen, server, held) != computing:
+    if held is None or _computes(seen, server, held) != computing or not (held.named if computing else held.filled):
         return None
     # Where the places are known, the others wait for one, and are not at work.
     share = np.zeros(len(seen.steps))
