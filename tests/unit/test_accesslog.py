@@ -86,6 +86,15 @@ def test_the_visits_of_a_server_come_from_one_input(tmp_path: Path) -> None:
     assert any("11 visits of servers that another input shows" in note for note in again.manifest.notes)
 
 
+def test_an_upstream_gets_the_name_of_its_address() -> None:
+    servers = {"app": "10.0.0.3:8080"}
+    run = readers.read(f"web={FILES / 'nginx-timed.log'}", servers=servers)
+    assert len(stays(run, "app")) == 5
+    assert [(server.name, server.tier) for server in run.topology.servers] == [
+        ("web", 1), ("10.0.0.4:8080", 2), ("app", 2),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("waits_s", "wait_s", "lost"),
     [([1.0], 1.004, 1), ([3.01], 3.01, 2), ([2.01, 3.01], 3.01, 3), ([7.1], 7.1, 3), ([1.2], 1.2, 0), ([0.5], 0.5, 0)],

@@ -14,7 +14,7 @@ from tailrace.dataset import TABLES, Dataset, Writer, scan
 from tailrace.errors import UsageError, cannot_write
 from tailrace.readers import outliers
 from tailrace.readers.source import Found, Source
-from tailrace.topology import Server, Topology
+from tailrace.topology import Server, Topology, distances
 
 JVM = "jvm"
 """The place of a JVM's log whose server is unknown: the diagnosis then uses time alone."""
@@ -68,11 +68,38 @@ def _add_stays(writer: Writer, source: Source, found: Found) -> None:
 
 
 def joined(inferred: Topology, texts: Sequence[tuple[Source, Found]]) -> Topology:
-    """The servers and calls that captures show, and those that logs and traces show besides."""
-    for _, found in texts:
-        if found.topology is not None:
-            inferred = complete_topology(found.topology, inferred, {})
-    return inferred
+    """The servers and calls that captures show, and those that logs and traces show besides. A server that these call
+    by its address gets its name."""
+    names = {server.address: server.name for server in inferred.servers if server.address}
+    shown = [(found, found.topology) for _, found in texts if found.topology is not None]
+    for found, topology in shown:
+        found.visits = [_renamed(frame, names) for frame in found.visits]
+        found.requests = [_renamed(frame, names) for frame in found.requests]
+        called = {name: names.get(name, name) for name in (server.name for server in topology.servers)}
+        servers = {
+            called[server.name]: server.model_copy(update={"name": called[server.name]}) for server in topology.servers
+        }
+        calls = {
+            (call.caller, call.callee): call
+            for old in topology.calls
+            if (call := old.model_copy(update={"caller": called[old.caller], "callee": called[old.callee]}))
+        }
+        named = topology.model_copy(update={"servers": tuple(servers.values()), "calls": tuple(calls.values())})
+        inferred = complete_topology(named, inferred, {})
+    return _tiered(inferred) if shown else inferred
+
+
+def _renamed(frame: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
+    columns = [name for name in ("server", "caller") if name in frame.columns]
+    return frame.with_columns(pl.col(columns).cast(pl.String).replace(names).cast(pl.Categorical))
+
+
+def _tiered(topology: Topology) -> Topology:
+    tiers = distances(
+        [server.name for server in topology.servers], [(call.caller, call.callee) for call in topology.calls]
+    )
+    servers = [server.model_copy(update={"tier": tiers[server.name]}) for server in topology.servers]
+    return topology.model_copy(update={"servers": tuple(sorted(servers, key=lambda s: (s.tier or 0, s.name)))})
 
 
 def unseen_servers(known: Mapping[str, str], topology: Topology) -> list[str]:
