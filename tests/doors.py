@@ -248,6 +248,8 @@ DOORS = [
     Door("sadf", lambda: files("readers/sadf/*"), diagnosed),
     Door("access log", lambda: files("readers/accesslog/*"), diagnosed),
     Door("traces", lambda: files("readers/traces/*"), diagnosed),
+    Door("prometheus", lambda: files("readers/prometheus/*"), diagnosed),
+    Door("wide", lambda: files("readers/wide/*"), diagnosed),
     Door("gclog", lambda: files("readers/gclog/*"), diagnosed),
     Door("run", of_run, opened),
     Door("recording", of_recording, joined),

@@ -21,7 +21,20 @@ from tailrace import dataset, untrusted
 from tailrace import topology as topology_file
 from tailrace.dataset import Dataset, Writer
 from tailrace.errors import InputError, UsageError, cannot_read
-from tailrace.readers import accesslog, assembly, capture, collectl, gclog, recording, refused, sadf, samples, traces
+from tailrace.readers import (
+    accesslog,
+    assembly,
+    capture,
+    collectl,
+    gclog,
+    prometheus,
+    recording,
+    refused,
+    sadf,
+    samples,
+    traces,
+    wide,
+)
 from tailrace.readers.decoding import Decoding
 from tailrace.readers.interactions import rules as interaction_rules
 from tailrace.readers.source import Found, Source
@@ -51,7 +64,9 @@ READERS: tuple[Reader, ...] = (
     Reader("traces", traces.sniff, traces.read, traces.together),
     Reader("access log", accesslog.sniff, _one(accesslog.read)),
     Reader("sadf", sadf.sniff, _one(sadf.read)),
+    Reader("Prometheus", prometheus.sniff, _one(prometheus.read)),
     Reader("samples", samples.sniff, _one(samples.read)),
+    Reader("wide table", wide.sniff, _one(wide.read)),
 )
 
 

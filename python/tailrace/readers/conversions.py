@@ -63,13 +63,10 @@ ATOP = (
     '$1=="RESET"{boot=2} $1=="CPU"&&!boot{a=$6*$7*$8/100;print $3,$6,$2,"cpu_busy",($9+$10+$11+$14+$15)/a/100;'
     'print $3,$6,$2,"cpu_iowait",$13/a/100;print $3,$6,$2,"cpu_steal",$16/a/100} $1=="SEP"{boot=0}\' > samples.csv'
 )
-PROMETHEUS = (
-    'jq -r \'"time,place,metric,value",(.data.result[]|.metric.instance as $i|.values[]|[.[0],$i,"cpu_busy",.[1]]|'
-    "@csv)' FILE > samples.csv"
-)
 PROMETHEUS_QUERY = (
     "curl -G http://localhost:9090/api/v1/query_range -d start=2026-11-20T16:50:00Z -d end=2026-11-20T16:55:00Z "
-    "-d step=1s --data-urlencode 'query=1-avg(rate(node_cpu_seconds_total{mode=\"idle\"}[5s]))by(instance)' > cpu.json"
+    "-d step=1s --data-urlencode 'query=1-avg(rate(node_cpu_seconds_total{mode=\"idle\"}[5s]))by(instance)' "
+    "> cpu_busy.json"
 )
 
 

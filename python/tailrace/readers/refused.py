@@ -79,14 +79,9 @@ _KINDS = (
         "convert atop's raw file instead",
     ),
     _Kind(
-        "an answer of Prometheus",
-        _is(r'\A\s{0,9}\{"status":"success","data":\{"resultType":"matrix"'),
-        (conversions.PROMETHEUS,),
-    ),
-    _Kind(
         "a scrape of Prometheus, without times",
         _is(r"^# (?:HELP|TYPE|EOF)\b"),
-        (conversions.PROMETHEUS_QUERY, conversions.PROMETHEUS.replace("FILE", "cpu.json")),
+        (conversions.PROMETHEUS_QUERY,),
         "the history is in Prometheus; a scrape every 15 s cannot show a shorter stall",
     ),
     _Kind(

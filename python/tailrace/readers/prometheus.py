@@ -1,0 +1,72 @@
+"""An answer of Prometheus (or VictoriaMetrics) to `query_range`, as JSON.
+
+```text
+{"status": "success", "data": {"resultType": "matrix", "result": [
+    {"metric": {"__name__": "node_procs_running", "instance": "10.0.0.3:9100"}, "values": [[1795193340, "3"], …]}, …]}}
+```
+The metric is `__name__`; an expression has none, and then it is the name of the file, if that is a metric of the record
+(`cpu_busy.json`). A value is taken as that of the time since the one before, which is the step of the query.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tailrace import units
+from tailrace.dataset.metrics import METRICS
+from tailrace.errors import InputError
+from tailrace.readers import metrics
+from tailrace.readers.elements import elements, number, table, text
+from tailrace.readers.sampled import Sampled
+from tailrace.readers.source import Found, Source, text_head
+
+_SEEN = re.compile(r'\A[\s\ufeff]*\{\s*"status"\s*:\s*"success"[\s\S]{0,400}?"resultType"\s*:\s*"matrix"')
+_OPENING = re.compile(r'"result"\s*:\s*\[')
+_RESUME = re.compile(r'\{\s*"metric"\s*:')
+_PLACES = ("instance", "node", "host", "hostname", "pod", "container", "name", "job")
+_LATEST_S = 10**10
+
+
+def sniff(name: str, head: bytes) -> bool:
+    text = text_head(head)
+    return text is not None and bool(_SEEN.search(text))
+
+
+def read(source: Source) -> Found:
+    found, samples = Found(), Sampled()
+    stem = source.path.name.split(".")[0]
+    named = stem if metrics.standard_name(stem)[0] in METRICS else None
+    for _, element in elements(source, found, _RESUME, _OPENING):
+        series = table(element)
+        labels = table(series.get("metric"))
+        metric = text(labels.get("__name__")) or named
+        if metric is None:
+            raise InputError(
+                source.path,
+                f"its series have no name, as those of an expression, and {stem} is no metric",
+                "call the file by what it holds, such as cpu_busy.json",
+            )
+        place = source.place or _place(labels)
+        for moment, value in _values(series):
+            if samples.full:
+                break
+            stamp = number(moment)
+            usable = stamp is not None and 0 <= stamp < _LATEST_S
+            samples.add(
+                round(stamp * 1000) * units.MILLISECOND if usable and stamp else 0, None, place, metric, number(value)
+            )
+    samples.into(found, source, "there is no sample in it")
+    found.samples[-1], notes = metrics.standardise(found.samples[-1])
+    found.notes += [f"{source.path.name}: {note}" for note in notes]
+    return found
+
+
+def _place(labels: Mapping[str, Any]) -> str:
+    return next((place for label in _PLACES if (place := text(labels.get(label)))), "prometheus")
+
+
+def _values(series: Mapping[str, Any]) -> list[list[Any]]:
+    values = series.get("values")
+    return [pair for pair in values if isinstance(pair, list) and len(pair) == 2] if isinstance(values, list) else []

@@ -1,0 +1,84 @@
+"""A table with a column for each metric: `time,host,cpu_busy,run_queue`.
+
+It needs a column of times and at least one that is a metric of the record, by its own name or another's; the others are
+kept and not interpreted. A table of time, place, metric, value is the format of `samples`.
+"""
+
+from __future__ import annotations
+
+import csv
+from contextlib import suppress
+
+from tailrace import units
+from tailrace.dataset.metrics import METRICS
+from tailrace.errors import InputError
+from tailrace.readers import metrics
+from tailrace.readers.elements import number
+from tailrace.readers.layout import column_names, role
+from tailrace.readers.sampled import Sampled
+from tailrace.readers.source import Found, Source, text_head
+
+_MISSING = ("", "nan", "null", "none", "na", "n/a", "-")
+
+
+def sniff(name: str, head: bytes) -> bool:
+    text = text_head(head)
+    return text is not None and _columns(text) is not None
+
+
+def _columns(text: str) -> tuple[list[str], str] | None:
+    """The columns of such a table, and its delimiter."""
+    names, delimiter = column_names(text)
+    roles = [role(name) for name in names]
+    known = [name for name in names if metrics.standard_name(name)[0] in METRICS]
+    return (names, delimiter) if "time" in roles and known and "value" not in roles else None
+
+
+def read(source: Source) -> Found:
+    found, samples, header, damaged, empty = Found(), Sampled(), True, 0, 0
+    name = source.path.name
+    columns = _columns(text_head(source.head()) or "")
+    if columns is None:
+        raise InputError(source.path, "no table with a column for each metric", "docs/reference/readers.md shows one")
+    names, delimiter = columns
+    roles = [role(column) for column in names]
+    time, place = roles.index("time"), roles.index("place") if "place" in roles else None
+    if place is None and source.place is None:
+        raise InputError(source.path, "its table has no column of places", "name the server or node with NAME=FILE")
+    values = [i for i, of in enumerate(roles) if of not in ("time", "place", "interval")]
+    for line_number, line in source.lines(found):
+        if line.startswith("#") or not line.strip():
+            continue
+        if header:
+            header = False
+            continue
+        fields, moment = _fields(line, delimiter), None
+        if len(fields) == len(names):
+            with suppress(ValueError):
+                moment = units.parse_moment(fields[time])
+        if moment is None:
+            damaged += 1
+            if damaged == 1:
+                found.notes.append(f"{name}: damaged lines were left out, the first is line {line_number}")
+            continue
+        where = source.place or (fields[place] if place is not None else "")
+        for i in values:
+            if fields[i].lower() in _MISSING:
+                empty += 1
+            else:
+                samples.add(moment, None, where, names[i], number(fields[i]))
+        if samples.full:
+            break
+    found.lose("damaged lines", damaged)
+    found.lose("samples without a value", empty)
+    samples.into(found, source, "there is no sample in it")
+    found.samples[-1], notes = metrics.standardise(found.samples[-1])
+    found.notes += [f"{name}: {note}" for note in notes]
+    return found
+
+
+def _fields(line: str, delimiter: str) -> list[str]:
+    try:
+        return [field.strip() for field in next(csv.reader([line], delimiter=delimiter, strict=True), [])]
+    except csv.Error:
+        return []

@@ -1,0 +1,59 @@
+"""What monitoring exports: an answer of Prometheus, and a table with a column for each metric."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tailrace import readers
+from tailrace.errors import InputError
+from tailrace.units import SECOND, parse_moment
+
+FILES = Path(__file__).parents[1] / "golden" / "readers"
+T = parse_moment("2026-11-20T16:49:00Z")
+
+
+def rows(samples: pl.DataFrame) -> list[tuple[object, ...]]:
+    return sorted(samples.with_columns(pl.col("time") - T, pl.col("place", "metric").cast(pl.String)).rows())
+
+
+def test_an_answer_of_prometheus_is_named_by_its_file(tmp_path: Path) -> None:
+    answer = FILES / "prometheus" / "cpu_busy.json"
+    assert rows(readers.read(answer).samples().collect()) == [
+        (0, SECOND, "10.0.0.3:9100", "cpu_busy", 0.25),
+        (0, SECOND, "10.0.0.4:9100", "cpu_busy", 0.125),
+        (SECOND, SECOND, "10.0.0.3:9100", "cpu_busy", 0.5),
+    ]
+    (tmp_path / "answer.json").write_bytes(answer.read_bytes())
+    with pytest.raises(InputError, match="call the file by what it holds"):
+        readers.read(tmp_path / "answer.json")
+
+
+def test_the_name_of_a_series_is_its_metric(tmp_path: Path) -> None:
+    text = (FILES / "prometheus" / "cpu_busy.json").read_text()
+    (tmp_path / "answer.json").write_text(text.replace('"instance"', '"__name__":"procs_running","instance"'))
+    run = readers.read(f"app={tmp_path / 'answer.json'}")
+    assert set(run.samples().collect()["metric"].cast(pl.String)) == {"run_queue"}
+    assert set(run.samples().collect()["place"].cast(pl.String)) == {"app"}
+
+
+def test_a_table_with_a_column_for_each_metric() -> None:
+    run = readers.read(FILES / "wide" / "wide.csv")
+    assert rows(run.samples().collect()) == [
+        (0, SECOND, "app1", "cpu_busy", 0.25),
+        (0, 2 * SECOND, "app1", "run_queue", 3.0),
+        (SECOND, SECOND, "app1", "cpu_busy", 0.5),
+        (2 * SECOND, SECOND, "app1", "cpu_busy", 0.75),
+        (2 * SECOND, 2 * SECOND, "app1", "run_queue", 9.0),
+    ]
+    assert run.lost() == {"wide.csv: damaged lines": 1, "wide.csv: samples without a value": 1}
+
+
+def test_a_table_without_places_needs_a_name(tmp_path: Path) -> None:
+    (tmp_path / "wide.csv").write_text("time,cpu_percent\n1795193340,25\n1795193341,50\n")
+    with pytest.raises(InputError, match="name the server or node"):
+        readers.read(tmp_path / "wide.csv")
+    samples = readers.read(f"app={tmp_path / 'wide.csv'}").samples().collect()
+    assert rows(samples) == [(0, SECOND, "app", "cpu_busy", 0.25), (SECOND, SECOND, "app", "cpu_busy", 0.5)]
