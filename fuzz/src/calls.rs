@@ -19,6 +19,7 @@ pub fn link(bytes: &[u8]) {
             .to_vec(),
         interactions: vec!["a".to_owned(), "b".to_owned()],
         statuses: vec!["ok".to_owned()],
+        ..Names::default()
     };
     let mut graph = CallGraph::new(Checked::default());
     let mut now: i64 = 1_700_000_000_000_000_000;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tailrace_fuzz::TARGETS;
 
 /// Damaged inputs of each target.
-const DAMAGED: u64 = 1_500;
+const DAMAGED: u64 = 150;
 /// Corpora are small: they are in every checkout.
 const CORPORA_BYTES: u64 = 200_000;
 

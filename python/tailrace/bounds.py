@@ -12,6 +12,8 @@ TEXT_BYTES = 16 * MIB
 """Size of a file that is read as a whole: an experiment, a topology, rules, a table of paths, a manifest."""
 PIPE_SECONDS = 10
 """Silence of a pipe or a terminal that is named where a file is expected."""
+MANIFEST_ENTRIES, MANIFEST_CHARACTERS = 10_000, 10_000
+"""Notes, losses or checksums of a manifest, and characters in each of its texts: a note for each of many captures."""
 TRACE_BYTES = 64 * MIB
 """Size of a file of arrivals: some three million arrivals."""
 NAME_CHARACTERS = 1_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import subprocess
 import sys
@@ -110,6 +111,27 @@ def test_names_are_bounded(tmp_path: Path, table: dict[str, pl.DataFrame], said:
     opened = _run(tmp_path / "run", **{name: frame})
     with pytest.raises(InputError, match=said):
         diagnose(opened)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("notes", ["n"] * 10_001, "notes: it must be of at most 10,000 entries"),
+        ("lost", {f"k{i}": 1 for i in range(10_001)}, "lost: it must be of at most 10,000 entries"),
+        ("lost", {"k" * 10_001: 1}, "every text: it must be of at most 10,000 characters"),
+        (
+            "connections",
+            {"servers": {f"s{i}": {} for i in range(20_001)}},
+            "connections.servers: it must be of",
+        ),
+    ],
+)
+def test_a_manifest_is_bounded(tmp_path: Path, key: str, value: Any, said: str) -> None:
+    made = run(tmp_path / "run", samples=samples({}))
+    manifest = made.path / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), key: value}))
+    with pytest.raises(InputError, match=said):
+        Dataset.open(made.path)
 
 
 def test_messages_without_end_are_not_written_out(tmp_path: Path) -> None:

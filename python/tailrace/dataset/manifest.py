@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tailrace import untrusted
+from tailrace.bounds import MANIFEST_CHARACTERS, MANIFEST_ENTRIES, SERVERS
 from tailrace.dataset import schema
 from tailrace.dataset.connections import Connections
 from tailrace.errors import InputError
 
 MANIFEST = "manifest.json"
 _AGAIN = "make the run again"
+_ENTRIES = dict.fromkeys(("notes", "lost", "checksums"), MANIFEST_ENTRIES)
+_ENTRIES_OF_CONNECTIONS = {"servers": SERVERS, "apart": MANIFEST_ENTRIES}
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,15 @@ def _connections(table: dict[str, Any], path: Path) -> Connections:
 
 def _wrong(table: dict[str, Any]) -> Any:
     """Keys with invalid values, and what each must be."""
+    for key, most in _ENTRIES.items():
+        if _is_longer(table.get(key), most):
+            yield key, f"of at most {most:,} entries"
+    connections = table.get("connections")
+    for key, most in _ENTRIES_OF_CONNECTIONS.items():
+        if isinstance(connections, dict) and _is_longer(connections.get(key), most):
+            yield f"connections.{key}", f"of at most {most:,} entries"
+    if any(len(text) > MANIFEST_CHARACTERS for text in _texts(table)):
+        yield "every text", f"of at most {MANIFEST_CHARACTERS:,} characters"
     maker = table.get("maker")
     if not (isinstance(maker, dict) and _is_text(maker.get("name")) and _is_text(maker.get("version"))):
         yield "maker", "a name and a version"
@@ -109,6 +121,23 @@ def _wrong(table: dict[str, Any]) -> Any:
     for name in checksums:
         if not is_inside(name):
             yield f"checksums.{name}", "the path of a file within the folder"
+
+
+def _is_longer(value: Any, most: int) -> bool:
+    return isinstance(value, list | dict) and len(value) > most
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in a value, names of keys included. It may be too deep for a function that calls itself."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, dict):
+            waiting += (*one.keys(), *one.values())
+        elif isinstance(one, list):
+            waiting += one
 
 
 def is_inside(name: str) -> bool:
