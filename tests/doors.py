@@ -212,7 +212,7 @@ def as_arrivals(folder: Path, name: str, data: bytes) -> None:
 
 
 def as_paths(folder: Path, name: str, data: bytes) -> None:
-    """Nobody listens at the port, so that all requests are refused."""
+    """Nothing listens at the port, so all requests are refused."""
     (folder / name).write_bytes(data)
     words = ("--interaction", "Browse", "--rate", "50", "--duration", "20ms", "--drain", "0s", "--paths", folder / name)
     told("load", "http://127.0.0.1:9/", *words, "-o", folder / "run", "--quiet")

@@ -327,6 +327,32 @@ def test_names_say_something(path: Path) -> Iterator[str]:
         yield f": {found[1]} says nothing; docs/design.md and the glossary have names"
 
 
+# Phrases that read as translated; CONTRIBUTING.md ("Plain English") has the rules. Each with what to write instead.
+PHRASES = {
+    r"\brequests?,? whom?\b": "a request is 'it', requests are 'they'",
+    r"\b(?:is|are|was|were|been|being) told(?: (?:apart|as|at|by|from|in|of|once|that|to|where)\b|[.,:])": (
+        "Tailrace reports, attributes, infers or distinguishes"
+    ),
+    r"\b[Ww]hoever\b": "name the process, the client or the reader",
+    r"\b(?:by|from|of) who (?!is\b)": "name the process, the client or the server",
+    r"(?<!there )\bis no (?:call|file|loss|moment|number|request|table|tier|time)\b": "'is not a …'",
+    r"\bwhole or not at all\b": "'completely or not at all'",
+    r"\bmakes? (?:a|the) run of\b": "'makes a run folder from'",
+    r"\b(?:def|fn) (?:test_)?(?:who|whoever|nobody|somebody)_": "a test's name states the subject and what holds",
+    r"\b(?:finds_all_shut|lets_go)\b": "a function's name says what it does",
+}
+PHRASE = re.compile("|".join(f"(?:{phrase})" for phrase in PHRASES))
+PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@rule([path for path in [*ALL_PYTHON, *RUST, *JAVA, *PAGES] if name_of(path) not in EXEMPT])
+def test_the_english_is_plain(path: Path) -> Iterator[str]:
+    for line, text in enumerate(path.read_text().split("\n"), 1):
+        if found := PHRASE.search(text):
+            instead = next(hint for phrase, hint in PHRASES.items() if re.search(phrase, text))
+            yield f":{line} says {found[0]!r}: {instead}"
+
+
 def test_nothing_names_this_machine() -> None:
     @rule(tracked())
     def check(path: Path) -> Iterator[str]:

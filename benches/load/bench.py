@@ -7,8 +7,8 @@
 `clients`: 70,000 clients that think 7 s (10,000 requests a second) in four processes, from four addresses. They share a
 core, nginx has the other.
 
-CPU time is the kernel's account of the processes that ask (user and system, start-up included): wrk, and the workers of
-`tailrace load`. What the command does after them, making tables of their logs, is told apart.
+CPU time is the kernel's account of the load-generating processes (user and system, start-up included): wrk, and the
+workers of `tailrace load`. Making tables from their logs afterwards is counted separately.
 """
 
 from __future__ import annotations

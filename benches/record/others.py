@@ -1,6 +1,6 @@
 """When something else had a CPU: any process or thread but those that are measured, by the kernel's own trace.
 
-A task that runs keeps its CPU for a slice of up to 4 ms, whoever else wakes up meanwhile (EEVDF, `RUN_TO_PARITY`). So
+A task that runs keeps its CPU for a slice of up to 4 ms, even if another task wakes up (EEVDF, `RUN_TO_PARITY`). So
 each look of another process, or of the kernel at its memory (kdamond), makes some requests as slow as p99.9.
 """
 

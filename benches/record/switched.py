@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A recorder that is there or not, as it is told: `on` or `off`, a line each on standard input, answered when it is so.
+"""A recorder that is switched `on` or `off` by lines on standard input; each is answered when it is done.
 
     switched.py FOLDER PLAN     PLAN: the recorder's options as JSON (crates/core/src/host/options.rs)
 

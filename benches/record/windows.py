@@ -4,7 +4,7 @@
 one load     ════════════════════════════════════════════════════════════════
 recorder          ████████████                 ████████████
 windows      │····├────────┤··├────────┤··├────────┤··├────────┤  …
-             └ threes: one with, two without, in random order; the second after a switch is told apart
+             └ threes: one with, two without, in random order; the second after a switch is counted separately
 ```
 The two without differ by what the machine makes of nothing at all; the one with, by the recorder besides. Requests that
 were under way while something else had a CPU are left out of both (`others`).

@@ -5,7 +5,7 @@
 
 Each contender simulates the same three models (models.py) in a process of its own; CPU time is the kernel's account of
 that process, so start-up counts and other load on the machine does not. The contenders take turns. Throughput and mean
-response of each are compared with the exact values: whoever simulates something else ends the benchmark.
+response of each are compared with the exact values: a program that simulates something else ends the benchmark.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CONTENDERS: dict[str, tuple[list[str], dict[str, int]]] = {
     "LINE LDES": ([PEERS, str(HERE / "ldes_model.py")], {"single": 10_000_000, "tiers": 12_000_000}),
     "SimPy": ([PEERS, str(HERE / "simpy_model.py")], {"single": 300, "tiers": 100, "stalls": 100}),
 }
-# Requests are correlated, above all in short runs; whoever differs by more than this simulates another model.
+# Requests are correlated, above all in short runs; a program that differs by more than this simulates another model.
 TOLERANCE = 0.02
 SHORT_TOLERANCE = 0.15
 

@@ -250,7 +250,7 @@ def _addresses(
 
 
 class _Free:
-    """Addresses that nobody has: each is given once."""
+    """Free addresses; each is assigned once."""
 
     def __init__(self, taken: set[str]) -> None:
         self._taken = taken

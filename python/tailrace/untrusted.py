@@ -61,7 +61,7 @@ def _text(path: Path, most: int, flags: int) -> str:
 
 
 def _content(path: Path, most: int, flags: int) -> bytes:
-    """At most one byte more than `most`. Whoever opens a pipe waits for its writer, and need not come back."""
+    """At most one byte more than `most`. Opening a pipe waits for its writer, possibly for ever."""
     content = bytearray()
     descriptor = os.open(path, flags | os.O_NONBLOCK)
     try:
@@ -70,7 +70,7 @@ def _content(path: Path, most: int, flags: int) -> bytes:
         while len(content) <= most:
             if not ready.poll(PIPE_SECONDS * 1000):
                 found = f"nothing has come out of it for {PIPE_SECONDS} s"
-                raise InputError(path, found, "name a file, or a pipe into which somebody writes")
+                raise InputError(path, found, "name a file, or a pipe with a writer")
             some = os.read(descriptor, most + 1 - len(content))
             if not some:
                 break
@@ -84,7 +84,7 @@ def refuse_unusual(path: Path) -> None:
     """Raise InputError for an input that is opened more than once, and is neither a file nor a folder."""
     try:
         mode = path.stat().st_mode
-    except OSError:  # whoever opens it says so
+    except OSError:  # opening it reports the error
         return
     found = whole.kind(mode)
     if found and not stat.S_ISDIR(mode):

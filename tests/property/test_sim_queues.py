@@ -182,7 +182,7 @@ def test_light_requests_wait_as_the_first_of_two_classes(where: str, tmp_path: P
     """Cobham's formula for two classes that do not interrupt each other (Kleinrock II, 3.6).
 
     With R = Σ rate·E[S²]/2 the first waits R/(1 - its load), and the second that/(1 - all load). The server is either
-    the caller's one connection, for the back end behind it has nobody else, or the back end's one worker.
+    the caller's one connection, because the back end behind it has no other caller, or the back end's one worker.
     """
     (rate1, rate2), (mean1, mean2) = (300.0, 150.0), (0.5e-3, 3e-3)
     pool = {"pool": {"size": 1, "priority": 0}} if where == "connector" else {}

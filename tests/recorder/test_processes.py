@@ -87,7 +87,7 @@ def _told(stall: Callable[[subprocess.Popen[str], Group], None], folder: Path, g
             end(process)
     run = Dataset.open(out)
     [server_name] = [server.name for server in run.topology.servers]
-    # The node and the port are told where another process of that name listens on this machine.
+    # The name has the node and the port if another process of that name listens on this machine.
     assert server_name in (name, f"box/{name}:80")
     # The machine may make others: a moment without CPU fills a queue of five.
     of_stall = [episode for episode in diagnose(run).episodes if episode.begin < until and episode.end > begin]

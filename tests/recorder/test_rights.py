@@ -179,7 +179,7 @@ def test_a_confined_process_writes_to_its_folders_and_nothing_else(tmp_path: Pat
 
 @pytest.fixture
 def theirs(tmp_path: Path) -> Iterator[Path]:
-    """A folder of another user, that nobody else may look into."""
+    """A folder that only another user may read."""
     folder = tmp_path / "theirs"
     folder.mkdir(mode=0o700)
     os.chown(folder, NOBODY, NOBODY)

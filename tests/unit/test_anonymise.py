@@ -33,7 +33,7 @@ KEY = bytes(range(32))
 
 
 def spoken(run: Dataset) -> set[str]:
-    """Every text of a run that somebody outside of Tailrace may have chosen, from four characters on."""
+    """Every text of a run that may come from outside of Tailrace, from four characters on."""
     texts: set[str] = set()
     for table in dataset.TABLES.values():
         frame = getattr(run, table.name)()

@@ -197,7 +197,7 @@ FOUND: dict[str, tuple[str, Callable[[], Memory]]] = {
             "app", "cpu_throttled", 0.0, *((4.05 + n / 10, 4.1 + n / 10, 0.9) for n in range(8)), step_ms=50
         ),
     ),
-    "throttled as often when nobody waits": ("cpu-quota", often_throttled),
+    "throttled as often when no request waits": ("cpu-quota", often_throttled),
     "no CPU and no answer": ("freeze", stopped),
     "a recorded freeze": ("freeze", lambda: stopped().without("samples").event("app", "freeze", 4.0, 4.6)),
 }

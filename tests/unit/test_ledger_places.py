@@ -112,7 +112,7 @@ SYSTEMS["collections"]["tiers"]["app"]["heap"] = {
 
 
 def bare(run: Dataset) -> Changed:
-    """As a capture has it: nobody told of workers, queues and pools, nor when a worker took a visit."""
+    """As in a capture: without workers, queues and pools, and without the moment when a worker took a visit."""
     known = run.topology
     nothing = {"workers": None, "backlog": None, "queue_max": None, "kind": None}
     servers = tuple(server.model_copy(update=nothing) for server in known.servers)

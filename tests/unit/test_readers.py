@@ -181,7 +181,7 @@ def test_the_server_of_a_log(name: str, servers: list[tuple[str, str]], place: s
     )
     found, note = assembly.jvm_place(Source(Path(name)), topology)
     assert found == place
-    assert (note is None) == (name == "app-gc.log"), "a choice that nobody made is told"
+    assert (note is None) == (name == "app-gc.log"), "a choice of Tailrace is reported"
 
 
 def test_an_error_after_reading_leaves_nothing(tmp_path: Path) -> None:

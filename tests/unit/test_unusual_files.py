@@ -1,4 +1,4 @@
-"""What stands where a file is expected, and is none: it is refused in a sentence, and nobody waits for it."""
+"""Special files in the place of a file: they are refused with a sentence, without waiting."""
 
 from __future__ import annotations
 

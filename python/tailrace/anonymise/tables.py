@@ -18,7 +18,7 @@ _MOMENTS = frozenset(
     {"sent", "connected", "end", "arrival", "start", "first_byte", "departure", "time", "begin", "intended"}
 )
 _ADDED = ("intended", "first_byte")
-"""Columns beyond those of the record that a load generator knows; of all others nobody knows what they hold."""
+"""Columns beyond those of the record that a load generator knows; the content of all others is unknown."""
 _ROWS = 1 << 18
 """That are in memory at once: with all columns of a visit about 100 MB."""
 

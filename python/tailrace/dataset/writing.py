@@ -1,4 +1,4 @@
-"""Writing a run folder whole or not at all.
+"""Writing a run folder completely or not at all.
 
 ```text
 create("run")     run.tmp-4711-9f3a…/   tables, topology.toml        (locked while its writer is alive)

@@ -156,7 +156,7 @@ def _chains(view: View, episode: Episode, drops: Drops, time: Account) -> tuple[
         ctqo = episode.ctqo if same else judge(view, server, episode.origin, _times(episode))
         return server, episode.origin, episode.cause, ctqo
 
-    if drops.fates is None:  # nobody knows which of them lost a packet
+    if drops.fates is None:  # it is unknown which of them lost a packet
         rows.update({dropped_by(server): number for server, number in drops.by_server.items()})
         rows.update({waited: drops.queued} if drops.queued else {})
         return _ranked(rows)

@@ -15,7 +15,7 @@ FEW = 2
 """The smallest server holds three: one is served, and the shortest accept queue (a backlog of 0 or 1) has one or two
 places. With at most two inside, no accept queue was full."""
 RARE = 0.05
-"""A full queue accepts nobody: hardly one in twenty of the accepted found as many inside as there were at a loss. Of
+"""A full queue accepts nothing: hardly one in twenty of the accepted found as many inside as there were at a loss. Of
 losses that have nothing to do with the queue, one in two finds more inside than half of the accepted do."""
 HELD = 20
 """A queue that was never longer than this comes within one of its longest by chance. A longer one is held there by a

@@ -75,7 +75,7 @@ class Demand:
 
 def demand(requests: pl.DataFrame, costs: Mapping[str, float], calm: Spans) -> Demand:
     """Of requests in the order of `sent`; `costs` says how much of the server's time one of each interaction takes.
-    Who costs nobody knows what counts as one of the mean."""
+    A request of unknown demand counts as one of the mean."""
     names = requests["interaction"].cast(pl.String)
     known = names.drop_nulls().unique().sort()
     kind = names.cast(pl.Enum(known)).to_physical().fill_null(len(known)).to_numpy().astype(np.int64)

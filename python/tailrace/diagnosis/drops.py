@@ -5,7 +5,7 @@ A packet that was lost (`losses`) was dropped by the server only where that is s
     dropped    its kernel counted overflows meanwhile (`listen_overflows`, `listen_drops`), or, where no kernel was
                asked, its queue was long when connection attempts got no answer (`crowds`)
     strayed    its kernel counted none; or the attempt was answered, and what was lost is the answer or the first data
-    unplaced   no kernel was asked, the attempt got no answer, and the queue was not long: nobody knows who lost it
+    unplaced   no kernel was asked, the attempt got no answer, and the queue was not long: its place is unknown
 
 Without any record of losses two signs remain: the kernel's count alone, and response times that cluster at the sender's
 retransmission times.
@@ -31,7 +31,7 @@ from tailrace.units import MILLISECOND, SECOND
 STRAYED, UNPLACED = "-", "?"
 """Fates of packets that no server is known to have dropped; no server has such a name."""
 MARGIN_NS = 200 * MILLISECOND
-"""A kernel counts a drop some time after its packet was sent, and a sample is told at its end."""
+"""A kernel counts a drop some time after its packet was sent, and a sample is stamped at its end."""
 LEAST_COUNTED = 20
 """A counter explains requests of which no loss is recorded if it counted one for every twentieth of them."""
 
@@ -53,7 +53,7 @@ class Drops:
     strayed: int = 0
     """Of the `queued`, those whose packets were lost on their way …"""
     unplaced: int = 0
-    """… and those of whose packets nobody knows who lost them."""
+    """… and those whose packets were lost at an unknown place."""
     before: bool = False
     """Whether the dropper's queue can only have been filled before the recording began."""
     fates: NDArray[np.str_] | None = field(default=None, compare=False)
@@ -75,7 +75,7 @@ class _Part:
     sent: NDArray[np.int64]
     cost: NDArray[np.int64]
     unanswered: int
-    """Requests that lost a connection attempt which nobody answered."""
+    """Requests that lost an unanswered connection attempt."""
     counted: int | None
     """By its kernel; None where it was not asked."""
     crowd: Crowd

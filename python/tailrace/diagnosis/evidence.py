@@ -41,7 +41,7 @@ def fit(
 ) -> Fit:
     """`evidence` against one stall (coverage, order) and against all stalls of the recording (lift, p-value).
 
-    Chance is told by the time that is `counted`; the rest is cut out. `resolution` is the time step in which the
+    Chance is measured in the time that is `counted`; the rest is cut out. `resolution` is the time step in which the
     evidence was observed. What covers less than `least` is not compared with chance.
     """
     begin, end = stall

@@ -1,7 +1,7 @@
 """Which VLRT requests lost a packet, at which server, and how much time that cost each of them.
 
 Direct evidence is a repeated connection attempt or segment of the request itself or of a visit it caused further down.
-What a lost connection attempt costs is the time until the connection was established. What lost data cost is told by
+What a lost connection attempt costs is the time until the connection was established. The cost of lost data is given by
 events of kind `data_drop`; without them it may be all of the time that the visit took.
 """
 

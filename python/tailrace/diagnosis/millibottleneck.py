@@ -114,7 +114,7 @@ def _yields_to(view: View, slow: Slow, overflow: Overflow, known: Usual, idle: S
 
 
 def _uses_up_a_limit(view: View, stall: Stall) -> bool:
-    """Whether all its workers were in use, or somebody waited for a connection, most of the time."""
+    """Whether most of the time all its workers were in use, or a request waited for a connection."""
     begin, end, known = stall.begin, stall.end, view.topology.server(stall.origin)
     if known is not None and known.workers:
         busy = (series.median(begin, end) or 0.0 for series in view.series(stall.origin, "workers_busy"))

@@ -53,7 +53,7 @@ MOSTLY = 0.5
 SHORTEST_NS = 20 * MILLISECOND
 """A rise shorter than this filled nothing."""
 ALONE = 1.0
-"""The queue of a request that nobody else's requests make wait."""
+"""The queue of a request that no other request delays."""
 
 
 @dataclass(frozen=True)
@@ -265,7 +265,7 @@ def _where_waits_are_long(stays: Stays, queue: Times, times: Times, span: tuple[
     ends = np.append(stays.departures, times[-1])
     waits = ends[np.minimum(left + queue, len(ends)) - 1] - times
     held = queue[(queue > 0) & (waits >= long) & (times >= span[0]) & (times <= span[1])]
-    # One request alone waits for nobody: a rise holds two at least.
+    # A single request does not wait: a rise holds two at least.
     high = max(float(np.median(held)) / 2, ALONE) if len(held) else 0.0
     return Level(high / 2, high) if len(held) else None
 

@@ -52,5 +52,5 @@ def held_by_calls(view: View, server: str, begin: int, end: int) -> bool:
 
 
 def waits_for_connections(view: View, server: str, begin: int, end: int) -> bool:
-    """Whether somebody in it waited for a connection of a pool, most of that time."""
+    """Whether most of that time a request in it waited for a connection of a pool."""
     return any((series.median(begin, end) or 0.0) >= 1.0 for series in view.series(server, "pool_waiting"))

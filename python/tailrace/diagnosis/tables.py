@@ -167,7 +167,7 @@ def _samples(tables: Tables, clock: Clock) -> dict[tuple[str, str], Series]:
         end = rows["time"].to_numpy()
         begin, end = clock.of(end - rows["interval_ns"].to_numpy()), clock.of(end)
         value = rows["value"].to_numpy()
-        if clock.runs:  # of what is left out nothing is told
+        if clock.runs:  # nothing is reported for the omitted time
             seen = (end > begin) | (rows["interval_ns"].to_numpy() == 0)
             begin, end, value = begin[seen], end[seen], value[seen]
         found[str(place), str(metric)] = Series(str(place), str(metric), begin, end, value)

@@ -48,7 +48,7 @@ class View:
     connections: Connections
     """What became of connections that are no visit."""
     clock: Clock = REAL
-    """What all moments here are told by: it hardly runs while nothing happens."""
+    """The clock of all moments here: it hardly runs while nothing happens."""
     idle: Spans = field(default_factory=lambda: spans([]))
     """What is left of such times: there is nothing usual about them."""
 

@@ -150,7 +150,7 @@ def _finding(view: View, slow: Slow, cluster: Cluster) -> Finding:
 
 
 MANY = 20
-"""Of fewer values no percentile is told (the 5th of 20 is the lowest of them): the values are."""
+"""For fewer values no percentile is reported (the 5th of 20 is the lowest of them), but the values."""
 
 
 def values(durations: Sequence[int]) -> str:

@@ -23,7 +23,8 @@ COLLAPSED = 0.7
 answers a step, chance alone goes this low in one step of eleven, so it takes several."""
 ANSWERS_PER_STEP = 20
 SILENT = 0.1
-"""Answers, of those usual, of who answers nobody: of 10 that are expected one at most (1 in 2,000 by chance)."""
+"""Share of the usual answers below which a server answers nothing: of 10 that are expected, one at most (1 in 2,000 by
+chance)."""
 STEP_NS = 5 * MILLISECOND
 """Step at which queues are followed: the waves of `lightning` figure 6 take tens of milliseconds per server."""
 

@@ -64,8 +64,8 @@ def decode(
 
 
 def _called(paths: Sequence[str]) -> dict[str, str]:
-    """What captures are called in a run folder: the end of the path that no other of them has. The folders before it
-    are the business of whoever reads them."""
+    """The names of captures in a run folder: the shortest unique end of the path. The folders before it are private to
+    the user who reads them."""
     called: dict[str, str] = {}
     for path in paths:
         parts = PurePath(path).parts

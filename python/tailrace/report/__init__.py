@@ -24,23 +24,23 @@ def render_html(dataset: Dataset, diagnosis: Diagnosis) -> str:
 
 
 def write_html(dataset: Dataset, diagnosis: Diagnosis, path: str | PathLike[str]) -> None:
-    """Write the page, whole or not at all."""
+    """Write the page, completely or not at all."""
     whole.write(Path(path), render_html(dataset, diagnosis).encode())
 
 
 def write_json(diagnosis: Diagnosis, path: str | PathLike[str]) -> None:
-    """Write diagnosis.json (docs/reference/diagnosis-json.md), whole or not at all."""
+    """Write diagnosis.json (docs/reference/diagnosis-json.md), completely or not at all."""
     whole.write(Path(path), to_json(diagnosis).encode())
 
 
 def print_terminal(diagnosis: Diagnosis, console: Console, dataset: Dataset | None = None) -> None:
-    """The report in one screen; with the dataset, small timelines stand under each chain, and what it lost is told."""
+    """The report in one screen; with the dataset, there are small timelines under each chain, and its losses."""
     shown = dataset is not None and (diagnosis.episodes or dataset.lost() or dataset.manifest.notes)
     recording = series.gather(dataset, diagnosis) if dataset is not None and shown else None
     terminal.print_terminal(diagnosis, console, recording)
 
 
 def write_perfetto(dataset: Dataset, diagnosis: Diagnosis, path: str | PathLike[str]) -> None:
-    """Write the run for ui.perfetto.dev, whole or not at all."""
+    """Write the run for ui.perfetto.dev, completely or not at all."""
     recording = series.gather(dataset, diagnosis)
     perfetto.write(recording, diagnosis, series.stays(dataset, diagnosis), Path(path))

@@ -46,7 +46,7 @@ class Stay:
 
 
 def write(recording: Recording, diagnosis: Diagnosis, stays: tuple[Stay, ...], path: Path) -> None:
-    """Write the trace, whole or not at all."""
+    """Write the trace, completely or not at all."""
     whole.write(path, trace(recording, diagnosis, stays))
 
 

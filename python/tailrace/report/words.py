@@ -128,7 +128,7 @@ def number(key: str, value: Number) -> str:
 
 
 def label(key: str) -> str:
-    """`queue_length_max` as words; the unit at the end is told by the value."""
+    """`queue_length_max` as words; the value contains the unit."""
     for suffix in ("_ns", "_bytes", "_per_s"):
         key = key.removesuffix(suffix)
     text = key.replace("_ns_", " ").replace("_", " ")

@@ -70,7 +70,7 @@ def droppers(sides: Sides | None) -> list[dict[str, Any]]:
 
 
 def _tiers(lost: dict[str, float]) -> str:
-    return ", ".join(f"{tier} ({number(count)})" for tier, count in lost.items()) or "nobody"
+    return ", ".join(f"{tier} ({number(count)})" for tier, count in lost.items()) or "none"
 
 
 def _known(cell: Cell | None) -> dict[str, str]:

@@ -196,7 +196,8 @@ def _way(system: System, callees: Callees) -> Iterator[str]:
 
 
 def _guests(system: System) -> None:
-    """Another system on a machine of this one, idle but for batches: a server that waits for nobody, and a database."""
+    """Another system on a machine of this one, idle but for batches: a server without downstream calls, and a
+    database."""
     random = system.random
     node = system.some_machine(system.some_tier())
     # so little that it is done in less than a second where the guests have twice the weight of a server

@@ -35,7 +35,7 @@ def find(experiments: Path) -> tuple[Path, ...]:
     found = tuple(experiments / base for base in BASES)
     absent = next((file for file in found if not file.is_file()), None)
     if absent is not None:
-        raise UsageError(f"there is no file {absent}", advice="run this where the project lies")
+        raise UsageError(f"there is no file {absent}", advice="run this in the project's folder")
     return found
 
 

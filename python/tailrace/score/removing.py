@@ -72,7 +72,7 @@ def _of_disks(key: str) -> Callable[[Table], None]:
 
 
 def _bursts(table: Table) -> None:
-    """As many requests come evenly, and nobody comes in addition for a part of the run."""
+    """As many requests come evenly, without additional ones for a part of the run."""
     loads = table["workloads"]
     for name in [name for name, load in loads.items() if _comes_in_addition(load, table)]:
         if len(loads) > 1:
@@ -140,7 +140,7 @@ def _beside(table: Table) -> dict[str, str]:
     servers = places.servers(from_table(table))
     found: dict[str, str] = {}
     for number, server in enumerate(servers):
-        # Whoever comes first in the file, or has no `node` of its own, is at home there.
+        # The first server in the file, or one without a `node` of its own, belongs there.
         first = next((one for one in servers if one.node == server.node and not table["tiers"][one.tier]["node"]), None)
         home = first or next(one for one in servers if one.node == server.node)
         apart = server.tier not in ways[home.tier] and home.tier not in ways[server.tier]

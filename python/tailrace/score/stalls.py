@@ -96,7 +96,7 @@ def _stall(kind: str, place: str, begin: int, end: int, topology: Topology) -> S
 
 def _has_neighbour(place: str, topology: Topology) -> bool:
     """Whether somebody on its machine does not work for the same requests. Servers of one way that share a machine wait
-    for each other there as visits of one server do: that is their load, and nobody's doing."""
+    for each other there as visits of one server do: that is their load, and not a stall."""
     node = topology.node_of(place)
     if node is None or any(other.host == node.name for other in topology.nodes):
         return True

@@ -24,14 +24,14 @@ class System:
     rate: float
     """Requests per second from all clients."""
     names: tuple[str, ...]
-    """Tiers, whoever calls before whomever is called."""
+    """Tiers, callers before callees."""
     table: Table
     visits: dict[str, float] = field(default_factory=dict)
     """Of a request at each tier."""
     use: dict[str, float] = field(default_factory=dict)
     """Share of its CPU that each server of a tier uses."""
     way: tuple[str, ...] = ()
-    """Tiers from the users' entry to one that calls nobody."""
+    """Tiers from the users' entry to one without calls."""
     pages: tuple[Table, ...] = ()
     """What clients ask, and where: the keys of a workload."""
     homes: dict[str, str] = field(default_factory=dict)
@@ -284,7 +284,8 @@ def _small_burst(system: System) -> None:
 
 
 def _slow_query(system: System) -> None:
-    """A class that takes long by itself: nobody holds it up. It holds a worker, so only where there are many."""
+    """A class that takes long by itself, without any delay from others. It holds a worker, so only where there are
+    many."""
     tier, users = system.way[-1], system.table["workloads"]["users"]
     if system.tiers[tier]["kind"] != "sync":
         return

@@ -33,7 +33,8 @@ def mark_explained(recording: Path, number: int) -> None:
 
 
 def set_aside(recording: Path) -> None:
-    """Make room for a new ring. It is looked at later, by who has no rights: it may hold what strangers wrote."""
+    """Make room for a new ring. A process without rights checks the old one later, because it may hold what strangers
+    wrote."""
     if not recording.is_dir() or locks.is_held(recording):
         return
     aside = recording.with_name(ASIDE)

@@ -1,5 +1,5 @@
-"""Step 5: what caused the millibottleneck. Detectors compete on evidence; ties are told as ties, and where nothing is
-convincing the cause is "unknown", with the datum that would settle it.
+"""Step 5: what caused the millibottleneck. Detectors compete on evidence; ties are reported as ties, and where nothing
+is convincing the cause is "unknown", with the datum that would settle it.
 
 To add one: a file with `CAUSE` and `detect(case) -> CauseEvidence`, documented under the four headings of the others;
 its line in DETECTORS; and its golden cases (a positive, a negative, a confusable one) in tests/unit/test_causes.py.

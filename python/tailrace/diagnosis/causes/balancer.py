@@ -13,7 +13,7 @@ What it is confused with
     balancer made it worse. It is the cause only where it sends more than a candidate can serve.
 Thresholds and where they come from
     Half way from its usual share to everything: nearer to the paper's figure, which shows all of them, than to what is
-    usual. Of fewer than three requests no share is told.
+    usual. For fewer than three requests no share is reported.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class Case:
 
     @property
     def visits_per_request(self) -> float:
-        """Of the origin, as usual; in the whole recording, where usually nobody comes."""
+        """Of the origin, as usual; in the whole recording if there are usually no arrivals."""
         if self.stall.arrivals_calm > 0:
             return self.stall.throughput_calm / self.stall.arrivals_calm
         came = len(self.view.asked(self.origin).arrivals)

@@ -39,7 +39,7 @@ class Wait:
     resolution: int
     place: str
     what: str
-    """Who waited, in words; empty where nobody did."""
+    """The servers that waited, in words; empty if none did."""
     came: Origin
     bytes_written: float
 

@@ -10,10 +10,10 @@ Evidence needed
 What it is confused with
     Short young collections, which run at any time: they cover a few per cent of a stall. A collection that the
     backlog after a stall causes: it begins late. Concurrent phases, which do not stop the server: readers leave them
-    out of `gc`. A neighbour's burst at the same time: both are told.
+    out of `gc`. A neighbour's burst at the same time: both are reported.
 Thresholds and where they come from
     A sampling interval counts from half of it spent in collection: less does not stop a server for long. The common
-    ones are in `case`. A pause in which the server answered nobody is no chance, however many there are outside of
+    ones are in `case`. A pause in which the server answered nothing is evidence, however many there are outside of
     stalls (it may collect every other second, and replicas take its part).
 """
 

@@ -9,7 +9,7 @@ Evidence needed
     from writeback.
 What it is confused with
     Writeback of dirty pages gathered over seconds (`writeback`): without dirty or writeback samples, or where what they
-    show is too little to tell, both are told, if no events say which it was.
+    show is too little to decide, both are reported, unless events say which it was.
     Backups and scans, which keep a disk busy all the time: they are not more frequent in stalls.
 Thresholds and where they come from
     I/O waits from `millibottleneck.LIMITS`; 1 MB and 0.3 s from `disk`.

@@ -77,7 +77,7 @@ def _candidates(case: Case) -> list[Series]:
 
 
 def _is_elsewhere(case: Case, place: str) -> bool:
-    """Whether the topology says that the place is on another machine: nobody takes CPU from there."""
+    """Whether the topology says that the place is on another machine, from which it cannot take CPU."""
     there, here = _node(case, place), _node(case, case.origin)
     return None not in (there, here) and there != here and not _is_beside(case, place)
 

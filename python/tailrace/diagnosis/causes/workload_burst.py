@@ -142,7 +142,7 @@ def _since_it_came(case: Case) -> Case:
 def _narrowest(case: Case, weighed: bool = False) -> tuple[str, float, float | NDArray[np.float64]]:
     """Who had a full CPU or a used up quota in the stall, the origin or else servers behind it, and how many visits per
     second the origin can answer then, on average and in each step: what it holds back with a limit of its own waits for
-    them all the same. A quota takes nothing when nobody waits."""
+    them all the same. A quota takes nothing when no job waits."""
     behind = [] if case.stall.has("cpu_busy") else sorted(case.view.downstream_of(case.origin))
     left = {server: 1.0 - case.throttled(server) for server in behind}
     full = [s for s in behind if at_work(case, s) or left[s] <= 1.0 - TAKEN]

@@ -36,7 +36,7 @@ LEAST_LOSS = 0.1
 SIGMAS = 4.0
 """What chance makes of the works of those inside exceeds four standard deviations in one stretch of thirty thousand."""
 SHORTEST_NS = 20 * MILLISECOND
-"""Two steps of capacity: less holds nobody up for seconds."""
+"""Two steps of capacity: less cannot delay a request by seconds."""
 JOINED = 5
 """Steps between two stretches of a long queue that are one: a default window."""
 MOST = 0.5

@@ -30,7 +30,7 @@ Mask = NDArray[np.bool_]
 NEVER = np.iinfo(np.int64).max
 
 LONG_NS = 100 * MILLISECOND
-"""Two default windows. What holds a place for less makes nobody wait for long."""
+"""Two default windows. A visit that holds a place for less makes no other wait for long."""
 LONGER = 10.0
 """Service times vary about threefold around their median (exponential: the 99th percentile is at 6.6)."""
 QUICK = 3.0

@@ -154,7 +154,7 @@ def _start(view: View, rows: pl.DataFrame) -> Times:
         here = np.flatnonzero((rows["server"] == server).to_numpy())
         if count:
             start[here] = taken(arrival[here], departure[here], count)
-            # A server that takes nobody though it has a worker free stands still.
+            # A server that takes no request although it has a free worker stands still.
             told = rows["start"][here].fill_null(np.iinfo(np.int64).max).to_numpy()
             start[here] = np.minimum(start[here], told)
     return start
@@ -171,7 +171,7 @@ def _parents(rows: pl.DataFrame) -> Times:
     ids = rows["visit"].to_numpy()
     wanted = rows["parent"].fill_null(2**64 - 1).to_numpy()
     at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
-    # A visit that began before it was called is no call.
+    # A visit that began before it was called is not a call.
     called = (ids[at] == wanted) & (at != np.arange(len(ids)))
     return np.where(called, at, -1).astype(np.int64)
 
@@ -185,7 +185,7 @@ def _may_drop(rows: pl.DataFrame) -> Flags:
 
 def _follows(view: View, rows: pl.DataFrame, sent: Times, departure: Times) -> Times:
     """The request before it of the same client, where that was answered first: such a client waits, and sends its next
-    request later if it is answered later. Whoever sends while another is unanswered waits for nobody."""
+    request later if it is answered later. A client that sends while another request is unanswered does not wait."""
     found = np.full(len(rows), -1, dtype=np.int64)
     clients = view.requests.filter(pl.col("client").is_not_null()).select("request", "client")
     roots = (

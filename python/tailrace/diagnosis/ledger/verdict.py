@@ -29,7 +29,7 @@ MATTERS = 0.02
 PLAYERS = 5
 """Lines of which all subsets are replayed: 32 replays. Of more, those that matter most."""
 SMALLEST_NS = 30 * MILLISECOND
-"""A line that took less than three steps of a server around an episode holds nobody up for seconds."""
+"""A line that took less than three steps of a server around an episode cannot delay a request by seconds."""
 BEFORE_NS = 2 * SECOND
 """A line matters for an episode that begins up to this long after it: the longest queue of the papers is worked off in
 less."""

@@ -40,7 +40,7 @@ def _took(seen: Seen, server: str, own: Series, other: Series) -> Loss:
 
 
 def _others(seen: Seen, server: str, own: Series) -> list[Series]:
-    """CPU use of who may share its CPUs, and is neither on the way of its requests nor contains it."""
+    """CPU use of places that may share its CPUs, are not on the path of its requests, and do not contain it."""
     view = seen.view
     way, host = view.chain_of(server) & set(view.stays), view.of_host(server, "cpu_busy")
     return [

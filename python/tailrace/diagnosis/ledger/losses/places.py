@@ -1,6 +1,8 @@
 """Slow visits held the places of the server (workers, connections to a server behind), and the others waited for one.
 
-Such a visit takes long by itself (`ledger.places` says how that is told) and waits for something else than the CPU."""
+Such a visit takes long by itself (`ledger.places` says how that is recognised) and waits for something else than the
+CPU.
+"""
 
 from __future__ import annotations
 

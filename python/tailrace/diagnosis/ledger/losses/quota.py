@@ -1,8 +1,8 @@
 """The CPU quota of the server's group was used up: `cpu_throttled`, the share of time in which it was held back.
 
 The kernel gives the quota out once a period and books a time of throttling when that ends. In a period whose quota ran
-out, all that the server lacked is the quota's: whoever else had the CPU, it used all that it was allowed to. So every
-other sample of 50 ms shows nothing of it.
+out, all that the server lacked is the quota's: whatever other process had the CPU, the server used all that it was
+allowed to. So every other sample of 50 ms shows nothing of it.
 """
 
 from __future__ import annotations
