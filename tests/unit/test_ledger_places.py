@@ -210,7 +210,7 @@ def test_a_quota_that_takes_a_little_is_not_charged() -> None:
     assert shares(memory).get("cpu-quota", 0.0) <= 0.1
 
 
-def test_who_waits_for_memory_is_charged_to_memory() -> None:
+def test_waiting_for_memory_is_charged_to_memory() -> None:
     memory = system(Slow("app", 4.0, 4.6)).sample("app", "psi_memory", 0.01, (4.0, 4.6, 0.95))
     assert shares(memory)["memory"] >= 0.9
 

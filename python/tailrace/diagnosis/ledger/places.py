@@ -72,7 +72,7 @@ class Held:
     """When each of these got its place."""
 
     named: bool
-    """All are told by their names: no visit that is called so is short."""
+    """Their names identify them: no visit of this name is short."""
 
     @property
     def filled(self) -> bool:
