@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -28,12 +29,12 @@ COMMAND = re.compile(r"^\$ (tailrace .*)$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#:]+?)(?:#[^)]*)?\)")
 
 
-def run_all(commands: list[str], tmp_path: Path) -> None:
+def run_all(commands: list[str], tmp_path: Path, cwd: Path = ROOT) -> None:
     for command in commands:
         line = command.replace("/tmp/tutorial", f"{tmp_path}/tutorial").replace(
             "tailrace ", f"{sys.executable} -m tailrace ", 1
         )
-        done = subprocess.run(line, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(line, shell=True, cwd=cwd, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, f"{command}\n{done.stderr}"
 
 
@@ -45,6 +46,25 @@ def test_the_commands_run(document: str, tmp_path: Path) -> None:
     run_all(commands, tmp_path)
     if document == "tutorial.md":
         assert (tmp_path / "tutorial-report.html").stat().st_size > 50_000
+
+
+HAVE = {
+    **{"access.log": "accesslog/nginx-timed.log", "access.json": "accesslog/nginx.json.log"},
+    **{"haproxy.log": "accesslog/haproxy.log", "traces.json": "traces/otlp.jsonl", "sar.json": "sadf/sar.json"},
+    **{"jaeger.json": "traces/jaeger.json", "zipkin.json": "traces/zipkin.json", "gc.log": "gclog/jdk17-g1.log"},
+    **{"cpu_busy.json": "prometheus/cpu_busy.json", "wide.csv": "wide/wide.csv"},
+}
+
+
+def test_what_people_have_is_read_as_the_page_says(tmp_path: Path) -> None:
+    golden = ROOT / "tests" / "golden"
+    for name, file in HAVE.items():
+        shutil.copyfile(golden / "readers" / file, tmp_path / name)
+    shutil.copyfile(golden / "captures" / "http.pcap", tmp_path / "packets.pcap")
+    commands = COMMAND.findall((ROOT / "docs/how-to/use-what-you-have.md").read_text())
+    assert len(commands) >= 10
+    assert [name for name in HAVE if not any(name in command for command in commands)] == []
+    run_all(commands, tmp_path, cwd=tmp_path)
 
 
 def test_a_run_is_given_to_wireshark_as_the_page_says(tmp_path: Path) -> None:
