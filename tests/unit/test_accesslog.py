@@ -9,6 +9,7 @@ import pytest
 
 from tailrace import readers
 from tailrace.dataset import Dataset
+from tailrace.errors import InputError, UsageError
 from tailrace.readers import attempts
 from tailrace.readers.naming import OTHER, Names, folded
 from tailrace.units import MILLISECOND, SECOND, parse_moment
@@ -84,6 +85,49 @@ def test_the_visits_of_a_server_come_from_one_input(tmp_path: Path) -> None:
     assert stays(again, "web") == stays(first, "web")
     assert stays(again, "10.0.0.4:8080") == [(6210, 6210, 6250, 0)]
     assert any("11 visits of servers that another input shows" in note for note in again.manifest.notes)
+
+
+APACHE = (
+    '10.0.0.9 - - [20/Nov/2026:16:49:01 +0000] "GET /item/17 HTTP/1.1" 200 5120 "-" "x \\"y\\"" 250 12000\n'
+    '10.0.0.9 - - [20/Nov/2026:17:49:02 +0100] "GET /item/18 HTTP/1.1" 503 - "-" "x" 000 1003000\n'
+    "nonsense\n"
+)
+
+
+def test_a_format_of_apache(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(APACHE)
+    form = '%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i" %{msec_frac}t %D'
+    run = readers.read(f"web={tmp_path / 'log'}", log_format=form)
+    assert stays(run, "web") == [(1250, 1250, 1262, 0), (2000, 2000, 3003, 0)]
+    assert run.lost() == {"log: damaged lines": 1}
+
+
+def test_a_format_of_nginx(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("1795193341.100|GET /a/17?b HTTP/1.1|200|1.020|1.004|1.018\n")
+    form = "$msec|$request|$status|$request_time|$upstream_connect_time|$upstream_response_time"
+    run = readers.read(f"web={tmp_path / 'log'}", log_format=form)
+    assert stays(run, "web") == [(80, 80, 1100, 0)]
+    assert stays(run, "upstream") == [(80, 1084, 1098, 1)]
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ('%h %t "%r" %>s', "lacks a time or the duration"),
+        ("$msec $status", "lacks a time or the duration"),
+        ("$msec$request_time", "nothing between them"),
+    ],
+)
+def test_a_format_that_cannot_tell_times_is_refused(form: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("a b c\n")
+    with pytest.raises(UsageError, match=said):
+        readers.read(tmp_path / "log", log_format=form)
+
+
+def test_a_format_that_no_line_has_is_named(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("a b c\n")
+    with pytest.raises(InputError, match="no line of this access log could be read; --log-format must be"):
+        readers.read(tmp_path / "log", log_format="$msec $request_time $status")
 
 
 def test_an_upstream_gets_the_name_of_its_address() -> None:

@@ -61,6 +61,7 @@ def test_what_people_have_is_read_as_the_page_says(tmp_path: Path) -> None:
     for name, file in HAVE.items():
         shutil.copyfile(golden / "readers" / file, tmp_path / name)
     shutil.copyfile(golden / "captures" / "http.pcap", tmp_path / "packets.pcap")
+    (tmp_path / "apache.log").write_text('a - - [20/Nov/2026:16:49:01 +0000] "GET / HTTP/1.1" 200 5 250 12000\n')
     commands = COMMAND.findall((ROOT / "docs/how-to/use-what-you-have.md").read_text())
     assert len(commands) >= 10
     assert [name for name in HAVE if not any(name in command for command in commands)] == []

@@ -13,6 +13,7 @@ from tailrace.cli.options import (
     Files,
     Interactions,
     KeepQueries,
+    LogFormat,
     Places,
     Protocols,
     Servers,
@@ -46,6 +47,7 @@ def diagnose(
     protocol: Protocols = None,
     keep_queries: KeepQueries = False,
     began: Began = None,
+    log_format: LogFormat = None,
     threshold: Threshold = None,
     window: Window = "50ms",
     verify: Verify = False,
@@ -67,7 +69,19 @@ def diagnose(
     refuse_unusual(report, perfetto)
     confine([*files, topology, interactions], [out, report, perfetto])
     run = read_files(
-        files, server, place, topology, interactions, protocol, keep_queries, began, out, quiet, overwrite, verify
+        files,
+        server,
+        place,
+        topology,
+        interactions,
+        protocol,
+        keep_queries,
+        began,
+        log_format,
+        out,
+        quiet,
+        overwrite,
+        verify,
     )
     found = diagnosed(run, least, width, quiet)
     if out is not None:

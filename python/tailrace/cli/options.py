@@ -16,9 +16,9 @@ Files = Annotated[
     list[str],
     typer.Argument(
         metavar="FILES… | RUN",
-        help="Captures (pcap, pcapng; plain, gzip, zstd; - is standard input), samples (CSV, Parquet, collectl), JVM "
-        "GC logs, in any order; their content shows which they are. Or one run folder. `app=gc.log` assigns a "
-        "file to a server.",
+        help="Captures (pcap, pcapng; plain, gzip, zstd; - is standard input), traces (OTLP, Jaeger, Zipkin), access "
+        "logs, samples (CSV, Parquet, collectl, sadf, Prometheus), JVM GC logs, in any order; their content shows "
+        "which they are. Or one run folder. `app=gc.log` assigns a file to a server.",
     ),
 ]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, as `tailrace read -o RUN` writes it.")]
@@ -64,6 +64,15 @@ Began = Annotated[
         metavar="NAME=TIME",
         help="Start of the JVM, for a log that counts from it, like app=2026-11-20T16:49:00Z. Repeat it for "
         "several logs, or for several runs in one.",
+    ),
+]
+LogFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--log-format",
+        metavar="FORMAT",
+        help="The format of access logs that Tailrace does not recognise, as the configuration of nginx or Apache has "
+        "it: '%h %l %u %t \"%r\" %>s %b %D'.",
     ),
 ]
 Verify = Annotated[

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from tailrace.cli.confinement import confine
-from tailrace.cli.options import Began, Files, Interactions, KeepQueries, Out, Places, Protocols, Servers, TopologyFile
+from tailrace.cli.options import (
+    Began,
+    Files,
+    Interactions,
+    KeepQueries,
+    LogFormat,
+    Out,
+    Places,
+    Protocols,
+    Servers,
+    TopologyFile,
+)
 from tailrace.cli.running import read_files, show_info
 from tailrace.cli.words import AsJson, Overwrite, Quiet
 
@@ -23,6 +34,7 @@ def read(
     protocol: Protocols = None,
     keep_queries: KeepQueries = False,
     began: Began = None,
+    log_format: LogFormat = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     overwrite: Overwrite = False,
@@ -30,6 +42,19 @@ def read(
     """Read captures, samples and logs into a run folder: Parquet tables that any tool opens."""
     confine([*files, topology, interactions], [out])
     show_info(
-        read_files(files, server, place, topology, interactions, protocol, keep_queries, began, out, quiet, overwrite),
+        read_files(
+            files,
+            server,
+            place,
+            topology,
+            interactions,
+            protocol,
+            keep_queries,
+            began,
+            log_format,
+            out,
+            quiet,
+            overwrite,
+        ),
         as_json,
     )

@@ -81,6 +81,7 @@ def read(
     protocols: Mapping[int, str] | None = None,
     keep_queries: bool = False,
     began: Sequence[str] = (),
+    log_format: str | None = None,
     verify: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Dataset:
@@ -98,6 +99,7 @@ def read(
     - With `keep_queries`, names keep queries, literals and everything else that is otherwise folded.
     - `began` is the start of a JVM whose log has no wall clock (`app=2026-11-20T16:49:00Z`, or the moment alone; one
       for each run of the JVM).
+    - `log_format` is the format of access logs, as the configuration of nginx or Apache has it.
     - Without `out` the run folder is temporary and is removed at the end of the Python process.
     - `progress(bytes read, bytes in all)` may raise to stop the work.
 
@@ -106,7 +108,7 @@ def read(
     """
     if out is not None:
         dataset.refuse(out, overwrite)
-    files = _sort([fspath(path) for path in paths])
+    files = _sort([fspath(path) for path in paths], log_format)
     if verify:
         _verify(files.run)
     given = topology if isinstance(topology, Topology) or topology is None else topology_file.read(topology)
@@ -204,7 +206,7 @@ class _Files:
     texts: tuple[tuple[Source, Reader], ...]
 
 
-def _sort(paths: Sequence[str]) -> _Files:
+def _sort(paths: Sequence[str], log_format: str | None = None) -> _Files:
     """The kind of each path. All are checked before any is read, so that a wrong one is reported at once."""
     if not paths:
         raise UsageError("nothing to read", advice="give captures, samples, logs or a run folder")
@@ -213,7 +215,7 @@ def _sort(paths: Sequence[str]) -> _Files:
     captures: list[str] = []
     texts: list[tuple[Source, Reader]] = []
     for text in paths:
-        source = _source(text)
+        source = replace(_source(text), log_format=log_format)
         if text == "-":
             captures.append(text)
             continue
@@ -263,9 +265,10 @@ def _reader(source: Source, head: bytes) -> Reader:
     for reader in READERS:
         if reader.sniff(source.path.name, head):
             return reader
-    log = next(reader for reader in READERS if reader.read is gclog.read)
     if gclog.sniff_further(source):
-        return log
+        return next(reader for reader in READERS if reader.read is gclog.read)
+    if source.log_format:
+        return next(reader for reader in READERS if reader.sniff is accesslog.sniff)
     raise refused.refusal(source, head, ", ".join(reader.name for reader in READERS))
 
 

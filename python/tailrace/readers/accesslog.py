@@ -17,6 +17,7 @@ from shlex import quote
 from tailrace import units
 from tailrace.errors import InputError
 from tailrace.readers import attempts
+from tailrace.readers.accesslog_format import form as log_format
 from tailrace.readers.accesslog_lines import Form, Line, form_of
 from tailrace.readers.naming import Names
 from tailrace.readers.source import Found, Source, text_head
@@ -52,7 +53,7 @@ class _Log:
 
 def read(source: Source) -> Found:
     found, name, damaged = Found(), source.path.name, 0
-    form = form_of(text_head(source.head()) or "")
+    form = log_format(source.log_format) if source.log_format else form_of(text_head(source.head()) or "")
     if form is None:
         raise InputError(source.path, "it is no access log that Tailrace knows", "docs/reference/readers.md lists them")
     log = _Log(source.place or "server")
@@ -124,7 +125,8 @@ def _lost_attempts(log: _Log) -> int:
 def _without_durations(source: Source, log: _Log) -> InputError:
     file = quote(str(source.path))
     if not log.untimed:
-        return InputError(source.path, "no line of this access log could be read", "docs/reference/readers.md lists")
+        advice = "--log-format must be the format of its lines" if source.log_format else "docs/reference/readers.md"
+        return InputError(source.path, "no line of this access log could be read", advice)
     return InputError(
         source.path,
         "this is an access log without durations, so it does not show which requests were slow",

@@ -102,7 +102,7 @@ def _combined(line: str) -> Line | None:
     }
     if "request_time" not in fields:
         fields |= _bare(rest)
-    method, target = _asked(request)
+    method, target = asked(request)
     return _nginx(fields | {"method": method, "uri": target, "status": status, "bytes_sent": sent}, (clock, zone))
 
 
@@ -126,13 +126,20 @@ def _json(line: str) -> Line | None:
     fields = {_CALLED.get(name, name): value for name, value in table.items()}
     if not {"request_time", "status"} <= fields.keys():
         return None
-    method, target = _asked(str(fields.get("request") or ""))
+    method, target = asked(str(fields.get("request") or ""))
+    return _nginx({"method": method, "uri": target, **fields}, None)
+
+
+def of_nginx(values: Mapping[str, str]) -> Line | None:
+    """A line by nginx's own names of its fields."""
+    method, target = asked(values.get("request", ""))
+    fields = {_CALLED.get(name, name): value for name, value in values.items()}
     return _nginx({"method": method, "uri": target, **fields}, None)
 
 
 def _nginx(fields: Mapping[str, Any], stamp: tuple[str, str] | None) -> Line | None:
     moment = _moment(fields, stamp)
-    status = _status(str(fields.get("status")))
+    status = status_of(str(fields.get("status")))
     if moment is None or status is None:
         return None
     sent = str(fields.get("bytes_sent", ""))
@@ -159,7 +166,7 @@ def _upstreams(fields: Mapping[str, Any]) -> tuple[Upstream, ...]:
         duration = _seconds(text)
         if duration is not None:
             server = servers[i] if i < len(servers) else servers[-1]
-            status = _status(statuses[i]) if i < len(statuses) else None
+            status = status_of(statuses[i]) if i < len(statuses) else None
             connect = _seconds(connects[i]) if i < len(connects) else None
             found.append(Upstream(server or "upstream", duration, connect, status or "unknown"))
     return tuple(found)
@@ -170,7 +177,7 @@ def _haproxy(line: str) -> Line | None:
     if match is None:
         return None
     clock, fraction, _, backend, server, *timers, code, sent, state, rest = match.groups()
-    begin = _local(clock, "+0000")
+    begin = local_moment(clock, "+0000")
     if begin is None or any(len(timer) > 12 for timer in timers) or len(sent) > 18:
         return None
     asking, waiting, connecting, answering, whole = (int(timer) * units.MILLISECOND for timer in timers)
@@ -179,23 +186,23 @@ def _haproxy(line: str) -> Line | None:
     before = max(asking, 0) + max(waiting, 0)
     called = server != "<NOSRV>" and waiting >= 0 and whole >= before
     # Without an answer from the server nobody knows what it made of the request.
-    status = (_status(code) if answering >= 0 else "timeout" if state[0] in "sS" else "unknown") or "unknown"
+    status = (status_of(code) if answering >= 0 else "timeout" if state[0] in "sS" else "unknown") or "unknown"
     name = f"{backend}/{server}"
     up = (Upstream(name, whole - before, connecting if connecting >= 0 else None, status),) if called else ()
-    own = _status(code) or "abandoned"
+    own = status_of(code) or "abandoned"
     begin += int(fraction[1:]) * units.MILLISECOND
     return Line(
         begin, False, whole if whole >= 0 else None, method, target, own, int(sent), up, before, max(waiting, 0)
     )
 
 
-def _asked(request: str) -> tuple[str, str]:
+def asked(request: str) -> tuple[str, str]:
     """Method and target of a request line."""
     parts = request.split(" ")
     return (parts[0], parts[1]) if len(parts) >= 2 else ("", "")
 
 
-def _status(code: str) -> str | None:
+def status_of(code: str) -> str | None:
     if len(code) != 3 or not code.isascii() or not code.isdigit():
         return None
     return "ok" if "100" <= code < "400" else code
@@ -211,17 +218,17 @@ def _moment(fields: Mapping[str, Any], stamp: tuple[str, str] | None) -> int | N
         if "msec" in fields:
             return units.parse_moment(str(fields["msec"]), scale=units.SECOND)
         if stamp is not None:
-            return _local(*stamp)
+            return local_moment(*stamp)
         if "time_iso8601" in fields:
             return units.parse_moment(str(fields["time_iso8601"]))
     except ValueError:
         return None
     clock, _, zone = str(fields.get("time_local", "")).partition(" ")
-    return _local(clock, zone)
+    return local_moment(clock, zone)
 
 
 @lru_cache(maxsize=4096)
-def _local(clock: str, zone: str) -> int | None:
+def local_moment(clock: str, zone: str) -> int | None:
     """The moment of `20/Nov/2026:16:49:00` and `+0000`. English months only, as servers write them in any locale."""
     try:
         moment = datetime.strptime(f"{clock} {zone}", "%d/%b/%Y:%H:%M:%S %z")

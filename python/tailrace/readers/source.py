@@ -22,11 +22,12 @@ _BLOCK = 4 * 1024 * 1024
 @dataclass(frozen=True)
 class Source:
     """`place` is the server or node of the file (`NAME=FILE`). `began` are the starts of the JVMs of a log without a
-    wall clock (`--began`), in ns since the Unix epoch."""
+    wall clock (`--began`), in ns since the Unix epoch. `log_format` is that of an access log (`--log-format`)."""
 
     path: Path
     place: str | None = None
     began: tuple[int, ...] = ()
+    log_format: str | None = None
 
     def head(self) -> bytes:
         """The first bytes, for recognising the file; of a damaged one, what could be unpacked."""

@@ -1,0 +1,109 @@
+"""`--log-format`: the log format of nginx (`$status`) or Apache (`%>s`) as its configuration has it.
+
+Each field becomes a group of an expression that ends at the character after it, so that matching takes one pass.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from tailrace import units
+from tailrace.errors import UsageError
+from tailrace.readers import accesslog_lines
+from tailrace.readers.accesslog_lines import Form, Line
+
+_NGINX = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
+_APACHE = re.compile(r"%[<>!,\d]*(?:\{([^}]*)\})?(?:\^?[A-Za-z]{1,3}|%)")
+_EXAMPLE = "like '$remote_addr [$time_local] \"$request\" $status $request_time' or '%h %l %u %t \"%r\" %>s %b %D'"
+_DURATIONS = {"%D": 1_000, "%{us}T": 1_000, "%{ms}T": units.MILLISECOND, "%{s}T": units.SECOND, "%T": units.SECOND}
+_MOMENTS = {"sec": units.SECOND, "msec": units.MILLISECOND, "usec": units.MICROSECOND}
+_FRACTIONS = {"msec_frac": units.MILLISECOND, "usec_frac": units.MICROSECOND}
+
+
+def form(text: str) -> Form:
+    """The form of the lines that this format makes. Raises UsageError if it lacks a time or a duration."""
+    apache = "$" not in text
+    fields, expression = _compiled(text, _APACHE if apache else _NGINX)
+    if apache:
+        fields = [re.sub(r"^%[<>!,\d]*", "%", field) for field in fields]
+        timed = any(field in _DURATIONS for field in fields) and any(field.endswith("t") for field in fields)
+    else:
+        timed = "request_time" in fields and not {"msec", "time_local", "time_iso8601"}.isdisjoint(fields)
+    if not timed:
+        said = f"--log-format {text}: it lacks a time or the duration of a request"
+        raise UsageError(said, advice=f"log both, {_EXAMPLE}")
+    at_end = not apache or any(field.startswith("%{end:") for field in fields)
+
+    def parse(line: str) -> Line | None:
+        match = expression.match(line)
+        if match is None:
+            return None
+        values = {field: match[i] for i, field in enumerate(fields, 1)}
+        return _apache(values, at_end=at_end) if apache else accesslog_lines.of_nginx(values)
+
+    return Form("--log-format", parse, at_end=at_end)
+
+
+def _compiled(text: str, token: re.Pattern[str]) -> tuple[list[str], re.Pattern[str]]:
+    fields, pattern, at = list[str](), "", 0
+    tokens = list(token.finditer(text))
+    for i, match in enumerate(tokens):
+        pattern += re.escape(text[at : match.start()])
+        at = match.end()
+        after = text[at : at + 1]
+        if i + 1 < len(tokens) and tokens[i + 1].start() == at:
+            raise UsageError(f"--log-format {text}: {match[0]} and the field after it have nothing between them")
+        if token is _NGINX:
+            fields.append(match[1] or match[2])
+            pattern += _until(after)
+        else:
+            fields.append(match[0])
+            pattern += r"\[([^\]]*)\]" if match[0] == "%t" else _until(after)
+    return fields, re.compile(pattern + re.escape(text[at:]))
+
+
+def _until(after: str) -> str:
+    """A field, up to the character after it; within quotes, a quote may be escaped."""
+    if after == '"':
+        return r'((?:[^"\\]|\\.)*)'
+    return f"([^{re.escape(after)}]*)" if after else "(.*)"
+
+
+def _apache(values: Mapping[str, str], *, at_end: bool) -> Line | None:
+    moment = _moment(values)
+    status = accesslog_lines.status_of(values.get("%s", ""))
+    if moment is None or status is None:
+        return None
+    duration = None
+    for field, scale in _DURATIONS.items():
+        if values.get(field, "-").isdecimal() and len(values[field]) < 16:
+            duration = int(values[field]) * scale
+            break
+    method, target = accesslog_lines.asked(values.get("%r", ""))
+    sent = values.get("%B", values.get("%b", values.get("%O", "")))
+    return Line(
+        stamp_ns=moment,
+        at_end=at_end,
+        duration_ns=duration,
+        method=method or values.get("%m", ""),
+        target=target or values.get("%U", ""),
+        status=status,
+        bytes_out=int(sent) if sent.isdecimal() and sent.isascii() and len(sent) < 19 else None,
+    )
+
+
+def _moment(values: Mapping[str, str]) -> int | None:
+    """`%t`, or a Unix time in one of three units; a fraction of the second may stand in a field of its own."""
+    fraction, whole = 0, None
+    for field, value in values.items():
+        unit = field[2:-2].removeprefix("begin:").removeprefix("end:") if field.startswith("%{") else ""
+        digits = value.isascii() and value.isdigit() and len(value) < 18
+        if field == "%t":
+            clock, _, zone = value.partition(" ")
+            whole = accesslog_lines.local_moment(clock, zone)
+        elif field.endswith("t") and unit in _MOMENTS and digits:
+            whole = int(value) * _MOMENTS[unit]
+        elif field.endswith("t") and unit in _FRACTIONS and digits:
+            fraction = int(value) * _FRACTIONS[unit]
+    return None if whole is None else whole + fraction % units.SECOND
