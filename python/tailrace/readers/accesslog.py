@@ -1,11 +1,11 @@
 """Access logs of nginx, Apache and HAProxy: one server's visits, and its calls to the server behind it.
 
-`accesslog_lines` reads one line; this module makes visits of them:
+`accesslog_lines` reads one line; this module turns lines into visits:
 
     begin ── sent to the upstream ─────── connected ─────── end
                  └ 1, 3, 7 s here: lost connection attempts
 
-A log whose stamps are whole seconds gives requests and no visits: within a second nobody knows which came first.
+A log whose stamps are whole seconds gives requests and no visits, because their order within a second is unknown.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def read(source: Source) -> Found:
     found, name, damaged = Found(), source.path.name, 0
     form = log_format(source.log_format) if source.log_format else form_of(text_head(source.head()) or "")
     if form is None:
-        raise InputError(source.path, "it is no access log that Tailrace knows", "docs/reference/readers.md lists them")
+        raise InputError(
+            source.path, "Tailrace does not know this format of an access log", "docs/reference/readers.md lists them"
+        )
     log = _Log(source.place or "server")
     for number, text in source.lines(found):
         line = form.parse(text)

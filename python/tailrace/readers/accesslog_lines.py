@@ -31,7 +31,7 @@ _TOKEN = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|(\S+)")
 _SECONDS = re.compile(r"\d{1,9}\.\d{3}(?:\s?[,:]\s?(?:\d{1,9}\.\d{3}|-))*")
 _REQUEST = re.compile(r"\"(?:([A-Z]{3,20}) (\S+)[^\"]*|[^\"]*)\"?")
 _PART = re.compile(r"\s*[,:]\s+|,")
-# What the fields of nginx are called in people's formats.
+# Names of nginx' fields in common log formats.
 _CALLED = {
     "rt": "request_time",
     "uct": "upstream_connect_time",

@@ -1,4 +1,4 @@
-"""What `sadf` makes of sar's files: JSON (`sadf -j`) and CSV (`sadf -d`).
+"""The output of `sadf` for sar's files: JSON (`sadf -j`) and CSV (`sadf -d`).
 
 ```text
 # hostname;interval;timestamp;CPU;%user;%nice;%system;%iowait;%steal;%idle
@@ -29,7 +29,7 @@ _HOST = re.compile(r'"nodename"\s*:\s*"([^"\\\n]{1,255})"')
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?: (\S{1,40}))?|(\d{9,11})")
 _RESTART = re.compile(r";(?:LINUX-RESTART|COM\b)")
 _BUSY = ("user", "usr", "nice", "system", "sys", "irq", "soft", "guest", "gnice")
-# What `sadf -d` calls the values of `sadf -j`; other columns lose their %.
+# Names in `sadf -d` of the values of `sadf -j`; other columns lose their %.
 _CALLED = {"CPU": "cpu", "DEV": "disk-device", "%util": "util-percent", "kbdirty": "dirty", "cswch/s": "cswch"}
 
 Row = Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""Traces: server spans are visits, and what their callers saw of them.
+"""Traces: a server span becomes a visit, and the client span of its caller shows when it was sent.
 
 ```text
 client span   ├──────────────────────────────┤        sent ── its begin
@@ -25,7 +25,8 @@ from tailrace.readers.stays import Stay, Stays
 from tailrace.topology import Call, Server, Topology
 
 _NONE, _ROOT, _ORPHAN, _UNKNOWN = -1, -2, -3, -4
-"""In place of the number of a span: none; none, and its topmost span has no parent; … has one that is missing."""
+"""In place of the number of a span: none; none, because its topmost span has no parent; or none, because its parent is
+missing."""
 _SPANS_PER_ROOM = 32
 """A span takes as much memory as so many samples (measured: 1 kB, with the keys by which it is found)."""
 _CONTAINERS = ("server", "consumer")
