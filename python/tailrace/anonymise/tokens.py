@@ -82,7 +82,7 @@ class Tokens:
             return text
         command, _, rest = text.partition(" ")
         if command in vocabulary.METHODS and rest.startswith("/"):
-            return f"{command} /{self.token('path', rest)}"
+            return f"{command} /{self.token('path', rest[1:])}" if rest != "/" else text
         if vocabulary.STATEMENT.fullmatch(command):
             return f"{command} {self.token('table', rest)}" if rest else command
         return self.token("interaction", text)

@@ -170,7 +170,9 @@ impl Ledger {
     }
 
     pub fn interaction(&mut self, raw: Raw<'_>) -> u32 {
-        self.namer.name(raw, &mut self.names.interactions)
+        let interaction = self.namer.name(raw, &mut self.names.interactions);
+        self.namer.hide(&mut self.names);
+        interaction
     }
 
     /// Names are called from now on as the visits show that were made until now.

@@ -136,13 +136,25 @@ impl Namer {
         self.common.count(interaction, server);
     }
 
-    /// From now on, rare names are folded, according to the requests counted so far.
+    /// New names have all their words folded, until it is known which of the words are common.
+    #[inline]
+    pub fn hide(&mut self, names: &mut Names) {
+        while let Some(name) = names.interactions.get(names.folded.len()) {
+            let interaction = names.folded.len() as u32;
+            let hidden = self.common.hidden(interaction, name);
+            let called = hidden.map(|name| self.intern(name, None, &mut names.interactions));
+            names.folded.push(called.unwrap_or(interaction));
+        }
+    }
+
+    /// From now on, rare words are folded, according to the requests counted so far.
     pub fn settle(&mut self, names: &mut Names) {
-        for (rare, name) in self.common.folded(&names.interactions).unwrap_or_default() {
-            let folded = self.intern(name, None, &mut names.interactions);
-            let known = names.folded.len() as u32;
-            names.folded.extend(known..=known.max(rare));
-            names.folded[rare as usize] = folded;
+        for (interaction, name) in self.common.folded(&names.interactions).unwrap_or_default() {
+            let called = self.intern(name, None, &mut names.interactions);
+            self.hide(names);
+            if let Some(place) = names.folded.get_mut(interaction as usize) {
+                *place = called;
+            }
         }
     }
 

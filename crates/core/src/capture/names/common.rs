@@ -20,7 +20,7 @@ use super::path;
 
 /// Requests that share a word which identifies none of them: what is seen once or twice may be a person's own.
 pub const COMMON: u8 = 3;
-/// Names and servers that are counted together; further names are folded, and none is shown that is not common.
+/// Names and servers that are counted together; names beyond stay [`hidden`](Common::hidden).
 const COUNTED_MAX: usize = 1 << 18;
 
 /// Where the words of a name begin that may be folded, and what they are.
@@ -28,6 +28,18 @@ const COUNTED_MAX: usize = 1 << 18;
 pub enum Words {
     Path(usize),
     Table(usize),
+}
+
+impl Words {
+    /// What is before the words of a name, and these.
+    fn of(self, name: &str) -> (&str, Vec<&str>) {
+        let (Words::Path(begin) | Words::Table(begin)) = self;
+        let (head, tail) = name.split_at_checked(begin).unwrap_or((name, ""));
+        match self {
+            Words::Path(_) => (head, tail.split('/').collect()),
+            Words::Table(_) => (head, vec![tail]),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -81,7 +93,7 @@ impl Common {
         self.changed = true;
     }
 
-    /// What names are called by now that are not common, if that may have changed since it was last asked.
+    /// What names with words are called by now, if that may have changed since it was last asked.
     pub fn folded(&mut self, interactions: &[String]) -> Option<Vec<(u32, String)>> {
         if !std::mem::take(&mut self.changed) {
             return None;
@@ -92,34 +104,35 @@ impl Common {
             let (Some(text), Some(words)) = (text, self.words.get(&interaction)) else {
                 continue;
             };
-            let counted = |begin: usize, separator| Counted {
+            let counted = Counted {
                 interaction,
                 server,
                 requests: u32::from(requests),
-                words: text.get(begin..).unwrap_or("").split(separator).collect(),
+                words: words.of(text).1,
             };
-            match *words {
-                Words::Path(begin) => paths.push(counted(begin, '/')),
-                Words::Table(begin) => tables.push(counted(begin, '\0')),
+            match words {
+                Words::Path(_) => paths.push(counted),
+                Words::Table(_) => tables.push(counted),
             }
         }
         let mut folded = FxHashMap::default();
         for all in [&paths, &tables] {
             fold(all.iter().collect(), 0, String::new(), &mut folded);
         }
-        let name = |(&interaction, words): (&u32, &Words)| {
+        let name = |(interaction, words): (u32, String)| {
             let text = interactions.get(interaction as usize)?;
-            Some((interaction, named(text, *words, folded.get(&interaction))))
+            let (head, _) = self.words.get(&interaction)?.of(text);
+            Some((interaction, format!("{head}{words}")))
         };
-        Some(self.words.iter().filter_map(name).collect())
+        Some(folded.into_iter().filter_map(name).collect())
     }
-}
 
-/// A name with its words replaced; all of them are, where it was not counted.
-fn named(text: &str, words: Words, folded: Option<&String>) -> String {
-    let (Words::Path(begin) | Words::Table(begin)) = words;
-    let begin = text.get(..begin).unwrap_or("");
-    format!("{begin}{}", folded.map_or("{}", String::as_str))
+    /// What a name is called of which nobody knows yet how common it is; None where it has no words.
+    pub fn hidden(&self, interaction: u32, name: &str) -> Option<String> {
+        let (head, words) = self.words.get(&interaction)?.of(name);
+        let words: Vec<_> = words.into_iter().map(path::folded).collect();
+        Some(format!("{head}{}", words.join("/")))
+    }
 }
 
 type Groups<'w, 'a> = BTreeMap<Cow<'w, str>, Vec<&'a Counted<'w>>>;

@@ -204,6 +204,10 @@ fn settled(namer: &mut Namer, names: &mut Names, seen: &[(Raw<'_>, u32)]) -> Vec
 #[test]
 fn what_one_or_two_requests_have_alone_is_folded() {
     let (mut namer, mut names) = (Namer::default(), Names::default());
+    let new = namer.name(get("/u/alice.php"), &mut names.interactions);
+    namer.hide(&mut names);
+    let shown = names.shown(new) as usize;
+    assert_eq!(names.interactions[shown], "GET /{}/{}.php");
     let seen = [
         (get("/index.html"), 3),
         (get("/u/alice"), 2),
@@ -231,6 +235,7 @@ fn what_one_or_two_requests_have_alone_is_folded() {
         &[(get("/u/alice"), 1), (get("/u/bob"), 1)],
     );
     assert_eq!(shown, ["GET /u/alice", "GET /u/{}"]);
+    assert!(names.folded.len() <= names.interactions.len());
 }
 
 #[test]
