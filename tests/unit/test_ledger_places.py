@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -65,9 +65,10 @@ def chain(report: Table, *, workers: int, reports: int, stalls: tuple[Table, ...
 class Changed:
     """A recording with another topology, or with other visits."""
 
-    run: Dataset
+    run: Any
     topology: Topology
     change: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda frame: frame
+    unseen: tuple[str, ...] = ()
 
     @property
     def connections(self) -> object:
@@ -80,7 +81,7 @@ class Changed:
         return self.change(self.run.visits())
 
     def samples(self) -> pl.LazyFrame:
-        return self.run.samples()
+        return self.run.samples().filter(~pl.col("metric").cast(pl.String).is_in(self.unseen))
 
     def events(self) -> pl.LazyFrame:
         return self.run.events()
@@ -102,6 +103,8 @@ SYSTEMS = {
     "many places": chain(WAITS, workers=60, reports=11, stalls=(FREEZE,)),
     "short reports": chain({"compute": "0.5 ms"}, workers=10, reports=11, stalls=(FREEZE,)),
     "collections": chain({"compute": "0.5 ms"}, workers=10, reports=1),
+    "one worker": chain(WAITS, workers=1, reports=3),
+    "stops": chain({"compute": "0.5 ms"}, workers=10, reports=1, stalls=(FREEZE, FREEZE | {"at": "8.75 s"})),
     "slow by themselves": chain({"compute": "0.5 ms", "wait": "1.3 s"}, workers=60, reports=6),
 }
 SYSTEMS["collections"]["tiers"]["app"]["heap"] = {
@@ -111,7 +114,7 @@ SYSTEMS["collections"]["tiers"]["app"]["heap"] = {
 }
 
 
-def bare(run: Dataset) -> Changed:
+def bare(run: Any) -> Changed:
     """As in a capture: without workers, queues and pools, and without the moment when a worker took a visit."""
     known = run.topology
     nothing = {"workers": None, "backlog": None, "queue_max": None, "kind": None}
@@ -124,7 +127,7 @@ def bare(run: Dataset) -> Changed:
     )
 
 
-def unnamed(run: Dataset) -> Changed:
+def unnamed(run: Any) -> Changed:
     """No request says what it asks for."""
     return Changed(run, run.topology, lambda frame: frame.with_columns(interaction=pl.lit(None, pl.Categorical)))
 
@@ -152,7 +155,16 @@ def test_a_request_that_computes_on_an_event_loop_is_charged(seen_as: Callable[[
     assert shares(seen_as(_simulated("computes")))["own-work"] >= 0.9
 
 
-@pytest.mark.parametrize("name", ["many places", "short reports", "collections"])
+def test_one_slow_visit_after_the_other_is_charged_though_nothing_has_a_name() -> None:
+    assert shares(unnamed(bare(_simulated("one worker"))))["soft-resource"] >= 0.8
+
+
+def test_whether_such_visits_computed_must_be_known() -> None:
+    run = unnamed(bare(_simulated("one worker")))
+    assert "soft-resource" not in shares(replace(run, unseen=("cpu_busy",)))
+
+
+@pytest.mark.parametrize("name", ["many places", "short reports", "collections", "stops"])
 @pytest.mark.parametrize("seen_as", [lambda run: run, bare], ids=["simulated", "captured"])
 def test_a_server_that_lost_capacity_had_places(name: str, seen_as: Callable[[Dataset], Any]) -> None:
     found = shares(seen_as(_simulated(name)))

@@ -7,6 +7,8 @@ visit counts as long by itself only where something else than its length says so
 passed    others that came after it were served all along while it was inside
 named     no visit of its interaction is short, the others waited behind it, and so rare an interaction is not at the
           head of a queue by chance
+in turn   while others waited, one such visit was served after the other, as long as the first: a server that stops does
+          not answer exactly one and stop again
 alike     it took as long as one of these, and is called the same
 behind    most of its time is a call to a server behind, and that visit took long by itself
 """
@@ -71,6 +73,8 @@ class Held:
     start: Times
     """When each of these got its place."""
 
+    by_turn: bool
+    """One was served after the other while others waited. Collections that come one after the other look alike."""
     named: bool
     """Their names identify them: no visit of this name is short."""
 
@@ -170,7 +174,8 @@ def _held(here: _Here, heavy: Mask) -> Held:
     lulls = _lulls(here, heavy, begin)
     short = np.unique(here.name[~here.is_long])
     named = not np.isin(here.name[heavy], short).any()
-    return Held(here.rows[heavy], begin, end, here.name[heavy], own, work, lulls, places, here.rows, start, named)
+    turn = bool((_in_turn(here, here.is_long)[heavy] > 0).any())
+    return Held(here.rows[heavy], begin, end, here.name[heavy], own, work, lulls, places, here.rows, start, turn, named)
 
 
 def _lulls(here: _Here, heavy: Mask, begin: Times) -> Spans:
@@ -211,6 +216,7 @@ def _heavy(here: _Here) -> Mask:
     if not long.any():
         return long
     passed = np.where(_released(here, long), 0.0, _passed(here, long))
+    passed = np.where(passed > 0, passed, _in_turn(here, long))
     sure = long & (here.behind | (passed > 0) | _named(here, long))
     lasts = np.where(passed > 0, passed, here.work)
     found = sure.copy()
@@ -257,6 +263,24 @@ def _released(here: _Here, long: Mask) -> Mask:
         longest = np.max(end - begin)
         if len(group) >= LEAST_LIMIT and np.ptp(begin) >= PASSED * longest and np.ptp(end) <= ALIKE * longest:
             found[group] = True
+    return found
+
+
+def _in_turn(here: _Here, long: Mask) -> Shares:
+    """For how long each was served, where one of them was served after the other, as long, while a third waited, and
+    nobody else was served; 0 of others. What kept others waiting for as long at another time is such a visit, too."""
+    order = np.argsort(here.end, kind="stable")
+    end, begin = here.end[order], np.sort(here.begin)
+    since = np.maximum(np.concatenate(([begin[0]], end[:-1])), begin[np.arange(len(end))])
+    lasted = end - since
+    is_lull = (lasted >= here.least) & long[order]
+    waited = np.searchsorted(begin, since + lasted // 2) - np.arange(len(end)) > 1
+    pairs = is_lull[1:] & is_lull[:-1] & waited[1:] & waited[:-1]
+    pairs &= np.abs(np.diff(lasted)) <= ALIKE * lasted[1:]
+    found = np.zeros(len(long))
+    for length in np.unique(lasted[1:][pairs]).tolist():
+        alike = is_lull & (np.abs(lasted - length) <= ALIKE * length)
+        found[order[alike]] = lasted[alike]
     return found
 
 

@@ -24,6 +24,8 @@ def visits(seen: Seen, server: str, computing: bool) -> Loss | None:
     held = seen.held.get(server)
     if held is None or _computes(seen, server, held) != computing or not (held.named if computing else held.filled):
         return None
+    if held.by_turn and not seen.view.series(server, "cpu_busy"):
+        return None  # Whether it computed meanwhile is not known.
     # Where the places are known, the others wait for one, and are not at work.
     share = np.zeros(len(seen.steps))
     if not held.places:
