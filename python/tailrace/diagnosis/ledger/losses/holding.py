@@ -52,7 +52,7 @@ def _computes(seen: Seen, server: str, held: Held) -> bool:
         return False
     could = np.minimum(_inside(seen, held), own[0].capacity)
     used = float(np.clip(seen.at(own[0]) - seen.slow.usual(own[0]), 0.0, could).sum())
-    left = float(held.work.sum()) / float((held.end - held.begin).sum())
+    left = float(held.work.sum()) / max(float((held.end - held.begin).sum()), 1.0)
     return used >= COMPUTES * left * float(could.sum())
 
 
