@@ -117,8 +117,9 @@ class Replay:
     """The visits of a recording as the network of queues that they were (crates/core/src/replay).
 
     Columns are objects with a buffer (NumPy arrays). Of `visits`: int64 parent (-1: none), sent, arrival, start,
-    departure, ready and follows; uint32 server, group, pool and choice (the largest number: none); uint8 may_drop. Of
-    `servers`: float64 cores; uint32 workers, accept and inside (0: any number); uint8 may_turn. Times are nanoseconds.
+    departure, ready and follows; uint32 server, group, pool, held and choice (the largest number: none); uint8
+    may_drop. Of `servers`: float64 cores; uint32 workers, accept and inside (0: any number); uint8 may_turn. Times are
+    nanoseconds.
     ValueError: columns that do not fit together.
     """
 
@@ -140,8 +141,11 @@ class Replay:
         rounds; `calm` (uint8) are the steps in which what is usual is measured. Of the two ways in which a server may
         serve its jobs, in turn or all at once, the one is chosen that leaves less unaccounted for."""
 
-    def spread(self, server: int, prior: object, calm: object, spans: list[tuple[int, int]]) -> list[float]:
-        """For each span of steps, the variance (ns²) of the sum of what those that work at a server in it need."""
+    def excess(
+        self, server: int, prior: object, calm: object, spans: list[tuple[int, int]]
+    ) -> list[tuple[float, float]]:
+        """For each span of steps, of those that work at a server in it: the variance (ns²) of the sum of what they
+        need, and by how much (ns) what they attain in it at the capacity `prior` exceeds what they usually need."""
 
     @property
     def cores(self) -> list[float]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from builders import T0
 from systems import NX1, SYNC, Memory, Slow, system
 from tailrace.diagnosis import ledger, tables, vlrt
-from tailrace.diagnosis.ledger import account, bursts, limits, recorded, verdict
+from tailrace.diagnosis.ledger import account, bursts, limits, recorded, verdict, waits
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.steps import STEP_NS, Steps
 from tailrace.diagnosis.spans import spans
@@ -111,10 +111,40 @@ def test_time_stands_still_between_stretches() -> None:
     assert steps.covered(half).tolist() == [0.5, 0, 0, 0, 0]
 
 
+def called(sent: list[int], departure: list[int]) -> recorded.Recorded:
+    """Four visits that begin at 0 and call a server in turn, with a pool."""
+    n = len(sent)
+    zero, none = np.zeros(n, dtype=np.int64), np.full(2 * n, -1, dtype=np.int64)
+    start = np.concatenate((zero, np.array(sent))) * MS
+    server = np.repeat([0, 1], n).astype(np.uint32)
+    parent = np.concatenate((none[:n], np.arange(n)))
+    end = np.concatenate((np.array(departure) + 1, np.array(departure))) * MS
+    flags = np.zeros(2 * n, dtype=np.uint8)
+    steps = Steps.of(spans([(T0, T0 + S)]))
+    requests = np.arange(2 * n).astype(np.uint64)
+    names = np.full(2 * n, "")
+    return recorded.Recorded(
+        steps, ("app", "db"), server, parent, start, start, start, end, server, 2, names, requests, flags, none, (S,)
+    )
+
+
 def test_calls_wait_for_a_connection_since_none_was_free() -> None:
-    sent, departure = np.array([0, 0, 10, 12]), np.array([10, 12, 20, 22])
-    ready = limits._ready(sent, departure, 2)
-    assert ready.tolist()[2:] == [0, 0], "both connections were in use from 0 on"
+    found = called([0, 0, 20, 24], [20, 24, 40, 44])
+    pools = limits.Pools((2,), np.repeat([recorded.NONE, 0], 4).astype(np.uint32), {("app", "db"): 0})
+    none = limits.Choices(np.full(8, recorded.NONE, dtype=np.uint32), (), ())
+    waited = waits.find(found, pools, none)
+    assert waited.ready.tolist()[6:] == [0, 0], "both connections were in use from 0 on"
+    assert (waited.held == recorded.NONE).all(), "they wait in line"
+
+
+def test_who_took_another_way_waited_for_the_pool_that_was_full() -> None:
+    found = called([0, 0, 60, 64], [50, 50, 70, 74])
+    found.server[6:] = 2
+    pools = limits.Pools((2, 2), np.array([recorded.NONE] * 4 + [0, 0, 1, 1], dtype=np.uint32), {})
+    choice = np.array([recorded.NONE] * 4 + [0] * 4, dtype=np.uint32)
+    waited = waits.find(found, pools, limits.Choices(choice, ("app",), (((1, 0), (2, 1)),)))
+    assert waited.ready.tolist()[6:] == [0, 0]
+    assert waited.held.tolist()[6:] == [0, 0]
 
 
 def test_a_burst_is_more_than_chance_makes_of_the_usual() -> None:

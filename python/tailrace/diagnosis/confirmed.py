@@ -1,7 +1,7 @@
-"""The causes of episodes that no detector explains: those without which most of the requests are not slow.
+"""What the ledger makes of a cause that was found: it is confirmed, refuted, or another one is found.
 
-The ledger replays the recording without each cause (`diagnosis.ledger`). Where the replay is no model of an episode,
-its cause stays unknown.
+The ledger replays the recording without each cause (`diagnosis.ledger`). Where the replay is no model of an episode, or
+has no line for what was found, nothing changes.
 """
 
 from __future__ import annotations
@@ -11,28 +11,38 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tailrace.diagnosis.causes import UNKNOWN, Cause
+from tailrace.diagnosis.causes.freeze import CAUSE as FREEZE
 from tailrace.diagnosis.finding import CauseEvidence, Number
-from tailrace.diagnosis.ledger import SAYS, Replayed, Share
+from tailrace.diagnosis.ledger import BALANCER, BURST, SAYS, Replayed, Share
 from tailrace.diagnosis.millibottleneck import Stall
 from tailrace.diagnosis.overflow import Overflow
 from tailrace.diagnosis.sustained import Explained
-from tailrace.diagnosis.words import count, share
+from tailrace.diagnosis.words import count, listing, share
 
 HALF = 0.5
 """Causes that account for less than half of an episode do not explain it."""
+SURE = 0.3
+"""Smaller shares do not add up to an explanation: a replay may be off by as much and is still a model."""
 TOLD = 0.05
 """A smaller share is within what the replay is off by."""
 
 
 def confirm(explained: Explained, verdict: Replayed | None, stall_of: Callable[[Overflow], Stall | None]) -> Explained:
-    """What was found before; or, if that is no cause, the causes that the replay confirms, and the chain from the
-    server that the largest of them slowed down, if its queue rose."""
-    overflow, _, cause = explained
-    if verdict is None or not verdict.reproduced or cause.name != UNKNOWN:
+    """The causes without which the replay has most of these requests no more, and the chain from the server that the
+    largest of them slowed down, if its queue rose; or what was found before, if it is among them, or if the replay
+    cannot tell: it is no model of the episode, or has no line for that cause."""
+    overflow, stall, cause = explained
+    if verdict is None or not verdict.reproduced or not _may_judge(overflow, cause, verdict):
         return explained
     shares = by_size(verdict)
-    if sum(one.vlrt for one in shares) < HALF * verdict.recorded:
+    main = _main(verdict)
+    claimed = set(cause.name.split(" or "))
+    if main in claimed or (cause.name != UNKNOWN and (main == FREEZE or _part(shares, claimed, verdict) >= HALF)):
+        # That a server stood still does not say why.
         return explained
+    sure = {one.cause for one in shares if one.vlrt >= SURE * verdict.recorded}
+    if main == UNKNOWN or _part(shares, sure, verdict) < HALF:
+        return explained if cause.name == UNKNOWN else (overflow, stall, _refuted(cause, verdict))
     others = {one.origin: one for one in overflow.others} if shares[0].server != overflow.origin else {}
     if shares[0].server in others:
         overflow = others[shares[0].server]
@@ -40,20 +50,54 @@ def confirm(explained: Explained, verdict: Replayed | None, stall_of: Callable[[
     return *explained[:2], _confirmed(cause, shares, verdict)
 
 
-def by_size(verdict: Replayed) -> list[Share]:
-    """A share for each cause, of all servers that it slowed down together, the largest first."""
+def _main(verdict: Replayed) -> str:
+    """The cause that is charged with most; a balancer makes more wait for whoever stalls, so it is one where nothing
+    else is."""
+    told = [one for one in by_size(verdict, known=False) if _is_told(one, verdict)]
+    return next((one.cause for one in told if one.cause != BALANCER), told[0].cause if told else UNKNOWN)
+
+
+def _may_judge(overflow: Overflow, cause: Cause, verdict: Replayed) -> bool:
+    """Whether there was calm time to compare with, and the account has lines for all that was found: of arrivals it
+    has."""
+    if "lasting_overload" in overflow.finding.numbers:
+        return False
+    lines = {name for name, _ in verdict.extract.books.account.taken} | {BURST, UNKNOWN}
+    return set(cause.name.split(" or ")) <= lines
+
+
+def _part(shares: list[Share], causes: set[str], verdict: Replayed) -> float:
+    return sum(one.vlrt for one in shares if one.cause in causes) / verdict.recorded
+
+
+def _refuted(cause: Cause, verdict: Replayed) -> Cause:
+    claimed = cause.name.split(" or ")
+    names = listing([SAYS[name].format(server="the server", place="others") for name in claimed])
+    sentence = f"The cause is unknown: without {names} most of these requests are very slow in the replay, too."
+    evidence = tuple(replace(one, verdict="absent") if one.cause in claimed else one for one in cause.evidence)
+    finding = replace(cause.finding, verdict="unknown", sentence=sentence, place=None, numbers={}, missing=None)
+    return Cause(UNKNOWN, evidence, finding)
+
+
+def by_size(verdict: Replayed, known: bool = True) -> list[Share]:
+    """A share for each cause (what nothing accounts for is none, if it must be `known`), of all servers that it slowed
+    down together; the largest first, and balancers, which start nothing, last."""
     found: dict[str, Share] = {}
     for one in verdict.shares:
-        if one.cause != UNKNOWN:
+        if one.cause != UNKNOWN or not known:
             before = found.get(one.cause)
             found[one.cause] = one if before is None else replace(before, vlrt=before.vlrt + one.vlrt)
-    return sorted(found.values(), key=lambda one: -one.vlrt)
+    return sorted(found.values(), key=lambda one: (one.cause == BALANCER, -one.vlrt))
 
 
 def by_cause(total: int, verdict: Replayed) -> Counter[str]:
     """So many requests of an episode by cause: each cause its share, the rest unknown (largest remainders)."""
     wanted = {one.cause: one.vlrt / verdict.recorded * total for one in by_size(verdict) if _is_told(one, verdict)}
-    wanted[UNKNOWN] = max(total - sum(wanted.values()), 0.0)
+    rest = max(total - sum(wanted.values()), 0.0)
+    # So little is within what the replay is off by.
+    wanted = wanted if rest < TOLD * total and wanted else wanted | {UNKNOWN: rest}
+    whole = sum(wanted.values())
+    wanted = {name: number / whole * total for name, number in wanted.items()} if whole > 0 else {UNKNOWN: total}
     found = Counter({name: int(number) for name, number in wanted.items()})
     by_rest = sorted(wanted, key=lambda name: found[name] - wanted[name])
     for name in by_rest[: total - found.total()]:
@@ -70,12 +114,28 @@ def _confirmed(cause: Cause, shares: list[Share], verdict: Replayed) -> Cause:
     told = [one for one in shares if _is_told(one, verdict)]
     numbers: dict[str, Number] = {"vlrt_recorded": verdict.recorded, "vlrt_replayed": verdict.replayed}
     numbers |= {f"share_{one.cause.replace('-', '_')}": one.vlrt / verdict.recorded for one in told}
-    place = main.place or main.server
-    sentence = " ".join(_sentence(one, verdict) for one in told)
-    finding = replace(cause.finding, verdict="found", sentence=sentence, place=place, numbers=numbers, missing=None)
-    found = [CauseEvidence(one.cause, one.place or one.server, "found", _sentence(one, verdict)) for one in told]
+    known = {one.cause: one for one in cause.evidence if one.verdict == "found"}
+    seen = {name: each.sentence for name, each in known.items()}
+    found = [known.get(one.cause) or _evidence(one, verdict) for one in told]
     names = {one.cause for one in told}
-    return Cause(main.cause, (*found, *(each for each in cause.evidence if each.cause not in names)), finding)
+    evidence = (*found, *(each for each in cause.evidence if each.cause not in names))
+    sentence = " ".join(f"{seen.get(one.cause, '')} {_sentence(one, verdict)}".strip() for one in told)
+    first = found[0]
+    finding = replace(
+        cause.finding,
+        verdict="found",
+        sentence=sentence,
+        place=first.place,
+        begin=cause.finding.begin if first.begin is None else first.begin,
+        end=cause.finding.end if first.end is None else first.end,
+        numbers={**first.numbers, **numbers},
+        missing=None,
+    )
+    return Cause(main.cause, evidence, finding)
+
+
+def _evidence(one: Share, verdict: Replayed) -> CauseEvidence:
+    return CauseEvidence(one.cause, one.place or one.server, "found", _sentence(one, verdict))
 
 
 def _sentence(one: Share, verdict: Replayed) -> str:

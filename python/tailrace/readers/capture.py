@@ -179,10 +179,13 @@ def losses(report: Mapping[str, Any]) -> dict[str, int]:
         for key, what in _FILE_LOSSES.items():
             if file.get(key):
                 lost[f"{file['path']}: {what}"] = int(file[key])
-        for interface in file.get("interfaces", []):
-            dropped = int(interface.get("dropped_interface") or 0) + int(interface.get("dropped_system") or 0)
-            if dropped:
-                lost[f"{file['path']}: packets that the capture itself lost"] = dropped
+        dropped = sum(
+            int(interface.get(by) or 0)
+            for interface in file.get("interfaces", [])
+            for by in ("dropped_interface", "dropped_system")
+        )
+        if dropped:
+            lost[f"{file['path']}: packets that the capture itself lost"] = dropped
     if report.get("incomplete"):
         lost["visits without an essential value"] = int(report["incomplete"])
     for key, what in _COUNT_LOSSES.items():

@@ -132,13 +132,7 @@ impl Capacity {
 
     /// What each part attains at these capacities, in nanoseconds at full speed.
     pub fn works(&self, capacity: &[f64]) -> Vec<f64> {
-        let mut sum = Vec::with_capacity(self.pieces.len() + 1);
-        let mut total = 0.0;
-        sum.push(0.0);
-        for piece in &self.pieces {
-            total += capacity[piece.step as usize] * piece.share;
-            sum.push(total);
-        }
+        let sum = self.sums(capacity);
         self.spans
             .iter()
             .map(|span| (sum[span.end as usize] - sum[span.begin as usize]).max(0.0))
@@ -231,20 +225,54 @@ impl Capacity {
         found
     }
 
-    /// The variance of the sum of the works of the parts that are at work in any of the steps from
-    /// `begin` to `end`.
-    pub fn spread(&self, needs: &[Need], begin: usize, end: usize) -> f64 {
-        let first = self
+    /// For each of these stretches of steps (disjoint, in order), two values of the parts that are
+    /// at work in it: the variance of the sum of their needs, and by how many nanoseconds the work
+    /// that they attain in it at this capacity exceeds their usual needs. Every part that begins also
+    /// ends, so this sum is right however unequal the needs are.
+    pub fn excess(
+        &self,
+        capacity: &[f64],
+        needs: &[Need],
+        stretches: &[(usize, usize)],
+    ) -> Vec<(f64, f64)> {
+        let at = |step: usize| {
+            self.pieces
+                .partition_point(|piece| (piece.step as usize) < step) as u32
+        };
+        let bounds: Vec<(u32, u32)> = stretches.iter().map(|&(b, e)| (at(b), at(e))).collect();
+        let sums = self.sums(capacity);
+        let attained = |from: u32, to: u32| (sums[to as usize] - sums[from as usize]).max(0.0);
+        let mut found = vec![(0.0, 0.0); stretches.len()];
+        for span in &self.spans {
+            let (need, whole) = (needs[span.group as usize], attained(span.begin, span.end));
+            let first = bounds.partition_point(|&(_, last)| last <= span.begin);
+            let inside = bounds.iter().zip(&mut found).skip(first);
+            for (&(first, last), (variance, excess)) in
+                inside.take_while(|((first, _), _)| *first < span.end)
+            {
+                *variance += need.variance;
+                if whole > 0.0 && !need.mean.is_nan() {
+                    let part = attained(span.begin.max(first), span.end.min(last)) / whole;
+                    *excess += (whole - need.mean) * part;
+                }
+            }
+        }
+        found
+    }
+
+    /// The work that one part attains from the beginning until each piece.
+    fn sums(&self, capacity: &[f64]) -> Vec<f64> {
+        let mut total = 0.0;
+        let shares = self
             .pieces
-            .partition_point(|piece| (piece.step as usize) < begin) as u32;
-        let last = self
-            .pieces
-            .partition_point(|piece| (piece.step as usize) < end) as u32;
-        let inside = self
-            .spans
             .iter()
-            .filter(|span| span.begin < last && span.end > first);
-        inside.map(|span| needs[span.group as usize].variance).sum()
+            .map(|piece| capacity[piece.step as usize] * piece.share);
+        std::iter::once(0.0)
+            .chain(shares.map(|share| {
+                total += share;
+                total
+            }))
+            .collect()
     }
 }
 

@@ -47,6 +47,9 @@ pub struct Network<'a> {
     pub pool: &'a [u32],
     /// The number of connections of each pool.
     pub pools: &'a [u32],
+    /// The pool for which each visit's caller waited before it took another way (an index of
+    /// `pools`), or `u32::MAX`. It waits as long as recorded where that pool is full again.
+    pub held: &'a [u32],
     /// The choice that its caller made (an index of `choices`), or `u32::MAX`.
     pub choice: &'a [u32],
     /// The candidates of each choice: the server, and the pool of the calls to it.
@@ -85,6 +88,7 @@ impl Network<'_> {
                 Event::Arrives(visit) => state.arrives(visit, time),
                 Event::Completes(server, version) => state.completes(server, version, time),
                 Event::Resumes(server) => state.takes_next(server as usize, time),
+                Event::Sends(call) => state.takes_connection(call, time),
             }
         }
         state.out
@@ -146,6 +150,8 @@ enum Event {
     Arrives(u32),
     Completes(u32, u32),
     Resumes(u32),
+    /// A caller that waited for another pool sends its call.
+    Sends(u32),
 }
 
 struct State<'a, 'b> {
@@ -363,6 +369,23 @@ impl<'a, 'b> State<'a, 'b> {
     }
 
     fn sends(&mut self, call: u32, now: i64) {
+        let (i, net) = (call as usize, self.net);
+        let is_anew = self
+            .turns
+            .get(net.choice[i] as usize)
+            .is_some_and(Option::is_some);
+        let is_held = self
+            .pools
+            .get(net.held[i] as usize)
+            .is_some_and(|(free, _)| *free == 0);
+        if is_held && !is_anew {
+            let waited = (net.visits.sent[i] - net.visits.ready[i]).max(0);
+            return self.at(now.saturating_add(waited), Event::Sends(call));
+        }
+        self.takes_connection(call, now);
+    }
+
+    fn takes_connection(&mut self, call: u32, now: i64) {
         self.chooses(call);
         match self.pools.get_mut(self.pool[call as usize] as usize) {
             Some((0, waiting)) => return waiting.push_back(call),

@@ -30,6 +30,7 @@ struct System {
     follows: Vec<i64>,
     pool: Vec<u32>,
     pools: Vec<u32>,
+    held: Vec<u32>,
     choice: Vec<u32>,
     choices: Vec<Vec<(u32, u32)>>,
 }
@@ -45,6 +46,7 @@ impl System {
             follows: vec![-1; n],
             pool: none.clone(),
             pools: vec![],
+            held: none.clone(),
             choice: none,
             choices: vec![],
         }
@@ -77,6 +79,7 @@ impl System {
             schedule: &[1000 * MS, 3000 * MS],
             pool: &self.pool,
             pools: &self.pools,
+            held: &self.held,
             choice: &self.choice,
             choices: &self.choices,
         };
@@ -255,6 +258,23 @@ fn a_pool_holds_calls_back() {
         wide.departure[3] - wide.departure[2] < 20 * MS,
         "both are served at once"
     );
+}
+
+#[test]
+fn who_waited_for_another_pool_waits_for_it_again() {
+    let mut found = visits(&[(0, 1010), (0, 410), (5, 1005), (305, 405)]);
+    (found.server, found.parent) = (vec![0, 0, 1, 2], vec![-1, -1, 0, 1]);
+    found.ready[3] = 5 * MS;
+    let mut system = System::of(found, vec![one_core(); 3]);
+    (system.pools, system.pool) = (vec![1, 1], vec![u32::MAX, u32::MAX, 0, 1]);
+    system.held[3] = 0;
+    let measured = vec![full(), stopped(0, 900), full()];
+    let as_it_was = system.run(&measured, &measured, &[]);
+    assert_close(as_it_was.sent[3], 305 * MS);
+    system.visits.parent[2] = -1;
+    system.visits.sent[2] = 4000 * MS;
+    let free = system.run(&measured, &measured, &[]);
+    assert_close(free.sent[3], 5 * MS);
 }
 
 #[test]

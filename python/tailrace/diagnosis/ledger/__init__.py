@@ -7,6 +7,8 @@ losses     what each cause took of a server's capacity, by samples and events: o
 places     visits that take long by themselves, and how many places they held
 bursts     requests beyond the usual number
 retries    requests that clients sent again
+waits      who waited for a connection, and needed nothing of the server meanwhile
+groups     episodes that are judged together, and which requests count for them
 account    how fast each server was, what took the rest, and what nothing that was recorded accounts for
 verdict    the replay without a cause: how many of the very slow requests would not have been
 books      sums and columns of the account around an episode, and queues of the replay beside those of the recording

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tailrace._core import Replay
 from tailrace.diagnosis.causes import UNKNOWN
-from tailrace.diagnosis.ledger import limits, places
+from tailrace.diagnosis.ledger import limits, places, waits
 from tailrace.diagnosis.ledger.limits import Choices
 from tailrace.diagnosis.ledger.losses import CAPACITY, HOLDERS, Cause, Loss, Seen
 from tailrace.diagnosis.ledger.losses.freeze import CAUSE as FREEZE
@@ -112,7 +112,8 @@ def _replay(seen: Seen, recorded: Recorded, known: Numbers, pools: limits.Pools,
         name: np.ascontiguousarray(getattr(recorded, name))
         for name in ("server", "parent", "sent", "arrival", "start", "departure", "group", "may_drop", "follows")
     }
-    columns |= {"pool": pools.pool, "ready": pools.ready, "choice": choices.choice}
+    waited = waits.find(recorded, pools, choices)
+    columns |= {"pool": pools.pool, "ready": waited.ready, "held": waited.held, "choice": choices.choice}
     return Replay(
         columns,
         limits.of_servers(seen.view, recorded, known),
@@ -152,12 +153,17 @@ def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm:
     queue = seen.view.own_queue(server, account.recorded.steps.middles)
     high = float(np.percentile(queue[calm > 0], 99)) if calm.any() else 0.0
     long = _stretches(queue > max(high, 1.0), JOINED)
-    kept = np.zeros(len(rest), dtype=bool)
-    variances = account.replay.spread(number, prior, calm, long)
-    for (begin, end), variance in zip(long, variances, strict=True):
+    kept, cores = np.zeros(len(rest)), limits.cores_of(seen.view, server)
+    known = 1.0 - prior[number] - account.taken_of(server)
+    found = account.replay.excess(number, prior, calm, long)
+    for (begin, end), (variance, excess) in zip(long, found, strict=True):
         lacked = float(rest[begin:end].sum()) * STEP_NS
-        kept[begin:end] = lacked > max(SIGMAS * sqrt(variance), SHORTEST_NS)
-    rest = np.where(kept & (rest >= LEAST_LOSS), np.clip(rest, 0.0, 1.0), 0.0)
+        # Whoever needs much is served longest, which looks as if the server were slow then; the sum is right.
+        whole = min(lacked, excess / cores + float(known[begin:end].sum()) * STEP_NS)
+        chance = SIGMAS * sqrt(variance) / cores
+        if whole > max(chance, SHORTEST_NS):
+            kept[begin:end] = 1.0 if lacked - whole <= chance else whole / lacked
+    rest = np.where(rest >= LEAST_LOSS, np.clip(rest, 0.0, 1.0), 0.0) * kept
     for cause, part in _names(seen, server, rest).items():
         if part.any():
             account.taken[cause, server] = account.taken.get((cause, server), np.zeros(len(rest))) + part

@@ -16,11 +16,10 @@ from tailrace.diagnosis.view import View
 
 @dataclass(frozen=True)
 class Pools:
-    """`size` of each; by visit, by which it was called, and since when its caller waited for a connection."""
+    """`size` of each; by visit, by which it was called."""
 
     size: tuple[int, ...]
     pool: Numbers
-    ready: Times
     of: Mapping[tuple[str, str], int]
     """Caller and callee → number."""
 
@@ -33,6 +32,13 @@ class Choices:
     by: tuple[str, ...]
     candidates: tuple[tuple[tuple[int, int], ...], ...]
 
+    @property
+    def alike(self) -> tuple[str, ...]:
+        """Of each choice the first who chooses among the same servers: balancers of one tier do the same."""
+        first: dict[frozenset[int], str] = {}
+        servers = (frozenset(server for server, _ in each) for each in self.candidates)
+        return tuple(first.setdefault(each, by) for each, by in zip(servers, self.by, strict=True))
+
 
 def of_servers(view: View, recorded: Recorded, workers: Numbers) -> dict[str, NDArray[np.float64] | Numbers | Flags]:
     """`cores`; how many waiting connections and visits inside there may be (0: any number); and whether it may
@@ -41,8 +47,8 @@ def of_servers(view: View, recorded: Recorded, workers: Numbers) -> dict[str, ND
     cores, may_turn = np.ones(size), np.ones(size, dtype=np.uint8)
     accept, inside = (np.zeros(size, dtype=np.uint32) for _ in range(2))
     for i, name in enumerate(recorded.servers):
-        node, known = view.topology.node_of(name), view.topology.server(name)
-        cores[i] = node.cores if node is not None and node.cores else 1
+        known = view.topology.server(name)
+        cores[i] = cores_of(view, name)
         if known is not None:
             # A backlog of N holds N + 1 connections (the kernel tests `>`).
             accept[i] = 0 if known.backlog is None else known.backlog + 1
@@ -51,6 +57,11 @@ def of_servers(view: View, recorded: Recorded, workers: Numbers) -> dict[str, ND
         if not (accept[i] or inside[i]):
             inside[i] = _held_at(view, name)
     return {"cores": cores, "workers": workers, "accept": accept, "inside": inside, "may_turn": may_turn}
+
+
+def cores_of(view: View, server: str) -> int:
+    node = view.topology.node_of(server)
+    return node.cores if node is not None and node.cores else 1
 
 
 def _held_at(view: View, server: str) -> int:
@@ -63,31 +74,16 @@ def _held_at(view: View, server: str) -> int:
 
 
 def pools(view: View, recorded: Recorded) -> Pools:
-    pool, ready = np.full(len(recorded.server), NONE, dtype=np.uint32), recorded.sent.copy()
-    size: list[int] = []
-    of: dict[tuple[str, str], int] = {}
+    """Several pools of one server for calls to another, such as one for each process, are one."""
+    pool = np.full(len(recorded.server), NONE, dtype=np.uint32)
+    sizes: dict[tuple[str, str], int] = {}
     for known in view.topology.pools:
+        way = known.caller, known.callee
         called = _calls(recorded, known.caller, (known.callee,))
-        if not len(called):
-            continue
-        of[known.caller, known.callee] = len(size)
-        pool[called] = len(size)
-        size.append(known.size)
-        ready[called] = _ready(recorded.sent[called], recorded.departure[called], known.size)
-    return Pools(tuple(size), pool, ready, of)
-
-
-def _ready(sent: Times, departure: Times, size: int) -> Times:
-    """Since when all connections were in use, of calls that were sent as soon as one was free."""
-    times = np.concatenate((sent, departure))
-    order = np.lexsort((np.repeat((1, 0), len(sent)), times))  # who leaves makes room for who comes at the same time
-    times = times[order]
-    used = np.cumsum(np.repeat((1, -1), len(sent))[order])
-    free = (used[:-1] < size) & (times[1:] > times[:-1])
-    last_free = np.maximum.accumulate(np.concatenate(([-1], np.where(free, times[1:], -1))))
-    at = np.searchsorted(times, sent)
-    waited = (at > 0) & (used[np.maximum(at - 1, 0)] >= size)
-    return np.where(waited, np.maximum(last_free[np.minimum(at, len(times) - 1)], 0), sent)
+        if len(called):
+            sizes[way] = sizes.get(way, 0) + known.size
+            pool[called] = list(sizes).index(way)
+    return Pools(tuple(sizes.values()), pool, {way: number for number, way in enumerate(sizes)})
 
 
 def choices(view: View, recorded: Recorded, known: Pools) -> Choices:

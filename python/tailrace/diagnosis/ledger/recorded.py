@@ -14,7 +14,7 @@ from tailrace.diagnosis.ledger.workers import taken, workers
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.spans import Spans, spans
 from tailrace.diagnosis.view import View
-from tailrace.diagnosis.vlrt import SCHEDULES, Slow
+from tailrace.diagnosis.vlrt import SCHEDULES, Slow, direct_waits, infer_schedule
 from tailrace.units import SECOND
 
 AROUND_NS = 15 * SECOND
@@ -96,8 +96,14 @@ def record(view: View, slow: Slow) -> Recorded | None:
         rows["request"].fill_null(0).to_numpy(),
         _may_drop(rows),
         _follows(view, rows, times["sent"], times["departure"]),
-        SCHEDULES.get(slow.schedule or "", SCHEDULES["SYN, doubling from 1 s (RFC 6298)"]),
+        SCHEDULES.get(slow.schedule or _schedule(view) or "", SCHEDULES["SYN, doubling from 1 s (RFC 6298)"]),
     )
+
+
+def _schedule(view: View) -> str | None:
+    """The schedule of those who call servers, as far as their lost attempts tell."""
+    waits = view.lossy.select("drops", sent="sent", connected="arrival")
+    return infer_schedule(direct_waits(waits), ())
 
 
 def _stretches(view: View, slow: Slow) -> Spans:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from math import factorial
@@ -15,8 +15,9 @@ from tailrace.diagnosis.causes import balancer, workload_burst
 from tailrace.diagnosis.ledger import bursts, retries
 from tailrace.diagnosis.ledger.account import Account, Line, draw_up
 from tailrace.diagnosis.ledger.books import NEVER, Books, Extract
+from tailrace.diagnosis.ledger.groups import Group, owners, together
 from tailrace.diagnosis.ledger.losses import Seen
-from tailrace.diagnosis.ledger.recorded import Recorded, record
+from tailrace.diagnosis.ledger.recorded import NONE, record
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.view import View
@@ -78,28 +79,49 @@ def judge(view: View, slow: Slow) -> tuple[Replayed | None, ...]:
     if recorded is None:
         return tuple(None for _ in slow.clusters)
     seen = Seen(view, slow, recorded.steps)
-    bench = _Bench(seen, draw_up(seen, recorded))
-    return tuple(_verdict(bench, number, cluster) for number, cluster in enumerate(slow.clusters))
+    groups = together(slow)
+    bench = _Bench(seen, draw_up(seen, recorded), groups)
+    found: dict[int, Replayed] = {}
+    for number, group in enumerate(groups):
+        shares, replayed = _verdict(bench, number, group)
+        found |= {at: bench.part(slow.clusters[at], group, shares, replayed) for at in group}
+    return tuple(found[at] for at in range(len(slow.clusters)))
 
 
 class _Bench:
     """Replays the account without some lines."""
 
-    def __init__(self, seen: Seen, account: Account) -> None:
+    def __init__(self, seen: Seen, account: Account, groups: list[Group]) -> None:
         self.seen = seen
         self.account = account
+        self.groups = groups
         repeated = retries.repeated(seen.view, account.recorded)
         beyond = bursts.beyond(account.recorded, seen.slow, repeated)
         self.of_clients = {(BURST, ""): beyond, (RETRIES, ""): repeated}
-        self.owner = _owners(account.recorded, seen.slow, seen.view.window_ns)
-        self._slow: dict[frozenset[Line], NDArray[np.int64]] = {}
-        self._as_it_was: tuple[Times, Times] = (account.recorded.arrival, account.recorded.departure)
+        self.owner = owners(account.recorded, seen.slow, groups, seen.view.window_ns)
+        self._left: dict[tuple[int, frozenset[Line]], int] = {}
 
     @cached_property
     def books(self) -> Books:
         """The account, and the replay of it as it was."""
-        self.slow(frozenset())
-        return Books(self.account, *self._as_it_was)
+        return Books(self.account, *self.as_it_was[:2])
+
+    @cached_property
+    def as_it_was(self) -> tuple[Times, Times, NDArray[np.bool_]]:
+        """By visit, when it arrives and leaves in the replay of everything, and whether it is a very slow request."""
+        return self._run(frozenset(), self.account.recorded.sent.copy())
+
+    def replayed(self, number: int) -> int:
+        """How many requests of a group are very slow in the replay of everything."""
+        return int((self.owner[self.as_it_was[2]] == number).sum())
+
+    def around(self, number: int) -> tuple[int, int]:
+        """The time that is replayed to judge a group: what was sent in it can matter."""
+        clusters = [self.seen.slow.clusters[at] for at in self.groups[number]]
+        begin, end = min(one.begin for one in clusters), max(one.end for one in clusters)
+        longest = max(int(self.seen.slow.requests["end"].to_numpy()[one.rows].max()) for one in clusters)
+        begin, end = self.seen.steps.shortened(np.array([begin - 2 * BEFORE_NS, max(end, longest) + 1])).tolist()
+        return begin, end
 
     def extract(self, cluster: Cluster) -> Extract:
         """The account around an episode: from where a line can begin to matter until the last request is answered."""
@@ -107,11 +129,18 @@ class _Bench:
         first, last = np.searchsorted(self.seen.steps.begins, (cluster.begin - BEFORE_NS, answered)).tolist()
         return Extract(self.books, first, max(last, first + 1))
 
-    def lines(self, cluster: Cluster) -> list[Line]:
-        """Those that can have mattered for an episode."""
+    def part(self, cluster: Cluster, group: Group, shares: tuple[Share, ...], replayed: int) -> Replayed:
+        """What an episode has of its group."""
+        part = cluster.vlrt / sum(self.seen.slow.clusters[at].vlrt for at in group)
+        its = tuple(replace(one, vlrt=one.vlrt * part, without=round(one.without * part)) for one in shares)
+        return Replayed(cluster.vlrt, round(replayed * part), its, self.extract(cluster))
+
+    def lines(self, clusters: list[Cluster]) -> list[Line]:
+        """Those that can have mattered for episodes."""
         begins = self.seen.steps.begins
-        around = (begins >= cluster.begin - BEFORE_NS) & (begins <= cluster.end + cluster.shortest_ns)
-        first, last = self.seen.steps.shortened(np.array([cluster.begin - BEFORE_NS, cluster.end + 1])).tolist()
+        begin, end = min(one.begin for one in clusters) - BEFORE_NS, max(one.end for one in clusters)
+        around = (begins >= begin) & (begins <= end + max(one.shortest_ns for one in clusters))
+        first, last = self.seen.steps.shortened(np.array([begin, end + 1])).tolist()
         found = [
             line
             for line, share in self.account.taken.items()
@@ -121,66 +150,57 @@ class _Bench:
             sent = self.account.recorded.sent[requests]
             if ((sent >= first) & (sent < last)).any():
                 found.append(line)
-        stalled = {self.seen.view.servers.index(server) for _, server in found if server}
-        chosen = zip(self.account.choices.by, self.account.choices.candidates, strict=True)
-        uneven = [by for by, candidates in chosen if stalled & {server for server, _ in candidates}]
-        return found + [(BALANCER, by) for by in dict.fromkeys(uneven)]
+        choices = self.account.choices
+        chosen = choices.choice[(self.account.recorded.sent >= first) & (self.account.recorded.sent < last)]
+        return found + [
+            (BALANCER, by) for by in dict.fromkeys(choices.alike[at] for at in np.unique(chosen[chosen < NONE]))
+        ]
 
     def _held(self, line: Line, begin: int, end: int) -> bool:
         """Whether visits of this line held places then."""
         recorded, visits = self.account.recorded, self.account.visits_of(line)
         return bool(((recorded.start[visits] < end) & (recorded.departure[visits] > begin)).any())
 
-    def slow(self, without: frozenset[Line]) -> NDArray[np.int64]:
-        """How many requests of each episode are very slow without these lines."""
-        if without not in self._slow:
-            self._slow[without] = self._run(without)
-        return self._slow[without]
+    def left(self, number: int, without: frozenset[Line]) -> int:
+        """How many requests of a group are very slow without these lines, in a replay of the time around it."""
+        if (number, without) not in self._left:
+            sent = self.account.recorded.sent
+            begin, end = self.around(number)
+            slow = self._run(without, np.where((sent >= begin) & (sent <= end), sent, NEVER))[2]
+            self._left[number, without] = int((self.owner[slow] == number).sum())
+        return self._left[number, without]
 
-    def _run(self, without: frozenset[Line]) -> NDArray[np.int64]:
+    def _run(self, without: frozenset[Line], sent: Times) -> tuple[Times, Times, NDArray[np.bool_]]:
+        """A replay of requests that are sent at these times."""
         recorded, account = self.account.recorded, self.account
-        capacity, sent = account.capacity.copy(), recorded.sent.copy()
-        by_itself = np.zeros(len(sent), dtype=bool)
+        capacity, gone = account.capacity.copy(), np.zeros(len(sent), dtype=bool)
         for line, share in account.taken.items():
             if line in without:
                 number = recorded.number[line[1]]
                 capacity[number] = np.minimum(capacity[number] + share, 1.0)
-                held = recorded.roots(account.visits_of(line))
-                sent[held], by_itself[held] = NEVER, True
+                gone[recorded.roots(account.visits_of(line))] = True
+        # What takes long by itself is very slow for no other reason: only others gain by its removal.
+        by_themselves = gone & (sent < NEVER) & (recorded.departure - recorded.sent >= self.seen.slow.threshold_ns)
+        sent[gone] = NEVER
         for line in without & self.of_clients.keys():
             sent[self.of_clients[line]] = NEVER
-        anew = [(BALANCER, by) in without for by in account.choices.by]
+        anew = [(BALANCER, by) in without for by in account.choices.alike]
         departure, arrival = np.empty(len(sent), dtype=np.int64), np.empty(len(sent), dtype=np.int64)
         account.replay.run(capacity, sent, anew, departure, arrival)
-        if not without:
-            self._as_it_was = arrival, departure
         asked = (recorded.parent < 0) & (sent < NEVER)
-        late = np.where(by_itself, recorded.departure - recorded.sent, departure - np.where(asked, sent, 0))
-        # What takes very long by itself would do so without others, too.
-        slow = (asked | by_itself) & ((departure == NEVER) & asked | (late >= self.seen.slow.threshold_ns))
-        return np.bincount(self.owner[slow] + 1, minlength=len(self.seen.slow.clusters) + 1)[1:]
+        slow = asked & ((departure == NEVER) | (departure - np.where(asked, sent, 0) >= self.seen.slow.threshold_ns))
+        return arrival, departure, slow | by_themselves
 
 
-def _owners(recorded: Recorded, slow: Slow, window_ns: int) -> Times:
-    """By visit, the episode that its request counts for, or -1: its own, or that in whose time it was sent, within a
-    window. Which of several that came at once was dropped is chance."""
-    owner = np.full(len(recorded.sent), -1, dtype=np.int64)
-    sent = recorded.sent
-    for number, cluster in enumerate(slow.clusters):
-        begin, end = recorded.steps.shortened(np.array([cluster.begin, cluster.end])).tolist()
-        owner[(owner < 0) & (sent >= begin - window_ns) & (sent <= end + window_ns)] = number
-    for number, cluster in enumerate(slow.clusters):
-        owner[np.isin(recorded.request, slow.requests["request"].to_numpy()[cluster.rows])] = number
-    return owner
-
-
-def _verdict(bench: _Bench, number: int, cluster: Cluster) -> Replayed:
-    count = cluster.vlrt
+def _verdict(bench: _Bench, number: int, group: Group) -> tuple[tuple[Share, ...], int]:
+    """The shares of a group, the largest first, and how many of its requests are very slow in the replay."""
+    clusters = [bench.seen.slow.clusters[at] for at in group]
+    count = sum(cluster.vlrt for cluster in clusters)
 
     def left(without: frozenset[Line]) -> int:
-        return int(bench.slow(without)[number])
+        return bench.left(number, without)
 
-    lines = bench.lines(cluster)
+    lines = bench.lines(clusters)
     everything = frozenset(lines)
     as_it_was, none = left(frozenset()), left(everything)
     alone = {line: left(frozenset({line})) for line in lines}
@@ -188,20 +208,16 @@ def _verdict(bench: _Bench, number: int, cluster: Cluster) -> Replayed:
     ranked = [line for line in sorted(lines, key=lambda line: -weight[line]) if weight[line] >= MATTERS * count]
     players, others = ranked[:PLAYERS], everything - set(ranked[:PLAYERS])
     # What does not matter by itself is away throughout: it may matter where nothing else holds anybody up.
-    whole = max(as_it_was, left(others))
     worth = shapley(players, lambda gone: left(gone | others)) if as_it_was else {}
+    worth = {line: value for line, value in worth.items() if value > 0.0}
+    charged, whole = sum(worth.values()), max(as_it_was, left(others))
+    # What is left without all of them is within what a replay is off by, or something else made it.
+    unit = count / max(charged if charged >= REPRODUCED[0] * whole else whole, charged, 1.0)
     shares = [
-        Share(
-            cause,
-            server or None,
-            value * count / whole,
-            alone[cause, server],
-            bench.account.who((cause, server)),
-        )
+        Share(cause, server or None, value * unit, alone[cause, server], bench.account.who((cause, server)))
         for (cause, server), value in worth.items()
-        if value > 0.0
     ]
-    return Replayed(count, as_it_was, tuple(sorted(shares, key=lambda share: -share.vlrt)), bench.extract(cluster))
+    return tuple(sorted(shares, key=lambda share: -share.vlrt)), bench.replayed(number)
 
 
 def shapley(players: Sequence[Line], left: Callable[[frozenset[Line]], int]) -> dict[Line, float]:

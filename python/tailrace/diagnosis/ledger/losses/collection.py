@@ -1,4 +1,5 @@
-"""Garbage collection stopped the server: the pauses of its log, or `gc_share` where there is no log."""
+"""Garbage collection stopped the server, or threads that waited for memory: the pauses and stalls of its log, or
+`gc_share` where there is no log."""
 
 from __future__ import annotations
 
@@ -13,4 +14,4 @@ METRICS, EVENTS = ("gc_share",), ("gc",)
 
 
 def find(seen: Seen, server: str) -> Loss | None:
-    return seen.recorded(server, "gc") or seen.sampled(server, "gc_share")
+    return seen.recorded(server, "gc", "allocation_stall") or seen.sampled(server, "gc_share")

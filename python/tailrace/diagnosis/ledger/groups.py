@@ -1,0 +1,53 @@
+"""Episodes that are judged together, and which requests count for them."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from tailrace.diagnosis.ledger.recorded import Recorded
+from tailrace.diagnosis.queues import Times
+from tailrace.diagnosis.vlrt import Slow
+
+Group = list[int]
+"""Episodes at one time whose requests came to the same servers: of which of them a request is very slow is chance."""
+
+
+def together(slow: Slow) -> list[Group]:
+    entry = slow.requests["server"].cast(pl.String).fill_null("").to_numpy()
+    groups: list[Group] = []
+    entries: list[set[str]] = []
+    last: list[int] = []
+    for at, cluster in enumerate(slow.clusters):
+        mine = set(entry[cluster.rows].tolist())
+        same = (g for g, of in enumerate(entries) if of & mine and cluster.begin <= last[g])
+        number = next(same, None)
+        if number is None:
+            groups.append([at])
+            entries.append(mine)
+            last.append(cluster.end)
+        else:
+            groups[number].append(at)
+            entries[number] |= mine
+            last[number] = max(last[number], cluster.end)
+    return groups
+
+
+def owners(recorded: Recorded, slow: Slow, groups: list[Group], window_ns: int) -> Times:
+    """By visit, the group that its request counts for, or -1: its own, or that in whose time it was sent, within a
+    window. Which of several that came at once was dropped is chance."""
+    owner = np.full(len(recorded.sent), -1, dtype=np.int64)
+    requests, entries = slow.requests["request"].to_numpy(), slow.requests["server"].cast(pl.String)
+    for is_own_entry in (True, False):
+        for number, at in ((number, at) for number, group in enumerate(groups) for at in group):
+            cluster = slow.clusters[at]
+            begin, end = recorded.steps.shortened(np.array([cluster.begin, cluster.end])).tolist()
+            near = (owner < 0) & (recorded.sent >= begin - window_ns) & (recorded.sent <= end + window_ns)
+            if is_own_entry:
+                mine = set(entries.gather(cluster.rows).drop_nulls().to_list())
+                near &= np.isin(recorded.server, [recorded.number[name] for name in mine if name in recorded.number])
+            owner[near] = number
+    for number, group in enumerate(groups):
+        rows = np.concatenate([slow.clusters[at].rows for at in group])
+        owner[np.isin(recorded.request, requests[rows])] = number
+    return owner

@@ -1,0 +1,109 @@
+"""Who waited for a connection of a pool: such a visit is inside its server, and needs nothing of it.
+
+in line   its own pool had no connection free until the call was sent: the replay has it wait in line
+held      this pool, or that of another candidate of its balancer, had none for most of the time before: a balancer may
+          look only now and then, or give a candidate up. It waits as long as recorded where the pool is full again
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.diagnosis.ledger.limits import Choices, Pools
+from tailrace.diagnosis.ledger.recorded import NONE, Numbers, Recorded
+from tailrace.diagnosis.ledger.steps import STEP_NS
+from tailrace.diagnosis.queues import Times
+from tailrace.diagnosis.spans import Spans, overlap, spans
+from tailrace.units import MILLISECOND
+
+WAKES_NS = MILLISECOND // 10
+"""A thread that waits for a connection is woken, on a CPU that is free, within a tenth of a millisecond."""
+MOSTLY = 0.5
+"""Of the time before a call: who works for the other half of it does not wait for a connection."""
+
+
+@dataclass(frozen=True)
+class Waits:
+    """By visit, since when its caller waited for a connection (`sent`: it did not), and the pool that held it."""
+
+    ready: Times
+    held: Numbers
+
+
+def find(recorded: Recorded, pools: Pools, choices: Choices) -> Waits:
+    since = _since(recorded)
+    ready, held = recorded.sent.copy(), np.full(len(recorded.sent), NONE, dtype=np.uint32)
+    most = np.zeros(len(held), dtype=np.int64)
+    full = [_full(recorded, pools, number) for number in range(len(pools.size))]
+    for number, at, others in _callers(recorded, pools, choices):
+        begin, sent = since[at], recorded.sent[at]
+        covered = overlap(full[number], begin, sent)
+        waited = (covered >= MOSTLY * (sent - begin)) & (covered >= STEP_NS) & (covered > most[at])
+        most[at[waited]] = covered[waited]
+        ready[at[waited]] = np.maximum(begin, _first(full[number], begin, sent))[waited]
+        held[at[waited]] = number
+        if not others:
+            in_line, until = _stretch(full[number], sent)
+            at, begin = at[in_line], begin[in_line]
+            ready[at], held[at], most[at] = np.maximum(begin, until[in_line]), NONE, np.iinfo(np.int64).max
+    return Waits(ready, held)
+
+
+def _callers(recorded: Recorded, pools: Pools, choices: Choices) -> list[tuple[int, Times, bool]]:
+    """Each pool with the calls that are made by it; and with those that a balancer sent to another candidate."""
+    found = [(number, np.flatnonzero(pools.pool == number), False) for number in range(len(pools.size))]
+    for choice, candidates in enumerate(choices.candidates):
+        for _, number in candidates:
+            if number != NONE:
+                found.append((number, np.flatnonzero((choices.choice == choice) & (pools.pool != number)), True))
+    return [one for one in sorted(found, key=lambda one: one[2], reverse=True) if len(one[1])]
+
+
+def _since(recorded: Recorded) -> Times:
+    """By visit, when its caller was done with what it did before the call: since its start, or its last answer."""
+    calls = np.flatnonzero(recorded.parent >= 0)
+    parent = recorded.parent[calls]
+    found = recorded.sent.copy()
+    times = np.concatenate((recorded.start[parent], recorded.departure[calls], recorded.sent[calls]))
+    is_call = np.repeat((False, True), (2 * len(calls), len(calls)))
+    order = np.lexsort((is_call, times, np.tile(parent, 3)))
+    last: Times = np.maximum.accumulate(np.where(is_call[order], -1, np.arange(len(order))))
+    at = np.flatnonzero(is_call[order])
+    # A call that was sent before its caller had started is nobody's: it stays what it is.
+    before = order[np.maximum(last[at], 0)]
+    known = (last[at] >= 0) & (np.tile(parent, 3)[before] == np.tile(parent, 3)[order[at]])
+    called = calls[order[at] - 2 * len(calls)]
+    found[called[known]] = times[before[known]]
+    return found
+
+
+def _full(recorded: Recorded, pools: Pools, number: int) -> Spans:
+    """When all connections of a pool were in use: until the answer was back, and who waits for one was awake."""
+    calls = np.flatnonzero(pools.pool == number)
+    sent, departure = recorded.sent[calls], recorded.departure[calls]
+    way = int(np.median(recorded.arrival[calls] - sent)) if len(calls) else 0
+    times = np.concatenate((sent, departure + 2 * way + WAKES_NS))
+    order = np.argsort(times, kind="stable")
+    times, used = times[order], np.cumsum(np.repeat((1, -1), len(sent))[order])
+    full = used[:-1] >= pools.size[number]
+    return spans(np.column_stack((times[:-1][full], times[1:][full])))
+
+
+def _first(full: Spans, begin: Times, end: Times) -> Times:
+    """For each [begin, end), the beginning of the first of these spans that reaches into it; else its end."""
+    at = np.searchsorted(full[:, 1], begin, side="right")
+    begins = np.append(full[:, 0], np.iinfo(np.int64).max)
+    found: Times = np.minimum(begins[at], end)
+    return found
+
+
+def _stretch(full: Spans, times: Times) -> tuple[NDArray[np.bool_], Times]:
+    """Which of these times are within a span that began before, and when it began."""
+    if not len(full):
+        return np.zeros(len(times), dtype=bool), times
+    at = np.searchsorted(full[:, 0], times, side="left") - 1
+    inside = (at >= 0) & (full[np.maximum(at, 0), 1] >= times)
+    return inside, full[np.maximum(at, 0), 0]
