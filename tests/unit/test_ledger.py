@@ -137,7 +137,7 @@ def test_calls_wait_for_a_connection_since_none_was_free() -> None:
     assert (waited.held == recorded.NONE).all(), "they wait in line"
 
 
-def test_who_took_another_way_waited_for_the_pool_that_was_full() -> None:
+def test_a_call_by_another_way_waited_for_the_pool_that_was_full() -> None:
     found = called([0, 0, 60, 64], [50, 50, 70, 74])
     found.server[6:] = 2
     pools = limits.Pools((2, 2), np.array([recorded.NONE] * 4 + [0, 0, 1, 1], dtype=np.uint32), {})

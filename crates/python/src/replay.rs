@@ -40,6 +40,19 @@ fn flags(py: Python<'_>, table: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<b
         .collect())
 }
 
+fn times(py: Python<'_>, visits: &Bound<'_, PyAny>) -> PyResult<Visits> {
+    Ok(Visits {
+        server: column(py, visits, "server")?,
+        parent: column(py, visits, "parent")?,
+        sent: column(py, visits, "sent")?,
+        arrival: column(py, visits, "arrival")?,
+        start: column(py, visits, "start")?,
+        departure: column(py, visits, "departure")?,
+        group: column(py, visits, "group")?,
+        ready: column(py, visits, "ready")?,
+    })
+}
+
 #[pymethods]
 impl Replay {
     #[new]
@@ -58,16 +71,7 @@ impl Replay {
         choices: Vec<Vec<(u32, u32)>>,
     ) -> PyResult<Replay> {
         let limits = limits(py, servers)?;
-        let columns = Visits {
-            server: column(py, visits, "server")?,
-            parent: column(py, visits, "parent")?,
-            sent: column(py, visits, "sent")?,
-            arrival: column(py, visits, "arrival")?,
-            start: column(py, visits, "start")?,
-            departure: column(py, visits, "departure")?,
-            group: column(py, visits, "group")?,
-            ready: column(py, visits, "ready")?,
-        };
+        let columns = times(py, visits)?;
         let may_turn = flags(py, servers, "may_turn")?;
         let (may_drop, pool) = (flags(py, visits, "may_drop")?, column(py, visits, "pool")?);
         let (held, choice) = (column(py, visits, "held")?, column(py, visits, "choice")?);

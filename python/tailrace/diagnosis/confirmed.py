@@ -51,8 +51,8 @@ def confirm(explained: Explained, verdict: Replayed | None, stall_of: Callable[[
 
 
 def _main(verdict: Replayed) -> str:
-    """The cause that is charged with most; a balancer makes more wait for whoever stalls, so it is one where nothing
-    else is."""
+    """The cause that is charged with most. A balancer only makes more requests wait for a candidate that stalls, so it
+    is the cause where nothing else is."""
     told = [one for one in by_size(verdict, known=False) if _is_told(one, verdict)]
     return next((one.cause for one in told if one.cause != BALANCER), told[0].cause if told else UNKNOWN)
 

@@ -261,7 +261,7 @@ fn a_pool_holds_calls_back() {
 }
 
 #[test]
-fn who_waited_for_another_pool_waits_for_it_again() {
+fn a_call_that_waited_for_another_pool_waits_for_it_again() {
     let mut found = visits(&[(0, 1010), (0, 410), (5, 1005), (305, 405)]);
     (found.server, found.parent) = (vec![0, 0, 1, 2], vec![-1, -1, 0, 1]);
     found.ready[3] = 5 * MS;

@@ -158,7 +158,7 @@ def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm:
     found = account.replay.excess(number, prior, calm, long)
     for (begin, end), (variance, excess) in zip(long, found, strict=True):
         lacked = float(rest[begin:end].sum()) * STEP_NS
-        # Whoever needs much is served longest, which looks as if the server were slow then; the sum is right.
+        # A visit that needs much is served longest, which looks as if the server were slow then; the sum is right.
         whole = min(lacked, excess / cores + float(known[begin:end].sum()) * STEP_NS)
         chance = SIGMAS * sqrt(variance) / cores
         if whole > max(chance, SHORTEST_NS):
