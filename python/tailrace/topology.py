@@ -234,9 +234,10 @@ def distances(names: Collection[str], calls: Iterable[tuple[str, str]]) -> dict[
         if name in tiers or count != waits[name]:
             continue
         tiers[name] = 1 + max((tiers[caller] for caller in callers[name] if caller in tiers), default=0)
-        for callee in callees[name] - tiers.keys():
-            waits[callee] -= 1
-            heapq.heappush(entries, (waits[callee], callee))
+        for callee in callees[name]:
+            if callee not in tiers:
+                waits[callee] -= 1
+                heapq.heappush(entries, (waits[callee], callee))
     return tiers
 
 
