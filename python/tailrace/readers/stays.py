@@ -36,17 +36,16 @@ class Stay:
 
 
 class Stays:
-    """Columns of the visits, which are numbered from 0 in the order in which they are added."""
+    """Rows of the visits, which are numbered from 0 in the order in which they are added; names by their number."""
 
     def __init__(self) -> None:
-        self._numbers = {name: array("q") for name in _NUMBERS}
-        self._texts = {name: array("i") for name in _TEXTS}
+        self._numbers = array("q")
         self._names: dict[str, int] = {"": 0}
         self.most = room.samples() // _BYTES_PER_SAMPLE_PER_STAY
         self.damaged = 0
 
     def __len__(self) -> int:
-        return len(self._numbers["sent"])
+        return len(self._numbers) // _WIDTH
 
     @property
     def full(self) -> bool:
@@ -55,21 +54,26 @@ class Stays:
     def add(self, stay: Stay) -> int | None:
         """The number of the visit; None if its times are impossible, which is counted."""
         texts = (stay.server, stay.interaction or "", stay.caller or "", stay.status)
+        names = [self._names.get(text, -1) for text in texts]
         times = _EARLIEST <= stay.sent <= stay.arrival <= stay.departure <= _LATEST
-        if not times or stay.departure - stay.sent > YEAR_NS or not stay.server or not all(map(self._nameable, texts)):
+        nameable = min(names) >= 0 or all(map(self._nameable, texts))
+        if not times or stay.departure - stay.sent > YEAR_NS or not stay.server or not nameable:
             self.damaged += 1
             return None
-        for name, text in zip(_TEXTS, texts, strict=True):
-            self._texts[name].append(self._names.setdefault(text, len(self._names)))
-        for name in _NUMBERS:
-            value = getattr(stay, name)
-            self._numbers[name].append(-1 if value is None else int(value))
+        if min(names) < 0:
+            names = [self._names.setdefault(text, len(self._names)) for text in texts]
+        self._numbers.extend(names)
+        self._numbers.extend((stay.sent, stay.arrival, stay.departure, stay.drops))
+        known = (stay.parent, stay.first_byte, stay.bytes_out, stay.downstream_ns)
+        self._numbers.extend([-1 if value is None else value for value in known])
+        self._numbers.append(stay.entry)
         return len(self) - 1
 
     def lost(self, visit: int, drops: int, wait_ns: int) -> None:
         """A visit lost so many connection attempts, and connected after `wait_ns`."""
-        self._numbers["drops"][visit] = drops
-        self._numbers["arrival"][visit] = self._numbers["sent"][visit] + wait_ns
+        row = visit * _WIDTH
+        self._numbers[row + _COLUMNS.index("drops")] = drops
+        self._numbers[row + _COLUMNS.index("arrival")] = self._numbers[row + _COLUMNS.index("sent")] + wait_ns
 
     def _nameable(self, name: str) -> bool:
         return name in self._names or (len(self._names) < NAMES and len(name) <= NAME_CHARACTERS)
@@ -95,13 +99,10 @@ class Stays:
 
     def _frame(self) -> pl.DataFrame:
         names = pl.Series([text.encode(errors="replace").decode() for text in self._names], dtype=pl.String)
-        texts = {
-            name: names.gather(pl.Series(column, dtype=pl.Int32)).cast(pl.Categorical)
-            for name, column in self._texts.items()
-        }
-        numbers = {name: pl.Series(column, dtype=pl.Int64) for name, column in self._numbers.items()}
+        numbers = {name: pl.Series(self._numbers[i::_WIDTH], dtype=pl.Int64) for i, name in enumerate(_COLUMNS)}
+        texts = {name: names.gather(numbers.pop(name)).cast(pl.Categorical) for name in _TEXTS}
         frame = pl.DataFrame({**texts, **numbers}).with_row_index("visit")
-        unknown = [pl.when(pl.col(name) >= 0).then(pl.col(name)) for name in _NUMBERS]
+        unknown = [pl.when(pl.col(name) >= 0).then(pl.col(name)) for name in _OPTIONAL]
         absent = [
             pl.when(pl.col(name).cast(pl.String) != "").then(pl.col(name)).alias(name)
             for name in ("interaction", "caller")
@@ -111,7 +112,9 @@ class Stays:
 
 
 _TEXTS = ("server", "interaction", "caller", "status")
-_NUMBERS = ("sent", "arrival", "departure", "drops", "parent", "entry", "first_byte", "bytes_out", "downstream_ns")
+_OPTIONAL = ("parent", "first_byte", "bytes_out", "downstream_ns")
+_COLUMNS = (*_TEXTS, "sent", "arrival", "departure", "drops", *_OPTIONAL, "entry")
+_WIDTH = len(_COLUMNS)
 
 
 def _root(frame: pl.DataFrame) -> pl.Series:
