@@ -9,6 +9,7 @@ import pytest
 
 from tailrace import readers
 from tailrace.dataset import Dataset
+from tailrace.diagnosis import diagnose
 from tailrace.errors import InputError, UsageError
 from tailrace.readers import attempts
 from tailrace.readers.naming import OTHER, Names, folded
@@ -67,6 +68,16 @@ def test_whole_seconds_give_response_times_and_no_order() -> None:
     assert requests["status"].cast(pl.String).to_list() == ["ok", "503"]
     assert run.visits().collect().is_empty()
     assert any("queues in steps of 50 ms" in note for note in run.manifest.notes)
+
+
+def test_a_diagnosis_without_visits_claims_nothing_of_queues(tmp_path: Path) -> None:
+    usual = [f'a - - [20/Nov/2026:16:49:{i % 60:02} +0000] "GET / HTTP/1.1" 200 5 "-" "x" 0.005' for i in range(600)]
+    slow = [line.replace("0.005", f"1.0{i:02}") for i, line in enumerate(usual[:20], 5)]
+    (tmp_path / "log").write_text("\n".join([*usual, *slow]))
+    found = diagnose(readers.read(f"web={tmp_path / 'log'}"))
+    assert found.vlrt == 20
+    assert {(episode.origin, episode.cause) for episode in found.episodes} == {(None, "unknown")}
+    assert not any("No queue rose" in sentence for sentence in found.answer)
 
 
 def test_haproxy_shows_its_queue_and_the_attempts_that_its_server_lost() -> None:

@@ -79,7 +79,7 @@ def unexplained(diagnosis: Diagnosis) -> str:
     place = _place(accounts)
     where = f"{it} spent the most time in {place}." if place else ""
     if not long:
-        return f"No queue rose that {it} waited in; {where}" if where else f"No queue rose that {it} waited in."
+        return f"No queue rose that {it} waited in; {where}" if where else f"Where {it} waited was not recorded."
     whole = f"its {duration(longest.response_ns)}"
     if number > 1:
         whole = f"the {duration(longest.response_ns)} of the longest"
