@@ -22,7 +22,7 @@ def test_any_visits(drawn: list[tuple[int, int, str]], known: int, own: bool) ->
     name, flag = np.array([visit[2] for visit in drawn]), np.full(len(drawn), own)
     here = places._Here(np.arange(len(drawn)), begin, end, (end - begin).astype(float), name, flag, ~flag, known)
     heavy = places._heavy(here)
-    assert not (heavy & ~here.is_long).any(), "who is short did not take long"
+    assert not (heavy & ~here.is_long).any(), "a short visit did not take long"
     if heavy.any():
         held = places._held(here, heavy)
         assert (held.begin <= held.end).all()

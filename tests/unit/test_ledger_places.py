@@ -1,4 +1,4 @@
-"""The ledger's lines of places: who held them, who computed, and what only looks alike."""
+"""The ledger's lines of places: visits that held them or computed, and what only looks alike."""
 
 from __future__ import annotations
 

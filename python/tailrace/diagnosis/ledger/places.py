@@ -1,4 +1,4 @@
-"""Who held the places of a server: visits that took long by themselves, and how many of them it serves at once.
+"""Visits that held the places of a server: they took long by themselves. And how many visits it serves at once.
 
 A place is a worker, a connection to a server behind, or the turn of an event loop. While visits that take long by
 themselves have all places, the others wait, though the server lost no capacity. A stop of the server looks alike, so a
@@ -268,7 +268,7 @@ def _released(here: _Here, long: Mask) -> Mask:
 
 def _in_turn(here: _Here, long: Mask) -> Shares:
     """For how long each was served, where one of them was served after the other, as long, while a third waited, and
-    nobody else was served; 0 of others. What kept others waiting for as long at another time is such a visit, too."""
+    no other was served; 0 of others. What kept others waiting for as long at another time is such a visit, too."""
     order = np.argsort(here.end, kind="stable")
     end, begin = here.end[order], np.sort(here.begin)
     since = np.maximum(np.concatenate(([begin[0]], end[:-1])), begin[np.arange(len(end))])

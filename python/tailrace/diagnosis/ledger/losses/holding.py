@@ -15,8 +15,8 @@ from tailrace.diagnosis.spans import overlap
 from tailrace.diagnosis.words import count, duration
 
 COMPUTES = 0.3
-"""Of the CPU that others left to them, beyond what the server usually uses. Who waits uses a few hundredths of it, who
-computes nearly all."""
+"""Of the CPU that others left to them, beyond what the server usually uses. A visit that waits uses a few hundredths of
+it; one that computes uses nearly all."""
 
 
 def visits(seen: Seen, server: str, computing: bool) -> Loss | None:

@@ -38,7 +38,7 @@ class Seen:
     slow: Slow
     steps: Steps
     held: Mapping[str, Held] = field(default_factory=dict)
-    """Server → who held its places."""
+    """Server → the visits that held its places."""
 
     def at(self, series: Series) -> Shares:
         return series.at(self.steps.middles)
