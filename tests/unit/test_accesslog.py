@@ -80,6 +80,15 @@ def test_a_diagnosis_without_visits_claims_nothing_of_queues(tmp_path: Path) -> 
     assert not any("No queue rose" in sentence for sentence in found.answer)
 
 
+def test_what_a_client_sends_is_no_field(tmp_path: Path) -> None:
+    line = '9 - - [20/Nov/2026:16:49:00 +0000] "GET /rt=7 HTTP/1.1" 200 5 "rt=8" "x msec=1 rt=9" rt=0.010 msec='
+    (tmp_path / "log").write_text(line + "1795193340.010\n")
+    assert stays(readers.read(f"web={tmp_path / 'log'}"), "web") == [(0, 0, 10, 0)]
+    (tmp_path / "log").write_text('9 - - [20/Nov/2026:16:49:00 +0000] "GET / HTTP/1.1" 200 5 "9.999" 0.010\n')
+    requests = readers.read(f"web={tmp_path / 'log'}").requests().collect()
+    assert ((requests["end"] - requests["sent"]) / MILLISECOND).to_list() == [10]
+
+
 def test_haproxy_shows_its_queue_and_the_attempts_that_its_server_lost() -> None:
     run = read("haproxy.log")
     assert [row[1:3] for row in stays(run, "web")] == [(100, 1135), (1000, 1010), (2000, 2000), (3000, 7000)]

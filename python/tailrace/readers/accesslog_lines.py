@@ -26,7 +26,8 @@ _HAPROXY = re.compile(
     _STAMP + r"(\.\d{3})\] (\S{1,255}) ([^\s/]{1,255})/(\S{1,255}) (-?\d+)/(-?\d+)/(-?\d+)/(-?\d+)/\+?(-?\d+) (-?\d+) "
     r"\+?(\d+) \S+ \S+ (\S{4}) \d+/\d+/\d+/\d+/\+?\d+ \d+/\d+ (.*)"
 )
-_PAIR = re.compile(r"([A-Za-z_]\w{0,40})[=:](?:\"((?:[^\"\\]|\\.)*)\"|([^\s\"]+))")
+# What a client sends stands in quotes without a name, and may look like a field itself.
+_PAIR = re.compile(r"\"(?:[^\"\\]|\\.)*\"|\b([A-Za-z_]\w{0,40})[=:](?:\"((?:[^\"\\]|\\.)*)\"|([^\s\"]+))")
 _TOKEN = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|(\S+)")
 _SECONDS = re.compile(r"\d{1,9}\.\d{3}(?:\s?[,:]\s?(?:\d{1,9}\.\d{3}|-))*")
 _REQUEST = re.compile(r"\"(?:([A-Z]{3,20}) (\S+)[^\"]*|[^\"]*)\"?")
@@ -98,7 +99,7 @@ def _combined(line: str) -> Line | None:
         return None
     clock, zone, request, status, sent, rest = match.groups()
     fields: dict[str, Any] = {
-        _CALLED.get(name, name): quoted or bare for name, quoted, bare in _PAIR.findall(rest) if quoted or bare
+        _CALLED.get(name, name): quoted or bare for name, quoted, bare in _PAIR.findall(rest) if name
     }
     if "request_time" not in fields:
         fields |= _bare(rest)
@@ -108,10 +109,10 @@ def _combined(line: str) -> Line | None:
 
 def _bare(rest: str) -> dict[str, str]:
     """Durations without names: the first is the request's, the next the upstream's, as in most configurations. They
-    follow the referrer and the user agent."""
-    tokens = [(quoted, bare) for quoted, bare in _TOKEN.findall(rest)]
-    if len(tokens) >= 2 and tokens[0][0] and tokens[1][0]:
-        tokens = tokens[2:]
+    follow the referrer and the user agent, which are in quotes and a client's to choose."""
+    tokens = _TOKEN.findall(rest)
+    for _ in range(2):
+        tokens = tokens[1:] if tokens and not tokens[0][1] else tokens
     found = [text for quoted, bare in tokens if _SECONDS.fullmatch(text := quoted or bare)]
     return dict(zip(("request_time", "upstream_response_time"), found, strict=False))
 
