@@ -1,9 +1,9 @@
 """Other people's files → a Dataset: `read()`.
 
-A reader is a file with two functions, `sniff(name, head)` and `read(source)`, and a line in `READERS`. The reader of
-JVM logs has a third function, `together(source)`, because files of one JVM are read as one log. All captures are read
-together, because a message between two servers appears in both captures. docs/reference/readers.md says what each
-reader accepts.
+A reader is a file with two functions, `sniff(name, head)` and `read(source)`, and a line in `READERS`. The readers of
+JVM logs and of traces have a third function, `together(source)`, because files of one JVM are read as one log, and a
+trace may be spread over files. All captures are read together, because a message between two servers appears in both.
+docs/reference/readers.md says what each reader accepts.
 """
 
 from __future__ import annotations

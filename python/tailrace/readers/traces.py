@@ -59,7 +59,7 @@ def read(sources: Sequence[Source]) -> Found:
     visits = _Visits(forest)
     if not len(visits.stays):
         raise InputError(
-            sources[0].path, "there is no span of a server in it", "docs/reference/readers.md says what is"
+            sources[0].path, "there is no span of a server in it", "docs/reference/readers.md lists what is read"
         )
     found.lose("spans that came twice", forest.twice)
     found.lose("spans that end before they begin", forest.backwards)
