@@ -277,8 +277,9 @@ class _Free:
 
 
 def _network(tier: int) -> Iterator[str]:
-    """Addresses of a tier: 10.0.TIER.1 to .254, then 10.1.TIER.1 and so on; of the clients (0) 100.64.0.1 and so on
-    after these."""
+    """A tier has the addresses 10.0.TIER.1 to .254, then 10.1.TIER.1 and so on. The clients (tier 0) use
+    100.64.0.1 and the following addresses as well.
+    """
     yield from (f"10.{block}.{tier}.{n}" for block in range(256) for n in range(1, 255))
     if tier == 0:
         yield from (f"100.{net}.{block}.{n}" for net in range(64, 128) for block in range(256) for n in range(1, 255))

@@ -83,8 +83,8 @@ def check(
     need: Callable[[ErrorDetails], str | None] = lambda error: None,
     spot: Callable[[Location], Location] = lambda location: location,
 ) -> Model:
-    """The table as a `model`. `need` may describe a key better than its type does; `spot` may correct the place of an
-    error."""
+    """Convert the table to a `model`. `need` may describe a key better than its type does; `spot` may correct the place
+    of an error."""
     try:
         return model.model_validate(table)
     except ValidationError as error:

@@ -178,7 +178,7 @@ class Topology(Table):
         return target if self.server(target) else place
 
     def place_to_node(self, place: str) -> Node | None:
-        """The node that a place of samples or events means: mapped, by name, by address, or through a server's name."""
+        """Find the node for a place of samples or events: by the mapping, its name, its address or a server's name."""
         target = self.places.get(place, place)
         node = self._index.node_places.get(target)
         server = self._index.server_places.get(target) if node is None else None

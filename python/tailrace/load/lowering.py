@@ -104,7 +104,7 @@ def workers(experiment: Experiment, parts: int) -> int:
 
 
 def workers_max() -> int:
-    """Two workers for each CPU are enough to keep it busy; on a small machine, this many do no harm."""
+    """The largest useful number of workers: two for each CPU, but at least `LOAD_WORKERS`."""
     return max(LOAD_WORKERS, 2 * (os.cpu_count() or 1))
 
 

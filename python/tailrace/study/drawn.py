@@ -1,4 +1,4 @@
-"""What figures draw of a run, beyond single numbers: distributions of response times, and series over time."""
+"""The data of a run that figures show: distributions of response times, and series over time."""
 
 from __future__ import annotations
 

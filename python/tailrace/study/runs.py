@@ -152,7 +152,7 @@ class Runs:
 
 
 def check(name: str, values: Mapping[str, Any], where: str) -> str | None:
-    """A sentence about what is wrong with a measure's values; `where` precedes the name of a value. None: nothing."""
+    """Return a sentence about the first error in a measure's values, or None. `where` precedes the name of a value."""
     if name not in measures.MEASURES:
         return wrong_name(f"{where}measure", name, measures.MEASURES, "measure")
     parameters = list(inspect.signature(measures.MEASURES[name].compute).parameters.values())[1:]
