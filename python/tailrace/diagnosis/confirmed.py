@@ -37,8 +37,10 @@ def confirm(explained: Explained, verdict: Replayed | None, stall_of: Callable[[
     shares = by_size(verdict)
     main = _main(verdict)
     claimed = set(cause.name.split(" or "))
-    if main in claimed or (cause.name != UNKNOWN and (main == FREEZE or _part(shares, claimed, verdict) >= HALF)):
-        # That a server stood still does not say why.
+    known = next((one.cause for one in shares if one.cause != BALANCER), UNKNOWN)
+    # That a server stood still does not say why.
+    agrees = known in claimed | {FREEZE} or _part(shares, claimed, verdict) >= HALF
+    if main in claimed or (cause.name != UNKNOWN and agrees):
         return explained
     sure = {one.cause for one in shares if one.vlrt >= SURE * verdict.recorded}
     if main == UNKNOWN or _part(shares, sure, verdict) < HALF:

@@ -153,20 +153,22 @@ def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm:
     queue = seen.view.own_queue(server, account.recorded.steps.middles)
     high = float(np.percentile(queue[calm > 0], 99)) if calm.any() else 0.0
     long = _stretches(queue > max(high, 1.0), JOINED)
-    kept, cores = np.zeros(len(rest)), limits.cores_of(seen.view, server)
-    known = 1.0 - prior[number] - account.taken_of(server)
+    kept, sure = np.zeros(len(rest)), np.zeros(len(rest))
+    cores, known = limits.cores_of(seen.view, server), 1.0 - prior[number] - account.taken_of(server)
     found = account.replay.excess(number, prior, calm, long)
     for (begin, end), (variance, excess) in zip(long, found, strict=True):
-        lacked = float(rest[begin:end].sum()) * STEP_NS
+        lacked, chance = float(rest[begin:end].sum()) * STEP_NS, SIGMAS * sqrt(variance) / cores
+        kept[begin:end] = lacked > max(chance, SHORTEST_NS)
         # A visit that needs much is served longest, which looks as if the server were slow then; the sum is right.
         whole = min(lacked, excess / cores + float(known[begin:end].sum()) * STEP_NS)
-        chance = SIGMAS * sqrt(variance) / cores
         if whole > max(chance, SHORTEST_NS):
-            kept[begin:end] = 1.0 if lacked - whole <= chance else whole / lacked
+            sure[begin:end] = 1.0 if lacked - whole <= chance else whole / lacked
     rest = np.where(rest >= LEAST_LOSS, np.clip(rest, 0.0, 1.0), 0.0) * kept
     for cause, part in _names(seen, server, rest).items():
-        if part.any():
-            account.taken[cause, server] = account.taken.get((cause, server), np.zeros(len(rest))) + part
+        # Of a server that used no CPU, samples tell that it was slow.
+        took = part * sure if cause == UNKNOWN else part
+        if took.any():
+            account.taken[cause, server] = account.taken.get((cause, server), np.zeros(len(rest))) + took
 
 
 def _names(seen: Seen, server: str, rest: Shares) -> dict[str, Shares]:
