@@ -15,6 +15,7 @@ import tailrace as tr
 from packets import ACK, PSH, Capture, Connection
 from tailrace.dataset import TABLES, Dataset
 from tailrace.diagnosis.finding import Diagnosis
+from tailrace.readers.rare import without_rare_words
 
 SLOW = 3.0
 """Seconds, so that the report tells of each request."""
@@ -285,3 +286,20 @@ def test_folders_of_the_user_are_not_in_the_run_folder(tmp_path: Path) -> None:
     assert [clock.capture for clock in run.topology.clocks] == ["web/packets.pcap", "app/packets.pcap"]
     assert any(what.startswith("web/packets.pcap: ") for what in run.manifest.lost)
     assert not {leak for path in run.path.iterdir() for leak in secrets.leaked(path.read_bytes())}
+
+
+def test_readers_of_text_fold_rare_words_too() -> None:
+    counts = {
+        ("web", "GET /index.html"): 3,
+        ("web", "GET /u/alice"): 2,
+        ("web", "GET /u/bob/edit"): 1,
+        ("db", "PING"): 1,
+    }
+    names = without_rare_words(counts | {("app", "GET /u/alice"): 2, ("web", "GET /reset.php"): 1, ("web", "GET /"): 1})
+    assert names == {
+        "GET /index.html": "GET /index.html",
+        "GET /u/alice": "GET /u/{}",
+        "GET /u/bob/edit": "GET /u/{}/{}",
+        "GET /reset.php": "GET /{}.php",
+        "GET /": "GET /",
+    }

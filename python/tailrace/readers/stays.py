@@ -9,6 +9,7 @@ import polars as pl
 
 from tailrace.bounds import NAME_CHARACTERS, NAMES, YEAR_NS
 from tailrace.readers import room
+from tailrace.readers.rare import without_rare_words
 from tailrace.readers.source import Found
 
 _BYTES_PER_SAMPLE_PER_STAY = 4
@@ -78,12 +79,12 @@ class Stays:
     def _nameable(self, name: str) -> bool:
         return name in self._names or (len(self._names) < NAMES and len(name) <= NAME_CHARACTERS)
 
-    def into(self, found: Found, name: str, *, visits: bool = True) -> None:
-        """Put the tables into `found`; without `visits` the requests alone."""
+    def into(self, found: Found, name: str, *, visits: bool = True, keep_rare: bool = False) -> None:
+        """Put the tables into `found`; without `visits` the requests alone. `keep_rare`: names may hold rare words."""
         found.lose("requests with impossible times or names", self.damaged)
         if self.full:
             found.filled(name, self.most, "visits")
-        frame = self._frame()
+        frame = self._frame() if keep_rare else _with_common_names(self._frame())
         request = _root(frame)
         entries = frame.filter(pl.col("entry") == 1)
         found.requests.append(
@@ -115,6 +116,15 @@ _TEXTS = ("server", "interaction", "caller", "status")
 _OPTIONAL = ("parent", "first_byte", "bytes_out", "downstream_ns")
 _COLUMNS = (*_TEXTS, "sent", "arrival", "departure", "drops", *_OPTIONAL, "entry")
 _WIDTH = len(_COLUMNS)
+
+
+def _with_common_names(frame: pl.DataFrame) -> pl.DataFrame:
+    names = frame.select(pl.col("server", "interaction").cast(pl.String)).drop_nulls()
+    counts = {
+        (server, name): count for server, name, count in names.group_by("server", "interaction").len().iter_rows()
+    }
+    renamed = pl.col("interaction").cast(pl.String).replace(without_rare_words(counts))
+    return frame.with_columns(renamed.cast(pl.Categorical))
 
 
 def _root(frame: pl.DataFrame) -> pl.Series:
