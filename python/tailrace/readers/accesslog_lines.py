@@ -186,7 +186,7 @@ def _haproxy(line: str) -> Line | None:
     method, target = (request[1] or "", request[2] or "") if request else ("", "")
     before = max(asking, 0) + max(waiting, 0)
     called = server != "<NOSRV>" and waiting >= 0 and whole >= before
-    # Without an answer from the server nobody knows what it made of the request.
+    # Without an answer from the server, its result is unknown.
     status = (status_of(code) if answering >= 0 else "timeout" if state[0] in "sS" else "unknown") or "unknown"
     name = f"{backend}/{server}"
     up = (Upstream(name, whole - before, connecting if connecting >= 0 else None, status),) if called else ()
