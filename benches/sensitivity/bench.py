@@ -147,7 +147,10 @@ def main() -> None:
         print(f"{len(runs)} runs with very slow requests", file=sys.stderr)
         base = pool.submit(shares, runs).result()
         wanted = [one for one in constants() if arguments.only in one[1]]
-        rows = list(pool.map(moved, wanted, [runs] * len(wanted)))
+        rows = []
+        for row in pool.map(moved, wanted, [runs] * len(wanted)):
+            rows.append(row)
+            print(line(row, base), file=sys.stderr, flush=True)
     found = {"command": sys.argv, "runs": len(runs), "base": base, "rows": rows}
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")
     right, wrong = (100 * base[key] for key in ("right", "wrong"))
