@@ -13,7 +13,7 @@ from dataclasses import replace
 from tailrace.diagnosis.causes import UNKNOWN, Cause
 from tailrace.diagnosis.causes.freeze import CAUSE as FREEZE
 from tailrace.diagnosis.finding import CauseEvidence, Number
-from tailrace.diagnosis.ledger import BALANCER, BURST, SAYS, Replayed, Share
+from tailrace.diagnosis.ledger import BALANCER, BURST, RETRIES, SAYS, Replayed, Share
 from tailrace.diagnosis.millibottleneck import Stall
 from tailrace.diagnosis.overflow import Overflow
 from tailrace.diagnosis.sustained import Explained
@@ -25,6 +25,8 @@ SURE = 0.3
 """Smaller shares do not add up to an explanation: a replay may be off by as much and is still a model."""
 TOLD = 0.05
 """A smaller share is within what the replay is off by."""
+
+_LAST = {BALANCER: 1, RETRIES: 2}
 
 
 def confirm(explained: Explained, verdict: Replayed | None, stall_of: Callable[[Overflow], Stall | None]) -> Explained:
@@ -54,9 +56,9 @@ def confirm(explained: Explained, verdict: Replayed | None, stall_of: Callable[[
 
 def _main(verdict: Replayed) -> str:
     """The cause that is charged with most. A balancer only makes more requests wait for a candidate that stalls, so it
-    is the cause where nothing else is."""
-    told = [one for one in by_size(verdict, known=False) if _is_told(one, verdict)]
-    return next((one.cause for one in told if one.cause != BALANCER), told[0].cause if told else UNKNOWN)
+    is the cause where nothing else is; requests that are sent again only keep up what something else began."""
+    told = [one.cause for one in by_size(verdict, known=False) if _is_told(one, verdict)]
+    return told[0] if told and told[0] != RETRIES else UNKNOWN
 
 
 def _may_judge(overflow: Overflow, cause: Cause, verdict: Replayed) -> bool:
@@ -83,13 +85,13 @@ def _refuted(cause: Cause, verdict: Replayed) -> Cause:
 
 def by_size(verdict: Replayed, known: bool = True) -> list[Share]:
     """A share for each cause (what nothing accounts for is none, if it must be `known`), of all servers that it slowed
-    down together; the largest first, and balancers, which start nothing, last."""
+    down together; the largest first, and what starts nothing last."""
     found: dict[str, Share] = {}
     for one in verdict.shares:
         if one.cause != UNKNOWN or not known:
             before = found.get(one.cause)
             found[one.cause] = one if before is None else replace(before, vlrt=before.vlrt + one.vlrt)
-    return sorted(found.values(), key=lambda one: (one.cause == BALANCER, -one.vlrt))
+    return sorted(found.values(), key=lambda one: (_LAST.get(one.cause, 0), -one.vlrt))
 
 
 def by_cause(total: int, verdict: Replayed) -> Counter[str]:
