@@ -188,8 +188,8 @@ def test_packets_that_find_no_room_are_counted(hosts: Hosts, tmp_path: Path) -> 
             os.kill(decoder, signal.SIGCONT)
             _, err = end(process)
     lost = Dataset.open(out).manifest.lost
-    assert lost["eth0: packets the capture itself lost"] > 100
-    assert "eth0: packets the capture itself lost" in err
+    assert lost["eth0: packets that the capture itself lost"] > 100
+    assert "eth0: packets that the capture itself lost" in err
 
 
 @pytest.mark.parametrize(

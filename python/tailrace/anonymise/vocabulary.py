@@ -81,7 +81,7 @@ LOSSES = re.compile(
             "lines without a duration",
             "milliseconds of record after the last closed segment, at most: the recorder was killed",
             "packets stored too late to be sorted",
-            "packets the capture itself lost",
+            "packets that the capture itself lost",
             "packets the ring had no room for",
             "packets with an impossible time",
             "pauses without an end",

@@ -18,12 +18,17 @@ PAUSE_NS = 1100 * MILLISECOND
 """RUBBoS's client repeats a page after 1 s. What comes later may be asked for anew."""
 
 
-def repeated(view: View, recorded: Recorded) -> Times:
-    """Which visits are such requests: the one before of the same client asked for the same and failed a moment ago, or
-    was unanswered."""
+def repeated(view: View, recorded: Recorded) -> tuple[Times, Times]:
+    """The visits that are such requests, and the visit of the first attempt of each. The request before, of the same
+    client for the same interaction, had failed a moment ago or was unanswered."""
     of_one = ("client", "interaction")
     failed = pl.col("status").cast(pl.String).str.contains(FAILED).shift(1).over(of_one)
     soon = pl.col("sent") - pl.col("end").shift(1).over(of_one) <= PAUSE_NS
     again = pl.col("client").is_not_null() & (pl.col("twice") | (failed & soon))
-    found = view.requests.filter(again.fill_null(value=False))["request"].to_numpy()
-    return np.flatnonzero((recorded.parent < 0) & np.isin(recorded.request, found))
+    marked = view.requests.with_columns(again=again.fill_null(value=False))
+    first = pl.when(~pl.col("again")).then("request").forward_fill().over(of_one)
+    found = marked.with_columns(first=first).filter("again").select("request", "first")
+    visits = pl.DataFrame({"request": recorded.request, "visit": np.arange(len(recorded.request))})
+    visits = visits.filter(pl.Series(recorded.parent < 0)).unique("request", keep="first", maintain_order=True)
+    attempts = found.join(visits, on="request").join(visits, left_on="first", right_on="request", suffix="_first")
+    return attempts["visit"].to_numpy(), attempts["visit_first"].to_numpy()
