@@ -219,7 +219,7 @@ def test_a_ring_keeps_only_the_last(tmp_path: Path) -> None:
         (["--node", "host=cgroup:/"], "two nodes are called host"),
         (["--node", "web=/run/netns/web"], "expected NAME=netns:PATH,cgroup:PATH"),
         (["--process", "web=999999999"], "process web=999999999: there is no such process"),
-        (["--server", "web=80"], "the address must be ip:port"),
+        (["--server", "web=80"], "the address must have the form ip:port"),
     ],
 )
 def test_what_cannot_be_recorded_is_refused_and_leaves_no_files(words: list[str], said: str, tmp_path: Path) -> None:
