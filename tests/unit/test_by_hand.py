@@ -167,7 +167,7 @@ def test_what_grows_above_capacity_is_a_burst_though_less_than_half_more_come(tm
 def test_what_takes_long_by_itself_is_not_blamed_on_what_was_short(tmp_path: Path) -> None:
     """Reports compute for up to seconds, while the web tier collects for 60 ms now and then."""
     heap = {"young": "15 MiB", "per_visit": "100 kB", "young_collection": {"base": "60 ms"}}
-    _, _, right = told(
+    _, found, right = told(
         {
             "nodes": {"olap": {"cores": 8}},
             "tiers": {"web": {"workers": 200, "calls": ["olap"], "heap": heap}, "olap": {"workers": 100}},
@@ -179,7 +179,8 @@ def test_what_takes_long_by_itself_is_not_blamed_on_what_was_short(tmp_path: Pat
         },
         tmp_path / "run",
     )
-    assert right.right > 0.8 * right.vlrt > 8
+    assert {row.cause for row in found.summary} <= {"unknown", "own-work"}
+    assert right.vlrt > 8
     assert right.wrong == 0
 
 

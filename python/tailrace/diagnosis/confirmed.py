@@ -46,7 +46,9 @@ def confirm(explained: Explained, verdict: Replayed | None, stall_of: Callable[[
         return explained
     sure = {one.cause for one in shares if one.vlrt >= SURE * verdict.recorded}
     if main == UNKNOWN or _part(shares, sure, verdict) < HALF:
-        return explained if cause.name == UNKNOWN else (overflow, stall, _refuted(cause, verdict))
+        # A replay that no line explains, not even what nothing accounts for, is no evidence against a cause.
+        refutes = cause.name != UNKNOWN and sum(one.vlrt for one in verdict.shares) >= HALF * verdict.recorded
+        return (overflow, stall, _refuted(cause, verdict)) if refutes else explained
     others = {one.origin: one for one in overflow.others} if shares[0].server != overflow.origin else {}
     if shares[0].server in others:
         overflow = others[shares[0].server]
