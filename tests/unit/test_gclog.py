@@ -67,7 +67,7 @@ def test_other_stops_are_no_collections(tmp_path: Path) -> None:
 
 def test_a_log_without_a_wall_clock_is_refused_with_what_to_do(tmp_path: Path) -> None:
     for text in ("[0.100s] GC(0) Pause Young (Normal) 17M->3M(61M) 7.393ms\n", "1.2: [GC (X) 9K->1K(99K), 1.5 secs]\n"):
-        with pytest.raises(InputError, match=r"line 1: .* start of the JVM .* --began app=.* log with -Xlog"):
+        with pytest.raises(InputError, match=r"line 1: .* start of the JVM, .* --began app=.* log with -Xlog"):
             read(tmp_path, text)
 
 

@@ -14,6 +14,7 @@ from tailrace.diagnosis.causes import UNKNOWN, Cause
 from tailrace.diagnosis.causes.freeze import CAUSE as FREEZE
 from tailrace.diagnosis.finding import CauseEvidence, Number
 from tailrace.diagnosis.ledger import BALANCER, BURST, RETRIES, SAYS, Replayed, Share
+from tailrace.diagnosis.ledger.losses import own_work, places
 from tailrace.diagnosis.millibottleneck import Stall
 from tailrace.diagnosis.overflow import Overflow
 from tailrace.diagnosis.sustained import Explained
@@ -27,6 +28,8 @@ TOLD = 0.05
 """A smaller share is within what the replay is off by."""
 
 _LAST = {BALANCER: 1, RETRIES: 2}
+_HOLDING = {places.CAUSE, own_work.CAUSE}
+"""Lines without which requests are not sent, as without a burst: they say what held a server, not why so many came."""
 
 
 def confirm(explained: Explained, verdict: Replayed | None, stall_of: Callable[[Overflow], Stall | None]) -> Explained:
@@ -42,6 +45,7 @@ def confirm(explained: Explained, verdict: Replayed | None, stall_of: Callable[[
     known = next((one.cause for one in shares if one.cause != BALANCER), UNKNOWN)
     # That a server stood still does not say why.
     agrees = known in claimed | {FREEZE} or _part(shares, claimed, verdict) >= HALF
+    agrees |= BURST in claimed and main in _HOLDING
     if main in claimed or (cause.name != UNKNOWN and agrees):
         return explained
     sure = {one.cause for one in shares if one.vlrt >= SURE * verdict.recorded}
