@@ -34,5 +34,5 @@ def test_data_are_named_by_what_makes_them(part: str, tmp_path: Path) -> None:
 
 def test_an_incomplete_jar_is_reported(tmp_path: Path) -> None:
     (tmp_path / "board.jar").write_bytes(b"PK")
-    with pytest.raises(TailraceError, match="no whole jar"):
+    with pytest.raises(TailraceError, match="not a complete jar"):
         contents(tmp_path / "board.jar")

@@ -177,7 +177,7 @@ def test_a_foreign_group_is_not_used(site: Site) -> None:
     group = cgroup.Group(cgroup.mounted(), site.group)
     group.place()
     try:
-        with held(site) as ledger, pytest.raises(TailraceError, match="a control group tailrace-test is there already"):
+        with held(site) as ledger, pytest.raises(TailraceError, match="a control group tailrace-test exists already"):
             nodes.up(site, ledger, EXPERIMENT, {})
         assert ("group", site.group) not in undoing.clean(site)
         assert group.known_by()

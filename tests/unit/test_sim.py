@@ -189,13 +189,13 @@ TOMCAT = {"software": "tomcat"}
                 "tiers": {"app": {**TOMCAT}, "db": {"software": "mysql"}},
                 "workloads": {"steady": {"clients": 1, "entry": "web"}},
             },
-            "goes to no tier that app calls (none); where a page of RUBBoS is not meant, a workload says",
+            "goes to no tier that app calls (none); unless it sends pages of RUBBoS, a workload needs",
         ),
         ({"workloads": {"steady": {"clients": 1, "entry": "web", "interaction": "SELECT users"}}}, "comes to web"),
         (
             {"tiers": {"front": {}}, "workloads": {"steady": {"clients": 1, "entry": "front"}}},
-            "StoriesOfTheDay comes to front, and interactions.StoriesOfTheDay.at has no front; where a page of RUBBoS "
-            "is not meant, a workload says `interaction` or `mix`",
+            "StoriesOfTheDay comes to front, and interactions.StoriesOfTheDay.at has no front; unless it sends pages "
+            "of RUBBoS, a workload needs `interaction` or `mix`",
         ),
         ({"duration": "1000000 h"}, "cannot do duration: at most 6 days"),
         ({"latency": "1000 h"}, "cannot do latency: at most 6 days, got 3600000 s"),

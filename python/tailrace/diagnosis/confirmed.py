@@ -68,12 +68,11 @@ def _main(verdict: Replayed) -> str:
 
 
 def _may_judge(overflow: Overflow, cause: Cause, verdict: Replayed) -> bool:
-    """Whether there was calm time to compare with, and the account has lines for all that was found: of arrivals it
-    has."""
+    """Whether there was calm time to compare with, and all that was found was taken away: of arrivals everything is
+    known."""
     if "lasting_overload" in overflow.finding.numbers:
         return False
-    lines = {name for name, _ in verdict.extract.books.account.taken} | {BURST, UNKNOWN}
-    return set(cause.name.split(" or ")) <= lines
+    return set(cause.name.split(" or ")) <= verdict.tested | {BURST, UNKNOWN}
 
 
 def _part(shares: list[Share], causes: set[str], verdict: Replayed) -> float:

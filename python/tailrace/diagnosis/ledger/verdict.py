@@ -62,6 +62,8 @@ class Replayed:
     """The largest first."""
     extract: Extract
     """The account around it."""
+    tested: frozenset[str]
+    """Causes that were taken away. The account has none that took next to nothing."""
 
     @property
     def error(self) -> float:
@@ -133,7 +135,8 @@ class _Bench:
         """What an episode has of its group."""
         part = cluster.vlrt / sum(self.seen.slow.clusters[at].vlrt for at in group)
         its = tuple(replace(one, vlrt=one.vlrt * part, without=round(one.without * part)) for one in shares)
-        return Replayed(cluster.vlrt, round(replayed * part), its, self.extract(cluster))
+        tested = frozenset(cause for cause, _ in self.lines([self.seen.slow.clusters[at] for at in group]))
+        return Replayed(cluster.vlrt, round(replayed * part), its, self.extract(cluster), tested)
 
     def lines(self, clusters: list[Cluster]) -> list[Line]:
         """Those that can have mattered for episodes."""
