@@ -37,11 +37,13 @@ def confirm(explained: Explained, verdict: Replayed | None, stall_of: Callable[[
     largest of them slowed down, if its queue rose; or what was found before, if it is among them, or if the replay
     cannot tell: it is no model of the episode, or has no line for that cause."""
     overflow, stall, cause = explained
-    if verdict is None or not verdict.reproduced or not _may_judge(overflow, cause, verdict):
+    claimed = set(cause.name.split(" or "))
+    untested = claimed - verdict.tested - {BURST, UNKNOWN} if verdict is not None else claimed
+    # A server that seems to stand still may be held: another line that explains it is evidence, its own is not needed.
+    if verdict is None or not verdict.reproduced or untested - {FREEZE} or _lasts(overflow):
         return explained
     shares = by_size(verdict)
     main = _main(verdict)
-    claimed = set(cause.name.split(" or "))
     known = next((one.cause for one in shares if one.cause != BALANCER), UNKNOWN)
     # That a server stood still does not say why.
     agrees = known in claimed | {FREEZE} or _part(shares, claimed, verdict) >= HALF
@@ -51,7 +53,11 @@ def confirm(explained: Explained, verdict: Replayed | None, stall_of: Callable[[
     sure = {one.cause for one in shares if one.vlrt >= SURE * verdict.recorded}
     if main == UNKNOWN or _part(shares, sure, verdict) < HALF:
         # A replay that no line explains, not even what nothing accounts for, is no evidence against a cause.
-        refutes = cause.name != UNKNOWN and sum(one.vlrt for one in verdict.shares) >= HALF * verdict.recorded
+        refutes = (
+            cause.name != UNKNOWN
+            and not untested
+            and sum(one.vlrt for one in verdict.shares) >= HALF * verdict.recorded
+        )
         return (overflow, stall, _refuted(cause, verdict)) if refutes else explained
     others = {one.origin: one for one in overflow.others} if shares[0].server != overflow.origin else {}
     if shares[0].server in others:
@@ -67,12 +73,9 @@ def _main(verdict: Replayed) -> str:
     return told[0] if told and told[0] != RETRIES else UNKNOWN
 
 
-def _may_judge(overflow: Overflow, cause: Cause, verdict: Replayed) -> bool:
-    """Whether there was calm time to compare with, and all that was found was taken away: of arrivals everything is
-    known."""
-    if "lasting_overload" in overflow.finding.numbers:
-        return False
-    return set(cause.name.split(" or ")) <= verdict.tested | {BURST, UNKNOWN}
+def _lasts(overflow: Overflow) -> bool:
+    """Whether there was no calm time to compare with."""
+    return "lasting_overload" in overflow.finding.numbers
 
 
 def _part(shares: list[Share], causes: set[str], verdict: Replayed) -> float:
