@@ -152,12 +152,18 @@ def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm:
     rest = 1.0 - account.capacity[number] - account.taken_of(server)
     queue = seen.view.own_queue(server, account.recorded.steps.middles)
     high = float(np.percentile(queue[calm > 0], 99)) if calm.any() else 0.0
-    long = _stretches(queue > max(high, 1.0), JOINED)
+    lacking = (
+        (begin, end, float(rest[begin:end].sum()) * STEP_NS)
+        for begin, end in _stretches(queue > max(high, 1.0), JOINED)
+    )
+    long = [stretch for stretch in lacking if stretch[2] > SHORTEST_NS]
+    if not long:
+        return
     kept, sure = np.zeros(len(rest)), np.zeros(len(rest))
     cores, known = limits.cores_of(seen.view, server), 1.0 - prior[number] - account.taken_of(server)
-    found = account.replay.excess(number, prior, calm, long)
-    for (begin, end), (variance, excess) in zip(long, found, strict=True):
-        lacked, chance = float(rest[begin:end].sum()) * STEP_NS, SIGMAS * sqrt(variance) / cores
+    found = account.replay.excess(number, prior, calm, [(begin, end) for begin, end, _ in long])
+    for (begin, end, lacked), (variance, excess) in zip(long, found, strict=True):
+        chance = SIGMAS * sqrt(variance) / cores
         kept[begin:end] = lacked > max(chance, SHORTEST_NS)
         # A visit that needs much is served longest, which looks as if the server were slow then; the sum is right.
         whole = min(lacked, excess / cores + float(known[begin:end].sum()) * STEP_NS)
