@@ -46,7 +46,7 @@ explore: SEED := $(SEED)
 ATTACKS ?= 20000
 explore: setup  ## run the property tests with ten times as many cases drawn anew, and damaged input for half an hour
 	@echo "make explore SEED=$(SEED) draws these cases again"
-	@PROPTEST_RNG_SEED=$(SEED) PROPTEST_CASES=2560 cargo test --quiet --locked --workspace
+	@EXPLORE=10 PROPTEST_RNG_SEED=$(SEED) PROPTEST_CASES=2560 cargo test --quiet --locked --workspace
 	@$(PYTHON) -m pytest -m hypothesis --hypothesis-profile=explore --hypothesis-seed=$(SEED)
 	@$(PYTHON) tests/attacks.py --runs $(ATTACKS) --seed $(SEED)
 	@if [ "$$(id -u)" = 0 ]; then $(PYTHON) tests/attacks.py --runs $(ATTACKS) --seed $$(( $(SEED) + $(ATTACKS) )) --user nobody; fi

@@ -28,9 +28,9 @@ from mutations import mutated  # noqa: E402
 
 MEMORY_MAX, SECONDS_MAX = 2 << 30, 60
 """No input may take more."""
-_PR_SET_DUMPABLE = 4
 MEMORY_MUCH, SECONDS_MUCH = 1 << 30, 10
 """Of memory, and of this process's own time on a CPU: golden inputs are small."""
+_PR_SET_DUMPABLE = 4
 
 
 def attack(door: Door, seed: int) -> None:
@@ -38,7 +38,10 @@ def attack(door: Door, seed: int) -> None:
     draw = random.Random(f"{door.name} {seed}")
     inputs = door.inputs()
     name = draw.choice(sorted(inputs))
-    data = mutated(inputs[name], draw)
+    _enter(door, name, mutated(inputs[name], draw))
+
+
+def _enter(door: Door, name: str, data: bytes) -> None:
     with tempfile.TemporaryDirectory(prefix="tailrace-attack-") as folder:
         door.enter(Path(folder), name, data)
 
@@ -70,9 +73,7 @@ def _peak() -> int:
 def _become(user: str, doors: Iterable[Door]) -> None:
     """Every door is used once before that, for what is imported then may be readable for root alone."""
     for door in doors:
-        name, data = next(iter(door.inputs().items()))
-        with tempfile.TemporaryDirectory(prefix="tailrace-attack-") as folder:
-            door.enter(Path(folder), name, data)
+        _enter(door, *next(iter(door.inputs().items())))
     found = pwd.getpwnam(user)
     for path in (run_folder().parent, *run_folder().parent.rglob("*")):
         os.chown(path, found.pw_uid, found.pw_gid)

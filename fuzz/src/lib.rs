@@ -11,8 +11,11 @@ mod texts;
 
 use tailrace_core::capture::wire::Kind;
 
-/// Every target: its name, which is that of its folder in `corpus/`, and what it does with bytes.
-pub const TARGETS: [(&str, fn(&[u8])); 15] = [
+/// The name of a target, which is that of its folder in `corpus/`, and what it does with bytes.
+type Target = (&'static str, fn(&[u8]));
+
+/// Every target.
+pub const TARGETS: [Target; 15] = [
     ("calls", calls::link),
     ("capture", files::capture),
     ("connections", connections::follow),

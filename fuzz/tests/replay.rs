@@ -43,10 +43,10 @@ fn damaged(seed: &[u8], other: &[u8], draw: &mut Draw) -> Vec<u8> {
         match draw.next(7) {
             0 if at < bytes.len() => bytes[at] ^= 1 << draw.next(8),
             1 if at < bytes.len() => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][draw.next(5)],
-            2 => drop(bytes.drain(at..to.max(at))),
+            2 => drop(bytes.drain(at..to)),
             3 => bytes.insert(at, draw.next(256) as u8),
             4 => {
-                let again = bytes[at..to.max(at)].to_vec();
+                let again = bytes[at..to].to_vec();
                 bytes.splice(at..at, again);
             }
             5 => {

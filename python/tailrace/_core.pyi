@@ -145,7 +145,8 @@ class Replay:
         self, server: int, prior: object, calm: object, spans: list[tuple[int, int]]
     ) -> list[tuple[float, float]]:
         """For each span of steps, of those that work at a server in it: the variance (ns²) of the sum of what they
-        need, and by how much (ns) what they attain in it at the capacity `prior` exceeds what they usually need."""
+        need, and by how much (ns) what they attain in it exceeds what they usually need. `prior` is the capacity of
+        this server by step."""
 
     @property
     def cores(self) -> list[float]:

@@ -29,7 +29,9 @@ CALLERS = 1_000_000
 TEXT_BYTES_OF_ROW = 64 << 10
 """Bytes in the detail of an event."""
 YEAR_NS = 366 * 24 * 3600 * 10**9
-"""A row whose time is this far from the middle of its table is damaged."""
+"""A row whose time is this far from the middle of its table, or from the rest of its file, is damaged."""
+EARLIEST_NS, LATEST_NS = 10**8 * 10**9, 7_258_118_400 * 10**9
+"""The years 1973 to 2200, for times in files of others. A smaller "Unix time" is a time since some start."""
 VALUE_MAX = float(2**63)
 """The largest value of a sample: no count, size or share is beyond 64 bits."""
 SERVERS = 20_000
@@ -64,8 +66,6 @@ JSON_DAMAGED = 1_000
 """Damaged elements of a JSON file after which reading ends: each may take as long as the largest element."""
 SAMPLE_INTERVAL_NS = 86_400 * 10**9
 """The interval of a sample: a value over more than a day says nothing about a request."""
-GAP_NS = 366 * 86_400 * 10**9
-"""The time between the rows of a file: a row that is farther from the rest is damaged."""
 GC_LINE = 64 * 1024
 """Characters in a line of a JVM's log. The longest lines (the times of 1,000 workers, or a collection with
 PrintReferenceGC) have some 10,000."""

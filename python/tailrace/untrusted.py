@@ -94,7 +94,7 @@ def refuse_unusual(path: Path) -> None:
 def parse_json(text: str, path: str | PathLike[str], advice: str = "") -> Any:
     """The value of a JSON text; numbers must be finite and of 64 bits. Errors name `path`."""
     try:
-        return json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_finite)
+        return json.loads(text, parse_int=_whole, parse_float=finite, parse_constant=finite)
     except RecursionError as error:
         raise InputError(path, "lists or objects are nested hundreds deep", advice) from error
     except ValueError as error:
@@ -108,7 +108,7 @@ def _whole(digits: str) -> int:
     return number
 
 
-def _finite(digits: str) -> float:
+def finite(digits: str) -> float:
     number = float(digits)
     if not isfinite(number):
         raise ValueError(f"{digits[:20]} is not a finite number")

@@ -13,13 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from recorders import MISSING, end, recording, started
+from recorders import MISSING, TAILRACE, end, recording, started
 from tailrace import read
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "tests" / "golden" / "recordings" / "sync-gc"
 FILES = (str(SAMPLES / "packets.pcap.zst"), str(SAMPLES / "samples.csv"))
-TAILRACE = (sys.executable, "-m", "tailrace")
 
 pytestmark = pytest.mark.skipif(MISSING, reason="needs root and ip (iproute2)")
 

@@ -116,7 +116,7 @@ def test_a_decoder_that_dies_is_started_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", [("read", "--out=run"), ("diagnose",)])
 def test_what_reads_files_is_powerless_before_it_reads_them(tmp_path: Path, command: tuple[str, ...]) -> None:
-    words = (*TAILRACE, command[0], *command[1:], "-")
+    words = (*TAILRACE, *command, "-")
     with subprocess.Popen(words, stdin=subprocess.PIPE, cwd=tmp_path, stderr=subprocess.DEVNULL) as waiting:
         deadline = time.monotonic() + 60
         while not (reading := children(waiting.pid)) and time.monotonic() < deadline:

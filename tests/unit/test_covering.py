@@ -14,7 +14,7 @@ from tailrace.units import SECOND
 
 def stall(cause: str, begin: float, end: float) -> Stall:
     times = (int(begin * SECOND), int(end * SECOND))
-    return Stall(cause, frozenset({cause}), frozenset({"db"}), *times, times[1] - times[0])
+    return Stall(cause, frozenset({cause}), frozenset({"db"}), *times)
 
 
 FREEZE, QUOTA = stall("freeze", 10, 11), stall("cpu-quota", 30, 31)

@@ -1,7 +1,9 @@
-"""The ledger's lines of places: visits that held them or computed, and what only looks alike."""
+"""The ledger's lines of places, quotas, memory and retries, and what only looks alike."""
 
 from __future__ import annotations
 
+import atexit
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -13,16 +15,15 @@ import numpy as np
 import polars as pl
 import pytest
 
+from plans import made
 from systems import Slow, system
-from tailrace import sim
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import ledger, tables, vlrt
 from tailrace.diagnosis.ledger import places
 from tailrace.diagnosis.ledger.workers import turns
-from tailrace.experiment import from_table
 from tailrace.topology import Topology
+from tailrace.units import MILLISECOND as MS
 
-S, MS = 1_000_000_000, 1_000_000
 Table = dict[str, Any]
 
 
@@ -89,9 +90,9 @@ class Changed:
 
 @cache
 def _simulated(name: str) -> Dataset:
-    run = Path(mkdtemp(prefix="tailrace-")) / "run"
-    sim.simulate(from_table(SYSTEMS[name]), run)
-    return Dataset.open(run)
+    folder = Path(mkdtemp(prefix="tailrace-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return made(SYSTEMS[name], folder / "run")
 
 
 FREEZE: Table = {"kind": "freeze", "place": "app", "at": "8 s", "for": "0.7 s"}

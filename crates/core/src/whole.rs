@@ -4,9 +4,13 @@
 
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+
+/// A file is locked only briefly, while it is written to.
+const PIECE: usize = 128 << 10;
 
 /// A file with another name until it is complete; removed when given up.
 #[derive(Debug)]
@@ -45,6 +49,20 @@ impl Drop for Partial {
     }
 }
 
+/// Writes a file that gets its name only when it is complete.
+pub fn write(target: &Path, head: &[u8], rest: &[u8]) -> Result<()> {
+    let (partial, mut file) = Partial::create(target)?;
+    let written = file.write_all(head).and_then(|()| {
+        let mut pieces = rest.chunks(PIECE);
+        pieces.try_for_each(|piece| file.write_all(piece))
+    });
+    written.map_err(|source| Error::Io {
+        path: target.to_path_buf(),
+        source,
+    })?;
+    partial.publish(target)
+}
+
 /// A new file in a folder that only its writer knows; never the target of a link.
 pub fn create_new(path: &Path) -> Result<File> {
     let made = OpenOptions::new().write(true).create_new(true).open(path);
@@ -64,7 +82,6 @@ fn unforeseen() -> u64 {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use std::io::Write;
 
     #[test]
     fn a_link_is_replaced_and_what_it_leads_to_stays() {

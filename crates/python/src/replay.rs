@@ -164,7 +164,7 @@ impl Replay {
     }
 
     /// For each span of steps, two values of the parts that work at a server in it: the variance of
-    /// their demand, and by how much the work that they attain in it at `prior` exceeds it.
+    /// their demand, and by how much the work that they attain in it at `prior`, its capacity, exceeds it.
     fn excess(
         &self,
         py: Python<'_>,
@@ -173,13 +173,16 @@ impl Replay {
         calm: PyBuffer<u8>,
         spans: Vec<(usize, usize)>,
     ) -> PyResult<Vec<(f64, f64)>> {
-        let (prior, calm) = (self.by_server(py, &prior)?, self.calm(py, &calm)?);
+        let (prior, calm) = (prior.to_vec(py)?, self.calm(py, &calm)?);
+        if prior.len() != self.grid.steps {
+            return Err(PyValueError::new_err("a capacity for each step"));
+        }
         let fit = self
             .servers
             .get(server)
             .ok_or_else(|| PyValueError::new_err("no such server"))?;
-        let needs = fit.needs(&fit.works(&prior[server]), &calm, self.groups, LEAST);
-        Ok(fit.excess(&prior[server], &needs, &spans))
+        let needs = fit.needs(&fit.works(&prior), &calm, self.groups, LEAST);
+        Ok(fit.excess(&prior, &needs, &spans))
     }
 
     /// The number of cores of each server: those whose utilisation is `busy`.

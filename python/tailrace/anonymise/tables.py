@@ -10,15 +10,13 @@ from polars.io.plugins import register_io_source
 from tailrace import whole
 from tailrace.anonymise.tokens import Tokens
 from tailrace.dataset import Dataset, Writer
-from tailrace.dataset.schema import Table
+from tailrace.dataset.schema import TABLES, Table
 from tailrace.dataset.tables import unreadable
 from tailrace.errors import cannot_write
 
-_MOMENTS = frozenset(
-    {"sent", "connected", "end", "arrival", "start", "first_byte", "departure", "time", "begin", "intended"}
-)
 _ADDED = ("intended", "first_byte")
 """Columns beyond those of the record that a load generator knows; the content of all others is unknown."""
+_MOMENTS = frozenset(_ADDED).union(*(table.moments for table in TABLES.values()))
 _ROWS = 1 << 18
 """That are in memory at once: with all columns of a visit about 100 MB."""
 

@@ -1,8 +1,8 @@
 """Reads untrusted input in a process of its own, so that another process can report any way in which it ends.
 
 Native code may end a process without a message when memory runs out, and so may the kernel. The process that the user
-started only waits: it passes signals on, and if it ends, so does the other one. It
-also removes the other one's folder for temporary files.
+started only waits: it passes signals on, and if it ends, so does the other one. It also removes the folder for
+temporary files of the other one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SAID_MAX = 4096
 
 @dataclass(frozen=True)
 class End:
-    """How the work ended: with an exit code, or by a signal. `said` is the last line that native code wrote."""
+    """How the work ended: with an exit code, or by a signal. `said` is the first line that native code wrote."""
 
     code: int
     signal: str = ""

@@ -9,12 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
-from polars.exceptions import PanicException
 
 from tailrace.dataset import TABLES, is_run, tables
 from tailrace.errors import InputError
-
-FROM_TABLES = (pl.exceptions.PolarsError, PanicException)
 
 
 def damaged_table(words: Sequence[str]) -> InputError | None:
@@ -24,6 +21,6 @@ def damaged_table(words: Sequence[str]) -> InputError | None:
             try:
                 if path.exists():
                     tables.scan(path).select(pl.all().hash().max()).collect(engine="streaming")
-            except FROM_TABLES as error:
+            except tables.FAULTS as error:
                 return tables.unreadable(path, error)
     return None

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tailrace.cli.options import Experiments
 from tailrace.cli.screen import Screen
 from tailrace.cli.words import AsJson, Quiet, Systems, print_json, progress
 
@@ -37,9 +38,7 @@ def examine(
             "--thin", help="Reduce each recording to what real ones often have: samples at 1 s, an unobserved server …"
         ),
     ] = False,
-    experiments: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the papers' experiments are.")] = Path(
-        "experiments"
-    ),
+    experiments: Experiments = Path("experiments"),
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

@@ -45,8 +45,7 @@ Protocols = Annotated[
         "--protocol",
         metavar="PORT=NAME",
         help="The protocol of servers at a port, instead of what their bytes show: http, ajp, fastcgi, mysql, "
-        "postgres, "
-        "redis, or opaque (any other, by change of direction). Repeat it.",
+        "postgres, redis, or opaque (any other, by change of direction). Repeat it.",
     ),
 ]
 KeepQueries = Annotated[
@@ -85,6 +84,11 @@ Threshold = Annotated[
     ),
 ]
 Window = Annotated[str, typer.Option(metavar="TIME", help="Width of a window, 1ms to 10s.")]
+ExperimentFile = Annotated[
+    Path, typer.Argument(metavar="EXPERIMENT", help="An experiment.toml, or a folder with one in it.")
+]
+Experiments = Annotated[Path, typer.Option(metavar="FOLDER", help="Where the papers' experiments are.")]
+SERVER_FORM = "NAME=IP:PORT, like web=10.0.0.3:80"
 Out = Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="The run folder to write.")]
 Change = Annotated[
     list[str] | None,

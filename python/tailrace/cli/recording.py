@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tailrace.cli.confinement import elsewhere
-from tailrace.cli.options import protocols_of
+from tailrace.cli.options import SERVER_FORM, protocols_of
 from tailrace.cli.words import duration_ns, pairs
 from tailrace.errors import UsageError
 from tailrace.units import exact_bytes, parse_bytes
@@ -178,4 +178,4 @@ def _node(name: str, text: str) -> Node:
 def servers_of(given: list[str] | None) -> dict[str, str]:
     from tailrace.topology import known_servers
 
-    return known_servers(pairs("--server", given, "NAME=IP:PORT, like web=10.0.0.3:80"), None)
+    return known_servers(pairs("--server", given, SERVER_FORM), None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tailrace.cli.options import Jobs
+from tailrace.cli.options import Experiments, Jobs
 from tailrace.cli.words import AsJson, Engine, Quiet, print_json, progress, say, tell
 from tailrace.errors import UsageError
 
@@ -38,9 +38,7 @@ def reproduce(
         int | None, typer.Option(min=1, metavar="N", help="Replications of each run. Default: each figure's own.")
     ] = None,
     jobs: Jobs = None,
-    experiments: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the papers' experiments are.")] = Path(
-        "experiments"
-    ),
+    experiments: Experiments = Path("experiments"),
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the page, its JSON, and the stored runs.")
     ] = Path("reproduced"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tailrace.cli.options import Add, Change
+from tailrace.cli.options import Add, Change, ExperimentFile, Out
 from tailrace.cli.testbed import measured
 from tailrace.cli.words import AsJson, Engine, Overwrite, Quiet, print_json, progress, tell
 
@@ -37,9 +37,7 @@ EPILOG = (
 
 
 def run(
-    experiment: Annotated[
-        Path, typer.Argument(metavar="EXPERIMENT", help="An experiment.toml, or a folder with one in it.")
-    ],
+    experiment: ExperimentFile,
     engine: Annotated[
         Engine,
         typer.Option(
@@ -47,7 +45,7 @@ def run(
             "machine, as root."
         ),
     ] = Engine.SIM,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="The run folder to write.")] = Path("run"),
+    out: Out = Path("run"),
     change: Change = None,
     add: Add = False,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Instead of the experiment's.")] = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tailrace.cli.options import protocols_of
+from tailrace.cli.options import SERVER_FORM, protocols_of
 from tailrace.cli.screen import Screen
 from tailrace.cli.words import pairs, print_json, progress, say
 
@@ -40,7 +40,7 @@ def read_files(
 ) -> Dataset:
     from tailrace.readers import read as read_files
 
-    servers = pairs("--server", server, "NAME=IP:PORT, like web=10.0.0.3:80")
+    servers = pairs("--server", server, SERVER_FORM)
     places = pairs("--place", place, "PLACE=NODE, like web=10.0.0.3")
     with progress("Reading", quiet) as step:
         return read_files(

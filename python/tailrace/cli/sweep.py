@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.options import Add, Change, Jobs
+from tailrace.cli.options import Add, Change, ExperimentFile, Jobs
 from tailrace.cli.words import AsJson, Quiet, print_json, progress, say, tell
 
 EPILOG = (
@@ -18,9 +18,7 @@ EPILOG = (
 
 
 def sweep(
-    experiment: Annotated[
-        Path, typer.Argument(metavar="EXPERIMENT", help="An experiment.toml, or a folder with one in it.")
-    ],
+    experiment: ExperimentFile,
     vary: Annotated[
         list[str] | None,
         typer.Option(

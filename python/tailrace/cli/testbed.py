@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from tailrace.cli.options import Add, Change, Out
+from tailrace.cli.options import Add, Change, ExperimentFile, Out
 from tailrace.cli.screen import Screen
-from tailrace.cli.words import AsJson, Engine, Quiet, print_json, progress, say
+from tailrace.cli.words import AsJson, Engine, Overwrite, Quiet, print_json, progress, say
 from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
     from tailrace.experiment import Experiment
     from tailrace.testbed import Outcome
-
-ExperimentFile = Annotated[
-    Path, typer.Argument(metavar="EXPERIMENT", help="An experiment.toml, or a folder with one in it.")
-]
 
 testbed = typer.Typer(
     name="testbed",
@@ -71,7 +67,7 @@ def run(
     out: Out = Path("run"),
     change: Change = None,
     add: Add = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run folder if it exists.")] = False,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

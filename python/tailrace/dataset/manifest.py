@@ -22,7 +22,7 @@ _ENTRIES_OF_CONNECTIONS = {"servers": SERVERS, "apart": MANIFEST_ENTRIES}
 
 @dataclass(frozen=True)
 class Manifest:
-    """`begin` and `end` span requests and visits, or samples if there are neither."""
+    """`begin` and `end` span requests and visits, or samples and events if there are neither."""
 
     maker: str
     maker_version: str
@@ -88,7 +88,7 @@ def _connections(table: dict[str, Any], path: Path) -> Connections:
         raise InputError(path, f"a value is invalid ({error})", _AGAIN, key="connections") from error
 
 
-def _wrong(table: dict[str, Any]) -> Any:
+def _wrong(table: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Keys with invalid values, and what each must be."""
     for key, most in _ENTRIES.items():
         if _is_longer(table.get(key), most):

@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import polars as pl
-from polars.exceptions import PanicException
 
 from tailrace import topology as topology_file
 from tailrace import untrusted
@@ -173,7 +172,7 @@ def _frame(path: Path, table: schema.Table) -> pl.LazyFrame:
         problem = schema.shape_problem(frame.collect_schema(), table)
     except OSError as error:
         raise cannot_read(path, error) from error
-    except (pl.exceptions.PolarsError, PanicException) as error:
+    except tables.FAULTS as error:
         raise tables.unreadable(path, error) from error
     if problem:
         raise InputError(path, problem[1], "docs/reference/dataset.md lists the columns", column=problem[0])

@@ -1,6 +1,6 @@
 """The columns of a run folder's tables, in order (docs/reference/dataset.md).
 
-Moments and durations are int64 nanoseconds; moments count from the Unix epoch. Names (`dict` in the reference) are
+Moments and durations are int64 nanoseconds; moments count from the Unix epoch. Names (*name* in the reference) are
 Arrow dictionaries in the files and categories in frames. pandas, Polars and DuckDB all read them as text.
 """
 

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from polars.exceptions import PanicException
 
 from tailrace import bounds
 from tailrace.dataset import schema, tables
@@ -79,7 +78,7 @@ def _has_types(path: Path, table: schema.Table) -> bool:
     """Whether the file's columns have exactly the types of the schema; text may be stored as text or as names."""
     try:
         present = tables.scan(path).collect_schema()
-    except (pl.exceptions.PolarsError, PanicException) as error:
+    except tables.FAULTS as error:
         raise tables.unreadable(path, error) from error
     text = (pl.String, pl.Categorical, pl.Enum)
     return all(
@@ -123,6 +122,6 @@ def _write(path: Path, frame: pl.LazyFrame, copy: Path) -> int:
     """The rows of a copy."""
     try:
         rows = frame.collect()
-    except (pl.exceptions.PolarsError, PanicException) as error:
+    except tables.FAULTS as error:
         raise tables.unreadable(path, error) from error
     return tables.write(rows, copy)

@@ -9,10 +9,13 @@ from os import PathLike
 from pathlib import Path
 
 import polars as pl
+from polars.exceptions import PanicException
 
 from tailrace import whole
 from tailrace.errors import InputError, cannot_read, cannot_write
 
+FAULTS = (pl.exceptions.PolarsError, PanicException)
+"""What Polars raises for a table that it cannot decode."""
 _OF_THE_ENGINE = frozenset(
     {pl.Boolean, pl.String, pl.Categorical, pl.Enum, pl.Float32, pl.Float64}
     | {pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64}

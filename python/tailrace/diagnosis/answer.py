@@ -22,7 +22,6 @@ PLAIN = {cause.name: cause.plain for cause in CAUSES} | {
     "workload-burst": "more requests came at once than {place} can serve",
     "concurrency-overhead": "{origin} became slower the more requests it held",
     "balancer": "{place} sent the requests to {origin} while it was stalled and others were idle",
-    "soft-resource": "a pool or thread limit of {origin} was used up, with hardware to spare",
 }
 
 

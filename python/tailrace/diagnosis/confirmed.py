@@ -13,19 +13,17 @@ from dataclasses import replace
 from tailrace.diagnosis.causes import UNKNOWN, Cause
 from tailrace.diagnosis.causes.freeze import CAUSE as FREEZE
 from tailrace.diagnosis.finding import CauseEvidence, Number
-from tailrace.diagnosis.ledger import BALANCER, BURST, RETRIES, SAYS, Replayed, Share
+from tailrace.diagnosis.ledger import BALANCER, BURST, RETRIES, SAYS, TOLD, Replayed, Share, is_told, taken_away
 from tailrace.diagnosis.ledger.losses import own_work, places
 from tailrace.diagnosis.millibottleneck import Stall
 from tailrace.diagnosis.overflow import Overflow
 from tailrace.diagnosis.sustained import Explained
-from tailrace.diagnosis.words import count, listing, share
+from tailrace.diagnosis.words import count, listing
 
 HALF = 0.5
 """Causes that account for less than half of an episode do not explain it."""
 SURE = 0.3
 """Smaller shares do not add up to an explanation: a replay may be off by as much and is still a model."""
-TOLD = 0.05
-"""A smaller share is within what the replay is off by."""
 
 _LAST = {BALANCER: 1, RETRIES: 2}
 _HOLDING = {places.CAUSE, own_work.CAUSE}
@@ -69,7 +67,7 @@ def confirm(explained: Explained, verdict: Replayed | None, stall_of: Callable[[
 def _main(verdict: Replayed) -> str:
     """The cause that is charged with most. A balancer only makes more requests wait for a candidate that stalls, so it
     is the cause where nothing else is; requests that are sent again only keep up what something else began."""
-    told = [one.cause for one in by_size(verdict, known=False) if _is_told(one, verdict)]
+    told = [one.cause for one in by_size(verdict, known=False) if is_told(one, verdict)]
     return told[0] if told and told[0] != RETRIES else UNKNOWN
 
 
@@ -104,7 +102,7 @@ def by_size(verdict: Replayed, known: bool = True) -> list[Share]:
 
 def by_cause(total: int, verdict: Replayed) -> Counter[str]:
     """So many requests of an episode by cause: each cause its share, the rest unknown (largest remainders)."""
-    wanted = {one.cause: one.vlrt / verdict.recorded * total for one in by_size(verdict) if _is_told(one, verdict)}
+    wanted = {one.cause: one.vlrt / verdict.recorded * total for one in by_size(verdict) if is_told(one, verdict)}
     rest = max(total - sum(wanted.values()), 0.0)
     # So little is within what the replay is off by.
     wanted = wanted if rest < TOLD * total and wanted else wanted | {UNKNOWN: rest}
@@ -117,13 +115,9 @@ def by_cause(total: int, verdict: Replayed) -> Counter[str]:
     return +found
 
 
-def _is_told(one: Share, verdict: Replayed) -> bool:
-    return one.vlrt >= TOLD * verdict.recorded
-
-
 def _confirmed(cause: Cause, shares: list[Share], verdict: Replayed) -> Cause:
     main = shares[0]
-    told = [one for one in shares if _is_told(one, verdict)]
+    told = [one for one in shares if is_told(one, verdict)]
     numbers: dict[str, Number] = {"vlrt_recorded": verdict.recorded, "vlrt_replayed": verdict.replayed}
     numbers |= {f"share_{one.cause.replace('-', '_')}": one.vlrt / verdict.recorded for one in told}
     known = {one.cause: one for one in cause.evidence if one.verdict == "found"}
@@ -151,9 +145,7 @@ def _evidence(one: Share, verdict: Replayed) -> CauseEvidence:
 
 
 def _sentence(one: Share, verdict: Replayed) -> str:
-    gone = max(verdict.replayed - one.without, 0)
-    what = SAYS[one.cause].format(server=one.server, place=one.place or "others")
-    part = share(gone / verdict.replayed) if verdict.replayed else "0 %"
+    what, gone, part = taken_away(one, verdict)
     return (
         f"Without {what}, {gone:,} of {count(verdict.replayed, 'very long request')} in the replay ({part}) do not "
         f"occur; {verdict.recorded:,} were recorded."

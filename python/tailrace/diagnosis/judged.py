@@ -17,7 +17,7 @@ class Charged:
 
     cause: str
     server: str | None
-    """None of a burst, which is the clients'."""
+    """None of bursts and retries, which are the clients'."""
     place: str | None
     """Who took it, where that is neither the server nor the clients."""
     share: float
@@ -76,4 +76,4 @@ class Judged:
     lines: tuple[Charged, ...]
     """The largest share first; `unknown` is what nothing recorded accounts for."""
     servers: tuple[Sheet, ...]
-    """The origin first, then the servers of the lines."""
+    """The origin first, then the servers of the lines; docs/reference/diagnosis-json.md has the rule."""

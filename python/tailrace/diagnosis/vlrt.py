@@ -83,6 +83,10 @@ class Slow:
         """Whether its requests are slow by themselves: such ones have clusters of their own."""
         return bool(self.always[cluster.rows].all())
 
+    def answered(self, cluster: Cluster) -> int:
+        """When the last of its requests ended."""
+        return int(self.requests["end"].to_numpy()[cluster.rows].max())
+
     def usual(self, series: Series) -> float:
         """The mean of a metric in calm time."""
         key = series.place, series.metric

@@ -58,11 +58,13 @@ def _one(read: Callable[[Source], Found]) -> Callable[[Sequence[Source]], Found]
     return lambda sources: read(sources[0])
 
 
+_JVM_LOG = Reader("JVM garbage collection log", gclog.sniff, gclog.read, gclog.together)
+_ACCESS_LOG = Reader("access log", accesslog.sniff, _one(accesslog.read))
 READERS: tuple[Reader, ...] = (
     Reader("collectl", collectl.sniff, _one(collectl.read)),
-    Reader("JVM garbage collection log", gclog.sniff, gclog.read, gclog.together),
+    _JVM_LOG,
     Reader("traces", traces.sniff, traces.read, traces.together),
-    Reader("access log", accesslog.sniff, _one(accesslog.read)),
+    _ACCESS_LOG,
     Reader("sadf", sadf.sniff, _one(sadf.read)),
     Reader("Prometheus", prometheus.sniff, _one(prometheus.read)),
     Reader("samples", samples.sniff, _one(samples.read)),
@@ -100,6 +102,7 @@ def read(
     - `began` is the start of a JVM whose log has no wall clock (`app=2026-11-20T16:49:00Z`, or the moment alone; one
       for each run of the JVM).
     - `log_format` is the format of access logs, as the configuration of nginx or Apache has it.
+    - With `verify` every row of a run folder and the SHA-256 of its files are checked first.
     - Without `out` the run folder is temporary and is removed at the end of the Python process.
     - `progress(bytes read, bytes in all)` may raise to stop the work.
 
@@ -158,7 +161,7 @@ def _read_texts(texts: Sequence[tuple[Source, Reader]]) -> list[tuple[Source, Fo
 
 def _dated(texts: Sequence[tuple[Source, Reader]], began: Sequence[str]) -> list[tuple[Source, Reader]]:
     """JVM logs with the starts from `--began [NAME=]MOMENT`."""
-    logs = [source for source, reader in texts if reader.read is gclog.read]
+    logs = [source for source, reader in texts if reader is _JVM_LOG]
     names = {name for source in logs for name in (source.place, source.path.name) if name}
     starts: dict[str, list[int]] = {}
     for text in began:
@@ -266,9 +269,9 @@ def _reader(source: Source, head: bytes) -> Reader:
         if reader.sniff(source.path.name, head):
             return reader
     if gclog.sniff_further(source):
-        return next(reader for reader in READERS if reader.read is gclog.read)
+        return _JVM_LOG
     if source.log_format:
-        return next(reader for reader in READERS if reader.sniff is accesslog.sniff)
+        return _ACCESS_LOG
     raise refused.refusal(source, head, ", ".join(reader.name for reader in READERS))
 
 

@@ -52,7 +52,7 @@ class _Log:
 
 
 def read(source: Source) -> Found:
-    found, name, damaged = Found(), source.path.name, 0
+    found, name = Found(), source.path.name
     form = log_format(source.log_format) if source.log_format else form_of(text_head(source.head()) or "")
     if form is None:
         raise InputError(
@@ -62,16 +62,13 @@ def read(source: Source) -> Found:
     for number, text in source.lines(found):
         line = form.parse(text)
         if line is None:
-            damaged += 1
-            if damaged == 1:
-                found.notes.append(f"{name}: damaged lines were left out, the first is line {number}")
+            found.damaged(name, number)
         elif line.duration_ns is None:
             log.untimed += 1
         else:
             _add(log, line, line.duration_ns)
         if log.stays.full:
             break
-    found.lose("damaged lines", damaged)
     found.lose("lines without a duration", log.untimed)
     if not len(log.stays):
         raise _without_durations(source, log)

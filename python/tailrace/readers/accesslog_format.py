@@ -42,7 +42,7 @@ def form(text: str) -> Form:
         values = {field: match[i] for i, field in enumerate(fields, 1)}
         return _apache(values, at_end=at_end) if apache else accesslog_lines.of_nginx(values)
 
-    return Form("--log-format", parse, at_end=at_end)
+    return Form(parse, at_end=at_end)
 
 
 def _compiled(text: str, token: re.Pattern[str]) -> tuple[list[str], re.Pattern[str]]:

@@ -78,7 +78,6 @@ class Line:
 
 @dataclass(frozen=True)
 class Form:
-    name: str
     parse: Callable[[str], Line | None]
     at_end: bool
     zoneless: bool = False
@@ -239,7 +238,7 @@ def local_moment(clock: str, zone: str) -> int | None:
 
 
 _FORMS = (
-    Form("HAProxy's", _haproxy, at_end=False, zoneless=True),
-    Form("JSON", _json, at_end=True),
-    Form("combined", _combined, at_end=True),
+    Form(_haproxy, at_end=False, zoneless=True),
+    Form(_json, at_end=True),
+    Form(_combined, at_end=True),
 )

@@ -72,7 +72,7 @@ def read(source: Source) -> Found:
     found = Found()
     series: dict[tuple[str, str], _Series] = {}
     seconds = array("q")
-    header, damaged, most, count = _Header(), 0, room.samples(), 0
+    header, most, count = _Header(), room.samples(), 0
     for number, line in source.lines(found):
         if line.startswith(("#", "waiting for ")):
             _learn(header, line)
@@ -81,9 +81,7 @@ def read(source: Source) -> Found:
             continue
         parsed = _parse(header, line)
         if parsed is None:
-            damaged += 1
-            if damaged == 1:
-                found.notes.append(f"{source.path.name}: damaged lines were left out, the first is line {number}")
+            found.damaged(source.path.name, number)
             continue
         moment, values = parsed
         count += len(header.series)
@@ -94,7 +92,6 @@ def read(source: Source) -> Found:
         for place, metric, formula in header.series:
             series.setdefault((place, metric), _Series()).add(len(seconds), formula(values, step))
         seconds.append(moment)
-    found.lose("damaged lines", damaged)
     if not seconds:
         raise InputError(source.path, "no row of samples in this collectl file", "record for longer")
     if not series:

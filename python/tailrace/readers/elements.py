@@ -13,12 +13,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from math import isfinite
 from typing import Any
 
 from tailrace import units
 from tailrace.bounds import JSON_DAMAGED, JSON_ELEMENT
 from tailrace.readers.source import Found, Source
+from tailrace.untrusted import finite
 
 _BEFORE = 4096
 _BETWEEN = re.compile(r"[\s,\ufeff]*")
@@ -73,14 +73,7 @@ def _past_spaces(text: str, at: int) -> int:
     return match.end() if match else at
 
 
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if not isfinite(number):
-        raise ValueError(f"{digits[:20]} is not a finite number")
-    return number
-
-
-_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_finite)
+_DECODER = json.JSONDecoder(parse_float=finite, parse_constant=finite)
 
 
 def table(value: Any) -> dict[str, Any]:

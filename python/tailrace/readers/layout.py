@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import polars as pl
-from polars.exceptions import PanicException
 
 from tailrace import units
 from tailrace.dataset import tables
@@ -24,6 +23,8 @@ _COLUMNS = {
     "interval": "interval interval_s interval_ms interval_us interval_ns duration step",
 }
 _ROLES = {name: column for column, names in _COLUMNS.items() for name in names.split()}
+MISSING = ("", "nan", "null", "none", "na", "n/a", "-")
+"""Texts of a value that is not there, in lower case."""
 _HEADLESS = ("time", "place", "metric", "value", "interval")
 _SCALES = (("_ns", 1), ("_us", units.MICROSECOND), ("_ms", units.MILLISECOND), ("_s", units.SECOND))
 
@@ -47,7 +48,7 @@ def layout_of(text: str) -> Layout | None:
     """The layout of a CSV text that is a table of samples, from its first line; None for any other text."""
     first = next((line for line in text.split("\n") if line.strip() and not line.startswith("#")), "").strip()
     for delimiter in (",", ";", "\t"):
-        names = _fields(first, delimiter)
+        names = fields(first, delimiter)
         if len(names) < 3:
             continue
         layout = _by_names(names, delimiter) or _by_position(names, delimiter)
@@ -56,7 +57,7 @@ def layout_of(text: str) -> Layout | None:
     return None
 
 
-def _fields(line: str, delimiter: str) -> list[str]:
+def fields(line: str, delimiter: str) -> list[str]:
     """The fields of a line that may have quotes; empty if a quote is not closed or a field is too long."""
     try:
         return next(csv.reader([line], delimiter=delimiter, strict=True), [])
@@ -68,7 +69,7 @@ def column_names(text: str) -> tuple[list[str], str]:
     """The columns of a table with a header, and its delimiter; empty if the next line has more or fewer fields."""
     lines = [line for line in text.split("\n")[:-1] if line.strip() and not line.startswith("#")][:2]
     for delimiter in (",", ";", "\t"):
-        rows = [_fields(line.strip(), delimiter) for line in lines]
+        rows = [fields(line.strip(), delimiter) for line in lines]
         if len(rows) == 2 and len(rows[0]) == len(rows[1]) > 1:
             return [name.strip() for name in rows[0]], delimiter
     return [], ""
@@ -134,7 +135,7 @@ def _csv_blocks(source: Source, found: Found, layout: Layout) -> Iterator[pl.Dat
         if header and lines.height:
             lines, header = lines.slice(1), False
         if '"' in block:
-            rows = [_fields(text, layout.delimiter) for text in lines.get_column("text")]
+            rows = [fields(text, layout.delimiter) for text in lines.get_column("text")]
             parts = pl.Series("parts", rows, dtype=pl.List(pl.String))
         else:
             parts = lines.get_column("text").str.split(layout.delimiter).alias("parts")
@@ -167,7 +168,7 @@ def parquet_rows(source: Source) -> tuple[Layout, Iterator[pl.DataFrame]]:
             for role in _HEADLESS
         }
         rows = frame.with_row_index("row").select("row", **columns).collect()
-    except (pl.exceptions.PolarsError, PanicException) as error:
+    except tables.FAULTS as error:
         raise tables.unreadable(source.path, error) from error
     return layout, iter([rows])
 

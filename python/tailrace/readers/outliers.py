@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import polars as pl
 
-from tailrace.bounds import GAP_NS
+from tailrace.bounds import YEAR_NS
 from tailrace.readers.source import Found
 
 
 def without(rows: pl.DataFrame, time: str, found: Found, name: str) -> pl.DataFrame:
     """The rows without those whose `time` is more than a year from the rest; `found` counts them."""
     moments = rows.select(pl.col(time).sort())
-    gaps = moments.filter(pl.col(time).diff() > GAP_NS)
+    gaps = moments.filter(pl.col(time).diff() > YEAR_NS)
     if gaps.is_empty():
         return rows
-    part = pl.col(time).diff().gt(GAP_NS).fill_null(value=False).cum_sum()
+    part = pl.col(time).diff().gt(YEAR_NS).fill_null(value=False).cum_sum()
     parts = moments.group_by(part=part).agg(pl.len(), first=pl.col(time).min(), last=pl.col(time).max())
     largest = parts.sort("len", "part", descending=[True, False]).row(0, named=True)
     kept = rows.filter(pl.col(time).is_between(largest["first"], largest["last"]))

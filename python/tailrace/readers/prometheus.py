@@ -30,8 +30,8 @@ _LATEST_S = 10**10
 
 
 def sniff(name: str, head: bytes) -> bool:
-    text = text_head(head)
-    return text is not None and bool(_SEEN.search(text))
+    beginning = text_head(head)
+    return beginning is not None and bool(_SEEN.search(beginning))
 
 
 def read(source: Source) -> Found:
@@ -57,9 +57,7 @@ def read(source: Source) -> Found:
             samples.add(
                 round(stamp * 1000) * units.MILLISECOND if usable and stamp else 0, None, place, metric, number(value)
             )
-    samples.into(found, source, "there is no sample in it")
-    found.samples[-1], notes = metrics.standardise(found.samples[-1])
-    found.notes += [f"{source.path.name}: {note}" for note in notes]
+    samples.into(found, source, "there is no sample in it", standard=True)
     return found
 
 

@@ -36,8 +36,8 @@ Row = Mapping[str, Any]
 
 
 def sniff(name: str, head: bytes) -> bool:
-    text = text_head(head)
-    return text is not None and bool(_JSON.search(text) or _CSV.search(text))
+    beginning = text_head(head)
+    return beginning is not None and bool(_JSON.search(beginning) or _CSV.search(beginning))
 
 
 def read(source: Source) -> Found:
@@ -104,9 +104,7 @@ def _csv(source: Source, found: Found) -> Iterator[Entry]:
         if _RESTART.search(line):
             continue
         if len(fields) != len(columns) or len(fields) < 4:
-            found.lose("damaged lines", 1)
-            if found.lost["damaged lines"] == 1:
-                found.notes.append(f"{source.path.name}: damaged lines were left out, the first is line {line_number}")
+            found.damaged(source.path.name, line_number)
             continue
         key = (fields[0], fields[1], fields[2])
         if key != open_key:

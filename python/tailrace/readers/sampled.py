@@ -6,13 +6,10 @@ from array import array
 
 import polars as pl
 
-from tailrace.bounds import NAMES, SAMPLE_INTERVAL_NS, SAMPLE_NAME, VALUE_MAX
+from tailrace.bounds import EARLIEST_NS, LATEST_NS, NAMES, SAMPLE_INTERVAL_NS, SAMPLE_NAME, VALUE_MAX
 from tailrace.errors import InputError
-from tailrace.readers import intervals, outliers, room
+from tailrace.readers import intervals, metrics, outliers, room
 from tailrace.readers.source import Found, Source
-
-# The years 1973 to 2200, as for samples in a table.
-_EARLIEST, _LATEST = 10**8 * 10**9, 7_258_118_400 * 10**9
 
 
 class Sampled:
@@ -31,13 +28,12 @@ class Sampled:
 
     def add(self, moment: int, interval_ns: int | None, place: str, metric: str, value: float | None) -> None:
         """Add a sample, or count it as unusable. An unknown interval is None."""
-        known = value is not None and abs(value) <= VALUE_MAX and _EARLIEST <= moment <= _LATEST
+        known = value is not None and abs(value) <= VALUE_MAX and EARLIEST_NS <= moment <= LATEST_NS
         if value is None or not known or not self._nameable(place) or not self._nameable(metric):
             self.unusable += 1
             return
         self.time.append(moment)
-        usable = interval_ns is not None and 0 < interval_ns <= SAMPLE_INTERVAL_NS
-        self.interval.append(interval_ns if usable and interval_ns is not None else 0)
+        self.interval.append(interval_ns if interval_ns is not None and 0 < interval_ns <= SAMPLE_INTERVAL_NS else 0)
         self.place.append(self.names.setdefault(place, len(self.names)))
         self.metric.append(self.names.setdefault(metric, len(self.names)))
         self.value.append(value)
@@ -45,8 +41,9 @@ class Sampled:
     def _nameable(self, name: str) -> bool:
         return name in self.names or (len(self.names) < NAMES and 0 < len(name.encode(errors="replace")) <= SAMPLE_NAME)
 
-    def into(self, found: Found, source: Source, empty: str) -> None:
-        """Put the samples into `found`; InputError with the sentence `empty` if there are none."""
+    def into(self, found: Found, source: Source, empty: str, *, standard: bool = False) -> None:
+        """Put the samples into `found`; InputError with the sentence `empty` if there are none. `standard`: metrics get
+        the record's names where these are known."""
         found.lose("samples without a usable time, name or value", self.unusable)
         if not self.time:
             raise InputError(source.path, empty, "docs/reference/readers.md lists what is read")
@@ -67,6 +64,9 @@ class Sampled:
         found.notes += [f"{name}: {note}" for note in notes]
         if self.full:
             found.filled(name, self.most)
+        if standard:
+            frame, notes = metrics.standardise(frame)
+            found.notes += [f"{name}: {note}" for note in notes]
         found.samples.append(frame)
 
 

@@ -14,15 +14,12 @@ from contextlib import suppress
 import polars as pl
 
 from tailrace import units
-from tailrace.bounds import SAMPLE_INTERVAL_NS, SAMPLE_NAME
+from tailrace.bounds import EARLIEST_NS, LATEST_NS, SAMPLE_INTERVAL_NS, SAMPLE_NAME
 from tailrace.errors import InputError
 from tailrace.readers import intervals, metrics, outliers, room
-from tailrace.readers.layout import Layout, csv_rows, layout_of, parquet_rows
+from tailrace.readers.layout import MISSING, Layout, csv_rows, layout_of, parquet_rows
 from tailrace.readers.source import Found, Source, text_head
 
-# 10**8 s is 1973: a smaller "Unix time" is a time since some start. The latest is the year 2200.
-_EARLIEST = 10**8 * units.SECOND
-_LATEST = 7_258_118_400 * units.SECOND
 _DAMAGE_NAMED = 3
 
 
@@ -92,7 +89,7 @@ def _numbers(rows: pl.DataFrame, scale: int | None, layout: Layout, place: str |
     rows = rows.with_columns(
         moment=pl.col("time").replace_strict(moments, default=None, return_dtype=pl.Int64),
         number=pl.when(number.is_finite()).then(number),
-        empty=pl.col("value").is_null() | lower.is_in(["", "nan", "null", "none", "na", "n/a", "-"]),
+        empty=pl.col("value").is_null() | lower.is_in(list(MISSING)),
         place=pl.col("place").fill_null(pl.lit(place, pl.String)),
     )
     shown = pl.col("time").str.slice(0, 40)
@@ -101,9 +98,9 @@ def _numbers(rows: pl.DataFrame, scale: int | None, layout: Layout, place: str |
         .then(pl.lit(f"it does not have the columns {', '.join(layout.needed)}"))
         .when(pl.col("moment").is_null())
         .then(pl.format("'{}' is not a time", shown))
-        .when(pl.col("moment") < _EARLIEST)
+        .when(pl.col("moment") < EARLIEST_NS)
         .then(pl.format("its time {} is a time since some start, not a moment", shown))
-        .when(pl.col("moment") > _LATEST)
+        .when(pl.col("moment") > LATEST_NS)
         .then(pl.format("its time {} is after the year 2200", shown))
         .when(pl.col("place").is_null())
         .then(pl.lit("it has no place; name the server or node with NAME=FILE"))

@@ -105,6 +105,12 @@ class Found:
             name, f"{count:,} {what} were read, and no more fit into memory; split the file, or allow more memory"
         )
 
+    def damaged(self, name: str, number: int) -> None:
+        """Count a line that cannot be read; a note names the first."""
+        self.lose("damaged lines", 1)
+        if self.lost["damaged lines"] == 1:
+            self.notes.append(f"{name}: damaged lines were left out, the first is line {number}")
+
     def lose(self, what: str, count: int) -> None:
         if count:
             self.lost[what] = self.lost.get(what, 0) + count

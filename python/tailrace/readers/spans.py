@@ -44,7 +44,6 @@ class Span:
 
 @dataclass(frozen=True)
 class Form:
-    name: str
     seen: re.Pattern[str]
     opening: re.Pattern[str] | None
     resume: re.Pattern[str]
@@ -114,8 +113,7 @@ def _jaeger(element: Any, names: Names) -> Iterator[Span | None]:
         values = {str(tag.get("key")): tag.get("value") for tag in rows(span.get("tags"))}
         process = table(span.get("process") or processes.get(str(span.get("processID"))))
         above = [text(reference.get("spanID")) for reference in rows(span.get("references"))]
-        begin, duration = _micro(span.get("startTime")), _micro(span.get("duration"))
-        end = begin + duration if begin is not None and duration is not None else None
+        begin, end = _times(span.get("startTime"), span.get("duration"))
         kind = _KINDS.get(str(values.get("span.kind")).lower(), "")
         failed = values.get("error") in (True, "true") or values.get("otel.status_code") == "ERROR"
         kept = number(values.get("sampler.param")) if values.get("sampler.type") == "probabilistic" else None
@@ -124,9 +122,7 @@ def _jaeger(element: Any, names: Names) -> Iterator[Span | None]:
         yield _span(ids, kind, service, begin, end, text(span.get("operationName")), values, names, failed, kept)
 
 
-_KINDS: dict[str, Kind] = {
-    **{"server": "server", "client": "client", "producer": "producer", "consumer": "consumer"},
-}
+_KINDS: dict[str, Kind] = {"server": "server", "client": "client", "producer": "producer", "consumer": "consumer"}
 
 
 def _zipkin(element: Any, names: Names) -> Iterator[Span | None]:
@@ -134,8 +130,7 @@ def _zipkin(element: Any, names: Names) -> Iterator[Span | None]:
         values = {**table(span.get("tags"))}
         remote = table(span.get("remoteEndpoint"))
         values.setdefault("peer.service", text(remote.get("serviceName")))
-        begin, duration = _micro(span.get("timestamp")), _micro(span.get("duration"))
-        end = begin + duration if begin is not None and duration is not None else None
+        begin, end = _times(span.get("timestamp"), span.get("duration"))
         kind = _KINDS.get(str(span.get("kind")).lower(), "")
         ids = (text(span.get("traceId")), text(span.get("id")), text(span.get("parentId")))
         service = text(table(span.get("localEndpoint")).get("serviceName"))
@@ -212,6 +207,12 @@ def _whole(value: Any) -> int | None:
     return int(digits) if digits is not None and digits.isascii() and digits.isdigit() and len(digits) < 20 else None
 
 
+def _times(begin: Any, duration: Any) -> tuple[int | None, int | None]:
+    """Begin and end, from microseconds."""
+    first, took = _micro(begin), _micro(duration)
+    return first, first + took if first is not None and took is not None else None
+
+
 def _micro(value: Any) -> int | None:
     whole = _whole(value)
     return whole * units.MICROSECOND if whole is not None and whole < 10**17 else None
@@ -219,21 +220,18 @@ def _micro(value: Any) -> int | None:
 
 _FORMS = (
     Form(
-        "OTLP",
         re.compile(r'\A[\s\ufeff]*\{\s*"(?:resourceSpans|batches)"\s*:'),
         None,
         re.compile(r'\{\s*"(?:resourceSpans|batches)"\s*:'),
         _otlp,
     ),
     Form(
-        "Jaeger",
         re.compile(r'\A[\s\ufeff]*\{[\s\S]{0,200}?"data"\s*:\s*\[\s*\{[\s\S]{0,2000}?"(?:traceID|spans)"\s*:'),
         re.compile(r'"data"\s*:\s*\['),
         re.compile(r'\{\s*"traceID"\s*:\s*"[^"]*"\s*,\s*"spans"'),
         _jaeger,
     ),
     Form(
-        "Zipkin",
         re.compile(r'\A[\s\ufeff]*\[[\s\[]*\{[\s\S]{0,2000}?"traceId"\s*:'),
         re.compile(r"\A[\s\ufeff]*\["),
         re.compile(r'\{\s*"(?:traceId|id|parentId)"\s*:'),

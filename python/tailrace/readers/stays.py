@@ -7,14 +7,13 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from tailrace.bounds import NAME_CHARACTERS, NAMES, YEAR_NS
+from tailrace.bounds import EARLIEST_NS, LATEST_NS, NAME_CHARACTERS, NAMES, YEAR_NS
 from tailrace.readers import room
 from tailrace.readers.rare import without_rare_words
 from tailrace.readers.source import Found
 
 _BYTES_PER_SAMPLE_PER_STAY = 4
 """A visit and its request take as much memory as so many samples (measured: 800 bytes)."""
-_EARLIEST, _LATEST = 10**8 * 10**9, 7_258_118_400 * 10**9
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,6 @@ class Stay:
     drops: int = 0
     parent: int | None = None
     entry: bool = False
-    first_byte: int | None = None
     bytes_out: int | None = None
     downstream_ns: int | None = None
 
@@ -56,7 +54,7 @@ class Stays:
         """The number of the visit; None if its times are impossible, which is counted."""
         texts = (stay.server, stay.interaction or "", stay.caller or "", stay.status)
         names = [self._names.get(text, -1) for text in texts]
-        times = _EARLIEST <= stay.sent <= stay.arrival <= stay.departure <= _LATEST
+        times = EARLIEST_NS <= stay.sent <= stay.arrival <= stay.departure <= LATEST_NS
         nameable = min(names) >= 0 or all(map(self._nameable, texts))
         if not times or stay.departure - stay.sent > YEAR_NS or not stay.server or not nameable:
             self.damaged += 1
@@ -65,7 +63,7 @@ class Stays:
             names = [self._names.setdefault(text, len(self._names)) for text in texts]
         self._numbers.extend(names)
         self._numbers.extend((stay.sent, stay.arrival, stay.departure, stay.drops))
-        known = (stay.parent, stay.first_byte, stay.bytes_out, stay.downstream_ns)
+        known = (stay.parent, stay.bytes_out, stay.downstream_ns)
         self._numbers.extend([-1 if value is None else value for value in known])
         self._numbers.append(stay.entry)
         return len(self) - 1
@@ -113,7 +111,7 @@ class Stays:
 
 
 _TEXTS = ("server", "interaction", "caller", "status")
-_OPTIONAL = ("parent", "first_byte", "bytes_out", "downstream_ns")
+_OPTIONAL = ("parent", "bytes_out", "downstream_ns")
 _COLUMNS = (*_TEXTS, "sent", "arrival", "departure", "drops", *_OPTIONAL, "entry")
 _WIDTH = len(_COLUMNS)
 

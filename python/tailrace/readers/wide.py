@@ -6,7 +6,6 @@ kept and not interpreted. A table of time, place, metric, value is the format of
 
 from __future__ import annotations
 
-import csv
 from contextlib import suppress
 
 from tailrace import units
@@ -14,11 +13,9 @@ from tailrace.dataset.metrics import METRICS
 from tailrace.errors import InputError
 from tailrace.readers import metrics
 from tailrace.readers.elements import number
-from tailrace.readers.layout import column_names, role
+from tailrace.readers.layout import MISSING, column_names, fields, role
 from tailrace.readers.sampled import Sampled
 from tailrace.readers.source import Found, Source, text_head
-
-_MISSING = ("", "nan", "null", "none", "na", "n/a", "-")
 
 
 def sniff(name: str, head: bytes) -> bool:
@@ -35,7 +32,7 @@ def _columns(text: str) -> tuple[list[str], str] | None:
 
 
 def read(source: Source) -> Found:
-    found, samples, header, damaged, empty = Found(), Sampled(), True, 0, 0
+    found, samples, header, empty = Found(), Sampled(), True, 0
     name = source.path.name
     columns = _columns(text_head(source.head()) or "")
     if columns is None:
@@ -52,33 +49,21 @@ def read(source: Source) -> Found:
         if header:
             header = False
             continue
-        fields, moment = _fields(line, delimiter), None
-        if len(fields) == len(names):
+        row, moment = [field.strip() for field in fields(line, delimiter)], None
+        if len(row) == len(names):
             with suppress(ValueError):
-                moment = units.parse_moment(fields[time])
+                moment = units.parse_moment(row[time])
         if moment is None:
-            damaged += 1
-            if damaged == 1:
-                found.notes.append(f"{name}: damaged lines were left out, the first is line {line_number}")
+            found.damaged(name, line_number)
             continue
-        where = source.place or (fields[place] if place is not None else "")
+        where = source.place or (row[place] if place is not None else "")
         for i in values:
-            if fields[i].lower() in _MISSING:
+            if row[i].lower() in MISSING:
                 empty += 1
             else:
-                samples.add(moment, None, where, names[i], number(fields[i]))
+                samples.add(moment, None, where, names[i], number(row[i]))
         if samples.full:
             break
-    found.lose("damaged lines", damaged)
     found.lose("samples without a value", empty)
-    samples.into(found, source, "there is no sample in it")
-    found.samples[-1], notes = metrics.standardise(found.samples[-1])
-    found.notes += [f"{name}: {note}" for note in notes]
+    samples.into(found, source, "there is no sample in it", standard=True)
     return found
-
-
-def _fields(line: str, delimiter: str) -> list[str]:
-    try:
-        return [field.strip() for field in next(csv.reader([line], delimiter=delimiter, strict=True), [])]
-    except csv.Error:
-        return []

@@ -45,7 +45,6 @@ CAUSE_METRICS: dict[str, tuple[str, ...]] = {cause.name: cause.metrics for cause
     "workload-burst": ("arrivals",),
     "concurrency-overhead": ("run_queue", "context_switches", "workers_busy"),
     "balancer": ("balancer_value", "arrivals"),
-    "soft-resource": ("pool_in_use", "pool_waiting", "workers_busy"),
 }
 CAUSE_EVENTS = {cause.name: cause.events for cause in CAUSES}
 

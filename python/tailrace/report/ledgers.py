@@ -3,10 +3,12 @@ in the replay, and what would not have happened without each cause."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailrace.diagnosis.causes import UNKNOWN
 from tailrace.diagnosis.finding import Diagnosis
@@ -16,7 +18,7 @@ from tailrace.report.charts import CAPACITY, CURVES_MAX, Chart, Curve, Group, pe
 from tailrace.report.recording import Axis, Line, Recording
 
 RECORDED, REPLAYED = "queue_recorded", "queue_replayed"
-PARTS = {DONE: "done", IDLE: "idle", UNACCOUNTED: "nothing recorded accounts for it"}
+PARTS = {UNACCOUNTED: "nothing recorded accounts for it"}
 SLOTS = {DONE: 2, UNACCOUNTED: 6, IDLE: 8}
 CAUSE_SLOTS = (1, 3, 7, 4, 5, 0)
 """Colours of causes, apart from those of the other parts."""
@@ -62,7 +64,8 @@ def _colours(judged: Judged) -> dict[str, int]:
 
 
 def _charts(recording: Recording, group: Group, sheet: Sheet, index: int, colours: dict[str, int]) -> list[Chart]:
-    if sheet.columns is None:
+    columns = sheet.columns
+    if columns is None:
         return []
     server = words.name(sheet.server)
     return [
@@ -71,19 +74,24 @@ def _charts(recording: Recording, group: Group, sheet: Sheet, index: int, colour
             f"Capacity of {server}",
             "share",
             "stack",
-            _stack(recording, sheet, index, colours),
+            _stack(recording, sheet.server, columns.shares, index, colours),
             summary=_sums(sheet),
         ),
         _queue(recording, group, sheet, index),
     ]
 
 
-def _stack(recording: Recording, sheet: Sheet, index: int, colours: dict[str, int]) -> tuple[Curve, ...]:
+def _stack(
+    recording: Recording,
+    server: str,
+    shares: Mapping[str, NDArray[np.float64]],
+    index: int,
+    colours: dict[str, int],
+) -> tuple[Curve, ...]:
     """From top to bottom: each stands on all that follow."""
-    shares = sheet.columns.shares if sheet.columns is not None else {}
     names = [name for name, share in shares.items() if name != UNACCOUNTED or share.any()][:CURVES_MAX]
     order = sorted(names, key=lambda name: (name != IDLE, name != UNACCOUNTED, name == DONE))
-    found = ((name, recording.line(sheet.server, CAPACITY + name, index)) for name in order)
+    found = ((name, recording.line(server, CAPACITY + name, index)) for name in order)
     return tuple(Curve(line, _part(name), colours[name]) for name, line in found if line is not None)
 
 
@@ -117,6 +125,7 @@ def ledger(judged: Judged | None) -> dict[str, Any] | None:
     """What the page says beside these charts."""
     if judged is None:
         return None
+    colours = _colours(judged)
     return {
         "sentence": words.sentence(judged.sentence),
         "sheets": [
@@ -127,7 +136,7 @@ def ledger(judged: Judged | None) -> dict[str, Any] | None:
             }
             for sheet in judged.servers
         ],
-        "lines": [_line(line, judged, _colours(judged)) for line in judged.lines],
+        "lines": [_line(line, judged, colours) for line in judged.lines],
     }
 
 

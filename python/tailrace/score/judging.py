@@ -31,7 +31,7 @@ def by_removing(run: Dataset, told: Told, truth: str | PathLike[str], table: Map
     counts = figures.causes_of(told["episodes"])
     vlrt = without.count(run, told["threshold_ns"])
     credit = without.credit(removing.complete(table), vlrt, counts, told["threshold_ns"])
-    return _compared(run, told, vlrt, [(counts, credit)], truth)
+    return _compared(run, told, vlrt, [(counts, credit)], stalls.read(truth, run.topology))
 
 
 def by_covering(run: Dataset, told: Told, truth: str | PathLike[str]) -> Score:
@@ -41,7 +41,7 @@ def by_covering(run: Dataset, told: Told, truth: str | PathLike[str]) -> Score:
     for episode in told["episodes"]:
         inside = [request for request in requests if episode["begin"] <= request[0] <= episode["end"]]
         judged.append((figures.causes_of([episode]), covering.credit(inside, known)))
-    return _compared(run, told, len(requests), judged, truth)
+    return _compared(run, told, len(requests), judged, known)
 
 
 def _compared(
@@ -49,8 +49,8 @@ def _compared(
     told: Told,
     vlrt: int,
     judged: Iterable[tuple[Counter[str], Mapping[str, int]]],
-    truth: str | PathLike[str],
+    known: tuple[stalls.Stall, ...],
 ) -> Score:
     requests = int(run.requests().select(pl.len()).collect().item())
-    origins = stated.origins(told, stalls.read(truth, run.topology))
+    origins = stated.origins(told, known)
     return figures.compare(requests, vlrt, judged, stated.right_droppers(run, told), origins)

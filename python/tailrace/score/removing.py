@@ -12,6 +12,7 @@ from typing import Any
 
 from tailrace.experiment import from_table, places, traces
 from tailrace.experiment.reading import to_table
+from tailrace.score.figures import TIE
 from tailrace.score.stalls import BALANCER, BURST, CAUSES, FREQUENCY, NEIGHBOUR, QUOTA, SOFT
 from tailrace.units import MILLISECOND, SECOND, exact_duration, parse_duration
 
@@ -45,7 +46,7 @@ def without(table: Table, gone: Iterable[str]) -> Table:
 
 def trouble(stall: Table) -> str:
     kind: str = stall["kind"]
-    return " or ".join(sorted(CAUSES.get(kind, {kind})))
+    return TIE.join(sorted(CAUSES.get(kind, {kind})))
 
 
 def _collections(table: Table) -> None:

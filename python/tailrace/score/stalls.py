@@ -51,8 +51,6 @@ class Stall:
     origins: frozenset[str]
     begin: int
     end: int
-    stalled_ns: int
-    """Of this time: a quota that is used up for 5 ms in every 100 takes a twentieth away."""
 
 
 def read(path: str | PathLike[str], topology: Topology) -> tuple[Stall, ...]:
@@ -91,7 +89,7 @@ def _stall(kind: str, place: str, begin: int, end: int, topology: Topology) -> S
     origins = frozenset(_servers(place, topology))
     if kind == BURST:
         origins |= _entries_like(place, topology)
-    return Stall(kind, CAUSES.get(kind, frozenset({kind})), origins, begin, end, end - begin)
+    return Stall(kind, CAUSES.get(kind, frozenset({kind})), origins, begin, end)
 
 
 def _has_neighbour(place: str, topology: Topology) -> bool:
@@ -127,9 +125,7 @@ def _joined(stalls: Iterable[Stall]) -> tuple[Stall, ...]:
         key = stall.kind, stall.origins
         at = last.get(key)
         if at is not None and stall.begin - found[at].end <= ONE_STALL_NS:
-            one = found[at]
-            stalled = one.stalled_ns + max(0, stall.end - max(one.end, stall.begin))
-            found[at] = replace(one, end=max(one.end, stall.end), stalled_ns=stalled)
+            found[at] = replace(found[at], end=max(found[at].end, stall.end))
             continue
         last[key] = len(found)
         found.append(stall)

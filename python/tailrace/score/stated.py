@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from tailrace.dataset import Dataset
+from tailrace.score.figures import TIE
 from tailrace.score.stalls import BURST, Stall
 
 
@@ -47,7 +48,7 @@ def origins(told: Mapping[str, Any], stalls: tuple[Stall, ...]) -> tuple[int, in
     stated = right = 0
     for episode in told["episodes"]:
         for row in episode["chains"]:
-            named = row["cause"].split(" or ")
+            named = row["cause"].split(TIE)
             places = {
                 origin
                 for stall in stalls

@@ -15,7 +15,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from typing import Any
 from tailrace import whole
 from tailrace.errors import cannot_write
 from tailrace.score import papers
+from tailrace.score.figures import Score
 
 Row = dict[str, Any]
 Progress = Callable[[int, int], None]
@@ -31,10 +32,7 @@ CHAINS, GRAPHS, BOTH, PAPERS = "chains", "graphs", "both", "papers"
 EXPERIMENTS = Path("experiments")
 """Where the papers' systems are, from the folder of the project."""
 LINES, TABLE, SUMMARY = "results.jsonl", "results.parquet", "summary.json"
-_COUNTS = (
-    "requests", "vlrt", "right", "removable", "named", "wrong", "causes_told", "causes_false",
-    "right_dropper", "origins_stated", "right_origin",
-)  # fmt: skip
+_COUNTS = tuple(one.name for one in fields(Score) if one.name != "causes")
 
 
 @dataclass(frozen=True)
@@ -91,13 +89,13 @@ def examine(seed: int, systems: str = BOTH, thin: bool = False, experiments: Pat
 
     table = draw(seed, systems, experiments)
     with tempfile.TemporaryDirectory(prefix="tailrace-") as folder:
-        whole = Path(folder) / "run"
-        sim.simulate(from_table(table, f"seed {seed}"), whole)
-        run, thinned = Dataset.open(whole), ""
+        made = Path(folder) / "run"
+        sim.simulate(from_table(table, f"seed {seed}"), made)
+        run, thinned = Dataset.open(made), ""
         if thin:
             thinned = thinning.thin(run, Path(folder) / "thin", seed)
             run = Dataset.open(Path(folder) / "thin")
-        found = judging.by_removing(run, as_dict(diagnose(run)), whole, table)
+        found = judging.by_removing(run, as_dict(diagnose(run)), made, table)
     return {"seed": seed, "systems": shape(seed, systems), "thinned": thinned, **found.as_dict()}
 
 

@@ -26,8 +26,8 @@ FIGURES = (
 def print_score(found: Score, console: Console) -> None:
     console.print(f"{found.vlrt:,} of {found.requests:,} requests were very slow.")
     if found.vlrt:
-        console.print(_shares({key: value for key, value in found.as_dict().items() if key != "causes"}))
-        console.print(causes_table(found.causes))
+        console.print(_shares(found.as_dict()))
+        console.print(_causes_table(found.causes))
 
 
 def print_summary(found: Summary, console: Console) -> None:
@@ -39,7 +39,7 @@ def print_summary(found: Summary, console: Console) -> None:
     if counts["vlrt"]:
         console.print(_shares(counts))
         console.print(f"Right on average over runs with very slow requests: {format_share(found.right_of_runs)}.")
-        console.print(causes_table(found.causes))
+        console.print(_causes_table(found.causes))
 
 
 def _shares(counts: Mapping[str, int]) -> Table:
@@ -52,7 +52,7 @@ def _shares(counts: Mapping[str, int]) -> Table:
     return table
 
 
-def causes_table(causes: Mapping[str, Mapping[str, int]]) -> Table:
+def _causes_table(causes: Mapping[str, Mapping[str, int]]) -> Table:
     """For how many very slow requests each cause was reported, and may be."""
     table = Table("cause", "reported", "right", "may be reported", box=None, pad_edge=False)
     for column in table.columns[1:]:

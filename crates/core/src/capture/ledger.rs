@@ -18,7 +18,7 @@ use crate::record::{Names, Visit};
 /// Distinct statuses; a server can invent any number of words for its errors. Those beyond are
 /// "error".
 const STATUSES: usize = 1 << 10;
-/// Visits after which it is looked at anew which names are common: tables hold twice as many back, or more.
+/// Visits between two decisions about which words are common; tables hold back at least twice as many.
 const SETTLED: u64 = 1 << 16;
 
 /// The outcome of a visit, in the words of the tables.
@@ -175,7 +175,7 @@ impl Ledger {
         interaction
     }
 
-    /// Names are called from now on as the visits show that were made until now.
+    /// From now on, words that are rare among the visits so far are folded.
     pub fn settle(&mut self) {
         self.namer.settle(&mut self.names);
     }

@@ -26,7 +26,7 @@ pub mod live;
 pub mod merge;
 pub mod names;
 mod packet;
-mod pcap;
+pub(crate) mod pcap;
 mod pcapng;
 mod reader;
 #[cfg(test)]

@@ -180,10 +180,7 @@ impl Namer {
         let words = Words::Path(kept.len() + 1);
         let mut before = 0;
         for word in path.split('/') {
-            let mut hasher = rustc_hash::FxHasher::default();
-            hasher.write_u64(before);
-            hasher.write(word.as_bytes());
-            let mut here = hasher.finish();
+            let mut here = below(before, word.as_bytes());
             let known = self.places.contains_key(&here);
             let siblings = self.places.get(&before).copied().unwrap_or(0);
             let room = siblings < SIBLINGS_MAX && self.places.len() < PLACES_MAX;
@@ -192,10 +189,7 @@ impl Namer {
                 kept.push_str(word);
             } else {
                 kept.push_str("{}");
-                let mut hasher = rustc_hash::FxHasher::default();
-                hasher.write_u64(before);
-                hasher.write(b"{}");
-                here = hasher.finish();
+                here = below(before, b"{}");
             }
             if !known && room {
                 self.places.insert(here, 0);
@@ -245,6 +239,14 @@ impl Namer {
         self.ids.insert(name, id);
         id
     }
+}
+
+/// The place of a word below another place.
+fn below(before: u64, word: &[u8]) -> u64 {
+    let mut hasher = rustc_hash::FxHasher::default();
+    hasher.write_u64(before);
+    hasher.write(word);
+    hasher.finish()
 }
 
 fn of_statement((command, table): (String, Option<String>)) -> (String, Option<Words>) {

@@ -6,7 +6,7 @@ use super::link::Link;
 pub const PACKET_MAX: u32 = 1 << 20;
 
 /// Times are kept in [0, 2^62) ns (until the year 2116), so that no difference of two can overflow.
-pub const TIME_MAX: i64 = (1 << 62) - 1;
+pub const TIME_MAX: i64 = crate::bounds::MOMENT_MAX - 1;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Packet {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::capture::live;
+use crate::capture::{live, pcap};
 use crate::error::{Error, Result};
 use crate::record::join::{join as join_table, Joined};
 use crate::record::rows::{NumberedEvent, NumberedSample};
@@ -73,8 +73,8 @@ fn join_captures(captures: &[PathBuf], raw: &Path) -> Result<PathBuf> {
     for (number, path) in captures.iter().enumerate() {
         let mut part = File::open(path).map_err(failed(path))?;
         if number > 0 {
-            let head = super::packets::head(0).len() as u64;
-            io::Seek::seek(&mut part, io::SeekFrom::Start(head)).map_err(failed(path))?;
+            let head = io::SeekFrom::Start(pcap::HEADER as u64);
+            io::Seek::seek(&mut part, head).map_err(failed(path))?;
         }
         io::copy(&mut part, &mut whole).map_err(failed(&target))?;
     }

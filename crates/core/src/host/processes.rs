@@ -145,8 +145,8 @@ impl Processes {
         }
     }
 
-    /// Checks repeatedly, and reports what it finds, until told to stop (and unparked) or the
-    /// receiver is gone.
+    /// Checks repeatedly, and reports what it finds, until `stop` is set (and it is
+    /// unparked) or the receiver is gone.
     pub fn follow(mut self, tell: &Sender<Found>, stop: &AtomicBool) {
         sys::stand_back();
         while !stop.load(Ordering::Relaxed) {

@@ -104,7 +104,7 @@ struct Rights {
     sampling: CapabilitySet,
     /// To enter a namespace that is made again.
     at_times: CapabilitySet,
-    /// Of who asked for the recording.
+    /// For the caller's thread, which writes into folders of other users.
     last: CapabilitySet,
 }
 

@@ -168,7 +168,8 @@ impl Sampler {
         Ok(())
     }
 
-    /// Samples until told to stop; `prompt` is called when this thread runs before others. A round that is late is not made up for: the next begins at its own time.
+    /// Samples until `stop` is set; `prompt` is called when this thread runs before others. A round that
+    /// is late is not made up for: the next begins at its own time.
     pub fn run(mut self, stop: &AtomicBool, prompt: impl FnOnce() -> Result<()>) {
         self.divide();
         let mut due = sys::steady_ns();

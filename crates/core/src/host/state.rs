@@ -7,13 +7,13 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::{fs, io, io::Write};
+use std::{fs, io};
 
 use serde::Serialize;
 
 use super::sys;
 use crate::error::{Error, Result};
-use crate::whole::Partial;
+use crate::whole;
 
 pub const FILE: &str = "recording.json";
 
@@ -130,22 +130,13 @@ impl Shared {
             path: path.clone(),
             source: source.into(),
         })?;
-        match replace(&path, &text) {
+        match whole::write(&path, &text, &[]) {
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::StorageFull => {
                 over(&path, &text).map_err(|_| Error::Io { path, source })
             }
             replaced => replaced,
         }
     }
-}
-
-fn replace(path: &Path, text: &[u8]) -> Result<()> {
-    let (partial, mut file) = Partial::create(path)?;
-    file.write_all(text).map_err(|source| Error::Io {
-        path: path.to_owned(),
-        source,
-    })?;
-    partial.publish(path)
 }
 
 /// Writes into the existing size of a file.

@@ -1,6 +1,7 @@
 //! Rows become columns, one after the other: the next column takes its values from some rows.
 
 use std::borrow::Cow;
+use std::cell::LazyCell;
 use std::net::IpAddr;
 
 use super::chunk::Chunk;
@@ -8,6 +9,7 @@ use super::library::Library;
 use super::{Names, CALLER_IS_SERVER, NO_ID, NO_TIME};
 use arrow_array::ArrayRef;
 use parquet::errors::{ParquetError, Result};
+use rustc_hash::FxHashSet;
 
 /// A column of the current row group.
 pub enum Column {
@@ -70,15 +72,17 @@ impl<'t> Columns<'t> {
     /// that of a person: it is called `client-N`.
     pub fn callers(&mut self, names: &Names, callers: impl Iterator<Item = u32>) -> Result<()> {
         const { assert!(CALLER_IS_SERVER.rotate_left(1) == 1) };
-        let mut serves = vec![false; names.hosts.len()];
-        for &host in &names.server_hosts {
-            if let Some(serves) = serves.get_mut(host as usize) {
-                *serves = true;
-            }
-        }
+        // Asked only for a number that the dictionary does not have yet.
+        let serving = LazyCell::new(|| {
+            names
+                .server_hosts
+                .iter()
+                .copied()
+                .collect::<FxHashSet<u32>>()
+        });
         let host = |number: usize| {
             let name = names.hosts.get(number)?;
-            match serves[number] || name.parse::<IpAddr>().is_err() {
+            match serving.contains(&(number as u32)) || name.parse::<IpAddr>().is_err() {
                 true => Some(Cow::from(name)),
                 false => Some(Cow::from(format!("client-{}", number + 1))),
             }

@@ -2,8 +2,8 @@
 //! rows keep the format, and that its names are few and short. A stranger may have written it.
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, Int32Type, Int64Type};
-use arrow_array::{Array, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int32Type, Int64Type};
+use arrow_array::{Array, Int64Array, PrimitiveArray, RecordBatch, StringArray};
 use arrow_schema::DataType;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use serde::{Deserialize, Serialize};
@@ -129,7 +129,8 @@ impl<'a> Seen<'a> {
         }
         for name in &promises.values {
             if let Some(column) = batch.column_by_name(name) {
-                keep_values(&mut good, column.as_primitive::<Float64Type>());
+                let values = column.as_primitive::<Float64Type>();
+                keep(&mut good, values, |value| value.abs() <= VALUE_MAX);
             }
         }
         for (begin, end) in &promises.spans {
@@ -217,14 +218,12 @@ impl<'a> Seen<'a> {
 }
 
 /// A row without the value is as good as before.
-fn keep(good: &mut [bool], values: &Int64Array, kept: impl Fn(i64) -> bool) {
+fn keep<T: ArrowPrimitiveType>(
+    good: &mut [bool],
+    values: &PrimitiveArray<T>,
+    kept: impl Fn(T::Native) -> bool,
+) {
     for (row, good) in good.iter_mut().enumerate() {
         *good &= kept(values.value(row)) || values.is_null(row);
-    }
-}
-
-fn keep_values(good: &mut [bool], values: &Float64Array) {
-    for (row, good) in good.iter_mut().enumerate() {
-        *good &= values.value(row).abs() <= VALUE_MAX || values.is_null(row);
     }
 }

@@ -2,7 +2,10 @@
 
 For each server and each step of 10 ms: capacity = done + idle + what each cause took + unaccounted.
 
+steps      time in steps of 10 ms, over the stretches that matter
 recorded   the visits around the very slow requests, as columns that the engine replays
+workers    how many workers a server has, and when one took each visit
+limits     what servers, pools and balancers allow
 losses     what each cause took of a server's capacity, by samples and events: one file a cause
 places     visits that take long by themselves, and how many places they held
 bursts     requests beyond the usual number
@@ -12,6 +15,7 @@ groups     episodes that are judged together, and which requests count for them
 account    how fast each server was, what took the rest, and what nothing that was recorded accounts for
 verdict    the replay without a cause: how many of the very slow requests would not have been
 books      sums and columns of the account around an episode, and queues of the replay beside those of the recording
+sentence   what the replay without a cause says, in words
 shown      what is shown of it: as values (`diagnosis.judged`) and as a sentence
 
 A cause is a line of the account and knows no other cause. A line is charged with Shapley's value: the mean, over all
@@ -19,8 +23,21 @@ orders in which lines could be taken away, of the very slow requests that disapp
 """
 
 from tailrace.diagnosis.ledger.losses import CAUSES
-from tailrace.diagnosis.ledger.sentence import SAYS
+from tailrace.diagnosis.ledger.sentence import SAYS, TOLD, is_told, taken_away
 from tailrace.diagnosis.ledger.shown import show
 from tailrace.diagnosis.ledger.verdict import BALANCER, BURST, RETRIES, Replayed, Share, judge
 
-__all__ = ["BALANCER", "BURST", "CAUSES", "RETRIES", "SAYS", "Replayed", "Share", "judge", "show"]
+__all__ = [
+    "BALANCER",
+    "BURST",
+    "CAUSES",
+    "RETRIES",
+    "SAYS",
+    "TOLD",
+    "Replayed",
+    "Share",
+    "is_told",
+    "judge",
+    "show",
+    "taken_away",
+]

@@ -149,7 +149,8 @@ def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm:
     """What nothing that was recorded accounts for, where the server's queue is long and chance does not make so much of
     what those inside need."""
     server = account.recorded.servers[number]
-    rest = 1.0 - account.capacity[number] - account.taken_of(server)
+    taken = account.taken_of(server)
+    rest = 1.0 - account.capacity[number] - taken
     queue = seen.view.own_queue(server, account.recorded.steps.middles)
     high = float(np.percentile(queue[calm > 0], 99)) if calm.any() else 0.0
     lacking = (
@@ -160,8 +161,8 @@ def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm:
     if not long:
         return
     kept, sure = np.zeros(len(rest)), np.zeros(len(rest))
-    cores, known = limits.cores_of(seen.view, server), 1.0 - prior[number] - account.taken_of(server)
-    found = account.replay.excess(number, prior, calm, [(begin, end) for begin, end, _ in long])
+    cores, known = limits.cores_of(seen.view, server), 1.0 - prior[number] - taken
+    found = account.replay.excess(number, prior[number], calm, [(begin, end) for begin, end, _ in long])
     for (begin, end, lacked), (variance, excess) in zip(long, found, strict=True):
         chance = SIGMAS * sqrt(variance) / cores
         kept[begin:end] = lacked > max(chance, SHORTEST_NS)

@@ -11,37 +11,20 @@ from numpy.typing import NDArray
 from tailrace.diagnosis.causes import UNKNOWN
 from tailrace.diagnosis.judged import DONE, IDLE, UNACCOUNTED, Columns, Lost, Sheet
 from tailrace.diagnosis.ledger.account import Account
+from tailrace.diagnosis.ledger.recorded import NEVER
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
-from tailrace.diagnosis.queues import Times
+from tailrace.diagnosis.queues import Stays, Times
 
-NEVER = np.iinfo(np.int64).max
 LEAST_QUEUE = 1.0
 """Mean queues that differ by less than one visit are the same."""
-
-
-@dataclass(frozen=True)
-class Inside:
-    """When visits came into a server and left it, each in order."""
-
-    came: Times
-    left: Times
-
-    @classmethod
-    def of(cls, arrival: Times, departure: Times) -> Inside:
-        return cls(np.sort(arrival[arrival < NEVER]), np.sort(departure[(arrival < NEVER) & (departure < NEVER)]))
-
-    def at(self, moments: Times) -> Shares:
-        before = np.searchsorted(self.came, moments, "right") - np.searchsorted(self.left, moments, "right")
-        inside: Shares = before.astype(np.float64)
-        return inside
 
 
 @dataclass(frozen=True)
 class ServerBooks:
     """One server: its visits in the recording and in the replay, and the share of its cores at work in each step."""
 
-    recorded: Inside
-    replayed: Inside
+    recorded: Stays
+    replayed: Stays
     busy: Shares
 
 
@@ -60,8 +43,8 @@ class Books:
             number = recorded.number[server]
             here = recorded.server == number
             self._known[server] = ServerBooks(
-                Inside.of(recorded.arrival[here], recorded.departure[here]),
-                Inside.of(self.arrival[here], self.departure[here]),
+                _stays(recorded.arrival[here], recorded.departure[here]),
+                _stays(self.arrival[here], self.departure[here]),
                 np.clip(np.array(replay.busy(number)) / (replay.cores[number] * STEP_NS), 0.0, 1.0),
             )
         return self._known[server]
@@ -100,9 +83,9 @@ class Extract:
 
     def queues(self, server: str) -> tuple[Shares, Shares]:
         """Recorded and replayed: how many visits are inside in the middle of each step."""
-        middles = np.arange(self.first, self.last, dtype=np.int64) * STEP_NS + STEP_NS // 2
+        middles = self.books.account.recorded.steps.edges[self.first : self.last] + STEP_NS // 2
         of = self.books.of(server)
-        return of.recorded.at(middles), of.replayed.at(middles)
+        return of.recorded.queue(middles).astype(np.float64), of.replayed.queue(middles).astype(np.float64)
 
     def sheet(self, server: str, moments: int) -> Sheet:
         """The sums of a server, and no more than so many moments of its columns."""
@@ -134,6 +117,12 @@ class Extract:
         begin = int(self.books.account.recorded.steps.begins[self.first])
         means = {name: _means(share, every) for name, share in shares.items()}
         return Columns(begin, every * STEP_NS, means, _means(recorded, every), _means(replayed, every))
+
+
+def _stays(arrival: Times, departure: Times) -> Stays:
+    """Of the visits that came; one that never left stays inside."""
+    came = arrival < NEVER
+    return Stays.of(arrival[came], departure[came & (departure < NEVER)])
 
 
 def _means(values: Shares, every: int) -> NDArray[np.float64]:

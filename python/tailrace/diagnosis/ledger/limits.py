@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,7 @@ class Choices:
     by: tuple[str, ...]
     candidates: tuple[tuple[tuple[int, int], ...], ...]
 
-    @property
+    @cached_property
     def alike(self) -> tuple[str, ...]:
         """Of each choice the first who chooses among the same servers: balancers of one tier do the same."""
         first: dict[frozenset[int], str] = {}

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.ledger.recorded import Recorded
+from tailrace.diagnosis.ledger.recorded import NEVER, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.ledger.workers import turns
 from tailrace.diagnosis.queues import LEAST_LIMIT, Times
@@ -29,7 +30,6 @@ from tailrace.diagnosis.spans import Spans, spans, without
 from tailrace.units import MILLISECOND
 
 Mask = NDArray[np.bool_]
-NEVER = np.iinfo(np.int64).max
 
 LONG_NS = 100 * MILLISECOND
 """Two default windows. A visit that holds a place for less makes no other wait for long."""
@@ -83,7 +83,7 @@ class Held:
         """Whether they held so many places that the others had to wait."""
         return self.most >= HELD * self.places if self.places else len(self.lulls) > 0
 
-    @property
+    @cached_property
     def most(self) -> int:
         """How many were held at once."""
         return int(_inside(self.begin, self.end).max())
@@ -106,20 +106,20 @@ class _Here:
     known: int
     """Places by the topology; 0 where it does not tell."""
 
-    @property
+    @cached_property
     def usual(self) -> float:
         return float(np.median(self.work))
 
-    @property
+    @cached_property
     def least(self) -> float:
         """What takes so long, takes long."""
         return max(LONGER * self.usual, LONG_NS)
 
-    @property
+    @cached_property
     def is_long(self) -> Mask:
         return np.asarray(self.work >= self.least)
 
-    @property
+    @cached_property
     def is_quick(self) -> Mask:
         return np.asarray(self.end - self.begin <= max(QUICK * self.usual, MILLISECOND))
 
@@ -191,7 +191,7 @@ def _here(
 ) -> _Here:
     begin, end = recorded.start[rows] if known else recorded.arrival[rows], recorded.departure[rows]
     sums = np.concatenate(([0.0], np.cumsum(prior))) * STEP_NS
-    edges = np.arange(len(sums)) * STEP_NS
+    edges = recorded.steps.edges
     work = np.interp(end, edges, sums) - np.interp(begin, edges, sums)
     call = longest[rows]
     behind = (call >= 0) & heavy[call]

@@ -21,6 +21,8 @@ AROUND_NS = 15 * SECOND
 """Calm time on either side of an episode, in which what is usual is measured: at 20 visits a second, 600 of them."""
 NONE = 2**32 - 1
 """The number of no pool and of no choice."""
+NEVER = np.iinfo(np.int64).max
+"""The time of what does not happen."""
 
 Numbers = NDArray[np.uint32]
 Flags = NDArray[np.uint8]
@@ -102,7 +104,7 @@ def record(view: View, slow: Slow) -> Recorded | None:
 
 def _schedule(view: View) -> str | None:
     """The schedule of those who call servers, as far as their lost attempts tell."""
-    waits = view.lossy.select("drops", sent="sent", connected="arrival")
+    waits = view.lossy.select("drops", "sent", connected="arrival")
     return infer_schedule(direct_waits(waits), ())
 
 
@@ -110,9 +112,8 @@ def _stretches(view: View, slow: Slow) -> Spans:
     """Around each episode, to the end of its last request."""
     found = []
     for cluster in slow.clusters:
-        rows = slow.requests[cluster.rows]
-        last = int(rows["end"].to_numpy().max())
-        found.append((max(cluster.begin - AROUND_NS, view.begin), min(last + AROUND_NS, view.end + 1)))
+        last = min(slow.answered(cluster) + AROUND_NS, view.end + 1)
+        found.append((max(cluster.begin - AROUND_NS, view.begin), last))
     return spans(found, gap=SECOND)
 
 
@@ -161,7 +162,7 @@ def _start(view: View, rows: pl.DataFrame) -> Times:
         if count:
             start[here] = taken(arrival[here], departure[here], count)
             # A server that takes no request although it has a free worker stands still.
-            told = rows["start"][here].fill_null(np.iinfo(np.int64).max).to_numpy()
+            told = rows["start"][here].fill_null(NEVER).to_numpy()
             start[here] = np.minimum(start[here], told)
     return start
 
@@ -177,7 +178,7 @@ def _parents(rows: pl.DataFrame) -> Times:
     ids = rows["visit"].to_numpy()
     wanted = rows["parent"].fill_null(2**64 - 1).to_numpy()
     at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
-    # A visit that began before it was called is not a call.
+    # A parent that was not recorded is none, and no visit is its own.
     called = (ids[at] == wanted) & (at != np.arange(len(ids)))
     return np.where(called, at, -1).astype(np.int64)
 

@@ -20,7 +20,7 @@ TOLD = 0.05
 
 
 def is_told(one: Share, replayed: Replayed) -> bool:
-    return one.cause != UNKNOWN and one.vlrt >= TOLD * replayed.recorded
+    return one.vlrt >= TOLD * replayed.recorded
 
 
 def sentence(replayed: Replayed, not_reproduced: tuple[str, ...]) -> str:
@@ -34,16 +34,21 @@ def sentence(replayed: Replayed, not_reproduced: tuple[str, ...]) -> str:
             f"The replay has {many} where {replayed.recorded:,} were recorded{queues}: it is no model of this episode."
         )
     model = f"the replay reproduced the recording within {max(ceil(100 * replayed.error), 1)} %"
-    told = [one for one in replayed.shares if one.vlrt >= TOLD * replayed.recorded]
+    told = [one for one in replayed.shares if is_told(one, replayed)]
     if not told:
         return f"No cause that was recorded changes anything when it is taken away; {model}."
     first, *others = (_without(one, replayed, full=number == 0) for number, one in enumerate(told))
     return "; ".join((f"W{first[1:]}", *others, f"{model}."))
 
 
-def _without(one: Share, replayed: Replayed, full: bool) -> str:
-    what = SAYS[one.cause].format(server=one.server, place=one.place or "others")
+def taken_away(one: Share, replayed: Replayed) -> tuple[str, int, str]:
+    """What is taken away, in words; how many very slow requests go with it, and their share of the replay's."""
     gone = max(replayed.replayed - one.without, 0)
-    part = share(gone / replayed.replayed) if replayed.replayed else "0 %"
+    what = SAYS[one.cause].format(server=one.server, place=one.place or "others")
+    return what, gone, share(gone / replayed.replayed) if replayed.replayed else "0 %"
+
+
+def _without(one: Share, replayed: Replayed, full: bool) -> str:
+    what, gone, part = taken_away(one, replayed)
     many = f"{gone:,} of {replayed.replayed:,} very long requests would not have happened"
     return f"without {what}, {many if full else f'{gone:,}'} ({part})"

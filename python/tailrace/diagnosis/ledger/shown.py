@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tailrace.diagnosis.causes import UNKNOWN
 from tailrace.diagnosis.judged import Charged, Judged
 from tailrace.diagnosis.ledger.sentence import is_told, sentence
 from tailrace.diagnosis.ledger.verdict import REPRODUCED, Replayed
@@ -26,7 +27,7 @@ def show(verdicts: Sequence[Replayed | None], origins: Sequence[str | None]) -> 
 def _judged(one: Replayed, origin: str | None, moments: int) -> Judged:
     extract = one.extract
     unlike = extract.unlike(*REPRODUCED)
-    told = [share.server for share in one.shares if one.reproduced and is_told(share, one)]
+    told = [share.server for share in one.shares if one.reproduced and share.cause != UNKNOWN and is_told(share, one)]
     wanted = [origin, *told, *(() if one.reproduced else unlike[:1])]
     known = [server for server in wanted if server is not None and server in extract.servers]
     servers = tuple(dict.fromkeys(known or filter(None, [extract.lost_most()])))

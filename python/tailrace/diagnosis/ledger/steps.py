@@ -42,6 +42,11 @@ class Steps:
     def middles(self) -> Times:
         return self.begins + STEP_NS // 2
 
+    @cached_property
+    def edges(self) -> Times:
+        """Of the steps, on the shortened clock."""
+        return np.arange(len(self) + 1, dtype=np.int64) * STEP_NS
+
     def __len__(self) -> int:
         return len(self.begins)
 

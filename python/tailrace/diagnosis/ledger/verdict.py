@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from tailrace.diagnosis.causes import balancer, workload_burst
 from tailrace.diagnosis.ledger import bursts, retries
 from tailrace.diagnosis.ledger.account import Account, Line, draw_up
-from tailrace.diagnosis.ledger.books import NEVER, Books, Extract
+from tailrace.diagnosis.ledger.books import Books, Extract
 from tailrace.diagnosis.ledger.groups import Group, owners, together
 from tailrace.diagnosis.ledger.losses import Seen
-from tailrace.diagnosis.ledger.recorded import NONE, record
+from tailrace.diagnosis.ledger.recorded import NEVER, NONE, record
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.view import View
@@ -85,8 +85,8 @@ def judge(view: View, slow: Slow) -> tuple[Replayed | None, ...]:
     bench = _Bench(seen, draw_up(seen, recorded), groups)
     found: dict[int, Replayed] = {}
     for number, group in enumerate(groups):
-        shares, replayed = _verdict(bench, number, group)
-        found |= {at: bench.part(slow.clusters[at], group, shares, replayed) for at in group}
+        shares, replayed, tested = _verdict(bench, number, group)
+        found |= {at: bench.part(slow.clusters[at], group, shares, replayed, tested) for at in group}
     return tuple(found[at] for at in range(len(slow.clusters)))
 
 
@@ -120,22 +120,23 @@ class _Bench:
     def around(self, number: int) -> tuple[int, int]:
         """The time that is replayed to judge a group: what was sent in it can matter."""
         clusters = [self.seen.slow.clusters[at] for at in self.groups[number]]
-        begin, end = min(one.begin for one in clusters), max(one.end for one in clusters)
-        longest = max(int(self.seen.slow.requests["end"].to_numpy()[one.rows].max()) for one in clusters)
-        begin, end = self.seen.steps.shortened(np.array([begin - 2 * BEFORE_NS, max(end, longest) + 1])).tolist()
+        begin = min(one.begin for one in clusters) - 2 * BEFORE_NS
+        end = max(self.seen.slow.answered(one) for one in clusters) + 1
+        begin, end = self.seen.steps.shortened(np.array([begin, end])).tolist()
         return begin, end
 
     def extract(self, cluster: Cluster) -> Extract:
         """The account around an episode: from where a line can begin to matter until the last request is answered."""
-        answered = int(self.seen.slow.requests["end"].to_numpy()[cluster.rows].max())
-        first, last = np.searchsorted(self.seen.steps.begins, (cluster.begin - BEFORE_NS, answered)).tolist()
+        times = cluster.begin - BEFORE_NS, self.seen.slow.answered(cluster)
+        first, last = np.searchsorted(self.seen.steps.begins, times).tolist()
         return Extract(self.books, first, max(last, first + 1))
 
-    def part(self, cluster: Cluster, group: Group, shares: tuple[Share, ...], replayed: int) -> Replayed:
+    def part(
+        self, cluster: Cluster, group: Group, shares: tuple[Share, ...], replayed: int, tested: frozenset[str]
+    ) -> Replayed:
         """What an episode has of its group."""
         part = cluster.vlrt / sum(self.seen.slow.clusters[at].vlrt for at in group)
         its = tuple(replace(one, vlrt=one.vlrt * part, without=round(one.without * part)) for one in shares)
-        tested = frozenset(cause for cause, _ in self.lines([self.seen.slow.clusters[at] for at in group]))
         return Replayed(cluster.vlrt, round(replayed * part), its, self.extract(cluster), tested)
 
     def lines(self, clusters: list[Cluster]) -> list[Line]:
@@ -197,8 +198,9 @@ class _Bench:
         return arrival, departure, slow | by_themselves
 
 
-def _verdict(bench: _Bench, number: int, group: Group) -> tuple[tuple[Share, ...], int]:
-    """The shares of a group, the largest first, and how many of its requests are very slow in the replay."""
+def _verdict(bench: _Bench, number: int, group: Group) -> tuple[tuple[Share, ...], int, frozenset[str]]:
+    """The shares of a group, the largest first; how many of its requests are very slow in the replay; and the causes
+    that were taken away."""
     clusters = [bench.seen.slow.clusters[at] for at in group]
     count = sum(cluster.vlrt for cluster in clusters)
 
@@ -222,7 +224,8 @@ def _verdict(bench: _Bench, number: int, group: Group) -> tuple[tuple[Share, ...
         Share(cause, server or None, value * unit, alone[cause, server], bench.account.who((cause, server)))
         for (cause, server), value in worth.items()
     ]
-    return tuple(sorted(shares, key=lambda share: -share.vlrt)), bench.replayed(number)
+    tested = frozenset(cause for cause, _ in lines)
+    return tuple(sorted(shares, key=lambda share: -share.vlrt)), bench.replayed(number), tested
 
 
 def shapley(players: Sequence[Line], left: Callable[[frozenset[Line]], int]) -> dict[Line, float]:

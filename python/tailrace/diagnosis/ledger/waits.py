@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis.ledger.limits import Choices, Pools
-from tailrace.diagnosis.ledger.recorded import NONE, Numbers, Recorded
+from tailrace.diagnosis.ledger.recorded import NEVER, NONE, Numbers, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.spans import Spans, overlap, spans
@@ -48,7 +48,7 @@ def find(recorded: Recorded, pools: Pools, choices: Choices) -> Waits:
         if not others:
             in_line, until = _stretch(full[number], sent)
             at, begin = at[in_line], begin[in_line]
-            ready[at], held[at], most[at] = np.maximum(begin, until[in_line]), NONE, np.iinfo(np.int64).max
+            ready[at], held[at] = np.maximum(begin, until[in_line]), NONE
     return Waits(ready, held)
 
 
@@ -69,12 +69,13 @@ def _since(recorded: Recorded) -> Times:
     found = recorded.sent.copy()
     times = np.concatenate((recorded.start[parent], recorded.departure[calls], recorded.sent[calls]))
     is_call = np.repeat((False, True), (2 * len(calls), len(calls)))
-    order = np.lexsort((is_call, times, np.tile(parent, 3)))
+    callers = np.tile(parent, 3)
+    order = np.lexsort((is_call, times, callers))
     last: Times = np.maximum.accumulate(np.where(is_call[order], -1, np.arange(len(order))))
     at = np.flatnonzero(is_call[order])
     # A call that was sent before its caller had started is nobody's: it stays what it is.
     before = order[np.maximum(last[at], 0)]
-    known = (last[at] >= 0) & (np.tile(parent, 3)[before] == np.tile(parent, 3)[order[at]])
+    known = (last[at] >= 0) & (callers[before] == callers[order[at]])
     called = calls[order[at] - 2 * len(calls)]
     found[called[known]] = times[before[known]]
     return found
@@ -95,7 +96,7 @@ def _full(recorded: Recorded, pools: Pools, number: int) -> Spans:
 def _first(full: Spans, begin: Times, end: Times) -> Times:
     """For each [begin, end), the beginning of the first of these spans that reaches into it; else its end."""
     at = np.searchsorted(full[:, 1], begin, side="right")
-    begins = np.append(full[:, 0], np.iinfo(np.int64).max)
+    begins = np.append(full[:, 0], NEVER)
     found: Times = np.minimum(begins[at], end)
     return found
 

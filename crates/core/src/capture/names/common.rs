@@ -93,7 +93,7 @@ impl Common {
         self.changed = true;
     }
 
-    /// What names with words are called by now, if that may have changed since it was last asked.
+    /// The current form of each counted name with words; None if no request was counted since the last call.
     pub fn folded(&mut self, interactions: &[String]) -> Option<Vec<(u32, String)>> {
         if !std::mem::take(&mut self.changed) {
             return None;
@@ -127,7 +127,7 @@ impl Common {
         Some(folded.into_iter().filter_map(name).collect())
     }
 
-    /// What a name is called of which nobody knows yet how common it is; None where it has no words.
+    /// The form of a name with all its words folded; None if it has no words.
     pub fn hidden(&self, interaction: u32, name: &str) -> Option<String> {
         let (head, words) = self.words.get(&interaction)?.of(name);
         let words: Vec<_> = words.into_iter().map(path::folded).collect();

@@ -176,16 +176,21 @@ impl Decoded<'_> {
         if count == 0 {
             return Ok(());
         }
-        let said = match packed(rows, names) {
-            Ok(bytes) => {
-                let rows = count;
-                return self
-                    .channel
-                    .send(&Said::Segment { table, rows, end }, &bytes, None);
-            }
-            Err(error) => Said::Lost(format!("rows of {}: {error}", table.name()), count),
+        let (said, bytes) = match packed(rows, names) {
+            Ok(bytes) => (
+                Said::Segment {
+                    table,
+                    rows: count,
+                    end,
+                },
+                bytes,
+            ),
+            Err(error) => (
+                Said::Lost(format!("rows of {}: {error}", table.name()), count),
+                Vec::new(),
+            ),
         };
-        self.channel.send(&said, &[], None)
+        self.channel.send(&said, &bytes, None)
     }
 }
 

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::channel::{Channel, Frame};
 use super::decoder::{Begin, Order, Said};
 use super::entrance::{Entrance, Sockets};
-use super::keeping::whole;
 use super::{refused, source, To, WAIT_MS};
 use crate::error::{Error, Result};
 use crate::host::clock::Clock;
 use crate::host::options::Packets as Options;
 use crate::host::segments::Segment;
 use crate::host::sys;
+use crate::whole;
 
 /// It starts an interpreter, which takes some 50 ms, and seconds on a busy host.
 const STARTING_MS: i32 = 60_000;
@@ -105,7 +105,7 @@ impl Decoding {
                 rows,
                 bytes: bytes.len(),
                 end,
-                write: Box::new(move |path| whole(path, &[], &bytes)),
+                write: Box::new(move |path| whole::write(path, &[], &bytes)),
             }),
             Said::Report(report, cpu_ns) => {
                 self.to.shared.lock().packets = Some(report);
@@ -129,8 +129,8 @@ impl Decoding {
     }
 
     fn start_again(&mut self) {
-        let wait = (self.next - sys::steady_ns()).clamp(0, i64::from(WAIT_MS) * 1_000_000);
-        sys::sleep_until(sys::steady_ns() + wait);
+        let longest = sys::steady_ns() + i64::from(WAIT_MS) * 1_000_000;
+        sys::sleep_until(self.next.min(longest));
         let Some(sockets) = &self.sockets else {
             return;
         };
@@ -195,23 +195,16 @@ fn start(begin: &Begin, sockets: &Sockets) -> Result<Running> {
             true => running.channel.receive(),
             false => Err(io::ErrorKind::TimedOut.into()),
         });
-    match said.map(|frame| frame.map(|frame| frame.head)) {
-        Ok(Some(Said::Ready)) => Ok(running),
-        Ok(Some(Said::Refused(sentence))) => {
-            ended(running);
-            Err(Error::Options(sentence))
-        }
-        Err(error) => {
-            ended(running);
-            Err(wrong(&error))
-        }
-        Ok(_) => {
-            let how = ended(running);
-            Err(wrong(&io::Error::other(format!(
-                "it ended at once ({how})"
-            ))))
-        }
+    let first = said.map(|frame| frame.map(|frame| frame.head));
+    if let Ok(Some(Said::Ready)) = first {
+        return Ok(running);
     }
+    let how = ended(running);
+    Err(match first {
+        Ok(Some(Said::Refused(sentence))) => Error::Options(sentence),
+        Err(error) => wrong(&error),
+        Ok(_) => wrong(&io::Error::other(format!("it ended at once ({how})"))),
+    })
 }
 
 fn spawn(command: &[String]) -> io::Result<Running> {

@@ -1,22 +1,20 @@
 //! Unchanged packets: a capture, in segments of a second.
 
 use std::io;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::entrance::Entrance;
 use super::ring::RingPacket;
 use super::tap::Tap;
 use super::{read, refused, source, Taker, To};
-use crate::error::{Error, Result};
+use crate::capture::pcap::HEADER;
+use crate::error::Result;
 use crate::host::clock::Clock;
 use crate::host::options::Packets as Options;
 use crate::host::segments::Segment;
 use crate::host::sys;
-use crate::whole::Partial;
+use crate::whole;
 
-/// A file is locked only briefly, while it is written to.
-const PIECE: usize = 128 << 10;
 /// pcap of nanoseconds whose packets begin with the IP header (LINKTYPE_RAW).
 const PCAP_MAGIC: u32 = 0xa1b2_3c4d;
 const PCAP_RAW: u32 = 101;
@@ -110,7 +108,7 @@ impl Taker for Capture {
             rows: std::mem::take(&mut self.count),
             bytes: packets.len(),
             end: self.last,
-            write: Box::new(move |path| whole(path, &head, &packets)),
+            write: Box::new(move |path| whole::write(path, &head, &packets)),
         });
         Ok(())
     }
@@ -121,26 +119,12 @@ impl Taker for Capture {
     }
 }
 
-pub fn head(snap: u32) -> [u8; 24] {
-    let mut head = [0; 24];
+fn head(snap: u32) -> [u8; HEADER] {
+    let mut head = [0; HEADER];
     head[0..4].copy_from_slice(&PCAP_MAGIC.to_le_bytes());
     head[4..6].copy_from_slice(&2_u16.to_le_bytes());
     head[6..8].copy_from_slice(&4_u16.to_le_bytes());
     head[16..20].copy_from_slice(&snap.to_le_bytes());
     head[20..24].copy_from_slice(&PCAP_RAW.to_le_bytes());
     head
-}
-
-/// Writes a file that gets its name only when it is complete.
-pub fn whole(path: &Path, head: &[u8], rest: &[u8]) -> Result<()> {
-    let (partial, mut file) = Partial::create(path)?;
-    let written = io::Write::write_all(&mut file, head).and_then(|()| {
-        let mut pieces = rest.chunks(PIECE);
-        pieces.try_for_each(|piece| io::Write::write_all(&mut file, piece))
-    });
-    written.map_err(|source| Error::Io {
-        path: path.to_owned(),
-        source,
-    })?;
-    partial.publish(path)
 }

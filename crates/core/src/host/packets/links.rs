@@ -125,14 +125,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_no_interfaces_is_missing() {
+    fn a_name_of_no_interface_is_missing() {
         for name in ["", "a-name-longer-than-fifteen", "nul\0"] {
             assert_eq!(of(&[name]).missing(), [name]);
         }
     }
 
     #[test]
-    fn new_removed_and_replaced_processes_are_reported() {
+    fn new_removed_and_replaced_interfaces_are_reported() {
         assert!(told("eth0", Some(2), None).unwrap().contains("gone"));
         assert!(told("eth0", None, Some(3)).unwrap().contains("there"));
         assert!(told("eth0", Some(2), Some(3)).unwrap().contains("again"));

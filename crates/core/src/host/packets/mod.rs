@@ -23,7 +23,6 @@ use std::sync::Arc;
 
 use decoding::Decoding;
 pub use filter::{INTERFACES_MAX, PORTS_MAX};
-pub use keeping::head;
 use keeping::Keeping;
 use ring::RingPacket;
 use tap::Tap;

@@ -9,7 +9,7 @@ import numpy as np
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur
 from tailrace.diagnosis.ledger.places import Held
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
-from tailrace.diagnosis.queues import Stays, Times
+from tailrace.diagnosis.queues import Stays
 from tailrace.diagnosis.series import AT_WORK
 from tailrace.diagnosis.spans import overlap
 from tailrace.diagnosis.words import count, duration
@@ -29,20 +29,15 @@ def visits(seen: Seen, server: str, computing: bool) -> Loss | None:
     # Where the places are known, the others wait for one, and are not at work.
     share = np.zeros(len(seen.steps))
     if not held.places:
-        share = overlap(held.lulls, edges(seen)[:-1], edges(seen)[1:]) / STEP_NS
+        share = overlap(held.lulls, seen.steps.edges[:-1], seen.steps.edges[1:]) / STEP_NS
     if computing:
         share = np.maximum(share, _filled(seen, server, held))
     return Loss(share, _blur(seen, server), _words(held), held.visits)
 
 
-def edges(seen: Seen) -> Times:
-    """Of the steps, on the clock of the recording's rows."""
-    return np.arange(len(seen.steps) + 1, dtype=np.int64) * STEP_NS
-
-
 def _inside(seen: Seen, held: Held) -> Shares:
     """How many of them were inside in the middle of each step."""
-    middles = edges(seen)[:-1] + STEP_NS // 2
+    middles = seen.steps.edges[:-1] + STEP_NS // 2
     return np.asarray(Stays.of(held.begin, held.end).queue(middles), dtype=float)
 
 

@@ -13,8 +13,8 @@ from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 __all__ = ["CAUSE", "EVENTS", "METRICS", "PLAIN", "SAYS", "find"]
 
 SAYS = "{place}, which held places of {server}"
-PLAIN = "{place} held places of {origin}, and the others waited for one"
-METRICS, EVENTS = ("workers_busy", "pool_in_use", "pool_waiting"), ()
+PLAIN = "a pool or thread limit of {origin} was used up, with hardware to spare"
+METRICS, EVENTS = ("pool_in_use", "pool_waiting", "workers_busy"), ()
 
 
 def find(seen: Seen, server: str) -> Loss | None:
