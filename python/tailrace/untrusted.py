@@ -41,19 +41,29 @@ def read_text(path: str | PathLike[str], most: int = TEXT_BYTES) -> str:
     return _text(Path(path), most, os.O_RDONLY | os.O_CLOEXEC)
 
 
+def read_bytes(path: str | PathLike[str], most: int) -> bytes:
+    """The same for a file that is no text."""
+    return _bytes(Path(path), most, os.O_RDONLY | os.O_CLOEXEC)
+
+
 def read_inside(path: Path, most: int = TEXT_BYTES) -> str:
-    """The same for a file in a folder that somebody else made."""
+    """The same as `read_text` for a file in a folder that somebody else made."""
     regular(path)
     return _text(path, most, _HANDED_IN)
 
 
-def _text(path: Path, most: int, flags: int) -> str:
+def _bytes(path: Path, most: int, flags: int) -> bytes:
     try:
         content = _content(path, most, flags)
     except OSError as error:
         raise cannot_read(path, error) from error
     if len(content) > most:
         raise InputError(path, f"it has more than {most:,} bytes", "docs/reference/limits.md lists what is read")
+    return content
+
+
+def _text(path: Path, most: int, flags: int) -> str:
+    content = _bytes(path, most, flags)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

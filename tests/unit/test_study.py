@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -100,12 +103,33 @@ def test_a_run_that_a_killed_study_did_not_measure_is_simulated_again(tmp_path: 
     assert found.answers == expected.answers
 
 
-def test_a_damaged_answer_is_made_again(tmp_path: Path) -> None:
+def _cut(file: Path) -> None:
+    file.write_text(file.read_text()[:-3])
+
+
+def _link(file: Path) -> None:
+    elsewhere = file.parent / "elsewhere"
+    elsewhere.write_text(json.dumps(dict.fromkeys(json.loads(file.read_text()), 1.0)))
+    file.unlink()
+    file.symlink_to(elsewhere)
+
+
+def _pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+def _deep(file: Path) -> None:
+    file.write_text("[" * 100_000)
+
+
+@pytest.mark.parametrize("damage", [_cut, _link, _pipe, _deep])
+def test_a_damaged_answer_is_made_again(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     kept = Runs(tmp_path)
     [job] = jobs_of(kept, 1)
     kept.make()
     [file] = tmp_path.glob("*.json")
-    file.write_text(file.read_text()[:-3])
+    damage(file)
     again = Runs(tmp_path)
     [found] = jobs_of(again, 1)
     assert again.make() == 1

@@ -10,6 +10,7 @@ import pytest
 
 from plans import made
 from tailrace.dataset import Dataset
+from tailrace.errors import InputError
 from tailrace.score import drawing, sweep, thinning
 from tailrace.score.thinning import WAYS, Tables
 from tailrace.units import SECOND
@@ -73,3 +74,18 @@ def test_a_sweep_of_poor_recordings_says_what_is_missing_and_is_not_mixed_with_o
     assert whole["thinned"] == ""
     assert thin["thinned"] in WAYS
     assert len((tmp_path / sweep.LINES).read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize("line", ["a diary\n", "[" * 100_000 + "\n", "1e999\n"])
+def test_a_file_that_no_sweep_wrote_stays_as_it_is(tmp_path: Path, line: str) -> None:
+    (tmp_path / sweep.LINES).write_text(line)
+    with pytest.raises(InputError, match=sweep.LINES):
+        sweep.sweep([SEED], tmp_path, processes=1)
+    assert (tmp_path / sweep.LINES).read_text() == line
+
+
+def test_a_link_in_the_place_of_the_lines_is_refused(tmp_path: Path) -> None:
+    (tmp_path / sweep.LINES).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="symbolic link"):
+        sweep.sweep([SEED], tmp_path, processes=1)
+    assert not (tmp_path / "elsewhere").exists()

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from doors import HTTP, ROOT, run_folder, told
+from doors import HTTP, ROOT, SIMULATED, run_folder, told
 from tailrace import untrusted
 from tailrace.errors import InputError
+from tailrace.score import stalls
 
 BASE = ROOT / "experiments" / "rpc-vs-async" / "base"
 
@@ -42,6 +43,11 @@ NAMED = {
     "experiment.toml": ("run", "FILE", "--set", "duration=1s", "-o", "OUT"),
     "truth.toml": ("score", "RUN", "--truth", "FILE"),
     "diagnosis.json": ("score", "RUN", "--truth", ROOT / "demo" / "truth.toml", "--diagnosis", "FILE"),
+    "our.key": ("anonymise", "RUN", "--key", "FILE", "-o", "OUT"),
+    "arrivals.csv": (
+        *("run", BASE / "experiment.toml", "--set", "duration=1s", "--add", "--set", 'workloads.w.kind="trace"'),
+        *("--set", 'workloads.w.file="FILE"', "-o", "OUT"),
+    ),
     "paths.csv": (*LOAD, "--duration", "1ms", "--paths", "FILE", "-o", "OUT"),
 }
 INSIDE = {
@@ -73,6 +79,23 @@ def test_a_name_in_a_folder_of_a_stranger(tmp_path: Path, name: str, kind: str) 
     (tmp_path / "run" / name).unlink(missing_ok=True)
     KINDS[kind](tmp_path / "run" / name)
     assert told(*(str(tmp_path / "run") if word == "FOLDER" else word for word in INSIDE[name])) == 2
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_a_link_to_a_good_file_in_a_folder_of_a_stranger_is_refused(tmp_path: Path, name: str) -> None:
+    shutil.copytree(run_folder(), tmp_path / "run")
+    file = tmp_path / "run" / name
+    if not file.exists():
+        file.write_bytes(SIMULATED)
+    file.symlink_to(file.rename(tmp_path / name))
+    assert told(*(str(tmp_path / "run") if word == "FOLDER" else word for word in INSIDE[name])) == 2
+
+
+def test_a_linked_truth_is_not_simulated(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere.toml").write_bytes(SIMULATED)
+    (tmp_path / "truth.toml").symlink_to(tmp_path / "elsewhere.toml")
+    with pytest.raises(InputError, match=r"truth\.toml: it is a symbolic link, not a file"):
+        stalls.simulated(tmp_path)
 
 
 def _meant(word: str, meant: dict[str, str]) -> str:

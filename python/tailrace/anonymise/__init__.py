@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from tailrace import dataset
+from tailrace import dataset, untrusted
 from tailrace.anonymise import described, tables
 from tailrace.anonymise.tokens import Tokens
 from tailrace.dataset import Dataset
-from tailrace.errors import InputError, UsageError, cannot_read
+from tailrace.errors import InputError, UsageError
 
 KEY_MIN, KEY_MAX = 16, 1 << 20
 """The size of a key in a file: fewer than 128 bits can be guessed."""
@@ -50,13 +50,8 @@ def anonymise(
 
 def key_of(path: Path) -> bytes:
     """The key in a file, whatever its bytes are."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(KEY_MAX + 1)
-    except OSError as error:
-        raise cannot_read(path, error) from error
-    if not KEY_MIN <= len(content) <= KEY_MAX:
-        has = "more" if len(content) > KEY_MAX else len(content)
-        found = f"a key has {KEY_MIN} bytes to {KEY_MAX:,}, and this has {has}"
+    content = untrusted.read_bytes(path, KEY_MAX)
+    if len(content) < KEY_MIN:
+        found = f"a key has {KEY_MIN} bytes to {KEY_MAX:,}, and this has {len(content)}"
         raise InputError(path, found, "make one: head -c 32 /dev/urandom > FILE")
     return hashlib.blake2b(content).digest()

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from tailrace import foreign
+from tailrace.cli.confinement import confine
 from tailrace.cli.options import Out, Run
 from tailrace.cli.running import open_run
 from tailrace.cli.words import AsJson, Overwrite, Quiet, print_json, progress, tell
@@ -49,6 +50,7 @@ def anonymise(
     from tailrace.anonymise import anonymise as write_anonymised
     from tailrace.anonymise import key_of
 
+    confine([run, key], [out])
     dataset = open_run(run)
     secret = None if key is None else key_of(key)
     with progress("Anonymising", quiet):

@@ -55,9 +55,7 @@ class Stall:
 
 def read(path: str | PathLike[str], topology: Topology) -> tuple[Stall, ...]:
     """The stalls of a truth.toml, or of the one in a folder, by their begin."""
-    untrusted = Path(path).is_dir()
-    file = Path(path) / truth.FILE if untrusted else Path(path)
-    table = toml.read(file, "docs/reference/score.md", untrusted=untrusted)
+    file, table = _table(path)
     if "stall" in table or "engine" not in table:
         rows = table.get("stall", [])
         if not isinstance(rows, list):
@@ -69,10 +67,16 @@ def read(path: str | PathLike[str], topology: Topology) -> tuple[Stall, ...]:
 
 def simulated(path: str | PathLike[str]) -> dict[str, Any] | None:
     """The experiment of a truth.toml that the simulator wrote, as plain values; None of a recording."""
-    file = Path(path) / truth.FILE if Path(path).is_dir() else Path(path)
-    table = toml.read(file, "docs/reference/score.md")
+    _, table = _table(path)
     found = table.get("experiment")
     return found if table.get("engine") == "sim" and isinstance(found, dict) else None
+
+
+def _table(path: str | PathLike[str]) -> tuple[Path, dict[str, Any]]:
+    """A truth.toml, or the one in a folder, and what it holds."""
+    untrusted = Path(path).is_dir()
+    file = Path(path) / truth.FILE if untrusted else Path(path)
+    return file, toml.read(file, "docs/reference/score.md", untrusted=untrusted)
 
 
 def _by_hand(file: Path, row: Mapping[str, Any], topology: Topology) -> Stall:

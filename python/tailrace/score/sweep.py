@@ -20,7 +20,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from tailrace import whole
+from tailrace import untrusted, whole
 from tailrace.errors import cannot_write
 from tailrace.score import papers
 from tailrace.score.figures import Score
@@ -157,12 +157,15 @@ def _alone() -> None:
 
 
 def _earlier(lines: Path | None) -> list[Row]:
-    if lines is None or not lines.exists():
+    if lines is None or not untrusted.regular(lines):
         return []
     # The last line may have been cut by what killed the sweep.
-    ended = lines.read_text(encoding="utf-8").split("\n")[:-1]
+    ended = untrusted.read_inside(lines).split("\n")[:-1]
+    rows = [
+        untrusted.parse_json(line, lines, "name a folder to create, or one of an earlier examination") for line in ended
+    ]
     whole.write(lines, "".join(f"{line}\n" for line in ended).encode())
-    return [json.loads(line) for line in ended]
+    return [row for row in rows if isinstance(row, dict)]
 
 
 def _append(lines: Path | None, row: Row) -> None:

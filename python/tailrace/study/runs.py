@@ -26,12 +26,13 @@ from typing import Any, get_args
 
 from tailrace import _core, dataset, whole
 from tailrace.dataset import Dataset, is_run
-from tailrace.errors import TailraceError, UsageError, cannot_write
+from tailrace.errors import InputError, TailraceError, UsageError, cannot_write
 from tailrace.experiment import Experiment
 from tailrace.study import drawn, measures
 from tailrace.study.engines import SIMULATOR, Engine, Progress
 from tailrace.study.measured import Measured
 from tailrace.toml import nearest, wrong_name
+from tailrace.untrusted import read_inside
 
 CODE = ("dataset", "timeline", "sim", "study")
 """Modules whose code decides a run's answers, besides the engine; the experiment is in the plan."""
@@ -196,10 +197,10 @@ def _ask(run: Measured, question: Question) -> Any:
 
 
 def _kept(file: Path) -> dict[str, Any]:
-    """Answers of an earlier study; a damaged file is made again."""
+    """Answers of an earlier study. A damaged file, and what is not a file, is made again."""
     try:
-        answers = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        answers = json.loads(read_inside(file))
+    except (InputError, ValueError, RecursionError):
         return {}
     return answers if isinstance(answers, dict) else {}
 
