@@ -43,6 +43,13 @@ def test_every_form_of_time_keeps_its_nanoseconds(tmp_path: Path, rows: list[str
     assert times(found) == [270400001, 320400001]
 
 
+def test_fields_may_have_quotes(tmp_path: Path) -> None:
+    text = 'time,place,metric,value\n"1795193376.5","a ""b"", c",cpu_busy,"0.5"\n1795193376.6,"open,cpu_busy,0.5\n'
+    found = read(tmp_path, text)
+    assert found.samples[0].select("place", "value").rows() == [('a "b", c', 0.5)]
+    assert found.lost == {"samples without a usable time, name or value": 1}
+
+
 def test_the_unit_of_a_time_can_be_in_its_name(tmp_path: Path) -> None:
     found = read(tmp_path, "time_ms,place,metric,value,interval_ms\n1795193376001,web,cpu_busy,0.5,50\n")
     assert times(found) == [1_000_000]

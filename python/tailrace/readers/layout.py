@@ -139,13 +139,15 @@ def _csv_blocks(source: Source, found: Found, layout: Layout) -> Iterator[pl.Dat
             parts = pl.Series("parts", rows, dtype=pl.List(pl.String))
         else:
             parts = lines.get_column("text").str.split(layout.delimiter).alias("parts")
-        fields = {
+        columns = {
             role: pl.col("parts").list.get(layout.columns[role], null_on_oob=True).str.strip_chars()
             if role in layout.columns
             else pl.lit(None, pl.String)
             for role in _HEADLESS
         }
-        yield lines.select("row").with_columns(parts).select("row", **{r: _none_if_empty(f) for r, f in fields.items()})
+        yield (
+            lines.select("row").with_columns(parts).select("row", **{r: _none_if_empty(f) for r, f in columns.items()})
+        )
 
 
 def _none_if_empty(field: pl.Expr) -> pl.Expr:
