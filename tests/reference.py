@@ -39,6 +39,7 @@ TABLES = {
     "stalls, kind = freeze": "Freeze",
     "stalls, kind = iowait": "Iowait",
     "stalls, kind = burn": "Burn",
+    "losses": "Loss",
 }
 QUANTITIES = {"50 ms": "duration", "64 MiB": "size", "60 MB/s": "rate", "2.26 GHz": "frequency", "25%": "share"}
 
@@ -90,7 +91,7 @@ def software() -> str:
 
 def _section(heading: str, table: Json) -> str:
     path, _, kind = heading.partition(", kind = ")
-    brackets = f"`[[{path}]]`" if path == "stalls" else f"`[{path}]`" if path else "Top"
+    brackets = f"`[[{path}]]`" if path in ("stalls", "losses") else f"`[{path}]`" if path else "Top"
     lines = [f"### {brackets}" + (f', `kind = "{kind}"`' if kind else ""), ""]
     if table.get("description"):
         lines += [_prose(table["description"]), ""]
@@ -115,7 +116,7 @@ def _takes(value: Json) -> str:
     if "$ref" in value or "oneOf" in value:
         return "table"
     if value.get("type") == "array":
-        return "tables" if "oneOf" in value["items"] else f"list of {_takes(value['items'])}"
+        return "tables" if {"oneOf", "$ref"} & value["items"].keys() else f"list of {_takes(value['items'])}"
     if value.get("type") == "object":
         inner = _takes(value["additionalProperties"])
         return f"{inner}s, by name" if inner == "table" else f"{inner}, by name"

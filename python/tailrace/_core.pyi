@@ -158,6 +158,10 @@ class Replay:
     def measure(self, capacity: object) -> None:
         """Measure what each part of a visit needed, at these capacities."""
 
+    def works(self, before: object, whole: object) -> None:
+        """Write what each visit needed by `measure` into these float64 arrays, in nanoseconds at full speed: before its
+        first call, and as a whole."""
+
     def run(
         self, capacity: object, sent: object, anew: list[bool], departure: object, arrival: object | None = None
     ) -> None:

@@ -2,7 +2,7 @@
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use tailrace_core::replay::{Capacity, Grid, Limits, Network, Program, Visits, KINDS};
+use tailrace_core::replay::{Capacity, Grid, Limits, Network, Program, Step, Visits, KINDS};
 
 /// The least number of known parts in a group for measuring its demand.
 const LEAST: u32 = 10;
@@ -207,6 +207,29 @@ impl Replay {
             }
         }
         Ok(())
+    }
+
+    /// What each visit needed by `measure`, in nanoseconds at full speed: before its first call, and
+    /// as a whole.
+    fn works(&self, py: Python<'_>, before: PyBuffer<f64>, whole: PyBuffer<f64>) -> PyResult<()> {
+        let (mut first, mut all) = (Vec::new(), Vec::new());
+        for span in self.program.first.windows(2) {
+            let (mut calls, mut sums) = (false, (0.0, 0.0));
+            for step in &self.program.steps[span[0] as usize..span[1] as usize] {
+                match step {
+                    Step::Work(part) => {
+                        let work = self.works[*part as usize];
+                        sums = (sums.0 + if calls { 0.0 } else { work }, sums.1 + work);
+                    }
+                    Step::Send(_) => calls = true,
+                    Step::Wait(_) => {}
+                }
+            }
+            first.push(sums.0);
+            all.push(sums.1);
+        }
+        before.copy_from_slice(py, &first)?;
+        whole.copy_from_slice(py, &all)
     }
 
     /// Run at these capacities; writes when each visit is first sent, leaves and arrives into

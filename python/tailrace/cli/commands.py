@@ -22,6 +22,7 @@ from tailrace.cli import (
     score,
     sweep,
     testbed,
+    twin,
     watch,
 )
 from tailrace.cli.words import tell
@@ -55,6 +56,7 @@ for module, command in (
     (watch, watch.watch),
     (reproduce, reproduce.reproduce),
     (sweep, sweep.sweep),
+    (twin, twin.twin),
 ):
     app.command(epilog=module.EPILOG)(command)
 app.add_typer(testbed.testbed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tailrace.errors import InputError
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 def choice(load: Workload, content: Rubbos, class_of: Callable[[str], int]) -> Json:
     """Independent draws, or the walk through pages. From the walk, the engine draws pages for clients that do not stay.
     `class_of` numbers interactions."""
-    if isinstance(load, Trace) and (names := traces.read(load.file)[1]):
+    if isinstance(load, Trace) and (names := traces.read(load.file).names):
         return {
             "mix": [[class_of(name), 1.0] for name in dict.fromkeys(names)]
         }  # never drawn: the file names the interactions
@@ -55,9 +55,12 @@ def _walk(table: rubbos.Table, content: Rubbos, class_of: Callable[[str], int]) 
     } | ({"dead_ends": dead_ends} if dead_ends else {})
 
 
-def arrivals(load: AnyWorkload, ramp: int, end: int, class_of: Callable[[str], int]) -> Json:
+def arrivals(
+    load: AnyWorkload, ramp: int, end: int, class_of: Callable[[str], int], tiers: Sequence[str] | None = None
+) -> Json:
     """`ramp` is the rest of the ramp when the workload begins (negative if it begins later); `end` is that of the
-    run."""
+    run. Recorded clients wait for answers, and recorded requests have their own work in these `tiers`; without any,
+    each is sent at its recorded time, and its work is unknown."""
     match load:
         case Closed():
             return {"closed": _closed(load)}
@@ -68,13 +71,17 @@ def arrivals(load: AnyWorkload, ramp: int, end: int, class_of: Callable[[str], i
         case Batch():
             return {"batch": {"size": load.size, "first": ramp + load.first_at, "period": load.every}}
         case Trace():
-            times, names = traces.read(load.file)
+            requests = traces.read(load.file)
+            times = requests.times
             if not times or times[0] >= end:
                 raise InputError(load.file, f"no request comes before the end of the run, {exact_duration(end)}")
             if ramp + times[0] < 0:
                 found = f"the first request comes at {exact_duration(times[0])}, before the workload begins"
                 raise InputError(load.file, found, f"it begins at {exact_duration(-ramp)}")
-            return {"trace": {"times": [ramp + time for time in times], "classes": [class_of(name) for name in names]}}
+            if tiers is not None:
+                return {"trace": traces.plan(requests, ramp, class_of, tiers)}
+            classes = [class_of(name) for name in requests.names]
+            return {"trace": {"times": [ramp + time for time in times], "classes": classes}}
 
 
 def _closed(load: Closed) -> Json:

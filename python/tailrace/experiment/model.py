@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from tailrace.experiment.interactions import Interaction, Rubbos
+from tailrace.experiment.losses import Loss
 from tailrace.experiment.machines import Node
 from tailrace.experiment.quantities import Above0, Duration, Positive, Share, Whole
 from tailrace.experiment.tiers import Tier
@@ -130,3 +131,5 @@ class Experiment(Table):
     """The clients, by name; several workloads run at the same time."""
     stalls: tuple[Stall, ...] = ()
     """Injected stalls, as opposed to those that arise in the system."""
+    losses: tuple[Loss, ...] = ()
+    """Capacity that servers lacked in a recording."""

@@ -104,8 +104,8 @@ def _write_default(field: dict[str, Any]) -> None:
 
 
 def _whole(file: Path, above: tuple[Path, ...], known: dict[Path, dict[str, Any]]) -> dict[str, Any]:
-    """The file merged over its bases, later bases over earlier ones. The path of a trace file becomes relative to the
-    file that names it. `known`: the files that were read already, each with its bases."""
+    """The file merged over its bases, later bases over earlier ones. The path of a recorded file becomes relative to
+    the file that names it. `known`: the files that were read already, each with its bases."""
     real = Path(os.path.realpath(file))  # resolve() gives up on a link to itself
     if real in known:
         return known[real]
@@ -115,9 +115,10 @@ def _whole(file: Path, above: tuple[Path, ...], known: dict[Path, dict[str, Any]
     if len(known) + len(above) >= EXPERIMENT_FILES:
         raise InputError(file, f"it is one of more than {EXPERIMENT_FILES} files that extend each other", "join some")
     table = toml.read(file, EXAMPLE)
-    for workload in _tables(table.get("workloads")).values():
-        if isinstance(workload, dict) and isinstance(workload.get("file"), str):
-            workload["file"] = str(file.parent / workload["file"])
+    losses = table.get("losses")
+    for named in (*_tables(table.get("workloads")).values(), *(losses if isinstance(losses, list) else ())):
+        if isinstance(named, dict) and isinstance(named.get("file"), str):
+            named["file"] = str(file.parent / named["file"])
     bases = table.pop("extends", [])
     whole: dict[str, Any] = {}
     for base in bases if isinstance(bases, list) else [bases]:

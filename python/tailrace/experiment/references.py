@@ -68,6 +68,8 @@ def _uses(experiment: Experiment) -> Iterator[Use]:
             yield f"stalls[{number}].place", stall.place, nodes, "node"
         else:
             yield f"stalls[{number}].place", stall.place, tiers | {server.name for server in servers}, "server or tier"
+    for number, loss in enumerate(experiment.losses):
+        yield f"losses[{number}].place", loss.place, {server.name for server in servers}, "server"
 
 
 def _uses_of_workload(

@@ -1,34 +1,169 @@
-"""Arrivals from a file: CSV with a column `time`, in seconds since the end of the ramp, and optionally
-`interaction`."""
+"""Recorded requests from a file, CSV or Parquet: the column `time` and, where they are known, `interaction`, `client`
+with `think`, and `factor.TIER`."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tailrace.bounds import TRACE_BYTES
 from tailrace.errors import InputError
-from tailrace.units import SECOND, parse_moment
+from tailrace.units import SECOND, parse_moment, parse_number
 from tailrace.untrusted import read_text
 
+if TYPE_CHECKING:
+    import polars as pl
 
-def read(file: str) -> tuple[list[int], list[str]]:
-    """Send times in ns after the ramp, in order, and the interaction of each if the file has them.
+FACTOR = "factor."
+LAST = 2**32 - 1
+"""No request follows."""
+_HOW = "docs/reference/experiment.md lists the columns"
 
-    Raises InputError with file and row.
-    """
-    timed: list[tuple[int, str]] = []
+
+@dataclass(frozen=True)
+class Requests:
+    """One value for each request in each list, in the order of `times`."""
+
+    times: list[int]
+    """When each was sent, ns after the ramp."""
+    names: list[str]
+    """Interactions; empty: unknown."""
+    clients: list[int | None]
+    """Empty: each request has a client of its own."""
+    thinks: list[int | None]
+    """How long, ns, its client thought after the answer to its previous request; None: it is sent at its time."""
+    factors: dict[str, list[float]]
+    """Tier → a factor for the work of each request there."""
+
+
+def read(file: str) -> Requests:
+    """Raises InputError with file and row."""
+    return _of_parquet(file) if file.endswith(".parquet") else _of_csv(file)
+
+
+def plan(requests: Requests, ramp: int, class_of: Callable[[str], int], tiers: Sequence[str]) -> dict[str, Any]:
+    """The form that the simulator takes: first the requests that are sent at their times, then those that follow an
+    answer."""
+    follows = _follows(requests)
+    rows = [row for row, before in enumerate(follows) if before is None]
+    opens = len(rows)
+    rows += [row for row, before in enumerate(follows) if before is not None]
+    found: dict[str, Any] = {
+        "times": [ramp + requests.times[row] if follows[row] is None else requests.thinks[row] for row in rows],
+        "classes": [class_of(requests.names[row]) for row in rows] if requests.names else [],
+    }
+    if opens < len(rows):
+        place = {row: at for at, row in enumerate(rows)}
+        after = {before: place[row] for row, before in enumerate(follows) if before is not None}
+        found |= {"opens": opens, "next": [after.get(row, LAST) for row in rows]}
+    if requests.factors:
+        ones = [1.0] * len(rows)
+        columns = [requests.factors.get(tier, ones) for tier in tiers]
+        found["factors"] = [column[row] for row in rows for column in columns]
+    return found
+
+
+def _follows(requests: Requests) -> list[int | None]:
+    """For each request the one before it of the same client, if it is sent after the answer to that one."""
+    last: dict[int, int] = {}
+    found: list[int | None] = [None] * len(requests.times)
+    for row, client in enumerate(requests.clients):
+        if client is not None:
+            if requests.thinks[row] is not None:
+                found[row] = last.get(client)
+            last[client] = row
+    return found
+
+
+def _of_parquet(file: str) -> Requests:
+    import polars as pl
+
+    from tailrace.dataset import tables
+
+    tables.shape(Path(file))
+    try:
+        frame = tables.scan(file).collect()
+    except tables.FAULTS as error:
+        raise tables.unreadable(Path(file), error) from error
+    if frame.schema.get("time") != pl.Float64:
+        raise InputError(file, "it has no column time of float64", f"time is in seconds; {_HOW}")
+    frame = frame.sort("time", maintain_order=True)
+    names = frame["interaction"].cast(pl.String).to_list() if "interaction" in frame.columns else []
+    if any(name is None for name in names):
+        raise InputError(file, "some rows have an interaction and some have none", "give it in all rows or none")
+    has_clients = {"client", "think"} <= set(frame.columns)
+    return Requests(
+        _nanoseconds(file, frame, "time"),
+        names,
+        _column(file, frame, "client", pl.Int64) if has_clients else [],
+        _nanoseconds(file, frame, "think") if has_clients else [],
+        {
+            name.removeprefix(FACTOR): _column(file, frame, name, pl.Float64)
+            for name in frame.columns
+            if name.startswith(FACTOR)
+        },
+    )
+
+
+def _column(file: str, frame: pl.DataFrame, name: str, kind: Any) -> list[Any]:
+    import polars as pl
+
+    try:
+        return frame[name].cast(kind).to_list()
+    except pl.exceptions.PolarsError as error:
+        raise InputError(file, f"not numbers ({error})", _HOW, column=name) from error
+
+
+def _nanoseconds(file: str, frame: pl.DataFrame, name: str) -> list[Any]:
+    import polars as pl
+
+    seconds = frame.select((pl.col(name) * float(SECOND)).round())
+    return _column(file, seconds, name, pl.Int64)
+
+
+def _of_csv(file: str) -> Requests:
+    rows = []
     for number, row in _rows(file):
         try:
-            timed.append((parse_moment(row["time"] or "", scale=SECOND), row.get("interaction") or ""))
+            rows.append(_row(row))
         except ValueError as error:
-            raise InputError(file, str(error), "give seconds since the end of the ramp", row=number) from error
-    timed.sort(key=lambda row: row[0])
-    names = [name for _, name in timed]
+            raise InputError(file, str(error), "times are seconds since the end of the ramp", row=number) from error
+    rows.sort(key=lambda row: row[0])
+    names = [row[1] for row in rows]
     if any(names) and not all(names):
         raise InputError(file, "some rows have an interaction and some have none", "give it in all rows or none")
-    return [time for time, _ in timed], names if any(names) else []
+    tiers = dict.fromkeys(tier for row in rows for tier in row[4])
+    return Requests(
+        [row[0] for row in rows],
+        names if any(names) else [],
+        [row[2] for row in rows],
+        [row[3] for row in rows],
+        {tier: [row[4].get(tier, 1.0) for row in rows] for tier in tiers},
+    )
+
+
+def _row(row: dict[str, str | None]) -> tuple[int, str, int | None, int | None, dict[str, float]]:
+    def number(name: str) -> float | None:
+        text = row.get(name)
+        found = parse_number(text) if text else None
+        if text and (found is None or found < 0):
+            raise ValueError(f"{name} must be a number from 0 on, got {text!r}")
+        return None if found is None else float(found)
+
+    time = parse_moment(row["time"] or "", scale=SECOND)
+    client, think = number("client"), row.get("think")
+    factors = {name.removeprefix(FACTOR): number(name) for name in row if name and name.startswith(FACTOR)}
+    return (
+        time,
+        row.get("interaction") or "",
+        None if client is None else int(client),
+        parse_moment(think, scale=SECOND) if think and number("think") is not None else None,
+        {tier: factor for tier, factor in factors.items() if factor is not None},
+    )
 
 
 def _rows(file: str) -> Iterator[tuple[int, dict[str, str | None]]]:

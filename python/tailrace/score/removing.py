@@ -95,7 +95,8 @@ def _evenly(load: Table, table: Table) -> Table:
         rest = {key: value for key, value in load.items() if key not in ("kind", "rates", "stays")}
         return rest | {"kind": "poisson", "rate": rate}
     if load["kind"] == "trace":
-        times, names = traces.read(load["file"])
+        requests = traces.read(load["file"])
+        times, names = requests.times, requests.names
         rest = {key: value for key, value in load.items() if key not in ("kind", "file")}
         rest |= {"mix": {name: names.count(name) for name in set(names)}} if names else {}
         return rest | {"kind": "poisson", "rate": len(times) / (parse_duration(table["duration"]) / SECOND)}

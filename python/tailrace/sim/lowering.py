@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
-from tailrace.experiment import Experiment, places
+from tailrace.experiment import Experiment, losses, places
 from tailrace.experiment.kernels import schedule
 from tailrace.experiment.machines import Node
 from tailrace.experiment.model import Burn, Freeze, Iowait, Slow
@@ -52,7 +52,7 @@ def lower(experiment: Experiment) -> Json:
         workload(experiment, name, load, programs, indices.servers) for name, load in experiment.workloads.items()
     ]
     programs_of = programs.by_tier()  # complete only now, because workloads add the programs that they need
-    return {
+    plan: Json = {
         "seed": experiment.seed,
         "replication": experiment.replication,
         "epoch": EPOCH,
@@ -69,6 +69,14 @@ def lower(experiment: Experiment) -> Json:
         "workloads": workloads,
         "stalls": stalls,
     }
+    if experiment.losses:
+        plan["capacities"] = _capacities(experiment, indices)
+    if any("factors" in load["arrivals"].get("trace", ()) for load in workloads):
+        tiers = list(experiment.tiers)
+        plan["tiers"] = len(tiers)
+        for lowered, server in zip(plan["servers"], servers, strict=True):
+            lowered["tier"] = tiers.index(server.tier)
+    return plan
 
 
 def _nodes(nodes: dict[str, Node], ramp: int) -> list[Json]:
@@ -242,6 +250,19 @@ def _stalls(experiment: Experiment, indices: Indices) -> list[Json]:
                 for begin in begins
             ]
     return sorted(lowered, key=lambda stall: int(stall["begin"]))
+
+
+def _capacities(experiment: Experiment, indices: Indices) -> list[Json]:
+    """What recorded losses leave of each server."""
+    files: dict[str, list[str]] = {}
+    for loss in experiment.losses:
+        files.setdefault(loss.place, []).append(loss.file)
+    found = []
+    for place, names in files.items():
+        steps = [step for step in losses.left(losses.read(name) for name in names) if step[0] >= 0]
+        times, left = [experiment.ramp + time for time, _ in steps], [share for _, share in steps]
+        found.append({"group": indices.servers[place], "times": times, "left": left})
+    return found
 
 
 def _effects(experiment: Experiment, stall: Slow | Freeze | Iowait | Burn, indices: Indices) -> list[Json]:

@@ -27,7 +27,9 @@ def workload(experiment: Experiment, name: str, load: AnyWorkload, programs: Pro
         "name": name,
         "entries": [servers[server] for server in places.server_names(entry, experiment.tiers[entry])],
         "choice": arrivals.choice(load, experiment.rubbos, class_of),
-        "arrivals": arrivals.arrivals(load, experiment.ramp - begin, experiment.duration, class_of),
+        "arrivals": arrivals.arrivals(
+            load, experiment.ramp - begin, experiment.duration, class_of, list(experiment.tiers)
+        ),
         "embedded": [class_of(interaction) for interaction in load.embedded],
         **({"embedded_apart": True} if load.embedded_apart else {}),
         "kept": load.kept,

@@ -67,6 +67,8 @@ def _of_machines(experiment: Experiment) -> Iterator[Refusal]:
     for name, node in places.nodes(experiment).items():
         if node.disk and (why := disk.problem()):
             yield f"nodes.{name}.disk", why
+    if experiment.losses:
+        yield "losses", "real servers lose capacity to real causes: use stalls"
     for number, stall in enumerate(experiment.stalls):
         if isinstance(stall, Iowait):
             yield f"stalls[{number}].kind", "real waiting needs a busy disk: use nodes.NAME.disk with a flush"

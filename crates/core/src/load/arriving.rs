@@ -24,7 +24,8 @@ impl Load<'_> {
             at = match &workload.arrivals {
                 Arrivals::Batch { first, .. } if begin => workload.begin + first,
                 Arrivals::Batch { period, .. } => at + period,
-                Arrivals::Trace { times, .. } => times
+                Arrivals::Trace(trace) => trace
+                    .opening()
                     .get(source.came as usize)
                     .map_or(i64::MAX, |time| workload.begin + time),
                 arrivals => source.open.next(arrivals, at),
@@ -46,9 +47,13 @@ impl Load<'_> {
         let workload = &plan.workloads[number];
         let (size, class) = match &workload.arrivals {
             Arrivals::Batch { size, .. } => (*size, None),
-            Arrivals::Trace { classes, .. } => {
-                (1, classes.get(self.sources[number].came as usize).copied())
-            }
+            Arrivals::Trace(trace) => (
+                1,
+                trace
+                    .classes
+                    .get(self.sources[number].came as usize)
+                    .copied(),
+            ),
             _ => (1, None),
         };
         for _ in 0..size {

@@ -4,7 +4,7 @@ use super::plan::{Arrivals, Connector, Effect, Endpoint, Plan, Policy, Server, S
 use super::queue::ID_MAX;
 use crate::error::Result;
 use crate::workload::check::{
-    above, arrivals, choice, index, lasts, refuse, time, within, LENGTH_MAX,
+    above, arrivals, choice, factors, index, lasts, refuse, time, within, LENGTH_MAX,
 };
 
 /// The tried candidates of a call are bits of a word.
@@ -33,7 +33,8 @@ pub fn check(plan: &Plan) -> Result<()> {
     servers(plan)?;
     circles(plan)?;
     workloads(plan)?;
-    stalls(plan)
+    stalls(plan)?;
+    capacities(plan)
 }
 
 fn nodes(plan: &Plan) -> Result<()> {
@@ -120,6 +121,13 @@ fn servers(plan: &Plan) -> Result<()> {
             server.group,
             plan.groups.len(),
         )?;
+        if plan.tiers > 0 {
+            index(
+                &format!("servers[{i}].tier"),
+                server.tier,
+                plan.tiers as usize,
+            )?;
+        }
         if server.programs.len() != plan.classes.len() {
             return refuse(format!(
                 "servers[{i}].programs must have one entry for each class"
@@ -316,6 +324,30 @@ fn workloads(plan: &Plan) -> Result<()> {
             return refuse(format!("{what}: at most {ID_MAX} clients"));
         }
         arrivals(&what, &workload.arrivals, plan.classes.len())?;
+        if let Arrivals::Trace(trace) = &workload.arrivals {
+            factors(&what, trace, plan.tiers)?;
+        }
+    }
+    Ok(())
+}
+
+fn capacities(plan: &Plan) -> Result<()> {
+    for (i, capacity) in plan.capacities.iter().enumerate() {
+        let what = format!("capacities[{i}]");
+        index(&format!("{what}.group"), capacity.group, plan.groups.len())?;
+        let times = &capacity.times;
+        let in_order = times.windows(2).all(|pair| pair[0] < pair[1]);
+        if !in_order || times.len() != capacity.left.len() {
+            return refuse(format!(
+                "{what}: times must be in order, with a share for each"
+            ));
+        }
+        for &time in times {
+            lasts(&format!("{what}.times"), time)?;
+        }
+        for &left in &capacity.left {
+            within(&format!("{what}.left"), left, 1.0)?;
+        }
     }
     Ok(())
 }

@@ -36,7 +36,7 @@ pub struct Client {
     times_out: i64,
     hedges: i64,
     position: Position,
-    /// Its number among all clients of its workload.
+    /// Its number among all clients of its workload; of a trace, that of its request.
     pub number: u32,
     /// The page was requested in the ramp.
     early: bool,
@@ -51,17 +51,40 @@ pub struct Clients {
     gone: Vec<u32>,
     came: u32,
     pub sources: Vec<Source>,
+    /// How many tiers the factors of traces distinguish.
+    tiers: usize,
+    /// Of all traces, row by row.
+    factors: Vec<f32>,
 }
 
 impl Clients {
     pub fn new(plan: &Plan) -> Self {
-        let sources = plan.workloads.iter().enumerate();
+        let tiers = plan.tiers as usize;
+        let (mut sources, mut factors) = (Vec::new(), Vec::new());
+        for (number, workload) in plan.workloads.iter().enumerate() {
+            let mut source = Source::new(plan, number, workload);
+            if let Arrivals::Trace(trace) = &workload.arrivals {
+                if !trace.factors.is_empty() {
+                    source.first_row = Some((factors.len() / tiers.max(1)) as u32);
+                    factors.extend_from_slice(&trace.factors);
+                }
+            }
+            sources.push(source);
+        }
         Clients {
             all: Vec::new(),
             gone: Vec::new(),
             came: 0,
-            sources: sources.map(|(i, w)| Source::new(plan, i, w)).collect(),
+            sources,
+            tiers,
+            factors,
         }
+    }
+
+    /// The factor of a row for the work in a tier.
+    #[inline]
+    pub fn factor(&self, row: u32, tier: u32) -> f64 {
+        f64::from(self.factors[row as usize * self.tiers + tier as usize])
     }
 
     /// Lets the processor load a client that will act soon, while other work continues.
@@ -145,9 +168,17 @@ impl<S: Sink> Sim<'_, S> {
             return None;
         }
         if c.tries == 0 && c.fetched == 0 {
-            c.class = source
-                .chooser
-                .next(c.author, &mut c.position, &mut c.choice);
+            let number = c.number as usize;
+            let recorded = match &self.plan.workloads[c.workload as usize].arrivals {
+                Arrivals::Trace(trace) => trace.classes.get(number),
+                _ => None,
+            };
+            c.class = match recorded {
+                Some(&class) => class,
+                None => source
+                    .chooser
+                    .next(c.author, &mut c.position, &mut c.choice),
+            };
         }
         self.ask(client)
     }
@@ -189,6 +220,8 @@ impl<S: Sink> Sim<'_, S> {
         // A hedge is recorded like its first request.
         stay.recorded = c.asked >= self.plan.record_from;
         stay.kept = settings.kept;
+        let first_row = self.clients.sources[c.workload as usize].first_row;
+        stay.row = first_row.map_or(NONE, |first| first + c.number);
         stay.server = c.server;
         c.out[slot] = number;
         self.connect(number)
@@ -348,6 +381,14 @@ impl<S: Sink> Sim<'_, S> {
                 let pause = self.thinks(client, think, *think_max, chain.as_ref());
                 self.queue.push(self.now + pause, Kind::Client, client);
             }
+            Arrivals::Trace(trace) => match trace.after(c.number) {
+                Some(next) => {
+                    c.number = next;
+                    let pause = trace.times[next as usize];
+                    self.queue.push(self.now + pause, Kind::Client, client);
+                }
+                None => self.clients.gone.push(client),
+            },
             _ => self.clients.gone.push(client),
         }
     }

@@ -169,9 +169,11 @@ impl<S: Sink> Sim<'_, S> {
         let p = &mut self.stays[parent];
         let stream = p.stream.fork();
         let (request, client, asker, recorded) = (p.request, p.client, p.asker, p.recorded);
+        let row = p.row;
         self.visits += 1;
         let (number, child) = self.stays.add(request, stream, call.class, parent);
         (child.client, child.asker, child.recorded) = (client, asker, recorded);
+        child.row = row;
         child.visit = self.visits;
         child.connector = connector;
         child.kept = kept;

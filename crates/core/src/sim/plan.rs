@@ -6,7 +6,7 @@
 //! `groups`, `server`, `entries` and `candidates` to `servers`, `class` to `classes`, `program` to
 //! `programs`; `connector` to its server's own list.
 
-pub use crate::workload::plan::{Arrivals, Chain, Choice, Time, Walk};
+pub use crate::workload::plan::{Arrivals, Chain, Choice, Time, Trace, Walk};
 use serde::Deserialize;
 
 #[derive(Clone, Debug, Deserialize)]
@@ -42,6 +42,11 @@ pub struct Plan {
     pub workloads: Vec<Workload>,
     #[serde(default)]
     pub stalls: Vec<Stall>,
+    #[serde(default)]
+    pub capacities: Vec<Capacity>,
+    /// How many tiers the factors of a trace distinguish.
+    #[serde(default)]
+    pub tiers: u32,
 }
 
 /// A machine with its CPUs, clock rate and disk.
@@ -165,6 +170,9 @@ pub struct Inflation {
 pub struct Server {
     pub name: String,
     pub group: u32,
+    /// Its tier, of those that the factors of a trace distinguish.
+    #[serde(default)]
+    pub tier: u32,
     /// A worker is held during calls to other servers (synchronous).
     pub holds: bool,
     /// Per process; 0: no limit.
@@ -420,6 +428,16 @@ pub struct Workload {
     pub begin: i64,
     #[serde(default)]
     pub end: Option<i64>,
+}
+
+/// The recorded speed of a group, as a share of its full one: `left` of it from each time to the next.
+/// With nothing left it accepts no connection, as a frozen one.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Capacity {
+    pub group: u32,
+    pub times: Vec<i64>,
+    pub left: Vec<f64>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

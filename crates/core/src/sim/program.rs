@@ -8,6 +8,7 @@ pub const END: u32 = 0;
 pub enum Step {
     Compute {
         group: u32,
+        tier: u32,
         time: Time,
     },
     /// Only time passes: a synchronous server keeps its worker and uses no CPU.
@@ -46,6 +47,7 @@ pub fn lay_out(
         steps.extend(program.iter().map(|step| match step {
             plan::Step::Compute(time) => Step::Compute {
                 group: server.group,
+                tier: server.tier,
                 time: time.clone(),
             },
             plan::Step::Wait(time) => Step::Wait(time.clone()),

@@ -358,8 +358,11 @@ impl<S: Sink> Sim<'_, S> {
         let step = &self.steps[s.step as usize];
         s.step += 1;
         match step {
-            Step::Compute { group, time } => {
-                let work = time.draw(&mut s.stream);
+            Step::Compute { group, tier, time } => {
+                let mut work = time.draw(&mut s.stream);
+                if s.row != NONE {
+                    work *= self.clients.factor(s.row, *tier);
+                }
                 if work > 0.0 {
                     self.cpus.add(self.now, *group, work, stay);
                     return None;

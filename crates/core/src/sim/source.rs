@@ -23,6 +23,8 @@ pub struct Source {
     modes: Vec<Mode>,
     open: Arriving,
     pub came: u64,
+    /// Of a trace with factors, where its rows begin among those of all traces.
+    pub first_row: Option<u32>,
     /// No client sends from then on.
     pub end: i64,
     /// For aggregated thinkers: their number, and when the next one sends.
@@ -82,6 +84,7 @@ impl Source {
             modes: (0..modes).map(mode).collect(),
             open: Arriving::new(stream(1 << 39, Purpose::Arrival)),
             came: 0,
+            first_row: None,
             end: workload.end.unwrap_or(plan.duration).min(plan.duration),
             stream: stream(1 << 39, Purpose::Arrival),
             thinking: Vec::new(),
@@ -108,7 +111,8 @@ impl<S: Sink> Sim<'_, S> {
                 Arrivals::Batch { first, .. } => {
                     self.queue.push(begin + first, Kind::Source, number as u32)
                 }
-                Arrivals::Trace { times, .. } => {
+                Arrivals::Trace(trace) => {
+                    let times = trace.opening();
                     for (from, to) in crowds(times, self.clients.sources[number].end - begin) {
                         self.report.burst(plan, workload, begin + from, begin + to);
                     }
@@ -272,18 +276,12 @@ impl<S: Sink> Sim<'_, S> {
                 }
                 self.queue.push(self.now + period, Kind::Source, number);
             }
-            Arrivals::Trace { times, classes } => {
+            Arrivals::Trace(trace) => {
                 let at = self.clients.sources[n].came as usize;
                 let client = self.clients.add(plan, n);
-                let next = match classes.get(at) {
-                    Some(&class) => {
-                        self.clients.all[client as usize].class = class;
-                        self.ask(client)
-                    }
-                    None => self.client_acts(client),
-                };
+                let next = self.client_acts(client);
                 self.go_on(next);
-                if let Some(next) = times.get(at + 1) {
+                if let Some(next) = trace.opening().get(at + 1) {
                     self.queue.push(
                         (plan.workloads[n].begin + next).max(self.now),
                         Kind::Source,

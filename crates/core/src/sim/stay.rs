@@ -39,6 +39,8 @@ pub struct Stay {
     pub parent: u32,
     pub client: u32,
     pub asker: u32,
+    /// The row of its request among the factors of all traces, or [`NONE`].
+    pub row: u32,
     /// The next stay in its line, or the next free place.
     pub next: u32,
     pub server: u32,
@@ -100,6 +102,7 @@ impl Stay {
             parent,
             client: NONE,
             asker: 0,
+            row: NONE,
             next: NONE,
             server: NONE,
             class,

@@ -1,6 +1,6 @@
 //! Refuses impossible plans before anything happens.
 
-use super::plan::{Arrivals, Choice, Time};
+use super::plan::{Arrivals, Choice, Time, Trace, LAST};
 use crate::error::{Error, Result};
 
 /// The largest duration, ns: about 6 days.
@@ -98,19 +98,7 @@ pub fn arrivals(what: &str, arrivals: &Arrivals, classes: usize) -> Result<()> {
                 "{what}: as many stays above 0 as rates, and one rate above 0"
             ))
         }
-        Arrivals::Trace {
-            times,
-            classes: asked,
-        } => {
-            if !times.is_sorted() || times.first().is_some_and(|&t| t < 0) {
-                return refuse(format!(
-                    "{what}: the times of a trace must be in order, from 0 on"
-                ));
-            }
-            asked
-                .iter()
-                .try_for_each(|&class| index(&format!("{what}.classes"), class, classes))
-        }
+        Arrivals::Trace(trace) => self::trace(what, trace, classes),
         Arrivals::Batch { period, first, .. } => {
             if *period <= 0 || *first < 0 {
                 return refuse(format!(
@@ -120,6 +108,45 @@ pub fn arrivals(what: &str, arrivals: &Arrivals, classes: usize) -> Result<()> {
             Ok(())
         }
     }
+}
+
+fn trace(what: &str, trace: &Trace, classes: usize) -> Result<()> {
+    let (opening, rows) = (trace.opening(), trace.times.len());
+    if !opening.is_sorted() || opening.first().is_some_and(|&t| t < 0) {
+        return refuse(format!(
+            "{what}: the times of a trace must be in order, from 0 on"
+        ));
+    }
+    for &think in &trace.times[opening.len()..] {
+        lasts(&format!("{what}.times: a think time"), think)?;
+    }
+    if !trace.next.is_empty() && trace.next.len() != rows {
+        let found = trace.next.len();
+        return refuse(format!("{what}.next has {found} rows of {rows}"));
+    }
+    // A request that follows two, or itself in the end, would be sent more than once.
+    let mut follows = vec![false; rows];
+    for &next in trace.next.iter().filter(|&&next| next != LAST) {
+        index(&format!("{what}.next"), next, rows)?;
+        if (next as usize) < opening.len() || std::mem::replace(&mut follows[next as usize], true) {
+            return refuse(format!(
+                "{what}.next: request {next} follows two, or is sent at its time"
+            ));
+        }
+    }
+    let classes_of = |&class: &u32| index(&format!("{what}.classes"), class, classes);
+    trace.classes.iter().try_for_each(classes_of)
+}
+
+/// Factors of a trace: one for each request and tier.
+pub fn factors(what: &str, trace: &Trace, tiers: u32) -> Result<()> {
+    let wanted = trace.times.len() * tiers as usize;
+    if !trace.factors.is_empty() && trace.factors.len() != wanted {
+        let found = trace.factors.len();
+        return refuse(format!("{what}.factors must be {wanted}, got {found}"));
+    }
+    let mut factors = trace.factors.iter();
+    factors.try_for_each(|&factor| within(&format!("{what}.factors"), factor.into(), 1e9))
 }
 
 /// Classes are indices below `classes`.

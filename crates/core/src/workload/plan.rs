@@ -35,17 +35,50 @@ pub enum Arrivals {
         rates: Vec<f64>,
         stays: Vec<i64>,
     },
-    /// Send times, and the class of each (empty: drawn).
-    Trace {
-        times: Vec<i64>,
-        #[serde(default)]
-        classes: Vec<u32>,
-    },
+    Trace(Trace),
     Batch {
         size: u32,
         first: i64,
         period: i64,
     },
+}
+
+/// Recorded requests, a value a request in each column.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trace {
+    /// Send times of the first ones; of the others, the time that the client thinks after the
+    /// answer before.
+    pub times: Vec<i64>,
+    /// Empty: drawn.
+    #[serde(default)]
+    pub classes: Vec<u32>,
+    /// How many of them, from the first on, are sent at their times; none: all.
+    #[serde(default)]
+    pub opens: Option<u32>,
+    /// The request that the same client sends next ([`LAST`]: none); empty: nobody sends another.
+    #[serde(default)]
+    pub next: Vec<u32>,
+    /// Factors for the work of each request in each tier of the plan, row by row; empty: 1.
+    #[serde(default)]
+    pub factors: Vec<f32>,
+}
+
+/// No request follows.
+pub const LAST: u32 = u32::MAX;
+
+impl Trace {
+    /// The times of those that are sent at their times.
+    pub fn opening(&self) -> &[i64] {
+        let opens = self.opens.map_or(usize::MAX, |opens| opens as usize);
+        &self.times[..opens.min(self.times.len())]
+    }
+
+    /// The request that follows the one of this number.
+    pub fn after(&self, number: u32) -> Option<u32> {
+        let next = self.next.get(number as usize).copied();
+        next.filter(|&next| next != LAST)
+    }
 }
 
 /// Two think-time modes, switched after each draw (Mi et al., ICAC'09): slow and fast, with mean

@@ -59,6 +59,8 @@ class Account:
     capacity: NDArray[np.float64]
     taken: dict[Line, Shares] = field(default_factory=dict)
     losses: dict[Line, Loss] = field(default_factory=dict)
+    workers: Numbers = field(default_factory=lambda: np.empty(0, dtype=np.uint32))
+    """By server; 0 where it is not known."""
 
     def taken_of(self, server: str) -> Shares:
         """What all lines together took of a server."""
@@ -93,7 +95,7 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     choices = limits.choices(seen.view, recorded, pools)
     replay = _replay(seen, recorded, known, pools, choices)
     calm = (recorded.steps.covered(seen.slow.calm) > 0.5).astype(np.uint8)
-    account = Account(recorded, replay, choices, np.array(replay.fit(prior, calm, ROUNDS)))
+    account = Account(recorded, replay, choices, np.array(replay.fit(prior, calm, ROUNDS)), workers=known)
     for number, server in enumerate(recorded.servers):
         _charge(account, number, {line: loss for line, loss in losses.items() if line[1] == server})
         _charge_rest(seen, account, number, prior, calm)

@@ -69,11 +69,12 @@ class Recorded:
         return np.where(self.parent >= 0, self.server[np.maximum(self.parent, 0)].astype(np.int64), -1)
 
 
-def record(view: View, slow: Slow) -> Recorded | None:
-    """None where there are no very slow requests or no visits."""
-    if not slow.clusters or not view.stays:
+def record(view: View, slow: Slow, whole: Spans | None = None) -> Recorded | None:
+    """Of the stretches around the very slow requests, or of those of `whole`. None where there are no very slow
+    requests or no visits."""
+    if (whole is None and not slow.clusters) or not view.stays:
         return None
-    stretches = _stretches(view, slow)
+    stretches = _stretches(view, slow) if whole is None else whole
     rows = _rows(view, stretches)
     if rows.is_empty():
         return None

@@ -32,6 +32,29 @@ impl<S: Sink> Sim<'_, S> {
         self.stall_is_over(number);
     }
 
+    /// A recorded capacity takes its next value; returns how long it lasts.
+    pub(super) fn capacity_changes(&mut self, number: u32) -> i64 {
+        let capacity = &self.plan.capacities[number as usize];
+        let at = self.causes.capacities[number as usize];
+        self.causes.capacities[number as usize] = at + 1;
+        let before = at.checked_sub(1).map_or(1.0, |at| capacity.left[at]);
+        let left = capacity.left[at];
+        match (before > 0.0, left > 0.0) {
+            (true, true) => self.cpus.scale_group(capacity.group, left / before),
+            (true, false) => {
+                self.cpus.scale_group(capacity.group, 1.0 / before);
+                self.stop(capacity.group, true);
+            }
+            (false, true) => {
+                self.stop(capacity.group, false);
+                self.cpus.scale_group(capacity.group, left);
+            }
+            (false, false) => {}
+        }
+        let next = capacity.times.get(at + 1);
+        next.map_or(0, |next| next - capacity.times[at])
+    }
+
     /// Writes it to the truth.
     pub(super) fn stall_is_over(&mut self, number: u32) {
         let plan = self.plan;

@@ -35,6 +35,7 @@ enum Timer {
     DiskIdle(u32),
     StallBegins(u32),
     StallEnds(u32),
+    Capacity(u32),
     MaySpawn(u32),
     MayRetire(u32),
 }
@@ -47,6 +48,8 @@ pub struct Causes {
     first_spawn: u32,
     first_retire: u32,
     first_idle: u32,
+    /// Of each recorded capacity, its next time.
+    capacities: Vec<usize>,
 }
 
 impl Causes {
@@ -69,6 +72,7 @@ impl Causes {
             first_spawn,
             first_retire,
             first_idle,
+            capacities: vec![0; plan.capacities.len()],
         }
     }
 }
@@ -109,6 +113,11 @@ impl<S: Sink> Sim<'_, S> {
             self.set_timer(stall.begin, Timer::StallBegins(i as u32));
             self.set_timer(stall.end, Timer::StallEnds(i as u32));
         }
+        for (i, capacity) in plan.capacities.iter().enumerate() {
+            if let Some(&first) = capacity.times.first() {
+                self.set_timer(first, Timer::Capacity(i as u32));
+            }
+        }
     }
 
     fn set_timer(&mut self, time: i64, timer: Timer) {
@@ -148,6 +157,7 @@ impl<S: Sink> Sim<'_, S> {
                 self.stall_ends(stall);
                 0
             }
+            Timer::Capacity(number) => self.capacity_changes(number),
             Timer::MayRetire(server) => self.may_retire(server),
             Timer::MaySpawn(server) => {
                 self.may_spawn(server);

@@ -539,3 +539,33 @@ fn shares_of_a_cpu_follow_weights_and_the_rest_goes_to_groups_that_want_it() {
         .collect();
     assert_eq!(ends, [(1, 1333), (0, 2000)]);
 }
+
+#[test]
+fn a_recorded_capacity_slows_and_stops_a_server() {
+    let mut plan = one(
+        json!({"constant": 100e6}),
+        1,
+        0,
+        trace(&[0, 350 * MS, 360 * MS]),
+        2 * S,
+    );
+    let (times, left) = ([50 * MS, 300 * MS, 400 * MS], [0.5, 0.0, 1.0]);
+    plan["capacities"] = json!([{"group": 0, "times": times, "left": left}]);
+    let (report, rows) = run(&plan);
+    let mut ends: Vec<_> = rows
+        .requests
+        .iter()
+        .map(|r| (r.sent, r.end, r.drops))
+        .collect();
+    ends.sort_unstable();
+    assert_eq!(
+        ends,
+        [
+            (0, 150 * MS, 0),
+            (350 * MS, 500 * MS, 0),
+            (360 * MS, 1460 * MS, 1)
+        ],
+        "half as fast from 50 ms on; it accepts nothing from 300 to 400 ms"
+    );
+    assert_eq!(report.counts.drops[0], 1);
+}

@@ -232,3 +232,63 @@ fn every_client_of_all_workloads_has_a_number_of_its_own() {
     let by_class = |class| asked.values().filter(|&&c| c == class).count();
     assert_eq!((asked.len(), by_class(0), by_class(2)), (9, 7, 2));
 }
+
+/// Two clients with two requests each: the second 300 ms after the answer to the first.
+fn chained() -> Value {
+    let mut load = trace(&[0, 10 * MS, 300 * MS, 300 * MS]);
+    load["arrivals"]["trace"]["opens"] = json!(2);
+    load["arrivals"]["trace"]["next"] = json!([2, 3, u32::MAX, u32::MAX]);
+    load
+}
+
+#[test]
+fn a_recorded_client_thinks_after_its_answer() {
+    let (report, rows) = run(&one(json!({"constant": 100e6}), 1, 128, chained(), 2 * S));
+    let sent: Vec<_> = requests(&rows).iter().map(|r| (r.0, r.1)).collect();
+    assert_eq!(
+        sent,
+        [
+            (0, 100 * MS),
+            (10 * MS, 200 * MS),
+            (400 * MS, 500 * MS),
+            (500 * MS, 600 * MS)
+        ]
+    );
+    assert_eq!(report.counts.answered, 4);
+    let mut clients: Vec<_> = rows.requests.iter().map(|r| r.client).collect();
+    clients.sort_unstable();
+    assert_eq!(clients, [0, 0, 1, 1], "a client sends both");
+}
+
+#[test]
+fn recorded_requests_have_the_work_that_their_factors_say() {
+    let mut load = trace(&[0, S]);
+    load["arrivals"]["trace"]["factors"] = json!([9.0, 0.5, 9.0, 2.0]);
+    let mut plan = one(json!({"constant": 100e6}), 1, 128, load, 3 * S);
+    plan["tiers"] = json!(2);
+    plan["servers"][0]["tier"] = json!(1);
+    let (_, rows) = run(&plan);
+    let ends: Vec<_> = requests(&rows).iter().map(|r| r.1).collect();
+    assert_eq!(ends, [50 * MS, 1200 * MS]);
+}
+
+#[test]
+fn a_damaged_trace_is_refused() {
+    for (key, value, says) in [
+        (
+            "next",
+            json!([1, 1, u32::MAX, u32::MAX]),
+            "is sent at its time",
+        ),
+        ("next", json!([2, 2, u32::MAX, u32::MAX]), "follows two"),
+        ("next", json!([9, 3, u32::MAX, u32::MAX]), "next is 9"),
+        ("next", json!([2]), "1 rows of 4"),
+        ("factors", json!([1.0]), "factors must be 0"),
+    ] {
+        let mut load = chained();
+        load["arrivals"]["trace"][key] = value;
+        let plan = plan(&one(json!({"constant": 1e6}), 1, 128, load, S));
+        let error = super::super::check::check(&plan).map_err(|error| error.to_string());
+        assert!(error.as_ref().is_err_and(|e| e.contains(says)), "{error:?}");
+    }
+}

@@ -1,0 +1,78 @@
+"""`tailrace twin`: an experiment that repeats a recording."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tailrace.cli.options import Run, Verify
+from tailrace.cli.running import open_run
+from tailrace.cli.words import AsJson, Quiet, print_json, progress, tell
+
+if TYPE_CHECKING:
+    from tailrace.twin import Gate, Twin
+
+EPILOG = (
+    "Examples:\n\n"
+    "`tailrace read packets.pcap samples.csv -o run`, then `tailrace twin run -o twin`\n\n"
+    "`tailrace run twin -o again --set tiers.web.backlog=512`: the same minute with a longer accept queue\n\n"
+    "`tailrace diagnose again`: why requests are slow in the twin\n\n"
+    "docs/reference/twin.md says what is learnt from what, and when a twin is refused."
+)
+
+
+def twin(
+    run: Run,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="The folder of experiment.toml and its files.")
+    ] = Path("twin"),
+    verify: Verify = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the experiment in the folder.")] = False,
+) -> None:
+    """Learn an experiment that repeats a recording: its requests as they came, what each needed, how many each server
+    holds, and the capacity that servers lacked. `tailrace run` runs it, and changes can be tried on it.
+
+    The twin is simulated once, and what it does is shown beside what was recorded. Where it does not repeat the
+    recording, what changes do to it says nothing about the real system; the last lines say what would help.
+    """
+    from tailrace.twin import gate, learn
+
+    dataset = open_run(run, verify)
+    found = learn(dataset)
+    path = found.write(out, overwrite=overwrite)
+    with progress("Simulating", quiet, of_bytes=False) as step:
+        checked = gate(found, dataset, progress=step)
+    if as_json:
+        print_json(_json(found, checked, path))
+    else:
+        tell(*_lines(found, checked, path))
+
+
+def _json(found: Twin, checked: Gate, path: Path) -> dict[str, Any]:
+    return {
+        "experiment": str(path),
+        "passed": checked.passed,
+        "compared": [vars(row) for row in checked.rows],
+        "unknown": [vars(unknown) for unknown in found.unknowns],
+    }
+
+
+def _lines(found: Twin, checked: Gate, path: Path) -> list[str]:
+    rows = [("", "recorded", "reproduced", "")]
+    rows += [(row.what, row.recorded, row.reproduced, "" if row.passed else "  differs") for row in checked.rows]
+    width = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = [f"{a:<{width[0]}}  {b:>{width[1]}}  {c:>{width[2]}}{d}".rstrip() for a, b, c, d in rows]
+    if found.unknowns:
+        lines += ["", "the recording does not show:"]
+        lines += [f"  {unknown.name} ({unknown.range}); {unknown.datum} would settle it" for unknown in found.unknowns]
+    lines.append("")
+    if checked.passed:
+        lines.append(f"the twin repeats the recording: {path}; try a change with `tailrace run {path} --set KEY=VALUE`")
+    else:
+        lines.append(f"the twin does not repeat the recording, so it cannot tell what a change would do: {path}")
+        lines += [f"  {sentence}" for sentence in checked.off]
+    return lines

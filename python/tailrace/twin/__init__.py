@@ -1,0 +1,19 @@
+"""A twin of a recording: an experiment that repeats it in the simulator, so that changes can be tried on it.
+
+structure  servers as tiers: the candidates of one balancer are one tier
+tree       kinds of visits: those that make the same calls
+demands    what visits need: the work that the ledger measures, split by the utilisation law
+limits     workers, queues, connections, retransmission; and what the recording does not show
+clients    requests as they came: recorded times, or think times after an answer
+learning   all of these as one experiment, and each line of the ledger as a loss of capacity
+model      the twin and its files
+outcome    what became of the requests of a run
+gate       whether the twin repeats the recording
+"""
+
+from tailrace.twin.gate import Gate, gate
+from tailrace.twin.learning import learn
+from tailrace.twin.limits import Unknown
+from tailrace.twin.model import Twin
+
+__all__ = ["Gate", "Twin", "Unknown", "gate", "learn"]

@@ -1,0 +1,62 @@
+"""The requests of a recording as they come: when each was sent, or how long its client thought before, and what it
+needs."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from tailrace.diagnosis.ledger.recorded import Recorded
+from tailrace.diagnosis.queues import Times
+from tailrace.diagnosis.view import View
+from tailrace.twin.demands import Demands
+from tailrace.twin.structure import Structure
+from tailrace.twin.tree import Tree
+from tailrace.units import SECOND
+
+DIGITS = 5
+"""Of a factor: a relative error of 0.001 %."""
+
+
+def arrivals(
+    view: View, recorded: Recorded, structure: Structure, tree: Tree, demands: Demands, roots: Times
+) -> dict[str, pl.DataFrame]:
+    """Entry tier → its requests, in the form of `experiment.traces`."""
+    label = np.array([tree.label[number] for number in tree.stands[roots].tolist()], dtype=object)
+    entry = np.array([structure.tier[name] for name in recorded.servers], dtype=object)[recorded.server[roots]]
+    client, think = _clients(view, recorded.request[roots])
+    factors = {
+        f"factor.{tier}": np.round(values, DIGITS)
+        for tier, values in demands.factor.items()
+        if not np.allclose(values, 1.0)
+    }
+    table = pl.DataFrame(
+        {
+            "time": recorded.sent[roots] / SECOND,
+            "interaction": pl.Series(label.tolist(), dtype=pl.String),
+            "client": client,
+            "think": think,
+            "entry": pl.Series(entry.tolist(), dtype=pl.String),
+            **factors,
+        }
+    )
+    parts = table.sort("time").partition_by("entry", as_dict=True, maintain_order=True)
+    return {str(name): rows.drop("entry") for (name,), rows in parts.items()}
+
+
+def _clients(view: View, requests: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> tuple[pl.Series, pl.Series]:
+    """Of each request its client, and how many seconds that thought after the answer to its previous one; null where
+    it did not wait for that answer."""
+    known = (
+        view.requests.filter(pl.col("client").is_not_null())
+        .sort("client", "sent")
+        .select(
+            "request",
+            "client",
+            pause=(pl.col("sent") - pl.col("end").cum_max().shift(1).over("client")) / SECOND,
+        )
+        .with_columns(think=pl.when(pl.col("pause") >= 0.0).then(pl.col("pause")))
+        .unique("request", maintain_order=True)
+    )
+    asked = pl.DataFrame({"request": requests}).join(known, on="request", how="left", maintain_order="left")
+    return asked["client"].cast(pl.Int64), asked["think"]

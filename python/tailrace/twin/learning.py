@@ -1,0 +1,162 @@
+"""From a run folder to its twin."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tailrace.dataset import Dataset
+from tailrace.diagnosis import tables, vlrt
+from tailrace.diagnosis.ledger.account import Account, draw_up
+from tailrace.diagnosis.ledger.losses import Seen
+from tailrace.diagnosis.ledger.recorded import record
+from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
+from tailrace.diagnosis.queues import Times
+from tailrace.diagnosis.spans import spans
+from tailrace.diagnosis.view import View
+from tailrace.errors import InputError
+from tailrace.twin import clients, demands, limits, structure, tree
+from tailrace.twin.demands import Demands
+from tailrace.twin.limits import Limits, Unknown
+from tailrace.twin.model import Steps, Twin
+from tailrace.twin.structure import Structure
+from tailrace.twin.tree import Tree
+from tailrace.units import exact_duration
+
+WINDOW_NS = 50_000_000
+LEAST_LOST = 0.01
+"""Losses are written in hundredths."""
+
+
+def learn(run: Dataset | str | PathLike[str]) -> Twin:
+    """The experiment that repeats a run. Raises InputError for one that holds too little."""
+    dataset = run if isinstance(run, Dataset) else Dataset.open(run)
+    view = tables.look(dataset, WINDOW_NS)
+    slow = vlrt.find(view, None)
+    recorded = record(view, slow, spans([(view.begin, view.end + 1)]))
+    if recorded is None or not len(view.requests):
+        raise InputError(dataset.path, "it holds no visits of requests to servers", "make it from captures or traces")
+    seen = Seen(view, slow, recorded.steps)
+    account = draw_up(seen, recorded)
+    found = structure.find(view.topology, recorded.servers)
+    kinds = tree.grow(recorded, found)
+    roots = np.flatnonzero(recorded.parent < 0)
+    latency = limits.latency(account)
+    needs = demands.measure(seen, account, found, kinds, roots, latency)
+    fits = Limits(view, account, found)
+    requests = clients.arrivals(view, recorded, found, kinds, needs, roots)
+    entries = tuple(name for name in view.requests["server"].cast(pl.String).unique().sort() if name in found.tier)
+    files = {f"requests-{_slug(entry)}.parquet": rows for entry, rows in requests.items()}
+    losses = {f"{_slug(server)}-{cause}.csv": (cause, server, share) for (cause, server), share in _lines(account)}
+    table: dict[str, Any] = {
+        "description": f"the twin of {dataset.path.name}",
+        "duration": exact_duration(view.end - view.begin + 1),
+        "ramp": "0 ns",
+        "latency": exact_duration(latency),
+        "kernel": {"syn": limits.syn(recorded.schedule)},
+        "nodes": _nodes(account, found),
+        "tiers": _tiers(fits, kinds, found),
+        "interactions": _interactions(kinds, needs),
+        "workloads": {
+            entry: {"kind": "trace", "entry": entry, "file": file} | _kept(found, entry, entries)
+            for entry, file in zip(requests, files, strict=True)
+        },
+        "losses": [
+            {"place": found.name[server], "cause": cause, "file": file} for file, (cause, server, _) in losses.items()
+        ],
+    }
+    unknowns = (*fits.unknowns, *_unknown_clients(view), *_unknown_cpu(needs))
+    return Twin(
+        table,
+        files,
+        {file: _steps(share) for file, (_, _, share) in losses.items()},
+        found.name,
+        entries,
+        tuple(needs.of_kind.values()),
+        unknowns,
+        view.begin,
+    )
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", name)
+
+
+def _lines(account: Account) -> Iterator[tuple[tuple[str, str], Shares]]:
+    for line, share in account.taken.items():
+        if (share >= LEAST_LOST).any():
+            yield line, share
+
+
+def _steps(share: Shares) -> Steps:
+    """The moments at which it changes."""
+    rounded = np.round(np.clip(np.append(share, 0.0), 0.0, 1.0), 2)
+    changes = np.flatnonzero(np.diff(rounded, prepend=0.0))
+    return [(at * STEP_NS / 1e9, float(rounded[at])) for at in changes.tolist()]
+
+
+def _nodes(account: Account, found: Structure) -> dict[str, Any]:
+    """A tier's own nodes have its name. Servers that share a node are apart here: what one took from another is a
+    loss."""
+    number = account.recorded.number
+    return {tier: {"cores": account.replay.cores[number[servers[0]]]} for tier, servers in found.members.items()}
+
+
+def _tiers(fits: Limits, kinds: Tree, found: Structure) -> dict[str, Any]:
+    pairs: dict[str, set[str]] = {tier: set() for tier in found.members}
+    for number in kinds.label:
+        pairs[kinds.kinds[number].tier] |= {kinds.kinds[callee].tier for callee in kinds.calls_of(number)}
+    return {
+        tier: fits.tier(tier) | {"calls": {callee: fits.calls(tier, callee) for callee in sorted(pairs[tier])}}
+        for tier in found.members
+    }
+
+
+def _interactions(kinds: Tree, needs: Demands) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for number, label in kinds.label.items():
+        kind, need = kinds.kinds[number], needs.of_kind[number]
+        work: dict[str, Any] = {"compute": exact_duration(round(need.compute_ns)), "scv": 0.0}
+        if need.wait_ns >= 1.0:
+            work["wait"] = exact_duration(round(need.wait_ns))
+        calls = kinds.calls_of(number)
+        if calls:
+            work["calls"] = {
+                kinds.label[callee]: {
+                    "count": float(count),
+                    "to": kinds.kinds[callee].tier,
+                    **({"parallel": True} if kind.at_once and count > 1 else {}),
+                }
+                for callee, count in calls.items()
+            }
+            work["before"] = round(need.before, 4)
+        found[label] = {"servlet": kind.interaction or "request", "at": {kind.tier: work}}
+    return found
+
+
+def _kept(found: Structure, entry: str, entries: tuple[str, ...]) -> dict[str, Any]:
+    """Visits without a caller at a server that clients do not reach come over connections that are kept."""
+    return {} if set(found.members[entry]) & set(entries) else {"kept": True}
+
+
+def _unknown_clients(view: View) -> Iterator[Unknown]:
+    client = view.requests["client"].drop_nulls()
+    if len(client) and client.n_unique() < len(client):
+        return
+    datum = "a load generator's own log, or connections that clients keep open: which requests one client sent"
+    yield Unknown("workloads: whether clients wait for answers", 0, 1, datum)
+
+
+def _unknown_cpu(needs: Demands) -> Iterator[Unknown]:
+    for tier, share in needs.cpu_share.items():
+        if share is None:
+            yield Unknown(f"{tier}: the part of its work that is CPU time", 0, 1, f"samples of cpu_busy of {tier}")
+
+
+__all__ = ["learn"]
+_ = Times

@@ -1,0 +1,69 @@
+"""A twin: an experiment that repeats a recording, and the files that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import polars as pl
+import tomli_w
+
+from tailrace import experiment, whole
+from tailrace.dataset import tables
+from tailrace.errors import UsageError, cannot_write
+from tailrace.experiment import Experiment
+from tailrace.experiment.reading import FILE
+from tailrace.twin.demands import Demand
+from tailrace.twin.limits import Unknown
+
+Steps = list[tuple[float, float]]
+"""Seconds, and the share of a server's speed that is lost from then on."""
+
+
+@dataclass
+class Twin:
+    table: dict[str, Any]
+    """The experiment as plain values; the files that it names lie beside it."""
+    arrivals: Mapping[str, pl.DataFrame]
+    """File → requests."""
+    losses: Mapping[str, Steps]
+    """File → capacity that a server lacked."""
+    servers: Mapping[str, str]
+    """Server of the recording → its name in the twin."""
+    entries: tuple[str, ...]
+    """Servers of the recording that clients send requests to."""
+    demands: tuple[Demand, ...]
+    unknowns: tuple[Unknown, ...]
+    begin: int
+    """The moment of the recording at which the twin begins, ns."""
+
+    @cached_property
+    def experiment(self) -> Experiment:
+        """Its files lie in a folder that goes away with this value."""
+        return experiment.read(self.write(self._folder.name))
+
+    @cached_property
+    def _folder(self) -> TemporaryDirectory[str]:
+        return TemporaryDirectory(prefix="tailrace-twin-")
+
+    def write(self, folder: str | PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write experiment.toml and the files that it names into a folder; returns the path of the experiment."""
+        place = Path(folder)
+        if not overwrite and (place / FILE).exists():
+            raise UsageError(f"{place / FILE} exists already", advice="choose another folder or pass --overwrite")
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise cannot_write(place, error) from error
+        for name, rows in self.arrivals.items():
+            tables.write(rows, place / name)
+        for name, steps in self.losses.items():
+            lines = (f"{time:.3f},{lost:.2f}\n" for time, lost in steps)
+            whole.write(place / name, ("time,lost\n" + "".join(lines)).encode())
+        whole.write(place / FILE, tomli_w.dumps(self.table).encode())
+        return place / FILE

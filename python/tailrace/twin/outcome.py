@@ -1,0 +1,92 @@
+"""What became of the requests of a run: what the gate compares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from tailrace.dataset import Dataset
+from tailrace.diagnosis.queues import Stays, Times
+from tailrace.units import SECOND
+
+MODES_MOST = 30
+"""Seconds; longer response times count as one mode."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    requests: int
+    answered: int
+    vlrt: Times
+    """When the very slow requests were sent, ns since the begin, in order."""
+    modes: Mapping[int, int]
+    """Response time in whole seconds → very slow requests."""
+    drops: Mapping[str, int]
+    """Server → lost connection attempts."""
+    longest: Mapping[str, int]
+    """Server → its longest queue."""
+    median_ns: float
+    p999_ns: float
+
+
+def outcome(run: Dataset, entries: tuple[str, ...], begin: int, threshold_ns: int) -> Outcome:
+    """Of the requests to these servers; `begin` is the moment from which times count."""
+    asked = (
+        run.requests()
+        .with_columns(pl.col("server", "status").cast(pl.String))
+        .filter(pl.col("server").is_in(list(entries)))
+        .select("request", "server", "sent", "status", "drops", response=pl.col("end") - pl.col("sent"))
+        .collect()
+        .sort("sent")
+    )
+    visits = run.visits().select(pl.col("server").cast(pl.String), "request", "arrival", "departure", "drops").collect()
+    slow = asked.filter(pl.col("response") >= threshold_ns)
+    seconds = slow.select((pl.col("response") / SECOND).round().clip(upper_bound=MODES_MOST).cast(pl.Int64))
+    response = asked["response"].to_numpy()
+    inside = visits.filter(pl.col("arrival").is_not_null(), pl.col("departure") >= pl.col("arrival"))
+    return Outcome(
+        len(asked),
+        len(asked.filter(~pl.col("status").is_in(["timeout", "refused", "abandoned", "reset"]))),
+        slow["sent"].to_numpy() - begin,
+        dict(seconds["response"].value_counts().iter_rows()),
+        _drops(asked, visits),
+        {
+            str(name): Stays.of(rows["arrival"].to_numpy(), rows["departure"].to_numpy()).longest
+            for (name,), rows in inside.group_by("server")
+        },
+        float(np.median(response)) if len(response) else 0.0,
+        float(np.quantile(response, 0.999)) if len(response) else 0.0,
+    )
+
+
+def _drops(asked: pl.DataFrame, visits: pl.DataFrame) -> dict[str, int]:
+    """Of visits, and of requests that never became one."""
+    never = asked.filter(~pl.col("request").is_in(visits["request"].drop_nulls().unique().implode()))
+    lost = pl.concat([visits.select("server", "drops"), never.select("server", "drops")])
+    counts = lost.group_by("server").agg(pl.col("drops").cast(pl.Int64).sum()).filter(pl.col("drops") > 0)
+    return dict(counts.sort("server").iter_rows())
+
+
+def matched(some: Times, others: Times, within_ns: int) -> int:
+    """How many of the ones have a partner among the others that is no further away; each is used once."""
+    i = j = found = 0
+    a, b = np.sort(some).tolist(), np.sort(others).tolist()
+    while i < len(a) and j < len(b):
+        if abs(a[i] - b[j]) <= within_ns:
+            found, i, j = found + 1, i + 1, j + 1
+        elif a[i] < b[j]:
+            i += 1
+        else:
+            j += 1
+    return found
+
+
+def alike(some: Mapping[int, int] | Mapping[str, int], others: Mapping[int, int] | Mapping[str, int]) -> float:
+    """What two distributions have in common, 0 to 1."""
+    a, b = sum(some.values()), sum(others.values())
+    if not a or not b:
+        return 1.0 if a == b else 0.0
+    return sum(min(some.get(key, 0) / a, others.get(key, 0) / b) for key in {*some, *others})

@@ -1,0 +1,158 @@
+"""Kinds of visits: those that make the same calls, in full. Rare ones count as the commonest of their interaction."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from tailrace.diagnosis.ledger.recorded import Recorded
+from tailrace.diagnosis.queues import Times
+from tailrace.twin.structure import Structure
+
+KINDS_MOST = 40
+"""Of one interaction at one tier. What rarer ones need is kept in the factors of their requests."""
+LEAST = 3
+"""Visits of a kind: fewer are an exception, such as a request that was cut off."""
+MOSTLY = 0.5
+
+
+@dataclass
+class Kind:
+    tier: str
+    interaction: str
+    calls: tuple[tuple[int, int], ...]
+    """Kinds of calls, and how many of each."""
+    height: int
+    """Of the calls below it; that of a visit without calls is 0."""
+    at_once: bool = False
+    """Its calls overlap."""
+
+
+@dataclass
+class Tree:
+    kinds: list[Kind]
+    kind: Times
+    """By visit."""
+    root: Times
+    """By visit, the request of the client at its root."""
+    alias: dict[int, int] = field(default_factory=dict)
+    """Of rare kinds, that which stands for it."""
+
+    @cached_property
+    def stands(self) -> Times:
+        """By visit, the kind that stands for its own."""
+        table = np.array([self.alias.get(number, number) for number in range(len(self.kinds))], dtype=np.int64)
+        return table[self.kind]
+
+    @cached_property
+    def label(self) -> dict[int, str]:
+        """Of the kinds that stand for others: a name for the interaction of the twin."""
+        found: dict[int, str] = {}
+        used: set[str] = set()
+        commonest = Counter(self.stands.tolist())
+        callees = {callee for kind in self.kinds for callee, _ in kind.calls}
+        order = sorted(commonest, key=lambda number: (number in callees, -commonest[number]))
+        for number in order:
+            kind = self.kinds[number]
+            name = kind.interaction or "request"
+            options = (name, f"{name} at {kind.tier}", *(f"{name} at {kind.tier} ({i})" for i in range(2, 10**6)))
+            found[number] = next(option for option in options if option not in used)
+            used.add(found[number])
+        return found
+
+    def calls_of(self, number: int) -> dict[int, int]:
+        """The calls of a kind, by the kinds that stand for theirs."""
+        found: Counter[int] = Counter()
+        for callee, count in self.kinds[number].calls:
+            found[self.alias.get(callee, callee)] += count
+        return dict(found)
+
+
+def grow(recorded: Recorded, structure: Structure) -> Tree:
+    parent = recorded.parent
+    depth, root = _depths(parent)
+    tier = np.array([structure.tier[name] for name in recorded.servers])[recorded.server]
+    base = pl.DataFrame({"tier": tier, "name": recorded.names})
+    tree = Tree([], np.zeros(len(parent), dtype=np.int64), root)
+    for level in range(int(depth.max(initial=0)), -1, -1):
+        here, calls = np.flatnonzero(depth == level), np.flatnonzero(depth == level + 1)
+        _level(tree, base, here, parent[calls], calls)
+    _find_simultaneous(tree, recorded)
+    _join_rare(tree)
+    return tree
+
+
+def _depths(parent: Times) -> tuple[Times, Times]:
+    """How many visits called each, and the first of them."""
+    depth, at = np.zeros(len(parent), dtype=np.int64), np.arange(len(parent), dtype=np.int64)
+    while (called := parent[at] >= 0).any():
+        depth += called
+        at = np.where(called, parent[at], at)
+        if depth.max() > len(parent):  # a circle of visits that call each other
+            break
+    return depth, at
+
+
+def _level(tree: Tree, base: pl.DataFrame, here: Times, callers: Times, calls: Times) -> None:
+    made = (
+        pl.DataFrame({"at": callers, "kind": tree.kind[calls]})
+        .sort("at", "kind")
+        .group_by("at", maintain_order=True)
+        .agg(pl.col("kind").cast(pl.String).str.join(","))
+    )
+    mine = (
+        base[here]
+        .with_columns(at=here)
+        .join(made, on="at", how="left", maintain_order="left")
+        .with_columns(pl.col("kind").fill_null(""))
+    )
+    known = mine.select("tier", "name", "kind").unique().sort("tier", "name", "kind").with_row_index("number")
+    numbers = mine.join(known, on=["tier", "name", "kind"], how="left", maintain_order="left")["number"]
+    tree.kind[here] = numbers.to_numpy().astype(np.int64) + len(tree.kinds)
+    for _, tier, name, text in known.iter_rows():
+        counts = Counter(int(number) for number in text.split(",") if number)
+        height = max((tree.kinds[callee].height + 1 for callee in counts), default=0)
+        tree.kinds.append(Kind(tier, name, tuple(counts.items()), height))
+
+
+def _find_simultaneous(tree: Tree, recorded: Recorded) -> None:
+    """Kinds whose calls overlap in most of their visits with several calls."""
+    calls = np.flatnonzero(recorded.parent >= 0)
+    order = calls[np.lexsort((recorded.sent[calls], recorded.parent[calls]))]
+    if len(order) < 2:
+        return
+    frame = pl.DataFrame(
+        {"caller": recorded.parent[order], "sent": recorded.sent[order], "back": recorded.departure[order]}
+    )
+    before = pl.col("back").cum_max().shift(1).over("caller")
+    visits = frame.group_by("caller").agg(several=pl.len() > 1, overlap=(pl.col("sent") < before).any())
+    several = visits.filter("several")
+    kinds = several.with_columns(kind=pl.Series(tree.kind[several["caller"].to_numpy()]))
+    for number, share in kinds.group_by("kind").agg(pl.col("overlap").fill_null(False).mean()).iter_rows():
+        tree.kinds[number].at_once = share > MOSTLY
+
+
+def _join_rare(tree: Tree) -> None:
+    counts = np.bincount(tree.kind, minlength=len(tree.kinds))
+    of_base: dict[tuple[str, str], list[int]] = {}
+    for number, kind in enumerate(tree.kinds):
+        of_base.setdefault((kind.tier, kind.interaction), []).append(number)
+    for numbers in of_base.values():
+        numbers.sort(key=lambda number: -int(counts[number]))
+        kept: list[int] = []
+        for number in numbers:
+            # what stands for a visit is no higher, so no visit calls itself in the end
+            able = [other for other in kept if tree.kinds[other].height <= tree.kinds[number].height]
+            if not able or (len(kept) < KINDS_MOST and counts[number] >= LEAST):
+                kept.append(number)
+            else:
+                made = _made(tree.kinds[number])
+                tree.alias[number] = min(able, key=lambda other: abs(_made(tree.kinds[other]) - made))
+
+
+def _made(kind: Kind) -> int:
+    return sum(count for _, count in kind.calls)
