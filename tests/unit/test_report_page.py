@@ -89,7 +89,7 @@ def test_recording_without_samples_shows_no_empty_axes() -> None:
     assert page.NO_DATA["cause"] in page.html(bare, diagnosis())
 
 
-def test_events_alone_stand_over_what_they_did() -> None:
+def test_events_without_samples_are_drawn_above_their_effect() -> None:
     whole = recording()
     bare = replace(whole, lines=tuple(x for x in whole.lines if x.axis == 0))
     last = charts.episode(bare, diagnosis(), 0).charts[-1]
@@ -106,7 +106,7 @@ def test_many_episodes_stay_a_list() -> None:
     assert "Charts are drawn for the first" in text
 
 
-def test_nothing_recorded_makes_a_page_all_the_same() -> None:
+def test_an_empty_recording_has_a_page() -> None:
     empty = Recording(0, 1, 50_000_000, (), (), ())
     nothing = Diagnosis(0, 0, SECOND, "the default", 1.0, None, None, 50_000_000, ("No request.",), (), (), (), (), ())
     assert "No request." in page.html(empty, nothing)
@@ -129,7 +129,7 @@ def test_charts_follow_the_steps() -> None:
     assert group.end > max(b.end for b in group.bands)
 
 
-def test_the_ledger_stands_behind_the_steps() -> None:
+def test_the_ledger_follows_the_steps() -> None:
     whole = ledgers.with_columns(recording(), diagnosis(), 500)
     before = charts.episode(whole, diagnosis(), 0)
     group = ledgers.beside(before, whole, diagnosis(), 0)
@@ -146,9 +146,9 @@ def test_the_ledger_stands_behind_the_steps() -> None:
     assert [c["shape"] for c in told["groups"]["e1"]["charts"]][-2:] == ["stack", "lines"]
 
 
-def test_what_would_not_have_happened_is_a_table() -> None:
+def test_the_effect_of_each_cause_is_a_table() -> None:
     lines = outline(page.html(recording(), diagnosis())).lines
-    at = next(i for i, line in enumerate(lines) if "What would not have happened" in line)
+    at = next(i for i, line in enumerate(lines) if "The effect of each cause" in line)
     said = [line.strip() for line in lines[at : at + 60] if not line.strip().startswith("<")]
     assert said[6:11] == ["neighbour", "app", "neighbour", "97 %", "316 of 325"]
     assert said[11:13] == ["nothing recorded accounts for it", "app"]
@@ -161,7 +161,7 @@ def test_an_episode_that_is_not_reproduced_has_no_shares() -> None:
     ledger = replace(first.ledger, reproduced=False, lines=(), sentence="It is no model of this episode.")
     text = page.html(recording(), replace(diagnosis(), episodes=(replace(first, ledger=ledger),)))
     assert "It is no model of this episode." in text
-    assert "What would not have happened" not in text
+    assert "The effect of each cause" not in text
     without = page.html(recording(), replace(diagnosis(), episodes=(replace(first, ledger=None),)))
     assert "Ledger" not in outline(without).lines
 

@@ -248,7 +248,7 @@ def a_quota_before_busy_servers() -> dict[str, Any]:
         threads_that_wait_outside,
     ],
 )
-def test_the_diagnosis_of_systems_that_nobody_drew_is_right(tmp_path: Path, system: Callable[[], Any]) -> None:
+def test_the_diagnosis_of_systems_written_by_hand_is_right(tmp_path: Path, system: Callable[[], Any]) -> None:
     found = told(from_table(system()), tmp_path)
     assert found.right > 0.9 * found.vlrt > 50
     assert found.causes_false == 0

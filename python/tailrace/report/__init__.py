@@ -1,4 +1,4 @@
-"""The report: the same diagnosis as a page, on the terminal, in a notebook, and for Perfetto's viewer."""
+"""The report: one diagnosis as a page, for the terminal, for a notebook, and for Perfetto's viewer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write_json(diagnosis: Diagnosis, path: str | PathLike[str]) -> None:
 
 
 def print_terminal(diagnosis: Diagnosis, console: Console, dataset: Dataset | None = None) -> None:
-    """The report in one screen; with the dataset, there are small timelines under each chain, and its losses."""
+    """Print the report on one screen; with the dataset, it has small timelines under each chain, and the losses."""
     shown = dataset is not None and (diagnosis.episodes or dataset.lost() or dataset.manifest.notes)
     recording = series.gather(dataset, diagnosis) if dataset is not None and shown else None
     terminal.print_terminal(diagnosis, console, recording)

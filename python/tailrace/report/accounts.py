@@ -1,4 +1,4 @@
-"""Where the time of very slow requests went, and which requests were never answered: the tables of the page."""
+"""Tables of the page: where the time of very slow requests went, and which requests had no answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENDS = {
 
 
 def account(told: Accounted | None) -> dict[str, Any] | None:
-    """The sums of an episode, and its slowest requests one by one; None where they are not known."""
+    """The sums of an episode and a row for each of its slowest requests; None where they are not known."""
     if told is None or told.response_ns <= 0:
         return None
     parts = [(what, getattr(told, key) / told.response_ns) for key, what in PARTS]

@@ -1,12 +1,12 @@
-"""Which charts stand beside which step: the papers' figures, laid out for every episode.
+"""Chooses the charts beside each step: the papers' figures, for every episode.
 
     step 1  VLRT requests per window, at the time they were sent
     step 2  lost connection attempts per window, by the server that lost them
     step 3  queue length of each server against its limit
     step 4  the origin's resources, then its memory and clock where sampled
-    step 5  what speaks for the cause: the neighbour's CPU, collections, dirty pages, arrivals …
+    step 5  the evidence for the cause: the neighbour's CPU, collections, dirty pages, arrivals …
 
-The plan is data: the page draws it and decides nothing.
+The result is data, which the page draws without further decisions.
 """
 
 from __future__ import annotations
@@ -26,20 +26,21 @@ Shape = Literal["columns", "lines", "stack"]
 Unit = Literal["count", "share", "bytes", "hertz", "duration"]
 
 CURVES_MAX = 8
-"""More lines than the palette has colours cannot be told apart."""
+"""The number of colours of the palette: a reader cannot distinguish more lines."""
 FLAT = 0.005
-"""A share that never exceeds this is named as flat instead of drawn."""
+"""A share that never exceeds this is listed as flat instead of drawn."""
 SPANS_MAX = 400
-"""Event marks a chart; beyond that they merge into a bar at any zoom."""
+"""Event marks of a chart; more of them look like one bar at any zoom."""
 
 SATURATED = 0.9
-"""Mean CPU share of a place that was busy throughout; ticks of 10 ms leave a few per cent of idle at the edges."""
+"""Mean utilisation of a place that was busy throughout; ticks of 10 ms show a few per cent of idle time at the
+edges."""
 SATURATED_MAX = 2
 
 SHARE_METRICS = ("cpu_busy", "cpu_iowait", "cpu_steal", "cpu_throttled", "disk_busy", "gc_share")
 OTHER_METRICS = ("dirty_bytes", "writeback_bytes", "cpu_hz", "run_queue", "workers_busy")
 HOST_METRICS = ("dirty_bytes", "writeback_bytes")
-"""Kept by the kernel for the whole host, so any place that reports them may speak for the origin."""
+"""The kernel has one value for the whole host, so any place that reports it describes the origin too."""
 
 CAUSE_METRICS: dict[str, tuple[str, ...]] = {cause.name: cause.metrics for cause in CAUSES} | {
     "workload-burst": ("arrivals",),
@@ -49,12 +50,12 @@ CAUSE_METRICS: dict[str, tuple[str, ...]] = {cause.name: cause.metrics for cause
 CAUSE_EVENTS = {cause.name: cause.events for cause in CAUSES}
 
 CAPACITY = "capacity of "
-"""Begins the metrics that are parts of a server's capacity."""
+"""The prefix of metrics that are parts of a server's capacity."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A line of the recording as drawn: `slot` is its colour, `dash` its pattern."""
+    """How a line of the recording is drawn: `slot` is its colour, `dash` its pattern."""
 
     line: int
     label: str
@@ -80,8 +81,8 @@ class Mark:
 
 @dataclass(frozen=True)
 class Chart:
-    """One chart. `step` is the number of the step it is evidence for, None in the overview and of the ledger. Curves of
-    a stack stand on each other, the first on top."""
+    """One chart. `step` is the number of the step that it is evidence for; None in the overview and for the ledger. The
+    curves of a stack stand on each other, the first on top."""
 
     step: int | None
     title: str
@@ -93,12 +94,12 @@ class Chart:
     flat: tuple[str, ...] = ()
     """Metrics that were sampled and stayed at zero."""
     summary: str = ""
-    """What the chart shows, in words, for who cannot see it."""
+    """The content of the chart in words, for readers who cannot see it."""
 
 
 @dataclass(frozen=True)
 class Band:
-    """An interval shaded behind the charts: a finding's (`step`) or, in the overview, an episode's (`episode`)."""
+    """A shaded interval behind the charts: of a finding (`step`) or, in the overview, of an episode (`episode`)."""
 
     begin: int
     end: int
@@ -117,7 +118,7 @@ class Group:
 
 
 def overview(recording: Recording, diagnosis: Diagnosis) -> Group:
-    """The whole recording, its episodes as bands."""
+    """The charts of the whole recording, with its episodes as bands."""
     bands = tuple(Band(e.begin, e.end, episode=i) for i, e in enumerate(diagnosis.episodes, 1))
     span = (recording.begin, recording.end)
     charts = [
@@ -147,7 +148,7 @@ def episode(recording: Recording, diagnosis: Diagnosis, index: int) -> Group:
 
 
 def around(this: Episode, recording: Recording) -> tuple[int, int]:
-    """The interval to look at: everything the findings speak of, and at least half a second of calm on either side."""
+    """The interval that the charts show: the intervals of all findings, and at least half a second on either side."""
     begins = [this.begin, *(f.begin for f in this.findings if f.begin is not None)]
     ends = [this.end, *(f.end for f in this.findings if f.end is not None)]
     begin, end = min(begins), max(ends)
@@ -156,7 +157,8 @@ def around(this: Episode, recording: Recording) -> tuple[int, int]:
 
 
 def slot(recording: Recording, place: str) -> int:
-    """A server keeps one colour through the whole report; other places take what is left, in order of appearance."""
+    """The colour of a place. A server has one colour in the whole report; other places get the remaining colours, in
+    order of appearance."""
     places = dict.fromkeys((*recording.servers, *(line.place for line in recording.lines)))
     return list(places).index(place) % CURVES_MAX if place in places else 0
 
@@ -225,7 +227,7 @@ def _resources(recording: Recording, index: int, this: Episode, span: tuple[int,
 
 
 def _saturated(recording: Recording, index: int, this: Episode, known: list[str]) -> list[str]:
-    """Cores and hosts that no topology ties to a server, yet were busy through the stall and not before and after."""
+    """Cores and hosts that the topology assigns to no server, and that were busy only during the stall."""
     stall, evidence = this.findings[3], {c.place for c in this.causes}
     if stall.verdict != "found" or stall.begin is None or stall.end is None:
         return []
@@ -254,7 +256,7 @@ def _cause(recording: Recording, index: int, this: Episode, span: tuple[int, int
         title = f"Evidence for {words.cause(cause)}"
         made = _charts(recording, index, 5, title, wanted, span, marks)
         if not made and marks and this.origin is not None:
-            # Only events tell of it: they stand over what they did to the origin.
+            # Only events show the cause: they are drawn above their effect on the origin.
             bases = [(this.origin, "cpu_busy"), *((p, "cpu_busy") for p in _node(recording, this.origin))]
             bases = [b for b in (*bases, (this.origin, "queue_length")) if recording.line(*b, index) is not None]
             made = _charts(recording, index, 5, title, bases[:1], span, marks)
@@ -271,7 +273,7 @@ def _charts(
     span: tuple[int, int],
     marks: tuple[Mark, ...],
 ) -> list[Chart]:
-    """One chart a unit, of those wanted lines that exist; flat ones are named instead of drawn."""
+    """One chart for each unit, with the wanted lines that exist; flat lines are listed instead of drawn."""
     by_unit: dict[Unit, list[tuple[str, str, str, int]]] = {}
     flat: dict[Unit, list[str]] = {}
     one_place = len({p for p, m in wanted if recording.line(p, m, index) is not None}) == 1
@@ -303,7 +305,7 @@ def _charts(
 
 
 def _places(recording: Recording, metric: str) -> tuple[str, ...]:
-    """Places that have the metric, servers first and in their order."""
+    """The places that have the metric: first the servers, in their order."""
     having = dict.fromkeys(line.place for line in recording.lines if line.metric == metric)
     return (*(s for s in recording.servers if s in having), *(p for p in having if p not in recording.servers))
 
@@ -334,7 +336,8 @@ def _mark_label(span: Span) -> str:
 def _evidence_marks(
     recording: Recording, places: list[str], kinds: tuple[str, ...], span: tuple[int, int]
 ) -> tuple[Mark, ...]:
-    """Events of the cause's kinds at its places; at any place where a log does not say whose it is."""
+    """Events of the cause's kinds at its places, or at any place if these places have none: a log may not state its
+    server."""
     if not kinds:
         return ()
     return _marks(recording, places, kinds, span) or _marks(recording, None, kinds, span)

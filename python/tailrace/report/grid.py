@@ -1,6 +1,6 @@
-"""The windows that the report draws: all in which something happened, and a little around each.
+"""The windows that the report draws: those in which something happened, and some windows around each.
 
-An idle hour costs nothing: what is drawn follows the data and never the length of the recording.
+The cost follows the number of events and not the length of the recording: an idle hour costs nothing.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from tailrace.report.recording import Axis, Line, Times, Values
 from tailrace.units import SECOND
 
 IDLE_WINDOWS = 20
-"""Windows kept on either side of what happened: a second at 50 ms, so that a queue is seen to be empty before."""
+"""Windows that are kept on either side of an event: a second at 50 ms, which shows that a queue was empty before."""
 WINDOWS_MAX = 2_000_000
-"""Windows of a recording; of more events than that fewer are kept around each."""
+"""Windows of a recording; where there are more events, fewer windows are kept around each."""
 ROWS_MAX = 8_000_000
-"""Windows of all servers together; the engine refuses 10 million. Wider windows are drawn beyond it."""
+"""Windows of all servers together, below the engine's limit of 10 million. Beyond it, windows are wider."""
 WIDEST_NS = 10 * SECOND
-"""The widest window that the engine reduces to."""
+"""The widest window that the engine accepts."""
 
 
 @dataclass(frozen=True)
 class Grid:
     starts: Times
-    """Of the windows, in order; not all of them follow on each other."""
+    """The begin of each window, in order; there may be gaps between windows."""
     window_ns: int
     idle: int
     too_many: bool
-    """Whether the servers are too many to draw the queue of each."""
+    """Whether there are too many servers to draw the queue of each."""
 
     @property
     def axis(self) -> Axis:
         return Axis(self.starts + self.window_ns // 2, self.window_ns)
 
     def count(self, rows: pl.LazyFrame, metric: str) -> list[Line]:
-        """How many of these rows (`place`, `moment`) lie in each window, a line for each place."""
+        """The number of these rows (`place`, `moment`) in each window, a line for each place."""
         window = pl.col("moment") - pl.col("moment") % self.window_ns
         counts = (
             rows.with_columns(pl.col("place").cast(pl.String), window=window)
@@ -56,7 +56,7 @@ class Grid:
         return lines
 
     def queues(self, dataset: Dataset) -> tuple[list[Line], list[str]]:
-        """The longest queue of each window and its arrivals, by server; and the servers seen."""
+        """For each server, the longest queue and the arrivals of each window; and the servers with visits."""
         if self.too_many or not dataset.has("visits"):
             return [], []
         begin, end = int(self.starts[0]), int(self.starts[-1]) + self.window_ns
@@ -78,7 +78,7 @@ class Grid:
 
 
 def grid(dataset: Dataset, begin: int, end: int, window_ns: int) -> Grid:
-    """Of what was recorded from `begin` to `end`."""
+    """The windows of the recording from `begin` to `end`."""
     servers = int(dataset.visits().select(pl.col("server").n_unique()).collect().item())
     while True:
         busy = _busy(dataset, begin, end, window_ns)
@@ -92,7 +92,7 @@ def grid(dataset: Dataset, begin: int, end: int, window_ns: int) -> Grid:
 
 
 def _busy(dataset: Dataset, begin: int, end: int, window_ns: int) -> Times:
-    """Windows in which a request or a visit began or ended, and the first and the last one."""
+    """Windows in which a request or a visit began or ended, and the first and the last window."""
     columns = [
         *(dataset.requests().select(moment=column) for column in ("sent", "end")),
         *(dataset.visits().select(moment=column) for column in ("sent", "arrival", "departure")),
@@ -104,7 +104,7 @@ def _busy(dataset: Dataset, begin: int, end: int, window_ns: int) -> Times:
 
 
 def _around(busy: Times, idle: int, window_ns: int) -> Times:
-    """These windows with so many on either side of each."""
+    """These windows, and `idle` windows on either side of each."""
     wide = idle * window_ns
     apart = np.flatnonzero(np.diff(busy) > 2 * wide + window_ns)
     first = busy[np.concatenate(([0], apart + 1))] - wide
@@ -116,7 +116,7 @@ def _around(busy: Times, idle: int, window_ns: int) -> Times:
 
 
 def _put(values: Values, starts: Times, windows: Times, what: Values) -> None:
-    """Into the windows of these starts; what lies in none of them is left out."""
+    """Put the numbers of `windows` into the windows of `starts`; numbers of other windows are left out."""
     at = np.searchsorted(starts, windows)
     at = np.minimum(at, len(starts) - 1)
     inside = starts[at] == windows

@@ -1,6 +1,6 @@
-"""The response-time histogram as the papers draw it: time in seconds, requests on a logarithmic axis, modes marked.
+"""The response-time histogram in the papers' form: time in seconds, requests on a logarithmic axis, marked modes.
 
-Drawn here as SVG, so that it stands in the page without scripts and prints at any size.
+It is drawn as SVG, so it needs no scripts and prints at any size.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tailrace.report import words
 from tailrace.report.recording import Recording
 
 BARS_MAX = 160
-"""About as many bars as can be told apart on a phone's width."""
+"""The number of bars that a reader can distinguish on the width of a phone, about."""
 NICE = (1, 2, 5)
 LABEL = 0.34
 """Width of a mode's label as a share of the axis."""
@@ -34,7 +34,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Flag:
-    """A mode's mark: its place from 0 to 1 along the axis, and the row its label stands in."""
+    """A mode's mark: its position from 0 to 1 along the axis, and the row of its label."""
 
     at: float
     row: int
@@ -48,12 +48,12 @@ class Histogram:
     """Geometry from 0 to 1 in both directions; the template scales it."""
 
     bars: tuple[tuple[float, float, float, str, bool], ...]
-    """left, width, height, words, beyond the VLRT threshold."""
+    """Left edge, width, height, words, and whether the bar is beyond the VLRT threshold."""
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
     flags: tuple[Flag, ...]
     ticks: tuple[tuple[float, str], ...]
-    """Modes without a label of their own: place and words."""
+    """Position and words of each mode without a label."""
     rows: int
     threshold: float | None
     width_ns: int
@@ -61,7 +61,8 @@ class Histogram:
 
 
 def histogram(recording: Recording, diagnosis: Diagnosis) -> Histogram | None:
-    """The drawing of all response times, from the recording's equal bins where it has them; None without any."""
+    """The drawing of all response times, from the recording's equal bins where it has them; None without response
+    times."""
     bins = recording.responses or diagnosis.histogram
     if not bins:
         return None
@@ -85,14 +86,14 @@ def histogram(recording: Recording, diagnosis: Diagnosis) -> Histogram | None:
         Tick(math.log10(10**k * 2) / (decades + math.log10(2)), words.count(10**k)) for k in range(decades + 1)
     )
     modes = sorted(diagnosis.modes, key=lambda m: m.centre_ns)
-    told = [m for m in modes if m.retransmission_ns is not None or m is modes[0]]
-    flags = _flags(tuple(told), top)
+    labelled = [m for m in modes if m.retransmission_ns is not None or m is modes[0]]
+    flags = _flags(tuple(labelled), top)
     return Histogram(
         bars=drawn,
         x_ticks=tuple(Tick(t / top, _axis_label(t, top)) for t in _ticks(top)),
         y_ticks=y_ticks,
         flags=flags,
-        ticks=tuple((min(1.0, m.centre_ns / top), " · ".join(describe(m, False))) for m in modes if m not in told),
+        ticks=tuple((min(1.0, m.centre_ns / top), " · ".join(describe(m, False))) for m in modes if m not in labelled),
         rows=1 + max((f.row for f in flags), default=0),
         threshold=diagnosis.threshold_ns / top if diagnosis.threshold_ns < top else None,
         width_ns=width,
@@ -101,9 +102,9 @@ def histogram(recording: Recording, diagnosis: Diagnosis) -> Histogram | None:
 
 
 def rebin(bins: tuple[tuple[int, int, int], ...], top: int) -> tuple[Bar, ...]:
-    """Log-linear bins put into equal ones, each whole by its middle.
+    """Put log-linear bins into equal bins, each completely into the bin that holds its middle.
 
-    Equal bins are at least as wide as the widest one given, else empty gaps between wide bins would look like modes.
+    Equal bins are at least as wide as the widest given bin. Otherwise, gaps between wide bins would look like modes.
     """
     width = nice(max(top / BARS_MAX, max(high - low for low, high, _ in bins)))
     sums: dict[int, int] = {}
@@ -131,7 +132,7 @@ def _axis_label(ns: int, top: int) -> str:
 
 
 def _flags(modes: tuple[Mode, ...], top: int) -> tuple[Flag, ...]:
-    """Labels of the main mode and of those at a retransmission time, none over another."""
+    """Labels of these modes, placed so that no label overlaps another."""
     flags = []
     ends: list[float] = []
     for mode in modes:
@@ -148,7 +149,7 @@ def _flags(modes: tuple[Mode, ...], top: int) -> tuple[Flag, ...]:
 
 
 def describe(mode: Mode, main: bool) -> tuple[str, str]:
-    """A mode in words: where it is, and why there."""
+    """A mode in words: its position, and the reason for it."""
     label = f"{words.duration(mode.centre_ns)} · {words.plural(mode.requests, 'request')}"
     if mode.retransmission_ns is None:
         return label, "main mode" if main else "no retransmission time fits"

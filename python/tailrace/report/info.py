@@ -1,4 +1,4 @@
-"""What a run folder holds and what it lacks: `tailrace info`."""
+"""The content of a run folder, and what it lacks: `tailrace info`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tailrace.foreign import listed, name, sentence
 from tailrace.units import format_bytes, format_count, format_duration, format_moment
 
 _ROWS_MAX = 100
-"""Rows that are shown of each table: more than fits a screen, and a run may have a million servers."""
+"""Rows of each table that are printed: more than one screen, because a run may have a million servers."""
 _UNANSWERED = ("refused", "reset", "timeout", "abandoned")
 _MISSING = {
-    "requests": "no end-to-end requests: very long response times cannot be counted; capture the clients' side too",
-    "visits": "no visits: neither drops nor queue lengths; give a packet capture",
-    "samples": "no resource samples: steps 4 and 5 (which resource, by what) stay unknown; see docs/how-to/record.md",
+    "requests": "no end-to-end requests, so no response times; capture on the clients' side too",
+    "visits": "no visits, so drops and queue lengths are not known; give a packet capture",
+    "samples": "no resource samples, so steps 4 and 5 (resource and cause) stay unknown; see docs/how-to/record.md",
     "events": "no events (drops, garbage collections)",
 }
 
@@ -53,7 +53,7 @@ def describe(dataset: Dataset) -> dict[str, Any]:
 
 
 def print_info(dataset: Dataset, console: Console) -> None:
-    """The same for a person. Of many servers, metrics, losses and notes the first stand for all."""
+    """Print the same for a reader. Of many servers, metrics, losses and notes, only the first are printed."""
     told = describe(dataset)
     console.print(Text.assemble((sentence(told["path"]), "bold"), f" made by {name(told['maker'])}"))
     if told["begin"] is not None:
@@ -149,8 +149,8 @@ def _unanswered(dataset: Dataset) -> list[dict[str, Any]]:
 
 
 def _visits(dataset: Dataset) -> dict[str, dict[str, int]]:
-    """Of each server, the visits that came to it and the lost connection attempts: where events have them, also those
-    of clients that never came through."""
+    """The visits and the lost connection attempts of each server. If there are events of drops, the attempts of clients
+    that never connected count too."""
     visits = (
         dataset.visits()
         .group_by(pl.col("server").cast(pl.String))

@@ -1,5 +1,5 @@
-"""The ledger of an episode on the page: what became of the capacity of its servers, their queues in the recording and
-in the replay, and what would not have happened without each cause."""
+"""The ledger of an episode on the page: how the capacity of its servers was used, their queues in the recording and in
+the replay, and the effect of each cause."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ RECORDED, REPLAYED = "queue_recorded", "queue_replayed"
 PARTS = {UNACCOUNTED: "nothing recorded accounts for it"}
 SLOTS = {DONE: 2, UNACCOUNTED: 6, IDLE: 8}
 CAUSE_SLOTS = (1, 3, 7, 4, 5, 0)
-"""Colours of causes, apart from those of the other parts."""
+"""Colours of causes, which differ from those of the other parts."""
 
 
 def with_columns(recording: Recording, diagnosis: Diagnosis, episodes: int) -> Recording:
-    """The recording with the accounts of the first `episodes` episodes as further lines."""
+    """The recording, with the accounts of the first `episodes` episodes as additional lines."""
     axes, lines = list(recording.axes), list(recording.lines)
     for index, this in enumerate(diagnosis.episodes[:episodes]):
         for sheet in this.ledger.servers if this.ledger is not None else ():
@@ -47,7 +47,7 @@ def _lines(server: str, columns: Columns, axis: int) -> list[Line]:
 
 
 def beside(group: Group, recording: Recording, diagnosis: Diagnosis, index: int) -> Group:
-    """The charts of an episode with those of its ledger behind them."""
+    """The charts of an episode, followed by those of its ledger."""
     judged = diagnosis.episodes[index].ledger
     if judged is None:
         return group
@@ -57,7 +57,7 @@ def beside(group: Group, recording: Recording, diagnosis: Diagnosis, index: int)
 
 
 def _colours(judged: Judged) -> dict[str, int]:
-    """A cause has one colour in the stacks and the bars of an episode."""
+    """The colour of each cause, the same in the stacks and in the bars of an episode."""
     charged = (line.cause for line in judged.lines if line.cause != UNKNOWN)
     causes = dict.fromkeys((*charged, *(one.cause for sheet in judged.servers for one in sheet.lost)))
     return SLOTS | {cause: CAUSE_SLOTS[k % len(CAUSE_SLOTS)] for k, cause in enumerate(causes)}
@@ -88,7 +88,7 @@ def _stack(
     index: int,
     colours: dict[str, int],
 ) -> tuple[Curve, ...]:
-    """From top to bottom: each stands on all that follow."""
+    """The curves from top to bottom: each stands on those that follow."""
     names = [name for name, share in shares.items() if name != UNACCOUNTED or share.any()][:CURVES_MAX]
     order = sorted(names, key=lambda name: (name != IDLE, name != UNACCOUNTED, name == DONE))
     found = ((name, recording.line(server, CAPACITY + name, index)) for name in order)
@@ -122,7 +122,7 @@ def _sums(sheet: Sheet) -> str:
 
 
 def ledger(judged: Judged | None) -> dict[str, Any] | None:
-    """What the page says beside these charts."""
+    """The words and numbers beside these charts."""
     if judged is None:
         return None
     colours = _colours(judged)

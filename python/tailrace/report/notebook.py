@@ -1,4 +1,4 @@
-"""The answer as a notebook shows it under a cell: small, without scripts, in the notebook's own colours."""
+"""The answer under a cell of a notebook: small, without scripts, in the notebook's own colours."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The report as one HTML file: what a performance engineer puts in front of the team.
+"""The report as one HTML file, which a performance engineer shows to the team.
 
-Everything is inside (styles, scripts, numbers), nothing is fetched, and equal input gives equal bytes. Names come from
-captures, so every value is made visible and escaped by the template, and a content policy refuses any script that is
-not ours.
+The file contains its styles, scripts and numbers and fetches nothing; equal input gives equal bytes. Names come from
+captures, so the template makes every value visible and escapes it, and a content security policy refuses all scripts
+but those of the report.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from tailrace.report.payload import payload, script_json
 from tailrace.report.recording import Recording
 
 OPEN_EPISODES = 3
-"""Episodes shown open at first; a reader of 200 wants the list."""
+"""Episodes that are open at first; with many episodes, a reader wants the list."""
 CHARTED_EPISODES = 500
-"""Episodes that get charts; beyond, their text alone, and the page says so."""
+"""Episodes that have charts. Further episodes have only text, and the page says so."""
 DASHES = ("", "7 3", "2 3", "9 3 2 3")
 SCRIPTS = ("vendor/uPlot.iife.min.js", "page/chart.js", "page/report.js")
 
 UNIT_AFTER_NUMBER = re.compile(r"(?<=\d) (?=(?:ns|µs|ms|s|min|h|[kMGT]?B|[kMG]?Hz|%)(?!\w))")
 
 NO_DATA = {
-    "vlrt": "No window of this episode holds a VLRT request.",
+    "vlrt": "No window of this episode contains a VLRT request.",
     "drops": "No lost connection attempt was recorded in this interval.",
     "overflow": "No queue lengths were recorded.",
     "millibottleneck": "No samples of the origin's resources were recorded.",
-    "cause": "Nothing was recorded that could be drawn as evidence for a cause.",
+    "cause": "The recording has no evidence for a cause that could be drawn.",
 }
 
 LIMIT_SOURCES = {
@@ -54,7 +54,7 @@ def html(recording: Recording, diagnosis: Diagnosis) -> str:
 
 
 def render(template: str, *, title: str, numbers: dict[str, Any], css: str = "", **context: Any) -> str:
-    """A page from a template that extends base.html.j2: `numbers` is what its scripts draw (`payload`), `css` is added.
+    """A page from a template that extends base.html.j2. Its scripts draw `numbers` (`payload`), and `css` is added.
 
     The template needs `sections` (anchor and text of each) in its context, and fills the block `main`.
     """
@@ -83,7 +83,7 @@ def render(template: str, *, title: str, numbers: dict[str, Any], css: str = "",
 
 
 def prose(text: str) -> Markup:
-    """Escaped text with what stands between backticks as code, and numbers kept on one line with their unit."""
+    """Escaped text in which backticks mark code, and a number stays on one line with its unit."""
     safe = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(foreign.html(text))))
     return Markup(UNIT_AFTER_NUMBER.sub("\u00a0", safe))
 
@@ -96,7 +96,7 @@ def _version() -> str:
 
 
 def asset(path: str) -> str:
-    """A file of the report's: page/… or vendor/…"""
+    """A file of the report: page/… or vendor/…"""
     return resources.files("tailrace.report").joinpath(path).read_text(encoding="utf-8")
 
 
@@ -195,7 +195,7 @@ def _figures(recording: Recording, diagnosis: Diagnosis) -> list[dict[str, str]]
 
 
 def median(diagnosis: Diagnosis) -> int | None:
-    """Median response time to the width of a histogram bin."""
+    """Median response time, with the accuracy of a histogram bin."""
     total = sum(n for _, _, n in diagnosis.histogram)
     below = 0
     for low, high, n in sorted(diagnosis.histogram):
@@ -213,9 +213,9 @@ def _histogram(diagnosis: Diagnosis, drawing: Histogram | None) -> dict[str, Any
     times = " and ".join(filter(None, (", ".join(repeated[:-1]), *repeated[-1:])))
     intro = (
         f"The {'clusters' if many else 'cluster'} near {times} {'stand' if many else 'stands'} "
-        f"where a sender repeats what was lost."
+        f"at the times at which a sender repeats a lost packet."
         if repeated
-        else "No cluster stands at a retransmission time."
+        else "There is no cluster at a retransmission time."
     )
     summary = "Response times. " + "; ".join(f"{f.label}, {f.detail}" for f in drawing.flags) + "."
     return {
@@ -241,7 +241,7 @@ def _summary_row(diagnosis: Diagnosis, index: int) -> dict[str, Any]:
     row = diagnosis.summary[index]
     part = row.vlrt / diagnosis.vlrt if diagnosis.vlrt else 0.0
     return {
-        "dropper": words.name(row.dropper) if row.dropper else "nobody",
+        "dropper": words.name(row.dropper) if row.dropper else "–",
         "origin": words.name(row.origin) if row.origin else "not known",
         "cause": words.cause(row.cause),
         "ctqo": words.CTQO_WORDS[row.ctqo],
@@ -253,7 +253,7 @@ def _summary_row(diagnosis: Diagnosis, index: int) -> dict[str, Any]:
 
 
 def episode_title(this: Episode) -> str:
-    """The chain in a line, as the list of episodes shows it."""
+    """The chain in one line, for the list of episodes."""
     cause = "cause unknown" if this.cause == "unknown" else words.cause(this.cause)
     origin = f" at {words.name(this.origin)}" if this.origin else ""
     lost_nothing = ", no packet lost" if this.findings[1].verdict == "absent" else ""
@@ -332,7 +332,7 @@ def _evidence(evidence: CauseEvidence) -> dict[str, str]:
 
 
 def chart_context(chart: charts.Chart) -> dict[str, Any]:
-    """What the macro `chart` needs."""
+    """The values that the macro `chart` needs."""
     return {
         "title": chart.title,
         "shape": chart.shape,
@@ -346,6 +346,6 @@ def _method(recording: Recording, diagnosis: Diagnosis) -> list[tuple[str, str]]
     threshold = f"{words.duration(diagnosis.threshold_ns)}: {diagnosis.threshold_reason}"
     return [
         ("A request is a VLRT from", threshold),
-        ("Window", f"{words.duration(diagnosis.window_ns)}, by the moment a request was sent, arrived or left"),
+        ("Window", f"{words.duration(diagnosis.window_ns)}, by the time at which a request was sent, arrived or left"),
         *recording.provenance,
     ]

@@ -1,9 +1,9 @@
 """The numbers of the charts as JSON inside the page.
 
-Plain integers, scaled and as differences, rather than compressed arrays: 30 min at 50 ms with 13 lines is 1.4 MB
-against 0.5 MB for deflate in base64 (measured on the fixture of tests/fixtures_report.py), but a browser reads it in
-one synchronous step, old ones too, and the bytes do not depend on the zlib that wrote them. Longer recordings are
-thinned before (see series.py), so the page stays small.
+Values are scaled integers, written as differences, and not compressed arrays. 30 min at 50 ms with 13 lines take 1.4 MB
+instead of 0.5 MB with deflate in base64 (measured on the fixture of tests/fixtures_report.py). But every browser, old
+or new, reads them in one synchronous step, and the bytes do not depend on the version of zlib. Longer recordings are
+thinned before (series.py), so the page stays small.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tailrace.report.charts import Band, Chart, Group, Unit, unit_of
 from tailrace.report.recording import Axis, Line, Recording
 
 SCALES: dict[Unit, float] = {"share": 1000.0, "count": 10.0, "bytes": 1 / 1024, "hertz": 1e-6, "duration": 10_000.0}
-"""Steps that the eye cannot tell apart: 0.1 %, a tenth of a request, 1 KiB, 1 MHz, 0.1 ms."""
+"""Steps that are too small to see: 0.1 %, a tenth of a request, 1 KiB, 1 MHz, 0.1 ms."""
 
 MOST = 2.0**52
-"""Steps that a browser's numbers count exactly; a value of more is drawn as so many."""
+"""The number of steps that a browser counts exactly; a larger value is drawn as this one."""
 
 
 def payload(recording: Recording, groups: dict[str, Group]) -> dict[str, Any]:
-    """Everything the page's scripts need; times in seconds since the recording began."""
+    """Everything that the page's scripts need; times are in seconds since the begin of the recording."""
     used = sorted({c.line for g in groups.values() for chart in g.charts for c in chart.curves})
     axes = sorted({recording.lines[i].axis for i in used})
     return {
@@ -38,7 +38,7 @@ def payload(recording: Recording, groups: dict[str, Group]) -> dict[str, Any]:
 
 
 def script_json(data: object) -> str:
-    """JSON that cannot end the script element around it, whatever the names in it hold."""
+    """JSON that cannot end the script element around it, whatever names it contains."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

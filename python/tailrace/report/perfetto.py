@@ -1,11 +1,11 @@
 """The run for Perfetto's viewer (ui.perfetto.dev): counters, episodes with their findings, events, and VLRT requests.
 
     Diagnosis                 episodes, and under each step the intervals of its findings
-    <server>                  queue length and samples as counters, events, VLRT requests while inside it
-    VLRT requests             end to end, each linked by a flow to its stays in the servers
+    <server>                  queue length and samples as counters, events, and VLRT requests while they are inside
+    VLRT requests             end to end; a flow links each to its stays in the servers
 
 The format is TrackEvent protobuf (Perfetto's "synthetic track events"). Its builders come from Google's own package,
-an extra (`tailrace[perfetto]`) because it asks for a recent protobuf, which often clashes with other packages.
+an extra (`tailrace[perfetto]`) because it requires a recent protobuf, which often conflicts with other packages.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from tailrace.report import words
 from tailrace.report.recording import Recording
 
 STAYS_MAX = 20_000
-"""Slices of single requests in a trace; the viewer stays quick, and VLRT come first."""
+"""Slices of single requests in a trace, so that the viewer stays quick; VLRT come first."""
 SEQUENCE = 1
 BOOTTIME, REALTIME = 6, 1
-"""Perfetto's numbers of the clocks; the trace runs on the first, the second tells it the date."""
+"""Perfetto's numbers of the clocks: the trace uses the first, and the second gives the date."""
 
 Annotations = Mapping[str, float | int | str | bool | None]
 
 
 @dataclass(frozen=True)
 class Stay:
-    """A request end to end (`server` None) or in one server."""
+    """A request from end to end (`server` is None), or its stay in one server."""
 
     request: int
     server: str | None
@@ -72,7 +72,7 @@ def _package() -> Any:
 
 
 class _Writer:
-    """Builds the packets. Tracks are numbered in the order in which they are made."""
+    """Builds the packets. Tracks are numbered in the order of their creation."""
 
     def __init__(self, recording: Recording, diagnosis: Diagnosis, stays: tuple[Stay, ...]) -> None:
         self._proto = _package()
@@ -117,7 +117,7 @@ class _Writer:
                     self._slice(track, finding.begin, finding.end, finding.sentence, {"step": step, **about})
 
     def requests(self, stays: tuple[Stay, ...]) -> None:
-        """Stays that overlap get lanes: tracks of one name, which the viewer shows as one."""
+        """Stays that overlap get lanes: tracks with the same name, which the viewer shows as one."""
         by_server: dict[str | None, list[Stay]] = {}
         for stay in stays[:STAYS_MAX]:
             by_server.setdefault(stay.server, []).append(stay)
@@ -133,7 +133,7 @@ class _Writer:
         for line in recording.lines:
             axis = recording.axes[line.axis]
             if axis.episode is not None:
-                continue  # cut from the same numbers
+                continue  # it has a part of the same numbers
             track = self._track(words.metric(line.metric), self._track(words.name(line.place)), counter=True)
             starts = axis.times - axis.step_ns // 2
             # A counter holds until it changes.
@@ -205,7 +205,7 @@ def _annotate(entry: Any, key: str, value: float | int | str | bool) -> None:
 
 
 def _lanes(stays: list[Stay]) -> Iterator[tuple[int, Stay]]:
-    """Each stay with the lowest lane that is free when it begins, in order of begin."""
+    """Each stay, in the order of their begin, with the lowest lane that is free then."""
     busy: list[tuple[int, int]] = []
     free: list[int] = []
     used = 0

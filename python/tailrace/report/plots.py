@@ -1,4 +1,4 @@
-"""Drawings that stand still, as SVG: bars and lines over any axis, so that they need no script and print at any size.
+"""Static drawings as SVG: bars and lines over any axis. They need no script and print at any size.
 
 Geometry runs from 0 to 1 in both directions; page/plots.html.j2 scales it.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 SLOTS = 8
 """Colours of the palette (report.css)."""
 LEAST = 0.012
-"""Height of the lowest bar that is not nothing: it must be seen."""
+"""Height of the lowest bar above 0, which must be visible."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Bar:
     words: str
     slot: int
     mark: float | None = None
-    """Where the other number, the paper's, is marked over it."""
+    """Height of the mark for the paper's number."""
     low: float | None = None
     high: float | None = None
     """Ends of its interval."""
@@ -69,11 +69,11 @@ class Plot:
     """Whether the paper's numbers are marked."""
     width: int = 1000
     height: int = 250
-    """Of the drawing, in px at full width of the page."""
+    """Size of the drawing, in px at the full width of the page."""
 
     @property
     def summary(self) -> str:
-        """In words, for who cannot see it."""
+        """The content in words, for readers who cannot see it."""
         said = [bar.words for bar in self.bars] or [point.words for curve in self.curves for point in curve.points]
         shown = "; ".join(said[:SUMMARY_MAX])
         return f"{self.title}. {shown}" + (" …" if len(said) > SUMMARY_MAX else "")
@@ -84,7 +84,7 @@ SUMMARY_MAX = 12
 
 @dataclass(frozen=True)
 class Scale:
-    """Numbers to places on an axis, linear from 0 or logarithmic."""
+    """Maps numbers to positions on an axis, linear or logarithmic."""
 
     low: float
     high: float
@@ -98,7 +98,7 @@ class Scale:
 
 
 def scale(values: Sequence[float], log: bool = False, from_zero: bool = True) -> Scale:
-    """An axis that holds the values."""
+    """An axis that contains the values."""
     known = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
     if log:
         above = [value for value in known if value > 0] or [1.0]
@@ -118,13 +118,13 @@ def scale(values: Sequence[float], log: bool = False, from_zero: bool = True) ->
 
 
 def point(x: float, mean: float, interval: tuple[float | None, float | None], words: str, y: Scale) -> Point:
-    """A point with the ends of its interval, which stay on the drawing."""
+    """A point with the ends of its interval, which are cut at the edges of the drawing."""
     low, high = (None if end is None else min(1.0, max(0.0, y.at(end))) for end in interval)
     return Point(x, y.at(mean), words, low, high)
 
 
 def counted(values: Sequence[float]) -> Scale:
-    """A logarithmic axis for counts, on which a bar of one is seen: it begins at a half."""
+    """A logarithmic axis for counts. It begins at a half, so a bar of 1 is visible."""
     decades = max(1, math.ceil(math.log10(max([1.0, *values])) + 0.05))
     whole = Scale(0.5, 10.0**decades, True)
     return Scale(0.5, whole.high, True, tuple(Tick(whole.at(10**k), _label(10.0**k)) for k in range(decades + 1)))
@@ -137,17 +137,17 @@ def nice(size: float) -> float:
 
 
 def number(value: float) -> str:
-    """As a label: four digits, thousands apart."""
+    """A number as a label: four digits, with separators of thousands."""
     if value == 0:
         return "0"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def _label(value: float) -> str:
-    """Of a tick, in the room that an axis has."""
+    """The label of a tick, short enough for an axis."""
     return f"{value / 1e6:g}M" if abs(value) >= 1e6 else number(value)
 
 
 def two_digits(value: float) -> str:
-    """Of the half width of an interval."""
+    """The half width of an interval, with two digits."""
     return f"{float(f'{value:.2g}'):,.0f}" if value >= 10 else f"{value:.2g}"

@@ -1,6 +1,6 @@
-"""What the report draws, as plain values: the seam between gathering from a Dataset and rendering.
+"""The content of the report as plain values, between gathering from a Dataset and rendering.
 
-Everything here is small (a few numbers a window), so a page can be rendered, and tested, without a Dataset.
+The values are small (a few numbers for each window), so a page can be rendered, and tested, without a Dataset.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Axis:
-    """The moments of some lines: the middle of each window or sampling interval, ns since the Unix epoch.
+    """The times of some lines: the middle of each window or sampling interval, in ns since the Unix epoch.
 
-    `episode` is the number of the one episode that a fine axis was cut for; None = the whole recording.
-    `step_ns` is the usual distance of two moments: the width of a column.
+    `episode` is the number of the episode that a fine axis covers; None for the whole recording.
+    `step_ns` is the usual distance between two times: the width of a column.
     """
 
     times: Times
@@ -30,9 +30,9 @@ class Axis:
 
 @dataclass(frozen=True)
 class Line:
-    """One metric of one place on an axis. NaN = not known there.
+    """One metric of one place on an axis. NaN means: not known.
 
-    Metrics are those of samples.parquet, and from the windows: `vlrt`, `drops`, `queue_length`, `arrivals`.
+    The metrics are those of samples.parquet, and those of the windows: `vlrt`, `drops`, `queue_length`, `arrivals`.
     """
 
     axis: int
@@ -43,7 +43,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Span:
-    """Something that lasted, as in events.parquet."""
+    """An event with a duration, as in events.parquet."""
 
     place: str
     kind: str
@@ -53,7 +53,7 @@ class Span:
 
 
 LOST, NOTHING, NOTE = "Lost while recording or reading", "nothing", "Note of the reader"
-"""Of a recording's provenance, what may make its numbers wrong."""
+"""Labels of the parts of the provenance that may make the numbers of a recording wrong."""
 
 
 @dataclass(frozen=True)
@@ -64,27 +64,28 @@ class Recording:
     end: int
     window_ns: int
     servers: tuple[str, ...]
-    """In the order a request meets them, the entry first."""
+    """In the order in which a request visits them, the entry first."""
     axes: tuple[Axis, ...]
     lines: tuple[Line, ...]
     spans: tuple[Span, ...] = ()
     means: tuple[tuple[str, str], ...] = ()
-    """(server, place) where samples of another place speak for a server: its node, its address, its core."""
+    """(server, place) where samples of another place describe a server: its node, its address, its core."""
     responses: tuple[tuple[int, int, int], ...] = ()
-    """Response times of all requests in equal bins, finer than the diagnosis keeps them: (from ns, to ns, requests)."""
+    """Response times of all requests in equal bins, finer than those of the diagnosis: (from ns, to ns, requests)."""
     response_ns_p50: int | None = None
     provenance: tuple[tuple[str, str], ...] = ()
-    """How the recording was made: maker, versions, losses, clock offsets, as label and value."""
+    """How the recording was made, as labels and values: maker, versions, losses, clock offsets."""
 
     @property
     def flaws(self) -> tuple[str, ...]:
-        """What was lost, and what else its makers noted."""
+        """The losses, and the notes of the makers."""
         lost = [f"{label}: {said}" for label, said in self.provenance if label == LOST and said != NOTHING]
         return (*lost, *(said for label, said in self.provenance if label == NOTE))
 
     @cached_property
     def _lines(self) -> dict[tuple[str, str], dict[int | None, int]]:
-        """Place and metric → the episode of each axis → the line: the first of an episode, the last of the whole."""
+        """Place and metric → the episode of the axis → the line. For an episode it is the first such line, for the
+        whole recording the last."""
         found: dict[tuple[str, str], dict[int | None, int]] = {}
         for index, line in enumerate(self.lines):
             episode = self.axes[line.axis].episode
@@ -109,14 +110,14 @@ class Recording:
         return found
 
     def line(self, place: str, metric: str, episode: int | None = None) -> int | None:
-        """Index of a line, the finest that covers the episode; None if there is none."""
+        """Index of the finest line that covers the episode; None if there is no line."""
         known = self._lines.get((place, metric), {})
         return known.get(episode, known.get(None))
 
     def metrics(self, place: str) -> tuple[str, ...]:
-        """Metrics that the place has, each once, in the order of the lines."""
+        """The metrics of the place, each once, in the order of the lines."""
         return tuple(self._metrics.get(place, ()))
 
     def places(self, server: str) -> tuple[str, ...]:
-        """Other places whose samples speak for a server."""
+        """Other places whose samples describe the server."""
         return tuple(self._places.get(server, ()))

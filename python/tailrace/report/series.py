@@ -1,4 +1,4 @@
-"""What the report draws, gathered from a Dataset: windows, samples and events, and the few requests worth tracing."""
+"""Gathers the content of the report from a Dataset: windows, samples, events, and the requests of the trace."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from tailrace.report.recording import LOST, NOTE, NOTHING, Axis, Line, Recording
 from tailrace.topology import distances
 
 SPANS_MAX = 20_000
-"""Events kept; more than a chart or a viewer can show."""
+"""Events that are kept: more than a chart or a viewer can show."""
 DROP_EVENTS = ("drop", "data_drop")
 TRACED_REQUESTS_MAX = 3_000
-"""Requests in a Perfetto trace; with a handful of visits each they stay below its bound."""
+"""Requests in a Perfetto trace; with a few visits each, they stay below the bound of the trace."""
 VALUES_MAX = 1_500_000
-"""Numbers in a page, about 5 MB: 30 min at 50 ms of 40 lines still stand in it whole."""
+"""Numbers in a page, about 5 MB: 30 min at 50 ms of 40 lines are not thinned."""
 COARSE_MAX = 20_000
-"""Moments of a thinned line: five for every pixel of a wide screen."""
+"""Times of a thinned line: five for every pixel of a wide screen."""
 
 
 def gather(dataset: Dataset, diagnosis: Diagnosis) -> Recording:
-    """Everything the report may draw, at full resolution."""
+    """Everything that the report may draw, at full resolution."""
     begin, end = _range(dataset, diagnosis)
     drawn = grid(dataset, begin, end, diagnosis.window_ns)
     queues, seen = drawn.queues(dataset)
@@ -54,7 +54,7 @@ def gather(dataset: Dataset, diagnosis: Diagnosis) -> Recording:
 
 
 def stays(dataset: Dataset, diagnosis: Diagnosis) -> tuple[Stay, ...]:
-    """VLRT requests with their visits, then others sent during an episode, in bounded number."""
+    """VLRT requests with their visits, then other requests that were sent during an episode, up to a bound."""
     requests = dataset.requests().select(
         "request",
         "sent",
@@ -91,8 +91,9 @@ def stays(dataset: Dataset, diagnosis: Diagnosis) -> tuple[Stay, ...]:
 
 
 def thin(recording: Recording, diagnosis: Diagnosis, episodes: int) -> Recording:
-    """A recording too long for a page: the largest value of every few moments for the whole, and every moment around
-    each of the first `episodes` episodes. One that fits is returned as it is."""
+    """Make a recording small enough for a page: the whole has the largest value of every few times, and the
+    surroundings of each of the first `episodes` episodes have every time. A recording that is small enough is returned
+    unchanged."""
     if sum(len(line.values) for line in recording.lines) <= VALUES_MAX:
         return recording
     axes: list[Axis] = []
@@ -105,15 +106,15 @@ def thin(recording: Recording, diagnosis: Diagnosis, episodes: int) -> Recording
         lines += [replace(line, axis=len(axes), values=_largest(line.values, bounds)) for line in mine]
         axes.append(coarse)
         if every > 1 and not note:
-            note = f"the largest of {every} windows outside of episodes, every window within {episodes} of them"
+            note = f"the largest value of every {every} windows, and every window in the first {episodes} episodes"
         for index, this in enumerate(diagnosis.episodes[:episodes]):
             low, high = np.searchsorted(axis.times, around(this, recording))
             if every == 1 or low == high:
                 continue
             lines += [replace(line, axis=len(axes), values=line.values[low:high]) for line in mine]
             axes.append(replace(axis, times=axis.times[low:high], episode=index))
-    told = (*recording.provenance, ("Points drawn", note)) if note else recording.provenance
-    return replace(recording, axes=tuple(axes), lines=tuple(lines), provenance=told)
+    provenance = (*recording.provenance, ("Points drawn", note)) if note else recording.provenance
+    return replace(recording, axes=tuple(axes), lines=tuple(lines), provenance=provenance)
 
 
 def _coarse(axis: Axis, every: int) -> tuple[Axis, Times]:
@@ -140,7 +141,7 @@ def _vlrt(dataset: Dataset, diagnosis: Diagnosis, drawn: Grid) -> list[Line]:
 
 
 def _drops(dataset: Dataset, drawn: Grid) -> list[Line]:
-    """Lost packets at the moment they were lost; from visits, at their first sending, where no events tell."""
+    """Lost packets at the time of the loss. Without events, they come from visits, at the time of the first sending."""
     events = dataset.events().filter(pl.col("kind").cast(pl.String).is_in(DROP_EVENTS))
     lines = drawn.count(events.select("place", moment=pl.col("begin")), "drops")
     if lines:
@@ -150,8 +151,8 @@ def _drops(dataset: Dataset, drawn: Grid) -> list[Line]:
 
 
 def _samples(dataset: Dataset) -> tuple[list[Axis], list[Line]]:
-    """One axis for all metrics that were sampled at the same moments; they follow the windows' axis, number 0. A
-    place that means a server bears its name."""
+    """One axis for all metrics that were sampled at the same times; these axes follow the axis of the windows, number
+    0. A place that stands for a server gets the name of the server."""
     topology = dataset.topology
     frame = dataset.samples().with_columns(pl.col("place", "metric").cast(pl.String)).collect()
     axes: list[Axis] = []
@@ -184,7 +185,8 @@ def _spans(dataset: Dataset) -> tuple[Span, ...]:
 
 
 def _servers(dataset: Dataset, seen: list[str]) -> tuple[str, ...]:
-    """The entry first: by tier where the topology knows it, else by the longest way of calls that leads there."""
+    """The servers, entry first: by tier where the topology has it, otherwise by the longest path of calls to the
+    server."""
     tiers = {s.name: s.tier for s in dataset.topology.servers if s.tier is not None}
     calls = (
         dataset.visits()
@@ -199,7 +201,7 @@ def _servers(dataset: Dataset, seen: list[str]) -> tuple[str, ...]:
 
 
 def _means(dataset: Dataset, servers: tuple[str, ...], samples: list[Line]) -> tuple[tuple[str, str], ...]:
-    """Each server, and each place of samples that means it or the node that it runs on."""
+    """Each server with each place of samples that stands for it or for its node."""
     topology = dataset.topology
     of_server: dict[str, list[str]] = {}
     for place in dict.fromkeys(line.place for line in samples):

@@ -1,6 +1,6 @@
-"""The report in one screen of a terminal: the answer, who and why, each chain with its timelines, what is unknown.
+"""The report on one screen of a terminal: the answer, a table of chains, each chain with timelines, and open questions.
 
-Colour only repeats what a word or sign says, so it reads the same without; lines fit the console's width.
+Colour only repeats a word or a sign, so the report reads the same without colour; lines fit the console's width.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from tailrace.report import charts, words
 from tailrace.report.recording import Recording
 
 CHAINS_MAX = 3
-"""Different chains shown whole, so that the answer stays on one screen."""
+"""Chains that are shown completely, so that the answer stays on one screen."""
 LINES_MAX = 12
-"""Further episodes named in a line each."""
+"""Further episodes that have one line each."""
 SPARKS_MAX = 60
 BLOCKS = " ▁▂▃▄▅▆▇█"
 SIGNS: dict[Verdict, tuple[str, str]] = {
@@ -80,7 +80,7 @@ def _summary(diagnosis: Diagnosis, console: Console) -> None:
 
 
 def _episodes(diagnosis: Diagnosis, console: Console, recording: Recording | None) -> None:
-    """The first episode of each chain whole, the others as "like" it."""
+    """The first episode of each chain is shown completely, the others as "like" it."""
     begin = recording.begin if recording is not None else diagnosis.begin or 0
     first: dict[tuple[str | None, str | None, str], int] = {}
     lines = 0
@@ -137,7 +137,7 @@ def _hanging(sign: str, style: str, text: Text) -> Table:
 
 
 class Sparks:
-    """The episode's timelines in block characters, one line a series, all over the same interval."""
+    """The episode's timelines in block characters: one line for each series, all over the same interval."""
 
     def __init__(self, recording: Recording, diagnosis: Diagnosis, index: int) -> None:
         self.recording = recording
@@ -186,14 +186,14 @@ class Sparks:
         for k in range(width):
             part = values[bounds[k] : bounds[k + 1]]
             known = part[np.isfinite(part)]
-            # Between two moments the line goes on: a part narrower than the sampling interval keeps the last value.
+            # A part that is narrower than the sampling interval keeps the last value.
             last = float(known.max()) if len(known) else last
             peaks[k] = last
         return peaks
 
 
 def spark(values: np.ndarray, top: float) -> str:
-    """Values from 0 to `top` as characters; anything above 0 shows at least the lowest block."""
+    """Values from 0 to `top` as characters; a value above 0 has at least the lowest block."""
     steps = len(BLOCKS) - 1
     out = []
     for value in values:

@@ -1,6 +1,6 @@
-"""How numbers, moments and names from a capture become text that a person reads.
+"""Makes text from numbers, times and names of a capture.
 
-Names come from captures, so a sender chooses them: `visible`, `name` and `sentence` make them safe to show.
+The senders of a capture choose its names: `visible`, `name` and `sentence` make them safe to show.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ CTQO_WORDS: dict[Ctqo, str] = {
 }
 
 CTQO_MEANING: dict[Ctqo, str] = {
-    "upstream": "the queue filled against the direction of the calls: the origin is behind the server that dropped",
-    "downstream": "requests held back upstream arrived all at once and overflowed a server further down",
-    "local": "the server that dropped is the one whose own queue rose",
+    "upstream": "queues filled against the direction of the calls: the origin is downstream of the server that dropped",
+    "downstream": "requests that were held back upstream arrived all at once and overflowed a downstream server",
+    "local": "the queue of the server that dropped rose by itself",
     "soft-resource": "a pool or thread limit was reached while no hardware was saturated",
-    "unknown": "packets were lost, and it cannot be seen who lost them, or where the overload began",
+    "unknown": "packets were lost, but the recording does not show which server lost them, or where the overload began",
     "none": "no queue overflowed",
 }
 
@@ -81,7 +81,7 @@ METRIC_WORDS = {
 EVENT_WORDS = {"gc": "garbage collection", "neighbour_burst": "burst", "process_spawn": "new process"}
 
 SHARE_WORDS = SHARES | {"coverage", "explained"}
-"""What is in the key of a finding's number that is a share."""
+"""Words in the key of a finding's number that mark a share."""
 
 
 def share(part: float) -> str:
@@ -107,7 +107,7 @@ def clock(ns: int) -> str:
 
 
 def number(key: str, value: Number) -> str:
-    """A finding's named number by the unit that ends its key."""
+    """A number of a finding with its unit, which the end of its key states."""
     if value is None:
         return "not known"
     if isinstance(value, bool):

@@ -1,12 +1,13 @@
-"""The examiner: is a diagnosis right? Only here is one compared with what really happened (docs/reference/score.md).
+"""The examiner: is a diagnosis right? Only this package compares a diagnosis with what really happened
+(docs/reference/score.md).
 
-There is one judge: a cause is right for as many very slow requests as its removal removes. `without` simulates a system
-again without each of its troubles, which `removing` removes. The stalls of a recording cannot be removed; for it
-`covering` says which stall of `truth.toml` (`stalls`) covers a request. `judging` chooses, `figures` counts,
-`stated` compares servers.
+There is one measure: a cause is right for as many very slow requests as its removal removes. `removing` removes one
+trouble from a system, and `without` simulates the system again. The stalls of a recording cannot be removed; there,
+`covering` finds the stall of `truth.toml` (`stalls`) that covers a request. `judging` chooses between the two,
+`figures` counts, and `stated` compares servers.
 
-`drawing`, `graphs` and `papers` make random systems with `troubles`, `thinning` makes their recordings as poor as real
-ones, and `sweep` examines many of them.
+`drawing`, `graphs` and `papers` make random systems with `troubles`. `thinning` makes their recordings as poor as real
+ones. `sweep` examines many of them.
 """
 
 from __future__ import annotations

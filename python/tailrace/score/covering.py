@@ -1,13 +1,14 @@
-"""The judge of recordings, whose stalls cannot be removed: which of them covers the time that held a request up?
+"""The judge of recordings, whose stalls cannot be removed: which stall covers the time in which a request was held up?
 
     stall       ├──────┤
-    reach       ├────────────────────┤    its length twice again: a server that uses two thirds of its capacity works
-                                          its backlog off in that time
-    held up        t                      a lost packet: when it was sent, or
-                 ├───────────┤            nothing lost: from the first packet to the answer, at least half of it covered
+    reach       ├────────────────────┤    the stall and twice its length more: in that time, a server that uses two
+                                          thirds of its capacity serves its backlog
+    held up        t                      a packet was lost: the time at which it was sent
+                 ├───────────┤            nothing was lost: from the first packet to the answer; a stall must cover
+                                          at least half of this time
 
-A cause may be reported for the requests that a stall of that kind covers, and `unknown` for those that none covers. The
-judge cannot tell which of two stalls at the same time made a request slow, so either is right.
+A cause may be reported for the requests that a stall of that kind covers, and `unknown` for those that no stall covers.
+The judge cannot determine which of two simultaneous stalls made a request slow, so either cause is right.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from tailrace.score.stalls import NONE, Stall
 
 BACKLOG = 2
 HALF = 0.5
-"""More of the time of a request that lost nothing is covered than not."""
+"""A stall covers a request that lost nothing if it covers at least this share of its time."""
 Held = tuple[int, tuple[int, ...], int]
-"""When the request was sent, when each of its packets was first lost, and when it ended."""
+"""The time at which the request was sent, the time of each lost packet, and the end of the request."""
 
 
 def held(run: Dataset, threshold_ns: int) -> tuple[Held, ...]:
-    """Each very slow request, in the order in which they were sent."""
+    """Each very slow request, in the order of sending."""
     lossy = (pl.col("drops") > 0) | (pl.col("data_drops") > 0)
     slow = run.requests().filter(pl.col("end") - pl.col("sent") >= threshold_ns).collect().sort("sent")
     deeper = run.visits().filter(lossy & pl.col("caller").is_not_null()).select("request", lost="sent").collect()
@@ -43,7 +44,7 @@ def held(run: Dataset, threshold_ns: int) -> tuple[Held, ...]:
 
 
 def credit(requests: Iterable[Held], stalls: Iterable[Stall]) -> Counter[str]:
-    """Cause → how many of these requests a stall of it covers."""
+    """Cause → the number of these requests that a stall of this cause covers."""
     reach: dict[str, list[tuple[int, int]]] = {}
     for stall in stalls:
         for cause in stall.causes:

@@ -1,7 +1,8 @@
-"""Random chains of tiers, loads, troubles: one experiment from one seed, as a table that `tailrace.experiment` checks.
+"""Random chains of tiers with loads and troubles: one seed gives one experiment, a table that `tailrace.experiment`
+checks.
 
 Rates are a few hundred requests a second and limits (threads, backlogs) are drawn in proportion, so that a stall of
-half a second overflows them as one of the papers' overflows Apache's 278 places at a thousand requests a second.
+half a second overflows them as the papers' stalls overflow Apache's 278 places at a thousand requests a second.
 """
 
 from __future__ import annotations

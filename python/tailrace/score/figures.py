@@ -1,4 +1,4 @@
-"""A diagnosis held against what its causes may be reported for: counts of very slow requests (VLRT)."""
+"""Compares the causes of a diagnosis with the very slow requests (VLRT) for which each may be reported."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ class Score:
     requests: int
     vlrt: int
     right: int
-    """VLRT of which the cause that was reported is right."""
+    """VLRT whose reported cause is right."""
     removable: int
-    """VLRT that the removal of some recorded trouble removes, or that a stall covers …"""
+    """VLRT that the removal of some recorded trouble removes, or that a stall covers."""
     named: int
-    """… and of how many of these a cause other than `unknown` was reported."""
+    """Removable VLRT for which a cause other than `unknown` was reported."""
     wrong: int
-    """VLRT of which a cause other than `unknown` was reported, and is not right."""
+    """VLRT whose reported cause is wrong; `unknown` does not count as wrong."""
     causes_told: int
-    """Causes other than `unknown` that were reported …"""
+    """Causes other than `unknown` that were reported."""
     causes_false: int
-    """… and those of them whose removal removes nothing."""
+    """Reported causes whose removal removes nothing."""
     right_dropper: int
     origins_stated: int
-    """VLRT of which an origin was reported that the truth states …"""
+    """VLRT with a reported origin, where the truth states the origin."""
     right_origin: int
     causes: dict[str, dict[str, int]]
-    """Each cause: VLRT of which it was reported (`told`) and may be reported (`credit`), and of which it is `right`."""
+    """For each cause, the VLRT for which it was reported (`told`), may be reported (`credit`), and is `right`."""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def causes_of(episodes: Iterable[Mapping[str, Any]]) -> Counter[str]:
-    """How many VLRT were reported with which cause."""
+    """Cause → the VLRT for which it was reported."""
     found: Counter[str] = Counter()
     for row in (row for episode in episodes for row in episode["chains"]):
         found[row["cause"]] += row["vlrt"]
@@ -56,7 +56,8 @@ def compare(
     right_dropper: int,
     origins: tuple[int, int],
 ) -> Score:
-    """`judged`: what was reported, and for how many VLRT each cause may be; of the whole run or of parts of it."""
+    """`judged` holds, for the whole run or for each part of it, the VLRT for which each cause was reported and may
+    be."""
     causes: dict[str, Counter[str]] = {}
     parts = list(judged)
     for told, credit in parts:
@@ -86,7 +87,8 @@ def compare(
 
 
 def may_be_told(cause: str, credit: Mapping[str, int]) -> int:
-    """Of a tie every part must be right; a trouble that nothing recorded tells apart may be called by either name."""
+    """Every part of a tie must be right. A trouble that the recording cannot distinguish from another may have either
+    name."""
 
     def of(part: str) -> int:
         return max((n for trouble, n in credit.items() if part in trouble.split(TIE)), default=0)

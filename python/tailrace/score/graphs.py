@@ -1,13 +1,13 @@
 """Random graphs of services, loads and troubles: one experiment from one seed, as `drawing` draws chains.
 
 ```text
-users ──▶ web ─┬▶ orders ─▶ cache ─(misses)─▶ db     each service calls one to three later ones; stores, the last, call
-               └─────────────────────────────▲▲      nobody. Writes may go other ways than reads, and to all servers
-others ─▶ gate ─▶ search ────────────────────┘│      of a store.
-                     guests beside it on its machine
+users ──▶ web ─┬▶ orders ─▶ cache ─(misses)─▶ db     Each service calls one to three later services. Stores come last
+               └─────────────────────────────▲▲      and call no other. Writes may take other ways than reads, and may
+others ─▶ gate ─▶ search ────────────────────┘│      go to all servers of a store.
+                     guests on the same machine
 ```
-Rates, limits and troubles are those of chains. What only graphs have is a second entry, tiers of one system on the same
-machines, guests (another system on one of them), arrivals in waves, and clients who do not wait.
+Rates, limits and troubles are those of chains. Only graphs have a second entry, tiers of one system on the same
+machines, guests (another system on one of these machines), arrivals in waves, and clients that do not wait.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ CACHE = "cache"
 STORES = ("db", "archive")
 CALLS_MAX = 3
 VISITS_MAX = 6.0
-"""About so many of a request at one tier: fan-outs multiply, and a run has to stay quick. A call that would make it
-more is made seldom instead."""
+"""Visits of one request at one tier, about: fan-outs multiply, and a run has to stay quick. A call that would exceed
+this number is made rarely instead."""
 SELDOM = 0.2
 COMPUTE_MAX = 0.04
-"""s; the most that a visit takes in chains."""
+"""s; the longest visit in chains."""
 GUEST = "guest"
-"""What the names of the other system's tiers and workload begin with."""
+"""The prefix of the names of the other system's tiers and workload."""
 
 Callees = dict[str, list[str]]
 
@@ -58,7 +58,8 @@ def draw(seed: int) -> Table:
 
 
 def _callees(system: System, entries: tuple[str, ...], stores: tuple[str, ...]) -> Callees:
-    """Who calls whom: everybody has a caller and, but for stores, somebody to call; half of them have more."""
+    """Caller → callees. Every tier behind the entries has a caller, every tier but stores calls another one, and half
+    of the tiers call more than one."""
     random, names = system.random, system.names
     found: Callees = {name: [] for name in names if name not in stores}
     inner = [name for name in names if name not in entries]
@@ -82,7 +83,7 @@ def _draw_tiers(system: System, callees: Callees) -> None:
         beside, home = random.sample(system.names, 2)
         system.tiers[beside] |= {"count": system.tiers[home]["count"], "node": [home]}
         system.homes[beside] = home
-        # together they use no more of a machine than one alone may
+        # Together they use no more of a machine than one alone may use.
         less = min(1.0, 0.75 / system.use_of_node(home))
         system.use |= {name: system.use[name] * less for name in (beside, home)}
 
@@ -122,7 +123,7 @@ def _times(system: System, callee: str, made: Table) -> float:
 
 
 def _draw_loads(system: System, entries: tuple[str, ...], kinds: tuple[str, ...]) -> dict[str, float]:
-    """Who asks for what; and which share of all requests each interaction is."""
+    """Draws the workloads; returns the share of each interaction in all requests."""
     random, asked = system.random, dict[str, float]()
     first = random.uniform(0.4, 0.8) if len(entries) > 1 else 1.0
     writes = round(random.uniform(0.05, 0.4), 3) if len(kinds) > 1 else 0.0
@@ -152,7 +153,7 @@ def _arrivals(random: Random, rate: float) -> Table:
 
 
 def _impatience(random: Random) -> Table:
-    """One in five gives up and asks again, or asks a second time."""
+    """One workload in five has clients that give up and send again, or that send a second copy."""
     how = random.choices(("waits", "retries", "hedges"), (80, 10, 10))[0]
     if how == "retries":
         return {"timeout": f"{random.uniform(1.5, 4):.2f} s", "retries": random.randint(1, 2)}
@@ -160,7 +161,8 @@ def _impatience(random: Random) -> Table:
 
 
 def _draw_work(system: System, kinds: tuple[str, ...], asked: dict[str, float]) -> None:
-    """Writes may be lighter than reads, or heavier. With all visits of both a server is used as much as was drawn."""
+    """Writes may be lighter or heavier than reads. The visits of both together use the share of a server that was
+    drawn."""
     random = system.random
     weights = {"read": 1.0, "write": random.uniform(0.5, 2.5)}
     visits = {kind: _visits(system, kind, asked) for kind in kinds}
@@ -177,7 +179,7 @@ def _draw_work(system: System, kinds: tuple[str, ...], asked: dict[str, float]) 
 
 
 def _visits(system: System, kind: str, asked: dict[str, float]) -> dict[str, float]:
-    """Of this kind at each tier, for one request of any kind."""
+    """Visits of this kind at each tier, for one request of any kind."""
     found = {name: asked.get(f"{name} {kind}", 0.0) for name in system.names}
     for name in system.names:
         work = system.table["interactions"][f"{name} {kind}"]["at"][name]
@@ -188,7 +190,7 @@ def _visits(system: System, kind: str, asked: dict[str, float]) -> dict[str, flo
 
 
 def _way(system: System, callees: Callees) -> Iterator[str]:
-    """One from the users' entry to a store."""
+    """A path from the users' entry to a store."""
     name: str | None = system.names[0]
     while name is not None:
         yield name
@@ -196,11 +198,10 @@ def _way(system: System, callees: Callees) -> Iterator[str]:
 
 
 def _guests(system: System) -> None:
-    """Another system on a machine of this one, idle but for batches: a server without downstream calls, and a
-    database."""
+    """Another system on a machine of this one, idle except for batches: a server and its database."""
     random = system.random
     node = system.some_machine(system.some_tier())
-    # so little that it is done in less than a second where the guests have twice the weight of a server
+    # The work takes less than a second where the guests have twice the weight of a server.
     size, work = random.randint(100, 400), random.uniform(0.3, 0.65)
     inner = f"{GUEST} db"
     for name in (GUEST, inner):

@@ -1,4 +1,5 @@
-"""Chooses the judge of a run: a simulated system is simulated again, for a recording the stalls of its truth count."""
+"""Chooses the judge of a run: a simulated system is simulated again; a recording is judged by the stalls of its
+truth."""
 
 from __future__ import annotations
 
@@ -14,11 +15,11 @@ from tailrace.score import covering, figures, stalls, stated
 from tailrace.score.figures import Score
 
 Told = Mapping[str, Any]
-"""A diagnosis.json, read."""
+"""The content of a diagnosis.json."""
 
 
 def score(run: Dataset, told: Told, truth: str | PathLike[str] | None = None) -> Score:
-    """Compare a diagnosis with the truth.toml of its run folder, or another one."""
+    """Compare a diagnosis with the truth.toml of its run folder, or with another truth.toml."""
     path = run.path if truth is None else truth
     table = stalls.simulated(path)
     return by_covering(run, told, path) if table is None else by_removing(run, told, path, table)

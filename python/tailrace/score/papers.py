@@ -1,4 +1,4 @@
-"""The papers' own systems with drawn parameters: one experiment from one seed and a file of `experiments/*/base`."""
+"""The papers' own systems with drawn parameters: a seed and a file of `experiments/*/base` give one experiment."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ BASES = (
     "balancers/base/figure.toml",
 )
 CLIENTS = {"lightning/base/governed.toml": 12_000}
-"""Where the file has fewer clients than those of which the paper says that some are very slow."""
+"""The number of clients at which the paper reports very slow requests, where the file has fewer."""
 HEAPS = ("jvm15", "jvm16")
 CLIENTS_OF_PROCESS = 1_000
-"""The published generator of bursty clients has an index of dispersion of 100 and 400 for so many."""
+"""The published generator of bursty clients has an index of dispersion of 100 or 400 for this number of clients."""
 DISPERSIONS = (1.0, 1.0, 100.0, 400.0)
 
 
 def find(experiments: Path) -> tuple[Path, ...]:
-    """The files; raises UsageError where they are not."""
+    """The files; raises UsageError where one is missing."""
     found = tuple(experiments / base for base in BASES)
     absent = next((file for file in found if not file.is_file()), None)
     if absent is not None:
@@ -59,7 +59,7 @@ def draw(seed: int, experiments: Path) -> Table:
 
 
 def _draw_load(random: Random, load: Table, clients: int | None) -> None:
-    """Up to a fifth fewer or a twentieth more come than in the paper."""
+    """The load is between 80 % and 105 % of the paper's."""
     factor = random.uniform(0.8, 1.05)
     if load["kind"] == "batch":
         first, every = random.uniform(3, 9), random.uniform(8, 15)

@@ -1,7 +1,7 @@
-"""An experiment without some of its troubles: each trouble is removed from the table that describes the experiment.
+"""Removes troubles from the table that describes an experiment.
 
-A trouble is named by the causes that a diagnosis may report for it ("log-flush or writeback" where nothing recorded
-tells the two apart). Of a trouble that no monitor records, the right cause is `unknown`.
+The name of a trouble is the causes that a diagnosis may report for it ("log-flush or writeback" where the recording
+cannot distinguish the two). For a trouble that no monitor records, the right cause is `unknown`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ UNLIMITED = 10_000
 
 
 def complete(table: Mapping[str, Any]) -> Table:
-    """The table with every default written out, as the removals need it."""
+    """The table with every default value, which the removals need."""
     return to_table(from_table(table))
 
 
 def troubles(table: Table) -> tuple[str, ...]:
-    """The troubles of a complete table: whatever a removal would change."""
+    """The troubles of a complete table: its stalls, and everything that a removal would change."""
     found = {trouble(stall) for stall in table["stalls"]}
     return tuple(sorted(found | {cause for cause in REMOVALS if without(table, {cause}) != table}))
 
@@ -73,7 +73,7 @@ def _of_disks(key: str) -> Callable[[Table], None]:
 
 
 def _bursts(table: Table) -> None:
-    """As many requests come evenly, without additional ones for a part of the run."""
+    """The same number of requests arrives evenly; workloads that come for a part of the run are removed."""
     loads = table["workloads"]
     for name in [name for name, load in loads.items() if _comes_in_addition(load, table)]:
         if len(loads) > 1:
@@ -156,14 +156,14 @@ def _ways(table: Table) -> dict[str, set[str]]:
     found = {}
     for name in table["tiers"]:
         way = [name]
-        for one in way:  # grows while it is walked
+        for one in way:  # The list grows during the iteration.
             way += [callee for callee in table["tiers"][one]["calls"] if callee not in way]
         found[name] = set(way)
     return found
 
 
 def _balancers(table: Table) -> None:
-    """Calls go round, and skip a candidate whose connections are all in use."""
+    """Calls go to the candidates in turn, and skip one whose connections are all in use."""
     for tier in table["tiers"].values():
         for callee, call in tier["calls"].items():
             if table["tiers"][callee]["count"] > 1:
@@ -189,6 +189,6 @@ REMOVALS: dict[str, Callable[[Table], None]] = {
     NEIGHBOUR: _neighbours,
     "own-work": _own_work,
 }
-"""Each trouble that is no injected stall, and how it is removed."""
+"""How each trouble other than an injected stall is removed."""
 SHAPES: dict[str, Callable[[Table], None]] = {BALANCER: _balancers, SOFT: _limits, "retries": _retries}
-"""How a system is made, which is no trouble. It is looked at only if the diagnosis reports it."""
+"""Properties of a system that are not troubles. They are removed only if the diagnosis reports them."""

@@ -1,4 +1,5 @@
-"""What really happened, from `truth.toml`: stalls with the servers they held up and the causes a diagnosis may name.
+"""What really happened, from `truth.toml`: stalls, the servers that they held up, and the causes that a diagnosis may
+name.
 
 Two forms are read: the simulator's (`tailrace.experiment.truth`), and that of recordings made by hand
 (`demo/truth.toml`: `[[stall]]` with source, place, begin in Unix seconds, length in seconds).
@@ -22,29 +23,30 @@ from tailrace.units import MILLISECOND, SECOND
 BURST, SOFT, BALANCER = "workload-burst", "soft-resource", "balancer"
 FREQUENCY, QUOTA, NEIGHBOUR = "frequency-step", "cpu-quota", "neighbour"
 NONE = "unknown"
-"""The right answer where nothing that was recorded tells the cause, or where nothing stalled."""
+"""The right answer where the recording does not show the cause, or where nothing stalled."""
 
 CAUSES: dict[str, frozenset[str]] = {
     "burn": frozenset({NEIGHBOUR}),
     "gc": frozenset({"garbage-collection"}),
     "burst": frozenset({BURST}),
-    # Injected without a disk: bytes that would tell a flush from writeback do not exist, so either will do.
+    # Injected without a disk: no bytes distinguish a flush from writeback, so either is right.
     "iowait": frozenset({"log-flush", "writeback"}),
-    # Slower without a clock rate that anybody recorded: nothing in the run folder tells.
+    # The server became slower, and nothing in the run folder shows why.
     "slow": frozenset({NONE}),
 }
-"""Kinds of stalls that the engines name otherwise than the diagnosis."""
+"""Kinds of stalls for which the engines and the diagnosis have different names."""
 
 ONE_STALL_NS = 100 * MILLISECOND
-"""Pieces of the same kind at the same place that are closer are one stall: a quota that is used up in one period after
-the other (100 ms), a batch sent in portions."""
+"""Two stalls of the same kind at the same place that are closer than this are one: a quota that is used up in
+consecutive periods of 100 ms, or a batch that is sent in portions."""
 STAMPED_NS = 20 * MILLISECOND
-"""Stall times of recordings made by hand are good to this (`demo/truth.toml`)."""
+"""The accuracy of the stall times of recordings made by hand (`demo/truth.toml`)."""
 
 
 @dataclass(frozen=True)
 class Stall:
-    """An interval in which `origins` (any of them: servers of one node stall together) could not serve as usual."""
+    """An interval in which `origins` could not serve as usual. Servers of one node stall together, so any of them
+    counts."""
 
     kind: str
     causes: frozenset[str]
@@ -54,7 +56,7 @@ class Stall:
 
 
 def read(path: str | PathLike[str], topology: Topology) -> tuple[Stall, ...]:
-    """The stalls of a truth.toml, or of the one in a folder, by their begin."""
+    """The stalls of a truth.toml, or of the one in a folder, in the order of their begin."""
     file, table = _table(path)
     if "stall" in table or "engine" not in table:
         rows = table.get("stall", [])
@@ -66,7 +68,7 @@ def read(path: str | PathLike[str], topology: Topology) -> tuple[Stall, ...]:
 
 
 def simulated(path: str | PathLike[str]) -> dict[str, Any] | None:
-    """The experiment of a truth.toml that the simulator wrote, as plain values; None of a recording."""
+    """The experiment of a truth.toml that the simulator wrote, as plain values; None for a recording."""
     _, table = _table(path)
     found = table.get("experiment")
     return found if table.get("engine") == "sim" and isinstance(found, dict) else None
@@ -97,8 +99,8 @@ def _stall(kind: str, place: str, begin: int, end: int, topology: Topology) -> S
 
 
 def _has_neighbour(place: str, topology: Topology) -> bool:
-    """Whether somebody on its machine does not work for the same requests. Servers of one way that share a machine wait
-    for each other there as visits of one server do: that is their load, and not a stall."""
+    """Whether another server on its machine works for other requests. Servers of one call path that share a machine
+    compete there as visits of one server do: that is their load, and not a stall."""
     node = topology.node_of(place)
     if node is None or any(other.host == node.name for other in topology.nodes):
         return True
@@ -108,14 +110,15 @@ def _has_neighbour(place: str, topology: Topology) -> bool:
 
 
 def _entries_like(place: str, topology: Topology) -> frozenset[str]:
-    """A burst comes to all servers that clients call at this tier, which are numbered; the engine names the first."""
+    """A burst reaches all numbered servers of the entry tier; the engine names only the first."""
     tier = getattr(topology.server(place), "tier", None)
     alike = (s.name for s in topology.servers if s.tier == tier and s.name.rstrip(digits) == place.rstrip(digits))
     return frozenset(name for name in alike if not topology.callers_of(name))
 
 
 def _servers(place: str, topology: Topology) -> Iterable[str]:
-    """The servers that a place means: itself, or all on the node, which a neighbour's place begins with."""
+    """The servers that a place stands for: the server itself, or all servers of a node. A neighbour's place begins with
+    the name of its node."""
     if topology.server(place):
         return (place,)
     node = topology.node(place) or next((n for n in topology.nodes if place.startswith(f"{n.name}-neighbour")), None)

@@ -1,4 +1,4 @@
-"""What the truth states directly, of simulated runs and recordings: where packets were lost and where stalls were."""
+"""Compares with what the truth states directly: the servers that lost packets, and the places of stalls."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tailrace.score.stalls import BURST, Stall
 
 
 def right_droppers(run: Dataset, told: Mapping[str, Any]) -> int:
-    """Of how many very slow requests the reported dropper is right: each request takes one of the servers that lost its
-    packets from those that were reported, or "nobody" if nothing was lost."""
+    """The number of very slow requests whose reported dropper is right. Each request is matched with one of the
+    reported droppers that lost its packets, or with "no dropper" if nothing was lost."""
     left: Counter[str | None] = Counter()
     for row in (row for episode in told["episodes"] for row in episode["chains"]):
         left[row["dropper"]] += row["vlrt"]
     right = 0
-    # Requests with the fewest answers that are right choose first.
+    # Requests with the fewest right answers are matched first.
     for names, requests in sorted(_droppers(run, told["threshold_ns"]).items(), key=lambda item: len(item[0])):
         for name in names or (None,):
             taken = min(left[name], requests)
@@ -43,8 +43,8 @@ def _droppers(run: Dataset, threshold_ns: int) -> Counter[tuple[str, ...]]:
 
 
 def origins(told: Mapping[str, Any], stalls: tuple[Stall, ...]) -> tuple[int, int]:
-    """For how many very slow requests an origin was reported that the truth states, and for how many it is right. The
-    truth does not state which server a burst fills, nor what balancers and limits do."""
+    """The number of very slow requests for which the truth states the origin and one was reported, and the number for
+    which it is right. The truth states neither which server a burst fills nor what balancers and limits do."""
     stated = right = 0
     for episode in told["episodes"]:
         for row in episode["chains"]:

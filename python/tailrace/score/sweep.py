@@ -1,8 +1,8 @@
 """Examines many random systems: draw, simulate, diagnose, judge; on all cores, resumable.
 
 ```text
-seeds ─ a process each ─▶ results.jsonl   one line a seed, written as it is done (a killed sweep goes on from there)
-                              └─▶ results.parquet, summary.json   when all are done
+seeds ─ a process each ─▶ results.jsonl   one line a seed, written when the seed is examined: a killed sweep resumes
+                              └─▶ results.parquet, summary.json   written when all seeds are examined
 ```
 """
 
@@ -42,12 +42,12 @@ class Summary:
     """Sums of the numbers of `Score`."""
     runs_without_vlrt: int
     right_of_runs: float
-    """Mean over the runs that have VLRT of the share that is right: a system that never recovers counts once."""
+    """Mean of the share of right VLRT over the runs with VLRT: a system that never recovers counts once."""
     causes: dict[str, dict[str, int]]
-    """As those of `Score`, added up."""
+    """The sums of the counts of `Score.causes`."""
 
     def share(self, part: str, of: str = "vlrt") -> float:
-        """One count of another; of nothing, the best that it may be."""
+        """One count as a share of another; the best possible share where the other is 0."""
         best = 0.0 if part in ("wrong", "causes_false") else 1.0
         return self.counts[part] / self.counts[of] if self.counts[of] else best
 
@@ -62,7 +62,7 @@ class Summary:
 
 
 def shape(seed: int, systems: str) -> str:
-    """Of `both`, even seeds draw chains and odd ones graphs: half of a block each, and a seed alone as in its block."""
+    """For `both`, even seeds draw chains and odd seeds draw graphs, so a seed draws the same alone and in a block."""
     return systems if systems != BOTH else GRAPHS if seed % 2 else CHAINS
 
 
@@ -109,7 +109,8 @@ def sweep(
     processes: int = 0,
     progress: Progress | None = None,
 ) -> tuple[Row, ...]:
-    """Examine every seed; with a folder `out`, those already there are not examined twice. Rows by seed."""
+    """Examine every seed, and return the rows in the order of seeds. Seeds with a row in the folder `out` are not
+    examined again."""
     if systems == PAPERS:
         papers.find(experiments)
     wanted = list(dict.fromkeys(seeds))
@@ -130,7 +131,7 @@ def sweep(
 
 
 def _is_one(row: Row, systems: str, thin: bool) -> bool:
-    """Whether a line of an earlier sweep is what this one would find."""
+    """Whether a line of an earlier sweep has the result that this sweep would compute."""
     known = row.keys() >= {*_COUNTS, "systems", "thinned", "causes"}
     return known and row["systems"] == shape(row["seed"], systems) and bool(row["thinned"]) == thin
 
@@ -152,14 +153,14 @@ def summarise(rows: Iterable[Row]) -> Summary:
 
 
 def _alone() -> None:
-    """Each process is one core's: libraries in it start no threads of their own."""
+    """Each process has one core, so libraries in it start no further threads."""
     os.environ["POLARS_MAX_THREADS"] = "1"
 
 
 def _earlier(lines: Path | None) -> list[Row]:
     if lines is None or not untrusted.regular(lines):
         return []
-    # The last line may have been cut by what killed the sweep.
+    # The last line may be incomplete if the sweep was killed.
     ended = untrusted.read_inside(lines).split("\n")[:-1]
     rows = [
         untrusted.parse_json(line, lines, "name a folder to create, or one of an earlier examination") for line in ended

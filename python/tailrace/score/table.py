@@ -1,4 +1,4 @@
-"""A score, and the summary of a sweep, for people."""
+"""Tables of a score, and of the summary of a sweep, for a terminal."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tailrace.units import format_share
 
 FIGURES = (
     ("right", "vlrt", "very slow requests whose reported cause is right"),
-    ("named", "removable", "a cause reported, of those that some trouble made slow"),
+    ("named", "removable", "very slow requests with a reported cause, of those that some trouble made slow"),
     ("wrong", "vlrt", "very slow requests whose reported cause is false"),
     ("causes_false", "causes_told", "reported causes whose removal removes nothing"),
     ("right_dropper", "vlrt", "very slow requests whose dropper is right"),
-    ("right_origin", "origins_stated", "origin right, where the truth states it"),
+    ("right_origin", "origins_stated", "very slow requests whose origin is right, where the truth states it"),
 )
-"""Each count, what it is a part of, and what it means."""
+"""Each count, the count that it is a part of, and its meaning."""
 
 
 def print_score(found: Score, console: Console) -> None:
@@ -53,7 +53,7 @@ def _shares(counts: Mapping[str, int]) -> Table:
 
 
 def _causes_table(causes: Mapping[str, Mapping[str, int]]) -> Table:
-    """For how many very slow requests each cause was reported, and may be."""
+    """The very slow requests for which each cause was reported, is right, and may be reported."""
     table = Table("cause", "reported", "right", "may be reported", box=None, pad_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"

@@ -1,4 +1,4 @@
-"""A simulated recording made as poor as real ones are: one thing is taken out of it, drawn by the seed."""
+"""Makes a simulated recording as poor as real ones: the seed draws what is taken out of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tailrace.topology import Topology
 from tailrace.units import SECOND
 
 COUNTED = ("context_switches", "listen_drops", "syn_retransmits")
-"""Metrics that count what happened in an interval, so that those of a longer one are sums; others are means."""
+"""Metrics that count events of an interval: the value of a longer interval is their sum. For other metrics it is the
+mean."""
 LOST = 0.01
 
 
@@ -61,7 +62,7 @@ def _one_server_unseen(run: Tables, random: Random) -> Tables:
 
 
 def _one_place(run: Tables, _: Random) -> Tables:
-    """A capture where requests come in: visits of the entries and the calls that these make."""
+    """A capture at the entries: it has the visits of the entries and the calls that these make."""
     entries = {server.name for server in run.topology.servers if not run.topology.callers_of(server.name)}
     called = {call.callee for call in run.topology.calls if call.caller in entries}
     caller = pl.col("caller").cast(pl.String)
@@ -75,7 +76,8 @@ def _one_place(run: Tables, _: Random) -> Tables:
 
 
 def _some_lost(run: Tables, random: Random) -> Tables:
-    """One request in a hundred, and one visit in a hundred of the others; what such a visit called has no parent."""
+    """One request in a hundred is lost, and one visit in a hundred of the other requests. A visit whose caller is lost
+    has no parent."""
     requests = run.requests.filter(_kept("request", random))
     visits = run.visits.filter(_kept("visit", random)).join(requests.select("request"), on="request", how="semi")
     known = pl.col("parent").is_in(visits["visit"].implode())

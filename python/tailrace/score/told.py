@@ -1,4 +1,4 @@
-"""A diagnosis.json that is to be scored: read, and checked for what the comparison takes of it."""
+"""Reads a diagnosis.json, and checks the fields that the comparison uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong in drawn systems, whatever their shape: troubles, and look-alikes that only seem to be some."""
+"""Troubles of drawn systems of any shape, and look-alikes, which only look like troubles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KERNELS = ("linux-2.6.32", "linux-3.3", "linux-6.5")
 
 @dataclass
 class System:
-    """A table that is being drawn, and what troubles have to know of it."""
+    """A table that is being drawn, and what the troubles need to know about it."""
 
     random: Random
     rate: float
@@ -27,13 +27,13 @@ class System:
     """Tiers, callers before callees."""
     table: Table
     visits: dict[str, float] = field(default_factory=dict)
-    """Of a request at each tier."""
+    """Visits of one request at each tier."""
     use: dict[str, float] = field(default_factory=dict)
-    """Share of its CPU that each server of a tier uses."""
+    """The utilisation of the CPU of each server of a tier."""
     way: tuple[str, ...] = ()
     """Tiers from the users' entry to one without calls."""
     pages: tuple[Table, ...] = ()
-    """What clients ask, and where: the keys of a workload."""
+    """The interactions that clients send, and their entry: keys of a workload."""
     homes: dict[str, str] = field(default_factory=dict)
     """Tiers that run beside the servers of another one."""
 
@@ -55,7 +55,7 @@ class System:
         return node
 
     def use_of_node(self, tier: str) -> float:
-        """By all tiers that run there."""
+        """The utilisation of a node by all tiers that run there."""
         home = self.home(tier)
         return sum(self.use[name] for name in self.names if self.home(name) == home)
 
@@ -74,7 +74,7 @@ class System:
         return f"{self.random.choice(self.servers(self.home(tier)))}-node"
 
     def stall(self, kind: str, place: str, low: float = 0.3, high: float = 1.0, **more: Any) -> None:
-        """Once, or again every few seconds."""
+        """Adds a stall that happens once, or every few seconds."""
         random = self.random
         at, lasts = random.uniform(3, 9), random.uniform(low, high)
         stall: Table = {"kind": kind, "place": place, "at": f"{at:.3f} s", "for": f"{lasts:.3f} s"}
@@ -102,7 +102,7 @@ class System:
         )
 
     def batch(self, name: str, size: int, page: Table | None = None) -> None:
-        """Of any page that clients ask, unless it is given."""
+        """Adds a batch of `page`, or of any page that clients send."""
         first, every = self.random.uniform(3, 9), self.random.uniform(7, 14)
         if page is None:
             page = self.pages[0] if len(self.pages) == 1 else self.random.choice(self.pages)
@@ -114,7 +114,7 @@ Trouble = Callable[[System], None]
 
 
 def begun(random: Random, seed: int) -> Table:
-    """A table with what does not depend on the shape of a system."""
+    """A table with the parts that do not depend on the shape of a system."""
     return {
         "seed": seed,
         "duration": f"{random.randint(20, 45)} s",
@@ -130,7 +130,7 @@ def begun(random: Random, seed: int) -> Table:
 
 
 def tiers(system: System) -> Iterator[tuple[str, Table]]:
-    """Draws each tier as the one before is done with: first those that are asynchronous, if any are."""
+    """Draws the tiers one after the other; asynchronous tiers, if there are any, come first."""
     random, names = system.random, system.names
     first_sync = random.choices((0, 1, 2, len(names)), (60, 17, 8, 15))[0]
     for place, name in enumerate(names):
@@ -146,13 +146,13 @@ def poisson(rate: float) -> Table:
 
 
 def closed(random: Random, rate: float) -> Table:
-    """Clients who think, and ask so often together."""
+    """Clients that think between requests, and together send at this rate."""
     think = random.uniform(2, 7)
     return {"clients": max(int(rate * think), 20), "think": f"{think:.2f} s"}
 
 
 def _limits(random: Random, count: int, kind: str) -> Table:
-    """A tier of so many servers, with the threads and places in proportion to a few hundred requests a second."""
+    """A tier of `count` servers, with threads and places in proportion to a few hundred requests a second."""
     tier: Table = {"count": count, "kind": kind, "backlog": random.choice((8, 16, 32, 64, 128))}
     if kind == "sync":
         tier["workers"] = random.randint(20, 120)
@@ -171,7 +171,7 @@ def call(random: Random, tier: Table) -> Table:
 
 
 def befall(system: System, troubles: tuple[Trouble, ...]) -> None:
-    """No, one or two troubles, and every other time a look-alike."""
+    """Adds up to two troubles, and a look-alike to every other system."""
     random = system.random
     for _ in range(random.choices((0, 1, 2), (25, 55, 20))[0]):
         random.choice(troubles)(system)
@@ -214,8 +214,8 @@ def _writeback(system: System) -> None:
 
 
 def _frequency(system: System) -> None:
-    """The papers' governor, of which only a burst asks too much; or one that a lull in the load lets fall to a clock
-    rate at which the tier cannot serve what usually comes."""
+    """The papers' governor, which only a burst overloads; or one that falls in a lull to a clock rate at which the tier
+    cannot serve its usual load."""
     random, tier = system.random, max(system.names, key=system.use_of_node)
     if random.random() < 0.2:
         system.node(tier)["governor"] = {}
@@ -242,7 +242,7 @@ def _slower(system: System) -> None:
 
 
 def _held_places(system: System) -> None:
-    """A batch of requests that wait long takes all workers of the last tier, or all connections to it."""
+    """A batch of requests with long waits takes all workers of the last tier, or all connections to it."""
     random, tier = system.random, system.way[-1]
     places = system.tiers[tier].get("workers", 60) * system.tiers[tier]["count"]
     page = _deep(system, "hold", tier, {"compute": "0.5 ms", "wait": f"{random.uniform(0.4, 1.2):.2f} s"})
@@ -250,7 +250,7 @@ def _held_places(system: System) -> None:
 
 
 def _own_work(system: System) -> None:
-    """A few requests compute for long, on an event loop if there is one on the way."""
+    """A few requests compute for a long time, on an event loop if there is one on their path."""
     random = system.random
     loops = [name for name in system.way if system.tiers[name]["kind"] == "async"]
     tier = random.choice(loops or system.way)
@@ -259,7 +259,7 @@ def _own_work(system: System) -> None:
 
 
 def _deep(system: System, name: str, tier: str, work: Table) -> Table:
-    """A page that does this work at a tier on the way, and hardly any before it: the keys of a workload."""
+    """The keys of a workload whose page does this work at one tier of the path, and hardly any work before it."""
     above = system.table["interactions"]
     callers = system.way[: system.way.index(tier)]
     above[f"{tier} {name}"] = {"at": {tier: work}}
@@ -284,8 +284,8 @@ def _small_burst(system: System) -> None:
 
 
 def _slow_query(system: System) -> None:
-    """A class that takes long by itself, without any delay from others. It holds a worker, so only where there are
-    many."""
+    """A class of requests that takes long by itself, without delay from other requests. It holds a worker, so only
+    tiers with many workers get it."""
     tier, users = system.way[-1], system.table["workloads"]["users"]
     if system.tiers[tier]["kind"] != "sync":
         return
@@ -299,7 +299,7 @@ def _slow_query(system: System) -> None:
 
 
 def _saturated(system: System) -> None:
-    """More load than one tier can ever serve."""
+    """One tier has more load than it can serve."""
     tier = system.some_tier()
     system.tiers[tier]["demand_factor"] = system.random.uniform(1.05, 1.4) / system.use[tier]
 

@@ -1,14 +1,15 @@
 """The judge of simulated runs: the system is simulated again without each trouble, with the same random numbers.
 
-No rule says which request belongs to which trouble; only very slow requests (VLRT) are counted.
+Only very slow requests (VLRT) are counted; no rule assigns a request to a trouble.
 
     n        VLRT of the system as it is
     left     VLRT without one trouble; none: without any trouble
     alone    VLRT with one trouble and no other
 
-A cause may be reported for as many VLRT as its removal removes: max(n - left, alone - none), because one trouble may do
-nothing without another, and of two that do the same neither would be missed. `unknown` is right for as many as neither
-the removal of any one trouble nor that of all removes, and for those that a trouble removes that no monitor records.
+A cause may be reported for as many VLRT as its removal removes: max(n - left, alone - none). Both terms are needed: one
+trouble may have no effect without another, and where two have the same effect, the removal of one changes nothing.
+`unknown` is right for the VLRT that remain without any one trouble and without all of them, and for those that the
+removal of a trouble removes that no monitor records.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ Left = Callable[[frozenset[str]], int]
 
 
 def credit(table: Table, n: int, told: Iterable[str], threshold_ns: int) -> dict[str, int]:
-    """Trouble → for how many of the n VLRT it may be reported; `table` is complete. The balancer and the limits are
-    removed only if `told` names them."""
+    """Trouble → the number of the n VLRT for which it may be reported; `table` is complete. The balancer and the limits
+    are removed only if `told` names them."""
 
     def left(gone: frozenset[str]) -> int:
         return vlrt_of(removing.without(table, gone), threshold_ns)
@@ -40,7 +41,7 @@ def credit(table: Table, n: int, told: Iterable[str], threshold_ns: int) -> dict
 
 
 def shared_out(n: int, troubles: Iterable[str], told: set[str], left: Left) -> dict[str, int]:
-    """`left` says how many VLRT there are without some troubles."""
+    """`left` gives the number of VLRT without some troubles."""
     every = frozenset(troubles)
     single = {one: min(left(frozenset({one})), n) for one in every}
     none = n if not every else left(every) if len(every) > 1 else min(single.values())
@@ -52,7 +53,8 @@ def shared_out(n: int, troubles: Iterable[str], told: set[str], left: Left) -> d
     for shape in told & removing.SHAPES.keys() - {SOFT}:
         found[shape] = max(n - left(frozenset({shape})), 0)
     if SOFT in told:
-        # Every stall makes fewer VLRT where nothing is limited; limits are to blame only for bursts and for the rest.
+        # Every stall causes fewer VLRT where nothing is limited. Limits count as the cause only of bursts and of the
+        # rest.
         found[SOFT] = min(max(n - left(frozenset({SOFT})), 0), rest + found.get(BURST, 0))
     return found
 
