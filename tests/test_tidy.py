@@ -342,7 +342,11 @@ PHRASES = {
     r"\b(?:finds_all_shut|lets_go)\b": "a function's name says what it does",
 }
 PHRASE = re.compile("|".join(f"(?:{phrase})" for phrase in PHRASES))
-PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *(ROOT / "README.md", ROOT / "ARCHITECTURE.md"),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted(path for path in (PACKAGE / "report" / "page").iterdir() if path.suffix in (".j2", ".js", ".css")),
+]
 
 
 @rule([path for path in [*ALL_PYTHON, *RUST, *JAVA, *PAGES] if name_of(path) not in EXEMPT])
