@@ -93,6 +93,12 @@ def test_an_experiment_is_swept_as_the_page_says(tmp_path: Path) -> None:
     assert pl.read_parquet(tmp_path / "tutorial/grid/sweep.parquet").height == 8
 
 
+def test_advice_is_given_as_the_page_says(tmp_path: Path) -> None:
+    commands = COMMAND.findall((ROOT / "docs/how-to/advise.md").read_text())
+    assert commands
+    run_all(commands, tmp_path)
+
+
 @pytest.mark.parametrize(("document", "printed"), [("tutorial.md", " of "), ("how-to/simulate.md", " {'web': ")])
 def test_the_python_runs(document: str, printed: str) -> None:
     [program] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / document).read_text(), re.DOTALL)

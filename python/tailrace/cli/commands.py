@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tailrace.cli import (
+    advise,
     anonymise,
     demo,
     diagnose,
@@ -42,6 +43,7 @@ app = typer.Typer(
 
 for module, command in (
     (diagnose, diagnose.diagnose),
+    (advise, advise.advise),
     (demo, demo.demo),
     (read, read.read),
     (report, report.report),

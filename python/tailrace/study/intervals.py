@@ -13,6 +13,13 @@ T_975 = (
     *(2.0796, 2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518, 2.0484, 2.0452, 2.0423),
 )
 """0.975 quantiles of Student's t for 1 to 30 degrees of freedom."""
+NORMAL_95 = 1.644854
+T_95 = (
+    *(6.3138, 2.9200, 2.3534, 2.1318, 2.0150, 1.9432, 1.8946, 1.8595, 1.8331, 1.8125),
+    *(1.7959, 1.7823, 1.7709, 1.7613, 1.7531, 1.7459, 1.7396, 1.7341, 1.7291, 1.7247),
+    *(1.7207, 1.7171, 1.7139, 1.7109, 1.7081, 1.7056, 1.7033, 1.7011, 1.6991, 1.6973),
+)
+"""The same for 0.95: the ends of an interval that holds 90 %."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +50,17 @@ def interval(values: Sequence[float]) -> Interval:
 
 
 def t_975(degrees: int) -> float:
+    return _quantile(T_975, NORMAL_975, degrees)
+
+
+def t_95(degrees: int) -> float:
+    return _quantile(T_95, NORMAL_95, degrees)
+
+
+def _quantile(table: Sequence[float], z: float, degrees: int) -> float:
     """Above 30 degrees by Fisher's expansion (Abramowitz and Stegun 26.7.5), accurate to 0.0001 there."""
-    if degrees <= len(T_975):
-        return T_975[degrees - 1]
-    z = NORMAL_975
+    if degrees <= len(table):
+        return table[degrees - 1]
     return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
 
 

@@ -85,7 +85,7 @@ class Runs:
         """The job of this run, with these questions added. Its answers exist after `make`, which uses `name` in
         errors."""
         plan = json.dumps(self.engine.plan(experiment), sort_keys=True)
-        key = _hash(f"{fingerprint()}\n{plan}")
+        key = identity(plan)
         run = f"{_hash(plan) if self.engine.measures else key}.run"
         job = self._jobs.setdefault(key, Job(experiment, run, answers=_kept(self.folder / f"{key}.json"), name=name))
         job.questions.update(questions)
@@ -183,6 +183,11 @@ def fingerprint() -> str:
     for file in [Path(str(_core.__file__)), *files]:
         digest.update(file.read_bytes())
     return digest.hexdigest()
+
+
+def identity(plan: str) -> str:
+    """The name of a run of the simulator: it is made with today's code."""
+    return _hash(f"{fingerprint()}\n{plan}")
 
 
 def _hash(text: str) -> str:

@@ -1,0 +1,72 @@
+"""The advice in three sentences: what is, what to do, and what else a reader must know."""
+
+from __future__ import annotations
+
+from math import fsum
+
+from tailrace.advise.advice import Advice, Ranked
+from tailrace.advise.prediction import Prediction
+from tailrace.advise.sizing import REMOVED
+from tailrace.report import words
+
+SLOWER = 0.95
+"""A reader must know of a throughput below this share."""
+
+
+def sentences(advice: Advice) -> list[str]:
+    if not any(advice.base.harmed):
+        return [_now(advice), _headroom(advice)]
+    best = advice.best
+    return [_now(advice), _do(advice, best), _mind(advice, best)]
+
+
+def predicted(count: Prediction) -> str:
+    """`22 (8 to 41)`: the mean, and the interval that holds 90 %."""
+    mean = f"{count.mean:,.1f}" if count.mean < 10 and not count.mean.is_integer() else words.count(count.mean)
+    if count.low is None or count.high is None:
+        return mean
+    return f"{mean} ({words.count(count.low)} to {words.count(count.high)})"
+
+
+def _now(advice: Advice) -> str:
+    base = advice.base
+    failed = f", and {predicted(base.failed)} get no answer" if base.failed.mean else ""
+    return f"{predicted(base.vlrt)} of {words.count(base.requests)} requests take 1 s or more now{failed}."
+
+
+def _do(advice: Advice, best: Ranked | None) -> str:
+    if best is None:
+        tried = len(advice.ranked) + len(advice.useless)
+        return f"None of {words.plural(tried, 'change')} that were tried is better than nothing."
+    failed = best.effect.failed
+    refused = f", and {predicted(failed)} get no answer" if failed.mean else ""
+    left = f"it is predicted to leave {predicted(best.effect.vlrt)}{refused}"
+    sure = "" if best.better else f"; {words.plural(len(best.effect.harmed), 'run')} are too few to be sure"
+    return f"{best.words[:1].upper()}{best.words[1:]}: {left}{sure}."
+
+
+def _mind(advice: Advice, best: Ranked | None) -> str:
+    if best is None:
+        return "Look for what stalls the servers: `tailrace diagnose` names it."
+    if best.throughput < SLOWER:
+        return f"The system then answers {words.share(1 - best.throughput)} fewer requests."
+    if best.bottleneck:
+        return f"After it, {words.name(best.bottleneck)} drops what came through."
+    if best.surge and not best.surge.recovers:
+        slow = words.count(best.surge.vlrt)
+        return f"It does not recover from a third of the run with 20 % more load: {slow} take 1 s or more in that run."
+    also = [one for one in advice.ranked[1:] if one.helps and one.removes >= REMOVED and one.remedies != best.remedies]
+    if also:
+        return f"It can also be done in another way: {also[0].words}."
+    left = fsum(best.effect.harmed) / len(best.effect.harmed)
+    return best.hurts[0] if left < 1 else f"No change that was tried removes all. {best.hurts[0]}"
+
+
+def _headroom(advice: Advice) -> str:
+    room = advice.headroom
+    if room is None:
+        return "How much more load it takes is not known: its arrivals are recorded, and cannot be scaled."
+    if room.factor is None:
+        return f"Even {room.tried:g} times this load makes none."
+    drops = f"{words.name(room.drops)} drops connections, and requests" if room.drops else "requests"
+    return f"At {room.factor:g} times this load {drops} become very long."

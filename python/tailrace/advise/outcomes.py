@@ -1,0 +1,87 @@
+"""The outcome of one simulated run in numbers, and the questions to the run that give them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tailrace.experiment import Experiment, places
+from tailrace.study.runs import Question
+from tailrace.units import SECOND
+
+VLRT_NS = SECOND
+"""A request is very long from here: the shortest time after which a sender repeats a lost connection attempt today."""
+EDGES = [0, *(round(10 ** (6 + step / 10)) for step in range(51))]
+"""Bins of response times, ten a decade from 1 ms to 100 s."""
+PARTS = 6
+"""Parts of the run in which VLRT are counted one by one."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Requests are those of all workloads together; times are those at the first tier that clients call."""
+
+    vlrt: int
+    """Requests that were answered after 1 s or more."""
+    failed: int
+    """Requests that were refused, given up or answered with an error."""
+    requests: int
+    median_ns: float
+    p999_ns: float
+    drops: dict[str, int]
+    """Lost connection attempts by tier."""
+    parts: list[int]
+    """Requests of 1 s or more by the part of the run in which they were sent."""
+    histogram: list[int]
+    """Answered requests in the bins of `EDGES`, the last above all."""
+
+    @property
+    def harmed(self) -> int:
+        """Very long or without an answer. A remedy must not exchange one for the other."""
+        return self.vlrt + self.failed
+
+
+def entries(experiment: Experiment) -> tuple[str, ...]:
+    """The tiers that clients call."""
+    [first, *_] = places.entries(experiment)
+    return tuple(dict.fromkeys(load.entry or first for load in experiment.workloads.values()))
+
+
+def questions(experiment: Experiment) -> dict[str, Question]:
+    part = max(experiment.duration // PARTS, 1)
+    [first, *_] = entries(experiment)
+    asked = {
+        "median": Question.of("response_percentile", {"percentile": 50, "place": first}),
+        "p999": Question.of("response_percentile", {"percentile": 99.9, "place": first}),
+    }
+    for entry in entries(experiment):
+        spot = {"series": "vlrt", "place": entry, "begin": 0, "end": part * PARTS, "window": part}
+        asked |= {
+            f"requests {entry}": Question.of("requests", {"place": entry}),
+            f"failures {entry}": Question.of("failures", {"place": entry}),
+            f"histogram {entry}": Question.of("histogram", {"edges": EDGES, "place": entry}),
+            f"parts {entry}": Question.of("series", spot),
+        }
+    return asked | {f"drops {tier}": Question.of("drops", {"place": tier}) for tier in experiment.tiers}
+
+
+def outcome(experiment: Experiment, answers: Mapping[str, Any]) -> Outcome:
+    """From the answers of a run by `Question.key`."""
+    said = {name: answers[question.key] for name, question in questions(experiment).items()}
+    parts = [0] * PARTS
+    counts = [0] * len(EDGES)
+    for entry in entries(experiment):
+        for line in said[f"parts {entry}"]:
+            parts = [part + round(value or 0) for part, value in zip(parts, line["values"], strict=True)]
+        counts = [count + more for count, more in zip(counts, said[f"histogram {entry}"], strict=True)]
+    return Outcome(
+        vlrt=sum(counts[EDGES.index(VLRT_NS) :]),
+        failed=sum(int(said[f"failures {entry}"]) for entry in entries(experiment)),
+        requests=sum(int(said[f"requests {entry}"]) for entry in entries(experiment)),
+        median_ns=said["median"],
+        p999_ns=said["p999"],
+        drops={tier: int(said[f"drops {tier}"]) for tier in experiment.tiers},
+        parts=parts,
+        histogram=counts,
+    )

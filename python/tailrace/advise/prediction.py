@@ -1,0 +1,49 @@
+"""A count that is predicted from replications: its mean and the interval in which one more run lies in 90 of 100 cases.
+
+Counts of very long requests come in clusters, so they vary more than Poisson counts and are skewed. On the scale of
+Anscombe's transform, y = √(x + 3/8), a Poisson count has a standard deviation of 1/2 whatever its mean (Biometrika 35,
+1948). There the interval is Student's prediction interval for one further value, mean ± t · s · √(1 + 1/n), with s at
+least 1/2: n equal counts, such as n zeros, do not mean that the next one is the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tailrace.study.intervals import t_95
+
+POISSON_DEVIATION = 0.5
+"""Of a Poisson count on Anscombe's scale."""
+SHIFT = 3 / 8
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """`low` and `high` are None for a single replication."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    replications: tuple[float, ...]
+
+
+def anscombe(count: float) -> float:
+    return math.sqrt(count + SHIFT)
+
+
+def predict(counts: Sequence[float]) -> Prediction:
+    """Raises ValueError without counts."""
+    n = len(counts)
+    if not n:
+        raise ValueError("a prediction needs at least one replication")
+    mean = math.fsum(counts) / n
+    if n == 1:
+        return Prediction(mean, None, None, tuple(counts))
+    scaled = [anscombe(count) for count in counts]
+    middle = math.fsum(scaled) / n
+    deviation = math.sqrt(math.fsum((value - middle) ** 2 for value in scaled) / (n - 1))
+    half = t_95(n - 1) * max(deviation, POISSON_DEVIATION) * math.sqrt(1 + 1 / n)
+    low, high = (max(0.0, max(0.0, middle + step) ** 2 - SHIFT) for step in (-half, half))
+    return Prediction(mean, min(float(math.floor(low)), mean), max(float(math.ceil(high)), mean), tuple(counts))

@@ -1,0 +1,158 @@
+"""Ranks all remedies that apply to an experiment, and then pairs of the best.
+
+```text
+replications of the experiment ─▶ every option on the worst of them, sized ─▶ the best with all replications and a
+surge of load ─▶ ranked ─▶ the best with each of the next as a pair, if the best leaves something
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import fsum, sqrt
+
+from tailrace.advise import loads
+from tailrace.advise.advice import Effect, Ranked, Surge
+from tailrace.advise.changing import possible
+from tailrace.advise.outcomes import Outcome
+from tailrace.advise.prediction import anscombe, predict
+from tailrace.advise.remedies import EFFORTS
+from tailrace.advise.sizing import REMOVED, Sized
+from tailrace.advise.trials import Trials, replicated
+from tailrace.experiment import Experiment
+from tailrace.study.intervals import above
+
+FINALISTS = 10
+"""Options that get all replications; a reader compares no more."""
+SHOWING, MORE = 5, 3
+"""Replications with a harmed request that a comparison needs, and how many times the asked replications are made to
+find them. Five differences of one sign are the fewest that a sign test calls certain (p = 1/32)."""
+PAIRS = 4
+"""Options that are paired with the best."""
+
+
+def effect(experiment: Experiment, replications: int, trials: Trials) -> Effect | None:
+    """None if the budget ended before the first replication."""
+    runs = [replicated(experiment, number) for number in range(replications)]
+    found = [outcome for outcome in trials.outcomes(runs) if outcome is not None]
+    return _effect(found) if found else None
+
+
+def present(experiment: Experiment, replications: int, trials: Trials) -> Effect:
+    """The experiment as it is. Where fewer than `SHOWING` replications have a harmed request and at least one has, more
+    are made, because the others show nothing of what a change removes."""
+    found: list[Outcome] = []
+    while len(found) < replications * MORE:
+        [outcome] = trials.outcomes([replicated(experiment, len(found))])
+        if outcome is None:
+            break
+        found.append(outcome)
+        showing = sum(bool(one.harmed) for one in found)
+        if len(found) >= replications and (showing >= SHOWING or not showing):
+            break
+    return _effect(found)
+
+
+def _effect(found: Sequence[Outcome]) -> Effect:
+    return Effect(
+        predict([outcome.vlrt for outcome in found]),
+        predict([outcome.failed for outcome in found]),
+        tuple(outcome.harmed for outcome in found),
+        fsum(outcome.requests for outcome in found) / len(found),
+        found[0],
+    )
+
+
+def finals(base: Effect, found: Sequence[Sized], replications: int, trials: Trials) -> list[Ranked]:
+    """The best option of each remedy, and the best of the others, with all replications and ranked."""
+    in_order = sorted(found, key=lambda one: (one.harmed, list(EFFORTS).index(one.remedy.effort)))
+    first = {one.remedy.name: one for one in reversed(in_order)}
+    best = sorted(in_order, key=lambda one: one is not first[one.remedy.name])[:FINALISTS]
+    return ranked([one for sized in best if (one := _single(base, sized, replications, trials))])
+
+
+def _single(base: Effect, found: Sized, replications: int, trials: Trials) -> Ranked | None:
+    smallest = "" if found.size == found.smallest else found.option.words(found.smallest)
+    return _judged(base, (found,), found.experiment, smallest, replications, trials)
+
+
+def pairs(
+    base: Effect,
+    experiment: Experiment,
+    singles: Sequence[Ranked],
+    found: Sequence[Sized],
+    replications: int,
+    trials: Trials,
+) -> list[Ranked]:
+    """The best single remedy together with each of the next, if it leaves more than a sufficient remedy would."""
+    if not singles or singles[0].removes >= REMOVED:
+        return []
+    by_words = {one.words: one for one in found}
+    best, *others = [by_words[one.words] for one in singles if one.words in by_words]
+    made = []
+    for other in others[:PAIRS]:
+        changes = {**best.option.changes(best.size), **other.option.changes(other.size)}
+        clash = best.option.changes(best.size).keys() & other.option.changes(other.size).keys()
+        both = None if clash else possible(experiment, changes)
+        if both and (one := _judged(base, (best, other), both, "", replications, trials)):
+            made.append(one)
+    return made
+
+
+def _judged(
+    base: Effect, parts: tuple[Sized, ...], experiment: Experiment, smallest: str, replications: int, trials: Trials
+) -> Ranked | None:
+    after = effect(experiment, replications, trials)
+    if after is None:
+        return None
+    shared = min(len(base.harmed), len(after.harmed))
+    before, left = base.harmed[:shared], after.harmed_of(base.requests)[:shared]
+    return Ranked(
+        remedies=tuple(part.remedy.name for part in parts),
+        places=tuple(part.option.place for part in parts),
+        words=" and ".join(part.words for part in parts),
+        changes={path: value for part in parts for path, value in part.option.changes(part.size).items()},
+        smallest=smallest,
+        effort=max((part.remedy.effort for part in parts), key=list(EFFORTS).index),
+        hurts=tuple(dict.fromkeys(part.remedy.hurts for part in parts)),
+        sources=tuple(dict.fromkeys(part.remedy.source for part in parts)),
+        effect=after,
+        better=above(list(map(anscombe, before)), list(map(anscombe, left))) if shared > 1 else None,
+        removes=1 - fsum(left) / fsum(before) if any(before) else 0.0,
+        throughput=after.requests / base.requests if base.requests else 1.0,
+        bottleneck=_bottleneck(base, after),
+        surge=surge(experiment, after, trials),
+        experiment=experiment,
+    )
+
+
+def _bottleneck(base: Effect, after: Effect) -> str:
+    drops, before = after.first.drops, base.first.drops
+    most = max(drops, key=lambda tier: drops[tier], default="")
+    return most if most and drops[most] > before.get(most, 0) else ""
+
+
+def surge(experiment: Experiment, quiet: Effect, trials: Trials) -> Surge | None:
+    """More load for a third of the run. It recovers if the last sixth has no more VLRT than without the surge, within
+    three standard deviations of a Poisson count."""
+    if not loads.scalable(experiment):
+        return None
+    [outcome] = trials.outcomes([loads.surged(experiment)])
+    if outcome is None:
+        return None
+    last = quiet.first.parts[-1]
+    return Surge(outcome.vlrt, outcome.parts[-1] <= last + 3 * sqrt(last + 1))
+
+
+def ranked(found: Sequence[Ranked]) -> list[Ranked]:
+    """Those that remove as good as everything come first, the least effort first; then the others, by what they leave.
+    Between equals, the one that leaves less in the surge is first."""
+
+    def order(one: Ranked) -> tuple[float, ...]:
+        enough = one.removes >= REMOVED and one.helps
+        effort = list(EFFORTS).index(one.effort)
+        left = fsum(one.effect.harmed) / len(one.effect.harmed)
+        in_surge = (one.surge.vlrt if one.surge.recovers else 2 * one.surge.vlrt) if one.surge else 0.0
+        return (0, len(one.remedies), effort, in_surge, left) if enough else (1, left, effort, in_surge, 0)
+
+    return sorted(found, key=order)

@@ -1,0 +1,61 @@
+"""A larger CPU quota, the same in shorter periods, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tailrace.advise.remedies.remedy import Option, Remedy
+from tailrace.experiment import Experiment
+from tailrace.experiment.tiers import Quota
+from tailrace.units import MILLISECOND, exact_duration
+
+FACTORS = (1.25, 1.5, 2.0, 3.0, 4.0)
+PERIODS = (50 * MILLISECOND, 20 * MILLISECOND, 10 * MILLISECOND, 5 * MILLISECOND)
+
+
+def _options(experiment: Experiment) -> Iterator[Option]:
+    for name, tier in experiment.tiers.items():
+        if tier.quota:
+            yield _raise(name, tier.quota)
+            yield _shorten(name, tier.quota)
+            yield _remove(name)
+
+
+def _raise(name: str, now: Quota) -> Option:
+    cores = now.time / now.period
+    return Option(
+        name,
+        FACTORS,
+        lambda size: {("tiers", name, "quota", "time"): exact_duration(round(now.time * size))},
+        lambda size: f"raise the CPU quota of {name} from {cores:.3g} to {cores * size:.3g} cores",
+    )
+
+
+def _shorten(name: str, now: Quota) -> Option:
+    return Option(
+        name,
+        tuple(period for period in PERIODS if period < now.period),
+        lambda size: {
+            ("tiers", name, "quota", "period"): exact_duration(size),
+            ("tiers", name, "quota", "time"): exact_duration(round(now.time * size / now.period)),
+        },
+        lambda size: f"give {name} its CPU quota in periods of {exact_duration(size)}",
+    )
+
+
+def _remove(name: str) -> Option:
+    return Option(
+        name,
+        (None,),
+        lambda size: {("tiers", name, "quota"): None},
+        lambda size: f"remove the CPU quota of {name}",
+    )
+
+
+REMEDY = Remedy(
+    "quota",
+    _options,
+    "setting",
+    "Others on the machine get less CPU time while it runs.",
+    "CFS bandwidth control (today's practice)",
+)

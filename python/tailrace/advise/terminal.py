@@ -1,0 +1,72 @@
+"""Advice in a terminal: the answer, and a table of the changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tailrace.advise.advice import Advice, Ranked, Surge
+from tailrace.advise.answer import predicted, sentences
+from tailrace.report import words
+
+USELESS_MAX = 12
+"""Changes that do not help, by name; the page and the JSON have all."""
+
+
+def print_advice(advice: Advice, console: Console) -> None:
+    for sentence in sentences(advice):
+        console.print(Text(sentence))
+    if advice.ranked:
+        console.print()
+        console.print(_table(advice))
+    for line in _below(advice):
+        console.print(Text(line))
+
+
+def _table(advice: Advice) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("change")
+    for column in ("VLRT (90 %)", "median", "p99.9", "failed", "surge"):
+        table.add_column(column, justify="right", no_wrap=True)
+    now = advice.base.first
+    table.add_row(
+        "none",
+        predicted(advice.base.vlrt),
+        words.duration(now.median_ns),
+        words.duration(now.p999_ns),
+        words.count(advice.base.failed.mean),
+        "",
+    )
+    for one in advice.ranked:
+        table.add_row(*(Text(cell) for cell in _row(one)))
+    return table
+
+
+def _row(one: Ranked) -> Iterator[str]:
+    first = one.effect.first
+    yield one.words + ("" if one.helps else " (no better than nothing)")
+    yield predicted(one.effect.vlrt)
+    yield words.duration(first.median_ns)
+    yield words.duration(first.p999_ns)
+    yield words.count(one.effect.failed.mean)
+    yield surge_words(one.surge)
+
+
+def surge_words(surge: Surge | None) -> str:
+    if surge is None:
+        return ""
+    return f"{words.count(surge.vlrt)}{'' if surge.recovers else ', stays'}"
+
+
+def _below(advice: Advice) -> Iterator[str]:
+    if advice.useless:
+        names = [f"{what} ({words.count(left)} left)" for what, left in advice.useless]
+        more = f", and {len(names) - USELESS_MAX} more" if len(names) > USELESS_MAX else ""
+        shown = "; ".join(names[:USELESS_MAX])
+        yield f"Not in the table, in one run with {words.count(advice.screened)} now: {shown}{more}."
+    if not advice.complete:
+        yield "The time budget ended before everything was tried; the same command again continues."

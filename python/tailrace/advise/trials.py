@@ -1,0 +1,111 @@
+"""Simulating many experiments within a time budget: the outcome of each run in numbers.
+
+All experiments of one replication have the same seed, so their clients send the same requests (common random numbers).
+Finished runs are kept in a folder, so advice that was interrupted continues where it stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tailrace import sim, whole
+from tailrace.advise.outcomes import Outcome, outcome, questions
+from tailrace.experiment import Experiment
+from tailrace.study.runs import Runs, identity
+
+Progress = Callable[[int, int], None]
+Answer = TypeVar("Answer")
+
+
+@dataclass
+class Trials:
+    """`seconds` is the time budget; None: unlimited. Runs that would begin after it are not made, except the first."""
+
+    folder: Path
+    seconds: float | None = None
+    workers: int | None = None
+    progress: Progress | None = None
+    planned: int = 0
+    """Runs that are expected in all; the caller raises it as it learns more."""
+    done: int = field(default=0, init=False)
+    cut: bool = field(default=False, init=False)
+    """Whether the budget ended before everything was tried."""
+
+    def __post_init__(self) -> None:
+        self._runs = Runs(self.folder)
+        self._begin = time.monotonic()
+        self._at_once = self.workers or os.cpu_count() or 1
+
+    def outcomes(self, experiments: Sequence[Experiment]) -> list[Outcome | None]:
+        """The outcome of each; None where the budget had ended."""
+        return self._in_batches(experiments, self._measured)
+
+    def shares(self, experiments: Sequence[Experiment]) -> list[float | None]:
+        """Only the share of requests that each run harms, which is found about twice as fast. It is a share because a
+        slower system gets fewer requests from clients that wait for answers."""
+        return self._in_batches(experiments, self._counted)
+
+    def _in_batches(
+        self, experiments: Sequence[Experiment], answer: Callable[[Sequence[Experiment]], list[Answer]]
+    ) -> list[Answer | None]:
+        found: list[Answer | None] = []
+        for start in range(0, len(experiments), self._at_once):
+            batch = experiments[start : start + self._at_once]
+            if self._over():
+                self.cut = True
+                found += [None] * len(batch)
+            else:
+                found += answer(batch)
+                self._advance(len(batch))
+        return found
+
+    def _over(self) -> bool:
+        return self.seconds is not None and self.done > 0 and time.monotonic() - self._begin > self.seconds
+
+    def _advance(self, count: int) -> None:
+        self.done += count
+        self.planned = max(self.planned, self.done)
+        if self.progress:
+            self.progress(self.done, self.planned)
+
+    def _measured(self, batch: Sequence[Experiment]) -> list[Outcome]:
+        jobs = [self._runs.ask(experiment, questions(experiment).values()) for experiment in batch]
+        self._runs.make(self.workers)
+        return [outcome(job.experiment, job.answers) for job in jobs]
+
+    def _counted(self, batch: Sequence[Experiment]) -> list[float]:
+        # threads are enough: the engine releases the interpreter's lock
+        with ThreadPoolExecutor(self._at_once) as pool:
+            return list(pool.map(self._count, batch))
+
+    def _count(self, experiment: Experiment) -> float:
+        file = self.folder / f"{identity(json.dumps(sim.lower(experiment), sort_keys=True))}.count.json"
+        kept = _kept(file)
+        if kept is not None:
+            return kept
+        made = sim.count(experiment)
+        share = (made.over_1s + made.failed) / made.requests if made.requests else 1.0
+        self.folder.mkdir(parents=True, exist_ok=True)
+        whole.write(file, json.dumps(share).encode())
+        return share
+
+
+def replicated(experiment: Experiment, number: int) -> Experiment:
+    """The same experiment with the seed of a replication."""
+    return experiment.model_copy(update={"seed": experiment.seed + number})
+
+
+def _kept(file: Path) -> float | None:
+    """The count of an earlier run; a damaged file is made again."""
+    try:
+        found: Any = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return float(found) if isinstance(found, int | float) else None

@@ -1,0 +1,128 @@
+"""Sizes, predictions, the ranking, and the answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import SMALL
+from tailrace import advise, experiment
+from tailrace.advise.answer import sentences
+from tailrace.advise.loads import SURGE, scaled, surged
+from tailrace.advise.prediction import predict
+from tailrace.advise.ranking import present
+from tailrace.advise.remedies import REMEDIES, backlog
+from tailrace.advise.sizing import sized
+from tailrace.advise.trials import Trials
+from tailrace.experiment import Experiment, from_table
+from tailrace.experiment.workloads import Closed
+
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+STALLED: dict[str, Any] = SMALL | {
+    "kernel": {"syn": "linux-3.3"},
+    "duration": "3 s",
+    "tiers": {"web": {"workers": 4, "backlog": 4}},
+    "workloads": {"w": {"clients": 100, "think": "1 s", "interaction": "page"}},
+    "stalls": [{"kind": "freeze", "place": "web", "at": "1 s", "for": "300 ms"}],
+}
+
+
+def test_a_prediction_holds_one_more_run_in_ninety_of_a_hundred_cases() -> None:
+    known = predict([100.0, 110.0, 90.0, 105.0, 95.0])
+    assert known.mean == 100
+    assert known.low is not None
+    assert known.high is not None
+    assert known.low < 84 < 117 < known.high
+    none = predict([0.0] * 5)
+    assert (none.mean, none.low, none.high) == (0, 0, 3)
+    alone = predict([7.0])
+    assert (alone.mean, alone.low, alone.high) == (7, None, None)
+
+
+def test_the_size_is_the_smallest_that_suffices_and_a_step_of_margin(tmp_path: Path) -> None:
+    base = from_table(STALLED)
+    trials = Trials(tmp_path)
+    now = present(base, 1, trials)
+    [found] = sized(now, base, [backlog.REMEDY], trials)
+    assert (found.smallest, found.size) == (32, 64)
+    assert found.harmed == 0
+    assert found.words == "raise the backlog of web from 4 to 64"
+
+
+def test_a_surge_is_more_load_in_the_middle_third_and_leaves_the_others_alone() -> None:
+    base = from_table(STALLED)
+    more = surged(base).workloads
+    assert more["w"] == base.workloads["w"]
+    assert (more["w-more"].begin, more["w-more"].end) == (base.duration // 3, 2 * base.duration // 3)
+    load = more["w-more"]
+    assert isinstance(load, Closed)
+    assert load.clients == 100 * SURGE
+    twice = scaled(base, 2.0).workloads["w"]
+    assert isinstance(twice, Closed)
+    assert twice.clients == 200
+
+
+def test_the_advice_is_ranked_with_the_least_effort_first() -> None:
+    found = advise.advise(from_table(STALLED), replications=3)
+    assert found.complete
+    assert found.best is not None
+    assert found.best.effort == "setting"
+    assert found.best.removes > 0.99
+    assert found.best.effect.vlrt.mean < 1
+    assert len({remedy for one in found.ranked for remedy in one.remedies}) >= 5
+    now, do, _ = sentences(found)
+    assert "requests take 1 s or more now" in now
+    assert "it is predicted to leave 0 (0 to " in do
+    assert all(left >= 0 for _, left in found.useless)
+
+
+def test_a_budget_ends_the_advice_early_and_says_so() -> None:
+    found = advise.advise(from_table(STALLED), replications=2, seconds=1e-9, workers=1)
+    assert not found.complete
+    assert len(found.base.harmed) == 1
+
+
+def test_without_very_long_requests_the_headroom_is_the_answer() -> None:
+    roomy = STALLED | {
+        "stalls": [],
+        "tiers": {"web": {"workers": 1, "backlog": 1}},
+        "workloads": {"w": {"kind": "poisson", "rate": 500.0, "interaction": "page"}},
+    }
+    found = advise.advise(from_table(roomy | {"tiers": {"web": {"workers": 20, "backlog": 20}}}), replications=2)
+    assert found.ranked == ()
+    assert found.headroom is not None
+    assert found.headroom.factor is not None
+    assert 1.5 < found.headroom.factor < 2.5
+    assert found.headroom.drops == "web"
+    assert f"At {found.headroom.factor:g} times this load web drops connections" in sentences(found)[1]
+
+
+def test_nothing_is_better_than_nothing_where_nothing_helps() -> None:
+    """A request that computes for seconds is slow whatever is changed around it."""
+    slow = SMALL | {"interactions": {"page": {"at": {"web": {"wait": "1500 ms"}}}}, "duration": "4 s"}
+    found = advise.advise(from_table(slow), replications=2)
+    assert found.best is None
+    assert "is better than nothing" in sentences(found)[1]
+
+
+def of_paper(path: str, *changes: str) -> Experiment:
+    return experiment.read(EXPERIMENTS / path, changes)
+
+
+PAPERS = {
+    "governed": (of_paper("testbed/governed", "duration=40s"), "backlog", "web"),
+    "balancers": (of_paper("testbed/balanced"), "policy", "web to app"),
+    "rpc-vs-async": (of_paper("rpc-vs-async/figure-3", "duration=20s"), "asynchronous", "web, app, db"),
+}
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_the_papers_remedies_remove_what_they_should(name: str, tmp_path: Path) -> None:
+    base, remedy, place = PAPERS[name]
+    trials = Trials(tmp_path)
+    now = present(base, 1, trials)
+    found = sized(now, base, [one for one in REMEDIES if one.name == remedy], trials)
+    best = min((one for one in found if one.option.place == place), key=lambda one: one.harmed)
+    assert best.harmed <= max(now.harmed) / 100

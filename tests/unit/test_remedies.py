@@ -1,0 +1,130 @@
+"""Each remedy removes most very long requests of a system that it is meant for, and applies only where it can."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tailrace import sim
+from tailrace.advise.changing import possible
+from tailrace.advise.remedies import EFFORTS, REMEDIES, Remedy
+from tailrace.experiment import Experiment, from_table
+
+ROOT = Path(__file__).parents[2]
+Table = dict[str, Any]
+
+
+def system(web: Table, app: Table, call: Table | None = None, rate: float = 200.0, **others: Any) -> Table:
+    """Requests to web, which calls app; both compute 2 ms."""
+    return {
+        "duration": "6 s",
+        "ramp": "1 s",
+        "kernel": {"syn": "linux-3.3"},
+        "tiers": {"web": {"workers": 20, "backlog": 10, **web, "calls": {"app": call or {}}}, "app": app},
+        "interactions": {
+            "page": {"at": {"web": {"compute": "2 ms", "calls": {"part": 1}}}},
+            "part": {"at": {"app": {"compute": "2 ms"}}},
+        },
+        "workloads": {"users": {"kind": "poisson", "rate": rate, "interaction": "page"}},
+        **others,
+    }
+
+
+def stall(kind: str, place: str, length: str = "300 ms", **keys: Any) -> list[Table]:
+    return [{"kind": kind, "place": place, "at": "2 s", "for": length, **keys}]
+
+
+def heavy_and_light() -> Table:
+    """Forty requests of 50 ms at once, and light ones that wait behind them."""
+    table = system({"workers": 500, "backlog": 500}, {"workers": 2}, {"pool": 2})
+    heavy = {"at": {"web": {"compute": "1 ms", "calls": {"search": 1}}}, "light": False}
+    table["interactions"] |= {"heavy": heavy, "search": {"at": {"app": {"compute": "50 ms"}}}}
+    table["workloads"]["searches"] = {"kind": "batch", "size": 40, "every": "4 s", "interaction": "heavy"}
+    table["workloads"]["searches"]["first"] = "1 s"
+    return table
+
+
+def bursts() -> Table:
+    table = system({}, {})
+    table["workloads"]["batch"] = {"kind": "batch", "size": 200, "every": "2 s", "interaction": "page"}
+    return table
+
+
+STALLED = system({}, {}, stalls=stall("freeze", "app"))
+TWO = {"count": 2, "workers": 50}
+UNEVEN = stall("freeze", "app1", "800 ms")
+CASES: dict[str, Table] = {
+    "backlog": STALLED,
+    "workers": STALLED,
+    "pool": system({}, {"workers": 40}, {"pool": 1, "endpoint": "wait"}, rate=440.0, latency="200 us"),
+    "asynchronous": STALLED,
+    "shedding": system({"workers": 100}, {"workers": 100}, {"pool": 100}, stalls=stall("freeze", "app", "1500 ms")),
+    "priority": heavy_and_light(),
+    "policy": system({}, TWO, {"policy": "total_request", "pool": 20}, stalls=UNEVEN),
+    "mechanism": system({}, TWO, {"pool": 4, "pool_per": ["candidate"], "endpoint": "original"}, stalls=UNEVEN),
+    "hedging": STALLED,
+    "retransmission": STALLED,
+    "keepalive": STALLED,
+    "quota": system({}, {"quota": {"time": "36 ms"}}),
+    "governor": system({}, {}, nodes={"app": {"governor": {"frequencies": ["0.6 GHz", "2 GHz"], "up": 0.99}}}),
+    "isolation": system({}, {}, stalls=stall("burn", "app", threads=20, weight=20.0)),
+    "heap": system({}, {"heap": {"young": "8 MiB", "per_visit": "26 kB", "young_collection": {"base": "300 ms"}}}),
+    "flush": system({}, {}, nodes={"app": {"disk": {"flush": {"period": "3 s", "first": "2 s", "rate": "8 MB/s"}}}}),
+    "smoothing": bursts(),
+    "replica": system({}, {"demand_factor": 2.7}),
+}
+
+
+def harmed(experiment: Experiment) -> tuple[int, int]:
+    made = sim.count(experiment)
+    return made.over_1s, made.over_1s + made.failed
+
+
+@pytest.mark.parametrize("remedy", REMEDIES, ids=lambda remedy: remedy.name)
+def test_a_remedy_removes_what_it_is_meant_for(remedy: Remedy) -> None:
+    base = from_table(CASES[remedy.name])
+    before, _ = harmed(base)
+    assert before >= 10
+    left = []
+    for option in remedy.options(base):
+        for size in option.sizes:
+            changed = possible(base, option.changes(size))
+            assert changed is not None, option.words(size)
+            left.append(
+                harmed(changed)[remedy.name != "shedding"]
+            )  # which exchanges very long requests for refused ones
+    assert min(left) <= before / 2
+
+
+def test_a_remedy_without_anything_to_change_does_not_apply() -> None:
+    plain = from_table(STALLED)
+    applied = {remedy.name for remedy in REMEDIES if any(option.sizes for option in remedy.options(plain))}
+    unfit = {"policy", "mechanism", "quota", "governor", "isolation", "heap", "flush", "smoothing"}
+    assert applied == set(CASES) - unfit
+
+
+def test_a_replica_of_a_stalled_server_is_not_stalled() -> None:
+    first = {("freeze", "app"): "app1", ("iowait", "app"): "app1-node", ("iowait", "app-node"): "app1-node"}
+    for (kind, place), moved in first.items():
+        base = from_table(system({}, {}, stalls=stall(kind, place)))
+        [option] = [
+            option
+            for remedy in REMEDIES
+            if remedy.name == "replica"
+            for option in remedy.options(base)
+            if option.place == "app" and option.sizes == (2,)
+        ]
+        changed = possible(base, option.changes(2))
+        assert changed is not None
+        assert [one.place for one in changed.stalls] == [moved]
+
+
+def test_the_reference_names_every_remedy_with_its_source_and_side_effect() -> None:
+    text = (ROOT / "docs/reference/remedies.md").read_text()
+    rows = re.findall(r"^\| `([a-z]+)` \| (.*) \| (.*) \| (.*) \| (.*) \|$", text, re.MULTILINE)
+    assert [row[0] for row in rows] == [remedy.name for remedy in REMEDIES]
+    for (_, _, effort, hurts, source), remedy in zip(rows, REMEDIES, strict=True):
+        assert (effort, hurts, source) == (EFFORTS[remedy.effort], remedy.hurts, remedy.source)
