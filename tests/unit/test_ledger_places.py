@@ -196,6 +196,12 @@ def here(begin: np.ndarray, end: np.ndarray) -> places._Here:
     return places._Here(np.arange(n), begin, end, (end - begin).astype(float), name, ~flag, flag, 0)
 
 
+def test_visits_that_waited_as_long_by_the_clock_are_alike_though_the_server_was_slow_for_one() -> None:
+    lasted, work = np.array([900, 901, 780]) * MS, np.array([900, 500, 400]) * MS
+    assert (places._near(work, work[:1]) | places._near(lasted, lasted[:1])).tolist() == [True, True, False]
+    assert places._near(work, work[1:2]).tolist() == [False, True, False], "as much work is alike, too"
+
+
 def test_turns_are_taken_in_the_order_of_arrival() -> None:
     arrival, departure = np.array([0, 1, 2, 3]), np.array([10, 20, 30, 31])
     assert turns(arrival, departure, 1).tolist() == [0, 10, 20, 30]

@@ -43,18 +43,19 @@ class Choices:
 
 def of_servers(view: View, recorded: Recorded, workers: Numbers) -> dict[str, NDArray[np.float64] | Numbers | Flags]:
     """`cores`; how many waiting connections and visits inside there may be (0: any number); and whether it may
-    be an event loop, which serves in turn: a server whose workers are held through calls is none."""
+    be an event loop, which serves in turn: a server whose workers are known is none, unless it says so."""
     size = len(recorded.servers)
     cores, may_turn = np.ones(size), np.ones(size, dtype=np.uint8)
     accept, inside = (np.zeros(size, dtype=np.uint32) for _ in range(2))
     for i, name in enumerate(recorded.servers):
         known = view.topology.server(name)
         cores[i] = cores_of(view, name)
+        may_turn[i] = not workers[i]
         if known is not None:
             # A backlog of N holds N + 1 connections (the kernel tests `>`).
             accept[i] = 0 if known.backlog is None else known.backlog + 1
             inside[i] = known.queue_max or 0
-            may_turn[i] = known.kind != "sync"
+            may_turn[i] = known.kind == "async" or (may_turn[i] and known.kind is None)
         if not (accept[i] or inside[i]):
             inside[i] = _held_at(view, name)
     return {"cores": cores, "workers": workers, "accept": accept, "inside": inside, "may_turn": may_turn}

@@ -107,6 +107,10 @@ class _Here:
     """Places by the topology; 0 where it does not tell."""
 
     @cached_property
+    def lasted(self) -> Times:
+        return self.end - self.begin
+
+    @cached_property
     def usual(self) -> float:
         return float(np.median(self.work))
 
@@ -222,11 +226,18 @@ def _heavy(here: _Here) -> Mask:
     found = sure.copy()
     for name in np.unique(here.name[sure]).tolist():
         mine = here.name == name
-        lasted = np.sort(lasts[sure & mine])
-        at = np.searchsorted(lasted, here.work)
-        near = [np.abs(lasted[np.clip(at - k, 0, len(lasted) - 1)] - here.work) for k in (0, 1)]
-        found |= long & mine & (np.minimum(*near) <= ALIKE * here.work)
+        known = sure & mine
+        found |= long & mine & (_near(here.work, lasts[known]) | _near(here.lasted, here.lasted[known]))
     return found
+
+
+def _near(lasted: Shares | Times, known: Shares | Times) -> Mask:
+    """Which took as long as one of `known`: those that compute the same at full speed, those that wait for the same by
+    the clock."""
+    ordered = np.sort(known)
+    at = np.searchsorted(ordered, lasted)
+    near = [np.abs(ordered[np.clip(at - k, 0, len(ordered) - 1)] - lasted) for k in (0, 1)]
+    return np.asarray(np.minimum(*near) <= ALIKE * lasted)
 
 
 def _passed(here: _Here, long: Mask) -> Shares:
