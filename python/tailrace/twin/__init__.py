@@ -2,7 +2,9 @@
 
 structure  servers as tiers: the candidates of one balancer are one tier
 tree       kinds of visits: those that make the same calls
-demands    what visits need: the work that the ledger measures, split by the utilisation law
+inference  limits of servers that no topology states, where the recording shows them
+cpu        the ledger's account of capacity in terms of CPU time
+demands    what visits need: CPU time, and time that they neither compute nor call
 limits     workers, queues, connections, retransmission; and what the recording does not show
 clients    requests as they came: recorded times, or think times after an answer
 learning   all of these as one experiment, and each line of the ledger as a loss of capacity

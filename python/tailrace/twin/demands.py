@@ -1,5 +1,5 @@
-"""What visits need of their servers: the work that the ledger's replay measures, split into CPU time and waiting by the
-utilisation law."""
+"""What visits need of their servers: the CPU time that they got while they were at work, and the time that they neither
+computed nor called."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from tailrace.diagnosis.ledger.account import Account
 from tailrace.diagnosis.ledger.losses import Seen
-from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.queues import Times
+from tailrace.twin.cpu import Cpu
 from tailrace.twin.structure import Structure
 from tailrace.twin.tree import Tree
 
 Works = NDArray[np.float64]
 
 LEAST_WAIT = 0.05
-"""A smaller part of a visit's work is within what samples err by: a tick of 1 ms in 20."""
+"""A smaller part of a visit's time is within what samples err by: a tick of 1 ms in 20."""
 
 
 @dataclass(frozen=True)
@@ -44,36 +44,45 @@ class Demands:
     of_kind: Mapping[int, Demand]
     factor: Mapping[str, Works]
     """Tier → by request of a client, what it needs there as a multiple of what its kind needs."""
-    cpu_share: Mapping[str, float | None]
-    """Tier → the part of the visits' work that was CPU time; None where CPU use was not sampled."""
 
 
-def measure(seen: Seen, account: Account, structure: Structure, tree: Tree, roots: Times, latency: int) -> Demands:
-    before, work = (np.empty(len(account.recorded.parent)) for _ in range(2))
-    account.replay.works(before, work)
-    calls = np.bincount(account.recorded.parent[account.recorded.parent >= 0], minlength=len(work))
-    shares = {tier: _cpu_share(seen, account, servers) for tier, servers in structure.members.items()}
-    if latency:  # an answer is under way for so long after it left, and the caller does not compute meanwhile
-        work = np.maximum(work - calls * latency, before)
-    of_kind = _of_kinds(tree, shares, before, work)
-    return Demands(of_kind, _factors(tree, structure, of_kind, shares, work, roots), shares)
+def measure(
+    seen: Seen, account: Account, cpu: Cpu, structure: Structure, tree: Tree, roots: Times, latency: int
+) -> Demands:
+    recorded = account.recorded
+    before, stayed = _works(account, account.capacity)
+    before, work = _works(account, cpu.rate)
+    calls = np.bincount(recorded.parent[recorded.parent >= 0], minlength=len(work))
+    # The caller does not compute while an answer is under way, which the CPU time knows already.
+    under_way = calls * float(latency)
+    unsampled = np.array([name not in cpu.sampled for name in recorded.servers])[recorded.server]
+    work = np.where(unsampled, np.maximum(work - under_way, before), work)
+    last = np.searchsorted(recorded.steps.edges, recorded.departure) - 1
+    calm = (seen.steps.covered(seen.slow.calm) > 0.5)[np.clip(last, 0, len(recorded.steps) - 1)]
+    waits = _waits(tree, np.where(unsampled, 0.0, stayed - work - under_way), stayed, calm)
+    of_kind = _of_kinds(tree, waits, before, work)
+    return Demands(of_kind, _factors(tree, structure, of_kind, work, roots))
 
 
-def _cpu_share(seen: Seen, account: Account, servers: tuple[str, ...]) -> float | None:
-    """CPU time over the work of visits, in calm time: less than all of it where visits also wait for something else."""
-    used = worked = 0.0
-    calm = seen.steps.covered(seen.slow.calm) > 0.5
-    for server in servers:
-        own = [series for series in seen.view.series(server, "cpu_busy") if seen.view.is_own(series.place, server)]
-        if not own:
-            return None
-        number = account.recorded.number[server]
-        used += float(seen.at(own[0])[calm].sum()) * STEP_NS * account.replay.cores[number]
-        worked += float(np.array(account.replay.busy(number))[calm].sum())
-    return used / worked if worked > 0.0 else None
+def _works(account: Account, rate: Works) -> tuple[Works, Works]:
+    """What each visit got at these rates: before its first call, and as a whole."""
+    account.replay.measure(np.ascontiguousarray(rate))
+    before, whole = (np.empty(len(account.recorded.parent)) for _ in range(2))
+    account.replay.works(before, whole)
+    return before, whole
 
 
-def _of_kinds(tree: Tree, shares: Mapping[str, float | None], before: Works, work: Works) -> dict[int, Demand]:
+def _waits(tree: Tree, waited: Works, stayed: Works, calm: NDArray[np.bool_]) -> Works:
+    """By kind, the mean time in calm time that visits neither computed nor called."""
+    stands, size = tree.stands[calm], len(tree.kinds)
+    count = np.maximum(np.bincount(stands, minlength=size), 1)
+    wait = np.bincount(stands, weights=waited[calm], minlength=size) / count
+    whole = np.bincount(stands, weights=stayed[calm], minlength=size) / count
+    found: Works = np.where(wait > LEAST_WAIT * whole, wait, 0.0)
+    return found
+
+
+def _of_kinds(tree: Tree, waits: Works, before: Works, work: Works) -> dict[int, Demand]:
     stands, size = tree.stands, len(tree.kinds)
     count = np.bincount(stands, minlength=size)
     sums = [np.bincount(stands, weights=values, minlength=size) for values in (work, work * work, before)]
@@ -81,11 +90,9 @@ def _of_kinds(tree: Tree, shares: Mapping[str, float | None], before: Works, wor
     for number in np.flatnonzero(count).tolist():
         n, kind = int(count[number]), tree.kinds[number]
         mean, squares, first = (float(each[number]) / n for each in sums)
-        share = min(shares[kind.tier] or 1.0, 1.0)
-        share = 1.0 if share > 1.0 - LEAST_WAIT else share
         error = (max(squares - mean * mean, 0.0) / n) ** 0.5
         part = min(first / mean, 1.0) if mean > 0.0 else 1.0
-        found[number] = Demand(kind.tier, kind.interaction, n, mean * share, error * share, mean * (1.0 - share), part)
+        found[number] = Demand(kind.tier, kind.interaction, n, mean, error, float(waits[number]), part)
     return found
 
 
@@ -93,7 +100,6 @@ def _factors(
     tree: Tree,
     structure: Structure,
     of_kind: Mapping[int, Demand],
-    shares: Mapping[str, float | None],
     work: Works,
     roots: Times,
 ) -> dict[str, Works]:
@@ -117,7 +123,7 @@ def _totals(tree: Tree, of_kind: Mapping[int, Demand], tiers: list[str]) -> Work
     found = np.zeros((len(tree.kinds), len(tiers)))
     for number in sorted(of_kind, key=lambda number: tree.kinds[number].height):
         own = of_kind[number]
-        found[number, tiers.index(own.tier)] += own.compute_ns + own.wait_ns
+        found[number, tiers.index(own.tier)] += own.compute_ns
         for callee, count in tree.calls_of(number).items():
             found[number] += count * found[callee]
     return found

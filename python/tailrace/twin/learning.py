@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from os import PathLike
 from typing import Any
 
@@ -12,15 +12,15 @@ import polars as pl
 
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import tables, vlrt
-from tailrace.diagnosis.ledger.account import Account, draw_up
+from tailrace.diagnosis.ledger.account import Account, Line, draw_up
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.recorded import record
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
-from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.spans import spans
 from tailrace.diagnosis.view import View
 from tailrace.errors import InputError
-from tailrace.twin import clients, demands, limits, structure, tree
+from tailrace.twin import clients, cpu, demands, inference, limits, structure, tree
+from tailrace.twin.cpu import Cpu
 from tailrace.twin.demands import Demands
 from tailrace.twin.limits import Limits, Unknown
 from tailrace.twin.model import Steps, Twin
@@ -36,7 +36,7 @@ LEAST_LOST = 0.01
 def learn(run: Dataset | str | PathLike[str]) -> Twin:
     """The experiment that repeats a run. Raises InputError for one that holds too little."""
     dataset = run if isinstance(run, Dataset) else Dataset.open(run)
-    view = tables.look(dataset, WINDOW_NS)
+    view = inference.infer(tables.look(dataset, WINDOW_NS))
     slow = vlrt.find(view, None)
     recorded = record(view, slow, spans([(view.begin, view.end + 1)]))
     if recorded is None or not len(view.requests):
@@ -47,12 +47,13 @@ def learn(run: Dataset | str | PathLike[str]) -> Twin:
     kinds = tree.grow(recorded, found)
     roots = np.flatnonzero(recorded.parent < 0)
     latency = limits.latency(account)
-    needs = demands.measure(seen, account, found, kinds, roots, latency)
+    used = cpu.reconcile(seen, account)
+    needs = demands.measure(seen, account, used, found, kinds, roots, latency)
     fits = Limits(view, account, found)
     requests = clients.arrivals(view, recorded, found, kinds, needs, roots)
     entries = tuple(name for name in view.requests["server"].cast(pl.String).unique().sort() if name in found.tier)
     files = {f"requests-{_slug(entry)}.parquet": rows for entry, rows in requests.items()}
-    losses = {f"{_slug(server)}-{cause}.csv": (cause, server, share) for (cause, server), share in _lines(account)}
+    losses = {f"{_slug(server)}-{cause}.csv": (cause, server, share) for (cause, server), share in _lines(used.lost)}
     table: dict[str, Any] = {
         "description": f"the twin of {dataset.path.name}",
         "duration": exact_duration(view.end - view.begin + 1),
@@ -70,7 +71,7 @@ def learn(run: Dataset | str | PathLike[str]) -> Twin:
             {"place": found.name[server], "cause": cause, "file": file} for file, (cause, server, _) in losses.items()
         ],
     }
-    unknowns = (*fits.unknowns, *_unknown_clients(view), *_unknown_cpu(needs))
+    unknowns = (*fits.unknowns, *_unknown_clients(view), *_unknown_cpu(found, used))
     return Twin(
         table,
         files,
@@ -87,8 +88,8 @@ def _slug(name: str) -> str:
     return re.sub(r"[^\w.-]+", "-", name)
 
 
-def _lines(account: Account) -> Iterator[tuple[tuple[str, str], Shares]]:
-    for line, share in account.taken.items():
+def _lines(lost: Mapping[Line, Shares]) -> Iterator[tuple[Line, Shares]]:
+    for line, share in lost.items():
         if (share >= LEAST_LOST).any():
             yield line, share
 
@@ -152,11 +153,9 @@ def _unknown_clients(view: View) -> Iterator[Unknown]:
     yield Unknown("workloads: whether clients wait for answers", 0, 1, datum)
 
 
-def _unknown_cpu(needs: Demands) -> Iterator[Unknown]:
-    for tier, share in needs.cpu_share.items():
-        if share is None:
-            yield Unknown(f"{tier}: the part of its work that is CPU time", 0, 1, f"samples of cpu_busy of {tier}")
-
-
-__all__ = ["learn"]
-_ = Times
+def _unknown_cpu(found: Structure, used: Cpu) -> Iterator[Unknown]:
+    for tier, servers in found.members.items():
+        for server in servers:
+            if server not in used.sampled:
+                datum = f"samples of cpu_busy of {server}, 50 ms apart"
+                yield Unknown(f"tiers.{tier}: how much of its visits' time is CPU time", 0, 1, datum)

@@ -10,17 +10,21 @@ from typing import Any, get_args
 import numpy as np
 import polars as pl
 
-from tailrace.diagnosis.ledger import limits
 from tailrace.diagnosis.ledger.account import Account
 from tailrace.diagnosis.ledger.workers import lost_at
+from tailrace.diagnosis.queues import LEAST_LIMIT, NOBODY, Stays, plateau
 from tailrace.diagnosis.view import View
 from tailrace.experiment.model import SYN_SCHEDULES
 from tailrace.experiment.tiers import Policy
-from tailrace.topology import Pool
+from tailrace.topology import Pool, Server
 from tailrace.twin.structure import Structure
 from tailrace.units import SECOND
 
 MOD_JK = ("total_request", "total_traffic", "current_load", "sessions")
+LOOKS = 1_000_000
+"""Moments at which calls are counted: in an hour, every four milliseconds."""
+LIGHT_QUEUE = 65535
+"""The default of asynchronous servers."""
 DEFAULT_BACKLOG = 128
 """`somaxconn` until Linux 5.4, and the default of many servers."""
 
@@ -53,44 +57,20 @@ class Limits:
         """The keys of `[tiers.NAME]` that say how many requests fit into a server."""
         servers = self.structure.members[name]
         server = max(servers, key=lambda one: len(lost_at(self.view, one)))
-        known = self.view.topology.server(server)
-        count = {"count": len(servers)} if len(servers) > 1 else {}
-        backlog = self._backlog(name, server)
-        inside = int(self._of_servers["inside"][self.account.recorded.number[server]])
-        light = max(inside - backlog - 1, 0)
-        if known is not None and known.kind == "async":
-            return count | {"kind": "async", "backlog": backlog, "light_queue": light or 65535}
-        workers = int(self.account.workers[self.account.recorded.number[server]])
-        if workers:
-            light = max(light - workers, 0) if known is not None and known.queue_max else 0
-            kind = {"kind": "bounded"} if light else {}
-            return count | kind | {"workers": workers, "backlog": backlog, "light_queue": light}
-        most = self.view.stays[server].longest
-        if light:
-            self._lack(f"tiers.{name}.workers", 1, light, f"workers of {server} in topology.toml")
-            return count | {"workers": light, "backlog": backlog}
-        self._lack(f"tiers.{name}.workers", most, None, f"workers of {server} in topology.toml")
-        return count | {"workers": 0, "backlog": backlog}
-
-    def _backlog(self, tier: str, server: str) -> int:
-        known = self.view.topology.server(server)
-        if known is not None and known.backlog:
-            return known.backlog
-        limit = self.view.series(server, "accept_queue_limit")
-        if limit:
-            return max(int(limit[0].value.max()), 1)
-        queue = self.view.series(server, "accept_queue")
-        most = int(queue[0].value.max()) if queue else 0
-        if most and len(lost_at(self.view, server)):
-            return max(most - 1, 1)  # a backlog of n holds n + 1
-        self._lack(
-            f"tiers.{tier}.backlog", most, None, f"backlog of {server} in topology.toml, or its accept_queue_limit"
-        )
-        return max(most, DEFAULT_BACKLOG)
-
-    @property
-    def _of_servers(self) -> dict[str, Any]:
-        return limits.of_servers(self.view, self.account.recorded, self.account.workers)
+        known = self.view.topology.server(server) or Server(name=server)
+        found: dict[str, Any] = {"count": len(servers)} if len(servers) > 1 else {}
+        longest = self.view.stays[server].longest
+        if not known.backlog:
+            self._lack(f"tiers.{name}.backlog", 0, None, f"backlog of {server} in topology.toml")
+        found["backlog"] = known.backlog or DEFAULT_BACKLOG
+        light = max((known.queue_max or 0) - found["backlog"] - 1, 0)
+        if known.kind == "async":
+            return found | {"kind": "async", "light_queue": light or LIGHT_QUEUE}
+        if not known.workers:
+            self._lack(f"tiers.{name}.workers", longest, None, f"workers of {server} in topology.toml")
+            return found | {"workers": 0}
+        light = max(light - known.workers, 0)
+        return found | {"workers": known.workers} | ({"kind": "bounded", "light_queue": light} if light else {})
 
     def calls(self, caller: str, callee: str) -> dict[str, Any]:
         """The keys of `[tiers.CALLER.calls.CALLEE]`."""
@@ -111,8 +91,12 @@ class Limits:
     def _pool(self, key: str, callers: tuple[str, ...], callees: tuple[str, ...]) -> dict[str, Any]:
         pools = [pool for pool in self.view.topology.pools if pool.caller in callers and pool.callee in callees]
         if not pools:
-            self._lack(f"{key}.pool", 1, None, f"the pool of {callers[0]} for {callees[0]} in topology.toml")
-            return {"pool": 0, "pool_per": []}
+            opened = [self.view.calls.get(caller, {}).get(callee, NOBODY) for caller in callers for callee in callees]
+            held = max((_held(stays) for stays in opened), default=0)
+            most = max((stays.longest for stays in opened), default=0)
+            datum = f"the pool of {callers[0]} for {callees[0]} in topology.toml"
+            self._lack(f"{key}.pool", held or most, held or None, datum)
+            return {"pool": held, "pool_per": ["candidate"] if held and len(callees) > 1 else []}
         first = [pool for pool in pools if pool.caller == pools[0].caller]
         return {"pool": first[0].size, "pool_per": list(_scopes(first))}
 
@@ -123,6 +107,15 @@ class Limits:
     def _lack(self, name: str, low: float, high: float | None, datum: str) -> None:
         if name not in {unknown.name for unknown in self.unknowns}:
             self.unknowns.append(Unknown(name, low, high, datum))
+
+
+def _held(stays: Stays) -> int:
+    """The number that calls were held at, as by a pool; 0 where they were not."""
+    if stays.longest < LEAST_LIMIT:
+        return 0
+    times = np.linspace(stays.arrivals[0], stays.departures[-1], LOOKS).astype(np.int64)
+    many = stays.queue(times)
+    return plateau(many[many > stays.longest / 2]) or 0
 
 
 def _scopes(pools: list[Pool]) -> Iterator[str]:

@@ -42,11 +42,20 @@ def outcome(run: Dataset, entries: tuple[str, ...], begin: int, threshold_ns: in
         .collect()
         .sort("sent")
     )
-    visits = run.visits().select(pl.col("server").cast(pl.String), "request", "arrival", "departure", "drops").collect()
+    visits = (
+        run.visits()
+        .select(pl.col("server").cast(pl.String), "request", "arrival", "departure", "drops", "data_drops")
+        .collect()
+    )
     slow = asked.filter(pl.col("response") >= threshold_ns)
     seconds = slow.select((pl.col("response") / SECOND).round().clip(upper_bound=MODES_MOST).cast(pl.Int64))
     response = asked["response"].to_numpy()
-    inside = visits.filter(pl.col("arrival").is_not_null(), pl.col("departure") >= pl.col("arrival"))
+    # One whose handshake was not completed is outside, though its first packet arrived.
+    inside = visits.filter(
+        pl.col("arrival").is_not_null(),
+        pl.col("departure") >= pl.col("arrival"),
+        pl.col("data_drops").fill_null(0) == 0,
+    )
     return Outcome(
         len(asked),
         len(asked.filter(~pl.col("status").is_in(["timeout", "refused", "abandoned", "reset"]))),

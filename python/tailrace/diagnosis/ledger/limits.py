@@ -57,7 +57,7 @@ def of_servers(view: View, recorded: Recorded, workers: Numbers) -> dict[str, ND
             inside[i] = known.queue_max or 0
             may_turn[i] = known.kind == "async" or (may_turn[i] and known.kind is None)
         if not (accept[i] or inside[i]):
-            inside[i] = _held_at(view, name)
+            inside[i] = held_at(view, name)
     return {"cores": cores, "workers": workers, "accept": accept, "inside": inside, "may_turn": may_turn}
 
 
@@ -66,7 +66,7 @@ def cores_of(view: View, server: str) -> int:
     return node.cores if node is not None and node.cores else 1
 
 
-def _held_at(view: View, server: str) -> int:
+def held_at(view: View, server: str) -> int:
     """How many were inside when attempts were lost, or 0 where too few were lost to tell. A quarter of them found
     fewer: those that came right after one had left."""
     lost = lost_at(view, server)

@@ -1,0 +1,100 @@
+"""The account of capacity in terms of CPU time, where CPU use was sampled.
+
+The ledger infers from visits alone how fast a server was. Samples say more: while visits always have work for a server
+that something known keeps from the CPU, its CPU use is its capacity; and at other times CPU use says how much of the
+time of visits was computing, and how much of the computing was outside of visits (the kernel, a collector).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.diagnosis.causes import UNKNOWN
+from tailrace.diagnosis.causes.garbage_collection import CAUSE as COLLECTION
+from tailrace.diagnosis.ledger.account import Account, Line
+from tailrace.diagnosis.ledger.losses import Seen
+from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
+from tailrace.diagnosis.series import Series
+from tailrace.units import MILLISECOND
+
+COARSEST_NS = 100 * MILLISECOND
+"""The longest sampling interval that shows the CPU use within a stall of some hundred milliseconds."""
+ALWAYS = 0.95
+"""From this share of a step on, visits are taken to have work for the server all the time."""
+LEAST = 0.02
+"""Of a step: less work or loss is within what the edges of steps hide."""
+SMOOTHED = 25
+"""Steps over which CPU use and work are compared: five samples of 50 ms, so that a tick of 10 ms is 4 %."""
+CPU_OF_WORK = (0.05, 2.0)
+"""Bounds of CPU time over the work of visits: beyond them samples and visits do not show the same thing."""
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """`lost` is what each line took of each server's capacity. `rate` is the CPU time that visits at work got in each
+    step, a row a server. `sampled` are servers whose CPU use was sampled closely enough."""
+
+    lost: dict[Line, Shares]
+    rate: NDArray[np.float64]
+    sampled: frozenset[str]
+
+
+def reconcile(seen: Seen, account: Account) -> Cpu:
+    lost, rate = dict(account.taken), account.capacity.copy()
+    sampled = set()
+    for number, server in enumerate(account.recorded.servers):
+        own = [series for series in seen.view.series(server, "cpu_busy") if seen.view.is_own(series.place, server)]
+        if not own or own[0].interval_ns > COARSEST_NS:
+            continue
+        sampled.add(server)
+        used = np.clip(seen.at(own[0]), 0.0, 1.0)
+        busy = np.array(account.replay.busy(number)) / (account.replay.cores[number] * STEP_NS)
+        mine = {line: share for line, share in account.taken.items() if line[1] == server}
+        kept_off = _kept_off(mine, busy)
+        lost |= _fitted(mine, used, kept_off, seen, own[0])
+        left = 1.0 - sum((lost[line] for line in mine), np.zeros(len(used)))
+        collects = mine.get((COLLECTION, server), np.zeros(len(used))) > 0.0
+        share = _cpu_of_work(used, busy * left, ~(collects | kept_off))
+        share = np.where(kept_off, 1.0, np.where(busy >= ALWAYS, np.minimum(share, 1.0), share))
+        rate[number] = np.clip(left, 1e-4, 1.0) * share
+    return Cpu(lost, rate, frozenset(sampled))
+
+
+def _kept_off(lines: dict[Line, Shares], busy: Shares) -> NDArray[np.bool_]:
+    """Steps in which visits had work all the time, and something known but a collector took CPU time."""
+    nothing = np.zeros(len(busy))
+    others = sum((share for (cause, _), share in lines.items() if cause not in (UNKNOWN, COLLECTION)), nothing)
+    unsure = sum((share for (cause, _), share in lines.items() if cause in (UNKNOWN, COLLECTION)), nothing)
+    kept: NDArray[np.bool_] = (busy >= ALWAYS) & (others > LEAST) & (unsure <= LEAST)
+    return kept
+
+
+def _fitted(
+    lines: dict[Line, Shares], used: Shares, kept_off: NDArray[np.bool_], seen: Seen, own: Series
+) -> dict[Line, Shares]:
+    """In these steps the lines take, over each sample, what the server did not use. Within a sample the ledger says
+    when."""
+    sample = np.clip(np.searchsorted(own.end, seen.steps.middles), 0, len(own.end) - 1)
+    size = len(own.end)
+    taken = sum(lines.values(), np.zeros(len(used)))
+    due = np.bincount(sample[kept_off], weights=1.0 - used[kept_off], minlength=size)
+    had = np.bincount(sample[kept_off], weights=taken[kept_off], minlength=size)
+    factor = np.where(had > 0.0, due / np.where(had > 0.0, had, 1.0), 1.0)[sample]
+    whole = np.clip(taken * factor, 0.0, 1.0)
+    scale = np.where(kept_off & (taken > 0.0), whole / np.where(taken > 0.0, taken, 1.0), 1.0)
+    return {line: share * scale for line, share in lines.items()}
+
+
+def _cpu_of_work(used: Shares, work: Shares, usual: NDArray[np.bool_]) -> Shares:
+    """CPU time over the work of visits around each step."""
+    window = np.ones(min(SMOOTHED, len(used)))
+    sums = [np.convolve(np.where(usual, values, 0.0), window, mode="same") for values in (used, work)]
+    whole = float(work[usual].sum())
+    mean = float(used[usual].sum()) / whole if whole > 0.0 else 1.0
+    known = sums[1] > LEAST * len(window)
+    share = np.where(known, sums[0] / np.where(known, sums[1], 1.0), mean)
+    clipped: Shares = np.clip(share, *CPU_OF_WORK)
+    return clipped

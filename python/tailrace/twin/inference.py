@@ -1,0 +1,39 @@
+"""Limits of servers that no topology states, where the recording shows them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tailrace.diagnosis.ledger.limits import held_at
+from tailrace.diagnosis.ledger.workers import lost_at, workers
+from tailrace.diagnosis.view import View
+from tailrace.topology import Server
+
+
+def infer(view: View) -> View:
+    """The view with these limits in its topology: whoever waits in an accept queue has no worker, and computes
+    nothing."""
+    known = {server.name: server for server in view.topology.servers}
+    found = {name: _of(view, known.get(name) or Server(name=name)) for name in view.servers}
+    servers = (*found.values(), *(server for name, server in known.items() if name not in found))
+    return replace(view, topology=view.topology.model_copy(update={"servers": servers}))
+
+
+def _of(view: View, server: Server) -> Server:
+    """A backlog from samples of the accept queue; workers from the calls that were open, or from those inside, when
+    attempts were lost."""
+    backlog = server.backlog or _backlog(view, server.name)
+    count = server.workers or workers(view, server.name)
+    if not count and backlog and server.kind != "async":
+        count = max(held_at(view, server.name) - backlog - 1, 0)
+    return server.model_copy(update={"backlog": backlog or None, "workers": count or None})
+
+
+def _backlog(view: View, server: str) -> int:
+    limit = view.series(server, "accept_queue_limit")
+    if limit:
+        return max(int(limit[0].value.max(initial=0)), 0)
+    queue = view.series(server, "accept_queue")
+    if not queue or not len(lost_at(view, server)):
+        return 0
+    return max(int(queue[0].value.max(initial=0)) - 1, 0)  # a backlog of n holds n + 1
