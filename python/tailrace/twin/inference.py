@@ -11,7 +11,7 @@ from tailrace.topology import Server
 
 
 def infer(view: View) -> View:
-    """The view with these limits in its topology: whoever waits in an accept queue has no worker, and computes
+    """The view with these limits in its topology: a visit that waits in an accept queue has no worker, and needs
     nothing."""
     known = {server.name: server for server in view.topology.servers}
     found = {name: _of(view, known.get(name) or Server(name=name)) for name in view.servers}
