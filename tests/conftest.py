@@ -22,6 +22,17 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
         signal.signal(number, handler)
 
 
+# Tests of one of these folders run in one process, one after the other: they share interfaces, control groups, ports.
+TOGETHER = ("recorder", "testbed")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        folder = item.path.parent.name
+        if folder in TOGETHER:
+            item.add_marker(pytest.mark.xdist_group("machine"))
+
+
 @pytest.fixture
 def full_disk(tmp_path: Path) -> Iterator[Path]:
     """A folder on a disk of 1 MB."""

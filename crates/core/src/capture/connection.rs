@@ -28,12 +28,14 @@ macro_rules! scribe {
     };
 }
 
+mod again;
 mod early;
 pub mod failed;
 mod handshake;
 mod held;
 mod roles;
 
+use self::again::Again;
 use self::early::Early;
 use self::held::{Held, HELD};
 use super::attempt::{Attempt, Syn};
@@ -84,6 +86,7 @@ struct Body {
     reader: Reader,
     queue: Queue,
     held: Vec<Held>,
+    again: Again,
 }
 
 pub struct Connection {
@@ -170,6 +173,7 @@ impl Connection {
                 reader: Reader::new(),
                 queue: Queue::default(),
                 held: Vec::new(),
+                again: Again::default(),
             })
         });
     }
@@ -305,18 +309,32 @@ impl Connection {
                 }
             }
             body.streams[theirs].acknowledge(segment.ack);
+            if side == Side::Server {
+                let losses = body.again.acknowledged(segment.ack, segment.time);
+                body.queue.lost(losses, self.parties.server, ledger);
+            }
         }
         body.streams[mine].finish_at(segment);
         if segment.len > 0 {
             match body.streams[mine].place(segment) {
                 Place::InOrder { skip } => {
+                    if side == Side::Client {
+                        body.again.sent(segment.time);
+                    }
                     let bytes = segment.payload.get(skip as usize..).unwrap_or(&[]);
                     self.read(side, segment.time, bytes, segment.len - skip, ledger);
                 }
                 Place::Ahead => {}
                 Place::Copy => ledger.counts.copies += 1,
                 // One old byte is a keep-alive.
-                Place::Old => ledger.counts.retransmissions += u64::from(segment.len > 1),
+                Place::Old if segment.len > 1 => {
+                    ledger.counts.retransmissions += 1;
+                    if side == Side::Client && !self.opening && body.streams[mine].is_open(segment)
+                    {
+                        body.again.repeated(segment);
+                    }
+                }
+                Place::Old => {}
             }
         }
         self.drain(segment.time, ledger);

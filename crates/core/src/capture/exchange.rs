@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 
+use super::attempt::Loss;
 use super::ledger::{Ledger, Status};
 use super::servers::Tally;
 use super::wire::{Exchanges, Outcome, Raw};
@@ -72,6 +73,8 @@ struct Exchange {
     opening: Option<Opening>,
     /// The first on its connection.
     first: bool,
+    /// Losses of its bytes, on a connection that was in use.
+    lost: u8,
     begin: i64,
     bytes_in: u64,
     first_byte: i64,
@@ -98,6 +101,18 @@ impl Queue {
 
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
+    }
+
+    /// Bytes of the newest request were lost and sent again.
+    pub fn lost(&mut self, losses: Vec<Loss>, server: u32, ledger: &mut Ledger) {
+        let Some(newest) = self.open.back_mut() else {
+            return;
+        };
+        for loss in losses {
+            newest.lost = newest.lost.saturating_add(1);
+            ledger.servers.tally(server, |tally| tally.data_drops += 1);
+            ledger.lost(server, true, loss);
+        }
     }
 
     /// Bytes of the server are missing; they ended before `time`.
@@ -156,7 +171,7 @@ impl Scribe<'_> {
             first_byte: exchange.first_byte,
             departure: departure.max(exchange.begin).max(arrival),
             drops: opening.map_or(0, |o| o.drops),
-            data_drops: if exchange.first { repeats } else { 0 },
+            data_drops: if exchange.first { repeats } else { 0 }.saturating_add(exchange.lost),
             status: self.ledger.status(status),
             bytes_in: exchange.bytes_in,
             bytes_out: exchange.bytes_out,
@@ -273,6 +288,7 @@ impl Exchanges for Scribe<'_> {
             key,
             opening,
             first: self.queue.requests == 1,
+            lost: 0,
             begin: time,
             bytes_in: 0,
             first_byte: NO_TIME,

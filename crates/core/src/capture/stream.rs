@@ -153,6 +153,11 @@ impl Stream {
         }
     }
 
+    /// Whether some bytes of a segment are not acknowledged.
+    pub fn is_open(&self, segment: &Segment<'_>) -> bool {
+        distance(segment.seq.wrapping_add(segment.len), self.acked) > 0
+    }
+
     /// How many bytes the other side acknowledged that were never seen.
     #[inline]
     pub fn missing_before(&self, ack: u32) -> u32 {

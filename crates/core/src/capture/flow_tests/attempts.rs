@@ -175,27 +175,59 @@ fn first_bytes_ignored_by_a_full_accept_queue_are_data_drops() {
     assert!(flow.ledger.drops.iter().all(|drop| drop.data));
 }
 
+/// The second request of a connection is sent again after 200 and 400 ms, and acknowledged at `ack`.
+fn sent_again(acknowledged: i64) -> Flow {
+    let mut talk = Talk::new();
+    talk.open(0).exchange(MS);
+    for time in [10 * MS, 210 * MS, 610 * MS] {
+        talk.up(time, 1006, 5011, "again");
+    }
+    talk.packet(acknowledged, false, ACK, 5011, 1011, "")
+        .down(700 * MS, 5011, 1011, "ok")
+        .flow()
+}
+
 #[test]
-fn a_later_loss_is_no_drop() {
+fn a_later_request_that_is_sent_again_and_acknowledged_at_once_was_lost() {
+    let flow = sent_again(611 * MS);
+    let drops = flow.ledger.visits.iter().map(|visit| visit.data_drops);
+    assert_eq!(drops.collect::<Vec<_>>(), [0, 2]);
+    let losses = flow.ledger.drops.iter().map(|drop| drop.loss);
+    assert_eq!(
+        losses
+            .map(|loss| (loss.begin, loss.end))
+            .collect::<Vec<_>>(),
+        [(10 * MS, 210 * MS), (210 * MS, 610 * MS)]
+    );
+    assert!(flow.ledger.drops.iter().all(|drop| drop.data));
+    assert_eq!(
+        (tally(&flow).data_drops, flow.ledger.counts.retransmissions),
+        (2, 2)
+    );
+    assert_eq!(flow.ledger.visits[1].sent, 10 * MS);
+}
+
+#[test]
+fn a_later_request_that_is_acknowledged_some_time_after_it_was_sent_again_may_have_arrived() {
+    let flow = sent_again(650 * MS);
+    assert!(flow.ledger.visits.iter().all(|visit| visit.data_drops == 0));
+    assert_eq!(
+        (tally(&flow).data_drops, flow.ledger.counts.retransmissions),
+        (0, 2)
+    );
+}
+
+#[test]
+fn a_later_request_that_is_sent_again_though_acknowledged_was_not_lost() {
     let mut talk = Talk::new();
     talk.open(0)
         .exchange(MS)
         .up(10 * MS, 1006, 5011, "again")
-        .up(210 * MS, 1006, 5011, "again");
-    let flow = talk.down(211 * MS, 5011, 1011, "ok").flow();
-    assert_eq!(
-        flow.ledger
-            .visits
-            .iter()
-            .map(|v| v.data_drops)
-            .collect::<Vec<_>>(),
-        [0, 0]
-    );
-    assert_eq!(
-        (tally(&flow).data_drops, flow.ledger.counts.retransmissions),
-        (0, 1)
-    );
-    assert_eq!(flow.ledger.visits[1].sent, 10 * MS);
+        .packet(11 * MS, false, ACK, 5011, 1011, "")
+        .up(210 * MS, 1006, 5011, "again")
+        .packet(211 * MS, false, ACK, 5011, 1011, "");
+    let flow = talk.down(300 * MS, 5011, 1011, "ok").flow();
+    assert!(flow.ledger.visits.iter().all(|visit| visit.data_drops == 0));
 }
 
 #[test]
