@@ -15,6 +15,7 @@ from systems import MS, NX1, NX3, Memory, S, Slow, at, system
 from tailrace.dataset import Connections, ServerConnections
 from tailrace.diagnosis import Diagnosis, diagnose, settle
 from tailrace.diagnosis.tables import look
+from tailrace.diagnosis.vlrt import SCHEDULES
 from tailrace.report.info import describe, print_info
 from tailrace.topology import Server, Topology
 
@@ -174,7 +175,7 @@ def test_a_single_request_did_not_wait_in_a_queue() -> None:
     found = diagnose(memory(*calm(), one(4.01, 1800 * MS)))
     assert chain(found) == (None, None, "unknown", "none")
     assert found.answer == (
-        "1 of 11 requests (9 %) took 1.8 s instead of 5 ms; no packet of it was lost.",
+        "1 of 11 requests (9 %) took 1.8 s instead of 5 ms; no packet of it was lost on the way to a server.",
         "No queue rose that it waited in; it spent the most time in web.",
     )
     assert "queues" not in found.answer[0]
@@ -247,6 +248,13 @@ def test_what_is_under_way_at_the_end_is_counted_where_clients_sent_it() -> None
     assert "under way at web when the recording ended, the longest after 5 min" in found.answer[1]
 
 
+def test_connection_attempts_without_an_answer_at_the_end_are_not_at_the_server() -> None:
+    waiting = {"web": ServerConnections(attempts=22, attempts_under_way=3)}
+    found = diagnose(replace(system(), connections=Connections(waiting)))
+    assert [(u.server, u.how, u.requests) for u in found.unanswered] == [("web", "connecting", 3)]
+    assert "requests were waiting for a connection to web when the recording ended" in found.answer[1]
+
+
 def test_a_hedged_copy_that_is_given_up_is_not_unanswered() -> None:
     pair = {"client": 1, "interaction": "page"}
     first = one(9.0, 400 * MS, **pair)
@@ -254,6 +262,31 @@ def test_a_hedged_copy_that_is_given_up_is_not_unanswered() -> None:
     assert diagnose(memory(*calm(), first, second)).unanswered == ()
     alone = diagnose(memory(*calm(), one(9.0, 400 * MS, status="abandoned", **pair)))
     assert [(u.how, u.requests) for u in alone.unanswered] == [("abandoned", 1)]
+
+
+# Retransmission schedules and replays
+
+
+def test_a_schedule_is_reported_only_as_far_as_the_recorded_waits_distinguish_it() -> None:
+    """After 1 s, both schedules send again; after 2 s more, only one does."""
+    fits = "The retransmission schedule of the sender that fits this recording: "
+    linear, doubling = (name for name, times in SCHEDULES.items() if times[0] == S)
+    once = diagnose(memory(*calm(), *(one(9 + 2 * n, lost=S) for n in range(3))))
+    assert f"{fits}{linear} or {doubling}." in once.notes
+    later = (one(20 + 4 * n, lost=3 * S) | {"drops": 2} for n in range(3))
+    both = diagnose(memory(*calm(), *(one(9 + 2 * n, lost=S) for n in range(3)), *later))
+    assert f"{fits}{doubling}." in both.notes
+
+
+def test_the_usual_response_time_is_one_that_a_request_had() -> None:
+    found = diagnose(memory(one(0, 4 * MS), one(3, 1700 * MS)))
+    assert "took 1.7 s instead of 4 ms" in found.answer[0]
+
+
+def test_the_replay_of_few_requests_is_described_by_their_number() -> None:
+    (episode,) = diagnose(memory(one(0, lost=S))).episodes
+    assert episode.ledger is not None
+    assert episode.ledger.sentence.endswith("the replay has 0 of 1 very long request.")
 
 
 # A time that a timer makes

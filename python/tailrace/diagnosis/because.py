@@ -144,7 +144,8 @@ def _unplaced_at(diagnosis: Diagnosis) -> list[str]:
 
 def _no_loss(diagnosis: Diagnosis) -> str:
     if all(e.findings[1].verdict == "absent" for e in diagnosis.episodes):
-        return "no packet of it was lost" if diagnosis.vlrt == 1 else "no packet of theirs was lost"
+        whose = "it" if diagnosis.vlrt == 1 else "theirs"
+        return f"no packet of {whose} was lost on the way to a server"
     return "whether packets were lost was not recorded"
 
 

@@ -246,8 +246,9 @@ _ASKS = {
 
 def _notes(view: View, slow: Slow) -> tuple[str, ...]:
     notes = []
-    if slow.schedule is not None:
-        notes.append(f"The sender's retransmission schedule, as this recording shows it: {slow.schedule}.")
+    if slow.schedules:
+        fits = " or ".join(slow.schedules)
+        notes.append(f"The retransmission schedule of the sender that fits this recording: {fits}.")
     if view.sampled_places and view.stays:
         joined = [s for s in view.servers if view.places_of(s)]
         if not joined:

@@ -313,8 +313,8 @@ def _clustered(view: View, cluster: Cluster, schedule: str, requests: int) -> Dr
 
 def _absent(view: View, cluster: Cluster) -> Finding:
     kernels = sum(1 for _, metric in view.samples if metric == "listen_drops")
-    these = "This request did not lose" if cluster.vlrt == 1 else f"None of these {cluster.vlrt:,} requests lost"
-    sentence = f"{these} a connection attempt or a packet"
+    these = "this request" if cluster.vlrt == 1 else f"these {cluster.vlrt:,} requests"
+    sentence = f"No packet of {these} was lost on the way to a server"
     sentence += f", and {count(kernels, 'kernel')} counted no listen drops." if kernels else "."
     numbers: dict[str, Number] = {"packets_lost": 0, "vlrt_without_loss": cluster.vlrt}
     return Finding("drops", "absent", sentence, None, cluster.begin, cluster.end, numbers)

@@ -183,7 +183,7 @@ class Unanswered:
     """Requests that got no answer from a server."""
 
     server: str
-    how: Literal["refused", "reset", "timeout", "abandoned", "under-way"]
+    how: Literal["refused", "reset", "timeout", "abandoned", "under-way", "connecting"]
     """As the requests' `status` has it; `under-way`: sent, and not answered when the recording ended."""
     requests: int
     longest_ns: int | None

@@ -1,4 +1,4 @@
-"""Requests that got no answer. They have no response time that means anything, and for a user they are the outage."""
+"""Requests without a complete answer. Their response times have no meaning, and for a user they are the outage."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from tailrace.diagnosis.words import count, duration, listing
 
 HOW: dict[str, str] = {
     "refused": "refused by {where}",
-    "reset": "reset by {where} before an answer",
+    "reset": "cut off by {where} before a complete answer",
     "timeout": "never answered by {where}",
     "abandoned": "given up by clients before {where} answered",
     "under-way": "under way at {where} when the recording ended",
+    "connecting": "waiting for a connection to {where} when the recording ended",
 }
 """Status → what became of the request, in the order in which it is reported."""
 WAITED = ("timeout", "abandoned", "under-way")
+UNFINISHED = ("under-way", "connecting")
+"""These are no rows of the table of requests."""
 NAMED = 3
 """Servers that are named for each kind."""
 
@@ -32,18 +35,21 @@ def find(view: View) -> tuple[Unanswered, ...]:
     found = [Unanswered(*row) for row in groups.iter_rows()]
     for server, seen in view.connections.servers.items():
         # A call of another server is part of a request that is under way there.
-        number = seen.under_way + seen.attempts_under_way
-        if number and not view.callers_of(server):
-            found.append(Unanswered(server, "under-way", number, seen.under_way_longest_ns))
+        if view.callers_of(server):
+            continue
+        if seen.under_way:
+            found.append(Unanswered(server, "under-way", seen.under_way, seen.under_way_longest_ns))
+        if seen.attempts_under_way:
+            found.append(Unanswered(server, "connecting", seen.attempts_under_way, None))
     return tuple(sorted(found, key=lambda one: (-one.requests, one.server, one.how)))
 
 
 def sentence(diagnosis: Diagnosis) -> str:
-    """How many of how many, how, and where; empty where all were answered."""
+    """The number of unanswered requests, how they ended, and where; empty where all were answered."""
     parts = [part for how in HOW if (part := _part(how, [one for one in diagnosis.unanswered if one.how == how]))]
     if not parts:
         return ""
-    unfinished = sum(one.requests for one in diagnosis.unanswered if one.how == "under-way")
+    unfinished = sum(one.requests for one in diagnosis.unanswered if one.how in UNFINISHED)
     first, *others = parts
     whole = count(diagnosis.requests + unfinished, "request")
     number, was, rest = first

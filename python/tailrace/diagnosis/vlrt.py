@@ -73,7 +73,8 @@ class Slow:
     calm: Spans
     """Time well away from every cluster: what is usual is measured here."""
     modes: tuple[Mode, ...]
-    schedule: str | None
+    schedules: tuple[str, ...]
+    """Retransmission schedules that fit the recording equally well."""
     histogram: tuple[tuple[int, int, int], ...]
     normal_ns: int
     """Median response time."""
@@ -107,7 +108,7 @@ def find(view: View, threshold_ns: int | None) -> Slow:
     waits = direct_waits(slow)
     # Where lost packets would have been seen, a mode alone is no sign of them.
     unseen = () if waits or view.saw_connections else modes
-    schedule = infer_schedule(waits, tuple(mode.centre_ns for mode in unseen if mode.centre_ns >= threshold))
+    schedules = infer_schedules(waits, tuple(mode.centre_ns for mode in unseen if mode.centre_ns >= threshold))
     return Slow(
         threshold,
         reason,
@@ -115,10 +116,10 @@ def find(view: View, threshold_ns: int | None) -> Slow:
         always,
         tuple(sorted((*clusters, *by_themselves), key=lambda c: (c.begin, c.end))),
         _calm(view, slow, clusters),
-        tuple(_at_schedule(mode, schedule, waits) for mode in modes),
-        schedule,
+        tuple(_at_schedule(mode, schedules, waits) for mode in modes),
+        schedules,
         tuple((int(edges[i]), int(edges[i + 1]), int(counts[i])) for i in np.flatnonzero(counts).tolist()),
-        int(np.median(response)) if len(response) else 0,
+        int(np.percentile(response, 50, method="inverted_cdf")) if len(response) else 0,
     )
 
 
@@ -305,9 +306,9 @@ def direct_waits(slow: pl.DataFrame) -> dict[int, int]:
     return {int(drops): int(wait) for drops, wait, _ in rows.iter_rows()}
 
 
-def infer_schedule(waits: dict[int, int], modes: tuple[int, ...]) -> str | None:
-    """The schedule that fits the waits seen directly; without any, the one that most of the slow modes sit at, the
-    first of its times among them."""
+def infer_schedules(waits: dict[int, int], modes: tuple[int, ...]) -> tuple[str, ...]:
+    """The schedules that fit the recorded waits best; several, where the recording does not distinguish them. Without
+    waits, those at whose times most of the slow modes are, one of them at the first of these times."""
     scores = {}
     for name, times in SCHEDULES.items():
         if waits:
@@ -316,8 +317,8 @@ def infer_schedule(waits: dict[int, int], modes: tuple[int, ...]) -> str | None:
         else:
             begins = any(near(mode, times[0]) for mode in modes)
             scores[name] = begins * sum(any(near(mode, time) for time in times) for mode in modes) - len(modes) / 2
-    best = max(scores, key=lambda name: scores[name])
-    return best if (waits or modes) and scores[best] > 0 else None
+    best = max(scores.values())
+    return tuple(name for name, score in scores.items() if score == best > 0) if waits or modes else ()
 
 
 def near(response: int, retransmission: int) -> bool:
@@ -326,11 +327,12 @@ def near(response: int, retransmission: int) -> bool:
     return -0.02 * retransmission <= response - retransmission <= 0.15 * retransmission
 
 
-def _at_schedule(mode: Mode, schedule: str | None, waits: dict[int, int]) -> Mode:
+def _at_schedule(mode: Mode, schedules: tuple[str, ...], waits: dict[int, int]) -> Mode:
     for lost, wait in waits.items():
         if near(mode.centre_ns, wait):
             return Mode(mode.centre_ns, mode.requests, wait, lost)
-    for i, time in enumerate(SCHEDULES[schedule] if schedule else ()):
+    for time in SCHEDULES[schedules[0]] if schedules else ():
         if near(mode.centre_ns, time):
-            return Mode(mode.centre_ns, mode.requests, time, i + 1)
+            attempts = {SCHEDULES[name].index(time) + 1 for name in schedules if time in SCHEDULES[name]}
+            return Mode(mode.centre_ns, mode.requests, time, attempts.pop() if len(attempts) == 1 else None)
     return mode

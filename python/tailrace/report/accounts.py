@@ -13,13 +13,13 @@ PARTS = (
     ("transferred_ns", "after the first byte of the response"),
     ("unaccounted_ns", "nothing recorded accounts for it"),
 )
-BEFORE = "before an answer"
 ENDS = {
     "refused": "refused",
-    "reset": f"reset {BEFORE}",
+    "reset": "cut off before a complete answer",
     "timeout": "never answered",
-    "abandoned": f"given up {BEFORE}",
+    "abandoned": "given up by clients",
     "under-way": "under way when the recording ended",
+    "connecting": "waiting for a connection when the recording ended",
 }
 
 

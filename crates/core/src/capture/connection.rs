@@ -87,6 +87,8 @@ struct Body {
     queue: Queue,
     held: Vec<Held>,
     again: Again,
+    /// The side that closed first; not a client that closed its direction with its request, and waits for the answer.
+    left: Option<Side>,
 }
 
 pub struct Connection {
@@ -174,6 +176,7 @@ impl Connection {
                 queue: Queue::default(),
                 held: Vec::new(),
                 again: Again::default(),
+                left: None,
             })
         });
     }
@@ -377,8 +380,14 @@ impl Connection {
             .as_ref()
             .is_some_and(|body| body.ended == [true; 2])
         {
-            self.end_all(self.last, true, ledger);
+            let by_client = self.left() != Some(Side::Server);
+            self.end_all(self.last, by_client, ledger);
         }
+    }
+
+    /// The side that closed first.
+    pub(super) fn left(&self) -> Option<Side> {
+        self.body.as_ref().and_then(|body| body.left)
     }
 
     fn read_ahead(&mut self, side: Side, now: i64, ledger: &mut Ledger) {
@@ -421,6 +430,13 @@ impl Connection {
         let Some(body) = &mut self.body else { return };
         if !body.ended[index(side)] && body.streams[index(side)].finished() {
             body.ended[index(side)] = true;
+            let begun = self
+                .attempt
+                .as_ref()
+                .map_or(NO_TIME, |attempt| attempt.first_syn);
+            if side == Side::Server || body.again.is_quiet(begun, time) {
+                body.left = body.left.or(Some(side));
+            }
             self.settle_reader(true, ledger);
             let Some(body) = &mut self.body else { return };
             let mut out = scribe!(self, body, ledger);

@@ -14,7 +14,7 @@ from tailrace.diagnosis.ledger.workers import taken, workers
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.spans import Spans, spans
 from tailrace.diagnosis.view import View
-from tailrace.diagnosis.vlrt import SCHEDULES, Slow, direct_waits, infer_schedule
+from tailrace.diagnosis.vlrt import SCHEDULES, Slow, direct_waits, infer_schedules
 from tailrace.units import SECOND
 
 AROUND_NS = 15 * SECOND
@@ -99,14 +99,14 @@ def record(view: View, slow: Slow, whole: Spans | None = None) -> Recorded | Non
         rows["request"].fill_null(0).to_numpy(),
         _may_drop(rows),
         _follows(view, rows, times["sent"], times["departure"]),
-        SCHEDULES.get(slow.schedule or _schedule(view) or "", SCHEDULES["SYN, doubling from 1 s (RFC 6298)"]),
+        SCHEDULES[next(iter((*slow.schedules, *_schedules(view))), "SYN, doubling from 1 s (RFC 6298)")],
     )
 
 
-def _schedule(view: View) -> str | None:
-    """The schedule of those who call servers, as far as their lost attempts tell."""
+def _schedules(view: View) -> tuple[str, ...]:
+    """The schedules that fit the lost attempts of the callers of servers."""
     waits = view.lossy.select("drops", "sent", connected="arrival")
-    return infer_schedule(direct_waits(waits), ())
+    return infer_schedules(direct_waits(waits), ())
 
 
 def _stretches(view: View, slow: Slow) -> Spans:

@@ -1,4 +1,4 @@
-"""What a replay says, in a sentence."""
+"""The result of a replay, in a sentence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ SAYS = {cause.name: cause.says for cause in CAUSES} | {
     UNKNOWN: "what {server} lacked and nothing recorded accounts for",
 }
 TOLD = 0.05
-"""A smaller share is within what the replay is off by."""
+"""A smaller share is within the error of the replay."""
+MANY = 20
+"""For fewer requests, their numbers are given and no percentage: one of them is more than 5 %."""
 
 
 def is_told(one: Share, replayed: Replayed) -> bool:
@@ -24,7 +26,7 @@ def is_told(one: Share, replayed: Replayed) -> bool:
 
 
 def sentence(replayed: Replayed, not_reproduced: tuple[str, ...]) -> str:
-    """Without what the episode would have been another, and how good a model of it the replay is."""
+    """The effect of each cause, and the accuracy of the replay."""
     if not replayed.reproduced:
         of = listing(not_reproduced[:3])
         queues = f"queues of {of} are" if len(not_reproduced) > 1 else f"queue of {of} is"
@@ -34,15 +36,17 @@ def sentence(replayed: Replayed, not_reproduced: tuple[str, ...]) -> str:
             f"The replay has {many} where {replayed.recorded:,} were recorded{queues}: it is no model of this episode."
         )
     model = f"the replay reproduced the recording within {max(ceil(100 * replayed.error), 1)} %"
+    if replayed.recorded < MANY:
+        model = f"the replay has {replayed.replayed:,} of {count(replayed.recorded, 'very long request')}"
     told = [one for one in replayed.shares if is_told(one, replayed)]
     if not told:
-        return f"No cause that was recorded changes anything when it is taken away; {model}."
+        return f"No recorded cause changes the very long requests when it is taken away; {model}."
     first, *others = (_without(one, replayed, full=number == 0) for number, one in enumerate(told))
     return "; ".join((f"W{first[1:]}", *others, f"{model}."))
 
 
 def taken_away(one: Share, replayed: Replayed) -> tuple[str, int, str]:
-    """What is taken away, in words; how many very slow requests go with it, and their share of the replay's."""
+    """What is taken away, in words; the number of very slow requests that go with it, and their share."""
     gone = max(replayed.replayed - one.without, 0)
     what = SAYS[one.cause].format(server=one.server, place=one.place or "others")
     return what, gone, share(gone / replayed.replayed) if replayed.replayed else "0 %"

@@ -11,6 +11,7 @@
 //! chance for one in twenty. Bytes that were acknowledged before they were sent again were not lost.
 
 use super::super::attempt::Loss;
+use super::super::exchange::PROMPT;
 use super::super::stream::distance;
 use super::super::Segment;
 
@@ -36,6 +37,11 @@ impl Again {
     pub(super) fn sent(&mut self, time: i64) {
         self.sent = time;
         self.losses.clear();
+    }
+
+    /// Whether nothing was sent for so long that what follows does not belong to it, on a connection that began then.
+    pub(super) fn is_quiet(&self, begun: i64, time: i64) -> bool {
+        time.saturating_sub(self.sent.max(begun)) > PROMPT
     }
 
     /// Bytes that were not acknowledged are sent again.

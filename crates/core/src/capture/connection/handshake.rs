@@ -172,7 +172,9 @@ impl Connection {
                 if by_server && soon && !asked && !ended {
                     self.fail(Status::Reset, segment.time, ledger);
                 }
-                self.end_all(segment.time, side == Side::Client, ledger);
+                let left = self.left();
+                let by_client = left.unwrap_or(side) == Side::Client;
+                self.end_all(segment.time, by_client, ledger);
             }
             Phase::Closed => {}
         }

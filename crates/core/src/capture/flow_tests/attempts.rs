@@ -447,3 +447,44 @@ fn a_connection_without_its_end_makes_room_for_the_next() {
     assert_eq!(status(&flow, &only_visit(&flow)), "abandoned");
     assert_eq!((tally(&flow).attempts, tally(&flow).syn_repeats), (2, 0));
 }
+
+/// A request at 1 ms that gets no answer; then one side closes after a second, and the other does `next`.
+fn unanswered(client_first: bool, next: u8) -> String {
+    let mut talk = Talk::new();
+    talk.open(0).up(MS, 1001, 5001, "GET / HTTP/1.1\r\n\r\n");
+    let (client, server) = (1019, 5001);
+    let (seq, ack) = if client_first {
+        (client, server)
+    } else {
+        (server, client)
+    };
+    talk.packet(S, client_first, ACK | FIN, seq, ack, "")
+        .packet(S + MS, !client_first, ACK | next, ack, seq + 1, "");
+    let flow = talk.flow();
+    status(&flow, &only_visit(&flow))
+}
+
+#[test]
+fn the_side_that_closes_first_ends_a_request_without_an_answer() {
+    for next in [FIN, RST] {
+        assert_eq!(unanswered(true, next), "abandoned");
+        assert_eq!(unanswered(false, next), "reset");
+    }
+}
+
+#[test]
+fn a_client_that_closes_its_direction_with_the_request_waits_for_the_answer() {
+    let mut talk = Talk::new();
+    talk.open(0)
+        .packet(
+            MS,
+            true,
+            ACK | PSH | FIN,
+            1001,
+            5001,
+            "GET / HTTP/1.1\r\n\r\n",
+        )
+        .packet(S, false, ACK | RST, 5001, 1020, "");
+    let flow = talk.flow();
+    assert_eq!(status(&flow, &only_visit(&flow)), "reset");
+}
