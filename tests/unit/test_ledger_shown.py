@@ -62,7 +62,7 @@ def test_no_share_is_claimed_of_an_episode_that_is_not_reproduced(stopped: Repla
     found = shown(replace(stopped, replayed=stopped.recorded // 3))
     assert not found.reproduced
     assert found.lines == ()
-    assert found.sentence.endswith("it is no model of this episode.")
+    assert found.sentence.endswith("it is not a model of this episode.")
 
 
 def test_it_says_whose_queue_is_not_reproduced(stopped: Replayed) -> None:

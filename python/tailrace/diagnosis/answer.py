@@ -27,7 +27,7 @@ PLAIN = {cause.name: cause.plain for cause in CAUSES} | {
 
 def sentences(diagnosis: Diagnosis) -> tuple[str, ...]:
     if diagnosis.requests == 0:
-        first = "There are no finished requests in this recording, so nothing can be said of response times."
+        first = "This recording has no finished requests, so response times are not known."
         return tuple(filter(None, (first, unanswered.sentence(diagnosis))))
     if diagnosis.vlrt == 0:
         none = (

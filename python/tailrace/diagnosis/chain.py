@@ -237,8 +237,8 @@ def _given_up(view: View, slow: Slow) -> tuple[Unknown, ...]:
 
 _ASKS = {
     "vlrt": "The response times",
-    "drops": "Whether packets were dropped, and by whom,",
-    "overflow": "Whose queue overflowed: the origin",
+    "drops": "Whether packets were dropped, and by which server,",
+    "overflow": "Which queue overflowed: the origin",
     "millibottleneck": "Which resource of the origin was saturated: the millibottleneck",
     "cause": "The cause",
 }

@@ -302,7 +302,11 @@ def _clustered(view: View, cluster: Cluster, schedule: str, requests: int) -> Dr
     sentence = (
         f"Indirect: {requests:,} of {cluster.vlrt:,} response times lie at the retransmission times of a sender "
         f"({schedule}) and none just below them: packets were lost"
-        + (f", at the entry {dropper} as far as can be told." if dropper else "; which server dropped them is unknown.")
+        + (
+            f", at the entry {dropper}, as far as the recording shows."
+            if dropper
+            else "; which server dropped them is unknown."
+        )
     )
     numbers: dict[str, Number] = {"vlrt_at_schedule": requests, "schedule": schedule}
     by_server = {dropper: requests} if dropper else {}

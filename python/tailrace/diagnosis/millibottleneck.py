@@ -341,7 +341,7 @@ def _finding(view: View, stall: Stall) -> Finding:
     if held:
         sentence = f"{stall.origin} could not keep up {when} ({answers}): {listing(held)}."
         return Finding("millibottleneck", "found", sentence, stall.origin, stall.begin, stall.end, numbers)
-    what = "its throughput collapsed" if stall.kind == "collapse" else "more was asked than it answered"
+    what = "its throughput collapsed" if stall.kind == "collapse" else "it received more requests than it answered"
     sentence = f"{stall.origin} could not keep up {when}: {what} ({answers})"
     where = view, stall.origin, stall.begin, stall.end
     if stall.sampled == "yes":

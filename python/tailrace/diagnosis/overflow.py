@@ -206,7 +206,7 @@ def _older_than_recording(view: View, cluster: Cluster, lost: Drops) -> Finding 
     before = count(came, "request") if came else "no request"
     sentence = (
         f"The overload was there when the recording began: {lost.dropper} dropped packets from "
-        f"{clock(view, lost.first)} on, when {before} had been seen to come to it. Where it began cannot be seen."
+        f"{clock(view, lost.first)} on, when {before} had been seen to come to it. Where it began is not known."
     )
     numbers: dict[str, Number] = {"older_than_recording": True, "requests_come": came}
     missing = "a recording that begins before the overload"
@@ -546,5 +546,5 @@ def _verdict(ctqo: Ctqo, dropper: str | None, origin: str) -> str:
     if ctqo == "downstream":
         return f"{origin} released what it held onto {dropper}, which overflowed: downstream cross-tier queue overflow."
     if ctqo == "local":
-        return f"{dropper} overflowed by its own queue."
+        return f"{dropper} itself overflowed: its own queue rose first."
     return "Nothing was dropped: the requests waited."

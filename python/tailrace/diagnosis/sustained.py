@@ -79,7 +79,7 @@ def explain(view: View, slow: Slow, cluster: Cluster, lost: Drops, known: Explai
     times: Times = every(begin, end + 1, STEP_NS)
     queue = view.own_queue(origin, times)
     rise = Rise(begin, end, int(queue.max()), int(times[int(np.argmax(queue))]))
-    sentence = f"{origin} was overloaded for {duration(end - begin)}, which is no millibottleneck."
+    sentence = f"{origin} was overloaded for {duration(end - begin)}, which is longer than a millibottleneck."
     stall = millibottleneck.until(view, slow, origin, rise, "overload", end)
     stall = replace(stall, finding=replace(stall.finding, verdict="absent", sentence=sentence, missing=None))
     finding = Finding("cause", "found", evidence.sentence, origin, begin, end, evidence.numbers)
@@ -120,7 +120,7 @@ def _of_tier(view: View, cluster: Cluster, cause: str, slowed: list[_Slowed]) ->
     names = listing([one.server for one in slowed])
     when = f"for {share(covers)} of {duration(end - begin)} from {clock(view, begin)} on"
     found = _SAYS[cause].format(names=names, when=when)
-    sentence = f"{found}; without that, what was asked is {share(use)} of what it can do."
+    sentence = f"{found}; without that, its load is {share(use)} of what it can serve."
     numbers = {"use_at_full_speed": use, "slowed": covers}
     told = CauseEvidence(cause, most.server, "found", sentence, coverage=covers, begin=begin, end=end, numbers=numbers)
     return most.server, told

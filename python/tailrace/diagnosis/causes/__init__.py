@@ -97,7 +97,7 @@ def _without_origin(cluster: Cluster, lost: Drops, overflow: Overflow) -> Cause:
         lost_by = "1 request" if lost.strayed == cluster.vlrt == 1 else f"{lost.strayed:,}{of} requests"
         sentence = f"Packets of {lost_by} were lost on the way, and sent again."
         return Cause(PACKET_LOSS, (), Finding("cause", "found", sentence, None, lost.first, lost.last))
-    sentence = "The cause is unknown: no origin is known whose resources could tell it."
+    sentence = "The cause is unknown: no origin is known, so no resource can be examined."
     return Cause(UNKNOWN, (), Finding("cause", "unknown", sentence, missing=overflow.finding.missing))
 
 
@@ -141,7 +141,9 @@ def _finding(stall: Stall, evidence: tuple[CauseEvidence, ...], winners: tuple[C
         "p_value": first.p_value,
         "lead_ns": first.lead_ns,
     }
-    sentence = first.sentence if len(winners) == 1 else "Not told apart: " + " ".join(w.sentence for w in winners)
+    sentence = " ".join(winner.sentence for winner in winners)
+    if len(winners) > 1:
+        sentence = f"The recording does not distinguish these causes: {sentence}"
     sentence += also
     return Finding("cause", "found", sentence, first.place, first.begin, first.end, numbers)
 

@@ -45,9 +45,9 @@ def detect(case: Case) -> CauseEvidence:
     as_it_was, without = queue_lasts(case, most * (1.0 - in_steps(case, series))), queue_lasts(case, most)
     but = None if inside >= TAKEN else "that is too little to stall it"
     if but is None and without >= COVERAGE:
-        but = f"what was asked of it is more than the {rate(most)} that it can do without a quota"
+        but = f"its load is more than the {rate(most)} that it can serve without a quota"
     if but is None and case.stall.throughput_ratio * 2 < 1.0 - inside:
-        but = f"that left {share(1.0 - inside)} of the time, in which it answered hardly anybody"
+        but = f"that left {share(1.0 - inside)} of the time, in which it answered hardly any requests"
     enough = as_it_was - without >= COVERAGE
     numbers = {"cpu_throttled": inside, "cpu_throttled_calm": usual}
     return case.weigh(CAUSE, Sign(evidence, series.interval_ns, what, series.place, numbers, but, enough))

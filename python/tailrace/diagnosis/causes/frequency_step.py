@@ -52,7 +52,7 @@ def detect(case: Case) -> CauseEvidence:
     if inside >= SLOW * highest:
         but = "that is its full speed"
     elif at_full_speed >= COVERAGE:
-        but = f"what was asked of it is more than the {rate(most)} that it can do at most"
+        but = f"its load is more than the {rate(most)} that it can serve at most"
     enough = as_it_was - at_full_speed >= COVERAGE
     return case.weigh(CAUSE, Sign(evidence, hz.interval_ns, what, hz.place, numbers, but, enough))
 

@@ -6,7 +6,7 @@ What it looks for
     The server answers nothing meanwhile and, where CPU is sampled, burns it (`lightning` 3.1, figure 6).
 Evidence needed
     A GC log of the origin's JVM with wall clock or uptime (`-Xlog:gc*,safepoint`), or `gc_share` samples.
-    A log that does not say whose it is is matched by time alone, and the sentence says so.
+    A log that does not name its server is matched by time alone, and the sentence says so.
 What it is confused with
     Short young collections, which run at any time: they cover a few per cent of a stall. A collection that the
     backlog after a stall causes: it begins late. Concurrent phases, which do not stop the server: readers leave them
@@ -52,14 +52,14 @@ def detect(case: Case) -> CauseEvidence:
     what = f"The collector stopped {case.origin} from {clock(case.view, longest[0])} for "
     what += duration(longest[1] - longest[0])
     if stray and not own:
-        what += " (the log does not say whose it is: matched by time)"
+        what += " (the log does not name its server: matched by time)"
     numbers = {"gc_pause_ns": longest[1] - longest[0], "gc_pauses": len(pauses), "gc_total_ns": length(pauses)}
     enough = bool(own) and _answers_nobody(case, longest)
     return case.weigh(CAUSE, Sign(pauses, resolution, what, numbers=numbers, enough=enough))
 
 
 def _answers_nobody(case: Case, pause: list[int]) -> bool:
-    """Whether hardly anybody was answered while it lasted, of those who usually are in the time of the stall."""
+    """Whether hardly any of the requests that are usually answered in the time of the stall were answered meanwhile."""
     within = np.clip(pause, case.stall.begin, case.stall.end)
     usual = case.stall.throughput_calm * int(within[1] - within[0]) / SECOND
     return int(case.view.stays[case.origin].departed(within)[0]) <= SILENT * usual

@@ -160,7 +160,7 @@ def _busy(case: Case, series: Series, others: float) -> CauseEvidence:
     if but is None and _is_beside(case, series.place):
         shares = _shares_cpus(case, series.place, inside + numbers.get("cpu_busy", 0.0))
         if shares is None:
-            return case.unknown(CAUSE, f"psi_cpu of {case.origin}, which tells whether it waited for a CPU")
+            return case.unknown(CAUSE, f"psi_cpu of {case.origin}, which shows whether it waited for a CPU")
         but = None if shares else f"{case.origin} did not wait for a CPU that others had"
     if but is None:
         own_span = evidence[(evidence[:, 1] > stall.begin) & (evidence[:, 0] < stall.end)]
