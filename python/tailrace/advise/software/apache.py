@@ -1,0 +1,30 @@
+"""Apache httpd, with the worker or event MPM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tailrace.advise.software.steps import Line, Step
+
+NAME, TITLE = "apache", "Apache httpd"
+THREAD_LIMIT = 64
+"""Apache's own ThreadLimit, which bounds ThreadsPerChild."""
+
+
+def lines(step: Step) -> Iterator[Line]:
+    def line(file: str, now: str, then: str, note: str = "") -> Line:
+        return Line(TITLE, step.tier, file, now, then, note)
+
+    match step.what:
+        case "backlog":
+            yield line("apache2.conf", f"ListenBacklog {step.now}", f"ListenBacklog {step.then}")
+        case "workers":
+            if step.then > THREAD_LIMIT:
+                yield line("mpm_event.conf", "", f"ThreadLimit {step.then}", "a restart, not a reload, applies it")
+            yield line("mpm_event.conf", f"ThreadsPerChild {step.now}", f"ThreadsPerChild {step.then}")
+            note = "for one process; ThreadsPerChild times the processes"
+            yield line("mpm_event.conf", f"MaxRequestWorkers {step.now}", f"MaxRequestWorkers {step.then}", note)
+        case "kept" if not step.callee:
+            yield line("apache2.conf", "KeepAlive Off", "KeepAlive On")
+        case "log":
+            yield line("apache2.conf", "", "BufferedLogs On", "or remove CustomLog")

@@ -1,0 +1,40 @@
+"""HAProxy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tailrace.advise.software.steps import Line, Step
+
+NAME, TITLE = "haproxy", "HAProxy"
+METHODS = {
+    "least_connections": "leastconn",
+    "current_load": "leastconn",
+    "shortest_queue": "leastconn",
+    "power_of_two": "random(2)",
+    "random": "random(1)",
+    "round_robin": "roundrobin",
+}
+
+
+def lines(step: Step) -> Iterator[Line]:
+    def line(now: str, then: str, note: str = "") -> Line:
+        return Line(TITLE, step.tier, "haproxy.cfg", now, then, note)
+
+    server = f"server {step.callee} {step.callee}:8080"
+    match step.what:
+        case "backlog":
+            yield line(f"backlog {step.now}", f"backlog {step.then}", "in the frontend")
+        case "workers":
+            yield line(f"maxconn {step.now}", f"maxconn {step.then}", "in the frontend; global maxconn must be larger")
+        case "policy" if step.then in METHODS:
+            now = f"balance {METHODS[step.now]}" if step.now in METHODS else ""
+            yield line(now, f"balance {METHODS[step.then]}", f"in backend {step.callee}")
+        case "pool":
+            yield line(f"{server} maxconn {step.now}", f"{server} maxconn {step.then}", "what exceeds it is queued")
+        case "skip":
+            yield line(server, f"{server} maxconn {step.then} maxqueue 1", "and option redispatch in the backend")
+        case "kept" if step.callee:
+            yield line("http-reuse never", "http-reuse safe", f"in backend {step.callee}")
+        case "kept":
+            yield line("option httpclose", "option http-keep-alive")

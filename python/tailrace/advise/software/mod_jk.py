@@ -1,0 +1,30 @@
+"""mod_jk, Apache's connector to Tomcat. `method` B is the papers' current_load; `busy_limit` is theirs as a setting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tailrace.advise.software.steps import Line, Step
+from tailrace.units import MILLISECOND
+
+NAME, TITLE = "mod_jk", "mod_jk"
+METHODS = {"total_request": "R", "total_traffic": "T", "sessions": "S", "current_load": "B", "least_connections": "B"}
+
+
+def lines(step: Step) -> Iterator[Line]:
+    def line(now: str, then: str, note: str = "") -> Line:
+        return Line(TITLE, step.tier, "workers.properties", now, then, note)
+
+    match step.what:
+        case "policy" if step.then in METHODS:
+            now = f"worker.balancer.method={METHODS[step.now]}" if step.now in METHODS else ""
+            yield line(now, f"worker.balancer.method={METHODS[step.then]}")
+        case "pool":
+            key = f"worker.{step.callee}.connection_pool_size"
+            yield line(f"{key}={step.now}", f"{key}={step.then}", "per process of Apache")
+        case "skip":
+            limit = f"worker.{step.callee}.busy_limit={step.then}"
+            yield line("", limit, "for each member, and below connection_pool_size: the next member is tried")
+        case "poll":
+            key = f"worker.{step.callee}.connection_acquire_timeout"
+            yield line(f"{key}={step.now // MILLISECOND}", f"{key}={step.then // MILLISECOND}", "milliseconds")

@@ -1,0 +1,45 @@
+"""nginx as a web server or proxy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tailrace.advise.software.steps import Line, Step
+
+NAME, TITLE = "nginx", "nginx"
+METHODS = {
+    "least_connections": "least_conn;",
+    "current_load": "least_conn;",
+    "shortest_queue": "least_conn;",
+    "power_of_two": "random two least_conn;",
+    "random": "random;",
+}
+
+
+def lines(step: Step) -> Iterator[Line]:
+    def line(now: str, then: str, note: str = "") -> Line:
+        return Line(TITLE, step.tier, "nginx.conf", now, then, note)
+
+    match step.what:
+        case "backlog":
+            yield line(f"listen 80 backlog={step.now};", f"listen 80 backlog={step.then};")
+        case "workers":
+            yield line(f"worker_connections {step.now};", f"worker_connections {step.then};", "in events { }")
+        case "kind":
+            yield line("", "worker_processes auto;")
+            yield line("", "worker_connections 4096;", "in events { }")
+        case "policy" if step.then in METHODS:
+            yield line(METHODS.get(step.now, ""), METHODS[step.then], f"in upstream {step.callee} {{ }}")
+        case "policy" if step.then == "round_robin" and step.now in METHODS:
+            yield line(METHODS[step.now], "", f"remove the method: upstream {step.callee} goes round")
+        case "pool" | "skip":
+            server = f"server {step.callee}:8080"
+            yield line(f"{server};", f"{server} max_conns={step.then};", f"in upstream {step.callee} {{ }}")
+        case "kept" if step.callee:
+            yield line("", "keepalive 64;", f"in upstream {step.callee} {{ }}, after the method")
+            yield line("", "proxy_http_version 1.1;")
+            yield line("", 'proxy_set_header Connection "";')
+        case "kept":
+            yield line("keepalive_timeout 0;", "keepalive_timeout 75s;")
+        case "log":
+            yield line("", "access_log /var/log/nginx/access.log combined buffer=64k flush=1s;", "or access_log off;")

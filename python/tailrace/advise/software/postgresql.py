@@ -1,0 +1,24 @@
+"""PostgreSQL. Its accept queue is as long as twice max_connections, and cannot be set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tailrace.advise.software.steps import Line, Step
+
+NAME, TITLE = "postgresql", "PostgreSQL"
+
+
+def lines(step: Step) -> Iterator[Line]:
+    def line(now: str, then: str, note: str = "") -> Line:
+        return Line(TITLE, step.tier, "postgresql.conf", now, then, note)
+
+    match step.what:
+        case "workers":
+            note = "fewer connections are better limited by PgBouncer" if step.then < step.now else ""
+            yield line(f"max_connections = {step.now}", f"max_connections = {step.then}", note)
+        case "backlog":
+            yield line("", f"max_connections = {-(-step.then // 2)}", "the accept queue is twice as long")
+        case "log" | "disk":
+            yield line("checkpoint_completion_target = 0.5", "checkpoint_completion_target = 0.9", "spreads the writes")
+            yield line("", "max_wal_size = 8GB", "makes checkpoints rarer")
