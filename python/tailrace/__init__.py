@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tailrace.advise import advise
     from tailrace.anonymise import anonymise
     from tailrace.dataset import Dataset
     from tailrace.diagnosis import diagnose
@@ -32,6 +33,7 @@ __all__ = [
     "Dataset",
     "Diagnosis",
     "TailraceError",
+    "advise",
     "anonymise",
     "diagnose",
     "read",
@@ -47,6 +49,7 @@ _HOMES = {
     "Dataset": ("tailrace.dataset", "Dataset"),
     "Diagnosis": ("tailrace.diagnosis.finding", "Diagnosis"),
     "TailraceError": ("tailrace.errors", "TailraceError"),
+    "advise": ("tailrace.advise", "advise"),
     "anonymise": ("tailrace.anonymise", "anonymise"),
     "diagnose": ("tailrace.diagnosis", "diagnose"),
     "read": ("tailrace.readers", "read"),

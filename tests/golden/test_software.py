@@ -119,19 +119,11 @@ def test_nginx_accepts_its_lines(tmp_path: Path) -> None:
     for [method] in methods:
         upstream = f"upstream app {{ {method} {server.replace('server app', 'server 127.0.0.1')} {kept[0]} }}"
         inside = f"{listen.replace('80', '8080', 1)} location / {{ proxy_pass http://app; {kept[1]} {kept[2]} }} {log}"
-        text = f"pid {tmp_path}/pid; error_log {tmp_path}/error.log; {' '.join(then('nginx', 'an asynchronous server')[:1])} "
+        processes, _ = then("nginx", "an asynchronous server")
+        text = f"pid {tmp_path}/pid; error_log {tmp_path}/error.log; {processes} "
         text += f"events {{ {then('nginx', 'more workers')[0]} }} http {{ {upstream} server {{ {inside} }} }}"
-        command = [
-            "nginx",
-            "-t",
-            "-e",
-            f"{tmp_path}/error.log",
-            "-p",
-            str(tmp_path),
-            "-c",
-            str(tmp_path / "nginx.conf"),
-        ]
-        accepted(command, tmp_path / "nginx.conf", text)
+        file = tmp_path / "nginx.conf"
+        accepted(["nginx", "-t", "-e", f"{tmp_path}/error.log", "-p", str(tmp_path), "-c", str(file)], file, text)
 
 
 def logs(software: str) -> list[str]:
@@ -141,8 +133,8 @@ def logs(software: str) -> list[str]:
 def test_apache_accepts_its_lines(tmp_path: Path) -> None:
     modules = Path("/usr/lib/apache2/modules")
     needed = ("mpm_event", "proxy", "proxy_http", "proxy_balancer", "slotmem_shm", "lbmethod_bybusyness", "authz_core")
-    text = [f'ServerRoot "{tmp_path}"', f"PidFile {tmp_path}/pid", "ServerName test", "Listen 127.0.0.1:8099"]
-    text += [f"DefaultRuntimeDir {tmp_path}"]
+    text = [f'ServerRoot "{tmp_path}"', f"PidFile {tmp_path}/pid", "ServerName test", f"ErrorLog {tmp_path}/log"]
+    text += [f"DefaultRuntimeDir {tmp_path}", "Listen 127.0.0.1:8099"]
     text += [f"LoadModule {name}_module {modules}/mod_{name}.so" for name in needed]
     text += [*then("apache", "a longer backlog", "more workers", "clients that keep connections"), *logs("apache")]
     [policy] = then("mod_proxy", "the least busy candidate")

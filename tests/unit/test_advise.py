@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,16 @@ import pytest
 
 from builders import SMALL
 from tailrace import advise, experiment
+from tailrace.advise import page as advise_page
 from tailrace.advise.answer import sentences
 from tailrace.advise.loads import SURGE, scaled, surged
 from tailrace.advise.prediction import predict
 from tailrace.advise.ranking import present
 from tailrace.advise.remedies import REMEDIES, backlog
+from tailrace.advise.serialise import to_json
 from tailrace.advise.sizing import sized
 from tailrace.advise.trials import Trials
+from tailrace.errors import UsageError
 from tailrace.experiment import Experiment, from_table
 from tailrace.experiment.workloads import Closed
 
@@ -51,15 +55,15 @@ def test_the_size_is_the_smallest_that_suffices_and_a_step_of_margin(tmp_path: P
     assert found.words == "raise the backlog of web from 4 to 64"
 
 
-def test_a_surge_is_more_load_in_the_middle_third_and_leaves_the_others_alone() -> None:
+def test_a_surge_is_more_load_in_the_middle_third_and_leaves_the_others_alone(tmp_path: Path) -> None:
     base = from_table(STALLED)
-    more = surged(base).workloads
+    more = surged(base, tmp_path).workloads
     assert more["w"] == base.workloads["w"]
     assert (more["w-more"].begin, more["w-more"].end) == (base.duration // 3, 2 * base.duration // 3)
     load = more["w-more"]
     assert isinstance(load, Closed)
     assert load.clients == 100 * SURGE
-    twice = scaled(base, 2.0).workloads["w"]
+    twice = scaled(base, 2.0, tmp_path).workloads["w"]
     assert isinstance(twice, Closed)
     assert twice.clients == 200
 
@@ -126,3 +130,35 @@ def test_the_papers_remedies_remove_what_they_should(name: str, tmp_path: Path) 
     found = sized(now, base, [one for one in REMEDIES if one.name == remedy], trials)
     best = min((one for one in found if one.option.place == place), key=lambda one: one.harmed)
     assert best.harmed <= max(now.harmed) / 100
+
+
+def test_the_files_show_the_answer_and_the_best_experiment_can_be_read(tmp_path: Path) -> None:
+    found = advise.advise(from_table(STALLED), name="<b>stalled</b>", replications=2, software={"web": "gunicorn"})
+    page, text, best = advise.write(found, tmp_path)
+    html = page.read_text()
+    assert html == advise_page.html(found)
+    assert "<b>stalled</b>" not in html
+    assert found.best is not None
+    assert f"{found.best.words}" in html
+    table = json.loads(text.read_text())
+    assert table["answer"] == sentences(found)
+    assert [one["change"] for one in table["ranked"]] == [one.words for one in found.ranked]
+    assert experiment.read(best) == found.best.experiment
+    [longer] = [one for one in found.ranked if one.remedies == ("backlog",)]
+    lines = [(line.now, line.then) for line in found.lines(longer) if line.software == "gunicorn"]
+    assert lines == [("backlog = 4", f"backlog = {longer.changes['tiers', 'web', 'backlog']}")]
+
+
+def test_the_reference_names_every_key_of_the_json() -> None:
+    found = to_json(advise.advise(from_table(STALLED), replications=2, software={"web": "nginx"}))
+    text = (EXPERIMENTS.parent / "docs/reference/advice-json.md").read_text()
+    ranked = found["ranked"][0]
+    keys = {*found, *ranked, *ranked["lines"][0], *ranked["vlrt"], *ranked["surge"], "others", "harmed", "harmed_now"}
+    assert [key for key in sorted(keys) if f"`{key}`" not in text] == []
+
+
+def test_unknown_software_is_refused_with_the_known_names() -> None:
+    with pytest.raises(UsageError, match=r"--software web: software must be the name of a software .*gunicorn"):
+        advise.advise(from_table(STALLED), software={"web": "gunicon"})
+    with pytest.raises(UsageError, match="tier must be the name of a tier"):
+        advise.advise(from_table(STALLED), software={"app": "nginx"})

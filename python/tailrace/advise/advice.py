@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
+from tailrace.advise import software
 from tailrace.advise.outcomes import Outcome
 from tailrace.advise.prediction import Prediction
 from tailrace.advise.remedies import Changes, Effort
+from tailrace.advise.software import Line
 from tailrace.experiment import Experiment
 
 HELPS = 0.5
@@ -62,7 +65,7 @@ class Ranked:
     throughput: float
     """Requests as a multiple of those without it."""
     bottleneck: str
-    """The tier that drops most now and did not do so before; empty if there is none."""
+    """The tier that drops most of those that dropped nothing before; empty if there is none."""
     surge: Surge | None
     experiment: Experiment
 
@@ -99,6 +102,14 @@ class Advice:
     screened: int
     """Requests harmed in the run on which sizes were tried."""
     headroom: Headroom | None = None
+    software: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The software of each tier, for the lines to change."""
+    notes: tuple[str, ...] = ()
+    """What limits the advice: how the twin differs from the recording, and what the recording does not show."""
+
+    def lines(self, one: Ranked) -> list[Line]:
+        """The lines that make the change."""
+        return software.lines(self.experiment, one.experiment, self.software)
 
     @property
     def best(self) -> Ranked | None:

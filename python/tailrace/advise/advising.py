@@ -1,37 +1,64 @@
-"""Advice for an experiment: what is done, in order."""
+"""Advice for a recording or an experiment: what is done, in order."""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 
+from tailrace import experiment as experiments
+from tailrace.advise import software as server_software
 from tailrace.advise.advice import Advice
 from tailrace.advise.headroom import headroom
 from tailrace.advise.ranking import finals, pairs, present, ranked
+from tailrace.advise.recordings import twin_of
 from tailrace.advise.remedies import REMEDIES
 from tailrace.advise.sizing import sized
 from tailrace.advise.trials import Progress, Trials
+from tailrace.dataset import Dataset, is_run
 from tailrace.experiment import Experiment
 
 REPLICATIONS = 5
 
 
 def advise(
-    experiment: Experiment,
-    name: str = "the experiment",
-    out: Path | None = None,
+    source: Experiment | Dataset | str | PathLike[str],
+    out: str | PathLike[str] | None = None,
     *,
+    name: str | None = None,
+    software: Mapping[str, str] | None = None,
     replications: int = REPLICATIONS,
     seconds: float | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Advice:
-    """Rank all remedies that apply. Runs are kept in `out`/runs. After `seconds` no further run begins, and the advice
-    says that it is incomplete."""
+    """Rank all remedies that apply to an experiment, or to the twin of a recording. `source` may also be the path of
+    either. `software` names that of tiers, as `{"app": "tomcat,hikaricp"}`.
+
+    Runs are kept in `out`/runs, and the twin in `out`/twin. After `seconds` no further run begins, and the advice says
+    that it is incomplete. Raises RefusedError if the twin does not repeat the recording.
+    """
     with ExitStack() as stack:
-        folder = out or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tailrace-")))
-        return _advise(experiment, name, replications, Trials(folder / "runs", seconds, workers, progress))
+        folder = Path(out or stack.enter_context(tempfile.TemporaryDirectory(prefix="tailrace-")))
+        notes: tuple[str, ...] = ()
+        protocols: dict[str, str] = {}
+        spread = 0.0
+        if isinstance(source, Experiment):
+            planned, called = source, "the experiment"
+        elif isinstance(source, Dataset) or is_run(Path(source)):
+            run = source if isinstance(source, Dataset) else Dataset.open(source)
+            repeated = twin_of(run, folder / "twin")
+            planned, called = repeated.experiment, run.path.name
+            notes, protocols, spread = repeated.notes, repeated.protocols, repeated.spread
+        else:
+            planned, called = experiments.read(source), str(source)
+        chosen = server_software.chosen(planned, software or {}, protocols)
+        trials = Trials(folder / "runs", seconds, workers, progress, spread=spread)
+        found = _advise(planned, name or called, replications, trials)
+        return replace(found, software=chosen, notes=notes)
 
 
 def _advise(experiment: Experiment, name: str, replications: int, trials: Trials) -> Advice:

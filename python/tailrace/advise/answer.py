@@ -65,7 +65,7 @@ def _mind(advice: Advice, best: Ranked | None) -> str:
 def _headroom(advice: Advice) -> str:
     room = advice.headroom
     if room is None:
-        return "How much more load it takes is not known: its arrivals are recorded, and cannot be scaled."
+        return "How much more load it takes is not known: the time budget ended."
     if room.factor is None:
         return f"Even {room.tried:g} times this load makes none."
     drops = f"{words.name(room.drops)} drops connections, and requests" if room.drops else "requests"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tailrace.advise import loads
 from tailrace.advise.advice import Headroom
 from tailrace.advise.outcomes import Outcome
@@ -13,37 +15,26 @@ STEPS = tuple(step / 10 for step in range(11, 31))
 
 
 def headroom(experiment: Experiment, replications: int, trials: Trials) -> Headroom | None:
-    """The smallest factor with VLRT in any replication, by bisection. None if the load cannot be scaled, or if the
-    budget ended."""
-    if not loads.scalable(experiment):
-        return None
+    """The smallest factor with VLRT in any replication, by bisection. None if the budget ended before one was found."""
+    lowest, known = -1, len(STEPS)
     tried: dict[int, list[Outcome]] = {}
-
-    def harmed(step: int) -> bool | None:
-        more = loads.scaled(experiment, STEPS[step])
-        found = trials.outcomes([replicated(more, number) for number in range(replications)])
-        tried[step] = [outcome for outcome in found if outcome is not None]
-        return any(outcome.harmed for outcome in tried[step]) if tried[step] else None
-
-    low, high = -1, len(STEPS) - 1
-    answer = harmed(high)
-    if answer is None:
-        return None
-    if not answer:
-        return Headroom(None, STEPS[high], "")
-    while high - low > 1:
-        middle = (low + high) // 2
-        answer = harmed(middle)
-        if answer is None:
+    step = len(STEPS) - 1
+    while known - lowest > 1:
+        more = loads.scaled(experiment, STEPS[step], trials.folder)
+        outcomes = trials.outcomes([replicated(more, number) for number in range(replications)])
+        tried[step] = [outcome for outcome in outcomes if outcome is not None]
+        if not tried[step]:
             break
-        low, high = (low, middle) if answer else (middle, high)
-    return Headroom(STEPS[high], STEPS[-1], _dropper(tried[high]))
+        if any(outcome.harmed for outcome in tried[step]):
+            known = step
+        else:
+            lowest = step
+        step = (lowest + known) // 2
+    if known == len(STEPS):
+        return Headroom(None, STEPS[lowest], "") if lowest >= 0 else None
+    return Headroom(STEPS[known], STEPS[-1], _dropper(tried[known]))
 
 
 def _dropper(outcomes: list[Outcome]) -> str:
-    drops: dict[str, int] = {}
-    for outcome in outcomes:
-        for tier, lost in outcome.drops.items():
-            drops[tier] = drops.get(tier, 0) + lost
-    most = max(drops, key=lambda tier: drops[tier], default="")
-    return most if drops.get(most) else ""
+    drops = sum((Counter(outcome.drops) for outcome in outcomes), Counter[str]())
+    return drops.most_common(1)[0][0] if drops.total() else ""

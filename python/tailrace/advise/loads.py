@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from tailrace.experiment import Experiment, from_table, to_table
-from tailrace.experiment.workloads import Batch, Closed, Modulated, Poisson
+import polars as pl
+
+from tailrace.dataset import tables
+from tailrace.experiment import Experiment, from_table, to_table, traces
+from tailrace.units import SECOND
 
 SURGE = 0.2
 """Additional load during a surge."""
 _MORE = "-more"
+_APART = 1.0
+"""Seconds by which a further copy of recorded requests comes later, so that it does not double each burst."""
 
 
-def scalable(experiment: Experiment) -> bool:
-    """Recorded arrivals are what they are; every other workload can be made larger."""
-    return all(isinstance(load, Closed | Poisson | Modulated | Batch) for load in experiment.workloads.values())
-
-
-def scaled(experiment: Experiment, factor: float) -> Experiment:
-    """`factor` times the clients, rates and batches, during the whole run."""
+def scaled(experiment: Experiment, factor: float, folder: Path) -> Experiment:
+    """`factor` times the clients, rates, batches and recorded requests, during the whole run. Further recorded requests
+    are copies in `folder`."""
     table = to_table(experiment)
-    table["workloads"] = {name: _times(load, factor) for name, load in table["workloads"].items()}
+    for name, load in list(table["workloads"].items()):
+        if load["kind"] == "trace":
+            whole, rest = divmod(factor - 1.0, 1.0)
+            for copy in range(1, int(whole) + 2):
+                share = 1.0 if copy <= whole else round(rest, 6)
+                if share:
+                    table["workloads"][f"{name}{_MORE}{copy}"] = _part(load, share, copy * _APART, folder)
+        else:
+            table["workloads"][name] = _times(load, factor)
     return from_table(table)
 
 
-def surged(experiment: Experiment) -> Experiment:
+def surged(experiment: Experiment, folder: Path) -> Experiment:
     """`SURGE` more load in the middle third of the run, as additional workloads, so that the others draw the same
     numbers as without."""
     table = to_table(experiment)
     begin, end = experiment.duration // 3, 2 * experiment.duration // 3
     window = {"begin": f"{begin} ns", "end": f"{end} ns"}
     for name, load in list(table["workloads"].items()):
-        more = _times(load, SURGE) | window
+        if load["kind"] == "trace":
+            more = _part(load, SURGE, _APART, folder, begin / SECOND, end / SECOND)
+        else:
+            more = _times(load, SURGE) | window
         if load["kind"] == "batch":
             more["first"] = f"{begin} ns"
         table["workloads"][name + _MORE] = more
@@ -48,3 +61,42 @@ def _times(load: dict[str, Any], factor: float) -> dict[str, Any]:
             return load | {"rates": [rate * factor for rate in load["rates"]]}
         case _:
             return load | {"size": max(1, round(load["size"] * factor))}
+
+
+def _part(
+    load: dict[str, Any],
+    share: float,
+    later: float,
+    folder: Path,
+    begin: float = 0.0,
+    end: float = float("inf"),
+) -> dict[str, Any]:
+    """A workload of this share of the recorded clients, or of the requests where clients are unknown, of those sent
+    from `begin` to `end`."""
+    requests = traces.read(load["file"])
+    rows = pl.DataFrame(
+        {
+            "time": pl.Series(requests.times, dtype=pl.Int64) / SECOND + later,
+            **({"interaction": requests.names} if requests.names else {}),
+            **_of_clients(requests),
+            **{f"{traces.FACTOR}{tier}": values for tier, values in requests.factors.items()},
+        }
+    )
+    who = pl.col("client").fill_null(pl.int_range(pl.len())) if requests.clients else pl.int_range(pl.len())
+    chosen = (who.cast(pl.UInt64) * GOLDEN % BUCKETS) < round(share * BUCKETS)
+    rows = rows.filter(chosen, pl.col("time").is_between(begin, end, closed="left"))
+    file = folder / f"{Path(load['file']).stem}-{share:g}-{later:g}-{begin:g}.parquet"
+    folder.mkdir(parents=True, exist_ok=True)
+    tables.write(rows, file)
+    return load | {"file": str(file)}
+
+
+GOLDEN, BUCKETS = 618_033, 1_000_003
+"""Multiplying by the golden ratio of a prime spreads successive numbers evenly (Knuth, volume 3, 6.4)."""
+
+
+def _of_clients(requests: traces.Requests) -> dict[str, pl.Series]:
+    if not requests.clients:
+        return {}
+    think = pl.Series(requests.thinks, dtype=pl.Int64) / SECOND
+    return {"client": pl.Series(requests.clients, dtype=pl.Int64), "think": think}

@@ -4,6 +4,9 @@ Counts of very long requests come in clusters, so they vary more than Poisson co
 Anscombe's transform, y = √(x + 3/8), a Poisson count has a standard deviation of 1/2 whatever its mean (Biometrika 35,
 1948). There the interval is Student's prediction interval for one further value, mean ± t · s · √(1 + 1/n), with s at
 least 1/2: n equal counts, such as n zeros, do not mean that the next one is the same.
+
+Where the experiment is the twin of a recording, the twin is off by some share of the recorded count, and the interval
+is wider by this share at both ends.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ def anscombe(count: float) -> float:
     return math.sqrt(count + SHIFT)
 
 
-def predict(counts: Sequence[float]) -> Prediction:
+def predict(counts: Sequence[float], spread: float = 0.0) -> Prediction:
     """Raises ValueError without counts."""
     n = len(counts)
     if not n:
@@ -46,4 +49,5 @@ def predict(counts: Sequence[float]) -> Prediction:
     deviation = math.sqrt(math.fsum((value - middle) ** 2 for value in scaled) / (n - 1))
     half = t_95(n - 1) * max(deviation, POISSON_DEVIATION) * math.sqrt(1 + 1 / n)
     low, high = (max(0.0, max(0.0, middle + step) ** 2 - SHIFT) for step in (-half, half))
+    low, high = low * max(0.0, 1.0 - spread), high * (1.0 + spread)
     return Prediction(mean, min(float(math.floor(low)), mean), max(float(math.ceil(high)), mean), tuple(counts))

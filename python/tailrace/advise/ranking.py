@@ -35,7 +35,7 @@ def effect(experiment: Experiment, replications: int, trials: Trials) -> Effect 
     """None if the budget ended before the first replication."""
     runs = [replicated(experiment, number) for number in range(replications)]
     found = [outcome for outcome in trials.outcomes(runs) if outcome is not None]
-    return _effect(found) if found else None
+    return _effect(found, trials.spread) if found else None
 
 
 def present(experiment: Experiment, replications: int, trials: Trials) -> Effect:
@@ -50,13 +50,13 @@ def present(experiment: Experiment, replications: int, trials: Trials) -> Effect
         showing = sum(bool(one.harmed) for one in found)
         if len(found) >= replications and (showing >= SHOWING or not showing):
             break
-    return _effect(found)
+    return _effect(found, trials.spread)
 
 
-def _effect(found: Sequence[Outcome]) -> Effect:
+def _effect(found: Sequence[Outcome], spread: float) -> Effect:
     return Effect(
-        predict([outcome.vlrt for outcome in found]),
-        predict([outcome.failed for outcome in found]),
+        predict([outcome.vlrt for outcome in found], spread),
+        predict([outcome.failed for outcome in found], spread),
         tuple(outcome.harmed for outcome in found),
         fsum(outcome.requests for outcome in found) / len(found),
         found[0],
@@ -127,17 +127,14 @@ def _judged(
 
 
 def _bottleneck(base: Effect, after: Effect) -> str:
-    drops, before = after.first.drops, base.first.drops
-    most = max(drops, key=lambda tier: drops[tier], default="")
-    return most if most and drops[most] > before.get(most, 0) else ""
+    new = {tier: lost for tier, lost in after.first.drops.items() if lost and not base.first.drops.get(tier)}
+    return max(new, key=lambda tier: new[tier], default="")
 
 
 def surge(experiment: Experiment, quiet: Effect, trials: Trials) -> Surge | None:
     """More load for a third of the run. It recovers if the last sixth has no more VLRT than without the surge, within
     three standard deviations of a Poisson count."""
-    if not loads.scalable(experiment):
-        return None
-    [outcome] = trials.outcomes([loads.surged(experiment)])
+    [outcome] = trials.outcomes([loads.surged(experiment, trials.folder)])
     if outcome is None:
         return None
     last = quiet.first.parts[-1]

@@ -23,7 +23,7 @@ def print_advice(advice: Advice, console: Console) -> None:
     if advice.ranked:
         console.print()
         console.print(_table(advice))
-    for line in _below(advice):
+    for line in (*_lines(advice), *_below(advice)):
         console.print(Text(line))
 
 
@@ -60,6 +60,21 @@ def surge_words(surge: Surge | None) -> str:
     if surge is None:
         return ""
     return f"{words.count(surge.vlrt)}{'' if surge.recovers else ', stays'}"
+
+
+def _lines(advice: Advice) -> Iterator[str]:
+    """The lines of the best change; the page and the JSON have those of all."""
+    if advice.best is None:
+        return
+    found = advice.lines(advice.best)
+    yield (
+        f"To {advice.best.words}:" if found else "Name the software (--software app=nginx) to get the lines to change."
+    )
+    for line in found:
+        now = f"{line.now} → " if line.now else ""
+        note = f"  ({line.note})" if line.note else ""
+        yield f"  {line.software} of {line.tier}, {line.file}: {now}{line.then or 'remove it'}{note}"
+    yield ""
 
 
 def _below(advice: Advice) -> Iterator[str]:

@@ -32,6 +32,8 @@ class Trials:
     seconds: float | None = None
     workers: int | None = None
     progress: Progress | None = None
+    spread: float = 0.0
+    """How much every count may be off because the experiment is only like the real system, as a share."""
     planned: int = 0
     """Runs that are expected in all; the caller raises it as it learns more."""
     done: int = field(default=0, init=False)

@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tailrace.cli.options import Add, Change, Jobs
 from tailrace.cli.screen import Screen
-from tailrace.cli.words import AsJson, Quiet, duration_ns, progress
+from tailrace.cli.words import AsJson, Quiet, duration_ns, pairs, print_json, progress, say
+from tailrace.errors import UsageError
 from tailrace.units import SECOND
 
+if TYPE_CHECKING:
+    from tailrace.advise import Advice
+    from tailrace.experiment import Experiment
+
 EPILOG = (
-    "Examples:\n\n`tailrace advise experiments/testbed/governed`\n\n"
-    "`tailrace advise web.toml --budget 5min --replications 10 -o advice`"
+    "Examples:\n\n`tailrace advise run`\n\n"
+    "`tailrace advise run --software app=tomcat,hikaricp --software db=postgresql`\n\n"
+    "`tailrace advise experiments/testbed/governed --budget 5min --replications 10`"
 )
+REFUSED = 2
 
 
 def advise(
-    experiment: Annotated[
-        Path, typer.Argument(metavar="EXPERIMENT", help="An experiment.toml, or a folder with one in it.")
+    source: Annotated[
+        Path,
+        typer.Argument(metavar="RUN | EXPERIMENT", help="A run folder; or an experiment.toml, or a folder with one."),
     ],
+    software: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TIER=NAME,…", help="The software of a tier, for the lines to change: app=gunicorn; repeat it."
+        ),
+    ] = None,
     change: Change = None,
     add: Add = False,
     replications: Annotated[
@@ -31,21 +45,60 @@ def advise(
         str, typer.Option(metavar="TIME", help="No further run begins after this time; 0s: no limit.")
     ] = "60s",
     jobs: Jobs = None,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the stored runs.")] = Path(
-        "advice"
-    ),
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="FOLDER", help="Folder for advice.html, advice.json, best.toml and the stored runs."
+        ),
+    ] = Path("advice"),
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Rank the changes that make fewer requests very long, by simulating each of them."""
+    """Rank the changes that make fewer requests very long, by simulating each of them.
+
+    Of a recording, an experiment that repeats it is made first; where it does not repeat it well enough, advice is
+    refused.
+    """
+    from tailrace.advise import RefusedError
     from tailrace.advise import advise as advise_on
     from tailrace.advise.terminal import print_advice
-    from tailrace.experiment import read
+    from tailrace.advise.writing import write
 
     seconds = duration_ns("--budget", budget) / SECOND or None
-    planned = read(experiment, change or (), add=add)
+    named = pairs("--software", software, "TIER=NAME, like app=tomcat")
     with progress("Simulating", quiet, of_bytes=False) as step:
-        found = advise_on(
-            planned, str(experiment), out, replications=replications, seconds=seconds, workers=jobs, progress=step
+        try:
+            found: Advice = advise_on(
+                _opened(source, change, add=add),
+                out,
+                name=str(source),
+                software=named,
+                replications=replications,
+                seconds=seconds,
+                workers=jobs,
+                progress=step,
+            )
+        except RefusedError as refusal:
+            say(f"tailrace: {refusal}:", *(f"    {reason}" for reason in refusal.reasons))
+            raise typer.Exit(REFUSED) from refusal
+    files = write(found, out)
+    if as_json:
+        from tailrace.advise.serialise import to_json
+
+        print_json(to_json(found))
+    else:
+        print_advice(found, Screen())
+    say(f"written: {', '.join(map(str, files))}")
+
+
+def _opened(source: Path, changes: list[str] | None, *, add: bool) -> Experiment | Path:
+    from tailrace.dataset import is_run
+    from tailrace.experiment import read
+
+    if not is_run(source):
+        return read(source, changes or (), add=add)
+    if changes or add:
+        raise UsageError(
+            "--set changes an experiment, and this is a recording", advice="change its twin: tailrace twin"
         )
-    print_advice(found, Screen())
+    return source

@@ -1,0 +1,65 @@
+"""The twin of a recording, if it repeats the recording well enough for changes to be tried on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tailrace import experiment as experiments
+from tailrace.dataset import Dataset
+from tailrace.errors import TailraceError
+from tailrace.experiment import Experiment, places
+from tailrace.twin import Gate, Twin, gate, learn
+
+
+class RefusedError(TailraceError):
+    """The twin does not repeat the recording; `reasons` says in what, and which datum would mend it."""
+
+    def __init__(self, found: str, *, where: str, reasons: tuple[str, ...]) -> None:
+        super().__init__(found, where=where)
+        self.reasons = reasons
+
+
+@dataclass(frozen=True)
+class Repeated:
+    experiment: Experiment
+    notes: tuple[str, ...]
+    protocols: dict[str, str]
+    """By tier of the twin, as the recording's topology has them."""
+    spread: float
+    """How much the twin's count of very long requests may be off, as a share."""
+
+
+def twin_of(run: Dataset, folder: Path) -> Repeated:
+    """Writes the twin into the folder. Raises RefusedError if it does not repeat the recording."""
+    twin = learn(run)
+    checked = gate(twin, run)
+    _refuse(run, checked)
+    known = {server.name: server.protocol for server in run.topology.servers}
+    repeated = experiments.read(twin.write(folder, overwrite=True))
+    tier = {server.name: server.tier for server in places.servers(repeated)}
+    protocols = {tier[own]: protocol for server, own in twin.servers.items() if (protocol := known.get(server))}
+    return Repeated(repeated, tuple(_notes(twin, checked)), protocols, _spread(checked))
+
+
+def _refuse(run: Dataset, checked: Gate) -> None:
+    quiet = not len(checked.recorded.vlrt)
+    differs = [row for row in checked.rows if not row.passed and not (quiet and row.recorded == row.reproduced)]
+    if differs:
+        shown = {row.what for row in differs}
+        reasons = tuple(sentence for sentence in checked.off if sentence.partition(":")[0] in shown)
+        found = "its twin does not repeat it, so what a change would do is not known"
+        raise RefusedError(found, where=str(run.path), reasons=reasons)
+
+
+def _spread(checked: Gate) -> float:
+    """The largest difference from the recorded count: of the twin, and of the twin with one percent less and more
+    demand."""
+    recorded = len(checked.recorded.vlrt)
+    counts = [len(checked.reproduced[0].vlrt), *checked.nudged]
+    return max(abs(count - recorded) / recorded for count in counts) if recorded else 0.0
+
+
+def _notes(twin: Twin, checked: Gate) -> list[str]:
+    said = [f"{row.what}: {row.recorded} recorded, {row.reproduced} in the twin" for row in checked.rows]
+    return said + [f"the recording does not show {one.name} ({one.range}); {one.datum}" for one in twin.unknowns]
