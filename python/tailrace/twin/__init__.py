@@ -2,6 +2,7 @@
 
 structure  servers as tiers: the candidates of one balancer are one tier
 tree       kinds of visits: those that make the same calls
+adoption   calls whose caller the recording lost
 inference  limits of servers that no topology states, where the recording shows them
 cpu        the ledger's account of capacity in terms of CPU time
 demands    what visits need: CPU time, and time that they neither compute nor call

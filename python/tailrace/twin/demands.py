@@ -114,7 +114,8 @@ def _factors(
     cell = at[known] * len(tiers) + tier[known]
     done = np.bincount(cell, weights=work[known], minlength=len(roots) * len(tiers)).reshape(len(roots), len(tiers))
     due = whole[tree.stands[roots]]
-    factor = np.where(due > 0.0, done / np.where(due > 0.0, due, 1.0), 1.0)
+    known_too = (due > 0.0) & (done > 0.0)  # of calls whose caller was lost, nothing is known
+    factor = np.where(known_too, done / np.where(known_too, due, 1.0), 1.0)
     return {name: factor[:, number] for number, name in enumerate(tiers)}
 
 

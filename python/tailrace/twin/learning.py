@@ -19,7 +19,7 @@ from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.spans import spans
 from tailrace.diagnosis.view import View
 from tailrace.errors import InputError
-from tailrace.twin import clients, cpu, demands, inference, limits, structure, tree
+from tailrace.twin import adoption, clients, cpu, demands, inference, limits, structure, tree
 from tailrace.twin.cpu import Cpu
 from tailrace.twin.demands import Demands
 from tailrace.twin.limits import Limits, Unknown
@@ -45,13 +45,13 @@ def learn(run: Dataset | str | PathLike[str]) -> Twin:
     account = draw_up(seen, recorded)
     found = structure.find(view.topology, recorded.servers)
     kinds = tree.grow(recorded, found)
-    roots = np.flatnonzero(recorded.parent < 0)
+    entries = tuple(name for name in view.requests["server"].cast(pl.String).unique().sort() if name in found.tier)
+    roots = adoption.adopt(kinds, recorded, found, entries)
     latency = limits.latency(account)
     used = cpu.reconcile(seen, account)
     needs = demands.measure(seen, account, used, found, kinds, roots, latency)
     fits = Limits(view, account, found)
     requests = clients.arrivals(view, recorded, found, kinds, needs, roots)
-    entries = tuple(name for name in view.requests["server"].cast(pl.String).unique().sort() if name in found.tier)
     files = {f"requests-{_slug(entry)}.parquet": rows for entry, rows in requests.items()}
     losses = {f"{_slug(server)}-{cause}.csv": (cause, server, share) for (cause, server), share in _lines(used.lost)}
     table: dict[str, Any] = {

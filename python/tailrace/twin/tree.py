@@ -42,7 +42,11 @@ class Tree:
     alias: dict[int, int] = field(default_factory=dict)
     """Of rare kinds, that which stands for it."""
 
-    @cached_property
+    def replace(self, number: int, other: int) -> None:
+        """Another kind stands for this one from now on, and for those that it stood for."""
+        self.alias |= {rare: other for rare, kept in self.alias.items() if kept == number} | {number: other}
+
+    @property
     def stands(self) -> Times:
         """By visit, the kind that stands for its own."""
         table = np.array([self.alias.get(number, number) for number in range(len(self.kinds))], dtype=np.int64)
