@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -147,6 +148,31 @@ def test_collections_are_found_behind_what_an_application_server_prints(tmp_path
     (tmp_path / "catalina.out").write_text(text)
     run = readers.read(f"app={tmp_path / 'catalina.out'}", out=tmp_path / "run")
     assert run.events().collect().get_column("begin").to_list() == [START + 5 * SECOND]
+
+
+PREFIXED = {
+    "kubectl logs --timestamps": "2026-11-20T16:49:09.123456789Z {}",
+    "kubectl logs --prefix": "[pod/app-7d9f-x2/app] {}",
+    "docker compose logs": "app-1  | {}",
+    "docker's json-file": '{{"log":{json},"stream":"stdout","time":"2026-11-20T16:49:09.1Z"}}',
+    "containerd": "2026-11-20T16:49:09.123456789Z stdout F {}",
+    "journalctl": "Nov 20 16:49:09 host java[1234]: {}",
+    "journalctl -o json": '{{"MESSAGE":{json},"_HOSTNAME":"host"}}',
+    "syslog": "<134>1 2026-11-20T16:49:09.123Z host java 1234 - - {}",
+    "fluentd": '2026-11-20 16:49:09 +0000 app.gc: {{"log":{json}}}',
+    "Java Service Wrapper": "INFO   | jvm 1    | 2026/11/20 16:49:09 | {}",
+    "a coloured terminal": "\x1b[36mapp-1  |\x1b[0m {}",
+    "grep -n": "gc.log:7:{}",
+}
+
+
+@pytest.mark.parametrize("prefix", PREFIXED.values(), ids=PREFIXED)
+def test_what_ships_a_log_changes_no_pause(prefix: str, tmp_path: Path) -> None:
+    for number, line in enumerate((dated(5, 0.25), unified(5, 1, 250))):
+        shipped = prefix.format(line[:-1], json=json.dumps(line)) + "\n"
+        [source] = written(tmp_path, {f"{number}.log": shipped})
+        begin = START + 5 * SECOND - number * 250 * MILLISECOND  # unified logging stamps the end
+        assert rows(gclog.read([source])) == [(begin, 250 * MILLISECOND)]
 
 
 def test_a_stall_of_one_thread_is_no_stop_of_the_application(tmp_path: Path) -> None:

@@ -93,16 +93,18 @@ def bounded(source: Source, found: Found) -> Iterator[tuple[int, str]]:
 
 
 def unwrapped(number: int, text: str) -> Line:
-    """The line without the JSON of a log shipper."""
-    if text.startswith("{") and text.endswith("}"):
+    """The line without the JSON of a log shipper, which may follow a prefix."""
+    begin = text.find("{") if text.endswith("}") else -1
+    if begin >= 0:
         try:
-            fields = json.loads(text)
+            fields = json.loads(text[begin:])
         except (ValueError, RecursionError):
             fields = None
         if isinstance(fields, dict):
             message = next((fields[key] for key in _MESSAGE_KEYS if isinstance(fields.get(key), str)), None)
             if message is not None:
-                return Line(number, message.rstrip("\r\n"), _first_moment(fields))
+                shipped = _first_moment(fields) or Line(number, text[:begin]).carried()
+                return Line(number, message.rstrip("\r\n"), shipped)
     return Line(number, text)
 
 
