@@ -151,7 +151,7 @@ def test_the_errors_for_other_files(name: str, said: str, command: str) -> None:
         (b"FLR\x00\x00\x02", "Flight Recorder"),
         (b"name" + b"\x00" * 253 + b"ustar\x00", "a tar archive"),
         (b"\x00\x01\x02", "neither a capture"),
-        (b"a,b,c\n1,2,3\n", "its columns are a, b, c; Tailrace reads .* none of these is a time"),
+        (b"a,b,c\n1,2,3\n", "its columns are a, b, c; Tailrace reads .* none of these has the name of a time"),
         (b"\x1b]0;gone\x07 all fine\n", r"it begins with '\\u001b\]0;gone\\u0007 all fine'"),
         (b"x" * 100_000, "it begins with 'x{120}…'"),
     ],

@@ -161,7 +161,9 @@ def _table(source: Source, text: str) -> InputError | None:
     found = f"its columns are {foreign.listed(names)}"
     time = next((i for i, name in enumerate(names) if role(name) == "time"), None)
     if time is None:
-        return _error(source, found, f"Tailrace reads {_FORM}, and none of these is a time")
+        return _error(
+            source, found, f"Tailrace reads {_FORM}, and none of these has the name of a time (time, timestamp …)"
+        )
     place = next((i + 1 for i, name in enumerate(names) if role(name) == "place"), None)
     command = conversions.columns_to_rows(delimiter, time + 1, place)
     return _error(source, f"{found}, one for each metric", _WANTED, (command,), placed=place is not None)
