@@ -57,15 +57,19 @@ class Tree:
         """Of the kinds that stand for others: a name for the interaction of the twin."""
         found: dict[int, str] = {}
         used: set[str] = set()
+        times: Counter[str] = Counter()
         commonest = Counter(self.stands.tolist())
         callees = {callee for kind in self.kinds for callee, _ in kind.calls}
-        order = sorted(commonest, key=lambda number: (number in callees, -commonest[number]))
-        for number in order:
+        for number in sorted(commonest, key=lambda number: (number in callees, -commonest[number])):
             kind = self.kinds[number]
-            name = kind.interaction or "request"
-            options = (name, f"{name} at {kind.tier}", *(f"{name} at {kind.tier} ({i})" for i in range(2, 10**6)))
-            found[number] = next(option for option in options if option not in used)
-            used.add(found[number])
+            label = name = kind.interaction or "request"
+            if label in used:
+                label = name = f"{name} at {kind.tier}"
+            while label in used:
+                times[name] += 1
+                label = f"{name} ({times[name] + 1})"
+            found[number] = label
+            used.add(label)
         return found
 
     def calls_of(self, number: int) -> dict[int, int]:
