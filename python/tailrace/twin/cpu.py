@@ -50,7 +50,7 @@ def reconcile(seen: Seen, account: Account) -> Cpu:
         if not own or own[0].interval_ns > COARSEST_NS:
             continue
         sampled.add(server)
-        used = np.clip(seen.at(own[0]), 0.0, 1.0)
+        used = np.clip(seen.at(own[0]), 0.0, 1.0) * _speed(seen, server)
         busy = np.array(account.replay.busy(number)) / (account.replay.cores[number] * STEP_NS)
         mine = {line: share for line, share in account.taken.items() if line[1] == server}
         kept_off = _kept_off(mine, busy)
@@ -61,6 +61,19 @@ def reconcile(seen: Seen, account: Account) -> Cpu:
         share = np.where(kept_off, 1.0, np.where(busy >= ALWAYS, np.minimum(share, 1.0), share))
         rate[number] = np.clip(left, 1e-4, 1.0) * share
     return Cpu(lost, rate, frozenset(sampled))
+
+
+def _speed(seen: Seen, server: str) -> Shares:
+    """The clock rate as a share of the highest; 1 where it was not sampled."""
+    rates = [(seen.view.series(server, metric) or seen.view.elsewhere(metric))[:1] for metric in _CLOCK]
+    if not all(rates):
+        return np.ones(len(seen.steps))
+    [now], [most] = rates
+    speed: Shares = np.clip(seen.at(now) / np.maximum(seen.at(most), 1.0), LEAST, 1.0)
+    return speed
+
+
+_CLOCK = ("cpu_hz", "cpu_hz_max")
 
 
 def _kept_off(lines: dict[Line, Shares], busy: Shares) -> NDArray[np.bool_]:
@@ -82,7 +95,8 @@ def _fitted(
     taken = sum(lines.values(), np.zeros(len(used)))
     due = np.bincount(sample[kept_off], weights=1.0 - used[kept_off], minlength=size)
     had = np.bincount(sample[kept_off], weights=taken[kept_off], minlength=size)
-    factor = np.where(had > 0.0, due / np.where(had > 0.0, had, 1.0), 1.0)[sample]
+    # A machine may not see what it lost, so its CPU use shows that more was lost, and never that less was.
+    factor = np.maximum(np.where(had > 0.0, due / np.where(had > 0.0, had, 1.0), 1.0), 1.0)[sample]
     whole = np.clip(taken * factor, 0.0, 1.0)
     scale = np.where(kept_off & (taken > 0.0), whole / np.where(taken > 0.0, taken, 1.0), 1.0)
     return {line: share * scale for line, share in lines.items()}

@@ -1,4 +1,4 @@
-"""Kinds of visits: those that make the same calls, in full. Rare ones count as the commonest of their interaction."""
+"""Kinds of visits: those that make the same calls, in full. Of many kinds, rare ones count as a similar one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.queues import Times
 from tailrace.twin.structure import Structure
 
-KINDS_MOST = 40
+KINDS_MOST = 400
 """Of one interaction at one tier. What rarer ones need is kept in the factors of their requests."""
-LEAST = 3
-"""Visits of a kind: fewer are an exception, such as a request that was cut off."""
 MOSTLY = 0.5
 
 
@@ -145,7 +143,8 @@ def _find_simultaneous(tree: Tree, recorded: Recorded) -> None:
 
 
 def _join_rare(tree: Tree) -> None:
-    counts = np.bincount(tree.kind, minlength=len(tree.kinds))
+    """The kinds beyond the most of an interaction count as the one that comes to each tier as often as they do."""
+    counts, visits = np.bincount(tree.kind, minlength=len(tree.kinds)), _visits(tree)
     of_base: dict[tuple[str, str], list[int]] = {}
     for number, kind in enumerate(tree.kinds):
         of_base.setdefault((kind.tier, kind.interaction), []).append(number)
@@ -155,12 +154,19 @@ def _join_rare(tree: Tree) -> None:
         for number in numbers:
             # what stands for a visit is no higher, so no visit calls itself in the end
             able = [other for other in kept if tree.kinds[other].height <= tree.kinds[number].height]
-            if not able or (len(kept) < KINDS_MOST and counts[number] >= LEAST):
+            if not able or len(kept) < KINDS_MOST:
                 kept.append(number)
             else:
-                made = _made(tree.kinds[number])
-                tree.alias[number] = min(able, key=lambda other: abs(_made(tree.kinds[other]) - made))
+                apart = np.abs(visits[able] - visits[number]).sum(axis=1)
+                tree.alias[number] = able[int(apart.argmin())]
 
 
-def _made(kind: Kind) -> int:
-    return sum(count for _, count in kind.calls)
+def _visits(tree: Tree) -> Times:
+    """By kind and tier, how often such a visit and its calls come to the tier. A call has a lower number."""
+    tiers = {name: at for at, name in enumerate(dict.fromkeys(kind.tier for kind in tree.kinds))}
+    found = np.zeros((len(tree.kinds), len(tiers)), dtype=np.int64)
+    for number, kind in enumerate(tree.kinds):
+        found[number, tiers[kind.tier]] += 1
+        for callee, count in kind.calls:
+            found[number] += count * found[callee]
+    return found
