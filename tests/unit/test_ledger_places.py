@@ -20,7 +20,7 @@ from systems import Slow, system
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import ledger, tables, vlrt
 from tailrace.diagnosis.ledger import places
-from tailrace.diagnosis.ledger.workers import turns
+from tailrace.diagnosis.ledger.workers import lost_at, turns, workers
 from tailrace.topology import Topology
 from tailrace.units import MILLISECOND as MS
 
@@ -108,6 +108,8 @@ SYSTEMS = {
     "stops": chain({"compute": "0.5 ms"}, workers=10, reports=1, stalls=(FREEZE, FREEZE | {"at": "8.75 s"})),
     "slow by themselves": chain({"compute": "0.5 ms", "wait": "1.3 s"}, workers=60, reports=6),
 }
+SYSTEMS["all wait"] = chain({"compute": "0.5 ms"}, workers=10, reports=1, stalls=(FREEZE | {"place": "db"},))
+SYSTEMS["all wait"]["tiers"]["web"]["workers"] = SYSTEMS["all wait"]["tiers"]["app"]["backlog"] = 400
 SYSTEMS["collections"]["tiers"]["app"]["heap"] = {
     "young": 60_000_000,
     "per_visit": 100_000,
@@ -200,6 +202,12 @@ def test_visits_that_waited_as_long_by_the_clock_are_alike_though_the_server_was
     lasted, work = np.array([900, 901, 780]) * MS, np.array([900, 500, 400]) * MS
     assert (places._near(work, work[:1]) | places._near(lasted, lasted[:1])).tolist() == [True, True, False]
     assert places._near(work, work[1:2]).tolist() == [False, True, False], "as much work is alike, too"
+
+
+def test_the_workers_of_a_server_are_counted_while_all_of_them_wait_for_calls() -> None:
+    seen = tables.look(bare(_simulated("all wait")), 50 * MS)
+    assert not len(lost_at(seen, "app")), "no attempt was lost, which would show it, too"
+    assert (workers(seen, "app"), workers(seen, "web")) == (10, 0)
 
 
 def test_turns_are_taken_in_the_order_of_arrival() -> None:

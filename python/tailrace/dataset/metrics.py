@@ -31,6 +31,9 @@ METRICS = SHARES | {
     "rss_bytes",
     "run_queue",
     "syn_retransmits",
+    "tasks_blocked",
+    "tasks_runnable",
+    "tasks_stopped",
     "workers_busy",
     "writeback_bytes",
 }

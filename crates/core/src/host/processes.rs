@@ -56,8 +56,9 @@ impl Owner {
 pub struct Found {
     pub pid: i32,
     pub owner: Owner,
-    /// It began since the last check.
-    pub young: bool,
+    /// It began since the previous check, which was at this time of the steady clock; None: it was
+    /// there before, or this is the first check.
+    pub since: Option<i64>,
 }
 
 /// A namespace in which listeners are read.
@@ -129,7 +130,8 @@ pub struct Processes {
     known: FxHashMap<i32, Known>,
     /// The name of a process, and its number, for each listener that has one.
     names: FxHashMap<(usize, IpAddr, u16), (i32, String)>,
-    looked: bool,
+    /// When the last check began, by the steady clock.
+    looked: Option<i64>,
 }
 
 impl Processes {
@@ -141,7 +143,7 @@ impl Processes {
             sockets: FxHashMap::default(),
             known: FxHashMap::default(),
             names: FxHashMap::default(),
-            looked: false,
+            looked: None,
         }
     }
 
@@ -167,6 +169,7 @@ impl Processes {
     /// What is new since the last check. Processes that cannot be read (ended, or of another user)
     /// are skipped.
     pub fn look(&mut self) -> Vec<Found> {
+        let now = sys::steady_ns();
         let anew = self.ask();
         let pids = pids(&self.proc);
         let alive: FxHashSet<i32> = pids.iter().copied().collect();
@@ -192,11 +195,11 @@ impl Processes {
                 },
             );
             if before.is_none_or(|before| before.owner != owner) {
-                let young = looks == 0 && self.looked;
-                found.push(Found { pid, owner, young });
+                let since = self.looked.filter(|_| looks == 0);
+                found.push(Found { pid, owner, since });
             }
         }
-        self.looked = true;
+        self.looked = Some(now);
         found
     }
 
@@ -376,8 +379,8 @@ mod tests {
         let mut processes = here(port);
         let own = of(&processes.look(), std::process::id()).unwrap();
         assert_eq!(
-            (own.owner.places, own.young),
-            (vec![format!("web:{port}")], false)
+            (own.owner.places, own.since),
+            (vec![format!("web:{port}")], None)
         );
         let servers = processes.servers();
         assert_eq!(servers.len(), 1, "{servers:?}");
@@ -398,7 +401,7 @@ mod tests {
         let child = Ended(Command::new("sleep").arg("60").spawn().unwrap());
         let found = of(&processes.look(), child.0.id()).unwrap();
         assert_eq!(
-            (found.owner, found.young),
+            (found.owner, found.since.is_some()),
             (Owner::nobody("process sleep".to_owned()), true)
         );
         processes.look();

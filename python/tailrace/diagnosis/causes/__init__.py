@@ -104,7 +104,9 @@ def _without_origin(cluster: Cluster, lost: Drops, overflow: Overflow) -> Cause:
 def _of(case: Case) -> Cause:
     evidence = tuple(sorted((detect(case) for detect in DETECTORS), key=strength, reverse=True))
     winners = compete(evidence, case.stall.kind)
-    return Cause(" or ".join(w.cause for w in winners) or UNKNOWN, evidence, _finding(case.stall, evidence, winners))
+    sleeps = case.tasks is not None and case.tasks.slept and case.stall.has("frozen")
+    finding = _finding(case.stall, evidence, winners, sleeps)
+    return Cause(" or ".join(w.cause for w in winners) or UNKNOWN, evidence, finding)
 
 
 def strength(evidence: CauseEvidence) -> float:
@@ -123,14 +125,19 @@ def compete(evidence: tuple[CauseEvidence, ...], kind: Kind) -> tuple[CauseEvide
     return tuple(e for e in starters if strength(e) > best - TIE)
 
 
-def _finding(stall: Stall, evidence: tuple[CauseEvidence, ...], winners: tuple[CauseEvidence, ...]) -> Finding:
+def _finding(
+    stall: Stall, evidence: tuple[CauseEvidence, ...], winners: tuple[CauseEvidence, ...], sleeps: bool
+) -> Finding:
     worse = [e for e in evidence if e.verdict == "found" and e.cause in AMPLIFIERS and e not in winners]
     also = "".join(f" It made it worse that: {e.sentence}" for e in worse)
     if not winners:
         excluded = [e.cause for e in evidence if e.verdict == "absent"]
         sentence = f"The cause is unknown. Excluded: {listing(excluded)}." if excluded else "The cause is unknown."
+        if sleeps:
+            slept = f"All threads of {stall.origin} slept: they waited for something that was not recorded."
+            sentence = f"{slept} {sentence}"
         sentence += also
-        missing = "; ".join(dict.fromkeys(_wanted(stall, evidence))) or None
+        missing = "; ".join(_awaited(stall) if sleeps else dict.fromkeys(_wanted(stall, evidence))) or None
         return Finding("cause", "unknown", sentence, stall.origin, stall.begin, stall.end, {}, missing)
     first = winners[0]
     numbers: dict[str, Number] = {
@@ -146,6 +153,11 @@ def _finding(stall: Stall, evidence: tuple[CauseEvidence, ...], winners: tuple[C
         sentence = f"The recording does not distinguish these causes: {sentence}"
     sentence += also
     return Finding("cause", "found", sentence, first.place, first.begin, first.end, numbers)
+
+
+def _awaited(stall: Stall) -> list[str]:
+    """What shows what a server waits for whose threads all sleep."""
+    return [f"what {stall.origin} waited for: a capture of the calls that it makes, if it makes any, or its lock waits"]
 
 
 def _wanted(stall: Stall, evidence: tuple[CauseEvidence, ...]) -> list[str]:

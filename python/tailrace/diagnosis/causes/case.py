@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from tailrace.diagnosis import tasks
 from tailrace.diagnosis.demand import Demand
 from tailrace.diagnosis.evidence import Fit, fit
 from tailrace.diagnosis.finding import CauseEvidence, Number, Verdict
@@ -139,11 +140,18 @@ class Case:
 
     @property
     def waited_for_cpu(self) -> float | None:
-        """The share of the stall in which the origin itself waited for a CPU, by its pressure; None: not sampled."""
+        """The share of the stall in which the origin itself waited for a CPU, by its pressure; or, where that was not
+        sampled, at most: in which one of its threads was runnable. None: not sampled either."""
         for series in self.view.series(self.origin, "psi_cpu"):
             if self.view.is_own(series.place, self.origin) and series.resolves(self.stall.begin, self.stall.end):
                 return self.inside(series)
-        return None
+        return self.tasks.runnable if self.tasks is not None else None
+
+    @cached_property
+    def tasks(self) -> tasks.Tasks | None:
+        """What the threads of the origin did in the stall."""
+        times = np.linspace(self.stall.begin, self.stall.end, 100, dtype=np.int64)
+        return tasks.of(self.view, self.origin, times)
 
     def cpus_of(self, place: str) -> frozenset[int]:
         """CPUs that the origin, or a place of samples, may use; empty where that is not known."""

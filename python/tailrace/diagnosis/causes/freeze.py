@@ -4,10 +4,12 @@ What it looks for
     A full queue, no answer, and no CPU used, while nothing else that was sampled explains it. Or events of kind
     `freeze`.
 Evidence needed
-    `cpu_busy` of the origin. Its own `psi_cpu` tells that it waited for no CPU. The other ways to lose the CPU
+    `cpu_busy` of the origin. `tasks_stopped` tells that it was stopped, and its own `psi_cpu` or `tasks_runnable` that
+    it waited for no CPU. The other ways to lose the CPU
     (`cpu_throttled`, `cpu_steal`, I/O) make it firmer where they were sampled.
 What it is confused with
-    Each other: a stopped process and one whose workers all wait for a lock use no CPU and answer nothing alike.
+    A server whose workers all wait, for a lock say: it uses no CPU and answers nothing either. Only the states of its
+    threads (`tasks_stopped`, `tasks_runnable`, `tasks_blocked`) tell them apart.
     Slow statements that hold all workers or connections: who is served then takes as long as usual (`service`).
     A neighbour or a quota: both leave *some* CPU and some answers. Work of higher priority on all CPUs that it may use
     leaves none: its own `psi_cpu` tells; without, the host's are full, or somebody fills those it is pinned to, and
@@ -50,10 +52,14 @@ def detect(case: Case) -> CauseEvidence:
     without_cpu = series.below(FROZEN * usual).tolist()
     silent = spans([part for part in without_cpu if _answered(case, spans([part])) <= FROZEN * 2])
     but = None
+    if case.tasks is not None and case.tasks.were_stopped:
+        what += f"; {share(case.tasks.stopped)} of the time its threads were stopped"
     if not stall.has("frozen"):
         but = "it did run"
     elif not length(clip(silent, stall.begin, stall.end)):
         but = "it did answer"
+    elif case.tasks is not None and case.tasks.slept:
+        but = "its threads were not stopped: they slept, and waited for something"
     else:
         but = _explained(case)
     evidence = case.while_queued(_while_nobody_left(case, silent, series.interval_ns)) if but is None else spans([])

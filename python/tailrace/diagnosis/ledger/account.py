@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace._core import Replay
+from tailrace.diagnosis import tasks
 from tailrace.diagnosis.causes import UNKNOWN
 from tailrace.diagnosis.ledger import limits, places, waits
 from tailrace.diagnosis.ledger.limits import Choices
@@ -192,15 +193,23 @@ def _names(seen: Seen, server: str, rest: Shares) -> dict[str, Shares]:
         most = np.flatnonzero(rest[begin:end] >= MOST) + begin
         if len(most) * STEP_NS >= own[0].interval_ns:
             is_still = float(np.average(used[most], weights=rest[most])) <= WITHHELD * usual
-            still[begin:end] = is_still and float(kept_off[most].mean()) < MOST
+            still[begin:end] = is_still and float(kept_off[most].mean()) < MOST and not _slept(seen, server, most)
     return {FREEZE: np.where(still, rest, 0.0), UNKNOWN: np.where(still, 0.0, rest)}
 
 
+def _slept(seen: Seen, server: str, most: Times) -> bool:
+    """Whether its threads were not stopped in these steps, but waited for something."""
+    found = tasks.of(seen.view, server, seen.steps.middles[most])
+    return found is not None and found.slept
+
+
 def _may_lack_a_cpu(seen: Seen, server: str) -> NDArray[np.bool_]:
-    """Where a server that uses no CPU may wait for one: by its own `psi_cpu`; else where its host had none to spare,
-    and usually has."""
+    """Where a server that uses no CPU may wait for one: by its own `psi_cpu` or `tasks_runnable`; else where its
+    host had none to spare, and usually has."""
     for pressure in seen.view.series(server, "psi_cpu")[:1]:
         return np.asarray(seen.at(pressure) >= LIMITS["psi_cpu"])
+    for runnable in seen.view.series(server, "tasks_runnable")[:1]:
+        return np.asarray(seen.at(runnable) >= 1.0)
     host = seen.view.of_host(server, "cpu_busy")
     if host is None or seen.slow.usual(host) >= AT_WORK:
         return np.zeros(len(seen.steps), dtype=bool)

@@ -24,15 +24,13 @@ from numpy.typing import NDArray
 
 from tailrace.diagnosis.ledger.recorded import NEVER, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
-from tailrace.diagnosis.ledger.workers import turns
+from tailrace.diagnosis.ledger.workers import LONG_NS, turns
 from tailrace.diagnosis.queues import LEAST_LIMIT, Times
 from tailrace.diagnosis.spans import Spans, spans, without
 from tailrace.units import MILLISECOND
 
 Mask = NDArray[np.bool_]
 
-LONG_NS = 100 * MILLISECOND
-"""Two default windows. A visit that holds a place for less makes no other wait for long."""
 LONGER = 10.0
 """Service times vary about threefold around their median (exponential: the 99th percentile is at 6.6)."""
 QUICK = 3.0

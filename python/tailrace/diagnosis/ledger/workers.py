@@ -7,23 +7,30 @@ import heapq
 import numpy as np
 import polars as pl
 
-from tailrace.diagnosis.queues import LEAST_LIMIT, Times
+from tailrace.diagnosis.queues import LEAST_LIMIT, Times, plateau
 from tailrace.diagnosis.view import View
+from tailrace.units import MILLISECOND
 
+LONG_NS = 100 * MILLISECOND
+"""Two default windows. A visit that holds a place for less makes no other wait for long."""
 FLAT = 0.03
 """Counts at a limit differ by what opens and closes within the moment of a packet."""
 
 
 def workers(view: View, server: str) -> int:
-    """By the topology. Else as many as calls were open, if it was the same number whenever an attempt was lost: each
-    worker waited for its call, and nobody took more in. 0 where it is not known."""
+    """By the topology. Else as many as calls were open, if it was the same number whenever an attempt was lost, or
+    stayed at that number while visits waited for long before their first call: each worker waited for its call. 0 where
+    it is not known."""
     known = view.topology.server(server)
     if known is not None and (known.workers or known.kind == "async"):
         return known.workers or 0
     calls = [stays for callee, stays in view.calls.get(server, {}).items() if callee != server]
-    lost = lost_at(view, server)
-    if not calls or len(lost) < LEAST_LIMIT:
+    if not calls:
         return 0
+    lost = lost_at(view, server)
+    if len(lost) < LEAST_LIMIT:
+        waited = _waited_at(view, server)
+        return plateau(np.sum([stays.queue(waited) for stays in calls], axis=0)) or 0
     opened = np.sum([stays.queue(lost) for stays in calls], axis=0)
     low, middle, high = np.percentile(opened, (10, 50, 90)).tolist()
     return int(middle) if middle >= LEAST_LIMIT and high - low <= max(FLAT * high, 1.0) else 0
@@ -32,6 +39,20 @@ def workers(view: View, server: str) -> int:
 def lost_at(view: View, server: str) -> Times:
     """When attempts to reach the server were lost."""
     return view.lossy.filter((pl.col("server") == server) & (pl.col("drops") > 0))["sent"].to_numpy()
+
+
+def _waited_at(view: View, server: str) -> Times:
+    """The middle of the time between the arrival and the first call of visits for which it was long."""
+    long = pl.col("departure") - pl.col("arrival") >= LONG_NS
+    visits = view.visits.filter(pl.col("server").cast(pl.String) == server, long).select("visit", "arrival").collect()
+    first = (
+        view.visits.filter(pl.col("parent").is_in(visits["visit"].implode()))
+        .group_by(visit="parent")
+        .agg(pl.col("sent").min())
+        .collect()
+    )
+    waits = visits.join(first, on="visit").filter(pl.col("sent") - pl.col("arrival") >= LONG_NS)
+    return np.sort(waits.select((pl.col("arrival") + pl.col("sent")) // 2)["arrival"].to_numpy())
 
 
 def taken(arrival: Times, departure: Times, count: int) -> Times:

@@ -10,6 +10,7 @@ pub mod network;
 pub mod pressure;
 pub mod process;
 pub mod processes;
+mod states;
 pub mod throttled;
 
 use std::fs::File;

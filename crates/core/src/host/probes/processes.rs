@@ -1,14 +1,17 @@
 //! CPU time of all processes. Those that listen count for their listeners (`NODE:PORT`), together
-//! with what their cgroup withheld (its quota, and its pressure if it contains only them). The
-//! others are sampled by name, once they have used so much that another process could lack it.
+//! with what their threads do, and what their cgroup withheld (its quota, and its pressure if it
+//! contains only them). The others are sampled by name, once they have used so much that another
+//! process could lack it.
 
 use std::io;
+use std::path::Path;
 use std::sync::mpsc::Receiver;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use super::cgroup::Cgroup;
+use super::states::{self, States};
 use super::{Probe, Span, Tick};
 use crate::host::places::Places;
 use crate::host::processes::Found;
@@ -35,20 +38,27 @@ struct Member {
     listens: bool,
     /// Rounds since it used more than a little, at most [`REST`].
     idle: u8,
+    /// At the last reading, if it listens.
+    states: States,
     groups: Vec<usize>,
 }
 
 /// Processes that share a place.
 struct Group {
     place: String,
+    listens: bool,
     /// The number of its place, once it is reported.
     number: Option<u32>,
     /// CPU time since its last report, and the time of that; since the begin if it was never
     /// reported.
     used: i64,
     told: i64,
-    /// The part of `used` from the previous round.
+    /// The part of `used` from before this round.
     seen: i64,
+    /// A check at this time did not find processes that have used CPU time since, and the part of
+    /// `used` from before it.
+    until: Option<(i64, i64)>,
+    states: States,
     /// Readings of its control group.
     held_back: Vec<Box<dyn Probe>>,
 }
@@ -89,15 +99,22 @@ impl ProcessesProbe {
         if known.is_none() && self.members.len() >= PROCESSES && !found.owner.listens {
             return;
         }
-        // The CPU time of a new process counts since the last check.
-        let used = match known {
-            Some(used) => used,
-            None if found.young => 0,
-            None => sys::process_cpu_ns(found.pid).unwrap_or(0),
-        };
+        let used = known
+            .or_else(|| sys::process_cpu_ns(found.pid))
+            .unwrap_or(0);
         let listens = found.owner.listens;
         let places = found.owner.places.into_iter();
         let groups: Vec<usize> = places.map(|place| self.group(place, listens)).collect();
+        if let (None, Some(since)) = (known, found.since) {
+            // A new process has used its CPU time since the last check.
+            for &group in &groups {
+                if let Some(group) = self.groups.get_mut(group) {
+                    group.until = group.until.or(Some((since, group.used)));
+                    group.used += used;
+                    group.seen += used;
+                }
+            }
+        }
         for group in groups.iter().filter_map(|&group| self.groups.get(group)) {
             if group.number.is_some() {
                 let cpus = sys::allowed_cpus(found.pid);
@@ -111,6 +128,7 @@ impl ProcessesProbe {
             used,
             listens,
             idle: 0,
+            states: States::default(),
             groups,
         };
         self.members.insert(found.pid, member);
@@ -137,10 +155,13 @@ impl ProcessesProbe {
             let number = listens.then(|| self.places.index(&place));
             self.groups.push(Group {
                 place,
+                listens,
                 number,
                 used: 0,
                 told: self.begun,
                 seen: 0,
+                until: None,
+                states: States::default(),
                 held_back: Vec::new(),
             });
         }
@@ -154,9 +175,21 @@ impl ProcessesProbe {
         let little = (LITTLE * round_ns as f64) as i64;
         let round = self.round;
         let groups = &mut self.groups;
+        for group in groups.iter_mut() {
+            group.states = States::default();
+        }
         self.members.retain(|pid, member| {
             let turn = (round + u64::from(pid.unsigned_abs())) % NOW_AND_THEN == 0;
-            if member.idle == REST && !turn {
+            let rests = member.idle == REST && !turn;
+            if member.listens && !rests {
+                member.states = states::of(Path::new("/proc"), *pid).unwrap_or_default();
+            }
+            for &group in &member.groups {
+                if let Some(group) = groups.get_mut(group) {
+                    group.states.add(member.states);
+                }
+            }
+            if rests {
                 return true;
             }
             let Some(now) = sys::process_cpu_ns(*pid) else {
@@ -184,17 +217,24 @@ impl ProcessesProbe {
     fn say(&mut self, at: i64, round_ns: i64, into: &mut Tick) {
         for (number, group) in self.groups.iter_mut().enumerate() {
             let busy = (group.used - group.seen) as f64 >= LEAST * round_ns as f64;
-            if group.number.is_none() && busy && self.named < NAMES {
+            let was_busy = group.until.is_some_and(|(since, used)| {
+                (group.seen - used) as f64 >= LEAST * (at - round_ns - since) as f64
+            });
+            if group.number.is_none() && (busy || was_busy) && self.named < NAMES {
                 self.named += 1;
                 group.number = Some(self.places.index(&group.place));
                 let all = self.members.iter();
                 for (pid, _) in all.filter(|(_, member)| member.groups.contains(&number)) {
                     self.shared.may_use(&group.place, sys::allowed_cpus(*pid));
                 }
+                if let Some((since, used)) = group.until.take() {
+                    group.tell(used, since, into);
+                }
                 group.tell(group.seen, at - round_ns, into);
             }
             group.tell(group.used, at, into);
             group.seen = group.used;
+            group.tell_states(at, round_ns, into);
         }
     }
 }
@@ -206,7 +246,23 @@ impl Group {
         if let (Some(place), 1..) = (self.number, ns) {
             into.say(place, "cpu_busy", Span { end, ns }, used as f64 / ns as f64);
             self.used -= used;
+            self.seen -= used.min(self.seen);
             self.told = end;
+        }
+    }
+
+    /// Reports what the threads of a listening server do now. How many are runnable or blocked is
+    /// not known of a process with too many threads.
+    fn tell_states(&self, end: i64, ns: i64, into: &mut Tick) {
+        let Some(place) = self.number.filter(|_| self.listens && ns > 0) else {
+            return;
+        };
+        let span = Span { end, ns };
+        let states = self.states;
+        into.say(place, "tasks_stopped", span, f64::from(states.stopped));
+        if states.unread == 0 {
+            into.say(place, "tasks_runnable", span, f64::from(states.runnable));
+            into.say(place, "tasks_blocked", span, f64::from(states.blocked));
         }
     }
 }
@@ -256,7 +312,7 @@ mod tests {
         Found {
             pid: i32::try_from(std::process::id()).unwrap(),
             owner: Owner { places, listens },
-            young: false,
+            since: None,
         }
     }
 
@@ -308,6 +364,7 @@ mod tests {
                 used: 0,
                 listens: false,
                 idle: REST,
+                states: States::default(),
                 groups: Vec::new(),
             };
             probe.members.insert((i32::MAX >> 3) - pid, resting);
@@ -329,7 +386,7 @@ mod tests {
             ..own("gone:1", true)
         };
         let young = Found {
-            young: true,
+            since: Some(0),
             ..own("web:80", true)
         };
         tell.send(gone).unwrap();
@@ -338,5 +395,24 @@ mod tests {
         assert_eq!(told.len(), 2);
         assert!(told[0].1 == 0.0 && told[1].1 > 0.0, "{told:?}");
         assert_eq!(probe.members.len(), 1);
+    }
+
+    #[test]
+    fn what_a_new_process_used_belongs_to_the_time_since_the_last_check() {
+        let (tell, found) = channel();
+        let mut probe = ProcessesProbe::new(found, Places::default(), Arc::default());
+        assert_eq!(said(&mut probe), []);
+        let since = sys::steady_ns();
+        busy();
+        sys::sleep_until(since + 100_000_000);
+        let young = Found {
+            since: Some(since),
+            ..own("process burst", false)
+        };
+        said(&mut probe);
+        tell.send(young).unwrap();
+        let told = said(&mut probe);
+        assert_eq!(told[0].1, 0.0, "nothing before the check: {told:?}");
+        assert!(told[1].1 > 0.0, "{told:?}");
     }
 }

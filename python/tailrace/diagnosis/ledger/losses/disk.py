@@ -7,6 +7,7 @@ writeback   dirty pages gather for seconds before               dirty __/▔▔�
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailrace.diagnosis.causes.disk import LEAST_BYTES, SUDDEN_NS, WAITS
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, most
@@ -25,13 +26,20 @@ def waits(seen: Seen, server: str, gathered: bool) -> Loss | None:
     if found is None:
         return None
     dirty = next(iter(seen.view.series(server, "dirty_bytes") + seen.view.elsewhere("dirty_bytes")), None)
-    share = found.share.copy()
+    share = np.where(_may_wait(seen, server), found.share, 0.0)
     begins = seen.steps.begins
     for begin, end in where(begins, begins + STEP_NS, share >= LEAST, gap=found.blur * STEP_NS).tolist():
         had_gathered = None if dirty is None else _had_gathered(dirty, begin, end)
         if had_gathered is not None and had_gathered != gathered:
             share[(begins >= begin) & (begins < end)] = 0.0
     return Loss(np.where(share >= LEAST, share, 0.0), found.blur, found.place)
+
+
+def _may_wait(seen: Seen, server: str) -> NDArray[np.bool_]:
+    """Where one of its threads was blocked in the kernel, as by a disk; everywhere, if that was not sampled."""
+    for blocked in seen.view.series(server, "tasks_blocked")[:1]:
+        return np.asarray(seen.at(blocked) >= 1.0)
+    return np.ones(len(seen.steps), dtype=bool)
 
 
 def _had_gathered(dirty: Series, begin: int, end: int) -> bool | None:

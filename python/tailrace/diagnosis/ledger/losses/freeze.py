@@ -10,7 +10,7 @@ __all__ = ["CAUSE", "EVENTS", "METRICS", "PLAIN", "SAYS", "find"]
 
 SAYS = "the stop of {server}"
 PLAIN = "{origin} neither answered nor used its CPU, as if it was stopped or all its workers waited,"
-METRICS, EVENTS = ("cpu_busy",), ()
+METRICS, EVENTS = ("cpu_busy", "tasks_stopped"), ()
 
 
 def find(seen: Seen, server: str) -> Loss | None:

@@ -1,0 +1,141 @@
+//! What the threads of a process do at a moment: `/proc/PID/stat`, and that of each thread.
+//!
+//! A server that answers nothing and uses no CPU is stopped, waits for a CPU, waits for a disk or
+//! for memory, or sleeps until somebody else lets it go on. Only the states of its threads tell
+//! these apart.
+
+use std::io::Read;
+use std::path::Path;
+
+/// The most threads of a process that are read: reading one takes about five microseconds, and a
+/// round must take less than one millisecond.
+const THREADS: usize = 32;
+
+/// So many threads are in each state that is no sleep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct States {
+    /// They run, or wait for a CPU.
+    pub runnable: u32,
+    /// They wait in the kernel and cannot be interrupted: for a disk or for memory.
+    pub blocked: u32,
+    /// By a signal or by a debugger, which stop all threads of a process.
+    pub stopped: u32,
+    /// Threads that were not read, because their process has too many.
+    pub unread: u32,
+}
+
+impl States {
+    pub fn add(&mut self, other: States) {
+        self.runnable += other.runnable;
+        self.blocked += other.blocked;
+        self.stopped += other.stopped;
+        self.unread += other.unread;
+    }
+
+    fn count(&mut self, state: u8) {
+        match state {
+            b'R' => self.runnable += 1,
+            b'D' => self.blocked += 1,
+            b'T' | b't' => self.stopped += 1,
+            _ => {}
+        }
+    }
+}
+
+/// The states of the threads of a process now; None: it is gone, or cannot be read.
+pub fn of(proc: &Path, pid: i32) -> Option<States> {
+    let folder = proc.join(pid.to_string());
+    let (state, threads) = stat(&folder)?;
+    let mut found = States::default();
+    if threads <= 1 || threads > THREADS {
+        found.count(state);
+        found.unread = u32::try_from(threads.saturating_sub(1)).unwrap_or(u32::MAX);
+        return Some(found);
+    }
+    let tasks = std::fs::read_dir(folder.join("task")).ok()?.flatten();
+    for (state, _) in tasks.filter_map(|task| stat(&task.path())) {
+        found.count(state);
+    }
+    Some(found)
+}
+
+/// State and number of threads: `PID (NAME) STATE …`, where the name may hold anything.
+fn stat(folder: &Path) -> Option<(u8, usize)> {
+    let mut buffer = [0; 512];
+    let mut file = std::fs::File::open(folder.join("stat")).ok()?;
+    let length = file.read(&mut buffer).ok()?;
+    let text = buffer.get(..length)?;
+    let name_end = text.iter().rposition(|&byte| byte == b')')?;
+    let mut fields = text
+        .get(name_end + 1..)?
+        .split(u8::is_ascii_whitespace)
+        .filter(|field| !field.is_empty());
+    let state = *fields.next()?.first()?;
+    let threads = std::str::from_utf8(fields.nth(16)?).ok()?.parse().ok()?;
+    Some((state, threads))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command};
+
+    struct Ended(Child);
+
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn a_stopped_process_is_stopped_and_one_that_sleeps_does_nothing() {
+        let child = Ended(Command::new("sleep").arg("60").spawn().unwrap());
+        let pid = i32::try_from(child.0.id()).unwrap();
+        let proc = Path::new("/proc");
+        let until = |wanted: States| {
+            while of(proc, pid).unwrap() != wanted {
+                std::thread::yield_now();
+            }
+        };
+        until(States::default());
+        let signal = |name: &str| {
+            let pid = pid.to_string();
+            assert!(Command::new("kill")
+                .args([name, &pid])
+                .status()
+                .unwrap()
+                .success());
+        };
+        signal("-STOP");
+        until(States {
+            stopped: 1,
+            ..States::default()
+        });
+        signal("-CONT");
+        until(States::default());
+        assert_eq!(of(proc, i32::MAX >> 3), None);
+    }
+
+    #[test]
+    fn the_thread_that_reads_is_runnable() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let found = of(Path::new("/proc"), own).unwrap();
+        assert!(found.runnable >= 1 || found.unread > 0, "{found:?}");
+    }
+
+    #[test]
+    fn a_name_may_hold_anything_and_many_threads_are_not_read() {
+        let folder = std::env::temp_dir().join(format!("tailrace-states-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("7")).unwrap();
+        let fields = "1 7 7 0 -1 4194304 9 0 3 0 5 5 0 0 20 0 33 0 1";
+        std::fs::write(folder.join("7/stat"), format!("7 (a) R (b) T {fields}")).unwrap();
+        let found = of(&folder, 7).unwrap();
+        assert_eq!((found.stopped, found.unread), (1, 32));
+        std::fs::write(folder.join("7/stat"), "7 (cut").unwrap();
+        assert_eq!(of(&folder, 7), None);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}
