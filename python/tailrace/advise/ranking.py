@@ -16,7 +16,7 @@ from tailrace.advise.advice import Effect, Ranked, Surge
 from tailrace.advise.changing import possible
 from tailrace.advise.outcomes import Outcome
 from tailrace.advise.prediction import anscombe, predict
-from tailrace.advise.remedies import EFFORTS
+from tailrace.advise.remedies import EFFORTS, Changes
 from tailrace.advise.sizing import REMOVED, Sized
 from tailrace.advise.trials import Trials, replicated
 from tailrace.experiment import Experiment
@@ -72,8 +72,9 @@ def finals(base: Effect, found: Sequence[Sized], replications: int, trials: Tria
 
 
 def _single(base: Effect, found: Sized, replications: int, trials: Trials) -> Ranked | None:
+    changes = found.option.changes(found.size)
     smallest = "" if found.size == found.smallest else found.option.words(found.smallest)
-    return _judged(base, (found,), found.experiment, smallest, replications, trials)
+    return _judged(base, (found,), changes, found.experiment, smallest, replications, trials)
 
 
 def pairs(
@@ -91,16 +92,33 @@ def pairs(
     best, *others = [by_words[one.words] for one in singles if one.words in by_words]
     made = []
     for other in others[:PAIRS]:
-        changes = {**best.option.changes(best.size), **other.option.changes(other.size)}
-        clash = best.option.changes(best.size).keys() & other.option.changes(other.size).keys()
-        both = None if clash else possible(experiment, changes)
-        if both and (one := _judged(base, (best, other), both, "", replications, trials)):
+        changes = _joined(best.option.changes(best.size), other.option.changes(other.size))
+        both = None if changes is None else possible(experiment, changes)
+        if changes is None or both is None:
+            continue
+        if (one := _judged(base, (best, other), changes, both, "", replications, trials)) is not None:
             made.append(one)
     return made
 
 
+def _joined(some: Changes, others: Changes) -> Changes | None:
+    """Both changes at once; None if they contradict each other. Of stalls and losses remain those that both leave."""
+    joined = {**some, **others}
+    for path in some.keys() & others.keys():
+        if path not in (("stalls",), ("losses",)):
+            return None
+        joined[path] = [one for one in some[path] if one in others[path]]
+    return joined
+
+
 def _judged(
-    base: Effect, parts: tuple[Sized, ...], experiment: Experiment, smallest: str, replications: int, trials: Trials
+    base: Effect,
+    parts: tuple[Sized, ...],
+    changes: Changes,
+    experiment: Experiment,
+    smallest: str,
+    replications: int,
+    trials: Trials,
 ) -> Ranked | None:
     after = effect(experiment, replications, trials)
     if after is None:
@@ -111,7 +129,7 @@ def _judged(
         remedies=tuple(part.remedy.name for part in parts),
         places=tuple(part.option.place for part in parts),
         words=" and ".join(part.words for part in parts),
-        changes={path: value for part in parts for path, value in part.option.changes(part.size).items()},
+        changes=changes,
         smallest=smallest,
         effort=max((part.remedy.effort for part in parts), key=list(EFFORTS).index),
         hurts=tuple(dict.fromkeys(part.remedy.hurts for part in parts)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tailrace.advise.remedies.remedy import Changes, Option, Path, Remedy
+from tailrace.advise.remedies.remedy import Changes, Option, Path, Remedy, relieved
 from tailrace.experiment import Experiment
 from tailrace.experiment.machines import Disk
 from tailrace.units import MILLISECOND, SECOND, exact_duration
@@ -21,6 +21,7 @@ def _options(experiment: Experiment) -> Iterator[Option]:
     for name, tier in experiment.tiers.items():
         if tier.log:
             yield _silent(name)
+    yield from relieved(experiment, ("log-flush", "writeback"), "write the logs of {} to a disk of their own")
 
 
 def _often(name: str, disk: Disk) -> Option:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tailrace.advise.remedies.remedy import Option, Remedy
+from tailrace.advise.remedies.remedy import Option, Remedy, relieved
 from tailrace.experiment import Experiment
 from tailrace.units import MILLISECOND, exact_duration
 
@@ -17,6 +17,7 @@ def _options(experiment: Experiment) -> Iterator[Option]:
             period = node.governor.period
             yield _full(name)
             yield _shorten(name, tuple(one for one in PERIODS if one < period))
+    yield from relieved(experiment, ("frequency-step",), "keep {} at its full clock rate")
 
 
 def _full(name: str) -> Option:

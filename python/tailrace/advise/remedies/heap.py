@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tailrace.advise.remedies.remedy import Option, Remedy
+from tailrace.advise.remedies.remedy import Option, Remedy, relieved
 from tailrace.experiment import Experiment, places
 from tailrace.experiment.tiers import Heap
 from tailrace.units import exact_bytes
@@ -22,6 +22,7 @@ def _options(experiment: Experiment) -> Iterator[Option]:
             if tier.heap.threads < cores[name]:
                 yield _parallel(name, cores[name])
             yield _concurrent(name)
+    yield from relieved(experiment, ("garbage-collection",), "let {} collect concurrently, without pauses")
 
 
 def _cores(experiment: Experiment) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tailrace.advise.remedies.remedy import Option, Remedy
+from tailrace.advise.remedies.remedy import Option, Remedy, relieved
 from tailrace.experiment import Experiment, places, to_table
 from tailrace.experiment.model import Burn
 from tailrace.experiment.tiers import Tier
@@ -25,6 +25,7 @@ def _options(experiment: Experiment) -> Iterator[Option]:
             yield _own(name)
         if beside or nodes & burning:
             yield _weigh(name, tier)
+    yield from relieved(experiment, ("neighbour",), "move the neighbours of {} to another machine")
 
 
 def _apart(experiment: Experiment) -> Option:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tailrace.advise.remedies.remedy import Option, Remedy
+from tailrace.advise.remedies.remedy import Option, Remedy, relieved
 from tailrace.experiment import Experiment
 from tailrace.experiment.tiers import Quota
 from tailrace.units import MILLISECOND, exact_duration
@@ -19,6 +19,7 @@ def _options(experiment: Experiment) -> Iterator[Option]:
             yield _raise(name, tier.quota)
             yield _shorten(name, tier.quota)
             yield _remove(name)
+    yield from relieved(experiment, ("cpu-quota",), "remove the CPU quota of {}")
 
 
 def _raise(name: str, now: Quota) -> Option:

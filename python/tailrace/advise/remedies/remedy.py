@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tailrace.experiment import Experiment
+from tailrace.experiment import Experiment, places, to_table
 from tailrace.experiment.tiers import Call
 
 Effort = Literal["setting", "software", "machine", "code"]
@@ -80,3 +80,16 @@ def connects(experiment: Experiment, tier: str) -> bool:
 def _entry(experiment: Experiment) -> str:
     called = {callee for _, callee, _ in calls(experiment)}
     return next((name for name in experiment.tiers if name not in called), "")
+
+
+def relieved(experiment: Experiment, causes: tuple[str, ...], words: str) -> Iterator[Option]:
+    """Recorded losses of these causes, which a twin has, no longer happen in one tier; `words` names it as {}."""
+    tier = {server.name: server.tier for server in places.servers(experiment)}
+    losses = to_table(experiment).get("losses", [])
+    for name in dict.fromkeys(tier[loss["place"]] for loss in losses if loss["cause"] in causes):
+        rest = [loss for loss in losses if loss["cause"] not in causes or tier[loss["place"]] != name]
+        yield _relief(name, rest, words.format(name))
+
+
+def _relief(name: str, rest: list[dict[str, Any]], words: str) -> Option:
+    return Option(name, (None,), lambda size: {("losses",): rest}, lambda size: words)

@@ -1,0 +1,116 @@
+"""Advice for a recording: from its twin, if that repeats the recording."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tailrace import advise, sim
+from tailrace.advise import recordings
+from tailrace.advise.answer import sentences
+from tailrace.advise.changing import changed
+from tailrace.advise.loads import scaled, surged
+from tailrace.advise.outcomes import questions
+from tailrace.advise.trials import Trials
+from tailrace.dataset import Dataset
+from tailrace.experiment import Experiment, from_table
+from tailrace.twin import Gate
+from tailrace.twin.gate import Compared
+from tailrace.twin.outcome import Outcome
+
+COLLECTED = {
+    "duration": "12 s",
+    "ramp": "0 s",
+    "kernel": {"syn": "linux-3.3"},
+    "tiers": {
+        "web": {"workers": 20, "backlog": 10, "calls": {"app": {"pool": 20}}},
+        "app": {
+            "workers": 20,
+            "heap": {"young": "16 MiB", "per_visit": "26 kB", "young_collection": {"base": "400 ms"}},
+        },
+    },
+    "interactions": {
+        "page": {"at": {"web": {"compute": "2 ms", "calls": {"part": 1}}}},
+        "part": {"at": {"app": {"compute": "2 ms"}}},
+    },
+    "workloads": {"users": {"kind": "poisson", "rate": 200.0, "interaction": "page"}},
+}
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Experiment, Path]:
+    system = from_table(COLLECTED)
+    folder = tmp_path_factory.mktemp("recorded") / "run"
+    sim.simulate(system, folder)
+    return system, folder
+
+
+def test_remedies_of_a_recording_do_what_they_do_to_the_system_itself(
+    recorded: tuple[Experiment, Path], tmp_path: Path
+) -> None:
+    system, folder = recorded
+    found = advise.advise(folder, tmp_path / "advice", replications=2)
+    assert abs(found.base.vlrt.mean - sim.count(system).over_1s) <= 0.15 * found.base.vlrt.mean
+    by_name = {remedy: one for one in reversed(found.ranked) for remedy in one.remedies}
+    truth = {
+        "heap": {("tiers", "app", "heap"): None},
+        "backlog": by_name["backlog"].changes,
+    }
+    for remedy, changes in truth.items():
+        made = sim.count(changed(system, changes)).over_1s
+        left = by_name[remedy].effect.vlrt
+        assert left.low is not None
+        assert left.high is not None
+        assert left.low <= made <= left.high, remedy
+        assert by_name[remedy].helps
+    assert any("in the twin" in note for note in found.notes)
+    page, _, best = advise.write(found, tmp_path / "advice")
+    assert "in the twin" in page.read_text()
+    lines = {line.then for one in found.ranked if one.remedies == ("heap",) for line in found.lines(one)}
+    assert lines == set()  # the name app does not tell that it is a JVM
+    assert best.exists()
+
+
+def test_a_surge_of_recorded_requests_is_a_fifth_of_them(recorded: tuple[Experiment, Path], tmp_path: Path) -> None:
+    _, folder = recorded
+    repeated = recordings.twin_of(Dataset.open(folder), tmp_path / "twin")
+    trials = Trials(tmp_path / "runs")
+    quiet, more, twice = trials.outcomes(
+        [repeated.experiment, surged(repeated.experiment, tmp_path), scaled(repeated.experiment, 2.0, tmp_path)]
+    )
+    assert quiet is not None
+    assert more is not None
+    assert twice is not None
+    assert more.requests - quiet.requests == pytest.approx(0.2 * quiet.requests / 3, rel=0.2)
+    assert twice.requests == pytest.approx(2 * quiet.requests, rel=0.1)
+    assert questions(repeated.experiment)
+
+
+def test_a_twin_that_does_not_repeat_its_recording_is_refused_with_the_reasons(
+    recorded: tuple[Experiment, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, folder = recorded
+
+    def differs(twin: object, run: object) -> Gate:
+        seen = Outcome(10, 10, (), {}, {}, {}, 1.0, 1.0)  # type: ignore[arg-type]
+        rows = (Compared("longest queue of app", "20", "3", False, "workers of app in topology.toml"),)
+        return Gate(rows, seen, (seen,), (0, 0))
+
+    monkeypatch.setattr(recordings, "gate", differs)
+    with pytest.raises(advise.RefusedError, match="its twin does not repeat it") as refused:
+        advise.advise(folder, tmp_path / "advice")
+    assert refused.value.reasons == (
+        "longest queue of app: 20 recorded, 3 reproduced; workers of app in topology.toml",
+    )
+
+
+def test_a_recording_without_very_long_requests_is_told_its_headroom(tmp_path: Path) -> None:
+    calm = COLLECTED | {"tiers": {"web": {"workers": 20, "backlog": 10, "calls": {"app": {}}}, "app": {}}}
+    sim.simulate(from_table(calm), tmp_path / "run")
+    found = advise.advise(tmp_path / "run", replications=2)
+    assert found.ranked == ()
+    assert found.headroom is not None
+    assert found.headroom.factor is not None
+    assert 1.5 <= found.headroom.factor <= 3
+    assert "times this load" in sentences(found)[1]
