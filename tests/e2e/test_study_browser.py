@@ -1,4 +1,4 @@
-"""Pages of reproductions and sweeps in a real browser: every form of a figure is drawn, and no network is needed."""
+"""Pages of reproductions, sweeps and advice in a real browser: every form of a figure is drawn, without any network."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import tomli_w
 
 from browser import CONTRAST, DRAWN, UNNAMED, Opened
 from builders import SMALL
+from tailrace.advise import advise
+from tailrace.advise import page as advice_page
+from tailrace.experiment import from_table
 from tailrace.reproduce import find, page, reproduce
 from tailrace.sweep import page as sweep_page
 from tailrace.sweep import parse, sweep
@@ -161,3 +164,26 @@ def test_a_sweeps_page_is_drawn_readable_and_named(opened: Any, tmp_path: Path) 
     assert found.page.evaluate(CONTRAST) == []
     assert found.page.evaluate(UNNAMED) == []
     assert found.troubles == []
+
+
+def test_a_page_of_advice_is_drawn_readable_and_named(opened: Any, tmp_path: Path) -> None:
+    stalled = SMALL | {
+        "kernel": {"syn": "linux-3.3"},
+        "tiers": {"web": {"workers": 4, "backlog": 4}},
+        "workloads": {"w": {"clients": 100, "think": "1 s", "interaction": "page"}},
+        "stalls": [{"kind": "freeze", "place": "web", "at": "1 s", "for": "300 ms"}],
+    }
+    advice = advise(from_table(stalled), name=HOSTILE, replications=2, software={"web": "nginx"})
+    for scheme, width in (("light", 1200), ("dark", 390)):
+        found = opened(advice_page.html(advice), color_scheme=scheme, viewport={"width": width, "height": 800})
+        bars, times = (found.page.locator(".plot > svg").nth(number) for number in range(2))
+        assert bars.locator("rect").count() == len(advice.ranked) + 1
+        assert bars.locator(".whisker").count() == len(advice.ranked) + 1
+        assert times.locator("rect").count() > 10
+        assert found.page.locator("#changes tbody tr").count() == len(advice.ranked) + 1
+        assert found.page.locator("#lines code").count() >= 1
+        assert found.page.evaluate("document.documentElement.scrollWidth") <= width
+        assert found.page.evaluate(CONTRAST) == []
+        assert found.page.evaluate(UNNAMED) == []
+        assert found.troubles == []
+        assert [url for url in found.requests if not url.startswith(("file:", "data:"))] == []

@@ -94,9 +94,16 @@ def test_an_experiment_is_swept_as_the_page_says(tmp_path: Path) -> None:
 
 
 def test_advice_is_given_as_the_page_says(tmp_path: Path) -> None:
-    commands = COMMAND.findall((ROOT / "docs/how-to/advise.md").read_text())
-    assert commands
+    text = (ROOT / "docs/how-to/advise.md").read_text()
+    commands = COMMAND.findall(text)
+    assert len(commands) == 4
+    (tmp_path / "tutorial").mkdir()
     run_all(commands, tmp_path)
+    for name in ("advice.html", "advice.json", "best.toml"):
+        assert (tmp_path / "tutorial/advice" / name).stat().st_size > 1_000
+    [program] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(("document", "printed"), [("tutorial.md", " of "), ("how-to/simulate.md", " {'web': ")])

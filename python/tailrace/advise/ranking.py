@@ -17,7 +17,7 @@ from tailrace.advise.changing import possible
 from tailrace.advise.outcomes import Outcome
 from tailrace.advise.prediction import anscombe, predict
 from tailrace.advise.remedies import EFFORTS, Changes
-from tailrace.advise.sizing import REMOVED, Sized
+from tailrace.advise.sizing import PROMISING, REMOVED, Sized
 from tailrace.advise.trials import Trials, replicated
 from tailrace.experiment import Experiment
 from tailrace.study.intervals import above
@@ -27,6 +27,8 @@ FINALISTS = 10
 SHOWING, MORE = 5, 3
 """Replications with a harmed request that a comparison needs, and how many times the asked replications are made to
 find them. Five differences of one sign are the fewest that a sign test calls certain (p = 1/32)."""
+HOPELESS = 3
+"""Where no option promises anything, so many are compared to show it."""
 PAIRS = 4
 """Options that are paired with the best."""
 
@@ -66,6 +68,8 @@ def _effect(found: Sequence[Outcome], spread: float) -> Effect:
 def finals(base: Effect, found: Sequence[Sized], replications: int, trials: Trials) -> list[Ranked]:
     """The best option of each remedy, and the best of the others, with all replications and ranked."""
     in_order = sorted(found, key=lambda one: (one.harmed, list(EFFORTS).index(one.remedy.effort)))
+    promising = [one for one in in_order if one.harmed <= PROMISING * max(base.harmed)]
+    in_order = promising or in_order[:HOPELESS]
     first = {one.remedy.name: one for one in reversed(in_order)}
     best = sorted(in_order, key=lambda one: one is not first[one.remedy.name])[:FINALISTS]
     return ranked([one for sized in best if (one := _single(base, sized, replications, trials))])
@@ -160,14 +164,15 @@ def surge(experiment: Experiment, quiet: Effect, trials: Trials) -> Surge | None
 
 
 def ranked(found: Sequence[Ranked]) -> list[Ranked]:
-    """Those that remove as good as everything come first, the least effort first; then the others, by what they leave.
-    Between equals, the one that leaves less in the surge is first."""
+    """Those that remove nearly everything come first, the least effort first; then the others, by what they leave.
+    Between equals, the one that leaves less in the surge is first, and then the one with the lower p99.9."""
 
     def order(one: Ranked) -> tuple[float, ...]:
         enough = one.removes >= REMOVED and one.helps
         effort = list(EFFORTS).index(one.effort)
-        left = fsum(one.effect.harmed) / len(one.effect.harmed)
         in_surge = (one.surge.vlrt if one.surge.recovers else 2 * one.surge.vlrt) if one.surge else 0.0
-        return (0, len(one.remedies), effort, in_surge, left) if enough else (1, left, effort, in_surge, 0)
+        if enough:
+            return (0, len(one.remedies), effort, in_surge, one.effect.first.p999_ns)
+        return (1, -one.removes, effort, in_surge, one.effect.first.p999_ns)
 
     return sorted(found, key=order)

@@ -74,6 +74,10 @@ def _lines(advice: Advice) -> Iterator[str]:
         now = f"{line.now} → " if line.now else ""
         note = f"  ({line.note})" if line.note else ""
         yield f"  {line.software} of {line.tier}, {line.file}: {now}{line.then or 'remove it'}{note}"
+    unnamed = [tier for tier in dict.fromkeys(line.tier for line in found) if not advice.software.get(tier)]
+    if unnamed:
+        name = words.name(unnamed[0])
+        yield f"What {name} runs is not known: --software {name}=nginx (or another) gives its own lines."
     yield ""
 
 
