@@ -99,7 +99,7 @@ def test_advice_is_given_as_the_page_says(tmp_path: Path) -> None:
     assert len(commands) == 4
     (tmp_path / "tutorial").mkdir()
     run_all(commands, tmp_path)
-    for name in ("advice.html", "advice.json", "best.toml"):
+    for name in ("advice.html", "advice.json"):
         assert (tmp_path / "tutorial/advice" / name).stat().st_size > 1_000
     [program] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=300)
