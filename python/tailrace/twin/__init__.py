@@ -8,6 +8,8 @@ cpu        the ledger's account of capacity in terms of CPU time
 demands    what visits need: CPU time, and time that they neither compute nor call
 limits     workers, queues, connections, retransmission; and what the recording does not show
 clients    requests as they came: recorded times, or think times after an answer
+machines   nodes, and servers that share one
+habits     what clients do without an answer
 learning   all of these as one experiment, and each line of the ledger as a loss of capacity
 model      the twin and its files
 outcome    what became of the requests of a run

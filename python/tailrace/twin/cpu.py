@@ -42,7 +42,8 @@ class Cpu:
     sampled: frozenset[str]
 
 
-def reconcile(seen: Seen, account: Account) -> Cpu:
+def reconcile(seen: Seen, account: Account, beside: frozenset[str]) -> Cpu:
+    """`beside` are servers that share a node: what one of them does not use may be what another used."""
     lost, rate = dict(account.taken), account.capacity.copy()
     sampled = set()
     for number, server in enumerate(account.recorded.servers):
@@ -53,7 +54,7 @@ def reconcile(seen: Seen, account: Account) -> Cpu:
         used = np.clip(seen.at(own[0]), 0.0, 1.0) * _speed(seen, server)
         busy = np.array(account.replay.busy(number)) / (account.replay.cores[number] * STEP_NS)
         mine = {line: share for line, share in account.taken.items() if line[1] == server}
-        kept_off = _kept_off(mine, busy)
+        kept_off = _kept_off(mine, busy) & (server not in beside)
         lost |= _fitted(mine, used, kept_off, seen, own[0])
         left = 1.0 - sum((lost[line] for line in mine), np.zeros(len(used)))
         collects = mine.get((COLLECTION, server), np.zeros(len(used))) > 0.0

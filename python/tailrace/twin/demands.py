@@ -47,8 +47,17 @@ class Demands:
 
 
 def measure(
-    seen: Seen, account: Account, cpu: Cpu, structure: Structure, tree: Tree, roots: Times, latency: int
+    seen: Seen,
+    account: Account,
+    cpu: Cpu,
+    structure: Structure,
+    tree: Tree,
+    roots: Times,
+    latency: int,
+    beside: frozenset[str],
 ) -> Demands:
+    """`beside` are servers that share a node: what they wait for is mostly the CPU, which they wait for in the twin,
+    too."""
     recorded = account.recorded
     before, stayed = _works(account, account.capacity)
     before, work = _works(account, cpu.rate)
@@ -59,7 +68,8 @@ def measure(
     work = np.where(unsampled, np.maximum(work - under_way, before), work)
     last = np.searchsorted(recorded.steps.edges, recorded.departure) - 1
     calm = (seen.steps.covered(seen.slow.calm) > 0.5)[np.clip(last, 0, len(recorded.steps) - 1)]
-    waits = _waits(tree, np.where(unsampled, 0.0, stayed - work - under_way), stayed, calm)
+    shares = np.array([name in beside for name in recorded.servers])[recorded.server]
+    waits = _waits(tree, np.where(unsampled | shares, 0.0, stayed - work - under_way), stayed, calm)
     of_kind = _of_kinds(tree, waits, before, work)
     return Demands(of_kind, _factors(tree, structure, of_kind, work, roots))
 

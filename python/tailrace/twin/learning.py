@@ -12,17 +12,19 @@ import polars as pl
 
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import tables, vlrt
-from tailrace.diagnosis.ledger.account import Account, Line, draw_up
+from tailrace.diagnosis.ledger.account import Line, draw_up
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.recorded import record
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.spans import spans
 from tailrace.diagnosis.view import View
 from tailrace.errors import InputError
-from tailrace.twin import adoption, clients, cpu, demands, inference, limits, structure, tree
+from tailrace.twin import adoption, clients, cpu, demands, habits, inference, limits, machines, structure, tree
 from tailrace.twin.cpu import Cpu
 from tailrace.twin.demands import Demands
+from tailrace.twin.habits import Habits
 from tailrace.twin.limits import Limits, Unknown
+from tailrace.twin.machines import Machines
 from tailrace.twin.model import Steps, Twin
 from tailrace.twin.structure import Structure
 from tailrace.twin.tree import Tree
@@ -47,24 +49,28 @@ def learn(run: Dataset | str | PathLike[str]) -> Twin:
     kinds = tree.grow(recorded, found)
     entries = tuple(name for name in view.requests["server"].cast(pl.String).unique().sort() if name in found.tier)
     roots = adoption.adopt(kinds, recorded, found, entries)
+    habit = habits.find(view)
+    roots = roots[~np.isin(recorded.request[roots], habit.again.to_numpy())]
     latency = limits.latency(account)
-    used = cpu.reconcile(seen, account)
-    needs = demands.measure(seen, account, used, found, kinds, roots, latency)
+    on = machines.find(view, account)
+    used = cpu.reconcile(seen, account, frozenset(on.shared))
+    needs = demands.measure(seen, account, used, found, kinds, roots, latency, frozenset(on.shared))
     fits = Limits(view, account, found)
+    lost = on.without_neighbours(account, used.lost)
     requests = clients.arrivals(view, recorded, found, kinds, needs, roots)
     files = {f"requests-{_slug(entry)}.parquet": rows for entry, rows in requests.items()}
-    losses = {f"{_slug(server)}-{cause}.csv": (cause, server, share) for (cause, server), share in _lines(used.lost)}
+    losses = {f"{_slug(server)}-{cause}.csv": (cause, server, share) for (cause, server), share in _lines(lost)}
     table: dict[str, Any] = {
         "description": f"the twin of {dataset.path.name}",
         "duration": exact_duration(view.end - view.begin + 1),
         "ramp": "0 ns",
         "latency": exact_duration(latency),
         "kernel": {"syn": limits.syn(recorded.schedule)},
-        "nodes": _nodes(account, found),
-        "tiers": _tiers(fits, kinds, found),
+        "nodes": on.nodes(found),
+        "tiers": _tiers(fits, kinds, found, on, machines.weights(seen, account, on)),
         "interactions": _interactions(kinds, needs),
         "workloads": {
-            entry: {"kind": "trace", "entry": entry, "file": file} | _kept(found, entry, entries)
+            entry: {"kind": "trace", "entry": entry, "file": file} | _clients(found, entry, entries, habit)
             for entry, file in zip(requests, files, strict=True)
         },
         "losses": [
@@ -101,20 +107,16 @@ def _steps(share: Shares) -> Steps:
     return [(at * STEP_NS / 1e9, float(rounded[at])) for at in changes.tolist()]
 
 
-def _nodes(account: Account, found: Structure) -> dict[str, Any]:
-    """A tier's own nodes have its name. Servers that share a node are apart here: what one took from another is a
-    loss."""
-    number = account.recorded.number
-    return {tier: {"cores": account.replay.cores[number[servers[0]]]} for tier, servers in found.members.items()}
-
-
-def _tiers(fits: Limits, kinds: Tree, found: Structure) -> dict[str, Any]:
+def _tiers(fits: Limits, kinds: Tree, found: Structure, on: Machines, weights: Mapping[str, float]) -> dict[str, Any]:
     pairs: dict[str, set[str]] = {tier: set() for tier in found.members}
     for number in kinds.label:
         pairs[kinds.kinds[number].tier] |= {kinds.kinds[callee].tier for callee in kinds.calls_of(number)}
     return {
-        tier: fits.tier(tier) | {"calls": {callee: fits.calls(tier, callee) for callee in sorted(pairs[tier])}}
-        for tier in found.members
+        tier: fits.tier(tier)
+        | on.of_tier(servers)
+        | ({"weight": weights[servers[0]]} if servers[0] in weights else {})
+        | {"calls": {callee: fits.calls(tier, callee) for callee in sorted(pairs[tier])}}
+        for tier, servers in found.members.items()
     }
 
 
@@ -140,9 +142,9 @@ def _interactions(kinds: Tree, needs: Demands) -> dict[str, Any]:
     return found
 
 
-def _kept(found: Structure, entry: str, entries: tuple[str, ...]) -> dict[str, Any]:
+def _clients(found: Structure, entry: str, entries: tuple[str, ...], habit: Habits) -> dict[str, Any]:
     """Visits without a caller at a server that clients do not reach come over connections that are kept."""
-    return {} if set(found.members[entry]) & set(entries) else {"kept": True}
+    return habit.keys if set(found.members[entry]) & set(entries) else {"kept": True}
 
 
 def _unknown_clients(view: View) -> Iterator[Unknown]:

@@ -1,0 +1,71 @@
+"""What clients do without an answer: they send a request twice, stop waiting, and try again.
+
+Requests that they sent for these reasons are left out: the twin's clients send them when they have the same reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tailrace.diagnosis.view import View
+from tailrace.units import exact_duration
+
+LEAST = 5
+"""So many at least show that clients do it on purpose …"""
+SPREAD = 0.02
+"""… after a constant time: so much of it is the spread of its middle 80 %."""
+SHARE = 0.8
+"""… which holds for so many of those that do it."""
+
+
+@dataclass(frozen=True)
+class Habits:
+    keys: dict[str, Any]
+    """Of a workload."""
+    again: pl.Series
+    """Requests that are not sent by themselves."""
+
+
+def find(view: View) -> Habits:
+    """What the clients of most requests do. Clients that a recording does not tell apart have no habits."""
+    rows = (
+        view.requests.filter(pl.col("client").is_not_null())
+        .select("request", "client", "sent", "end", "twice", "given_up", "response_ns", name=pl.col("interaction"))
+        .sort("client", "sent")
+    )
+    before = {name: pl.col(name).shift(1).over("client") for name in ("sent", "end", "name", "given_up")}
+    rows = rows.with_columns(
+        hedged_ns=pl.col("sent") - before["sent"],
+        paused_ns=pl.col("sent") - before["end"],
+        repeats=(before["given_up"] & (before["name"].eq_missing(pl.col("name"))) & ~pl.col("twice")).fill_null(False),
+    )
+    keys: dict[str, Any] = dict(_constant(rows, "hedge", "twice", "hedged_ns"))
+    again = [rows.filter("twice")["request"]]
+    keys |= dict(_constant(rows.filter(~pl.col("twice")), "timeout", "given_up", "response_ns"))
+    if "timeout" in keys and (pause := dict(_constant(rows, "retry_pause", "repeats", "paused_ns"))):
+        repeats = rows.filter("repeats")
+        keys |= pause | {"retries": _most_in_a_row(rows)}
+        again.append(repeats["request"])
+    if "hedge" not in keys:
+        again = again[1:]
+    return Habits(keys, pl.concat(again) if again else rows["request"].clear())
+
+
+def _constant(rows: pl.DataFrame, key: str, which: str, column: str) -> Iterator[tuple[str, str]]:
+    """The key with its duration, where those of `which` all waited equally long."""
+    waited = rows.filter(which)[column].drop_nulls().to_numpy()
+    if len(waited) < LEAST:
+        return
+    middle = float(np.median(waited))
+    if middle > 0 and float((np.abs(waited - middle) <= SPREAD * middle).mean()) >= SHARE:
+        yield key, exact_duration(round(middle))
+
+
+def _most_in_a_row(rows: pl.DataFrame) -> int:
+    runs = rows.select("repeats", run=(pl.col("repeats") != pl.col("repeats").shift(1)).fill_null(False).cum_sum())
+    lengths = runs.filter("repeats").group_by("run").len()["len"]
+    return int(lengths.to_numpy().max(initial=0))
