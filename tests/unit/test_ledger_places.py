@@ -195,7 +195,8 @@ def here(begin: np.ndarray, end: np.ndarray) -> places._Here:
     """Visits of one server that are all called the same."""
     n = len(begin)
     flag, name = np.zeros(n, dtype=bool), np.full(n, "page")
-    return places._Here(np.arange(n), begin, end, (end - begin).astype(float), name, ~flag, flag, 0)
+    work = (end - begin).astype(float)
+    return places._Here(np.arange(n), begin, end, work, work, name, ~flag, flag, 0)
 
 
 def test_visits_that_waited_as_long_by_the_clock_are_alike_though_the_server_was_slow_for_one() -> None:

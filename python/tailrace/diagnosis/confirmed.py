@@ -103,6 +103,8 @@ def by_size(verdict: Replayed, known: bool = True) -> list[Share]:
 def by_cause(total: int, verdict: Replayed) -> Counter[str]:
     """So many requests of an episode by cause: each cause its share, the rest unknown (largest remainders)."""
     wanted = {one.cause: one.vlrt / verdict.recorded * total for one in by_size(verdict) if is_told(one, verdict)}
+    # Requests that are sent again only keep up what something else began.
+    wanted = wanted if wanted.keys() - {RETRIES} else {}
     rest = max(total - sum(wanted.values()), 0.0)
     # So little is within what the replay is off by.
     wanted = wanted if rest < TOLD * total and wanted else wanted | {UNKNOWN: rest}

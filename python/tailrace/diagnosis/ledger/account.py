@@ -20,6 +20,7 @@ from tailrace.diagnosis.ledger import limits, places, waits
 from tailrace.diagnosis.ledger.limits import Choices
 from tailrace.diagnosis.ledger.losses import CAPACITY, HOLDERS, Cause, Loss, Seen
 from tailrace.diagnosis.ledger.losses.freeze import CAUSE as FREEZE
+from tailrace.diagnosis.ledger.losses.loss import blur
 from tailrace.diagnosis.ledger.recorded import Flags, Numbers, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.ledger.workers import workers
@@ -86,7 +87,7 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
         prior[recorded.number[server]] -= loss.share
     prior = np.clip(prior, LEAST_CAPACITY, 1.0)
     known = np.array([workers(seen.view, server) for server in recorded.servers], dtype=np.uint32)
-    held = places.find(recorded, prior, known)
+    held = places.find(recorded, prior, _shared(seen, recorded, known), known)
     recorded = places.seated(recorded, held)
     seen = replace(seen, held=places.fullest(recorded, held))
     losses |= _losses(seen, recorded, HOLDERS)
@@ -103,6 +104,19 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
         account.capacity[number] = np.clip(1.0 - account.taken_of(server), LEAST_CAPACITY, 1.0)
     replay.measure(account.capacity)
     return account
+
+
+def _shared(seen: Seen, recorded: Recorded, workers: Numbers) -> NDArray[np.float64]:
+    """The share of a core that each visit had, by server and step, as far as samples tell: less than all of it only
+    where the CPU was full."""
+    found = np.ones((len(recorded.servers), len(recorded.steps)))
+    for number, server in enumerate(recorded.servers):
+        for own in seen.view.series(server, "cpu_busy")[:1]:
+            inside = seen.view.own_queue(server, recorded.steps.middles)
+            at_work = np.minimum(inside, workers[number]) if workers[number] else inside
+            full = seen.at(own) >= AT_WORK * own.capacity
+            found[number] = np.where(full, np.minimum(own.capacity / np.maximum(at_work, 1), 1.0), 1.0)
+    return found
 
 
 def _losses(seen: Seen, recorded: Recorded, causes: tuple[Cause, ...]) -> dict[Line, Loss]:
@@ -174,27 +188,29 @@ def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm:
         if whole > max(chance, SHORTEST_NS):
             sure[begin:end] = 1.0 if lacked - whole <= chance else whole / lacked
     rest = np.where(rest >= LEAST_LOSS, np.clip(rest, 0.0, 1.0), 0.0) * kept
-    for cause, part in _names(seen, server, rest).items():
+    for cause, part in _names(seen, server, rest, np.clip(1.0 - taken, 0.0, 1.0)).items():
         # Of a server that used no CPU, samples tell that it was slow.
         took = part * sure if cause == UNKNOWN else part
         if took.any():
             account.taken[cause, server] = account.taken.get((cause, server), np.zeros(len(rest))) + took
 
 
-def _names(seen: Seen, server: str, rest: Shares) -> dict[str, Shares]:
-    """A server that lacked capacity while it used no CPU was stopped, or all of it waited for a lock."""
+def _names(seen: Seen, server: str, rest: Shares, left: Shares) -> dict[str, Shares]:
+    """A server that lacked capacity while it used no CPU was stopped, or all of it waited for a lock: it lacked all
+    that was `left` to it."""
     own = seen.view.series(server, "cpu_busy")[:1]
     if not own:
         return {UNKNOWN: rest}
-    used, usual = seen.at(own[0]), seen.slow.usual(own[0])
-    kept_off = _may_lack_a_cpu(seen, server)
+    lacks = rest >= MOST
+    unused = lacks & (seen.at(own[0]) <= WITHHELD * seen.slow.usual(own[0])) & ~_may_lack_a_cpu(seen, server)
     still = np.zeros(len(rest), dtype=bool)
-    for begin, end in _stretches(rest > 0.0, JOINED):
-        most = np.flatnonzero(rest[begin:end] >= MOST) + begin
-        if len(most) * STEP_NS >= own[0].interval_ns:
-            is_still = float(np.average(used[most], weights=rest[most])) <= WITHHELD * usual
-            still[begin:end] = is_still and float(kept_off[most].mean()) < MOST and not _slept(seen, server, most)
-    return {FREEZE: np.where(still, rest, 0.0), UNKNOWN: np.where(still, 0.0, rest)}
+    for begin, end in _stretches(unused, JOINED):
+        steps = np.arange(begin, end)
+        if len(steps) * STEP_NS >= own[0].interval_ns and not _slept(seen, server, steps[unused[begin:end]]):
+            # The samples at its edges hold what it used before and after.
+            around = slice(max(begin - blur(own[0]), 0), end + blur(own[0]))
+            still[around] |= lacks[around]
+    return {FREEZE: np.where(still, left, 0.0), UNKNOWN: np.where(still, 0.0, rest)}
 
 
 def _slept(seen: Seen, server: str, most: Times) -> bool:

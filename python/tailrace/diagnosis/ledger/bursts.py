@@ -37,9 +37,23 @@ def beyond(recorded: Recorded, slow: Slow, repeated: Times) -> Times:
 
 
 def _usual(recorded: Recorded, slow: Slow, counts: Times) -> float:
-    """How many are sent in a step, in calm time; in all time where hardly any is calm."""
+    """How many would be sent in a step without any burst: no fewer than in calm time, nor than on average, for as many
+    may come evenly, nor than clients ask for that are answered as usual."""
     calm = recorded.steps.covered(slow.calm) > 0.5
-    return float(counts[calm].mean() if calm.sum() * STEP_NS >= SECOND else counts.mean())
+    in_calm = counts[calm].mean() if calm.sum() * STEP_NS >= SECOND else 0.0
+    return float(max(in_calm, counts.mean(), counts.mean() + _held_back(recorded, slow)))
+
+
+def _held_back(recorded: Recorded, slow: Slow) -> float:
+    """How many more requests a step would hold if clients that wait for an answer were answered as usual: N clients
+    that pause for Z send N / (Z + R)."""
+    later = np.flatnonzero(recorded.follows >= 0)
+    if not len(later):
+        return 0.0
+    before = recorded.follows[later]
+    each = float((recorded.sent[later] - recorded.departure[before]).mean()) + slow.normal_ns
+    clients = len(later) - len(np.intersect1d(later, before))
+    return clients * STEP_NS / each - len(later) / len(recorded.steps)
 
 
 def _stretches(counts: Times, usual: float) -> list[tuple[int, int]]:

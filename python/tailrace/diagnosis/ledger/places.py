@@ -4,7 +4,8 @@ A place is a worker, a connection to a server behind, or the turn of an event lo
 themselves have all places, the others wait, though the server lost no capacity. A stop of the server looks alike, so a
 visit counts as long by itself only where something else than its length says so:
 
-passed    others that came after it were served all along while it was inside
+passed    others that came after it were served all along while it was inside, and it did not share a full CPU with so
+          many that each of them was slow
 named     no visit of its interaction is short, the others waited behind it, and so rare an interaction is not at the
           head of a queue by chance
 in turn   while others waited, one such visit was served after the other, as long as the first: a server that stops does
@@ -95,7 +96,9 @@ class _Here:
     begin: Times
     end: Times
     work: Shares
-    """Of each its time in the server at full speed."""
+    """Of each its time in the server at full speed …"""
+    alone: Shares
+    """… and its part of that time where the CPU was full, and it shared it."""
     name: NDArray[np.str_]
     own: Mask
     """Most of its time is its own, and no call."""
@@ -126,9 +129,11 @@ class _Here:
         return np.asarray(self.end - self.begin <= max(QUICK * self.usual, MILLISECOND))
 
 
-def find(recorded: Recorded, prior: NDArray[np.float64], known: NDArray[np.uint32]) -> dict[str, Held]:
-    """By server. `prior` is what recorded losses left of its speed, by server and step; `known` how many workers each
-    has, 0 where that is not known."""
+def find(
+    recorded: Recorded, prior: NDArray[np.float64], shared: NDArray[np.float64], known: NDArray[np.uint32]
+) -> dict[str, Held]:
+    """By server. `prior` is what recorded losses left of its speed, and `shared` how much of a core each visit had, by
+    server and step; `known` how many workers each has, 0 where that is not known."""
     held: dict[str, Held] = {}
     heavy = np.zeros(len(recorded.server), dtype=bool)
     called, longest = _calls(recorded)
@@ -136,7 +141,7 @@ def find(recorded: Recorded, prior: NDArray[np.float64], known: NDArray[np.uint3
         rows = np.flatnonzero(recorded.server == number)
         if not len(rows):
             continue
-        here = _here(recorded, rows, prior[number], called, longest, heavy, int(known[number]))
+        here = _here(recorded, rows, (prior[number], shared[number]), called, longest, heavy, int(known[number]))
         found = _heavy(here)
         heavy[rows[found]] = True
         if found.any():
@@ -189,15 +194,27 @@ def _lulls(here: _Here, heavy: Mask, begin: Times) -> Spans:
 
 
 def _here(
-    recorded: Recorded, rows: Times, prior: Shares, called: Times, longest: Times, heavy: Mask, known: int
+    recorded: Recorded,
+    rows: Times,
+    speed: tuple[Shares, Shares],
+    called: Times,
+    longest: Times,
+    heavy: Mask,
+    known: int,
 ) -> _Here:
     begin, end = recorded.start[rows] if known else recorded.arrival[rows], recorded.departure[rows]
-    sums = np.concatenate(([0.0], np.cumsum(prior))) * STEP_NS
+    prior, shared = speed
     edges = recorded.steps.edges
-    work = np.interp(end, edges, sums) - np.interp(begin, edges, sums)
+    work, alone = (_lasted(edges, each, begin, end) for each in (prior, prior * shared))
     call = longest[rows]
     behind = (call >= 0) & heavy[call]
-    return _Here(rows, begin, end, work, recorded.names[rows], called[rows] * 2 <= end - begin, behind, known)
+    return _Here(rows, begin, end, work, alone, recorded.names[rows], called[rows] * 2 <= end - begin, behind, known)
+
+
+def _lasted(edges: Times, speed: Shares, begin: Times, end: Times) -> Shares:
+    """Of each time, how long it would have been at full speed."""
+    sums = np.concatenate(([0.0], np.cumsum(speed))) * STEP_NS
+    return np.asarray(np.interp(end, edges, sums) - np.interp(begin, edges, sums))
 
 
 def _calls(recorded: Recorded) -> tuple[Times, Times]:
@@ -217,7 +234,7 @@ def _heavy(here: _Here) -> Mask:
     long = here.is_long & (here.own | here.behind)
     if not long.any():
         return long
-    passed = np.where(_released(here, long), 0.0, _passed(here, long))
+    passed = np.where(_released(here, long) | (here.alone < here.least), 0.0, _passed(here, long))
     passed = np.where(passed > 0, passed, _in_turn(here, long))
     sure = long & (here.behind | (passed > 0) | _named(here, long))
     lasts = np.where(passed > 0, passed, here.work)
