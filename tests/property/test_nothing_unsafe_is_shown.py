@@ -203,6 +203,7 @@ def test_file_names_and_words_of_the_command_line_are_shown_plainly(name: str) -
             ["info", path], ["diagnose", path], ["diagnose", f"{path}x"], ["read", path, "-o", path], ["run", path],
             ["diagnose", path, "--server", name], ["diagnose", path, "--window", name], ["diagnose", f"--{name}"],
             ["score", path], ["load", name], [name], ["reproduce", name, "--experiments", path], ["sweep", path],
+            ["advise", path, "--software", name],
         ):  # fmt: skip
             code, out, error = printed(*words)
             assert code in (0, 2), error

@@ -32,6 +32,11 @@ BASE = str(ROOT / "experiments" / "rpc-vs-async" / "base")
             "tailrace: workloads.stedy.clients=1: there is no workloads.stedy; did you mean 'steady'?",
         ),
         (("run", BASE, "--set", "tiers.wep.workers=3", "-o", "OUT"), "tiers.wep.workers=3: there is no tiers.wep"),
+        (
+            ("advise", BASE, "--software", "web=apach", "-o", "OUT"),
+            "--software web: software must be the name of a software (apache, ",
+        ),
+        (("advise", BASE, "--budget", "soon", "-o", "OUT"), "--budget: "),
     ],
 )
 def test_they_are_refused_at_once(

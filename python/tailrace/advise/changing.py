@@ -6,10 +6,10 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from tailrace import sim
 from tailrace.advise.remedies.remedy import Changes
 from tailrace.errors import TailraceError
 from tailrace.experiment import Experiment, from_table, to_table
+from tailrace.sim.refusals import refuse
 
 
 def changed(experiment: Experiment, changes: Changes) -> Experiment:
@@ -24,7 +24,7 @@ def possible(experiment: Experiment, changes: Changes) -> Experiment | None:
     """The changed experiment, or None if the simulator cannot run it or if nothing changes."""
     try:
         found = changed(experiment, changes)
-        sim.lower(found)
+        refuse(found)
     except TailraceError:
         return None
     return None if found == experiment else found

@@ -63,7 +63,11 @@ def sized(base: Effect, experiment: Experiment, remedies: Iterable[Remedy], tria
         return None not in shares
 
     options = ((remedy, option) for remedy in remedies for option in remedy.options(experiment))
-    searches = [found for remedy, option in options if (found := _open(experiment, remedy, option))]
+    searches: list[_Search] = []
+    for remedy, option in options:
+        if trials.over():  # a system of a thousand servers has very many options
+            break
+        searches += filter(None, [_open(experiment, remedy, option)])
     trials.planned = trials.done + len(searches)
     tried([(search, len(search.sizes) - 1) for search in searches])
     searches = [search for search in searches if search.harmed]

@@ -60,16 +60,18 @@ class Trials:
         found: list[Answer | None] = []
         for start in range(0, len(experiments), self._at_once):
             batch = experiments[start : start + self._at_once]
-            if self._over():
-                self.cut = True
+            if self.over():
                 found += [None] * len(batch)
             else:
                 found += answer(batch)
                 self._advance(len(batch))
         return found
 
-    def _over(self) -> bool:
-        return self.seconds is not None and self.done > 0 and time.monotonic() - self._begin > self.seconds
+    def over(self) -> bool:
+        """Whether the budget has ended; the caller then leaves something out."""
+        over = self.seconds is not None and self.done > 0 and time.monotonic() - self._begin > self.seconds
+        self.cut = self.cut or over
+        return over
 
     def _advance(self, count: int) -> None:
         self.done += count

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tailrace.cli.confinement import confine
 from tailrace.cli.options import Add, Change, Jobs
+from tailrace.cli.running import open_run
 from tailrace.cli.screen import Screen
 from tailrace.cli.words import AsJson, Quiet, duration_ns, pairs, print_json, progress, say
 from tailrace.errors import UsageError
@@ -15,6 +17,7 @@ from tailrace.units import SECOND
 
 if TYPE_CHECKING:
     from tailrace.advise import Advice
+    from tailrace.dataset import Dataset
     from tailrace.experiment import Experiment
 
 EPILOG = (
@@ -64,6 +67,7 @@ def advise(
     from tailrace.advise.terminal import print_advice
     from tailrace.advise.writing import write
 
+    confine([source], [out])
     seconds = duration_ns("--budget", budget) / SECOND or None
     named = pairs("--software", software, "TIER=NAME, like app=tomcat")
     with progress("Simulating", quiet, of_bytes=False) as step:
@@ -91,7 +95,7 @@ def advise(
     say(f"written: {', '.join(map(str, files))}")
 
 
-def _opened(source: Path, changes: list[str] | None, *, add: bool) -> Experiment | Path:
+def _opened(source: Path, changes: list[str] | None, *, add: bool) -> Experiment | Dataset:
     from tailrace.dataset import is_run
     from tailrace.experiment import read
 
@@ -101,4 +105,4 @@ def _opened(source: Path, changes: list[str] | None, *, add: bool) -> Experiment
         raise UsageError(
             "--set changes an experiment, and this is a recording", advice="change its twin: tailrace twin"
         )
-    return source
+    return open_run(source)
