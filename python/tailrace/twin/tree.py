@@ -129,17 +129,14 @@ def _find_simultaneous(tree: Tree, recorded: Recorded) -> None:
     """Kinds whose calls overlap in most of their visits with several calls."""
     calls = np.flatnonzero(recorded.parent >= 0)
     order = calls[np.lexsort((recorded.sent[calls], recorded.parent[calls]))]
-    if len(order) < 2:
-        return
-    frame = pl.DataFrame(
-        {"caller": recorded.parent[order], "sent": recorded.sent[order], "back": recorded.departure[order]}
-    )
-    before = pl.col("back").cum_max().shift(1).over("caller")
-    visits = frame.group_by("caller").agg(several=pl.len() > 1, overlap=(pl.col("sent") < before).any())
-    several = visits.filter("several")
-    kinds = several.with_columns(kind=pl.Series(tree.kind[several["caller"].to_numpy()]))
-    for number, share in kinds.group_by("kind").agg(pl.col("overlap").fill_null(False).mean()).iter_rows():
-        tree.kinds[number].at_once = share > MOSTLY
+    caller, sent, back = recorded.parent[order], recorded.sent[order], recorded.departure[order]
+    again = caller[1:] == caller[:-1]
+    several = np.unique(caller[1:][again])
+    overlap = np.unique(caller[1:][again & (sent[1:] < back[:-1])])
+    counts = [np.bincount(tree.kind[visits], minlength=len(tree.kinds)) for visits in (overlap, several)]
+    share = counts[0] / np.maximum(counts[1], 1)
+    for number in np.flatnonzero(share > MOSTLY).tolist():
+        tree.kinds[number].at_once = True
 
 
 def _join_rare(tree: Tree) -> None:

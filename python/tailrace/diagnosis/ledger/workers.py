@@ -7,7 +7,7 @@ import heapq
 import numpy as np
 import polars as pl
 
-from tailrace.diagnosis.queues import LEAST_LIMIT, Times, plateau
+from tailrace.diagnosis.queues import LEAST_LIMIT, Stays, Times, plateau
 from tailrace.diagnosis.view import View
 from tailrace.units import MILLISECOND
 
@@ -64,6 +64,8 @@ def taken(arrival: Times, departure: Times, count: int) -> Times:
 def turns(arrival: Times, departure: Times, count: int) -> Times:
     """When one of `count` workers was free for each visit, if they are taken in the order of arrival."""
     start = arrival.copy()
+    if Stays.of(arrival, departure).longest <= count:  # nobody waits
+        return start
     busy: list[int] = []
     for i in np.argsort(arrival, kind="stable").tolist():
         if len(busy) >= count:
