@@ -86,6 +86,7 @@ def test_a_budget_ends_the_advice_early_and_says_so() -> None:
     found = advise.advise(from_table(STALLED), replications=2, seconds=1e-9, workers=1)
     assert not found.complete
     assert len(found.base.harmed) == 1
+    assert "The time budget ended" in sentences(found)[1]
 
 
 def test_without_very_long_requests_the_headroom_is_the_answer() -> None:

@@ -35,6 +35,8 @@ def _now(advice: Advice) -> str:
 
 
 def _do(advice: Advice, best: Ranked | None) -> str:
+    if best is None and not advice.complete:
+        return "The time budget ended before the changes could be compared; the same command again continues."
     if best is None:
         tried = len(advice.ranked) + len(advice.useless)
         return f"None of {words.plural(tried, 'change')} that were tried is better than nothing."
@@ -46,6 +48,8 @@ def _do(advice: Advice, best: Ranked | None) -> str:
 
 
 def _mind(advice: Advice, best: Ranked | None) -> str:
+    if best is None and not advice.complete:
+        return "A larger `--budget` allows more time at once."
     if best is None:
         return "Look for what stalls the servers: `tailrace diagnose` names it."
     if best.throughput < SLOWER:

@@ -45,12 +45,11 @@ def present(experiment: Experiment, replications: int, trials: Trials) -> Effect
     are made, because the others show nothing of what a change removes."""
     found: list[Outcome] = []
     while len(found) < replications * MORE:
-        [outcome] = trials.outcomes([replicated(experiment, len(found))])
-        if outcome is None:
-            break
-        found.append(outcome)
+        more = [replicated(experiment, len(found) + number) for number in range(replications)]
+        made = [outcome for outcome in trials.outcomes(more) if outcome is not None]
+        found += made
         showing = sum(bool(one.harmed) for one in found)
-        if len(found) >= replications and (showing >= SHOWING or not showing):
+        if len(made) < len(more) or showing >= SHOWING or not showing:
             break
     return _effect(found, trials.spread)
 

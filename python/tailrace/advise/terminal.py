@@ -87,5 +87,5 @@ def _below(advice: Advice) -> Iterator[str]:
         more = f", and {len(names) - USELESS_MAX} more" if len(names) > USELESS_MAX else ""
         shown = "; ".join(names[:USELESS_MAX])
         yield f"Not in the table, in one run with {words.count(advice.screened)} now: {shown}{more}."
-    if not advice.complete:
+    if not advice.complete and advice.best:
         yield "The time budget ended before everything was tried; the same command again continues."

@@ -20,6 +20,9 @@ from tailrace.advise.outcomes import Outcome, outcome, questions
 from tailrace.experiment import Experiment
 from tailrace.study.runs import Runs, identity
 
+SCREENING = 0.5
+"""The part of the budget after which no further size is tried, so that the best are compared."""
+
 Progress = Callable[[int, int], None]
 Answer = TypeVar("Answer")
 
@@ -47,29 +50,29 @@ class Trials:
 
     def outcomes(self, experiments: Sequence[Experiment]) -> list[Outcome | None]:
         """The outcome of each; None where the budget had ended."""
-        return self._in_batches(experiments, self._measured)
+        return self._in_batches(experiments, self._measured, 1.0)
 
     def shares(self, experiments: Sequence[Experiment]) -> list[float | None]:
         """Only the share of requests that each run harms, which is found about twice as fast. It is a share because a
         slower system gets fewer requests from clients that wait for answers."""
-        return self._in_batches(experiments, self._counted)
+        return self._in_batches(experiments, self._counted, SCREENING)
 
     def _in_batches(
-        self, experiments: Sequence[Experiment], answer: Callable[[Sequence[Experiment]], list[Answer]]
+        self, experiments: Sequence[Experiment], answer: Callable[[Sequence[Experiment]], list[Answer]], part: float
     ) -> list[Answer | None]:
         found: list[Answer | None] = []
         for start in range(0, len(experiments), self._at_once):
             batch = experiments[start : start + self._at_once]
-            if self.over():
+            if self.over(part):
                 found += [None] * len(batch)
             else:
                 found += answer(batch)
                 self._advance(len(batch))
         return found
 
-    def over(self) -> bool:
-        """Whether the budget has ended; the caller then leaves something out."""
-        over = self.seconds is not None and self.done > 0 and time.monotonic() - self._begin > self.seconds
+    def over(self, part: float = 1.0) -> bool:
+        """Whether this part of the budget has ended; the caller then leaves something out."""
+        over = self.seconds is not None and self.done > 0 and time.monotonic() - self._begin > part * self.seconds
         self.cut = self.cut or over
         return over
 
