@@ -47,7 +47,7 @@ def test_fields_may_have_quotes(tmp_path: Path) -> None:
     text = 'time,place,metric,value\n"1795193376.5","a ""b"", c",cpu_busy,"0.5"\n1795193376.6,"open,cpu_busy,0.5\n'
     found = read(tmp_path, text)
     assert found.samples[0].select("place", "value").rows() == [('a "b", c', 0.5)]
-    assert found.lost == {"samples without a usable time, name or value": 1}
+    assert found.lost == {"damaged lines": 1}
 
 
 def test_the_unit_of_a_time_can_be_in_its_name(tmp_path: Path) -> None:
