@@ -129,6 +129,24 @@ def of_run() -> dict[str, bytes]:
     return {name: (run_folder() / name).read_bytes() for name in ("manifest.json", "topology.toml", *tables)}
 
 
+@functools.cache
+def of_run_in_deltas() -> dict[str, bytes]:
+    """The same tables as another library may write them: numbers as differences, texts as their lengths."""
+    import polars as pl
+    import pyarrow.parquet as pq
+
+    found = {}
+    for name in ("visits.parquet", "requests.parquet", "samples.parquet"):
+        frame = pl.read_parquet(run_folder() / name).with_columns(pl.col(pl.Categorical).cast(pl.String))
+        whole = [column for column, kind in frame.schema.items() if kind in (pl.Int64, pl.UInt64)]
+        texts = [column for column, kind in frame.schema.items() if kind == pl.String]
+        encodings = {**dict.fromkeys(whole, "DELTA_BINARY_PACKED"), **dict.fromkeys(texts, "DELTA_LENGTH_BYTE_ARRAY")}
+        into = io.BytesIO()
+        pq.write_table(frame.to_arrow(), into, use_dictionary=False, column_encoding=encodings, compression="none")
+        found[name] = into.getvalue()
+    return found
+
+
 def topology() -> dict[str, bytes]:
     return {"topology.toml": (run_folder() / "topology.toml").read_bytes()}
 
@@ -138,6 +156,8 @@ def opened(folder: Path, name: str, data: bytes) -> None:
     (folder / "run" / name).write_bytes(data)
     if told("info", folder / "run") == 0:
         told("info", folder / "run", "--json")
+    told("info", folder / "run", "--verify")
+    told("anonymise", folder / "run", "-o", folder / "public", "--quiet")
     told("report", folder / "run", "--quiet")
     told("diagnose", folder / "run", "--json", "--quiet")
     told("export", folder / "run", "--pcap", folder / "again.pcap", "--quiet")
@@ -252,6 +272,7 @@ DOORS = [
     Door("wide", lambda: files("readers/wide/*"), diagnosed),
     Door("gclog", lambda: files("readers/gclog/*"), diagnosed),
     Door("run", of_run, opened),
+    Door("run in deltas", of_run_in_deltas, opened),
     Door("recording", of_recording, joined),
     Door("score", to_score, scored),
     Door("arrivals", lambda: {"arrivals.csv": ARRIVALS}, as_arrivals),

@@ -126,7 +126,7 @@ def test_a_table_with_a_column_for_each_metric(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "said", "command"),
     [
-        ("sar-d.txt", "only the CPU report of sar", "sar -u 1 60 > cpu.txt"),
+        ("sar-d.txt", "only the CPU report", "sar -o sar.data 1 60"),
         ("iostat.txt", "record with -t", "iostat -xt 1 60 > disks.txt"),
         ("vmstat.txt", "record with -t", "vmstat -nt 1 60 > vmstat.txt"),
         ("access.log", "an access log without durations", "log_format timed '$remote_addr"),

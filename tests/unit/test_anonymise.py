@@ -19,6 +19,7 @@ from tailrace import dataset, sim
 from tailrace.anonymise import Anonymised, anonymise, key_of, vocabulary
 from tailrace.cli.commands import app
 from tailrace.dataset import Connections, Dataset
+from tailrace.dataset.reading import LEFT_OUT
 from tailrace.diagnosis.serialise import as_dict
 from tailrace.errors import InputError, UsageError
 from tailrace.experiment import from_table
@@ -210,7 +211,10 @@ def test_it_does_not_replace_the_run_itself(tmp_path: Path) -> None:
 
 
 def test_what_makers_lose_is_told_in_their_words() -> None:
-    said = {*capture._FILE_LOSSES.values(), *capture._COUNT_LOSSES.values(), recording.OPEN_SEGMENT}
+    decoding = (ROOT / "crates" / "core" / "src" / "host" / "packets" / "decoding.rs").read_text()
+    said = {LEFT_OUT, *re.findall(r'const DIED: &str = "(.+)";', decoding)}
+    assert len(said) == 2
+    said |= {*capture._FILE_LOSSES.values(), *capture._COUNT_LOSSES.values(), recording.OPEN_SEGMENT}
     for maker in ("readers", "load", "sim", "testbed"):
         for source in (ROOT / "python" / "tailrace" / maker).rglob("*.py"):
             said |= set(re.findall(r'\.lose\("([^"{}]+)"', source.read_text()))

@@ -9,6 +9,7 @@ import pytest
 
 from tailrace import readers
 from tailrace.errors import InputError
+from tailrace.readers import room
 from tailrace.units import SECOND, parse_moment
 
 FILES = Path(__file__).parents[1] / "golden" / "readers"
@@ -37,6 +38,24 @@ def test_the_name_of_a_series_is_its_metric(tmp_path: Path) -> None:
     run = readers.read(f"app={tmp_path / 'answer.json'}")
     assert set(run.samples().collect()["metric"].cast(pl.String)) == {"run_queue"}
     assert set(run.samples().collect()["place"].cast(pl.String)) == {"app"}
+
+
+def test_reading_an_answer_ends_at_the_bound_and_counts_what_was_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "samples", lambda: 2)
+    named = '"metric": {"__name__": "up", "instance": "a"}'
+    series = [
+        f'{{{named}, "values": [[1795193340, 1.2.3]]}}',
+        f'{{{named}, "values": [[1795193340, "1"], [1795193341, "2"], [1795193342, "3"]]}}',
+        '{"metric": {}, "values": []}',  # it has no name, which would be an error
+    ]
+    answer = tmp_path / "answer.json"
+    answer.write_text(f'{{"status": "success", "data": {{"resultType": "matrix", "result": [{", ".join(series)}]}}}}')
+    run = readers.read(answer)
+    assert [value for *_, value in rows(run.samples().collect())] == [1.0, 2.0]
+    assert run.lost()["answer.json: damaged elements"] == 1
+    assert any("2 samples" in note for note in run.manifest.notes)
 
 
 def test_a_table_with_a_column_for_each_metric() -> None:

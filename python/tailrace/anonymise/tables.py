@@ -11,7 +11,7 @@ from tailrace import whole
 from tailrace.anonymise.tokens import Tokens
 from tailrace.dataset import Dataset, Writer
 from tailrace.dataset.schema import TABLES, Table
-from tailrace.dataset.tables import unreadable
+from tailrace.dataset.tables import FAULTS, unreadable
 from tailrace.errors import cannot_write
 
 _ADDED = ("intended", "first_byte")
@@ -37,7 +37,7 @@ def rewrite(run: Dataset, table: Table, tokens: Tokens, writer: Writer) -> None:
         rewritten = [_column(name, frame, tokens) for name in columns]
         with whole.replacing(path) as file:
             _in_parts(frame, rewritten).sink_parquet(file, compression="zstd", row_group_size=_ROWS)
-    except pl.exceptions.PolarsError as error:
+    except FAULTS as error:
         if "os error" in str(error):
             raise cannot_write(path, error) from error
         raise unreadable(run.path / table.file, error) from error

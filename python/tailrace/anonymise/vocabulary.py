@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tailrace.dataset.metrics import METRICS as _INTERPRETED
+from tailrace.dataset.reading import LEFT_OUT
 
 METRICS = _INTERPRETED | {
     "disk_read_bytes",
@@ -71,6 +72,7 @@ LOSSES = re.compile(
     + "|".join(
         re.escape(sentence)
         for sentence in (
+            LEFT_OUT,
             "bytes after a break",
             "bytes missing in holes of the capture",
             "bytes that could not be read",
@@ -102,6 +104,7 @@ LOSSES = re.compile(
             "spans that end before they begin",
             "spans without an id, a time or a service",
             "stops without a time stamp",
+            "times that decoding died of a packet: what was open then is missing",
             "stops without a wall clock",
             "visits without an essential value",
             "windows of 50 ms in which the load generator was late (load_late)",

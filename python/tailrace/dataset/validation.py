@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from tailrace.dataset.schema import Table
+from tailrace.dataset.tables import FAULTS
 from tailrace.errors import InputError
 
 _ROW = "__row"
@@ -20,7 +21,7 @@ def check(frame: pl.LazyFrame, table: Table, path: Path) -> None:
         _check_nulls(numbered, table, path)
         _check_order(numbered, table, path)
         _check_spans(numbered, table, path)
-    except pl.exceptions.PolarsError as error:
+    except FAULTS as error:
         raise InputError(path, f"it cannot be read to its end ({error})", "it may be damaged") from error
 
 

@@ -6,6 +6,7 @@ of a cluster whose origins differ become clusters of their own, and so episodes 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +18,10 @@ from tailrace.diagnosis.losses import NOWHERE, Losses
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import GAP_NS, Cluster, Slow, cluster_of, clusters_of
 from tailrace.diagnosis.waiting import Usual
+
+PARTS = 64
+"""Groups of requests of one place and one time whose origins are looked for, of those that were sent together. The
+systems of the papers have up to 30 servers."""
 
 
 def separate(view: View, slow: Slow, lost: Losses, known: Usual) -> Slow:
@@ -33,8 +38,14 @@ def separate(view: View, slow: Slow, lost: Losses, known: Usual) -> Slow:
         places = _places(held, cluster)
         at = (replace(cluster, rows=cluster.rows[held[cluster.rows] == place], place=place) for place in places)
         parts = [part for one in at for part in _apart(view, slow, one)]
-        found += parts if len(places) == 1 else _joined(view, slow, parts, [origin(part) for part in parts])
+        found += parts if len(places) == 1 else _joined(view, slow, parts, _origins(parts, origin))
     return replace(slow, clusters=tuple(sorted(found, key=lambda c: (c.begin, c.end))))
+
+
+def _origins(parts: list[Cluster], origin: Callable[[Cluster], str | None]) -> list[str | None]:
+    """The origin of each part; of many, of those with the most requests."""
+    largest = set(sorted(range(len(parts)), key=lambda at: -parts[at].vlrt)[:PARTS])
+    return [origin(part) if at in largest else None for at, part in enumerate(parts)]
 
 
 def _held(view: View, slow: Slow, droppers: NDArray[np.str_]) -> NDArray[np.str_]:

@@ -52,6 +52,8 @@ MOSTLY = 0.5
 """Who is as full for more than half of the time is overloaded rather than stalled again and again."""
 SHORTEST_NS = 20 * MILLISECOND
 """A rise shorter than this filled nothing."""
+FOLLOWED = 64
+"""Servers whose queues are followed around a group of requests; systems of the papers have up to 30."""
 ALONE = 1.0
 """The queue of a request that no other request delays."""
 
@@ -222,7 +224,8 @@ def _follow(view: View, cluster: Cluster, lost: Drops, known: Usual) -> _Followe
         begin = max(cluster.begin - back, view.begin)
         step = max(STEP_NS, (until - begin) // 20_000)
         times = np.arange(begin, until + SECOND, step, dtype=np.int64)
-        queues = {server: view.own_queue(server, times) for server in view.servers}
+        near = _near(view, cluster, lost, begin, until + SECOND)
+        queues = {server: view.own_queue(server, times) for server in near}
         risen = any(queue[0] > known.queues[server].high for server, queue in queues.items())
         if not risen or begin == view.begin or back >= LOOKBACK_MOST_NS:
             break
@@ -239,6 +242,18 @@ def _follow(view: View, cluster: Cluster, lost: Drops, known: Usual) -> _Followe
         return part
     levels = {server: level or known.queues[server] for server, level in lower.items()}
     return _risen(times, queues, levels, span, lost.first)
+
+
+def _near(view: View, cluster: Cluster, lost: Drops, begin: int, end: int) -> list[str]:
+    """The servers whose queues may rise meanwhile, the nearest to the clients first: for where at most one request is
+    inside, no queue rises. Of many, those that the calls connect with where the requests waited, and the fullest."""
+    near = view.crowds.during(begin, end)
+    if len(near) > FOLLOWED:
+        chain = _chain(view, cluster, lost)
+        near = sorted(near, key=lambda server: server not in chain)[:FOLLOWED]
+    place = lost.dropper or cluster.place
+    near += [place] if place in view.stays and place not in near else []
+    return sorted(near, key=lambda server: (view.depth[server], server))
 
 
 def _is_mostly_above(view: View, server: str, high: float) -> bool:
@@ -297,7 +312,7 @@ def _origin(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Foll
         and (since := _held_up_since(view, known, lost.dropper, lost.first)) is not None
     ):
         # Who is released onto a server keeps it at work.
-        chain = {lost.dropper} | chain & view.downstream_of(lost.dropper)
+        chain = frozenset({lost.dropper}) | chain & view.downstream_of(lost.dropper)
         own = risen[lost.dropper]
         risen[lost.dropper] = replace(own, begin=max(own.begin, since))
     part = replace(part, risen=risen)
@@ -318,10 +333,10 @@ def _origin(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Foll
     return told
 
 
-def _chain(view: View, cluster: Cluster, lost: Drops) -> set[str]:
+def _chain(view: View, cluster: Cluster, lost: Drops) -> frozenset[str]:
     """The servers that are connected by calls with the dropper, or with the server whose requests waited."""
     place = lost.dropper or cluster.place
-    return view.chain_of(place) if place in view.stays and place else set(view.stays)
+    return view.chain_of(place) if place in view.stays and place else frozenset(view.stays)
 
 
 def _first(view: View, part: _Followed, lasting: dict[str, Rise], until: int) -> str:
@@ -338,7 +353,7 @@ def _first(view: View, part: _Followed, lasting: dict[str, Rise], until: int) ->
 
 
 def _behind(
-    view: View, known: Usual, part: _Followed, stalled: set[str], waited: Times, rise: Rise
+    view: View, known: Usual, part: _Followed, stalled: frozenset[str], waited: Times, rise: Rise
 ) -> tuple[str, Rise]:
     """Of the servers that stalled while others waited for them, the one with the longest queue; that queue may be down
     since, or never have been longer than usual, because a pool or few workers let no more through to it."""
@@ -384,7 +399,7 @@ def _stretch(part: _Followed, server: str, begin: int) -> Rise:
     return Rise(begin, int(part.times[last]), int(queue[top]), int(part.times[up[0] + top]))
 
 
-def _in_time(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Followed) -> set[str]:
+def _in_time(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Followed) -> frozenset[str]:
     """The servers connected with the dropper by calls, without those behind it where it overflowed at once: there was
     no time for anything to be pushed back from them."""
     chain = _chain(view, cluster, lost)

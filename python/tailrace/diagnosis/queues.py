@@ -7,6 +7,7 @@ rise one after the other, which is the push-back wave (`lightning` 3.1, figure 6
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -68,6 +69,51 @@ class Stays:
 
 
 NOBODY = Stays(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+
+
+def together(parts: Collection[Stays]) -> Stays:
+    """Who is inside any of them."""
+    if not parts:
+        return NOBODY
+    arrivals, departures = (
+        np.concatenate(each) for each in zip(*((p.arrivals, p.departures) for p in parts), strict=True)
+    )
+    return Stays.of(arrivals, departures)
+
+
+@dataclass(frozen=True)
+class Crowds:
+    """When two or more are inside a server: nobody delays a request that is alone."""
+
+    servers: tuple[str, ...]
+    of_server: NDArray[np.int64]
+    """The index in `servers` of each stretch."""
+    begin: Times
+    end: Times
+
+    @classmethod
+    def of(cls, stays: Mapping[str, Stays]) -> Crowds:
+        found = [_crowded(one) for one in stays.values()]
+        indexes = np.repeat(np.arange(len(found)), [len(begin) for begin, _ in found])
+        begins, ends = ([np.empty(0, np.int64), *each] for each in (zip(*found, strict=True) if found else ((), ())))
+        return cls(tuple(stays), indexes, np.concatenate(begins), np.concatenate(ends))
+
+    def during(self, begin: int, end: int) -> list[str]:
+        """The servers that are crowded at any time of a span, those that are it for longest first."""
+        inside = np.minimum(self.end, end) - np.maximum(self.begin, begin)
+        seen = inside >= 0
+        lasted = np.bincount(self.of_server[seen], inside[seen] + 1, len(self.servers))
+        longest = np.argsort(-lasted, kind="stable")[: np.count_nonzero(lasted)]
+        return [self.servers[i] for i in longest.tolist()]
+
+
+def _crowded(stays: Stays) -> tuple[Times, Times]:
+    """From the arrival at which a second is inside until all but one have left."""
+    begin, end = stays.arrivals[1:], stays.departures[:-1]
+    crowded = end > begin
+    begin, end = begin[crowded], end[crowded]
+    first = np.append(True, begin[1:] > end[:-1])[: len(begin)]
+    return begin[first], end[np.append(first[1:], True)[: len(end)]]
 
 
 @dataclass(frozen=True)

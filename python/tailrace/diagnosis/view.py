@@ -9,9 +9,10 @@ import numpy as np
 import polars as pl
 
 from tailrace.dataset import Connections
+from tailrace.diagnosis.callers import Callers
 from tailrace.diagnosis.clock import REAL, Clock
 from tailrace.diagnosis.demand import LEAST_BESIDE, SEEN, Demand, costs_of, demand
-from tailrace.diagnosis.queues import STEPS_MOST, Stays, Times
+from tailrace.diagnosis.queues import STEPS_MOST, Crowds, Stays, Times, together
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import Spans, spans
 from tailrace.topology import Topology
@@ -65,16 +66,13 @@ class View:
         """The nearest to the clients first."""
         return tuple(sorted(self.stays, key=lambda name: (self.depth[name], name)))
 
-    @cached_property
+    @property
     def depth(self) -> dict[str, int]:
-        """Longest way from a server that no server calls (1), as `Topology.tier`; a cycle counts once."""
-        depth = dict.fromkeys(self.stays, 1)
-        for _ in self.stays:
-            for caller, callees in self.calls.items():
-                for callee in callees:
-                    if callee != caller and depth[caller] < len(self.stays):
-                        depth[callee] = max(depth[callee], depth[caller] + 1)
-        return depth
+        return self._callers.depth
+
+    @cached_property
+    def _callers(self) -> Callers:
+        return Callers(self.stays, self.calls)
 
     @cached_property
     def saw_connections(self) -> bool:
@@ -131,7 +129,7 @@ class View:
         """These requests, in the order of `sent`: of systems that are recorded side by side, its own, and of
         interactions that are seen to come to it; all, where nobody is known to call it."""
         if server not in self._asking:
-            others = [s for s in self.stays if s != server and server not in self.downstream_of(s)]
+            others = list(self.stays.keys() - self._callers.above(server) - {server})
             elsewhere = set().union(*self._interactions.values()) - self._interactions.get(server, set())
             own = self.requests.filter(
                 ~pl.col("server").cast(pl.String).is_in(others),
@@ -222,28 +220,37 @@ class View:
         }
 
     def callers_of(self, server: str) -> tuple[str, ...]:
-        return tuple(caller for caller, callees in self.calls.items() if server in callees and caller != server)
+        return self._callers.of(server)
 
     def callees_of(self, server: str) -> tuple[str, ...]:
-        return tuple(callee for callee in self.calls.get(server, {}) if callee != server)
+        return self._callers.called_by(server)
 
-    def downstream_of(self, server: str) -> set[str]:
-        reached = list(self.callees_of(server))
-        for name in reached:  # grows while it is walked: breadth first
-            reached.extend(callee for callee in self.callees_of(name) if callee not in reached and callee != server)
-        return set(reached)
+    def downstream_of(self, server: str) -> frozenset[str]:
+        return self._callers.below(server)
 
-    def chain_of(self, server: str) -> set[str]:
+    def chain_of(self, server: str) -> frozenset[str]:
         """The server with everything behind it and everything that leads to it."""
-        return {server} | self.downstream_of(server) | {s for s in self.stays if server in self.downstream_of(s)}
+        return self.downstream_of(server) | self._callers.above(server) | {server}
 
     def own_queue(self, server: str, times: Times) -> Times:
         """Requests inside the server that do not wait for a server behind it."""
-        own = self.stays[server].queue(times)
-        for callee, stays in self.calls.get(server, {}).items():
-            if callee != server:
-                own = own - stays.queue(times)
+        own: Times = self.stays[server].queue(times) - self.called(server).queue(times)
         return np.maximum(own, 0)
+
+    def called(self, server: str) -> Stays:
+        """All calls of the server to others."""
+        if server not in self._called:
+            calls = [stays for callee, stays in self.calls.get(server, {}).items() if callee != server]
+            self._called[server] = calls[0] if len(calls) == 1 else together(calls)
+        return self._called[server]
+
+    @cached_property
+    def _called(self) -> dict[str, Stays]:
+        return {}
+
+    @cached_property
+    def crowds(self) -> Crowds:
+        return Crowds.of(self.stays)
 
     def events_of(self, *kinds: str) -> tuple[tuple[str, Spans], ...]:
         return tuple(item for kind in kinds for item in self.events.get(kind, ()))

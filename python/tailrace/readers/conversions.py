@@ -20,11 +20,7 @@ _CLOCK = (
 )
 _NAMES = "for(i=NF;i;i--)c[$i]=i;next} "
 
-SYSSTAT_FILE = (
-    "sadf -dU FILE -- -u | awk -F';' -v OFS=, 'BEGIN{print \"time,interval,place,metric,value\"} "
-    '!/^#/{print $3,$2,$1,"cpu_busy",($5+$6+$7)/100;print $3,$2,$1,"cpu_iowait",$8/100;'
-    'print $3,$2,$1,"cpu_steal",$9/100}\' > samples.csv'
-)
+SYSSTAT_FILE = "sadf -dU FILE -- -u -q -d -r -w > sar.csv"
 SAR = (
     f"awk -v OFS=, '{_DATE}{_CLOCK}{_PLACED}{_HEADER}/ CPU /{{clock();{_NAMES}"
     '/ all /&&/^[0-9]/{t=clock();b=100-$c["%idle"]-$c["%iowait"]-$c["%steal"];print t,host,"cpu_busy",b/100;'

@@ -57,6 +57,8 @@ def read(source: Source) -> Found:
             samples.add(
                 round(stamp * 1000) * units.MILLISECOND if usable and stamp else 0, None, place, metric, number(value)
             )
+        if samples.full:
+            break
     samples.into(found, source, "there is no sample in it", standard=True)
     return found
 

@@ -40,8 +40,8 @@ _KINDS = (
     _Kind(
         "the text of sar",
         _is(_LINUX + r"\d\d:\d\d:\d\d "),
-        ("sar -u 1 60 > cpu.txt", conversions.SAR.replace("FILE", "cpu.txt")),
-        "only the CPU report of sar (sar -u) can be converted",
+        ("sar -o sar.data 1 60", conversions.SYSSTAT_FILE.replace("FILE", "sar.data")),
+        "of sar's text only the CPU report (sar -u) can be converted; Tailrace reads what sadf makes of sar's files",
     ),
     _Kind("the text of iostat", _is(_LINUX + r"\d[^\n]{0,30}\n(?:avg-cpu|Device)"), (conversions.IOSTAT,)),
     _Kind(
@@ -113,7 +113,7 @@ _KINDS = (
     ),
 )
 _BINARY: tuple[tuple[bytes, str, tuple[str, ...], str], ...] = (
-    (b"\x96\xd5", "a file of sar (sysstat)", (conversions.SYSSTAT_FILE,), _WANTED),
+    (b"\x96\xd5", "a file of sar (sysstat)", (conversions.SYSSTAT_FILE,), "Tailrace reads what sadf makes of it"),
     (b"\xef\xbe\xed\xfe", "a file of atop", (conversions.ATOP,), _WANTED),
     (
         b"FLR\x00",
@@ -187,7 +187,8 @@ def _error(
     """`FILE` in a command becomes the file, quoted for a shell; a further command reads the converted samples."""
     file = shlex.quote(str(source.path))
     ready = [command.replace("FILE", file) for command in commands]
-    if ready and ready[-1].endswith("> samples.csv"):
+    made = ready[-1].rpartition("> ")[2] if ready else ""
+    if made in ("samples.csv", "sar.csv"):
         place = "" if placed else f"{source.place or 'NAME'}="
-        ready.append(f"tailrace read {place}samples.csv -o run")
+        ready.append(f"tailrace read {place}{made} -o run")
     return InputError(source.path, found, advice, commands=tuple(ready))

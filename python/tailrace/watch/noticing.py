@@ -20,6 +20,7 @@ from pathlib import Path
 import polars as pl
 
 from tailrace.dataset import scan
+from tailrace.dataset.tables import FAULTS
 from tailrace.units import MILLISECOND, format_duration
 
 CLUSTER = 5
@@ -85,7 +86,7 @@ class Notice:
         signs = [sign for sign in SIGNS if segment.name.endswith(f".{sign.table}.parquet")]
         try:
             rows = scan(segment).collect() if signs else pl.DataFrame()
-        except (OSError, pl.exceptions.PolarsError):
+        except (OSError, *FAULTS):
             return []
         return [sentence for sign in signs for sentence in self._unusual(sign, sign.count(rows))]
 

@@ -207,6 +207,16 @@ impl Ledger {
         self.drops.push(Drop { server, data, loss });
     }
 
+    /// How many visits and connections there have been so far.
+    pub fn made(&self) -> (u64, u32) {
+        (self.visits_made, self.connections_made)
+    }
+
+    /// Continues the numbers of another ledger.
+    pub fn follow(&mut self, (visits, connections): (u64, u32)) {
+        (self.visits_made, self.connections_made) = (visits, connections);
+    }
+
     /// Takes a visit that is complete except for its id.
     pub fn push(&mut self, mut visit: Visit) {
         self.visits_made += 1;

@@ -43,6 +43,16 @@ impl Live {
         })
     }
 
+    /// How many visits and connections there have been so far.
+    pub fn made(&self) -> (u64, u32) {
+        self.flow.ledger.made()
+    }
+
+    /// The numbers of visits and connections begin behind these.
+    pub fn follow(&mut self, made: (u64, u32)) {
+        self.flow.ledger.follow(made);
+    }
+
     /// A packet from its IP header on, `length` bytes long before it was cut.
     #[inline]
     pub fn packet(&mut self, time: i64, bytes: &[u8], length: u32, interface: u16) {

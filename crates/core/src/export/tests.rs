@@ -122,6 +122,7 @@ fn names() -> record::Names {
         interactions: texts(&INTERACTIONS.concat()),
         folded: Vec::new(),
         statuses: texts(&STATUSES),
+        ..record::Names::default()
     }
 }
 

@@ -80,14 +80,18 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// CPU time of the process that decodes.
+    /// CPU time of the processes that decode.
     pub fn decoding_used(&self, ns: i64) {
         self.decoding_ns.store(ns, Ordering::Relaxed);
     }
 
+    pub fn decoding_ns(&self) -> i64 {
+        self.decoding_ns.load(Ordering::Relaxed)
+    }
+
     /// CPU time of all of the recorder.
     pub fn cpu_ns(&self) -> i64 {
-        sys::own_cpu_ns() + self.decoding_ns.load(Ordering::Relaxed)
+        sys::own_cpu_ns() + self.decoding_ns()
     }
 
     pub fn lose(&self, what: &str, count: u64) {

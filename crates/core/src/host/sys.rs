@@ -311,8 +311,15 @@ pub fn wait(first: Option<&OwnedFd>, second: impl AsFd, ms: i32) -> (bool, bool)
         second.as_fd().as_raw_fd(),
     ]
     .map(asked);
-    // SAFETY: two live structures.
-    let ready = unsafe { libc::poll(both.as_mut_ptr(), 2, ms) };
+    let until = steady_ns() + i64::from(ms) * 1_000_000;
+    let ready = loop {
+        let left = ((until - steady_ns()) / 1_000_000).clamp(0, i64::from(ms)) as i32;
+        // SAFETY: two live structures.
+        let ready = unsafe { libc::poll(both.as_mut_ptr(), 2, left) };
+        if ready >= 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            break ready;
+        }
+    };
     let is = |fd: &libc::pollfd, what| ready > 0 && fd.revents & what != 0;
     (
         is(&both[0], libc::POLLERR),

@@ -82,7 +82,9 @@ impl<'t> Columns<'t> {
         });
         let host = |number: usize| {
             let name = names.hosts.get(number)?;
-            match serving.contains(&(number as u32)) || name.parse::<IpAddr>().is_err() {
+            let host = number as u32;
+            let serves = || serving.contains(&host) || name.parse::<IpAddr>().is_err();
+            match names.by_address(host, serves) {
                 true => Some(Cow::from(name)),
                 false => Some(Cow::from(format!("client-{}", number + 1))),
             }

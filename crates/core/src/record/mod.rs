@@ -28,6 +28,10 @@ mod thrift;
 pub(crate) mod types;
 pub mod writer;
 
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustc_hash::FxHashMap;
+
 pub use merge::SortKey;
 
 /// An unknown moment or duration; null in the table.
@@ -86,7 +90,7 @@ pub struct Visit {
 
 /// The meaning of the indices in the rows. It grows while rows are made; an index never changes its
 /// meaning.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Names {
     /// `servers[i]` runs on `hosts[server_hosts[i]]`.
     pub servers: Vec<String>,
@@ -97,9 +101,17 @@ pub struct Names {
     /// requests may name a person ([`crate::capture`]). Without an entry it is called as it is.
     pub folded: Vec<u32>,
     pub statuses: Vec<String>,
+    /// The hosts that tables have called so far, and whether by their address.
+    pub called: Arc<Mutex<FxHashMap<u32, bool>>>,
 }
 
 impl Names {
+    /// Whether the tables call a host by its address: as at first, for two names of one host show whose number it has.
+    pub fn by_address(&self, host: u32, serves: impl FnOnce() -> bool) -> bool {
+        let mut called = self.called.lock().unwrap_or_else(PoisonError::into_inner);
+        *called.entry(host).or_insert_with(serves)
+    }
+
     /// The index of the name that a table has for an interaction.
     pub fn shown(&self, interaction: u32) -> u32 {
         let folded = self.folded.get(interaction as usize);

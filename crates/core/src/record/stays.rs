@@ -271,6 +271,7 @@ mod tests {
             interactions: Vec::new(),
             folded: Vec::new(),
             statuses: vec!["ok".to_owned()],
+            ..Names::default()
         }
     }
 

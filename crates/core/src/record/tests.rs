@@ -65,6 +65,7 @@ fn names() -> Names {
         interactions: texts(&["GET /s"]),
         folded: Vec::new(),
         statuses: texts(&["ok", "503"]),
+        ..Names::default()
     }
 }
 
@@ -368,4 +369,22 @@ fn tables_from_elsewhere_get_the_same_encodings() {
         .any(|e| e == Encoding::PLAIN_DICTIONARY || e == Encoding::RLE_DICTIONARY));
     assert!(column(1).encodings().any(|e| e == Encoding::RLE_DICTIONARY));
     assert!(column(0).statistics().is_some());
+}
+
+#[test]
+fn a_client_that_later_serves_keeps_its_number() {
+    let mut names = names();
+    // Each table asks anew, as each row group does.
+    for _ in 0..2 {
+        let folder = Folder::new();
+        let mut sink = TablesSink::create(&folder.0).unwrap();
+        sink.push(visit(1, 10), &names).unwrap();
+        sink.finish(&names).unwrap();
+        let rows = &read(&folder.0.join("visits.parquet"))[0];
+        assert_eq!(text(rows, "caller", 0).as_deref(), Some("client-1"));
+        names.server_hosts.push(0);
+        names.servers.push("later".to_owned());
+    }
+    assert!(!names.by_address(0, || true));
+    assert!(names.by_address(1, || true) && names.by_address(1, || false));
 }

@@ -19,6 +19,8 @@ from tailrace.units import SECOND
 
 AROUND_NS = 15 * SECOND
 """Calm time on either side of an episode, in which what is usual is measured: at 20 visits a second, 600 of them."""
+CELLS = 16_000_000
+"""Steps of an account times its servers, 128 MB for each of its lines: ten servers over four hours of episodes."""
 NONE = 2**32 - 1
 """The number of no pool and of no choice."""
 NEVER = np.iinfo(np.int64).max
@@ -58,10 +60,18 @@ class Recorded:
 
     def roots(self, visits: Times) -> Times:
         """The requests of clients that these visits work for."""
-        found = visits
-        for _ in self.servers:
-            found = np.where(self.parent[found] >= 0, self.parent[found], found)
-        return np.unique(found)
+        return np.unique(self._root[visits])
+
+    @cached_property
+    def _root(self) -> Times:
+        """By visit, that at the end of its chain of parents; of a cycle, any."""
+        found = np.where(self.parent >= 0, self.parent, np.arange(len(self.parent)))
+        for _ in range(len(found).bit_length()):  # each step goes twice as far as the one before it
+            further = found[found]
+            if np.array_equal(further, found):
+                break
+            found = further
+        return found
 
     @cached_property
     def caller(self) -> Times:
@@ -71,23 +81,26 @@ class Recorded:
 
 def record(view: View, slow: Slow, whole: Spans | None = None) -> Recorded | None:
     """Of the stretches around the very slow requests, or of those of `whole`. None where there are no very slow
-    requests or no visits."""
+    requests or no visits, and where the account would take too much memory."""
     if (whole is None and not slow.clusters) or not view.stays:
         return None
     stretches = _stretches(view, slow) if whole is None else whole
+    steps = Steps.of(stretches)
+    if len(steps.begins) * len(view.stays) > CELLS:
+        return None
     rows = _rows(view, stretches)
     if rows.is_empty():
         return None
-    steps = Steps.of(stretches)
     servers = view.servers
     number = {name: i for i, name in enumerate(servers)}
     times = {name: steps.shortened(rows[name].to_numpy()) for name in ("sent", "arrival", "departure")}
-    start = np.clip(steps.shortened(_start(view, rows)), times["arrival"], times["departure"])
+    places = rows["server"].replace_strict(number, return_dtype=pl.UInt32).to_numpy().copy()
+    start = np.clip(steps.shortened(_start(view, rows, servers, places)), times["arrival"], times["departure"])
     labels, group = np.unique(rows["group"].to_numpy().astype(str), return_inverse=True)
     return Recorded(
         steps,
         servers,
-        rows["server"].replace_strict(number, return_dtype=pl.UInt32).to_numpy().copy(),
+        places,
         _parents(rows),
         times["sent"],
         times["arrival"],
@@ -153,13 +166,14 @@ def _rows(view: View, stretches: Spans) -> pl.DataFrame:
     return pl.concat([rows, absent]).sort("visit").with_columns(group=group)
 
 
-def _start(view: View, rows: pl.DataFrame) -> Times:
+def _start(view: View, rows: pl.DataFrame, servers: tuple[str, ...], places: Numbers) -> Times:
     """When a worker took it. An event loop shares its time among all that came, so there it is the arrival."""
     arrival, departure = rows["arrival"].to_numpy(), rows["departure"].to_numpy()
     start = arrival.copy()
-    for server in view.stays:
-        count = workers(view, server)
-        here = np.flatnonzero((rows["server"] == server).to_numpy())
+    order = np.argsort(places, kind="stable")
+    edges = np.searchsorted(places[order], np.arange(len(servers) + 1))
+    for number, server in enumerate(servers):
+        count, here = workers(view, server), order[edges[number] : edges[number + 1]]
         if count:
             start[here] = taken(arrival[here], departure[here], count)
             # A server that takes no request although it has a free worker stands still.

@@ -262,6 +262,7 @@ impl Run<'_> {
             interactions: (0..3).map(|i| format!("GET /{i}")).collect(),
             folded: Vec::new(),
             statuses: vec!["ok".to_string()],
+            ..Names::default()
         };
         let parents = std::iter::once(NO_ID).chain(
             self.stays

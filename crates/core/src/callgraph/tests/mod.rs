@@ -72,6 +72,7 @@ fn named(servers: &[(&str, u32)]) -> Names {
         interactions: vec!["a".to_string(), "b".to_string()],
         folded: Vec::new(),
         statuses: vec!["ok".to_string()],
+        ..Names::default()
     }
 }
 

@@ -30,6 +30,7 @@ fn names() -> Names {
         interactions: Vec::new(),
         folded: Vec::new(),
         statuses: ["ok", "refused", "abandoned"].map(str::to_owned).to_vec(),
+        ..Names::default()
     }
 }
 

@@ -10,6 +10,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
+use rustix::io::retry_on_intr;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags,
@@ -74,7 +75,9 @@ impl Channel {
             beside.push(SendAncillaryMessage::ScmRights(&fds));
         }
         let whole = [IoSlice::new(&lengths)];
-        let sent = rustix::net::sendmsg(&self.0, &whole, &mut beside, SendFlags::NOSIGNAL)?;
+        let sent = retry_on_intr(|| {
+            rustix::net::sendmsg(&self.0, &whole, &mut beside, SendFlags::NOSIGNAL)
+        })?;
         let mut stream = &self.0;
         stream.write_all(lengths.get(sent..).unwrap_or_default())?;
         stream.write_all(&head)?;
@@ -88,7 +91,8 @@ impl Channel {
         let mut beside = RecvAncillaryBuffer::new(&mut space);
         let mut whole = [IoSliceMut::new(&mut lengths)];
         let flags = RecvFlags::CMSG_CLOEXEC;
-        let got = rustix::net::recvmsg(&self.0, &mut whole, &mut beside, flags)?.bytes;
+        let got =
+            retry_on_intr(|| rustix::net::recvmsg(&self.0, &mut whole, &mut beside, flags))?.bytes;
         if got == 0 {
             return Ok(None);
         }

@@ -38,6 +38,15 @@ pub struct Begin {
     pub clock: Clock,
     /// A description of the packets, for messages.
     pub source: String,
+    /// What the decoders before it have numbered.
+    pub made: Made,
+}
+
+/// The last numbers of visits, connections and events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Made {
+    pub visits: (u64, u32),
+    pub events: u64,
 }
 
 /// Messages of the decoder. The first is `Ready` or `Refused`.
@@ -45,6 +54,8 @@ pub struct Begin {
 pub enum Said {
     Ready,
     Refused(String),
+    /// What the segments that follow have numbered.
+    Made(Made),
     /// With its file.
     Segment {
         table: Table,
@@ -91,20 +102,22 @@ pub fn run() -> io::Result<()> {
         wanted,
         mut clock,
         source,
+        made,
     } = *begin;
     let opened = Tap::open(&wanted, sockets).map_err(|error| refused(&wanted, &error));
     let live = opened.and_then(|opened| Ok((opened, Live::new(&wanted.decode, &source)?)));
-    let ((mut tap, late), live) = match live {
+    let ((mut tap, late), mut live) = match live {
         Ok(opened) => opened,
         Err(error) => return channel.send(&Said::Refused(error.to_string()), &[], None),
     };
     confine::to_what_is_open()?;
     channel.send(&Said::Ready, &[], None)?;
+    live.follow(made.visits);
     let mut decoded = Decoded {
         live,
         channel: &channel,
         dropped: 0,
-        events: 0,
+        events: made.events,
     };
     for sentence in late {
         decoded.told(sentence)?;
@@ -148,12 +161,17 @@ impl Taker for Decoded<'_> {
         self.dropped += dropped;
         let (visits, events) = self.live.take();
         let report: Report = self.live.report(self.dropped);
+        let first = self.events + 1;
+        self.events += events.len() as u64;
+        let made = Made {
+            visits: self.live.made(),
+            events: self.events,
+        };
+        self.channel.send(&Said::Made(made), &[], None)?;
         let names = self.live.names();
         let visits = visits.into_iter().map(Stay).collect();
         self.put(Table::Stays, now, visits, names)?;
         let numbered = |(number, event): (u64, Event)| NumberedEvent { event, number };
-        let first = self.events + 1;
-        self.events += events.len() as u64;
         let events = (first..).zip(events).map(numbered).collect();
         self.put(Table::Events, now, events, names)?;
         let report = serde_json::to_value(report)?;

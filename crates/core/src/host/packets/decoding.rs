@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::channel::{Channel, Frame};
-use super::decoder::{Begin, Order, Said};
+use super::decoder::{Begin, Made, Order, Said};
 use super::entrance::{Entrance, Sockets};
-use super::{refused, source, To, WAIT_MS};
+use super::{lives, refused, source, To, WAIT_MS};
 use crate::error::{Error, Result};
 use crate::host::clock::Clock;
 use crate::host::options::Packets as Options;
@@ -31,6 +31,8 @@ pub struct Decoding {
     sockets: Option<Sockets>,
     begin: Begin,
     running: Option<Running>,
+    /// The report and the CPU time of those that died.
+    before: (Option<serde_json::Value>, i64),
     /// When the next may be started.
     next: i64,
     to: To,
@@ -49,6 +51,7 @@ impl Decoding {
             wanted: options.clone(),
             clock,
             source: source(options),
+            made: Made::default(),
         };
         let running = start(&begin, &sockets)?;
         Ok(Decoding {
@@ -56,6 +59,7 @@ impl Decoding {
             sockets: Some(sockets),
             begin,
             running: Some(running),
+            before: (None, 0),
             next: 0,
             to,
         })
@@ -97,7 +101,7 @@ impl Decoding {
         }
     }
 
-    fn heard(&self, frame: Frame<Said>) {
+    fn heard(&mut self, frame: Frame<Said>) {
         let bytes = frame.bytes;
         match frame.head {
             Said::Segment { table, rows, end } => self.to.outbox.put(Segment {
@@ -108,11 +112,16 @@ impl Decoding {
                 write: Box::new(move |path| whole::write(path, &[], &bytes)),
             }),
             Said::Report(report, cpu_ns) => {
+                let report = match self.before.0.clone() {
+                    Some(before) => lives::together(before, report),
+                    None => report,
+                };
                 self.to.shared.lock().packets = Some(report);
-                self.to.shared.decoding_used(cpu_ns);
+                self.to.shared.decoding_used(self.before.1 + cpu_ns);
             }
             Said::Note(sentence) => self.to.warn(sentence),
             Said::Lost(what, count) => self.to.shared.lose(&what, count),
+            Said::Made(made) => self.begin.made = made,
             Said::Ready | Said::Refused(_) => {}
         }
     }
@@ -120,6 +129,8 @@ impl Decoding {
     fn died(&mut self) {
         let how = self.running.take().map(ended).unwrap_or_default();
         self.to.shared.lose(DIED, 1);
+        self.before.0.clone_from(&self.to.shared.lock().packets);
+        self.before.1 = self.to.shared.decoding_ns();
         let what = format!(
             "{}: what decodes packets has died ({how}): a fault of Tailrace; it is started again",
             self.begin.source

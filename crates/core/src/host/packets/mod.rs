@@ -14,6 +14,7 @@ mod entrance;
 mod filter;
 mod keeping;
 mod links;
+mod lives;
 mod ring;
 mod tap;
 

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! The library decodes pages. Damage that it cannot handle is refused before by [`shape`] and
-//! [`pages`].
+//! [`pages`], as far as the headers of pages show it; if it panics on a page all the same, the table
+//! is damaged.
 
 mod column;
 mod names;
@@ -15,6 +16,7 @@ mod tests;
 
 use std::fs::File;
 use std::ops::Range;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -208,7 +210,9 @@ impl Iterator for Batches {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.read().map_err(|error| {
+        let read = panic::catch_unwind(AssertUnwindSafe(|| self.read()));
+        let read = read.unwrap_or_else(|_| Err(pages::damaged("a page contradicts itself")));
+        let batch = read.map_err(|error| {
             (self.rows, self.row_groups) = (0, 0..0);
             table_error(&self.path, error)
         });
