@@ -191,6 +191,15 @@ def test_visits_that_something_released_at_once_did_not_take_long_by_themselves(
     assert places._heavy(here(begin, end)).sum() == 20, "each takes 0.9 s"
 
 
+def test_visits_that_wait_for_their_turn_as_long_as_a_call_lasts_did_not_take_long_by_themselves() -> None:
+    usual, waited = np.arange(400) * 10 * MS, 1010 * MS + np.arange(20) * 2 * MS
+    usual[100:] += 1000 * MS
+    begin = np.concatenate((usual, [1000 * MS], waited))
+    end = np.concatenate((usual + 4 * MS, [1900 * MS], np.full(20, 1901 * MS)))
+    behind = np.arange(len(begin)) == 400
+    assert places._heavy(replace(here(begin, end), behind=behind)).nonzero()[0].tolist() == [400]
+
+
 def here(begin: np.ndarray, end: np.ndarray) -> places._Here:
     """Visits of one server that are all called the same."""
     n = len(begin)

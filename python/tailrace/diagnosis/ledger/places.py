@@ -239,9 +239,11 @@ def _heavy(here: _Here) -> Mask:
     sure = long & (here.behind | (passed > 0) | _named(here, long))
     lasts = np.where(passed > 0, passed, here.work)
     found = sure.copy()
-    for name in np.unique(here.name[sure]).tolist():
+    # As long as a call that takes long others may wait for their turn to send it.
+    of_itself = sure & ~here.behind
+    for name in np.unique(here.name[of_itself]).tolist():
         mine = here.name == name
-        known = sure & mine
+        known = of_itself & mine
         found |= long & mine & (_near(here.work, lasts[known]) | _near(here.lasted, here.lasted[known]))
     return found
 
