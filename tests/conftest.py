@@ -7,6 +7,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -22,15 +23,20 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
         signal.signal(number, handler)
 
 
-# Tests of one of these folders run in one process, one after the other: they share interfaces, control groups, ports.
-TOGETHER = ("recorder", "testbed")
+# Their tests share interfaces, control groups and ports of the machine.
+OF_THE_MACHINE = ("tests/recorder/", "tests/testbed/")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        folder = item.path.parent.name
-        if folder in TOGETHER:
-            item.add_marker(pytest.mark.xdist_group("machine"))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """In parallel runs, one process runs the tests of a file, which share fixtures, and another all of the machine."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return "machine" if nodeid.startswith(OF_THE_MACHINE) else nodeid.partition("::")[0]
+
+    return ByFile(config, log)
 
 
 @pytest.fixture

@@ -26,12 +26,7 @@ def outcomes(paper: str) -> dict[str, Outcome]:
     return {outcome.entry.name: outcome for outcome in done.outcomes}
 
 
-CASES = [
-    pytest.param(entry, id=f"{entry.paper}-{entry.name}", marks=pytest.mark.xdist_group(entry.paper)) for entry in QUICK
-]
-
-
-@pytest.mark.parametrize("entry", CASES)
+@pytest.mark.parametrize("entry", QUICK, ids=lambda entry: f"{entry.paper}-{entry.name}")
 def test_the_papers_claims_hold(entry: shelf.Entry) -> None:
     outcome = outcomes(entry.paper)[entry.name]
     assert outcome.claims

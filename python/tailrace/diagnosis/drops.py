@@ -151,6 +151,8 @@ def _recorded(view: View, slow: Slow, cluster: Cluster, parts: list[_Part]) -> D
     numbers |= {"vlrt_unplaced": nobodys, "unplaced_at": ", ".join(p.server for p in unplaced)} if nobodys else {}
     whose = listing([f"{part.server} dropped packets of {len(part.rows):,}" for part in dropped])
     said = [f"Of {count(cluster.vlrt, 'VLRT request')}, {whose}." if dropped else ""]
+    if len(dropped) == 1 and len(dropped[0].rows) == cluster.vlrt > 1:
+        said = [f"{dropper} dropped packets of all {cluster.vlrt:,} VLRT requests."]
     if dropper is not None:
         said += _how(view, slow, cluster, next(part for part in dropped if part.server == dropper), span, numbers)
     elif all(part.counted == 0 for part in parts):

@@ -213,7 +213,7 @@ def _histogram(diagnosis: Diagnosis, drawing: Histogram | None) -> dict[str, Any
     times = " and ".join(filter(None, (", ".join(repeated[:-1]), *repeated[-1:])))
     intro = (
         f"The {'clusters' if many else 'cluster'} near {times} {'stand' if many else 'stands'} "
-        f"at the times at which a sender repeats a lost packet."
+        f"at the {'times' if many else 'time'} at which a sender repeats a lost packet."
         if repeated
         else "There is no cluster at a retransmission time."
     )

@@ -18,7 +18,7 @@ from tailrace.diagnosis.series import AT_WORK, Series
 from tailrace.diagnosis.spans import Spans, contains, overlap, spans, union, where, without
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
-from tailrace.diagnosis.words import clock, duration
+from tailrace.diagnosis.words import clock, duration, share
 from tailrace.units import MILLISECOND, SECOND
 
 COVERAGE = 0.5
@@ -173,7 +173,7 @@ class Case:
         measured = fit(sign.when, stall, self.stalls, without(self.counted, sign.after), sign.step_ns, least)
         against = sign.but or _against(measured, self._slack(), sign.enough) or self._out_of_reach(sign.when)
         verdict: Verdict = "absent" if against else "found"
-        covers = f"it covers {measured.coverage:.0%} of the stall of {self.origin}"
+        covers = f"it covers {share(measured.coverage)} of the stall of {self.origin}"
         if measured.lift is not None and not against:
             covers += f" and is {measured.lift:,.0f} times as frequent in stalls as outside"
         sentence = f"{sign.what}; {covers}." if not against else f"{sign.what}, but {against}."
@@ -215,8 +215,8 @@ class Case:
         rows = self.slow.requests[self.cluster.rows]
         reach = spans(np.column_stack((when[:, 0], when[:, 0] + REACH * (when[:, 1] - when[:, 0]))))
         reached = overlap(reach, rows["sent"].to_numpy(), rows["end"].to_numpy()) > 0
-        share = float(reached.mean())
-        return None if share >= COVERAGE else f"{1 - share:.0%} of the requests were sent when that was long over"
+        part = float(reached.mean())
+        return None if part >= COVERAGE else f"{share(1 - part)} of the requests were sent when that was long over"
 
     @cached_property
     def begins_an_overload(self) -> bool:
@@ -248,7 +248,7 @@ class Case:
 
 def _against(found: Fit, slack: int, enough: bool) -> str | None:
     if found.coverage < COVERAGE:
-        return f"it covers only {found.coverage:.0%} of the stall" if found.coverage > 0 else "not in the stall"
+        return f"it covers only {share(found.coverage)} of the stall" if found.coverage > 0 else "not in the stall"
     if found.lift is not None and found.lift < LIFT and not enough:
         return f"it is about as frequent outside stalls (lift {found.lift:.1f})"
     if found.lead_ns is not None and found.lead_ns < -slack:
