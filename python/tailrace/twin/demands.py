@@ -4,7 +4,7 @@ computed nor called."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from tailrace.twin.tree import Tree
 
 Works = NDArray[np.float64]
 
+STRETCHED = 10.0
+"""Others on its node make a visit wait for less than ten times its CPU time, unless the node is 90 % busy."""
 LEAST_WAIT = 0.05
 """A smaller part of a visit's time is within what samples err by: a tick of 1 ms in 20."""
 
@@ -68,9 +70,14 @@ def measure(
     work = np.where(unsampled, np.maximum(work - under_way, before), work)
     last = np.searchsorted(recorded.steps.edges, recorded.departure) - 1
     calm = (seen.steps.covered(seen.slow.calm) > 0.5)[np.clip(last, 0, len(recorded.steps) - 1)]
-    shares = np.array([name in beside for name in recorded.servers])[recorded.server]
-    waits = _waits(tree, np.where(unsampled | shares, 0.0, stayed - work - under_way), stayed, calm)
+    waits = _waits(tree, np.where(unsampled, 0.0, stayed - work - under_way), stayed, calm)
     of_kind = _of_kinds(tree, waits, before, work)
+    of_kind = {
+        number: replace(need, wait_ns=0.0)
+        if need.tier in {structure.tier[server] for server in beside} and need.wait_ns < STRETCHED * need.compute_ns
+        else need
+        for number, need in of_kind.items()
+    }
     return Demands(of_kind, _factors(tree, structure, of_kind, work, roots))
 
 
@@ -83,11 +90,13 @@ def _works(account: Account, rate: Works) -> tuple[Works, Works]:
 
 
 def _waits(tree: Tree, waited: Works, stayed: Works, calm: NDArray[np.bool_]) -> Works:
-    """By kind, the mean time in calm time that visits neither computed nor called."""
-    stands, size = tree.stands[calm], len(tree.kinds)
+    """By kind, the mean time that visits neither computed nor called: in calm time, where any came then."""
+    size = len(tree.kinds)
+    usual = calm | (np.bincount(tree.stands[calm], minlength=size) == 0)[tree.stands]
+    stands = tree.stands[usual]
     count = np.maximum(np.bincount(stands, minlength=size), 1)
-    wait = np.bincount(stands, weights=waited[calm], minlength=size) / count
-    whole = np.bincount(stands, weights=stayed[calm], minlength=size) / count
+    wait = np.bincount(stands, weights=waited[usual], minlength=size) / count
+    whole = np.bincount(stands, weights=stayed[usual], minlength=size) / count
     found: Works = np.where(wait > LEAST_WAIT * whole, wait, 0.0)
     return found
 

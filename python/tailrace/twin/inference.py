@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tailrace.diagnosis.ledger.limits import held_at
+import numpy as np
+
 from tailrace.diagnosis.ledger.workers import lost_at, workers
+from tailrace.diagnosis.queues import LEAST_LIMIT
 from tailrace.diagnosis.view import View
 from tailrace.topology import Server
+
+MOSTLY = 0.8
+"""Of the longest queue: attempts are lost a little below the limit, too, after one has left."""
 
 
 def infer(view: View) -> View:
@@ -25,8 +30,16 @@ def _of(view: View, server: Server) -> Server:
     backlog = server.backlog or _backlog(view, server.name)
     count = server.workers or workers(view, server.name)
     if not count and backlog and server.kind != "async":
-        count = max(held_at(view, server.name) - backlog - 1, 0)
+        held = _held_at(view, server.name)
+        # Where many more were inside at other times, it was no limit of the server that lost them.
+        count = max(held - backlog - 1, 0) if held >= MOSTLY * view.stays[server.name].longest else 0
     return server.model_copy(update={"backlog": backlog or None, "workers": count or None})
+
+
+def _held_at(view: View, server: str) -> int:
+    """How many were inside when attempts were lost, in the middle; 0 where too few were lost."""
+    lost = lost_at(view, server)
+    return int(np.median(view.stays[server].queue(lost))) if len(lost) >= LEAST_LIMIT else 0
 
 
 def _backlog(view: View, server: str) -> int:

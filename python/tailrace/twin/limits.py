@@ -66,11 +66,12 @@ class Limits:
         light = max((known.queue_max or 0) - found["backlog"] - 1, 0)
         if known.kind == "async":
             return found | {"kind": "async", "light_queue": light or LIGHT_QUEUE}
-        if not known.workers:
+        workers = int(self.account.workers[self.account.recorded.number[server]])
+        if not workers:
             self._lack(f"tiers.{name}.workers", longest, None, f"workers of {server} in topology.toml")
             return found | {"workers": 0}
-        light = max(light - known.workers, 0)
-        return found | {"workers": known.workers} | ({"kind": "bounded", "light_queue": light} if light else {})
+        light = max(light - workers, 0)
+        return found | {"workers": workers} | ({"kind": "bounded", "light_queue": light} if light else {})
 
     def calls(self, caller: str, callee: str) -> dict[str, Any]:
         """The keys of `[tiers.CALLER.calls.CALLEE]`."""

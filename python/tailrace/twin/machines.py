@@ -60,9 +60,9 @@ def find(view: View, account: Account) -> Machines:
     number, topology = account.recorded.number, view.topology
     on: dict[str, list[str]] = {}
     for server in account.recorded.servers:
-        known = topology.server(server)
-        if known is not None and known.node:
-            on.setdefault(known.node, []).append(server)
+        node = topology.node_of(server)
+        if node is not None and node.cores:  # of an unknown number of cores, servers may have one each
+            on.setdefault(node.name, []).append(server)
     shared = {
         server: node if topology.server(node) is None else f"node {node}"
         for node, servers in on.items()
