@@ -18,7 +18,7 @@ from tailrace.advise.ranking import present
 from tailrace.advise.remedies import REMEDIES, backlog
 from tailrace.advise.serialise import to_json
 from tailrace.advise.sizing import sized
-from tailrace.advise.trials import Trials
+from tailrace.advise.trials import Trials, replicated
 from tailrace.errors import UsageError
 from tailrace.experiment import Experiment, from_table
 from tailrace.experiment.workloads import Closed
@@ -163,3 +163,31 @@ def test_unknown_software_is_refused_with_the_known_names() -> None:
         advise.advise(from_table(STALLED), software={"web": "gunicon"})
     with pytest.raises(UsageError, match="tier must be the name of a tier"):
         advise.advise(from_table(STALLED), software={"app": "nginx"})
+
+
+def test_servers_that_are_alike_get_the_same_change(tmp_path: Path) -> None:
+    """Two web servers behind nothing: each is an entry of its own, and both drop."""
+    web = {"workers": 4, "backlog": 4}
+    load = {"clients": 100, "think": "1 s", "interaction": "page"}
+    both = STALLED | {
+        "tiers": {"web1": {**web, "role": "web"}, "web2": {**web, "role": "web"}},
+        "workloads": {name: {**load, "entry": name} for name in ("web1", "web2")},
+        "stalls": [{"kind": "freeze", "place": f"web{k}", "at": "1 s", "for": "300 ms"} for k in (1, 2)],
+    }
+    base, trials = from_table(both), Trials(tmp_path)
+    [found] = sized(present(base, 1, trials), base, [backlog.REMEDY], trials)
+    assert found.words == "raise the backlog of web1 from 4 to 64, and the same for web2"
+    assert found.harmed == 0
+    assert [tier.backlog for tier in found.experiment.tiers.values()] == [64, 64]
+
+
+def test_replications_of_recorded_requests_differ_in_demand(tmp_path: Path) -> None:
+    file = tmp_path / "requests.csv"
+    file.write_text("time\n0.5\n1\n")
+    load = {"w": {"kind": "trace", "file": str(file), "interaction": "page"}}
+    base = from_table(SMALL | {"workloads": load})
+    factors = [replicated(base, number).tiers["web"].demand_factor for number in range(5)]
+    assert factors[0] == 1.0
+    assert len(set(factors)) == 5
+    assert factors == pytest.approx([1.0] * 5, abs=0.0101)
+    assert replicated(from_table(SMALL), 1).tiers["web"].demand_factor == 1.0

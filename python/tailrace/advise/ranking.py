@@ -17,6 +17,7 @@ from tailrace.advise.changing import possible
 from tailrace.advise.outcomes import Outcome
 from tailrace.advise.prediction import anscombe, predict
 from tailrace.advise.remedies import EFFORTS, Changes
+from tailrace.advise.remedies.alike import joined
 from tailrace.advise.sizing import PROMISING, REMOVED, Sized
 from tailrace.advise.trials import Trials, replicated
 from tailrace.experiment import Experiment
@@ -95,23 +96,13 @@ def pairs(
     best, *others = [by_words[one.words] for one in singles if one.words in by_words]
     made = []
     for other in others[:PAIRS]:
-        changes = _joined(best.option.changes(best.size), other.option.changes(other.size))
+        changes = joined(best.option.changes(best.size), other.option.changes(other.size))
         both = None if changes is None else possible(experiment, changes)
         if changes is None or both is None:
             continue
         if (one := _judged(base, (best, other), changes, both, "", replications, trials)) is not None:
             made.append(one)
     return made
-
-
-def _joined(some: Changes, others: Changes) -> Changes | None:
-    """Both changes at once; None if they contradict each other. Of stalls and losses remain those that both leave."""
-    joined = {**some, **others}
-    for path in some.keys() & others.keys():
-        if path not in (("stalls",), ("losses",)):
-            return None
-        joined[path] = [one for one in some[path] if one in others[path]]
-    return joined
 
 
 def _judged(

@@ -18,10 +18,14 @@ from typing import Any, TypeVar
 from tailrace import sim, whole
 from tailrace.advise.outcomes import Outcome, outcome, questions
 from tailrace.experiment import Experiment
+from tailrace.experiment.workloads import Trace
 from tailrace.study.runs import Runs, identity
 
 SCREENING = 0.5
 """The part of the budget after which no further size is tried, so that the best are compared."""
+
+NUDGES = (0.0, -0.01, 0.01, -0.005, 0.005)
+"""Relative changes of the demand in replications of a twin; the gate of twins allows for one percent."""
 
 Progress = Callable[[int, int], None]
 Answer = TypeVar("Answer")
@@ -105,8 +109,16 @@ class Trials:
 
 
 def replicated(experiment: Experiment, number: int) -> Experiment:
-    """The same experiment with the seed of a replication."""
-    return experiment.model_copy(update={"seed": experiment.seed + number})
+    """The same experiment with the seed of a replication. Nothing is drawn in a twin, whose requests and work are
+    recorded: there a replication has slightly more or less demand, within what a recording leaves open."""
+    changes: dict[str, Any] = {"seed": experiment.seed + number}
+    if all(isinstance(load, Trace) for load in experiment.workloads.values()):
+        factor = 1.0 + NUDGES[number % len(NUDGES)]
+        changes["tiers"] = {
+            name: tier.model_copy(update={"demand_factor": tier.demand_factor * factor})
+            for name, tier in experiment.tiers.items()
+        }
+    return experiment.model_copy(update=changes)
 
 
 def _kept(file: Path) -> float | None:

@@ -4,6 +4,7 @@ in tests/unit/test_remedies.py."""
 from __future__ import annotations
 
 from tailrace.advise.remedies import (
+    alike,
     asynchronous,
     backlog,
     flush,
@@ -46,4 +47,4 @@ REMEDIES: tuple[Remedy, ...] = (
     replica.REMEDY,
 )
 
-__all__ = ["EFFORTS", "REMEDIES", "Changes", "Effort", "Option", "Remedy", "Size"]
+__all__ = ["EFFORTS", "REMEDIES", "Changes", "Effort", "Option", "Remedy", "Size", "alike"]
