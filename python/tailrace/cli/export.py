@@ -26,7 +26,7 @@ def export(
     quiet: Quiet = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the capture if it exists.")] = False,
 ) -> None:
-    """Write the packets of a run's visits: a capture that Wireshark opens and `tailrace read` reads back."""
+    """Write the packets of a run's visits: a capture for Wireshark and `tailrace read`."""
     from tailrace.export import describe, write_pcap
 
     confine([run], [pcap])

@@ -28,7 +28,7 @@ Servers = Annotated[
 ]
 Places = Annotated[
     list[str] | None,
-    typer.Option("--place", metavar="PLACE=NODE", help="The server or address that a place in the samples means."),
+    typer.Option("--place", metavar="PLACE=NODE", help="The server or address that a place in the samples stands for."),
 ]
 TopologyFile = Annotated[
     Path | None, typer.Option("--topology", metavar="FILE", help="A topology.toml that overrides what is inferred.")

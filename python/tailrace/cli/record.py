@@ -63,7 +63,7 @@ def record(
     ] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Record this host at 50 ms and finer, into a run folder; prints `recording` when it has started."""
+    """Record this host at 50 ms and finer, into a run folder. It prints `recording` once it records."""
     from tailrace.recorder import discard, recording_of
     from tailrace.recorder import record as record_host
 
