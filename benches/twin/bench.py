@@ -57,7 +57,6 @@ def _longer(table: Table) -> None:
         tier["backlog"] = 512
 
 
-COLLECTED = "lightning/base/collected.toml"
 CASES: tuple[tuple[str, str, tuple[str, ...], Callable[[Table], None] | None, str], ...] = (
     ("rpc-vs-async/figure-5", "flush", (), _without_flush, "log-flush"),
     ("rpc-vs-async/figure-5", "backlog 512", (), _longer, ""),

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from tailrace import experiment, sim, twin
+from tailrace.cli import perform
 from tailrace.dataset import Dataset
+from tailrace.errors import InputError
 from tailrace.units import SECOND
 
 CHAIN: dict[str, Any] = {
@@ -67,3 +73,104 @@ def test_clients_that_wait_for_answers_are_chained(learnt: twin.Twin) -> None:
     follows = rows["think"].is_not_null()
     assert follows.mean() > 0.5  # type: ignore[operator]
     assert rows.filter(follows)["think"].mean() == pytest.approx(2 * SECOND / 1e9, rel=0.2)
+
+
+def simulated(folder: Path, **parts: Any) -> Dataset:
+    """CHAIN with other tiers, workloads, …; tables of tables are merged."""
+    table = {key: {**CHAIN[key], **value} if isinstance(value, dict) else value for key, value in parts.items()}
+    sim.simulate(experiment.from_table({**CHAIN, **table}), folder / "run")
+    return Dataset.open(folder / "run")
+
+
+def test_a_balancer_s_policy_is_a_mechanism_of_the_twin(tmp_path: Path) -> None:
+    tiers = {
+        "web": {"software": "apache", "calls": {"app": {"policy": "current_load"}}},
+        "app": {"software": "tomcat", "count": 2},
+    }
+    interactions = {"page": {"at": {"web": {"compute": "200 us", "calls": {"page": 1}}, "app": {"compute": "1 ms"}}}}
+    table = {"duration": "3 s", "ramp": "1 s", "tiers": tiers, "interactions": interactions}
+    table["workloads"] = {"all": {"kind": "poisson", "rate": 800.0, "interaction": "page"}}
+    sim.simulate(experiment.from_table(table), tmp_path / "run")
+    found = twin.learn(tmp_path / "run")
+    assert found.servers == {"web": "web", "app1": "app1", "app2": "app2"}
+    assert found.experiment.tiers["app"].count == 2
+    assert found.experiment.tiers["web"].calls["app"].policy == "current_load"
+
+
+def test_clients_that_hedge_do_so_in_the_twin(tmp_path: Path) -> None:
+    hedged = {"steady": {"clients": 1400, "think": "2 s", "think_max": "0 ns", "hedge": "300 ms"}}
+    found = twin.learn(simulated(tmp_path, workloads=hedged))
+    [load] = found.experiment.workloads.values()
+    assert load.hedge == pytest.approx(300e6, rel=0.01)
+    requests = Dataset.open(tmp_path / "run").requests().collect().height
+    assert sum(len(rows) for rows in found.arrivals.values()) < requests  # those sent twice are the twin's own doing
+
+
+def test_servers_that_share_a_node_share_it_in_the_twin(tmp_path: Path) -> None:
+    tiers = {
+        "web": {"software": "apache", "calls": ["app"], "workers": 30, "backlog": 20},
+        "app": {"software": "tomcat", "calls": ["db"]},
+        "db": {"software": "mysql", "node": "app"},
+    }
+    found = twin.learn(simulated(tmp_path, tiers=tiers, stalls=[]))
+    nodes = {name: tier.node for name, tier in found.experiment.tiers.items()}
+    assert nodes["app"] == nodes["db"] != ()
+    assert nodes["web"] == ()
+
+
+def test_calls_whose_caller_was_lost_belong_to_visits_that_lack_them(run: Dataset, tmp_path: Path) -> None:
+    """A tenth of the calls to the database have no caller: no client sends them in the twin."""
+    folder = shutil.copytree(run.path, tmp_path / "run")
+    lost = (pl.col("server").cast(pl.String) == "db") & (pl.col("parent") % 10 == 0)
+    null = pl.lit(None, pl.UInt64)
+    visits = run.visits().with_columns(parent=pl.when(lost).then(null).otherwise("parent"))
+    visits.with_columns(request=pl.when(lost).then(null).otherwise("request")).collect().write_parquet(
+        folder / "visits.parquet"
+    )
+    found = twin.learn(folder)
+    assert set(found.arrivals) == {"requests-web.parquet"}
+    assert twin.gate(found, run).passed
+
+
+def test_without_samples_the_twin_says_what_it_lacks(run: Dataset, tmp_path: Path) -> None:
+    folder = shutil.copytree(run.path, tmp_path / "run")
+    (folder / "samples.parquet").unlink()
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["rows"]["samples"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    lacks = [unknown.datum for unknown in twin.learn(folder).unknowns]
+    assert "samples of cpu_busy of db, 50 ms apart" in lacks
+
+
+def test_a_run_without_visits_is_refused(run: Dataset, tmp_path: Path) -> None:
+    folder = shutil.copytree(run.path, tmp_path / "run")
+    (folder / "visits.parquet").unlink()
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["rows"]["visits"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match="no visits of requests to servers"):
+        twin.learn(folder)
+
+
+def test_a_recording_without_very_slow_requests_does_not_pass(tmp_path: Path) -> None:
+    calm = simulated(tmp_path, stalls=[])
+    gate = twin.gate(twin.learn(calm), calm)
+    assert not gate.passed
+    assert any("a recording of a time with very slow requests" in sentence for sentence in gate.off)
+
+
+def test_a_twin_of_another_recording_does_not_pass(run: Dataset, learnt: twin.Twin) -> None:
+    other = replace(learnt, table={**learnt.table, "losses": []})
+    gate = twin.gate(other, run)
+    assert not gate.passed
+    assert any(sentence.startswith("very slow requests: ") for sentence in gate.off)
+
+
+def test_the_command_shows_both(run: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["twin", str(run.path), "-o", str(tmp_path / "twin"), "--quiet"]
+    assert perform(words) == 0
+    assert "the twin repeats the recording" in capsys.readouterr().out
+    assert perform([*words, "--json"]) == 2, "the experiment exists already"
+    capsys.readouterr()
+    assert perform([*words, "--json", "--overwrite"]) == 0
+    assert json.loads(capsys.readouterr().out)["passed"] is True

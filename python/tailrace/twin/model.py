@@ -44,7 +44,7 @@ class Twin:
 
     @cached_property
     def experiment(self) -> Experiment:
-        """Its files lie in a folder that goes away with this value."""
+        """It names files that are removed with this twin: keep the twin as long as the experiment, or `write` it."""
         return experiment.read(self.write(self._folder.name))
 
     @cached_property
