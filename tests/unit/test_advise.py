@@ -12,6 +12,7 @@ from builders import SMALL
 from tailrace import advise, experiment
 from tailrace.advise import page as advise_page
 from tailrace.advise.answer import sentences
+from tailrace.advise.changing import as_options
 from tailrace.advise.loads import SURGE, scaled, surged
 from tailrace.advise.prediction import predict
 from tailrace.advise.ranking import present
@@ -179,6 +180,12 @@ def test_servers_that_are_alike_get_the_same_change(tmp_path: Path) -> None:
     assert found.words == "raise the backlog of web1 from 4 to 64, and the same for web2"
     assert found.harmed == 0
     assert [tier.backlog for tier in found.experiment.tiers.values()] == [64, 64]
+
+
+def test_changes_are_written_as_set_takes_them() -> None:
+    assert as_options({("tiers", "web", "backlog"): 64}) == ["tiers.web.backlog=64"]
+    assert as_options({("tiers", "10.0.0.3:80", "workers"): 8}) == ['tiers."10.0.0.3:80".workers=8']
+    assert as_options({("tiers", "web", "quota"): None}) == []
 
 
 def test_replications_of_recorded_requests_differ_in_demand(tmp_path: Path) -> None:

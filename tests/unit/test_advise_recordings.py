@@ -105,7 +105,7 @@ def test_a_twin_that_does_not_repeat_its_recording_is_refused_with_the_reasons(
     )
 
 
-def test_a_recording_without_very_long_requests_is_told_its_headroom(tmp_path: Path) -> None:
+def test_the_answer_for_a_recording_without_very_long_requests_is_its_headroom(tmp_path: Path) -> None:
     calm = COLLECTED | {"tiers": {"web": {"workers": 20, "backlog": 10, "calls": {"app": {}}}, "app": {}}}
     sim.simulate(from_table(calm), tmp_path / "run")
     found = advise.advise(tmp_path / "run", replications=2)

@@ -31,7 +31,8 @@ def predicted(count: Prediction) -> str:
 def _now(advice: Advice) -> str:
     base = advice.base
     failed = f", and {predicted(base.failed)} get no answer" if base.failed.mean else ""
-    return f"{predicted(base.vlrt)} of {words.count(base.requests)} requests take 1 s or more now{failed}."
+    where = "in the twin of the recording" if advice.notes else "now"
+    return f"{predicted(base.vlrt)} of {words.count(base.requests)} requests take 1 s or more {where}{failed}."
 
 
 def _do(advice: Advice, best: Ranked | None) -> str:

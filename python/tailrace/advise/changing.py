@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping
+import json
+import re
 from typing import Any
 
 from tailrace.advise.remedies.remedy import Changes
@@ -11,10 +11,12 @@ from tailrace.errors import TailraceError
 from tailrace.experiment import Experiment, from_table, to_table
 from tailrace.sim.refusals import refuse
 
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
 
 def changed(experiment: Experiment, changes: Changes) -> Experiment:
     """Raises a TailraceError if the changed experiment would contradict itself."""
-    table = copy.deepcopy(to_table(experiment))
+    table = to_table(experiment)
     for path, value in changes.items():
         _set(table, path, value)
     return from_table(table)
@@ -30,12 +32,15 @@ def possible(experiment: Experiment, changes: Changes) -> Experiment | None:
     return None if found == experiment else found
 
 
-def value_at(experiment: Experiment, path: tuple[str, ...]) -> Any:
-    """The present value, as a file has it; None if there is none."""
-    found: Any = to_table(experiment)
-    for part in path:
-        found = found.get(part) if isinstance(found, Mapping) else None
-    return found
+def key(path: tuple[str, ...]) -> str:
+    """The key as a file and `--set` have it."""
+    return ".".join(part if _BARE.fullmatch(part) else json.dumps(part) for part in path)
+
+
+def as_options(changes: Changes) -> list[str]:
+    """The changes as values of `--set`; none if it cannot express one of them."""
+    plain = all(isinstance(value, str | int | float) for value in changes.values())
+    return [f"{key(path)}={value}" for path, value in changes.items()] if plain else []
 
 
 def _set(table: dict[str, Any], path: tuple[str, ...], value: Any) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 
 from tailrace.advise.advice import Advice, Effect, Ranked
 from tailrace.advise.answer import predicted, sentences
+from tailrace.advise.changing import as_options
 from tailrace.advise.outcomes import EDGES
 from tailrace.advise.remedies import EFFORTS
 from tailrace.advise.terminal import surge_words
 from tailrace.report import page, words
 from tailrace.report.plots import Bar, Plot, Scale, Tick, counted
-from tailrace.toml import key_path
 
 NOW, AFTER = 0, 2
 """Colours."""
@@ -52,7 +52,7 @@ def html(advice: Advice) -> str:
         spread=spread,
         rows=[_now(advice.base), *(_row(number, one) for number, one in enumerate(advice.ranked, 1))],
         files=_files(advice),
-        set_options=[f"{key_path(path)}={value}" for path, value in best.changes.items()] if best else [],
+        set_options=as_options(best.changes) if best else [],
         useless=[(what, words.count(left)) for what, left in advice.useless],
         screened=words.count(advice.screened),
         notes=[words.sentence(note) for note in advice.notes],

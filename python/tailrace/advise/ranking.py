@@ -155,14 +155,13 @@ def surge(experiment: Experiment, quiet: Effect, trials: Trials) -> Surge | None
 
 def ranked(found: Sequence[Ranked]) -> list[Ranked]:
     """Those that remove nearly everything come first, the least effort first; then the others, by what they leave.
-    Between equals, the one that leaves less in the surge is first, and then the one with the lower p99.9."""
+    Between equals, those come first that recover from the surge, leave less in it, and have the lower p99.9."""
 
     def order(one: Ranked) -> tuple[float, ...]:
         enough = one.removes >= REMOVED and one.helps
         effort = list(EFFORTS).index(one.effort)
-        in_surge = (one.surge.vlrt if one.surge.recovers else 2 * one.surge.vlrt) if one.surge else 0.0
-        if enough:
-            return (0, len(one.remedies), effort, in_surge, one.effect.first.p999_ns)
-        return (1, -one.removes, effort, in_surge, one.effect.first.p999_ns)
+        stays = one.surge is not None and not one.surge.recovers
+        under_load = (stays, one.surge.vlrt if one.surge else 0, one.effect.first.p999_ns)
+        return (0, len(one.remedies), effort, *under_load) if enough else (1, -one.removes, effort, *under_load)
 
     return sorted(found, key=order)

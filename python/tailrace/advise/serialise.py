@@ -7,6 +7,7 @@ from typing import Any
 
 from tailrace.advise.advice import Advice, Effect, Ranked
 from tailrace.advise.answer import sentences
+from tailrace.advise.changing import key
 from tailrace.advise.outcomes import EDGES
 from tailrace.advise.prediction import Prediction
 
@@ -41,7 +42,7 @@ def _ranked(advice: Advice, one: Ranked) -> Json:
         "places": list(one.places),
         "change": one.words,
         "smallest": one.smallest or None,
-        "keys": {".".join(path): value for path, value in one.changes.items()},
+        "keys": {key(path): value for path, value in one.changes.items()},
         "lines": [vars(line) for line in advice.lines(one)],
         "effort": one.effort,
         "hurts": list(one.hurts),
