@@ -198,3 +198,13 @@ def test_replications_of_recorded_requests_differ_in_demand(tmp_path: Path) -> N
     assert len(set(factors)) == 5
     assert factors == pytest.approx([1.0] * 5, abs=0.0101)
     assert replicated(from_table(SMALL), 1).tiers["web"].demand_factor == 1.0
+
+
+def test_a_surge_of_a_single_recorded_request_is_none(tmp_path: Path) -> None:
+    file = tmp_path / "requests.csv"
+    file.write_text("time,interaction\n0.5,page\n")
+    base = from_table(SMALL | {"workloads": {"w": {"kind": "trace", "file": str(file)}}})
+    assert list(surged(base, tmp_path).workloads) == ["w"]
+    assert list(scaled(base, 2.0, tmp_path).workloads) == ["w", "w-more1"]
+    file.write_text("time,interaction\n1.5,page\n")
+    assert list(scaled(base, 2.0, tmp_path).workloads) == ["w"]

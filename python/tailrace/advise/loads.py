@@ -22,13 +22,14 @@ def scaled(experiment: Experiment, factor: float, folder: Path) -> Experiment:
     """`factor` times the clients, rates, batches and recorded requests, during the whole run. Further recorded requests
     are copies in `folder`."""
     table = to_table(experiment)
+    whole_run = experiment.duration / SECOND
     for name, load in list(table["workloads"].items()):
         if load["kind"] == "trace":
             whole, rest = divmod(factor - 1.0, 1.0)
             for copy in range(1, int(whole) + 2):
                 share = 1.0 if copy <= whole else round(rest, 6)
-                if share:
-                    table["workloads"][f"{name}{_MORE}{copy}"] = _part(load, share, copy * _APART, folder)
+                part = _part(load, share, copy * _APART, folder, 0.0, whole_run) if share else None
+                table["workloads"] |= {f"{name}{_MORE}{copy}": part} if part else {}
         else:
             table["workloads"][name] = _times(load, factor)
     return from_table(table)
@@ -43,11 +44,11 @@ def surged(experiment: Experiment, folder: Path) -> Experiment:
     for name, load in list(table["workloads"].items()):
         if load["kind"] == "trace":
             more = _part(load, SURGE, _APART, folder, begin / SECOND, end / SECOND)
+        elif load["kind"] == "batch":
+            more = _times(load, SURGE) | window | {"first": f"{begin} ns"}
         else:
             more = _times(load, SURGE) | window
-        if load["kind"] == "batch":
-            more["first"] = f"{begin} ns"
-        table["workloads"][name + _MORE] = more
+        table["workloads"] |= {name + _MORE: more} if more else {}
     return from_table(table)
 
 
@@ -68,11 +69,11 @@ def _part(
     share: float,
     later: float,
     folder: Path,
-    begin: float = 0.0,
-    end: float = float("inf"),
-) -> dict[str, Any]:
+    begin: float,
+    end: float,
+) -> dict[str, Any] | None:
     """A workload of this share of the recorded clients, or of the requests where clients are unknown, of those sent
-    from `begin` to `end`."""
+    from `begin` to `end`; None if there are none."""
     requests = traces.read(load["file"])
     rows = pl.DataFrame(
         {
@@ -85,6 +86,8 @@ def _part(
     who = pl.col("client").fill_null(pl.int_range(pl.len())) if requests.clients else pl.int_range(pl.len())
     chosen = (who.cast(pl.UInt64) * GOLDEN % BUCKETS) < round(share * BUCKETS)
     rows = rows.filter(chosen, pl.col("time").is_between(begin, end, closed="left"))
+    if rows.is_empty():
+        return None
     file = folder / f"{Path(load['file']).stem}-{share:g}-{later:g}-{begin:g}.parquet"
     folder.mkdir(parents=True, exist_ok=True)
     tables.write(rows, file)
