@@ -190,6 +190,12 @@ def test_few_values_are_given_and_not_interpolated() -> None:
     assert "5th to 95th percentile" in many.episodes[0].findings[0].sentence
 
 
+def test_many_equal_times_are_one_value() -> None:
+    found = diagnose(memory(*calm(40), *(one(40 + 0.5 * n, lost=S) for n in range(25))))
+    assert {episode.vlrt for episode in found.episodes} == {25}
+    assert "took 1 s each;" in found.episodes[0].findings[0].sentence
+
+
 def test_only_lost_connection_attempts_are_called_so() -> None:
     found = diagnose(system(Slow("app", 4.0, 4.6)))
     assert "dropped their connection attempts, which were sent again" in found.answer[0]
@@ -307,6 +313,13 @@ def test_a_timer_is_reported_if_many_requests_wait_for_it_simultaneously() -> No
     found = diagnose(memory(*calm(), *rows, *(one(20 + 0.1 * n) for n in range(40))))
     assert [c.requests for c in found.constants] == [15]
     assert {(row.origin, row.cause) for row in found.summary} == {(None, "unknown")}
+
+
+def test_transfers_of_the_same_length_waited_for_no_timer() -> None:
+    rows = [one(9 + 0.3 * n, 4 * S + n * MS, first_byte=at(9.01 + 0.3 * n)) for n in range(15)]
+    found = diagnose(memory(*calm(), *rows))
+    assert found.constants == ()
+    assert "timer" not in said(found)
 
 
 @pytest.mark.parametrize("tiers", [NX1, NX3], ids=["dropped", "queued"])

@@ -75,7 +75,7 @@ def of_cluster(
     sent, end = rows["sent"].to_numpy(), rows["end"].to_numpy()
     response = rows["response_ns"].to_numpy()
     repeated = np.minimum(packets.cost[cluster.rows], response)
-    answered = _first_bytes(view, rows)
+    answered = first_bytes(view, rows)
     first = packets.sent[cluster.rows]
     again = np.minimum(first + repeated, answered)
     long = _long(view, cluster, lost, overflow, int(end.max()))
@@ -111,8 +111,8 @@ def _long(view: View, cluster: Cluster, lost: Drops, overflow: Overflow, end: in
     return union(found)
 
 
-def _first_bytes(view: View, rows: pl.DataFrame) -> NDArray[np.int64]:
-    """When the first byte of the response left the entry; the end, where that was not recorded."""
+def first_bytes(view: View, rows: pl.DataFrame) -> NDArray[np.int64]:
+    """The time at which the first byte of the response left the entry; the end, where it was not recorded."""
     entry = (
         view.visits.filter(pl.col("request").is_in(rows["request"].implode()), pl.col("parent").is_null())
         .group_by("request")

@@ -11,14 +11,14 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.account import HALF
+from tailrace.diagnosis.account import HALF, first_bytes
 from tailrace.diagnosis.finding import Constant
 from tailrace.diagnosis.losses import Losses
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import SCHEDULES, Slow
 
 LEAST = 3
-"""Two that take as long may do so by chance."""
+"""Two requests may take the same time by chance."""
 WIDTH = 0.02
 """The same time: within 2 %, by which timers and the usual service before and after them vary."""
 APART = 1.25
@@ -28,9 +28,11 @@ OTHERS = 0.1
 
 
 def find(view: View, slow: Slow, packets: Losses) -> tuple[Constant, ...]:
-    """The most requests first. Without those of whose time losses took half: retransmissions have a timer, too."""
+    """The most requests first. Requests are left out if losses took half of their time, because retransmissions have a
+    timer too, or if the transfer of the response did: responses of one size take the same time to send."""
     response = slow.requests["response_ns"].to_numpy()
-    rows = np.flatnonzero(packets.cost * HALF < response)
+    transferred = slow.requests["end"].to_numpy() - first_bytes(view, slow.requests)
+    rows = np.flatnonzero((packets.cost * HALF < response) & (transferred * HALF < response))
     rows = rows[np.argsort(response[rows], kind="stable")]
     every = np.sort(view.requests["response_ns"].to_numpy())
     found: list[Constant] = []

@@ -134,8 +134,9 @@ def _finding(view: View, slow: Slow, cluster: Cluster) -> Finding:
     first, last = clock(view, cluster.begin), clock(view, cluster.end)
     low, middle, high = (int(value) for value in np.percentile(rows, (5, 50, 95), method="inverted_cdf"))
     took = values(rows.tolist())
-    if len(rows) >= MANY:
-        took = f"{duration(low)} to {duration(high)} (5th to 95th percentile), {duration(int(rows.max()))} at most"
+    shown = [duration(ns) for ns in (low, high, int(rows.max()))]
+    if len(rows) >= MANY and len(set(shown)) > 1:
+        took = f"{shown[0]} to {shown[1]} (5th to 95th percentile), {shown[2]} at most"
     when = f"sent at {first}" if first == last else f"sent from {first} to {last}"
     many = f"{cluster.vlrt:,} of {count(sent, 'request')}" if sent > 1 else "The only request"
     usual = f"; the usual response takes {duration(slow.normal_ns)}" if slow.normal_ns < slow.threshold_ns else ""
