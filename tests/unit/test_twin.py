@@ -174,3 +174,12 @@ def test_the_command_shows_both(run: Dataset, tmp_path: Path, capsys: pytest.Cap
     capsys.readouterr()
     assert perform([*words, "--json", "--overwrite"]) == 0
     assert json.loads(capsys.readouterr().out)["passed"] is True
+
+
+def test_visits_that_call_each_other_in_a_circle_are_cut(run: Dataset, tmp_path: Path) -> None:
+    folder = shutil.copytree(run.path, tmp_path / "run")
+    first, second = run.visits().filter(pl.col("parent").is_null()).head(2).collect()["visit"].to_list()
+    circle = {first: second, second: first}
+    parent = pl.col("visit").replace_strict(circle, default=pl.col("parent"), return_dtype=pl.UInt64)
+    run.visits().with_columns(parent=parent).collect().write_parquet(folder / "visits.parquet")
+    assert len(twin.gate(twin.learn(folder), run).reproduced[0].vlrt) > 50

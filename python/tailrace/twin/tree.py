@@ -15,6 +15,8 @@ from tailrace.twin.structure import Structure
 
 KINDS_MOST = 400
 """Of one interaction at one tier. What rarer ones need is kept in the factors of their requests."""
+DEEPEST = 1_000
+"""Visits above a visit: more than any system has, and more than a simulated call can be deep."""
 MOSTLY = 0.5
 
 
@@ -93,13 +95,14 @@ def grow(recorded: Recorded, structure: Structure) -> Tree:
 
 
 def _depths(parent: Times) -> tuple[Times, Times]:
-    """How many visits called each, and the first of them."""
+    """How many visits called each, and the first of them. Visits that call each other in a circle are cut somewhere."""
     depth, at = np.zeros(len(parent), dtype=np.int64), np.arange(len(parent), dtype=np.int64)
-    while (called := parent[at] >= 0).any():
+    for _ in range(DEEPEST):
+        called = parent[at] >= 0
+        if not called.any():
+            break
         depth += called
         at = np.where(called, parent[at], at)
-        if depth.max() > len(parent):  # a circle of visits that call each other
-            break
     return depth, at
 
 
@@ -142,6 +145,7 @@ def _find_simultaneous(tree: Tree, recorded: Recorded) -> None:
 def _join_rare(tree: Tree) -> None:
     """The kinds beyond the most of an interaction count as the one that comes to each tier as often as they do."""
     counts, visits = np.bincount(tree.kind, minlength=len(tree.kinds)), _visits(tree)
+    height = np.array([kind.height for kind in tree.kinds])
     of_base: dict[tuple[str, str], list[int]] = {}
     for number, kind in enumerate(tree.kinds):
         of_base.setdefault((kind.tier, kind.interaction), []).append(number)
@@ -150,12 +154,12 @@ def _join_rare(tree: Tree) -> None:
         kept: list[int] = []
         for number in numbers:
             # what stands for a visit is no higher, so no visit calls itself in the end
-            able = [other for other in kept if tree.kinds[other].height <= tree.kinds[number].height]
-            if not able or len(kept) < KINDS_MOST:
+            able = np.array(kept, dtype=np.int64)[height[kept] <= height[number]] if len(kept) >= KINDS_MOST else ()
+            if not len(able):
                 kept.append(number)
-            else:
-                apart = np.abs(visits[able] - visits[number]).sum(axis=1)
-                tree.alias[number] = able[int(apart.argmin())]
+                continue
+            apart = np.abs(visits[able] - visits[number]).sum(axis=1)
+            tree.alias[number] = int(able[int(apart.argmin())])
 
 
 def _visits(tree: Tree) -> Times:
