@@ -183,3 +183,16 @@ def test_visits_that_call_each_other_in_a_circle_are_cut(run: Dataset, tmp_path:
     parent = pl.col("visit").replace_strict(circle, default=pl.col("parent"), return_dtype=pl.UInt64)
     run.visits().with_columns(parent=parent).collect().write_parquet(folder / "visits.parquet")
     assert len(twin.gate(twin.learn(folder), run).reproduced[0].vlrt) > 50
+
+
+def test_a_recording_of_some_requests_does_not_pass(run: Dataset, tmp_path: Path) -> None:
+    """A sampled trace: one request in four, and the CPU time of all of them."""
+    folder = shutil.copytree(run.path, tmp_path / "run")
+    some = pl.col("request") % 4 == 0
+    run.requests().filter(some).collect().write_parquet(folder / "requests.parquet")
+    run.visits().filter(some).collect().write_parquet(folder / "visits.parquet")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["rows"] = {"samples": manifest["rows"]["samples"], "events": manifest["rows"]["events"]}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    gate = twin.gate(twin.learn(folder), folder)
+    assert any("sampled traces hold a part" in sentence for sentence in gate.off)

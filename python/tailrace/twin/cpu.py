@@ -28,6 +28,8 @@ LEAST = 0.02
 """Of a step: less work or loss is within what the edges of steps hide."""
 SMOOTHED = 25
 """Steps over which CPU use and work are compared: five samples of 50 ms, so that a tick of 10 ms is 4 %."""
+AT_WORK = 0.1
+"""Of a server that uses less of its CPU, most may be what it does without requests."""
 CPU_OF_WORK = (0.05, 2.0)
 """Bounds of CPU time over the work of visits: beyond them samples and visits do not show the same thing."""
 
@@ -40,12 +42,14 @@ class Cpu:
     lost: dict[Line, Shares]
     rate: NDArray[np.float64]
     sampled: frozenset[str]
+    accounted: dict[str, float]
+    """Of the servers that are at work: the share of their CPU time, at most 1, that the work of visits accounts for."""
 
 
 def reconcile(seen: Seen, account: Account, beside: frozenset[str]) -> Cpu:
     """`beside` are servers that share a node: what one of them does not use may be what another used."""
     lost, rate = dict(account.taken), account.capacity.copy()
-    sampled = set()
+    sampled, accounted = set(), {}
     for number, server in enumerate(account.recorded.servers):
         own = [series for series in seen.view.series(server, "cpu_busy") if seen.view.is_own(series.place, server)]
         if not own or own[0].interval_ns > COARSEST_NS:
@@ -58,10 +62,13 @@ def reconcile(seen: Seen, account: Account, beside: frozenset[str]) -> Cpu:
         lost |= _fitted(mine, used, kept_off, seen, own[0])
         left = 1.0 - sum((lost[line] for line in mine), np.zeros(len(used)))
         collects = mine.get((COLLECTION, server), np.zeros(len(used))) > 0.0
-        share = _cpu_of_work(used, busy * left, ~(collects | kept_off))
+        usual = ~(collects | kept_off)
+        share = _cpu_of_work(used, busy * left, usual)
+        if usual.any() and (mean := float(used[usual].mean())) >= AT_WORK:
+            accounted[server] = min(float((busy * left)[usual].mean()) / mean, 1.0)
         share = np.where(kept_off, 1.0, np.where(busy >= ALWAYS, np.minimum(share, 1.0), share))
         rate[number] = np.clip(left, 1e-4, 1.0) * share
-    return Cpu(lost, rate, frozenset(sampled))
+    return Cpu(lost, rate, frozenset(sampled), accounted)
 
 
 def _speed(seen: Seen, server: str) -> Shares:

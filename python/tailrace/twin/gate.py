@@ -25,6 +25,9 @@ SHORT = 0.25
 """A queue shorter than a quarter of the longest of all servers holds no request for long, and is shown only."""
 RATE = 0.03
 """The throughput may differ by 3 %: more at the busiest tier is another load."""
+COMPLETE = 0.67
+"""Real servers spend up to a sixth of their CPU time outside of visits; a third is more than one request in three that
+was not recorded."""
 MATCHED = 0.8
 """So many of the very slow requests have a partner sent within `NEAR_NS`, and as much is alike in modes and drops."""
 NEAR_NS = SECOND
@@ -111,6 +114,12 @@ def _rows(twin: Twin, recorded: Outcome, found: Outcome, nudged: tuple[int, int]
         passed = _near(longest, seen) or max(longest, seen) < SHORT * max(recorded.longest.values())
         datum = _datum(twin, f"tiers.{name}.")
         yield Compared(f"longest queue of {server}", f"{longest:,}", f"{seen:,}", passed, datum)
+    for server, share in twin.accounted.items():
+        if share < COMPLETE:
+            what = f"CPU time of {server} that its visits account for"
+            yield Compared(
+                what, "100 %", f"{share:.0%}", False, "a recording of all requests: sampled traces hold a part"
+            )
     answered, also = recorded.answered, found.answered
     passed = abs(also - answered) <= max(RATE * answered, FEW)
     yield Compared("answered requests", f"{answered:,}", f"{also:,}", passed, "a recording that begins when it is calm")

@@ -86,6 +86,7 @@ def learn(run: Dataset | str | PathLike[str]) -> Twin:
         entries,
         tuple(needs.of_kind.values()),
         unknowns,
+        used.accounted,
         view.begin,
     )
 

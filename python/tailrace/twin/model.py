@@ -39,6 +39,8 @@ class Twin:
     """Servers of the recording that clients send requests to."""
     demands: tuple[Demand, ...]
     unknowns: tuple[Unknown, ...]
+    accounted: Mapping[str, float]
+    """Server of the recording → the share of its CPU time that its visits account for."""
     begin: int
     """The moment of the recording at which the twin begins, ns."""
 
