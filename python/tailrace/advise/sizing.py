@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tailrace.advise.advice import Effect
 from tailrace.advise.changing import possible
 from tailrace.advise.remedies import Option, Remedy, Size, alike
-from tailrace.advise.trials import SCREENING, Trials, replicated
+from tailrace.advise.trials import Trials, replicated
 from tailrace.experiment import Experiment
 
 REMOVED = 0.99
@@ -62,10 +62,11 @@ def sized(base: Effect, experiment: Experiment, remedies: Iterable[Remedy], tria
                 search.harmed[index] = round(share * base.requests)
         return None not in shares
 
+    trials.begin_screening()
     single = ((remedy, option) for remedy in remedies for option in remedy.options(experiment))
     searches: list[_Search] = []
     for remedy, option in alike.options(single):
-        if trials.over(SCREENING):  # a system of a thousand servers has very many options
+        if trials.screened():  # a system of a thousand servers has very many options
             break
         searches += filter(None, [_open(experiment, remedy, option)])
     trials.planned = trials.done + len(searches)

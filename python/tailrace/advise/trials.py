@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +23,7 @@ from tailrace.experiment.workloads import Trace
 from tailrace.study.runs import Runs, identity
 
 SCREENING = 0.5
-"""The part of the budget after which no further size is tried, so that the best are compared."""
+"""The part of the remaining time in which sizes are tried, so that the best can be compared in the rest."""
 
 NUDGES = (0.0, -0.01, 0.01, -0.005, 0.005)
 """Relative changes of the demand in replications of a twin; the gate of twins allows for one percent."""
@@ -49,34 +50,42 @@ class Trials:
 
     def __post_init__(self) -> None:
         self._runs = Runs(self.folder)
-        self._begin = time.monotonic()
+        self._end = self._screened = time.monotonic() + (inf if self.seconds is None else self.seconds)
         self._at_once = self.workers or os.cpu_count() or 1
 
     def outcomes(self, experiments: Sequence[Experiment]) -> list[Outcome | None]:
         """The outcome of each; None where the budget had ended."""
-        return self._in_batches(experiments, self._measured, 1.0)
+        return self._in_batches(experiments, self._measured, self._end)
 
     def shares(self, experiments: Sequence[Experiment]) -> list[float | None]:
         """Only the share of requests that each run harms, which is found about twice as fast. It is a share because a
         slower system gets fewer requests from clients that wait for answers."""
-        return self._in_batches(experiments, self._counted, SCREENING)
+        return self._in_batches(experiments, self._counted, self._screened)
 
     def _in_batches(
-        self, experiments: Sequence[Experiment], answer: Callable[[Sequence[Experiment]], list[Answer]], part: float
+        self, experiments: Sequence[Experiment], answer: Callable[[Sequence[Experiment]], list[Answer]], end: float
     ) -> list[Answer | None]:
         found: list[Answer | None] = []
         for start in range(0, len(experiments), self._at_once):
             batch = experiments[start : start + self._at_once]
-            if self.over(part):
+            if self._over(end):
                 found += [None] * len(batch)
             else:
                 found += answer(batch)
                 self._advance(len(batch))
         return found
 
-    def over(self, part: float = 1.0) -> bool:
-        """Whether this part of the budget has ended; the caller then leaves something out."""
-        over = self.seconds is not None and self.done > 0 and time.monotonic() - self._begin > part * self.seconds
+    def begin_screening(self) -> None:
+        """From now on, sizes are tried for `SCREENING` of the time that is left."""
+        left = self._end - time.monotonic()
+        self._screened = time.monotonic() + SCREENING * max(left, 0.0)
+
+    def screened(self) -> bool:
+        """Whether the time for trying sizes has ended; the caller then leaves something out."""
+        return self._over(self._screened)
+
+    def _over(self, end: float) -> bool:
+        over = self.done > 0 and time.monotonic() > end
         self.cut = self.cut or over
         return over
 
