@@ -196,3 +196,19 @@ def test_a_recording_of_some_requests_does_not_pass(run: Dataset, tmp_path: Path
     (folder / "manifest.json").write_text(json.dumps(manifest))
     gate = twin.gate(twin.learn(folder), folder)
     assert any("sampled traces hold a part" in sentence for sentence in gate.off)
+
+
+def test_servers_with_similar_names_have_files_of_their_own(run: Dataset, tmp_path: Path) -> None:
+    """Names of the simulator are plain; those of recordings are addresses, or whatever a trace calls a service."""
+    folder = shutil.copytree(run.path, tmp_path / "run")
+    other = {"web": "A/B", "app": "a b", "db": "é" * 500}
+    text = (folder / "topology.toml").read_text()
+    for name, new in other.items():
+        text = text.replace(f'"{name}"', f'"{new}"')
+    (folder / "topology.toml").write_text(text)
+    for table, columns in (("visits", ["server", "caller"]), ("requests", ["server"])):
+        rows = getattr(run, table)().with_columns(pl.col(*columns).cast(pl.String).replace(other)).collect()
+        rows.with_columns(pl.col(*columns).cast(pl.Categorical)).write_parquet(folder / f"{table}.parquet")
+    found = twin.learn(folder)
+    assert set(found.servers) == set(other.values())
+    assert sim.count(experiment.read(found.write(tmp_path / "twin"))).over_1s > 50

@@ -55,7 +55,8 @@ def reconcile(seen: Seen, account: Account, beside: frozenset[str]) -> Cpu:
         if not own or own[0].interval_ns > COARSEST_NS:
             continue
         sampled.add(server)
-        used = np.clip(seen.at(own[0]), 0.0, 1.0) * _speed(seen, server)
+        cores = account.replay.cores[number] if own[0].capacity > 1.0 else 1.0  # counted in cores, not as a share
+        used = np.clip(seen.at(own[0]) / cores, 0.0, 1.0) * _speed(seen, server)
         busy = np.array(account.replay.busy(number)) / (account.replay.cores[number] * STEP_NS)
         mine = {line: share for line, share in account.taken.items() if line[1] == server}
         kept_off = _kept_off(mine, busy) & (server not in beside)

@@ -20,6 +20,8 @@ Works = NDArray[np.float64]
 
 STRETCHED = 10.0
 """Others on its node make a visit wait for less than ten times its CPU time, unless the node is 90 % busy."""
+FACTOR_MOST = 1e6
+"""A request that needs more than a million times the mean of its kind was not measured."""
 LEAST_WAIT = 0.05
 """A smaller part of a visit's time is within what samples err by: a tick of 1 ms in 20."""
 
@@ -134,7 +136,7 @@ def _factors(
     done = np.bincount(cell, weights=work[known], minlength=len(roots) * len(tiers)).reshape(len(roots), len(tiers))
     due = whole[tree.stands[roots]]
     known_too = (due > 0.0) & (done > 0.0)  # of calls whose caller was lost, nothing is known
-    factor = np.where(known_too, done / np.where(known_too, due, 1.0), 1.0)
+    factor = np.clip(np.where(known_too, done / np.where(known_too, due, 1.0), 1.0), 0.0, FACTOR_MOST)
     return {name: factor[:, number] for number, name in enumerate(tiers)}
 
 

@@ -31,6 +31,7 @@ from tailrace.twin.tree import Tree
 from tailrace.units import exact_duration
 
 WINDOW_NS = 50_000_000
+SLUG_CHARACTERS = 60
 LEAST_LOST = 0.01
 """Losses are written in hundredths."""
 
@@ -58,8 +59,9 @@ def learn(run: Dataset | str | PathLike[str]) -> Twin:
     fits = Limits(view, account, found)
     lost = on.without_neighbours(account, used.lost)
     requests = clients.arrivals(view, recorded, found, kinds, needs, roots)
-    files = {f"requests-{_slug(entry)}.parquet": rows for entry, rows in requests.items()}
-    losses = {f"{_slug(server)}-{cause}.csv": (cause, server, share) for (cause, server), share in _lines(lost)}
+    slug = _slugs(recorded.servers + tuple(requests))
+    files = {f"requests-{slug[entry]}.parquet": rows for entry, rows in requests.items()}
+    losses = {f"{slug[server]}-{cause}.csv": (cause, server, share) for (cause, server), share in _lines(lost)}
     table: dict[str, Any] = {
         "description": f"the twin of {dataset.path.name}",
         "duration": exact_duration(view.end - view.begin + 1),
@@ -91,8 +93,15 @@ def learn(run: Dataset | str | PathLike[str]) -> Twin:
     )
 
 
-def _slug(name: str) -> str:
-    return re.sub(r"[^\w.-]+", "-", name)
+def _slugs(names: tuple[str, ...]) -> dict[str, str]:
+    """For each name a part of a file's name that no other has, on a file system that ignores case."""
+    found: dict[str, str] = {}
+    used: set[str] = set()
+    for number, name in enumerate(dict.fromkeys(names)):
+        slug = re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:SLUG_CHARACTERS]
+        found[name] = slug if slug.lower() not in used else f"{slug}-{number}"
+        used.add(found[name].lower())
+    return found
 
 
 def _lines(lost: Mapping[Line, Shares]) -> Iterator[tuple[Line, Shares]]:
