@@ -8,6 +8,7 @@ import pytest
 
 from tailrace import advise, sim
 from tailrace.advise import recordings
+from tailrace.advise.advising import MORE_REQUESTS
 from tailrace.advise.answer import sentences
 from tailrace.advise.changing import changed
 from tailrace.advise.loads import scaled, surged
@@ -114,3 +115,18 @@ def test_the_answer_for_a_recording_without_very_long_requests_is_its_headroom(t
     assert found.headroom.factor is not None
     assert 1.5 <= found.headroom.factor <= 3
     assert "times this load" in sentences(found)[1]
+
+
+def test_an_overload_is_noted_because_its_clients_would_send_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recordings, "_refuse", lambda run, checked: None)
+    busy = COLLECTED | {
+        "duration": "8 s",
+        "tiers": {"web": {"workers": 400, "calls": {"app": {}}}, "app": {"demand_factor": 10.0}},
+        "workloads": {"users": {"clients": 150, "think": "100 ms", "interaction": "page"}},
+    }
+    sim.simulate(from_table(busy), tmp_path / "run")
+    found = advise.advise(tmp_path / "run", replications=2)
+    assert found.base.vlrt.mean > found.base.requests / 2
+    assert found.notes[0] == MORE_REQUESTS

@@ -22,6 +22,12 @@ from tailrace.dataset import Dataset, is_run
 from tailrace.experiment import Experiment
 
 REPLICATIONS = 5
+SATURATED = 0.5
+"""Where more than this share of the recorded requests is very long, servers were saturated for most of the time."""
+MORE_REQUESTS = (
+    "most recorded requests are very long: clients that wait for answers would send more after a change, and the twin "
+    "does not, so the counts may be too low"
+)
 
 
 def advise(
@@ -58,6 +64,8 @@ def advise(
         chosen = server_software.chosen(planned, software or {}, protocols)
         trials = Trials(folder / "runs", seconds, workers, progress, spread=spread)
         found = _advise(planned, name or called, replications, trials)
+        if notes and found.base.vlrt.mean > SATURATED * found.base.requests:
+            notes = (MORE_REQUESTS, *notes)
         return replace(found, software=chosen, notes=notes)
 
 
