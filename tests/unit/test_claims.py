@@ -168,6 +168,17 @@ def test_requests_dropped_in_a_stall_are_accounted_for() -> None:
     assert all(e.account is not None and e.account.vlrt_unexplained == 0 for e in found.episodes)
 
 
+def test_requests_that_others_overtake_did_not_wait_in_a_queue() -> None:
+    slow = [one(4.001 + 0.002 * n, (1500 + 150 * n) * MS) for n in range(6)]
+    found = diagnose(memory(*calm(100, 0.1), *slow))
+    assert {chain(found)} == {(None, None, "unknown", "none")}
+    assert "queues" not in found.answer[0]
+    assert "could not keep up" not in said(found)
+    behind = [one(4.1 + 0.1 * n, (1500 - 100 * n) * MS) for n in range(12)]
+    others = [row for row in calm(100, 0.1) if not at(4.05) <= row["sent"] <= at(5.6)]
+    assert chain(diagnose(memory(*others, *slow, *behind)))[1] == "web"
+
+
 # Sentences that are true of one request
 
 

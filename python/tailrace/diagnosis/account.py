@@ -35,6 +35,9 @@ HALF = 2
 """What accounts for more than one part of two is the explanation."""
 SLOWEST = 20
 """Requests of an episode that are listed one by one, those with the most time that nothing accounts for."""
+OVERTAKING = 10
+"""So many requests that overtake all slow ones are not chance."""
+NEARLY_ALL = 0.9
 NAMED = 0.02
 """A smaller part of the time is not named: the usual service is as long."""
 
@@ -85,6 +88,9 @@ def of_cluster(
         queued += overlap(spans([(stall.begin, stall.end)]), answered, end)
     if cause.name == UNKNOWN:
         queued = np.where(timed[cluster.rows], 0, queued)
+        centre = overflow.origin or lost.dropper
+        if queued.any() and centre is not None and _overtaken(view, centre, int(sent.max()), int(end.min())):
+            queued = np.zeros_like(queued)
     queued = np.clip(queued, 0, response - repeated)
     transferred = np.clip(end - answered, 0, response - repeated - queued)
     return Account(response, repeated, queued, transferred)
@@ -109,6 +115,16 @@ def _long(view: View, cluster: Cluster, lost: Drops, overflow: Overflow, end: in
         usual = min(overflow.levels.get(server, quarter), quarter)
         found.append(where(times, times + step, queue > max(usual, ALONE)))
     return union(found)
+
+
+def _overtaken(view: View, server: str, last_sent: int, first_end: int) -> bool:
+    """Whether nearly all visits that came to a server after the last slow request had left it before the first of these
+    was answered. They would have waited in a queue, too."""
+    came = view.visits.filter(
+        pl.col("server").cast(pl.String) == server, pl.col("arrival") > last_sent, pl.col("arrival") < first_end
+    )
+    number, left = came.select(pl.len(), (pl.col("departure") < first_end).sum()).collect().row(0)
+    return bool(left >= max(OVERTAKING, NEARLY_ALL * number))
 
 
 def first_bytes(view: View, rows: pl.DataFrame) -> NDArray[np.int64]:
