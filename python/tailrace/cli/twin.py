@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tailrace.cli.confinement import confine
 from tailrace.cli.options import Run, Verify
 from tailrace.cli.running import open_run
 from tailrace.cli.words import AsJson, Quiet, print_json, progress, tell
@@ -41,6 +42,7 @@ def twin(
     """
     from tailrace.twin import gate, learn
 
+    confine([run], [out])
     dataset = open_run(run, verify)
     found = learn(dataset)
     path = found.write(out, overwrite=overwrite)
