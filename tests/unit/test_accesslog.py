@@ -78,6 +78,7 @@ def test_a_diagnosis_without_visits_claims_nothing_of_queues(tmp_path: Path) -> 
     assert found.vlrt == 20
     assert {(episode.origin, episode.cause) for episode in found.episodes} == {(None, "unknown")}
     assert not any("No queue rose" in sentence for sentence in found.answer)
+    assert {row.ctqo for row in found.summary} == {"unknown"}
 
 
 def test_what_a_client_sends_is_no_field(tmp_path: Path) -> None:

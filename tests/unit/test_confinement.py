@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
+import pytest
+
+from doors import HTTP, run_folder, told
 from tailrace.cli import apart
 
 ROOT = Path(__file__).parents[2]
@@ -21,3 +25,25 @@ def test_the_docs_list_them() -> None:
     page = (ROOT / "docs" / "security.md").read_text()
     [row] = re.findall(r"^\| (`read`.*?) \|", page, re.MULTILINE)
     assert set(re.findall(r"`(\w+)`", row)) == apart.READING
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report", "RUN", "-o", "RUN/visits.parquet"),
+        ("report", "RUN", "--perfetto", "RUN/manifest.json"),
+        ("export", "RUN", "--pcap", "RUN/requests.parquet"),
+        ("diagnose", "a=CAPTURE", "--report", "CAPTURE"),
+        ("diagnose", "CAPTURE", "--perfetto", "OTHER"),
+    ],
+)
+def test_no_input_is_replaced(tmp_path: Path, words: tuple[str, ...]) -> None:
+    shutil.copytree(run_folder(), tmp_path / "run")
+    shutil.copy(HTTP, tmp_path / "a.pcap")
+    (tmp_path / "b.pcap").hardlink_to(tmp_path / "a.pcap")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    meant = {"RUN": tmp_path / "run", "CAPTURE": tmp_path / "a.pcap", "OTHER": tmp_path / "b.pcap"}
+    for name, path in meant.items():
+        words = tuple(word.replace(name, str(path)) for word in words)
+    assert told(*words, "--quiet") == 2
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}

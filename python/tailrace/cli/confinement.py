@@ -16,6 +16,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
+from tailrace.errors import UsageError
+
 _READ, _SEARCH, _WRITE = 4, 1, 2
 """The mode bits of owner, group and others."""
 _ENTRIES_MAX = 1_000
@@ -34,17 +36,19 @@ def begin() -> None:
 
 def confine(inputs: Iterable[str | Path | None], outputs: Iterable[Path | None] = ()) -> None:
     """Give up everything that is not needed to read `inputs` and to write `outputs`: files or folders, which may not
-    exist yet. The folder for temporary files stays writable."""
+    exist yet. The folder for temporary files stays writable. Raises UsageError if an output is one of the inputs."""
+    read, written = [str(path) for path in inputs if path], [output for output in outputs if output]
+    for output in written:
+        _refuse_input(output, read)
     if not _own_process:
         return
     try:
         from tailrace._core import confine as give_up
     except ImportError:  # the engine has this on Linux
         return
-    folders = {output.absolute().parent for output in outputs if output}
+    folders = {output.absolute().parent for output in written}
     with suppress(FileNotFoundError):  # there is none
         folders.add(Path(tempfile.gettempdir()))
-    read = [str(path) for path in inputs if path]
     give_up([str(folder) for folder in folders if os.path.isdir(folder)], _needed(read, folders))  # noqa: PTH112 (never raises)
 
 
@@ -58,6 +62,18 @@ def _needed(inputs: Iterable[str], folders: Iterable[Path]) -> list[str]:
     if not all(_may(folder, _WRITE | _SEARCH) for folder in folders):
         needed.append("CAP_DAC_OVERRIDE")
     return needed
+
+
+def _refuse_input(output: Path, inputs: Iterable[str]) -> None:
+    """A file that is read, under whatever name, is not replaced; a result of an earlier command in its folder is."""
+    if not output.is_file():
+        return
+    from tailrace.dataset.overwriting import RESULTS
+
+    for path in (path for text in inputs for path in _paths_of(text)):
+        with suppress(OSError):
+            if path.name not in RESULTS and path.samefile(output):
+                raise UsageError("this command reads it", where=str(output), advice="choose another name")
 
 
 def elsewhere(work: Callable[..., T], *words: object) -> T:

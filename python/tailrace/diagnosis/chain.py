@@ -136,20 +136,23 @@ def _cause_unknown(view: View, episode: Episode, told: Accounted) -> Finding:
         missing = None
     elif told.lost_ns + told.queued_ns >= NAMED * told.response_ns:
         sentence = "The cause is unknown: lost packets and queues account for less than half of the time."
+    elif not view.stays:
+        sentence = "The cause is unknown: no lost packet accounts for the time, and no queue was recorded."
     else:
         sentence = "The cause is unknown: no packet was lost, and no queue rose, that accounts for the time."
     return Finding("cause", "unknown", sentence, None, episode.begin, episode.end, {}, missing)
 
 
 Chain = tuple[str | None, str | None, str, Ctqo]
-NOTHING: Chain = (None, None, UNKNOWN, "none")
-"""The chain of a request that nothing explains."""
 
 
 def _chains(view: View, episode: Episode, drops: Drops, time: Account) -> tuple[SummaryRow, ...]:
     rows: Counter[Chain] = Counter()
     soft = episode.ctqo == "soft-resource"
-    waited: Chain = (None, episode.origin, episode.cause, "soft-resource" if soft else "none")
+    # Without visits nobody knows whether a queue overflowed.
+    none: Ctqo = "none" if view.stays else "unknown"
+    waited: Chain = (None, episode.origin, episode.cause, "soft-resource" if soft else none)
+    nothing: Chain = (None, None, UNKNOWN, none)
 
     def dropped_by(server: str) -> Chain:
         same = server == episode.dropper or soft
@@ -167,7 +170,7 @@ def _chains(view: View, episode: Episode, drops: Drops, time: Account) -> tuple[
         if fate in (STRAYED, UNPLACED) and known and not lost:
             rows[waited] += 1
         else:
-            rows[chains[fate] if known else NOTHING] += 1
+            rows[chains[fate] if known else nothing] += 1
     return _ranked(rows)
 
 

@@ -139,7 +139,7 @@ def _of_cluster(
     if not view.stays:
         sentence = "Queue lengths are unknown: no visits to servers were recorded."
         finding = Finding("overflow", "unknown", sentence, missing=settle.visits(None))
-        return Overflow(None, None, "none" if lost.dropper is None else "unknown", (), finding)
+        return Overflow(None, None, "unknown", (), finding)
     nowhere = _without_queue(slow, cluster, lost)
     if nowhere is not None:
         return Overflow(None, None, "unknown" if nowhere.verdict == "unknown" else "none", (), nowhere)
