@@ -40,6 +40,11 @@ CALLS = 100_000
 """Pairs of servers that call each other, and places that mean one."""
 EXPORT_BYTES = 16 << 30
 """Of all messages in a capture that is written."""
+SCORED_BYTES = 256 * MIB
+"""Of the tables of a system that `score` simulates: some ten million visits."""
+SCORED_LONGER, SCORED_LONGER_NS = 10, 60 * 10**9
+"""How much longer than a run the experiment may last that made it: so many times, and so much besides. A run lacks the
+ramp of its experiment."""
 EXPERIMENT_FILES = 100
 """Experiment files that extend each other."""
 LOAD_WORKERS = 64

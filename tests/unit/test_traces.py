@@ -72,7 +72,31 @@ def test_jaeger_and_zipkin_give_the_same_chain() -> None:
         ("mysql", "backend", 4, 4, 6, 0, True),
     ]
     names = read("jaeger.json").visits().collect()["interaction"].cast(pl.String).to_list()
-    assert sorted(names) == ["GET /dispatch", "GetDriver", "driver.DriverService/FindNearest"]
+    assert sorted(names) == ["GET /{}", "GetDriver", "driver.DriverService/FindNearest"]
+
+
+@pytest.mark.parametrize(
+    ("attribute", "count", "name"),
+    [
+        ("http.route", 1, "GET /users/alice"),
+        ("url.path", 1, "GET /users/{}"),
+        ("url.path", 3, "GET /users/alice"),
+    ],
+)
+def test_a_rare_word_of_a_path_is_kept_if_the_program_calls_it_its_route(
+    tmp_path: Path, attribute: str, count: int, name: str
+) -> None:
+    paths = [*["/users/list"] * 5, *["/users/alice"] * count]
+    spans = [
+        {
+            "traceId": f"{i:032x}", "id": f"{i:016x}", "kind": "SERVER", "timestamp": T // 1000 + i, "duration": 500,
+            "localEndpoint": {"serviceName": "web"}, "tags": {"http.method": "GET", attribute: path},
+        }
+        for i, path in enumerate(paths, 1)
+    ]  # fmt: skip
+    (tmp_path / "spans.json").write_text(json.dumps(spans))
+    found = readers.read(tmp_path / "spans.json").requests().collect()["interaction"].cast(pl.String)
+    assert set(found) == {"GET /users/list", name}
 
 
 def test_a_trace_may_be_spread_over_packed_files(tmp_path: Path) -> None:

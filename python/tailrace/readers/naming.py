@@ -27,6 +27,8 @@ class Names:
         self._cached: dict[tuple[str, str], str] = {}
         self._names: set[str] = set()
         self._siblings: dict[str, set[str]] = {}
+        self.routes: set[str] = set()
+        """Names that a program itself gave to its routes, so that nothing in them was sent by a client."""
 
     def of(self, method: str, target: str) -> str:
         """The name of a request by its method and the path or URL that it asked for."""

@@ -168,9 +168,13 @@ _REQUEST = re.compile(r"([A-Z]{3,8}) (\S+)")
 
 def _interaction(name: str | None, values: Values, names: Names) -> str | None:
     method = _first(values, "http.request.method", "http.method")
-    path = _first(values, "http.route", "url.path", "http.target", "http.path", "url.full", "http.url")
+    route = _first(values, "http.route")
+    path = route or _first(values, "url.path", "http.target", "http.path", "url.full", "http.url")
     if method and path:
-        return names.of(method.upper(), path)
+        found = names.of(method.upper(), path)
+        if route:
+            names.routes.add(found)
+        return found
     rpc = f"{_first(values, 'rpc.service') or ''}/{_first(values, 'rpc.method') or ''}"
     if _RPC.fullmatch(rpc):
         return rpc

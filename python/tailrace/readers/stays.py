@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import polars as pl
@@ -77,12 +78,12 @@ class Stays:
     def _nameable(self, name: str) -> bool:
         return name in self._names or (len(self._names) < NAMES and len(name) <= NAME_CHARACTERS)
 
-    def into(self, found: Found, name: str, *, visits: bool = True, keep_rare: bool = False) -> None:
-        """Put the tables into `found`; without `visits` the requests alone. `keep_rare`: names may hold rare words."""
+    def into(self, found: Found, name: str, *, visits: bool = True, routes: Collection[str] = ()) -> None:
+        """Put the tables into `found`; without `visits` the requests alone. The names of `routes` keep rare words."""
         found.lose("requests with impossible times or names", self.damaged)
         if self.full:
             found.filled(name, self.most, "visits")
-        frame = self._frame() if keep_rare else _with_common_names(self._frame())
+        frame = _with_common_names(self._frame(), routes)
         request = _root(frame)
         entries = frame.filter(pl.col("entry") == 1)
         found.requests.append(
@@ -116,12 +117,13 @@ _COLUMNS = (*_TEXTS, "sent", "arrival", "departure", "drops", *_OPTIONAL, "entry
 _WIDTH = len(_COLUMNS)
 
 
-def _with_common_names(frame: pl.DataFrame) -> pl.DataFrame:
+def _with_common_names(frame: pl.DataFrame, routes: Collection[str]) -> pl.DataFrame:
     names = frame.select(pl.col("server", "interaction").cast(pl.String)).drop_nulls()
     counts = {
         (server, name): count for server, name, count in names.group_by("server", "interaction").len().iter_rows()
     }
-    renamed = pl.col("interaction").cast(pl.String).replace(without_rare_words(counts))
+    common = {name: to for name, to in without_rare_words(counts).items() if name not in routes}
+    renamed = pl.col("interaction").cast(pl.String).replace(common)
     return frame.with_columns(renamed.cast(pl.Categorical))
 
 

@@ -64,7 +64,7 @@ def read(sources: Sequence[Source]) -> Found:
     found.lose("spans that came twice", forest.twice)
     found.lose("spans that end before they begin", forest.backwards)
     lost = visits.lost_attempts()
-    visits.stays.into(found, name, keep_rare=True)  # programs name their routes; few traces have each
+    visits.stays.into(found, name, routes=names.routes)
     found.topology = visits.topology()
     found.notes += [f"{name}: {note}" for note in visits.notes(lost)]
     return found

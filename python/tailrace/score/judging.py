@@ -10,9 +10,13 @@ from typing import Any
 
 import polars as pl
 
+from tailrace.bounds import SCORED_LONGER, SCORED_LONGER_NS
 from tailrace.dataset import Dataset
+from tailrace.errors import InputError
+from tailrace.experiment import from_table
 from tailrace.score import covering, figures, stalls, stated
 from tailrace.score.figures import Score
+from tailrace.units import format_duration
 
 Told = Mapping[str, Any]
 """The content of a diagnosis.json."""
@@ -22,7 +26,19 @@ def score(run: Dataset, told: Told, truth: str | PathLike[str] | None = None) ->
     """Compare a diagnosis with the truth.toml of its run folder, or with another truth.toml."""
     path = run.path if truth is None else truth
     table = stalls.simulated(path)
-    return by_covering(run, told, path) if table is None else by_removing(run, told, path, table)
+    if table is None:
+        return by_covering(run, told, path)
+    _refuse_longer(run, path, table)
+    return by_removing(run, told, path, table)
+
+
+def _refuse_longer(run: Dataset, path: str | PathLike[str], table: Mapping[str, Any]) -> None:
+    """Raise InputError if the experiment lasts so much longer than the run that it did not make it."""
+    lasts = from_table(table, path).duration
+    span = run.requests().select((pl.col("end").max() - pl.col("sent").min()).fill_null(0)).collect().item()
+    if lasts > SCORED_LONGER * span + SCORED_LONGER_NS:
+        found = f"its experiment lasts {format_duration(lasts)}, and the run {format_duration(span)}"
+        raise InputError(path, found, "give the truth.toml of this run")
 
 
 def by_removing(run: Dataset, told: Told, truth: str | PathLike[str], table: Mapping[str, Any]) -> Score:

@@ -21,11 +21,14 @@ from pathlib import Path
 import polars as pl
 
 from tailrace import sim
+from tailrace.bounds import SCORED_BYTES
 from tailrace.dataset import Dataset
-from tailrace.experiment import from_table
+from tailrace.errors import UsageError
+from tailrace.experiment import from_table, truth
 from tailrace.score import removing
 from tailrace.score.removing import Table
 from tailrace.score.stalls import BURST, NONE, SOFT
+from tailrace.units import format_bytes
 
 Left = Callable[[frozenset[str]], int]
 
@@ -61,8 +64,15 @@ def shared_out(n: int, troubles: Iterable[str], told: set[str], left: Left) -> d
 
 def vlrt_of(table: Table, threshold_ns: int) -> int:
     with tempfile.TemporaryDirectory(prefix="tailrace-") as folder:
-        sim.simulate(from_table(table), Path(folder) / "run")
+        sim.simulate(from_table(table), Path(folder) / "run", progress=lambda _done, _whole: _check_size(Path(folder)))
         return count(Dataset.open(Path(folder) / "run"), threshold_ns)
+
+
+def _check_size(folder: Path) -> None:
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    if size > SCORED_BYTES:
+        found = f"the tables of its experiment have more than {format_bytes(SCORED_BYTES)}"
+        raise UsageError(found, where=truth.FILE, advice="docs/reference/limits.md lists what is simulated")
 
 
 def count(run: Dataset, threshold_ns: int) -> int:
