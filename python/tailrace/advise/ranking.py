@@ -32,6 +32,8 @@ HOPELESS = 3
 """Where no option promises anything, so many are compared to show it."""
 PAIRS = 4
 """Options that are paired with the best."""
+GAIN = 0.01
+"""A pair is shown only if it removes so much more than the best alone: two changes are more work than one."""
 
 
 def effect(experiment: Experiment, replications: int, trials: Trials) -> Effect | None:
@@ -100,7 +102,8 @@ def pairs(
         both = None if changes is None else possible(experiment, changes)
         if changes is None or both is None:
             continue
-        if (one := _judged(base, (best, other), changes, both, "", replications, trials)) is not None:
+        one = _judged(base, (best, other), changes, both, "", replications, trials)
+        if one is not None and one.removes > singles[0].removes + GAIN:
             made.append(one)
     return made
 
