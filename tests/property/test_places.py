@@ -20,7 +20,8 @@ def test_any_visits(drawn: list[tuple[int, int, str]], known: int, own: bool) ->
     begin = np.array([visit[0] for visit in drawn]) * MILLISECOND
     end = begin + np.array([visit[1] for visit in drawn]) * MILLISECOND
     name, flag = np.array([visit[2] for visit in drawn]), np.full(len(drawn), own)
-    here = places._Here(np.arange(len(drawn)), begin, end, (end - begin).astype(float), name, flag, ~flag, known)
+    work = (end - begin).astype(float)
+    here = places._Here(np.arange(len(drawn)), begin, end, work, work, name, flag, ~flag, known)
     heavy = places._heavy(here)
     assert not (heavy & ~here.is_long).any(), "a short visit did not take long"
     if heavy.any():

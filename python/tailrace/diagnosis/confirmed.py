@@ -43,10 +43,11 @@ def confirm(explained: Explained, verdict: Replayed | None, stall_of: Callable[[
     shares = by_size(verdict)
     main = _main(verdict)
     known = next((one.cause for one in shares if one.cause != BALANCER), UNKNOWN)
-    # That a server stood still does not say why.
-    agrees = known in claimed | {FREEZE} or _part(shares, claimed, verdict) >= HALF
+    # That a server stood still does not say why; but no burst stops a server.
+    why = claimed if BURST in claimed else claimed | {FREEZE}
+    agrees = known in claimed or _part(shares, why, verdict) >= HALF
     agrees |= BURST in claimed and main in _HOLDING
-    if main in claimed or (cause.name != UNKNOWN and agrees):
+    if (main in claimed or (cause.name != UNKNOWN and agrees)) and not _tells_apart(claimed, shares, verdict):
         return explained
     sure = {one.cause for one in shares if one.vlrt >= SURE * verdict.recorded}
     if main == UNKNOWN or _part(shares, sure, verdict) < HALF:
@@ -69,6 +70,12 @@ def _main(verdict: Replayed) -> str:
     is the cause where nothing else is; requests that are sent again only keep up what something else began."""
     told = [one.cause for one in by_size(verdict, known=False) if is_told(one, verdict)]
     return told[0] if told and told[0] != RETRIES else UNKNOWN
+
+
+def _tells_apart(claimed: set[str], shares: list[Share], verdict: Replayed) -> bool:
+    """Whether several causes that the detectors could not tell apart have a share each. One that is charged alone may
+    have been charged with what both took."""
+    return sum(one.cause in claimed and is_told(one, verdict) for one in shares) > 1
 
 
 def _lasts(overflow: Overflow) -> bool:

@@ -99,9 +99,9 @@ def _tiers(view: View) -> list[tuple[str, ...]]:
 
 
 def _is_full(view: View, tier: tuple[str, ...], cluster: Cluster) -> bool:
-    """Whether it did all that it can at its full speed: then it is what others wait for."""
+    """Whether what was asked is all that it can do at its full speed: then it is what others wait for."""
     slowed = [one for server in tier if (one := _by_clock(view, server, cluster))]
-    return bool(slowed) and _use(slowed) >= AT_WORK
+    return bool(slowed) and _use(slowed) * _asked(view, cluster.begin, cluster.end) >= AT_WORK
 
 
 def _use(slowed: list[_Slowed]) -> float:

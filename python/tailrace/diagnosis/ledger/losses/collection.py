@@ -10,7 +10,7 @@ __all__ = ["CAUSE", "EVENTS", "METRICS", "PLAIN", "SAYS", "find"]
 
 SAYS = "the collections of {server}"
 PLAIN = "a garbage collection stopped {origin}"
-METRICS, EVENTS = ("gc_share",), ("gc",)
+METRICS, EVENTS = ("gc_share",), ("gc", "allocation_stall")
 
 
 def find(seen: Seen, server: str) -> Loss | None:
