@@ -112,6 +112,11 @@ def test_a_decoder_that_dies_is_started_again(tmp_path: Path) -> None:
     assert any("decoding died" in what for what in run.manifest.lost)
     asked = run.visits().filter(pl.col("interaction").cast(pl.String).str.contains("page1")).collect()
     assert asked.height == 40
+    visits, requests = run.visits().collect(), run.requests().collect()
+    assert visits["visit"].n_unique() == visits.height
+    # Each of the 40 is a connection of its own, before and after.
+    assert requests.filter(pl.col("request").is_in(asked["request"].implode()))["client"].n_unique() == 40
+    assert sum(server.attempts for server in run.connections.servers.values()) >= 40
 
 
 @pytest.mark.parametrize("command", [("read", "--out=run"), ("diagnose",)])
