@@ -112,19 +112,13 @@ def of_cluster(view: View, slow: Slow, cluster: Cluster, lost: Losses) -> Drops:
 def _part(view: View, cluster: Cluster, lost: Losses, server: str) -> _Part:
     rows = cluster.rows[lost.server[cluster.rows] == server]
     sent = lost.sent[rows]
-    asked = [series.during(*_around(series, sent)) for series in _refusals(view, server)]
+    asked = [series.during(*_around(series, sent)) for series in view.refusals_of(server)]
     seen = [counted for counted in asked if len(counted)]
     counted = round(sum(float(part.sum()) for part in seen)) if seen else None
     unanswered = lost.unanswered[rows]
     at = sent[unanswered] if unanswered.any() else sent
     crowded = crowd(view, server, np.sort(at))
     return _Part(server, rows, sent, lost.cost[rows], int(unanswered.sum()), counted, crowded)
-
-
-def _refusals(view: View, server: str) -> tuple[Series, ...]:
-    """Counts of connections that the server's kernel refused because a queue was full; where those are not told apart,
-    of all that it dropped (Linux counts one that it cannot answer for want of a route among them)."""
-    return view.series(server, "listen_overflows") or view.series(server, "listen_drops")
 
 
 def _around(series: Series, times: NDArray[np.int64]) -> tuple[int, int]:
@@ -256,8 +250,8 @@ def _nobodys(view: View, part: _Part) -> str:
 def _counted(view: View, cluster: Cluster) -> dict[str, int]:
     """Server → connection attempts its kernel counted as dropped while the cluster was sent."""
     found = {}
-    for server in view.stays:
-        for series in _refusals(view, server):
+    for server, refusals in view.refusals.items():
+        for series in refusals:
             margin = max(series.interval_ns, MARGIN_NS)
             dropped = int(series.during(cluster.begin - margin, cluster.end + margin).sum())
             if dropped > 0:

@@ -288,6 +288,16 @@ class View:
         own = tuple(series for place, series in found if self.is_own(place, server))
         return own or tuple(series for _, series in found)
 
+    def refusals_of(self, server: str) -> tuple[Series, ...]:
+        """Counts of connections that the server's kernel refused because a queue was full; where those are not told
+        apart, of all that it dropped (Linux counts one that it cannot answer for want of a route among them)."""
+        return self.series(server, "listen_overflows") or self.series(server, "listen_drops")
+
+    @cached_property
+    def refusals(self) -> dict[str, tuple[Series, ...]]:
+        """The same of each server that has any."""
+        return {server: found for server in self.stays if (found := self.refusals_of(server))}
+
     def beside(self, server: str) -> tuple[Series, ...]:
         """The CPU use of all servers of its node, its own among them."""
         node = self.topology.node_of(server)
