@@ -123,8 +123,8 @@ impl Replay {
         })
     }
 
-    /// The capacities that fit best, found from `prior`, by server and step. Of the two service
-    /// disciplines, the one that leaves less unaccounted for is chosen.
+    /// The capacities that fit best, found from `prior`, by server and step. Of the service
+    /// disciplines, the one that leaves least unaccounted for is chosen.
     fn fit(
         &mut self,
         py: Python<'_>,
@@ -137,24 +137,28 @@ impl Replay {
             (&self.program, self.grid, self.groups, &self.may_turn);
         let one = |limits: &mut Limits, shared: &mut Capacity, server: usize| {
             let prior = &prior[server];
+            // What a server without work lacks delays nothing, and what it lacks in calm steps is chance.
+            let asked = shared.at_work(grid);
             let lacking = |found: &[f64]| {
-                found
-                    .iter()
-                    .zip(prior)
-                    .map(|(found, prior)| (prior - found).max(0.0))
+                (0..grid.steps)
+                    .filter(|&step| !calm[step])
+                    .map(|step| (prior[step] - found[step]).max(0.0) * asked[step])
                     .sum::<f64>()
             };
             let all_at_once = shared.found(prior, &calm, groups, LEAST, rounds);
             if !may_turn[server] {
                 return all_at_once;
             }
-            let turns = Capacity::of(&program.parts, server as u32, limits.cores, grid, true);
-            let in_turn = turns.found(prior, &calm, groups, LEAST, rounds);
-            if lacking(&in_turn) * CLEARLY >= lacking(&all_at_once) {
-                return all_at_once;
+            // An event loop on each core, or only one.
+            let mut best = all_at_once;
+            for cores in [limits.cores, 1.0] {
+                let turns = Capacity::of(&program.parts, server as u32, cores, grid, true);
+                let in_turn = turns.found(prior, &calm, groups, LEAST, rounds);
+                if lacking(&in_turn) * CLEARLY < lacking(&best) {
+                    (limits.in_turn, limits.cores, *shared, best) = (true, cores, turns, in_turn);
+                }
             }
-            (limits.in_turn, *shared) = (true, turns);
-            in_turn
+            best
         };
         let each = self.limits.iter_mut().zip(&mut self.servers).enumerate();
         Ok(py.detach(|| {

@@ -1,7 +1,8 @@
 """Cut some seconds out of a run folder: `crop.py RUN TARGET FROM TO` (seconds after the first request).
 
-Requests are cut by the time at which they were sent, with all of their visits; samples and events are cut by time. The
-columns of sizes, which no diagnosis reads, are left empty, so that the folder is small enough to come with the project.
+Requests are cut by the time at which they were sent, with all of their visits; visits that belong to no request of a
+client, samples and events are cut by time. The columns of sizes, which no diagnosis reads, are left empty, so that the
+folder is small enough to come with the project.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ def main(source: Path, target: Path, seconds: tuple[float, float]) -> None:
     begin, end = (first + round(second * SECOND) for second in seconds)
     requests = run.requests().filter(pl.col("sent").is_between(begin, end)).collect()
     last = int(str(requests["end"].max()))
-    visits = run.visits().collect().join(requests.select("request"), on="request", how="semi")
+    of_clients = pl.col("request").is_in(requests["request"].implode())
+    of_others = ~pl.col("request").is_in(run.requests().select("request").collect()["request"].implode())
+    of_others = of_others.fill_null(True) & pl.col("sent").is_between(begin, end)
+    visits = run.visits().filter(of_clients | of_others).collect()
     with dataset.create(target, overwrite=True) as writer:
         writer.maker, writer.topology = run.manifest.maker, run.topology
         writer.write_table("requests", _without_sizes(requests))

@@ -78,6 +78,7 @@ pub struct Need {
 
 /// The parts of one server.
 pub struct Capacity {
+    cores: f64,
     pieces: Vec<Piece>,
     spans: Vec<Span>,
     /// Index in the program of the part of each span.
@@ -124,6 +125,7 @@ impl Capacity {
             })
             .collect();
         Capacity {
+            cores,
             pieces,
             spans,
             which,
@@ -137,6 +139,18 @@ impl Capacity {
             .iter()
             .map(|span| (sum[span.end as usize] - sum[span.begin as usize]).max(0.0))
             .collect()
+    }
+
+    /// The share of each step in which at least one part is at work.
+    pub fn at_work(&self, grid: Grid) -> Vec<f64> {
+        let mut found = vec![0.0; grid.steps];
+        for piece in self.pieces.iter().filter(|piece| piece.at_work > 0) {
+            let length = piece.share / (self.cores / f64::from(piece.at_work)).min(1.0);
+            if let Some(share) = found.get_mut(piece.step as usize) {
+                *share += length / grid.step as f64;
+            }
+        }
+        found
     }
 
     /// The demand of each group's parts, from at least `least` that begin and end in calm steps.

@@ -93,7 +93,9 @@ class _Here:
     """The visits of one server; times are nanoseconds."""
 
     rows: Times
+    came: Times
     begin: Times
+    """When it got its place, where that is known."""
     end: Times
     work: Shares
     """Of each its time in the server at full speed …"""
@@ -208,7 +210,18 @@ def _here(
     work, alone = (_lasted(edges, each, begin, end) for each in (prior, prior * shared))
     call = longest[rows]
     behind = (call >= 0) & heavy[call]
-    return _Here(rows, begin, end, work, alone, recorded.names[rows], called[rows] * 2 <= end - begin, behind, known)
+    return _Here(
+        rows,
+        recorded.arrival[rows],
+        begin,
+        end,
+        work,
+        alone,
+        recorded.names[rows],
+        called[rows] * 2 <= end - begin,
+        behind,
+        known,
+    )
 
 
 def _lasted(edges: Times, speed: Shares, begin: Times, end: Times) -> Shares:
@@ -333,8 +346,8 @@ def _named(here: _Here, long: Mask) -> Mask:
 def _stalls(here: _Here, mine: Times, others: Mask) -> int:
     """How often others waited behind some of these: none of them was there before and still inside, and the first of
     those that came after left when it had left."""
-    order = np.argsort(here.begin[others], kind="stable")
-    begin, end = here.begin[others][order], here.end[others][order]
+    order = np.argsort(here.came[others], kind="stable")
+    begin, end = here.came[others][order], here.end[others][order]
     last_before = np.maximum.accumulate(np.concatenate(([-NEVER], end)))
     first_after = np.minimum.accumulate(np.concatenate((end, [NEVER]))[::-1])[::-1]
     next_begin = np.concatenate((begin, [NEVER]))
