@@ -14,6 +14,7 @@ from builders import T0, events, requests, run, visits
 from systems import MS, NX1, NX3, Memory, S, Slow, at, system
 from tailrace.dataset import Connections, ServerConnections
 from tailrace.diagnosis import Diagnosis, diagnose, settle
+from tailrace.diagnosis.answer import sentences
 from tailrace.diagnosis.tables import look
 from tailrace.diagnosis.vlrt import SCHEDULES
 from tailrace.report.info import describe, print_info
@@ -393,3 +394,11 @@ def test_the_requested_examples_can_be_read() -> None:
 def test_existing_visits_are_not_suggested() -> None:
     found = diagnose(memory(*calm(), one(4.81, lost=S)))
     assert "visits" not in said(found)
+
+
+def test_a_burst_that_has_no_place_came_to_the_origin() -> None:
+    found = diagnose(system(bursts=((4.0, 4.4, 2500),)))
+    episodes = tuple(replace(e, causes=tuple(replace(c, place=None) for c in e.causes)) for e in found.episodes)
+    answer = " ".join(sentences(replace(found, episodes=episodes)))
+    assert "more requests came at once than" in answer
+    assert "None" not in answer

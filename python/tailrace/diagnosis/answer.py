@@ -103,7 +103,7 @@ def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str
         settle = next((e.findings[4].missing for e in episodes if e.findings[4].missing), None)
         return f"{seen}Why is unknown. Would settle it: {settle}." if settle else f"{seen}Why is unknown."
     winners = [w for w in episodes[0].causes if w.verdict == "found" and w.cause in main.cause.split(" or ")]
-    plain = " or ".join(PLAIN[w.cause].format(origin=main.origin, place=w.place) for w in winners)
+    plain = " or ".join(PLAIN[w.cause].format(origin=main.origin, place=w.place or main.origin) for w in winners)
     often = "" if len(episodes) == 1 else f", {len(episodes)} times"
     lengths = sorted(int(_number(e, 3, "length_ns")) for e in episodes)
     lasted = duration(lengths[0]) if lengths[0] == lengths[-1] else f"{duration(lengths[0])} to {duration(lengths[-1])}"
