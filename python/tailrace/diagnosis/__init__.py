@@ -1,4 +1,4 @@
-"""Why did these requests take seconds? Five steps, each with a verdict and its evidence."""
+"""Why did these requests take seconds? Five steps answer this, and each gives a verdict and its evidence."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ __all__ = [
 
 
 def diagnose(dataset: tables.Tables, *, threshold_ns: int | None = None, window_ns: int = 50_000_000) -> Diagnosis:
-    """Explain the very long response times of a dataset. `threshold_ns` says what is very long (else 0.95 s or a gap
-    between the modes of the response times); `window_ns` is the step in which the order of events is judged."""
+    """Explain the very long response times of a dataset. `threshold_ns` defines what is very long (the default is 0.95
+    s or a gap between the modes of the response times). `window_ns` is the step in which the order of events is
+    judged."""
     seen = tables.look(dataset, window_ns)
     slow = vlrt.find(seen, threshold_ns)
     known = waiting.usual(seen, slow)
@@ -56,7 +57,7 @@ def diagnose(dataset: tables.Tables, *, threshold_ns: int | None = None, window_
     others = millibottleneck.elsewhere(seen, slow, overflows, stalls, known)
     explained = tuple(zip(overflows, stalls, found, strict=True))
     if others != overflows:
-        # An origin without a saturated resource and without a cause yields to one that has both, or a limit.
+        # An origin with neither a saturated resource nor a cause yields to one that has both, or a limit.
         there = millibottleneck.find(seen, slow, others, known)
         why = causes.find(seen, slow, lost, others, there)
         pairs = zip(explained, zip(others, there, why, strict=True), strict=True)

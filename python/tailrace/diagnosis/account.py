@@ -1,9 +1,9 @@
-"""Where the time of a VLRT request went, and how much of it the episode's finding accounts for.
+"""The account shows where the time of a VLRT request went, and how much of it the episode's finding accounts for.
 
-    lost          it waited until a lost packet was sent again
+    lost          the request waited until a lost packet was sent again
     queued        a queue on the way through the origin (without one, through the dropper) was long meanwhile
-    transferred   the first byte of its response was out; what is left was to send the rest
-    unaccounted   none of these: a server was at work for it alone, or waited for something that was not recorded
+    transferred   the first byte of its response was out, and the rest of the response was being sent
+    unaccounted   none of these holds: a server worked for this request alone, or waited for something not recorded
 
 A finding that accounts for less than half of the time of a request does not explain it.
 """
@@ -32,19 +32,20 @@ from tailrace.diagnosis.waiting import STEP_NS
 from tailrace.diagnosis.words import duration, listing, share
 
 HALF = 2
-"""What accounts for more than one part of two is the explanation."""
+"""A finding that accounts for more than one part of two is the explanation."""
 SLOWEST = 20
-"""Requests of an episode that are listed one by one, those with the most time that nothing accounts for."""
+"""At most this many requests of an episode are listed one by one. They have the most time that no finding accounts
+for."""
 OVERTAKING = 10
-"""So many requests that overtake all slow ones are not chance."""
+"""If this many requests overtake all slow ones, it is not chance."""
 NEARLY_ALL = 0.9
 NAMED = 0.02
-"""A smaller part of the time is not named: the usual service is as long."""
+"""A smaller part of the time is not named, because the usual service takes as long."""
 
 
 @dataclass(frozen=True)
 class Account:
-    """Of the requests of one cluster, in their order; nanoseconds."""
+    """It holds times in nanoseconds for the requests of one cluster, in their order."""
 
     response: NDArray[np.int64]
     lost: NDArray[np.int64]
@@ -57,7 +58,7 @@ class Account:
 
     @property
     def explained(self) -> NDArray[np.bool_]:
-        """Whether losses and queues account for half of the time or more."""
+        """Return for each request whether losses and queues account for half of its time or more."""
         enough: NDArray[np.bool_] = (self.lost + self.queued) * HALF >= self.response
         return enough
 
@@ -71,8 +72,8 @@ def of_cluster(
     explained: Explained,
     timed: NDArray[np.bool_],
 ) -> Account:
-    """`timed`: of each VLRT request, whether it took as long as others whenever it was sent. No queue makes that,
-    unless something is known that made all of them wait until their timer ran out."""
+    """`timed` shows for each VLRT request whether it took as long as other requests, independently of when it was sent.
+    A queue does not cause that, unless a known cause made all of them wait until their timer ran out."""
     overflow, stall, cause = explained
     rows = slow.requests[cluster.rows]
     sent, end = rows["sent"].to_numpy(), rows["end"].to_numpy()
@@ -97,8 +98,8 @@ def of_cluster(
 
 
 def _long(view: View, cluster: Cluster, lost: Drops, overflow: Overflow, end: int) -> Spans:
-    """When the own queue of a server on the way through the origin (without one, through the dropper) was longer than
-    usual, or a quarter as long as at most, and held two at least."""
+    """Return when the own queue of a server was longer than usual, or longer than a quarter of its maximum, and held at
+    least two requests. The servers are those on the way through the origin (without one, through the dropper)."""
     centre = overflow.origin or lost.dropper
     if centre not in view.stays:
         return spans([])
@@ -118,8 +119,8 @@ def _long(view: View, cluster: Cluster, lost: Drops, overflow: Overflow, end: in
 
 
 def _overtaken(view: View, server: str, last_sent: int, first_end: int) -> bool:
-    """Whether nearly all visits that came to a server after the last slow request had left it before the first of these
-    was answered. They would have waited in a queue, too."""
+    """Return whether nearly all visits that came to a server after the last slow request had left it before the first
+    slow request was answered. These visits would also have waited in a queue."""
     came = view.visits.filter(
         pl.col("server").cast(pl.String) == server, pl.col("arrival") > last_sent, pl.col("arrival") < first_end
     )
@@ -128,7 +129,8 @@ def _overtaken(view: View, server: str, last_sent: int, first_end: int) -> bool:
 
 
 def first_bytes(view: View, rows: pl.DataFrame) -> NDArray[np.int64]:
-    """The time at which the first byte of the response left the entry; the end, where it was not recorded."""
+    """Return the time at which the first byte of the response left the entry, or the end of the request where it was
+    not recorded."""
     entry = (
         view.visits.filter(pl.col("request").is_in(rows["request"].implode()), pl.col("parent").is_null())
         .group_by("request")
@@ -140,7 +142,7 @@ def first_bytes(view: View, rows: pl.DataFrame) -> NDArray[np.int64]:
 
 
 def told(view: View, account: Account, rows: pl.DataFrame) -> Accounted:
-    """The sums, and the requests one by one of which the finding accounts for the least."""
+    """Return the sums, and list the requests of which the finding accounts for the least."""
     rest, missed = account.rest, ~account.explained
     order = np.argsort(-(account.transferred + rest), kind="stable")[:SLOWEST]
     columns = (rows["request"].to_numpy(), rows["sent"].to_numpy(), account.response, account.lost, account.queued)
@@ -159,7 +161,7 @@ def told(view: View, account: Account, rows: pl.DataFrame) -> Accounted:
 
 
 def sentence(told: Accounted, vlrt: int) -> str:
-    """Where the time went, in words."""
+    """Describe in words where the time went."""
     parts = [
         (told.lost_ns, "until a lost packet was sent again"),
         (told.queued_ns, "while queues were long"),

@@ -1,11 +1,11 @@
-"""The top of the report: up to five sentences, in plain words, for people who do not know the terms.
+"""This module writes the top of the report: up to five plain sentences for people who do not know the terms.
 
 1  how many requests were slow, how slow, and what made them so      (steps 1 and 2: `because`)
-2  where it began, or how much time nothing accounts for             (step 3)
+2  where it began, or how much time is not accounted for             (step 3)
 3  why, and what is left open                                        (steps 4 and 5)
 4  which requests were never answered                                (`unanswered`)
 
-Between the first two, the time that most requests took alike, where a timer made it (`constants`).
+If a timer made most requests take the same time, a sentence between the first two reports this time (`constants`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def sentences(diagnosis: Diagnosis) -> tuple[str, ...]:
 def _slow(diagnosis: Diagnosis) -> str:
     part = share(diagnosis.vlrt / diagnosis.requests)
     usual = int(_number(diagnosis.episodes[0], 0, "response_ns_usual"))
-    # Of an overload that is as old as the recording the usual is as slow.
+    # If an overload is as old as the recording, the usual response time is as long.
     instead = f" instead of {duration(usual)}" if usual < diagnosis.threshold_ns else ""
     return f"{diagnosis.vlrt:,} of {count(diagnosis.requests, 'request')} ({part}) took {_took(diagnosis)}{instead}"
 
@@ -79,7 +79,7 @@ def _began(main: SummaryRow, episodes: list[Episode]) -> str:
 
 
 def _nowhere(diagnosis: Diagnosis, episodes: list[Episode]) -> str:
-    """Without an origin: what is known of it, or where the time went."""
+    """Return what is known if there is no origin, or where the time went."""
     told = episodes[0].findings[2]
     if {"slow_by_themselves", "older_than_recording"} & set(told.numbers):
         return told.sentence
@@ -113,7 +113,7 @@ def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str
 
 
 def _evidence(winner: CauseEvidence) -> str:
-    """The one or two figures that convince, in brackets."""
+    """Return the one or two figures that convince, in brackets."""
     n = winner.numbers
     if winner.cause == "neighbour" and "neighbour_cpu_busy" in n and "cpu_busy" in n:
         used, got, usual = (share(float(n[key] or 0)) for key in ("neighbour_cpu_busy", "cpu_busy", "cpu_busy_calm"))

@@ -1,5 +1,5 @@
-"""What made the VLRT requests slow, as the first sentences of the answer say it. One request is "it", several are
-"they"."""
+"""This module writes what made the VLRT requests slow, as in the first sentences of the answer. One request is "it",
+several requests are "they"."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from tailrace.diagnosis.finding import Accounted, Diagnosis, Episode
 from tailrace.diagnosis.words import duration, listing
 
 NAMED = 0.02
-"""A smaller part of the time is not worth a word (`account`)."""
+"""A smaller part of the time is not mentioned (`account`)."""
 
 
 @dataclass
 class _Groups:
-    """VLRT requests by what is known of them."""
+    """These are counts of VLRT requests, grouped by what is known of them."""
 
     dropped: Counter[str] = field(default_factory=Counter)
-    """By the server that dropped their packets."""
+    """Requests are counted by the server that dropped their packets."""
     strayed: int = 0
     unplaced: int = 0
     queued: int = 0
-    """They waited in queues that rose, and lost nothing that explains them."""
+    """These requests waited in queues that rose, and lost nothing that explains them."""
     unexplained: int = 0
 
 
 def clause(diagnosis: Diagnosis) -> str:
-    """The rest of the first sentence, without its full stop."""
+    """Return the rest of the first sentence, without its full stop."""
     groups, every, one = _groups(diagnosis), diagnosis.vlrt, diagnosis.vlrt == 1
     what = _lost(diagnosis)
     them = f"its {what}" if one else f"their {what}s"
@@ -63,7 +63,8 @@ def clause(diagnosis: Diagnosis) -> str:
 
 
 def unexplained(diagnosis: Diagnosis) -> str:
-    """Where the time of requests went of which the findings account for less than half; empty without any."""
+    """Return where the time went of those requests for which the findings account for less than half. The text is empty
+    if there are none."""
     accounts = [e.account for e in diagnosis.episodes if e.account is not None and e.account.vlrt_unexplained]
     number = sum(account.vlrt_unexplained for account in accounts)
     if not number:
@@ -91,7 +92,7 @@ def unexplained(diagnosis: Diagnosis) -> str:
 
 
 def alike(diagnosis: Diagnosis) -> str:
-    """The time that most VLRT requests took alike, if any did."""
+    """Return the time that most VLRT requests took alike, if any did."""
     if not diagnosis.constants:
         return ""
     most = diagnosis.constants[0]
@@ -122,7 +123,7 @@ def _groups(diagnosis: Diagnosis) -> _Groups:
 
 
 def _lost(diagnosis: Diagnosis) -> str:
-    """ "connection attempt", where nothing but these was lost."""
+    """Return "connection attempt" if nothing else was lost, otherwise "packet"."""
     attempts, segments = (
         sum(_number(e, name) for e in diagnosis.episodes) for name in ("attempts_lost", "segments_lost")
     )
@@ -162,6 +163,6 @@ def _place(accounts: list[Accounted]) -> str | None:
 
 
 def _number(episode: Episode, name: str) -> float:
-    """Of the episode's second finding; 0 where it has none of that name."""
+    """Return this number of the episode's second finding, or 0 if the finding has no number of that name."""
     value = episode.findings[1].numbers.get(name)
     return float(value) if isinstance(value, int | float) else 0.0

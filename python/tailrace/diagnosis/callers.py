@@ -1,4 +1,4 @@
-"""Which servers call which, as the visits show it: each question costs only what lies along the calls."""
+"""Tailrace derives from the visits which servers call which. Each query costs only as much as the calls it follows."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ class Callers:
         return tuple(self._callees.get(server, ()))
 
     def below(self, server: str) -> frozenset[str]:
-        """Every server that calls from this one reach, without itself."""
+        """Return every server that calls from this one reach, without this one."""
         return _kept(self._below, self._callees, server)
 
     def above(self, server: str) -> frozenset[str]:
-        """Every server whose calls reach this one, without itself."""
+        """Return every server whose calls reach this one, without this one."""
         return _kept(self._above, self._callers, server)
 
     @cached_property
     def depth(self) -> dict[str, int]:
-        """Longest way from a server that no server calls (1), as `Topology.tier`; a cycle counts once."""
+        """Return the longest way from a server that no server calls (1), as `Topology.tier` does. A cycle counts
+        once."""
         depth = dict.fromkeys(self._servers, 1)
         unseen = {name: len(self._callers.get(name, ())) for name in depth}
         waiting = [_turn(name, count, 1) for name, count in unseen.items()]
@@ -56,7 +57,8 @@ class Callers:
 
 
 def _turn(name: str, unseen: int, depth: int) -> tuple[bool, bool, int, str]:
-    """First come servers whose callers are all done. Of a cycle, it is the one that is called from outside."""
+    """Return a sort key. Servers whose callers are all done come first. In a cycle, the server that is called from
+    outside comes first."""
     return unseen > 0, depth == 1, depth, name
 
 
@@ -64,7 +66,7 @@ def _kept(known: dict[str, frozenset[str]], ways: Mapping[str, list[str]], serve
     if server not in known:
         reached = {server: None}
         waiting = [server]
-        for name in waiting:  # grows while it is walked
+        for name in waiting:  # The list grows during the loop.
             for other in ways.get(name, ()):
                 if other not in reached:
                     reached[other] = None

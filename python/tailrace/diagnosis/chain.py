@@ -1,4 +1,4 @@
-"""The five steps of each episode put together, and what they come to: summary, answer, what is unknown."""
+"""This module puts the five steps of each episode together. It derives the summary, the answer and what is unknown."""
 
 from __future__ import annotations
 
@@ -102,7 +102,8 @@ def _episode(
 
 
 def _without_explanation(view: View, episode: Episode, told: Accounted) -> Episode:
-    """Most of its requests took more time than what was found accounts for: that is not why they were slow."""
+    """Replace the findings that do not explain the episode. Most of its requests took more time than the findings
+    account for."""
     main = episode.chains[0]
     findings = (*episode.findings[:2], *_not_why(episode), _cause_unknown(view, episode, told))
     return replace(
@@ -116,7 +117,8 @@ def _without_explanation(view: View, episode: Episode, told: Accounted) -> Episo
 
 
 def _not_why(episode: Episode) -> tuple[Finding, Finding]:
-    """The third and fourth step: what rose is no origin if it accounts for less than half of the time."""
+    """Return the third and fourth step. A queue that rose marks no origin if it accounts for less than half of the
+    time."""
     third, fourth = episode.findings[2:4]
     if episode.origin is None:
         return third, fourth
@@ -149,7 +151,7 @@ Chain = tuple[str | None, str | None, str, Ctqo]
 def _chains(view: View, episode: Episode, drops: Drops, time: Account) -> tuple[SummaryRow, ...]:
     rows: Counter[Chain] = Counter()
     soft = episode.ctqo == "soft-resource"
-    # Without visits nobody knows whether a queue overflowed.
+    # Without visits it is unknown whether a queue overflowed.
     none: Ctqo = "none" if view.stays else "unknown"
     waited: Chain = (None, episode.origin, episode.cause, "soft-resource" if soft else none)
     nothing: Chain = (None, None, UNKNOWN, none)
@@ -175,7 +177,8 @@ def _chains(view: View, episode: Episode, drops: Drops, time: Account) -> tuple[
 
 
 def _shared(rows: tuple[SummaryRow, ...], episode: Episode, verdict: Replayed | None) -> tuple[SummaryRow, ...]:
-    """Rows of the episode's cause by all causes that the replay confirms, if it found that cause."""
+    """Divide the rows of the episode's cause among all causes that the replay confirms, if the replay found that
+    cause."""
     if verdict is None or "vlrt_replayed" not in episode.findings[4].numbers:
         return rows
     found: Counter[Chain] = Counter()
@@ -187,7 +190,7 @@ def _shared(rows: tuple[SummaryRow, ...], episode: Episode, verdict: Replayed | 
 
 
 def _summary(episodes: tuple[Episode, ...]) -> tuple[SummaryRow, ...]:
-    """VLRT requests by chain, the most first."""
+    """Return the VLRT requests by chain, the most first."""
     rows: Counter[Chain] = Counter()
     for row in (row for episode in episodes for row in episode.chains):
         rows[row.dropper, row.origin, row.cause, row.ctqo] += row.vlrt
@@ -204,7 +207,7 @@ def _times(episode: Episode) -> Times:
 
 
 def _unknown(view: View, episodes: tuple[Episode, ...]) -> tuple[Unknown, ...]:
-    """What the data could not settle, each datum once, with how many requests it concerns."""
+    """Return what the data could not settle. Each datum appears once, with the number of requests that it concerns."""
     found: dict[str, Unknown] = {}
     if not len(view.requests):
         found[""] = Unknown("Whether any request took very long", "requests: a packet capture")
@@ -215,19 +218,19 @@ def _unknown(view: View, episodes: tuple[Episode, ...]) -> tuple[Unknown, ...]:
         by_datum: dict[str, list[Episode]] = {}
         for episode, finding in open_:
             by_datum.setdefault(str(finding.missing), []).append(episode)
-        if len(by_datum) > 1:  # the same, for other times: a reader wants a list, not a log
+        if len(by_datum) > 1:  # they differ in their times only: a reader wants a list, not a log
             by_datum = {f"{max(by_datum, key=len)}; and likewise for the others": [e for e, _ in open_]}
         for datum, concerned in by_datum.items():
             requests = count(sum(e.vlrt for e in concerned), "VLRT request")
             where = "" if len(concerned) == 1 else f" in {len(concerned)} episodes, the first"
             what = f"{_ASKS[step]} of the {requests}{where} sent from {clock(view, concerned[0].begin)}"
-            # What settles an earlier step settles the later ones that ask for the same.
+            # A datum that settles an earlier step also settles the later ones that need it.
             found.setdefault(datum, Unknown(what, datum))
     return tuple(found.values())
 
 
 def _given_up(view: View, slow: Slow) -> tuple[Unknown, ...]:
-    """What is very long is not seen of clients who do not wait for it."""
+    """Return the requests that clients gave up before these were very long: their full response time is unknown."""
     waited = view.requests.filter("given_up", pl.col("response_ns") < slow.threshold_ns)["response_ns"]
     if waited.is_empty():
         return ()

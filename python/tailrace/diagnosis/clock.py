@@ -1,8 +1,8 @@
-"""The diagnosis' own clock, which hardly runs while nothing happens: work and memory follow what was recorded.
+"""The diagnosis has its own clock, which hardly runs while nothing happens. Work and memory follow what was recorded.
 
-A ring buffer that was idle for a month has few requests and many million steps of 10 ms. So of every span in which no
-request or visit is sent, accepted or answered only the ends are kept, and what happened later is moved forward. What is
-reported is moved back (`restore`).
+A ring buffer that was idle for a month has few requests and many million steps of 10 ms. An idle span is one in which
+no request or visit is sent, accepted or answered. Only the ends of such a span are kept, and later events are moved
+forward. The times that are reported are moved back (`restore`).
 """
 
 from __future__ import annotations
@@ -19,24 +19,25 @@ from tailrace.diagnosis.spans import Spans, spans, union
 from tailrace.units import SECOND
 
 IDLE_NS = 10 * SECOND
-"""What is left of an idle span: twice the time around a cluster that is not calm (`vlrt`), and the time before it in
-which a queue may have begun to rise (`overflow`), with some to spare."""
+"""This much of an idle span is kept. It is twice the time around a cluster that is not calm (`vlrt`), and the time
+before it in which a queue may have begun to rise (`overflow`), with some to spare."""
 UNDER_WAY_NS = 3600 * SECOND
-"""… and of one in which a request or a visit is under way: waits of seconds and minutes keep their length. Longer ones
-are of connections that are kept open."""
+"""This much is kept of an idle span in which a request or a visit is under way. So waits of seconds and minutes keep
+their length. Longer waits are those of connections that are kept open."""
 
 PAUSES = 10
-"""Of exponential pauses, one in 22,000 is longer than ten times the mean."""
+"""One in 22,000 exponential pauses is longer than ten times the mean."""
 MOMENTS = ("begin", "end", "rise", "full", "sent")
-"""Fields of what is reported that hold a moment."""
+"""Fields with these names hold a moment in what is reported."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Clock:
-    """`cuts`: begin of what is left out, in real time, in order; `taken`: how much was left out up to there; `left`: of
-    each idle span, how much was kept, half of it before the cut and half of it behind."""
+    """`cuts` holds where each part that is left out begins, in real time and in order. `taken` holds how much was left
+    out up to the end of that part. `left` holds how much of each idle span was kept, half of it before the cut and half
+    of it behind."""
 
     cuts: Times
     taken: Times
@@ -44,11 +45,12 @@ class Clock:
 
     @property
     def runs(self) -> bool:
-        """Whether it differs from real time at all."""
+        """Return whether it differs from real time at all."""
         return len(self.cuts) > 0
 
     def of(self, times: NDArray[np.int64]) -> Times:
-        """Real times on this clock; what lies in a span that is left out is at its begin."""
+        """Convert real times to this clock. A time in a part that is left out becomes the time at which that part
+        begins."""
         if not self.runs:
             return times
         before = np.searchsorted(self.cuts, times, "right")
@@ -59,20 +61,21 @@ class Clock:
         return moved
 
     def real(self, time: int) -> int:
-        """The real time of a moment on this clock; of one at which a span was left out, the one before it."""
+        """Return the real time of a moment on this clock. If a part was left out at this moment, return the real time
+        before that part."""
         here = self.cuts - np.concatenate(([0], self.taken[:-1])) if self.runs else self.cuts
         passed = int(np.searchsorted(here, time, "left"))
         return time + (int(self.taken[passed - 1]) if passed else 0)
 
     def idle(self, usual: int) -> Spans:
-        """What is left of the idle spans, on this clock, but for `PAUSES` times as long as requests are `usual`ly
-        apart: where one comes every second, a pause of some seconds is part of the load."""
+        """Return what is left of the idle spans on this clock, less `PAUSES` times the `usual` time between requests.
+        If a request arrives every second, a pause of some seconds is part of the load."""
         spare = min(PAUSES * usual, IDLE_NS)
         middle, half = self.of(self.cuts), np.maximum(self.left - spare, 0) // 2
         return spans(np.column_stack((middle - half, middle + half)))
 
     def restore(self, value: T) -> T:
-        """A finding, an episode, a diagnosis with real moments."""
+        """Return a finding, an episode or a diagnosis with real moments."""
         return value if not self.runs else _restored(self, value)
 
 
@@ -81,7 +84,7 @@ REAL = Clock(NONE, NONE, NONE)
 
 
 def clock_of(stays: Sequence[Stays]) -> Clock:
-    """Of all stays of requests and visits: what happens is that one begins or ends."""
+    """Return the clock for all stays of requests and visits. An event is the begin or the end of a stay."""
     times = [side for each in stays for side in (each.arrivals, each.departures) if len(side)]
     busy = union(_busy(side) for side in times)
     if len(busy) < 2:
@@ -96,7 +99,7 @@ def clock_of(stays: Sequence[Stays]) -> Clock:
 
 
 def _busy(times: Times) -> Spans:
-    """From each moment to the next, unless that is an idle span later; `times` are sorted."""
+    """Return the spans from each moment to the next, unless the next is an idle span later. `times` must be sorted."""
     breaks = np.flatnonzero(np.diff(times) > IDLE_NS)
     begins, ends = np.concatenate(([0], breaks + 1)), np.concatenate((breaks, [len(times) - 1]))
     return np.column_stack((times[begins], times[ends] + 1))

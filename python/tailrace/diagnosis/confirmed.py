@@ -1,6 +1,6 @@
-"""What the ledger makes of a cause that was found: it is confirmed, refuted, or another one is found.
+"""This module compares a cause that was found with the ledger, which confirms it, refutes it or finds another one.
 
-The ledger replays the recording without each cause (`diagnosis.ledger`). Where the replay is no model of an episode, or
+The ledger replays the recording without each cause (`diagnosis.ledger`). If the replay is no model of an episode, or
 has no line for what was found, nothing changes.
 """
 
@@ -21,29 +21,30 @@ from tailrace.diagnosis.sustained import Explained
 from tailrace.diagnosis.words import count, listing
 
 HALF = 0.5
-"""Causes that account for less than half of an episode do not explain it."""
+"""If causes account for less than half of an episode, they do not explain it."""
 SURE = 0.3
-"""Smaller shares do not add up to an explanation: a replay may be off by as much and is still a model."""
+"""Smaller shares do not add up to an explanation: a replay may have an error of this size and still be a model."""
 
 _LAST = {BALANCER: 1, RETRIES: 2}
 _HOLDING = {places.CAUSE, own_work.CAUSE}
-"""Lines without which requests are not sent, as without a burst: they say what held a server, not why so many came."""
+"""A replay without one of these lines does not send some requests, as a replay without a burst. The lines show what
+held a server, but not why so many requests came."""
 
 
 def confirm(explained: Explained, verdict: Replayed | None, stall_of: Callable[[Overflow], Stall | None]) -> Explained:
-    """The causes without which the replay has most of these requests no more, and the chain from the server that the
-    largest of them slowed down, if its queue rose; or what was found before, if it is among them, or if the replay
-    cannot tell: it is no model of the episode, or has no line for that cause."""
+    """Return the causes without which most of these requests do not occur in the replay. The chain then begins at the
+    server that the largest cause slowed down, if its queue rose. Return what was found before if it is among these
+    causes, or if the replay cannot test it: it is no model of the episode, or has no line for that cause."""
     overflow, stall, cause = explained
     claimed = set(cause.name.split(" or "))
     untested = claimed - verdict.tested - {BURST, UNKNOWN} if verdict is not None else claimed
-    # A server that seems to stand still may be held: another line that explains it is evidence, its own is not needed.
+    # A server that seems to stand still may be held. Then another line is the evidence, and it needs none of its own.
     if verdict is None or not verdict.reproduced or untested - {FREEZE} or _lasts(overflow):
         return explained
     shares = by_size(verdict)
     main = _main(verdict)
     known = next((one.cause for one in shares if one.cause != BALANCER), UNKNOWN)
-    # That a server stood still does not say why; but no burst stops a server.
+    # The fact that a server stood still does not show why. But no burst stops a server.
     why = claimed if BURST in claimed else claimed | {FREEZE}
     agrees = known in claimed or _part(shares, why, verdict) >= HALF
     agrees |= BURST in claimed and main in _HOLDING
@@ -51,7 +52,7 @@ def confirm(explained: Explained, verdict: Replayed | None, stall_of: Callable[[
         return explained
     sure = {one.cause for one in shares if one.vlrt >= SURE * verdict.recorded}
     if main == UNKNOWN or _part(shares, sure, verdict) < HALF:
-        # A replay that no line explains, not even what nothing accounts for, is no evidence against a cause.
+        # If no line explains a replay, not even the unknown part, it is no evidence against a cause.
         refutes = (
             cause.name != UNKNOWN
             and not untested
@@ -66,20 +67,20 @@ def confirm(explained: Explained, verdict: Replayed | None, stall_of: Callable[[
 
 
 def _main(verdict: Replayed) -> str:
-    """The cause that is charged with most. A balancer only makes more requests wait for a candidate that stalls, so it
-    is the cause where nothing else is; requests that are sent again only keep up what something else began."""
+    """Return the cause with the largest share. A balancer only makes more requests wait for a candidate that stalls, so
+    it is the cause only if there is no other. Requests that are sent again only keep up what something else began."""
     told = [one.cause for one in by_size(verdict, known=False) if is_told(one, verdict)]
     return told[0] if told and told[0] != RETRIES else UNKNOWN
 
 
 def _tells_apart(claimed: set[str], shares: list[Share], verdict: Replayed) -> bool:
-    """Whether several causes that the detectors could not tell apart have a share each. One that is charged alone may
-    have been charged with what both took."""
+    """Return whether several causes that the detectors could not distinguish have a share each. If only one of them has
+    a share, this share may include what the others took."""
     return sum(one.cause in claimed and is_told(one, verdict) for one in shares) > 1
 
 
 def _lasts(overflow: Overflow) -> bool:
-    """Whether there was no calm time to compare with."""
+    """Return whether there was no calm time for a comparison."""
     return "lasting_overload" in overflow.finding.numbers
 
 
@@ -97,8 +98,8 @@ def _refuted(cause: Cause, verdict: Replayed) -> Cause:
 
 
 def by_size(verdict: Replayed, known: bool = True) -> list[Share]:
-    """A share for each cause (what nothing accounts for is none, if it must be `known`), of all servers that it slowed
-    down together; the largest first, and what starts nothing last."""
+    """Return a share for each cause, over all servers that it slowed down. If the cause must be `known`, the unknown
+    part has no share. The largest share is first, and causes that start nothing are last."""
     found: dict[str, Share] = {}
     for one in verdict.shares:
         if one.cause != UNKNOWN or not known:
@@ -108,12 +109,12 @@ def by_size(verdict: Replayed, known: bool = True) -> list[Share]:
 
 
 def by_cause(total: int, verdict: Replayed) -> Counter[str]:
-    """So many requests of an episode by cause: each cause its share, the rest unknown (largest remainders)."""
+    """Divide the requests of an episode among causes by their shares; the rest is unknown (largest remainders)."""
     wanted = {one.cause: one.vlrt / verdict.recorded * total for one in by_size(verdict) if is_told(one, verdict)}
     # Requests that are sent again only keep up what something else began.
     wanted = wanted if wanted.keys() - {RETRIES} else {}
     rest = max(total - sum(wanted.values()), 0.0)
-    # So little is within what the replay is off by.
+    # A rest this small is within the error of the replay.
     wanted = wanted if rest < TOLD * total and wanted else wanted | {UNKNOWN: rest}
     whole = sum(wanted.values())
     wanted = {name: number / whole * total for name, number in wanted.items()} if whole > 0 else {UNKNOWN: total}

@@ -1,7 +1,7 @@
-"""Requests that took the same time whenever they were sent: a timer makes such times, and a queue does not.
+"""Some requests took the same time whenever they were sent. A timer makes such times, and a queue does not.
 
-Requests that wait in a queue for the same stall end together, so they take the longer the earlier they were sent. What
-waits for an answer that never comes takes as long as it is willing to wait.
+Requests that wait in a queue for the same stall end together, so a request takes longer if it was sent earlier. A
+request that waits for an answer that never comes takes as long as its timeout.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import SCHEDULES, Slow
 
 LEAST = 3
-"""Two requests may take the same time by chance."""
+"""Two requests may take the same time by chance, so three are needed."""
 WIDTH = 0.02
-"""The same time: within 2 %, by which timers and the usual service before and after them vary."""
+"""Times are the same if they are within 2 %. Timers, and the usual service before and after them, vary by as much."""
 APART = 1.25
-"""Far from the rest: between the band and 1.25 times as much, or as little, lie few others …"""
+"""The band must be far from the rest. Only few other requests may lie between the band and 1.25 times as much, or
+between the band and 1.25 times as little."""
 OTHERS = 0.1
-"""… a tenth as many at most."""
+"""There may be at most a tenth as many others as there are requests in the band."""
 
 
 def find(view: View, slow: Slow, packets: Losses) -> tuple[Constant, ...]:
-    """The most requests first. Requests are left out if losses took half of their time, because retransmissions have a
-    timer too, or if the transfer of the response did: responses of one size take the same time to send."""
+    """Return the constants, and the one with the most requests first. Requests are left out if losses took half of
+    their time, because retransmissions have a timer, too. They are also left out if the transfer of the response took
+    half of it, because responses of one size take the same time to send."""
     response = slow.requests["response_ns"].to_numpy()
     transferred = slow.requests["end"].to_numpy() - first_bytes(view, slow.requests)
     rows = np.flatnonzero((packets.cost * HALF < response) & (transferred * HALF < response))
@@ -48,7 +50,7 @@ def find(view: View, slow: Slow, packets: Losses) -> tuple[Constant, ...]:
 
 
 def members(slow: Slow, constants: tuple[Constant, ...]) -> NDArray[np.bool_]:
-    """Of each VLRT request, whether it took one of these times."""
+    """Return for each VLRT request whether it took one of these times."""
     response = slow.requests["response_ns"].to_numpy()
     inside = np.zeros(len(response), dtype=bool)
     for one in constants:
@@ -57,7 +59,7 @@ def members(slow: Slow, constants: tuple[Constant, ...]) -> NDArray[np.bool_]:
 
 
 def _densest(response: NDArray[np.int64]) -> tuple[int, int]:
-    """Of sorted times, the stretch within `WIDTH` that holds the most."""
+    """Return the stretch of sorted times within `WIDTH` that holds the most requests."""
     ends = np.searchsorted(response, response * (1 + WIDTH), "right")
     begin = int(np.argmax(ends - np.arange(len(response))))
     return begin, int(ends[begin])
@@ -70,7 +72,8 @@ def _is_a_band(band: NDArray[np.int64], every: NDArray[np.int64]) -> bool:
 
 
 def _sent_at_any_time(slow: Slow, part: NDArray[np.int64]) -> bool:
-    """Whether they were sent further apart than their times differ: what was sent together may have ended together."""
+    """Return whether they were sent further apart than their times differ. Requests that were sent together may have
+    ended together."""
     sent, response = slow.requests["sent"].to_numpy()[part], slow.requests["response_ns"].to_numpy()[part]
     spread = max(int(np.ptp(response)), 1)
     return len(np.unique(sent // (2 * spread))) >= LEAST

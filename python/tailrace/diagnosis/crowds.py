@@ -1,4 +1,5 @@
-"""How many requests a server held when packets to it were lost: a queue overflows only where there is one."""
+"""A crowd shows how many requests a server held when packets to it were lost. A queue overflows only where it is
+long."""
 
 from __future__ import annotations
 
@@ -12,42 +13,44 @@ from tailrace.diagnosis.view import View
 from tailrace.diagnosis.waiting import STEP_NS
 
 FEW = 2
-"""The smallest server holds three: one is served, and the shortest accept queue (a backlog of 0 or 1) has one or two
-places. With at most two inside, no accept queue was full."""
+"""The smallest server holds three requests: it serves one, and the shortest accept queue (a backlog of 0 or 1) has one
+or two places. With at most two requests inside, no accept queue was full."""
 RARE = 0.05
-"""A full queue accepts nothing: hardly one in twenty of the accepted found as many inside as there were at a loss. Of
-losses that have nothing to do with the queue, one in two finds more inside than half of the accepted do."""
+"""A full queue accepts nothing. So hardly one in twenty of the accepted requests found as many inside as there were at
+a loss. If losses have nothing to do with the queue, one in two finds more inside than half of the accepted requests
+do."""
 HELD = 20
-"""A queue that was never longer than this comes within one of its longest by chance. A longer one is held there by a
-limit: one of 20 on average (Poisson) varies by 4.5."""
+"""A queue that was never longer than this comes within one of its longest by chance. A limit holds a longer queue
+there: a queue of 20 on average (Poisson) varies by 4.5."""
 MOSTLY = 0.5
-"""Of the packets that a server lost, those at which its queue was long: a full queue loses all that come, and a path
-that loses some loses them whatever the queue is."""
+"""It is a share of the packets that a server lost, namely of those at which its queue was long. A full queue loses all
+packets that arrive. A path that loses some packets loses them at any queue length."""
 
 
 @dataclass(frozen=True)
 class Crowd:
-    """Of one server, when packets to it were lost."""
+    """It describes one server at the times when packets to it were lost."""
 
     long: bool
-    """Whether most of them were lost while its queue was so long that hardly anybody else was accepted."""
+    """It shows whether most packets were lost while the queue was so long that hardly any other request was
+    accepted."""
     before: bool
-    """Whether its queue can only have been filled before the recording began."""
+    """It shows whether the queue can only have been filled before the recording began."""
     inside: int
-    """How many it held then (median)."""
+    """It is the number of requests that the server held then (median)."""
     inside_most: int | None
-    """None where no visit to it is recorded."""
+    """It is the largest number of requests that the server held then, or None where no visit to it is recorded."""
 
 
 NONE_SEEN = Crowd(False, False, 0, None)
 
 
 def crowd(view: View, server: str, lost: NDArray[np.int64]) -> Crowd:
-    """`lost`: when the packets were sent, in order."""
+    """`lost` holds the times at which the packets were sent, in order."""
     stays = view.stays.get(server)
     if stays is None or not len(stays.arrivals):
         return NONE_SEEN
-    # What was sent with a lost packet takes up to a step to arrive.
+    # A request sent together with a lost packet takes up to a step to arrive.
     inside = np.maximum(stays.queue(lost), stays.queue(lost + STEP_NS))
     as_many = 1.0 - np.searchsorted(stays.met, inside) / len(stays.met)
     held = (stays.longest >= HELD) & (inside >= held_from(stays.longest))
@@ -62,8 +65,9 @@ def crowd(view: View, server: str, lost: NDArray[np.int64]) -> Crowd:
 
 
 def _filled_before(stays: Stays, lost: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Of each packet whether those seen to come until then cannot have filled the server's queue; of none, unless
-    several were lost in a row and fewer were accepted meanwhile: then it was full before the recording began."""
+    """Return for each packet whether the requests seen to arrive until then cannot have filled the server's queue. It
+    holds for no packet, unless several were lost in a row and fewer were accepted meanwhile. Then the queue was full
+    before the recording began."""
     came = np.searchsorted(stays.arrivals, lost + STEP_NS, "right")
     young: NDArray[np.bool_] = (came * 2 < stays.longest) & (stays.longest > FEW)
     number = int(young.sum())

@@ -1,8 +1,9 @@
-"""What requests ask of a server: one that keeps it busy for long asks more than one that hardly comes to it.
+"""The service demand of requests: a request that keeps a server busy for long has a higher demand than one that hardly
+comes to it.
 
-A request counts as much as others of its interaction take of the server's own time, without its calls and in calm
-time, in requests of the mean. Who shares a processor is in it in proportion to his work, so that what is in this time
-because of others makes no difference.
+The weight of a request is the server's own time that other requests of its interaction take. This time is measured in
+calm time and without the server's calls. Its unit is the mean request. Other work on the same processor lengthens this
+time in proportion to the request's own work. It therefore makes no difference to the weight.
 """
 
 from __future__ import annotations
@@ -20,45 +21,46 @@ from tailrace.diagnosis.spans import Spans, contains, length
 from tailrace.units import SECOND
 
 SEEN = 1000
-"""Of so many requests one at least comes to a server, unless fewer than one in 200 do (p = 0.7 %)."""
+"""Of so many requests at least one comes to a server, unless fewer than one in 200 do (p = 0.7 %)."""
 WEIGHED = 100
-"""Interactions of which so many are weighed each; of fewer each where there are more: addresses may be as many as
-requests."""
+"""Up to this number of interactions, `SEEN` requests of each are weighed. If there are more interactions, fewer
+requests of each are weighed, because there may be as many addresses as requests."""
 CROWDS = 10
-"""Interactions that come at no calm time and are weighed, those of most requests."""
+"""So many interactions that come at no calm time are weighed. The ones with the most requests are used."""
 LEAST_BESIDE = 10
-"""Of so many the mean time is good to a third (of exponential ones: 1 / √10)."""
+"""The mean time of so many requests is accurate to a third (for exponential times: 1 / √10)."""
 
 OwnTimes = Callable[[pl.DataFrame], pl.DataFrame]
 Costs = dict[str, dict[str, float]]
-"""Server → interaction → its own time that one request takes, on average; 0 where none came to it."""
+"""This maps server → interaction → the server's own time that one request takes, on average. It is 0 where no request
+came to the server."""
 
 
 @dataclass(frozen=True)
 class Demand:
-    """Of the requests that may come to a server."""
+    """This is the service demand of the requests that may come to a server."""
 
     names: tuple[str, ...]
-    """Of the interactions; requests without one have a number beyond."""
+    """These are the names of the interactions. Requests without an interaction have the number after the last one."""
     sent: Times
     kind: NDArray[np.int64]
-    """Of each, the number of its interaction."""
+    """This is, for each request, the number of its interaction."""
     twice: NDArray[np.bool_]
-    """Of each, whether its client had sent it before, and it had no answer yet."""
+    """This says for each request whether its client had sent it before and still had no answer."""
     weight: NDArray[np.float64]
-    """Of each interaction, in requests of the mean."""
+    """This is the weight of each interaction, in requests of the mean."""
     usual: NDArray[np.float64]
-    """Requests of each interaction per second, in calm time …"""
+    """These are the requests of each interaction per second, in calm time."""
     calm_ns: int
-    """… which is so long."""
+    """This is the length of the calm time."""
 
     def came(self, edges: Times) -> NDArray[np.float64]:
-        """What was asked from each edge to the next, in requests of the mean."""
+        """Return the work that was requested from each edge to the next, in requests of the mean."""
         return np.diff(self._asked_before[np.searchsorted(self.sent, edges)])
 
     def more(self, begin: int, end: int) -> list[tuple[str, int, float]]:
-        """Interactions of which more were wanted than usual, who ask most of it first: name, how many and how many
-        usually."""
+        """Return the interactions of which more requests were sent than usual. The interaction that adds the most work
+        comes first. Each row has the name, the number and the usual number."""
         first, last = np.searchsorted(self.sent, (begin, end))
         once = self.kind[first:last][~self.twice[first:last]]
         counts = np.bincount(once, minlength=len(self.usual))
@@ -74,8 +76,8 @@ class Demand:
 
 
 def demand(requests: pl.DataFrame, costs: Mapping[str, float], calm: Spans) -> Demand:
-    """Of requests in the order of `sent`; `costs` says how much of the server's time one of each interaction takes.
-    A request of unknown demand counts as one of the mean."""
+    """Compute the demand of requests in the order of `sent`. `costs` gives how much of the server's time one request of
+    each interaction takes. A request of unknown demand counts as one of the mean."""
     names = requests["interaction"].cast(pl.String)
     known = names.drop_nulls().unique().sort()
     kind = names.cast(pl.Enum(known)).to_physical().fill_null(len(known)).to_numpy().astype(np.int64)
@@ -92,7 +94,8 @@ def demand(requests: pl.DataFrame, costs: Mapping[str, float], calm: Spans) -> D
 
 
 def costs_of(requests: pl.DataFrame, own_times: OwnTimes, calm: Spans, window_ns: int) -> Costs:
-    """Of the first requests of each interaction sent in calm time; `own_times` knows what visits of requests take."""
+    """Compute the costs from the first requests of each interaction that were sent in calm time. `own_times` returns
+    what visits of requests take."""
     known = requests.filter(pl.col("interaction").is_not_null()).with_columns(pl.col("interaction").cast(pl.String))
     names = known["interaction"].value_counts().sort("count", "interaction", descending=[True, False])
     if len(names) < 2:
@@ -111,8 +114,8 @@ def costs_of(requests: pl.DataFrame, own_times: OwnTimes, calm: Spans, window_ns
 
 
 def _add_beside(costs: Costs, known: pl.DataFrame, own_times: OwnTimes, window_ns: int, name: str) -> None:
-    """What an interaction costs that comes at no calm time: its own time against that of the others who were sent in
-    the same window, for who shares a processor with it is slowed down as much."""
+    """Add the cost of an interaction that comes at no calm time. Its own time is compared with that of other requests
+    that were sent in the same window, because requests that share a processor are slowed down equally."""
     rows = known.filter(pl.col("drops") == 0).with_columns(window=pl.col("sent") // window_ns)
     crowd = rows.filter(pl.col("interaction") == name).head(SEEN)
     others = rows.filter(pl.col("interaction") != name).join(crowd.select("window").unique(), on="window", how="semi")

@@ -1,14 +1,17 @@
 """Step 2: which server dropped packets of the VLRT requests, and which packets were lost on the way.
 
-A packet that was lost (`losses`) was dropped by the server only where that is seen:
+Tailrace reports that the server dropped a lost packet (`losses`) only where the recording shows it. There are three
+fates:
 
-    dropped    its kernel counted overflows meanwhile (`listen_overflows`, `listen_drops`), or, where no kernel was
-               asked, its queue was long when connection attempts got no answer (`crowds`)
-    strayed    its kernel counted none; or the attempt was answered, and what was lost is the answer or the first data
-    unplaced   no kernel was asked, the attempt got no answer, and the queue was not long: its place is unknown
+    dropped    the server's kernel counted overflows at that time (`listen_overflows`, `listen_drops`); or no counter
+               of its kernel was recorded, and its queue was long when connection attempts got no answer (`crowds`)
+    strayed    the server's kernel counted none; or the attempt was answered, and the lost packet is the answer or the
+               first data
+    unplaced   no counter of its kernel was recorded, the attempt got no answer, and the queue was not long: the place
+               of the loss is unknown
 
-Without any record of losses two signs remain: the kernel's count alone, and response times that cluster at the sender's
-retransmission times.
+Without any record of losses two signs remain. One is the kernel's count alone. The other is response times that cluster
+at the sender's retransmission times.
 """
 
 from __future__ import annotations
@@ -29,55 +32,55 @@ from tailrace.diagnosis.words import clock, count, duration, listing
 from tailrace.units import MILLISECOND, SECOND
 
 STRAYED, UNPLACED = "-", "?"
-"""Fates of packets that no server is known to have dropped; no server has such a name."""
+"""These are fates of packets that no server is known to have dropped. No server has such a name."""
 MARGIN_NS = 200 * MILLISECOND
-"""A kernel counts a drop some time after its packet was sent, and a sample is stamped at its end."""
+"""A kernel counts a drop some time after the packet was sent, and a sample carries the time of its end."""
 LEAST_COUNTED = 20
-"""A counter explains requests of which no loss is recorded if it counted one for every twentieth of them."""
+"""A counter explains requests without a recorded loss if it counted at least one drop for every 20 of them."""
 
 
 @dataclass(frozen=True)
 class Drops:
-    """What one cluster of VLRT requests lost."""
+    """This describes what one cluster of VLRT requests lost."""
 
     dropper: str | None
-    """The server that dropped packets of most of them; None where nothing was dropped or nothing is known."""
+    """This server dropped packets of most of them. It is None where nothing was dropped or nothing is known."""
     by_server: dict[str, int]
-    """Server → VLRT requests it dropped a packet of."""
+    """This maps each server to the number of VLRT requests of which it dropped a packet."""
     queued: int
-    """VLRT requests that no server is known to have dropped a packet of."""
+    """This is the number of VLRT requests of which no server is known to have dropped a packet."""
     first: int | None
-    """When the first of the lost packets was sent."""
+    """This is the time at which the first of the lost packets was sent."""
     last: int | None
     finding: Finding
     strayed: int = 0
-    """Of the `queued`, those whose packets were lost on their way …"""
+    """This is the number of the `queued` requests whose packets were lost on their way."""
     unplaced: int = 0
-    """… and those whose packets were lost at an unknown place."""
+    """This is the number of the `queued` requests whose packets were lost at an unknown place."""
     before: bool = False
-    """Whether the dropper's queue can only have been filled before the recording began."""
+    """This is true if the dropper's queue can only have been filled before the recording began."""
     fates: NDArray[np.str_] | None = field(default=None, compare=False)
-    """Of each request of the cluster: the server that dropped its packet, STRAYED, UNPLACED, or NOWHERE; None where it
-    was not recorded whose packets were lost."""
+    """This gives, for each request of the cluster, the server that dropped its packet, STRAYED, UNPLACED or NOWHERE.
+    It is None where the recording does not show whose packets were lost."""
 
     @property
     def astray(self) -> bool:
-        """Whether no server is known to have dropped what most of them lost."""
+        """Return whether no server is known to have dropped the packets of most requests."""
         return (self.strayed + self.unplaced) * 2 > self.queued + sum(self.by_server.values())
 
 
 @dataclass(frozen=True)
 class _Part:
-    """What the requests of a cluster lost at one server."""
+    """This describes what the requests of a cluster lost at one server."""
 
     server: str
     rows: NDArray[np.int64]
     sent: NDArray[np.int64]
     cost: NDArray[np.int64]
     unanswered: int
-    """Requests that lost an unanswered connection attempt."""
+    """This is the number of requests that lost an unanswered connection attempt."""
     counted: int | None
-    """By its kernel; None where it was not asked."""
+    """This is the number of drops that the server's kernel counted. It is None where no counter was recorded."""
     crowd: Crowd
 
     @property
@@ -99,7 +102,7 @@ def of_cluster(view: View, slow: Slow, cluster: Cluster, lost: Losses) -> Drops:
     names = sorted(set(lost.server[cluster.rows].tolist()) - {NOWHERE})
     if names:
         return _recorded(view, slow, cluster, [_part(view, cluster, lost, name) for name in names])
-    # A counter tells of losses that are not recorded, and not of those of other requests that are.
+    # A counter is used only for losses that are not recorded. The server's recorded losses explain its own count.
     near = (lost.sent >= cluster.begin - MARGIN_NS) & (lost.sent <= cluster.end + MARGIN_NS)
     recorded = set(lost.server[near].tolist())
     counted = {server: dropped for server, dropped in _counted(view, cluster).items() if server not in recorded}
@@ -186,7 +189,8 @@ def _fates(cluster: Cluster, parts: list[_Part]) -> NDArray[np.str_]:
 def _how(
     view: View, slow: Slow, cluster: Cluster, part: _Part, span: tuple[int, int], numbers: dict[str, Number]
 ) -> list[str]:
-    """What the main dropper lost, when, how long it took until it was sent again, and how one knows who dropped it."""
+    """Report what the main dropper lost and when, how long it took until the packets were sent again, and how the
+    dropper is known."""
     rows = slow.requests[cluster.rows]
     lossy = view.lost_between(*span).filter(pl.col("server") == part.server)
     table, accepted = (lossy, "arrival") if len(lossy) else (rows, "connected")
@@ -248,7 +252,7 @@ def _nobodys(view: View, part: _Part) -> str:
 
 
 def _counted(view: View, cluster: Cluster) -> dict[str, int]:
-    """Server → connection attempts its kernel counted as dropped while the cluster was sent."""
+    """Map each server to the connection attempts that its kernel counted as dropped while the cluster was sent."""
     found = {}
     for server, refusals in view.refusals.items():
         for series in refusals:
@@ -272,7 +276,7 @@ def _by_counter(cluster: Cluster, server: str, dropped: int) -> Drops:
 
 
 def _indirect(view: View, slow: Slow, cluster: Cluster) -> Drops:
-    """No loss was recorded: does the shape of the response times say that there was one?"""
+    """Infer from the shape of the response times whether packets were lost, because no loss was recorded."""
     response = slow.requests["response_ns"].to_numpy()[cluster.rows]
     if view.saw_connections:
         waited = np.full(cluster.vlrt, NOWHERE)
@@ -281,8 +285,8 @@ def _indirect(view: View, slow: Slow, cluster: Cluster) -> Drops:
         at = np.zeros(len(response), dtype=bool)
         for time in times:
             at |= (response >= time * 0.98) & (response <= time * 1.15)
-        # The schedule's shape: nearly all at its times, and empty just below the first (the 15 % window alone would
-        # hold 15 % of a smooth tail).
+        # The response times must have the schedule's shape. Nearly all lie at its times, and none lies just below the
+        # first one. The 15 % window alone would hold 15 % of a smooth tail.
         below = int(np.count_nonzero((response > times[0] * 0.5) & (response < times[0] * 0.95)))
         if times[0] >= SECOND and at.mean() >= 0.9 and below == 0 and len(response) >= 5:
             return _clustered(view, cluster, name, int(at.sum()))

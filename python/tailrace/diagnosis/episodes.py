@@ -1,7 +1,8 @@
-"""Requests sent at the same time need not be slow for the same reason: web1 may have stalled while app3 did.
+"""Requests that are sent at the same time may be slow for different reasons: web1 may have stalled while app3 did.
 
-Each very slow request was held up somewhere: at the server that dropped its packet, or where it waited longest. Those
-of a cluster whose origins differ become clusters of their own, and so episodes of their own.
+Each very slow request was held up somewhere: at the server that dropped its packet, or where it waited longest. If the
+requests of a cluster have different origins, this module splits them into one cluster for each origin. So each of them
+becomes an episode of its own.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from tailrace.diagnosis.vlrt import GAP_NS, Cluster, Slow, cluster_of, clusters_
 from tailrace.diagnosis.waiting import Usual
 
 PARTS = 64
-"""Groups of requests of one place and one time whose origins are looked for, of those that were sent together. The
-systems of the papers have up to 30 servers."""
+"""Among requests that were sent together, this module looks for the origins of at most this many groups. The requests
+of a group have one place and one time. The systems in the papers have up to 30 servers."""
 
 
 def separate(view: View, slow: Slow, lost: Losses, known: Usual) -> Slow:
-    """The same requests, in clusters of one origin each."""
+    """Return the same requests, in clusters of one origin each."""
     if not slow.clusters or len(view.stays) < 2:
         return slow
     held = _held(view, slow, lost.server)
@@ -43,13 +44,14 @@ def separate(view: View, slow: Slow, lost: Losses, known: Usual) -> Slow:
 
 
 def _origins(parts: list[Cluster], origin: Callable[[Cluster], str | None]) -> list[str | None]:
-    """The origin of each part; of many, of those with the most requests."""
+    """Return the origin of each part. If there are many parts, return only those of the parts with the most
+    requests."""
     largest = set(sorted(range(len(parts)), key=lambda at: -parts[at].vlrt)[:PARTS])
     return [origin(part) if at in largest else None for at, part in enumerate(parts)]
 
 
 def _held(view: View, slow: Slow, droppers: NDArray[np.str_]) -> NDArray[np.str_]:
-    """Where each request was held up: the server that dropped its packet, or where it waited longest."""
+    """Return where each request was held up: at the server that dropped its packet, or where it waited longest."""
     waited = view.longest_stays(slow.requests.filter(droppers == NOWHERE))
     held = droppers.astype(object)
     held[droppers == NOWHERE] = waited
@@ -62,13 +64,14 @@ def _places(held: NDArray[np.str_], cluster: Cluster) -> list[str]:
 
 
 def _apart(view: View, slow: Slow, part: Cluster) -> list[Cluster]:
-    """What was held up at one place in stalls that followed each other may have been one cluster only because another
-    place stalled in between."""
+    """Split a part at one place into its stalls. Stalls that followed one another there may have been one cluster only
+    because another place stalled in between."""
     return [replace(one, place=part.place) for one in clusters_of(view, slow.requests, part.rows)]
 
 
 def _joined(view: View, slow: Slow, parts: list[Cluster], origins: list[str | None]) -> list[Cluster]:
-    """One for each origin and time; those without one go with most of those that were sent with them."""
+    """Return one cluster for each origin and time. A part without an origin joins the largest cluster that was sent at
+    the same time, if there is one."""
     told: dict[str, list[Cluster]] = {}
     for part, origin in zip(parts, origins, strict=True):
         if origin is not None:

@@ -1,7 +1,8 @@
-"""How well something that happened explains the stalls: coverage, lift over chance, order in time. Pure functions.
+"""This module computes how well something that happened explains the stalls: coverage, lift over chance, and order in
+time. Its functions are pure.
 
-Every detector reduces its evidence to intervals (the collector ran, the neighbour was busy, …) and the stalls are
-intervals too, so one arithmetic serves all of them.
+Every detector reduces its evidence to intervals (the collector ran, the neighbour was busy, …). The stalls are
+intervals, too, so one arithmetic serves all detectors.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ import numpy as np
 from tailrace.diagnosis.spans import Spans, cut, length, overlap
 
 SHIFTS = 499
-"""Random shifts of the permutation test: p-values in steps of 0.002."""
+"""The permutation test uses this many random shifts, which gives p-values in steps of 0.002."""
 MOST_STALLS = 40
-"""Stalls that are shifted, evenly chosen where there are more: with so many, chance has no chance anyway."""
+"""At most this many stalls are shifted. If there are more, they are chosen evenly. With so many stalls, chance has
+hardly any effect."""
 SEED = 1
 
 
 @dataclass(frozen=True)
 class Fit:
-    """How intervals of evidence lie against stalls."""
+    """This class describes how intervals of evidence lie against stalls."""
 
     coverage: float
     lift: float | None
@@ -39,14 +41,14 @@ def fit(
     resolution: int,
     least: float = 0.0,
 ) -> Fit:
-    """`evidence` against one stall (coverage, order) and against all stalls of the recording (lift, p-value).
+    """Compare `evidence` with one stall (coverage, order) and with all stalls of the recording (lift, p-value).
 
-    Chance is measured in the time that is `counted`; the rest is cut out. `resolution` is the time step in which the
-    evidence was observed. What covers less than `least` is not compared with chance.
+    Chance is measured in the time that is `counted`, and the rest is cut out. `resolution` is the time step in which
+    the evidence was observed. Evidence that covers less than `least` is not compared with chance.
     """
     begin, end = stall
     by_chance = coverage(evidence, begin, end) >= least
-    # Evidence that touches the stall, from its own onset: a cause may begin before its effect shows.
+    # This is evidence that touches the stall, from its own onset: a cause may begin before its effect shows.
     touching = evidence[(evidence[:, 1] > begin) & (evidence[:, 0] < end)] if len(evidence) else evidence
     onset = main_onset(touching, begin, end)
     showed, stalled, whole = cut(evidence, counted), cut(stalls, counted), (0, length(counted))
@@ -61,8 +63,8 @@ def fit(
 
 
 def main_onset(touching: Spans, begin: int, end: int) -> int | None:
-    """Where the stretch of the stall begins that holds most evidence, less what it lacks: a short blip before a longer
-    gap is not its onset, and a short gap does not part what goes on after it."""
+    """Return where the stretch of the stall begins that holds most evidence, minus the evidence that it lacks. A short
+    blip before a longer gap is not its onset. A short gap does not separate what continues after it."""
     since = onset = held = most = 0
     last = begin
     for i, (first, until) in enumerate(np.clip(touching, begin, end).tolist()):
@@ -76,14 +78,15 @@ def main_onset(touching: Spans, begin: int, end: int) -> int | None:
 
 
 def coverage(evidence: Spans, begin: int, end: int) -> float:
-    """Share of [begin, end) that the evidence overlaps."""
+    """Return the fraction of [begin, end) that the evidence overlaps."""
     return float(overlap(evidence, begin, end)[0]) / max(end - begin, 1)
 
 
 def lift(evidence: Spans, stalls: Spans, recording: tuple[int, int], resolution: int) -> float | None:
-    """Share of the time inside stalls that the evidence covers ÷ the same outside; None without an inside or outside.
+    """Return a ratio: the fraction of the time inside stalls that the evidence covers ÷ the same fraction outside
+    stalls. The result is None if there is no inside or no outside.
 
-    Evidence never seen outside is counted as seen there for one `resolution`: the lift is then "at least".
+    If the evidence is never seen outside, it counts as seen there for one `resolution`. The lift is then "at least".
     """
     inside, whole = length(stalls), recording[1] - recording[0]
     outside = whole - inside
@@ -95,9 +98,10 @@ def lift(evidence: Spans, stalls: Spans, recording: tuple[int, int], resolution:
 
 
 def p_value(evidence: Spans, stalls: Spans, recording: tuple[int, int]) -> float | None:
-    """How often stalls shifted by a random time round the recording are covered at least as much as the real ones.
+    """Return how often stalls that are shifted by a random time around the recording are covered at least as much as
+    the real stalls.
 
-    Circular shifts keep the rhythm of both (bursts stay bursts), which shuffling windows would destroy.
+    Circular shifts keep the rhythm of both (bursts stay bursts). Shuffled windows would destroy it.
     """
     begin, end = recording
     whole = end - begin

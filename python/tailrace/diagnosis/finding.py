@@ -1,4 +1,5 @@
-"""What a diagnosis is made of: findings, episodes, and their summary. Plain values; nothing here computes."""
+"""A diagnosis consists of findings, episodes and their summary. These are plain values; this module computes
+nothing."""
 
 from __future__ import annotations
 
@@ -19,11 +20,11 @@ STEPS: tuple[Step, ...] = ("vlrt", "drops", "overflow", "millibottleneck", "caus
 
 @dataclass(frozen=True)
 class Finding:
-    """One step's answer for one episode.
+    """A finding is the answer of one step for one episode.
 
-    `begin` and `end` are nanoseconds since the Unix epoch; None where the finding has no interval.
+    `begin` and `end` are nanoseconds since the Unix epoch; they are None where the finding has no interval.
     `missing` names the datum that would settle an unknown verdict.
-    `numbers` are the evidence, unit last in the key (`queue_length_max`, `cpu_busy_mean`, `length_ns`).
+    `numbers` are the evidence, with the unit last in the key (`queue_length_max`, `cpu_busy_mean`, `length_ns`).
     """
 
     step: Step
@@ -38,12 +39,13 @@ class Finding:
 
 @dataclass(frozen=True)
 class CauseEvidence:
-    """What one detector says of one episode.
+    """This is the evidence of one detector for one episode.
 
-    `coverage`: share of the stall that the evidence overlaps, 0 to 1.
-    `lift`: rate of the evidence inside stalls over its rate outside (1 = chance; None = not computable).
-    `p_value`: of that lift under random shifts of the stalls (None = not computable).
-    `lead_ns`: onset of the evidence before the onset of the stall; negative when it came after.
+    `coverage` is the share of the stall that the evidence overlaps, from 0 to 1.
+    `lift` is the rate of the evidence inside stalls over its rate outside (1 = chance; None = not computable).
+    `p_value` belongs to that lift, under random shifts of the stalls (None = not computable).
+    `lead_ns` is the time from the onset of the evidence to the onset of the stall; it is negative if the evidence came
+    later.
     """
 
     cause: str
@@ -62,20 +64,22 @@ class CauseEvidence:
 
 @dataclass(frozen=True)
 class PushBack:
-    """When a server's queue began to rise in an episode and when it reached its limit (None = it did not)."""
+    """This shows when a server's queue began to rise in an episode and when it reached its limit (None = it did
+    not)."""
 
     server: str
     rise: int
     full: int | None
     queue_length_max: int
     queue_max: int | None
-    """The limit it was held against: configured, counted by the kernel, or inferred as a plateau (`limit_source`)."""
+    """This is the limit of the queue. `limit_source` shows whether it was configured, counted by the kernel, or
+    inferred as a plateau."""
     limit_source: LimitSource
 
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """VLRT requests with the same chain. `dropper` is None where nothing was dropped."""
+    """These VLRT requests have the same chain. `dropper` is None where nothing was dropped."""
 
     dropper: str | None
     origin: str | None
@@ -86,7 +90,7 @@ class SummaryRow:
 
 @dataclass(frozen=True)
 class Slowest:
-    """One VLRT request and where its time went; see `Accounted`."""
+    """This is one VLRT request and where its time went; `Accounted` explains the parts."""
 
     request: int
     sent: int
@@ -99,65 +103,72 @@ class Slowest:
 
 @dataclass(frozen=True)
 class Accounted:
-    """Where the time of the VLRT requests of an episode went, in sums over them; the parts add up to `response_ns`."""
+    """This shows where the time of an episode's VLRT requests went, in sums over them. The parts add up to
+    `response_ns`."""
 
     response_ns: int
     lost_ns: int
-    """Until lost packets were sent again …"""
+    """This time passed until lost packets were sent again."""
     queued_ns: int
-    """… while a queue on the way through the origin (without one, through the dropper) was long and held others, too:
-    this and `lost_ns` is what the finding accounts for …"""
+    """In this time a queue on the way through the origin was long and held other requests, too. Without an origin it is
+    a queue on the way through the dropper. The finding accounts for this time and `lost_ns`."""
     transferred_ns: int
-    """… after the first byte of the response …"""
+    """This time passed after the first byte of the response."""
     unaccounted_ns: int
-    """… and the rest."""
+    """This is the rest of the time."""
     vlrt_unexplained: int
-    """Requests of whose time the finding accounts for less than half: it does not explain them …"""
+    """The finding accounts for less than half of the time of these requests: it does not explain them."""
     unexplained_place: str | None
-    """… and the server in which most of these spent the most time."""
+    """Most of the unexplained requests spent the most time in this server."""
     slowest: tuple[Slowest, ...] = ()
-    """Up to 20 VLRT requests of the episode, those with the most time that the finding does not account for."""
+    """These are up to 20 VLRT requests of the episode: those with the most time that the finding does not account
+    for."""
 
 
 @dataclass(frozen=True)
 class Episode:
-    """VLRT requests sent close together, and the chain that explains them."""
+    """An episode consists of VLRT requests that were sent close together, and of the chain that explains them."""
 
     begin: int
     end: int
     vlrt: int
     findings: tuple[Finding, Finding, Finding, Finding, Finding]
-    """One per step, in the order of STEPS."""
+    """There is one finding per step, in the order of STEPS."""
     dropper: str | None
     origin: str | None
     cause: str
-    """Kebab-case name of the winning detector, or "unknown". Ties are joined: "garbage-collection or neighbour"."""
+    """This is the kebab-case name of the winning detector, or "unknown". Ties are joined: "garbage-collection or
+    neighbour"."""
     ctqo: Ctqo
     wave: tuple[PushBack, ...] = ()
     causes: tuple[CauseEvidence, ...] = ()
-    """Every detector's say, the strongest first."""
+    """This is the evidence of every detector, the strongest first."""
     chains: tuple[SummaryRow, ...] = ()
-    """Its VLRT requests by dropper: in one episode some may have been dropped and others only have waited."""
+    """These are its VLRT requests by dropper. In one episode some may have been dropped and others may only have
+    waited."""
     account: Accounted | None = None
-    """Where their time went."""
+    """This shows where their time went."""
     ledger: Judged | None = None
-    """What became of the capacity of the servers, and what the replay says; None where there are no visits."""
+    """This shows what happened to the capacity of the servers, and what the replay shows. It is None where there are no
+    visits."""
 
 
 @dataclass(frozen=True)
 class Mode:
-    """A cluster of response times, and the retransmission schedule entry it sits at, if any."""
+    """A mode is a cluster of response times. It names the entry of the retransmission schedule that it matches, if
+    any."""
 
     centre_ns: int
     requests: int
     retransmission_ns: int | None
-    """Sum of the sender's waits that puts requests here (1 s, 3 s, 200 ms …), or None for the main mode or no match."""
+    """This is the sum of the sender's waits that puts requests here (1 s, 3 s, 200 ms …). It is None for the main mode
+    or without a match."""
     attempts_lost: int | None
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """Something the data could not settle, and the datum that would."""
+    """This is something that the data could not settle, and the datum that would settle it."""
 
     what: str
     datum: str
@@ -165,34 +176,35 @@ class Unknown:
 
 @dataclass(frozen=True)
 class Constant:
-    """A time that several VLRT requests took, whenever they were sent: a timer's, such as a timeout."""
+    """Several VLRT requests took this same time, whenever they were sent. It comes from a timer, such as a timeout."""
 
     response_ns: int
-    """The middle one of theirs."""
+    """This is the median of their response times."""
     shortest_ns: int
     longest_ns: int
     requests: int
     place: str | None
-    """The server in which most of them spent the most time; None where no visit of theirs is known."""
+    """Most of these requests spent the most time in this server. It is None where none of their visits is known."""
     retransmission: bool
-    """Whether a sender's first retransmission comes after as long: then a loss may not have been recorded."""
+    """This shows whether a sender's first retransmission comes after the same time. Then a loss may be missing in the
+    recording."""
 
 
 @dataclass(frozen=True)
 class Unanswered:
-    """Requests that got no answer from a server."""
+    """These requests got no answer from a server."""
 
     server: str
     how: Literal["refused", "reset", "timeout", "abandoned", "under-way", "connecting"]
-    """As the requests' `status` has it; `under-way`: sent, and not answered when the recording ended."""
+    """This is the `status` of the requests. `under-way` means: sent, and not answered when the recording ended."""
     requests: int
     longest_ns: int | None
-    """For how long the one that waited longest had waited; None where that is not known."""
+    """This is the longest time that one of them had waited. It is None where that is not known."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The answer. `explained` is the share of VLRT whose cause is not "unknown" (1.0 when there are none)."""
+    """This is the answer. `explained` is the share of VLRT whose cause is not "unknown" (1.0 when there are none)."""
 
     requests: int
     vlrt: int
@@ -203,22 +215,24 @@ class Diagnosis:
     end: int | None
     window_ns: int
     answer: tuple[str, ...]
-    """Up to five sentences for the top of the report."""
+    """These are up to five sentences for the top of the report."""
     summary: tuple[SummaryRow, ...]
     episodes: tuple[Episode, ...]
     modes: tuple[Mode, ...]
     histogram: tuple[tuple[int, int, int], ...]
-    """Response times of all requests: (lower bound ns, upper bound ns, requests), log-linear, empty bins left out."""
+    """These are the response times of all requests: (lower bound ns, upper bound ns, requests). The bins are
+    log-linear, and empty bins are left out."""
     unknown: tuple[Unknown, ...]
     unanswered: tuple[Unanswered, ...] = ()
-    """Requests that were refused, reset, given up or still under way at the end, the most first."""
+    """These requests were refused, reset, given up or still under way at the end. The most frequent kind comes
+    first."""
     constants: tuple[Constant, ...] = ()
-    """Times that several VLRT requests took alike, the most first."""
+    """Several VLRT requests took each of these times alike. The most frequent time comes first."""
     notes: tuple[str, ...] = ()
-    """How the numbers were made and what to be careful about (losses of the capture, clock bounds)."""
+    """The notes explain how the numbers were made and where care is needed (losses of the capture, clock bounds)."""
 
     def _repr_html_(self) -> str:
-        """A notebook asks the value itself how it looks; the one arrow from here to the report."""
+        """Return how a notebook shows the value. This is the only dependency of this module on the report."""
         from tailrace.report.notebook import repr_html
 
         return repr_html(self)

@@ -1,4 +1,4 @@
-"""What the ledger says of an episode: plain values; nothing here computes."""
+"""These values show what the ledger finds for an episode. They are plain values; this module computes nothing."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ DONE, IDLE, UNACCOUNTED = "done", "idle", "unaccounted"
 
 @dataclass(frozen=True)
 class Charged:
-    """What a line of the ledger is charged with: a cause, and the server whose capacity it took."""
+    """A line of the ledger is charged with this: a cause, and the server whose capacity it took."""
 
     cause: str
     server: str | None
-    """None of bursts and retries, which are the clients'."""
+    """It is None for bursts and retries, which belong to the clients."""
     place: str | None
-    """Who took it, where that is neither the server nor the clients."""
+    """This place took the capacity, where it is neither the server nor the clients."""
     share: float
-    """Of the episode's VLRT requests (Shapley's value over the lines)."""
+    """This is the share of the episode's VLRT requests (the Shapley value over the lines)."""
     vlrt_without: int
-    """How many VLRT requests the replay has without this line alone."""
+    """This is the number of VLRT requests that the replay has without this line alone."""
 
 
 @dataclass(frozen=True)
@@ -34,20 +34,20 @@ class Lost:
 
 @dataclass(frozen=True)
 class Columns:
-    """The account of a server step by step, for pictures."""
+    """This is the account of a server step by step, for pictures."""
 
     begin: int
     step_ns: int
     shares: Mapping[str, NDArray[np.float64]]
-    """Shares of the capacity that add up to 1 in each step: `DONE`, each cause, `UNACCOUNTED`, `IDLE`."""
+    """These are shares of the capacity that add up to 1 in each step: `DONE`, each cause, `UNACCOUNTED`, `IDLE`."""
     queue_recorded: NDArray[np.float64]
     queue_replayed: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """What became of the capacity of a server from `begin` to `end`, in nanoseconds of CPU time: `capacity_ns` is the
-    sum of the others."""
+    """This shows what happened to the capacity of a server from `begin` to `end`, in nanoseconds of CPU time.
+    `capacity_ns` is the sum of the others."""
 
     server: str
     begin: int
@@ -62,18 +62,18 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Judged:
-    """An episode as the ledger has it, and as its replay has it with and without each line."""
+    """This is an episode in the ledger, and in its replay with and without each line."""
 
     reproduced: bool
-    """Whether the replay is a model of the episode: `lines` is empty where it is none."""
+    """This shows whether the replay is a model of the episode. If it is none, `lines` is empty."""
     not_reproduced: tuple[str, ...]
-    """Servers whose queue was another in the replay, the most different first."""
+    """The queue of these servers was different in the replay, the most different first."""
     vlrt_recorded: int
     vlrt_replayed: int
     error: float
-    """How far the replay is off: |replayed - recorded| / recorded."""
+    """This is the error of the replay: |replayed - recorded| / recorded."""
     sentence: str
     lines: tuple[Charged, ...]
-    """The largest share first; `unknown` is what nothing recorded accounts for."""
+    """The largest share comes first. `unknown` is the part that nothing recorded accounts for."""
     servers: tuple[Sheet, ...]
-    """The origin first, then the servers of the lines; docs/reference/diagnosis-json.md has the rule."""
+    """The origin comes first, then the servers of the lines; docs/reference/diagnosis-json.md has the rule."""

@@ -1,8 +1,8 @@
-"""Which VLRT requests lost a packet, at which server, and how much time that cost each of them.
+"""This module finds which VLRT requests lost a packet, at which server, and how much time that cost each of them.
 
-Direct evidence is a repeated connection attempt or segment of the request itself or of a visit it caused further down.
-What a lost connection attempt costs is the time until the connection was established. The cost of lost data is given by
-events of kind `data_drop`; without them it may be all of the time that the visit took.
+Direct evidence is a repeated connection attempt or segment. It belongs to the request itself or to a visit that the
+request caused further down. A lost connection attempt costs the time until the connection was established. Events of
+kind `data_drop` give the cost of lost data. Without them, the cost may be all of the time that the visit took.
 """
 
 from __future__ import annotations
@@ -18,27 +18,28 @@ from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Slow
 
 NOWHERE = ""
-"""The server of a request that lost nothing, or nothing that explains it."""
+"""This is the server of a request that lost nothing, or nothing that explains it."""
 LEAST_PART = 4
-"""A loss may explain a request of whose time it took a quarter, or that would have been very long by it alone. The rest
-may have passed in the queue that made the server lose packets; `account` judges both together."""
+"""A loss may explain a request if it took at least a quarter of the request's time. It may also explain the request if
+it alone would have made the request very long. The rest may have passed in the queue that made the server lose packets;
+`account` judges both together."""
 LEAST_PART_BEHIND = 2
-"""… and half, where the loss was further down and the request also lost a packet at its entry."""
+"""The loss must take half of the time if it was further down and the request also lost a packet at its entry."""
 
 
 @dataclass(frozen=True)
 class Losses:
-    """Of each VLRT request, in their order."""
+    """These are the losses of each VLRT request, in the order of the requests."""
 
     server: NDArray[np.str_]
-    """Where it lost a packet, if that explains it."""
+    """The request lost a packet at this server, if that explains the request."""
     sent: NDArray[np.int64]
-    """When that packet was first sent."""
+    """That packet was first sent at this time."""
     cost: NDArray[np.int64]
-    """How long it waited until lost packets were sent again, be it too short to explain it."""
+    """The request waited this long until lost packets were sent again, even if that is too short to explain it."""
     unanswered: NDArray[np.bool_]
-    """Whether what was lost was a connection attempt that nobody answered: of others the handshake shows that the
-    server, or its kernel, was there."""
+    """This shows whether the lost packet was a connection attempt without an answer. In other cases, the handshake
+    shows that the server, or its kernel, was there."""
 
 
 def find(view: View, slow: Slow) -> Losses:
@@ -66,7 +67,7 @@ def find(view: View, slow: Slow) -> Losses:
 
 
 def _own_cost(view: View, rows: pl.DataFrame) -> NDArray[np.int64]:
-    """Of packets that were lost between the client and the server at the entry."""
+    """Return the cost of packets that were lost between the client and the server at the entry."""
     sent, end = rows["sent"].to_numpy(), rows["end"].to_numpy()
     connected = rows["connected"].fill_null(rows["end"]).to_numpy()
     known = rows["connected"].is_not_null().to_numpy()
@@ -80,7 +81,7 @@ def _own_cost(view: View, rows: pl.DataFrame) -> NDArray[np.int64]:
 
 
 def _behind(view: View) -> pl.DataFrame:
-    """Visits that lost packets, with what that cost them."""
+    """Return the visits that lost packets, with the time that this cost them."""
     rows = view.lossy
     data = rows["data_drops"].to_numpy() > 0
     cost = np.where(rows["drops"].to_numpy() > 0, rows["arrival"].to_numpy() - rows["sent"].to_numpy(), 0)
@@ -95,8 +96,8 @@ def _by_server(rows: pl.DataFrame, which: NDArray[np.bool_]) -> dict[str, NDArra
 
 
 def _repeated(view: View, server: str, begin: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How much of each of these times passed while data sent to a server, or its SYN-ACK, was lost and not yet sent
-    again. Other connections lose packets, too, so it is that long at most."""
+    """Return how much of each of these times passed while data sent to a server, or its SYN-ACK, was lost and not yet
+    sent again. Other connections lose packets, too, so the result is an upper limit."""
     told = [when for place, when in view.events_of("data_drop") if view.means(place, server)]
     if not told:
         return end - begin
@@ -104,8 +105,9 @@ def _repeated(view: View, server: str, begin: NDArray[np.int64], end: NDArray[np
 
 
 def _unlinked(view: View, rows: pl.DataFrame, found: Losses) -> None:
-    """Losses of visits that could not be linked to a request: each goes to the request without a loss that it fits most
-    tightly, if it explains it. Where links were swapped it need not lie wholly within: a twentieth may stick out."""
+    """Assign the losses of visits that could not be linked to a request. Each loss goes to the request that it fits
+    most tightly, among requests without a loss, if it explains that request. Links may be swapped, so the loss need not
+    lie wholly within the request: a twentieth may lie outside."""
     lossy = _behind(view).filter(pl.col("request").is_null())
     if len(lossy) == 0:
         return

@@ -1,8 +1,9 @@
-"""Step 4: the millibottleneck, the short time in which a resource of the origin could not serve what was asked of it.
+"""Step 4 finds the millibottleneck, the short time in which a resource of the origin could not serve its requests.
 
-Visits alone say *when*: the origin's own queue grows while its throughput collapses (something took the resource away)
-or while it serves as fast as ever (more was asked than it can do). Samples say *which resource*. The recovery is not
-part of it: a server that works off its backlog saturates its CPU too, after the stall and because of it.
+Visits alone show *when*. The origin's own queue grows while its throughput collapses (something took the resource
+away), or while its throughput stays as high as ever (more requests came than it can serve). Samples show *which
+resource*. The recovery is not part of the stall: a server that works off its backlog saturates its CPU too, but after
+the stall and because of it.
 """
 
 from __future__ import annotations
@@ -27,26 +28,26 @@ from tailrace.diagnosis.words import clock, duration, listing, rate, share
 from tailrace.units import MILLISECOND, SECOND
 
 RECOVERED = 0.9
-"""A collapse lasts until it is back at 90 % of the usual: a server that works at 70 % would be in and out of the stall
-by chance."""
+"""A collapse lasts until throughput is back at 90 % of the usual. With a limit of 70 %, a server that works at 70 %
+would enter and leave the stall by chance."""
 STARVED = 0.8
-"""CPU used against the usual: a server with a queue uses more than usual unless something keeps it from it."""
+"""CPU is withheld up to this share of the usual use. A server with a queue uses more than usual unless it cannot."""
 HELD_UP = 3
-"""A server at two thirds of its CPU works off what came while it was held up in twice that time: use / (1 - use). If
-it is at work for longer without answers, that is the stall itself."""
+"""A server at two thirds of its CPU works off a backlog in twice the time in which the backlog built up:
+use / (1 - use). If it works for longer without answers, this work is the stall itself."""
 FROZEN = 0.05
-"""No more CPU than measurement leaves of none."""
+"""A server that uses at most this share of its usual CPU uses none: the rest is measurement error."""
 RESOURCES = ("cpu_busy", "cpu_iowait", "cpu_steal", "cpu_throttled", "disk_busy")
-"""What tells which resource a server lacked …"""
+"""These metrics show which resource a server lacked."""
 WITHHELD = ("cpu_steal", "cpu_throttled", "cpu_iowait", "psi_io")
-"""… and, of one that did not work though it had CPU to spare, what kept it waiting."""
+"""These metrics show what a server waited for, if it did not work although CPU was free."""
 
 Kind = Literal["collapse", "overload"]
 
 
 @dataclass(frozen=True)
 class Resource:
-    """A resource of the origin in the stall, against calm time."""
+    """This shows a resource of the origin in the stall, compared with calm time."""
 
     metric: str
     place: str
@@ -58,7 +59,7 @@ class Resource:
 
 @dataclass(frozen=True)
 class Stall:
-    """The interval in which the origin did not keep up. `begin` is the rise of its own queue."""
+    """A stall is the interval in which the origin did not keep up. `begin` is the moment when its own queue rose."""
 
     origin: str
     begin: int
@@ -66,18 +67,18 @@ class Stall:
     kind: Kind
     rise: Rise
     throughput: float
-    """Answers per second of the origin in the stall …"""
+    """The origin sent so many answers per second in the stall."""
     throughput_calm: float
     arrivals: float
-    """… and requests sent per second by the clients (each counted once)."""
+    """The clients sent so many requests per second in the stall (each is counted once)."""
     arrivals_calm: float
     resources: tuple[Resource, ...]
     sampled: Literal["yes", "coarse", "no"]
     finding: Finding
     felt: int = 0
-    """When requests first lost a packet by it, or had waited for long."""
+    """At this time, the first request had lost a packet because of the stall, or had waited for long."""
     over: int | None = None
-    """When it was last felt, if all requests lost packets."""
+    """At this time, the stall affected the last request, if all requests lost packets."""
 
     def has(self, metric: str) -> bool:
         return any(r.metric == metric and r.saturated for r in self.resources)
@@ -94,8 +95,9 @@ def find(view: View, slow: Slow, overflows: tuple[Overflow, ...], known: Usual) 
 def elsewhere(
     view: View, slow: Slow, overflows: tuple[Overflow, ...], stalls: tuple[Stall | None, ...], known: Usual
 ) -> tuple[Overflow, ...]:
-    """Each with the next origin of which a resource is saturated, if none of its own is: which of two queues rose first
-    is a matter of chance where both rise slowly. So with limits on workers and connections."""
+    """Return the overflows. If no resource of an origin is saturated, the next origin with a saturated resource
+    replaces it: where two queues rise slowly, chance decides which rises first. Limits on workers and connections count
+    too."""
     return tuple(
         _yields_to(view, slow, overflow, known, stall) if stall is not None and _idled(stall) else overflow
         for overflow, stall in zip(overflows, stalls, strict=True)
@@ -114,7 +116,7 @@ def _yields_to(view: View, slow: Slow, overflow: Overflow, known: Usual, idle: S
 
 
 def _uses_up_a_limit(view: View, stall: Stall) -> bool:
-    """Whether most of the time all its workers were in use, or a request waited for a connection."""
+    """Return whether all its workers were in use for most of the time, or a request waited for a connection."""
     begin, end, known = stall.begin, stall.end, view.topology.server(stall.origin)
     if known is not None and known.workers:
         busy = (series.median(begin, end) or 0.0 for series in view.series(stall.origin, "workers_busy"))
@@ -124,14 +126,14 @@ def _uses_up_a_limit(view: View, stall: Stall) -> bool:
 
 
 def _idled(stall: Stall) -> bool:
-    """Whether none of its resources was saturated, as far as samples can tell, or it was over before anybody felt it,
-    too early for samples to tell."""
+    """Return whether the samples show no saturated resource, or the stall was over before it affected a request. Such a
+    stall is too early for samples to show anything."""
     seen = stall.sampled == "yes" or (stall.kind == "collapse" and stall.end <= stall.felt)
     return seen and not any(r.saturated for r in stall.resources)
 
 
 def nothing_found(view: View, cluster: Cluster) -> Finding:
-    """The step's finding where there is no origin to look into."""
+    """Return the finding of this step if there is no origin to search."""
     sentence = "There is no origin in which to look for a saturated resource."
     if view.stays:
         return Finding("millibottleneck", "absent", sentence, None, cluster.begin, cluster.end)
@@ -145,14 +147,14 @@ def _of_cluster(view: View, slow: Slow, overflow: Overflow, known: Usual) -> Sta
         return None
     kind, end = _interval(view, origin, rise, per_second(view.stays[origin].departures, slow))
     if kind == "collapse" and not held_by_calls(view, origin, rise.begin, end):
-        # What stalled behind it meanwhile may hold it up when its own stall is over.
+        # A server behind it that stalled meanwhile may still hold it up when its own stall is over.
         end = since_it_waits(view, known, origin, rise.begin, end, view.window_ns) or end
         end = _until_at_work(view, origin, rise.begin, end)
     return replace(until(view, slow, origin, rise, kind, end), felt=overflow.felt, over=overflow.over)
 
 
 def until(view: View, slow: Slow, origin: str, rise: Rise, kind: Kind, end: int) -> Stall:
-    """The stall from the rise of the origin's queue to `end`."""
+    """Return the stall from the rise of the origin's queue to `end`."""
     usual = per_second(view.stays[origin].departures, slow)
     lasted = (end - rise.begin) / SECOND
     edges = np.array([rise.begin, end])
@@ -163,7 +165,7 @@ def until(view: View, slow: Slow, origin: str, rise: Rise, kind: Kind, end: int)
     saturated = {r.metric for r in resources if r.saturated}
     without_cpu = saturated and saturated <= {"frozen", "cpu_withheld"}
     if without_cpu and any(free(view, origin, rise.begin, end) for free in (holds_nobody, held_by_calls)):
-        # Nothing kept it from the CPU: those who hold its workers do not need any.
+        # Nothing kept it from the CPU: the visits that hold its workers do not need any.
         kind, (resources, sampled) = "overload", _resources(view, slow, origin, rise.begin, end, held_up=False)
     stall = Stall(
         origin,
@@ -186,8 +188,8 @@ _NOT_YET = Finding("millibottleneck", "unknown", "")
 
 
 def _interval(view: View, origin: str, rise: Rise, usual: float) -> tuple[Kind, int]:
-    """Until throughput recovers, where it collapsed; else until the system's queue stops growing and the origin's has
-    shrunk to a half."""
+    """Return the kind and the end of a stall. If throughput collapsed, the stall lasts until throughput recovers.
+    Otherwise it lasts until the system's queue stops growing and the origin's queue has shrunk to a half."""
     step = int(min(max(view.window_ns, ANSWERS_PER_STEP / max(usual, 1e-9) * SECOND), SECOND))
     edges = np.arange(rise.begin, max(rise.end, rise.begin + step) + step, step, dtype=np.int64)
     answers = view.stays[origin].departed(edges)
@@ -202,9 +204,10 @@ def _interval(view: View, origin: str, rise: Rise, usual: float) -> tuple[Kind, 
 
 
 def _until_at_work(view: View, origin: str, begin: int, end: int) -> int:
-    """Those who share a CPU are answered late: a server that works off its backlog at full speed is no longer held up,
-    though its answers fail to come for a while (`HELD_UP`). A collector, which works at full speed too, saturates it
-    all along, or from soon after the queue rose."""
+    """Return the end of a collapse, or the moment when the origin is back at work. Requests that share a CPU are
+    answered late. So a server that works off its backlog at full speed is no longer held up, though it gives no answers
+    for a while (`HELD_UP`). A garbage collector works at full speed too, but it saturates the CPU during the whole
+    stall, or from soon after the queue rose."""
     for series in view.cpu_of_way[origin]:
         inside = (series.end > begin) & (series.begin < end)
         idle = np.flatnonzero(inside & (series.value < AT_WORK * series.capacity))
@@ -216,15 +219,15 @@ def _until_at_work(view: View, origin: str, begin: int, end: int) -> int:
 
 
 def _half_served(view: View, origin: str, rise: Rise) -> int:
-    """When half of the origin's own queue at its peak is served: what came all at once is not over when it has come."""
+    """Return when half of the origin's own queue at its peak is served: a burst lasts longer than its arrivals."""
     times: Times = every(rise.peak_at, rise.end + 1, STEP_NS)
     served = np.flatnonzero(view.own_queue(origin, times) * 2 <= rise.peak)
     return int(times[int(served[0])]) if len(served) else rise.peak_at
 
 
 def _run_of(share_of_usual: NDArray[np.float64]) -> int | None:
-    """Index of the last step of the first slow run. It begins in the first three steps (the first may hold answers
-    from before the stall) and may pause for one step."""
+    """Return the index of the last step of the first slow run. The run begins in the first three steps (the first may
+    hold answers from before the stall). It may pause for one step."""
     begin = next((i for i, part in enumerate(share_of_usual[:3].tolist()) if part < COLLAPSED), None)
     if begin is None:
         return None
@@ -238,7 +241,7 @@ def _run_of(share_of_usual: NDArray[np.float64]) -> int | None:
 
 
 def _edge(view: View, origin: str, last: int, step: int, usual: float) -> int:
-    """The end of the last slow step, refined: where the answers of the following two steps resume."""
+    """Return the refined end of the last slow step: the moment in the following two steps when answers resume."""
     fine = max(step // 10, 5 * MILLISECOND)
     edges = np.arange(last, last + 2 * step + fine, fine, dtype=np.int64)
     answers = np.convolve(view.stays[origin].departed(edges), np.ones(3) / 3, mode="same")
@@ -283,13 +286,14 @@ LIMITS: dict[str, float] = {
     "psi_cpu": 0.5,
     "psi_memory": 0.5,
 }
-"""Saturated from here on: waiting for I/O or pressure for most of the time (the papers' flushes read 100 %), a disk
-nearly always busy, and a tenth of the time taken away. All must also be three times the usual."""
+"""A resource is saturated from these shares on. Waiting for I/O and pressure must last for most of the time (the
+flushes in the papers read 100 %), a disk must be busy nearly always, and a tenth of the CPU time must be taken away.
+Each value must also be three times the usual."""
 
 
 def judge(series: Series, usual: float, begin: int, end: int, held_up: bool) -> Resource:
     metric = series.metric
-    # A quota is given out every 100 ms: of samples of 50 ms every other one shows nothing.
+    # The kernel renews a quota every 100 ms: with samples of 50 ms, every other sample shows nothing.
     inside = (series.mean(begin, end) if metric == "cpu_throttled" else series.median(begin, end)) or 0.0
     if metric != "cpu_busy":
         full = inside >= LIMITS[metric] and inside >= 3 * usual
@@ -298,7 +302,7 @@ def judge(series: Series, usual: float, begin: int, end: int, held_up: bool) -> 
     if inside >= AT_WORK * series.capacity:
         why = f"CPU saturated at {share(inside)} (usually {share(usual)})"
         return Resource(metric, series.place, inside, usual, True, why)
-    # The median of two samples is their mean, but in one of them the server may have run still, or again.
+    # The median of two samples is their mean, but in one of them the server may still have run, or run again.
     values = series.during(begin, end)
     least = float(values.min()) if len(values) == 2 else inside
     if held_up and least <= FROZEN * usual:
@@ -358,5 +362,5 @@ def _finding(view: View, stall: Stall) -> Finding:
 
 
 def intervals(stalls: tuple[Stall | None, ...], origin: str) -> Spans:
-    """All stalls of one origin."""
+    """Return all stalls of one origin."""
     return spans([(s.begin, s.end) for s in stalls if s is not None and s.origin == origin])

@@ -1,15 +1,16 @@
-"""Step 3: whose queue overflowed, and whose rose first.
+"""Step 3: find where a queue overflowed, and which server's own queue rose first.
 
-The dropper is often not the server in trouble: a server that stalls fills the queue of its caller, which fills that of
-its own caller, until one overflows (cross-tier queue overflow). So we follow the call graph from the dropper and look
-for the server whose *own* queue (see `queues`) rose first and stayed up until the overflow: the origin.
+The dropper is often not the server in trouble. A server that stalls fills the queue of its caller, which fills that of
+its own caller, until one overflows (cross-tier queue overflow). So this step follows the call graph from the dropper.
+It looks for the origin: the *own* queue of this server (see `queues`) rose first and stayed up until the overflow.
 
     upstream       the origin lies behind the dropper: the wave was pushed back against the calls
-    downstream     the origin calls the dropper, or is it and its caller does not block: the wave ran with the calls
-    local          the dropper itself, called by clients or by a server that blocks
-    soft-resource  decided after step 4, by `causes.soft_resource`
-    unknown        where it began cannot be seen
-    none           nothing was dropped
+    downstream     the origin calls the dropper, or is the dropper and its caller does not block: the wave ran with the
+                   calls
+    local          the origin is the dropper itself, which clients or a server that blocks call
+    soft-resource  this is decided after step 4, by `causes.soft_resource`
+    unknown        the recording does not show where the overflow began
+    none           no packet was dropped
 """
 
 from __future__ import annotations
@@ -34,64 +35,69 @@ from tailrace.diagnosis.words import clock, count, duration, listing
 from tailrace.units import MILLISECOND, SECOND
 
 LOOKBACK_NS = 3 * SECOND
-"""How long before the first VLRT request a queue may have begun to rise (doubled while it was risen already)."""
+"""A queue may have begun to rise this long before the first VLRT request. The time is doubled if a queue was up already
+at its beginning."""
 LOOKBACK_MOST_NS = 24 * SECOND
 JOIN_NS = 100 * MILLISECOND
 """A queue that falls to normal for less than this has not recovered."""
 SMALLEST = 0.05
-"""An own queue a twentieth as long as the longest did not fill the others; a pool of that size before it would."""
+"""An own queue shorter than a twentieth of the longest did not fill the others. A pool of that size in front of the
+server would fill them."""
 LASTING = 0.7
-"""Share of the time from its rise on (until the first drop, or as long as the requests waited) in which the origin's
-own queue is up. Work that reaches a healthy server in batches makes its queue rise and fall meanwhile."""
+"""The origin's own queue is up for at least this share of the time from its rise on, until the first drop or for as
+long as the requests waited. The queue of a healthy server that receives work in batches rises and falls meanwhile."""
 WAITED = 0.5
-"""… where nothing was dropped: a request that only waited may have spent the other half of its time being served."""
+"""This share applies where no packet was dropped. A request that only waited may have been in service for the other
+half of its time."""
 LEVEL_NS = 20 * MILLISECOND
-"""Queues that rise within this of each other rise together: a server that is busy half of the time has a queue of one
-or two, which passes its usual length some milliseconds earlier or later by chance."""
+"""Queues that rise within this of each other rise together. A server that is busy half of the time has a queue of one
+or two, which by chance passes its usual length some milliseconds earlier or later."""
 MOSTLY = 0.5
-"""Who is as full for more than half of the time is overloaded rather than stalled again and again."""
+"""If a queue is as long for more than half of the time, its server is overloaded. It does not stall again and again."""
 SHORTEST_NS = 20 * MILLISECOND
-"""A rise shorter than this filled nothing."""
+"""A rise shorter than this did not fill another queue."""
 FOLLOWED = 64
-"""Servers whose queues are followed around a group of requests; systems of the papers have up to 30."""
+"""The queues of at most this many servers are followed around a group of requests. Systems of the papers have up to
+30."""
 ALONE = 1.0
-"""The queue of a request that no other request delays."""
+"""This is the queue of a request that no other request delays."""
 
 
 @dataclass(frozen=True)
 class Overflow:
     origin: str | None
     rise: Rise | None
-    """Of the origin's own queue."""
+    """It is the rise of the origin's own queue."""
     ctqo: Ctqo
     wave: tuple[PushBack, ...]
     finding: Finding
     felt: int = 0
-    """When it was first felt: the first packet was lost, or half of the shortest wait had passed."""
+    """It is the time at which the overflow was first felt: the first packet was lost, or half of the shortest wait had
+    passed."""
     over: int | None = None
-    """When the last packet was lost, if all requests lost one: what happened later did nothing to them."""
+    """It is the time at which the last packet was lost, if all requests lost one. Later events did not affect them."""
     levels: Mapping[str, float] = field(default_factory=dict, compare=False)
-    """Server → the length above which its own queue was long."""
+    """It maps each server to the length above which its own queue was long."""
     look: Callable[[], tuple[Overflow, ...]] = field(default=tuple, compare=False)
-    """Finds `others`, which are seldom asked for."""
+    """It finds `others`, which are seldom needed."""
 
     @cached_property
     def others(self) -> tuple[Overflow, ...]:
-        """What it is with another origin, whose queue led up to it, too; the earliest first."""
+        """Return the overflow for each other origin that has a queue which also led up to it, the earliest first."""
         return self.look()
 
 
 @dataclass(frozen=True)
 class _Followed:
-    """The own queues around one cluster, and which of them rose."""
+    """It holds the own queues around one cluster, and shows which of them rose."""
 
     times: Times
     queues: dict[str, Times]
     risen: dict[str, Rise]
     risen_at: dict[str, NDArray[np.bool_]]
-    """Server → whether its own queue is above its usual high level, at each of `times`."""
+    """It shows for each server whether its own queue is above its usual high level, at each of `times`."""
     levels: dict[str, float]
-    """Of all servers, the typical level: above it a queue has begun to rise, or is not down again."""
+    """It holds the typical level of all servers. Above it, a queue has begun to rise or has not fallen again."""
 
 
 def find(view: View, slow: Slow, drops: tuple[Drops, ...], known: Usual) -> tuple[Overflow, ...]:
@@ -113,8 +119,8 @@ def origin_of(view: View, cluster: Cluster, lost: Drops, known: Usual) -> str | 
 
 
 def _of_dropper(view: View, lost: Drops) -> Drops:
-    """From the first packet on that the dropper lost: those of another server may be older, when the queue in question
-    had not risen."""
+    """Start from the first packet that the dropper lost. Another server may have lost packets earlier, when the queue
+    in question had not risen."""
     if lost.first is None or lost.last is None or lost.dropper not in view.stays:
         return lost
     own = view.lost_between(lost.first, lost.last).filter(pl.col("server") == lost.dropper)
@@ -122,7 +128,8 @@ def _of_dropper(view: View, lost: Drops) -> Drops:
 
 
 def _plateaus(view: View, followed: tuple[_Followed, ...]) -> dict[str, int]:
-    """Server → the highest number that its queue was held at in any cluster: its limit, where none is known."""
+    """Map each server to the highest number that its queue was held at in any cluster. It is the server's limit if the
+    limit is not known."""
     held: dict[str, int] = {}
     for part in followed:
         for server, rise in part.risen.items():
@@ -166,8 +173,8 @@ def _of_cluster(
 
 
 def _others(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Followed) -> dict[str, Rise]:
-    """All servers, connected with the dropper by calls, that led up to the overflow and did not wait for another, but
-    for its own connections, in the order in which their queues rose."""
+    """Return all servers that led up to the overflow and are connected with the dropper by calls, in the order in which
+    their queues rose. A server that waited for another one is left out, unless it waited for its own connections."""
     chain = _in_time(view, known, cluster, lost, part)
     led = {server: _led_up_to(part, server, *_lasts(cluster, lost)) for server in chain.intersection(part.risen)}
     risen = sorted(
@@ -182,8 +189,8 @@ def _others(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Foll
 
 
 def _without_queue(slow: Slow, cluster: Cluster, lost: Drops) -> Finding | None:
-    """The finding where no queue is looked for: most requests lost packets that no server is known to have dropped, or
-    they take that long at any time."""
+    """Return the finding for a cluster in which no queue is looked for. Either most of its requests lost packets that
+    no server is known to have dropped, or its requests take that long at any time."""
     span = None, cluster.begin, cluster.end
     if slow.is_by_itself(cluster):
         sentence = "Nearly all requests of this interaction take that long: they are slow by themselves."
@@ -197,9 +204,10 @@ def _without_queue(slow: Slow, cluster: Cluster, lost: Drops) -> Finding | None:
 
 
 def _older_than_recording(view: View, cluster: Cluster, lost: Drops) -> Finding | None:
-    """That nobody can see where it began: the requests that were seen to come cannot have filled the dropper's queue,
-    so it was full before the recording began. Not of what lasts for most of the recording, which has no beginning that
-    matters: there the server whose queue stays is reported."""
+    """Report that the recording does not show where the overload began. The requests that were seen to arrive cannot
+    have filled the dropper's queue, so it was full before the recording began. An overload that lasts for most of the
+    recording is left out, because its beginning does not matter. In that case, Tailrace reports the server at which the
+    queue stays long."""
     if not lost.before or lost.dropper is None or lost.first is None:
         return None
     if (cluster.end - view.begin) * 2 > view.end - view.begin:
@@ -216,8 +224,8 @@ def _older_than_recording(view: View, cluster: Cluster, lost: Drops) -> Finding 
 
 
 def _follow(view: View, cluster: Cluster, lost: Drops, known: Usual) -> _Followed:
-    """Own queues from well before the cluster until the last of it was lost, or was answered at the earliest; from a
-    moment on at which none was risen."""
+    """Follow the own queues from well before the cluster until its last packet was lost, or until the earliest possible
+    answer. Begin at a moment at which no queue was up."""
     until = max(cluster.end, lost.last if lost.last is not None else cluster.end + cluster.shortest_ns) + JOIN_NS
     back = LOOKBACK_NS
     while True:
@@ -245,8 +253,9 @@ def _follow(view: View, cluster: Cluster, lost: Drops, known: Usual) -> _Followe
 
 
 def _near(view: View, cluster: Cluster, lost: Drops, begin: int, end: int) -> list[str]:
-    """The servers whose queues may rise meanwhile, the nearest to the clients first: for where at most one request is
-    inside, no queue rises. Of many, those that the calls connect with where the requests waited, and the fullest."""
+    """Return the servers at which queues may rise meanwhile, the nearest to the clients first. The queue of a server
+    with at most one request inside does not rise. If there are many servers, keep those that calls connect with the
+    place where the requests waited, and the fullest."""
     near = view.crowds.during(begin, end)
     if len(near) > FOLLOWED:
         chain = _chain(view, cluster, lost)
@@ -257,7 +266,8 @@ def _near(view: View, cluster: Cluster, lost: Drops, begin: int, end: int) -> li
 
 
 def _is_mostly_above(view: View, server: str, high: float) -> bool:
-    """Whether its own queue is longer for most of the time in which requests are sent: that is no stall any more."""
+    """Return whether its own queue is longer for most of the time in which requests are sent. Such a queue is not a
+    stall any more."""
     times = np.linspace(view.begin, int(view.sent[-1]), 2000).astype(np.int64)
     return float(np.mean(view.own_queue(server, times) > high)) > MOSTLY
 
@@ -274,20 +284,22 @@ def _risen(
 
 
 def _where_waits_are_long(stays: Stays, queue: Times, times: Times, span: tuple[int, int], long: int) -> Level | None:
-    """Half of what a queue is like while one waits for so long in it; None where nobody does. Where stalls fill as much
-    of the recording as pauses do, calm time holds stalls, too, and nothing rises above what is usual."""
+    """Return half of the queue length at which a request waits for so long, or None where no request does. If stalls
+    fill as much of the recording as pauses do, calm time also contains stalls, and no queue rises above its usual
+    length."""
     left = np.searchsorted(stays.departures, times, "right")
     ends = np.append(stays.departures, times[-1])
     waits = ends[np.minimum(left + queue, len(ends)) - 1] - times
     held = queue[(queue > 0) & (waits >= long) & (times >= span[0]) & (times <= span[1])]
-    # A single request does not wait: a rise holds two at least.
+    # A single request does not wait: a rise holds at least two.
     high = max(float(np.median(held)) / 2, ALONE) if len(held) else 0.0
     return Level(high / 2, high) if len(held) else None
 
 
 def main_rise(times: Times, queue: Times, level: Level, span: tuple[int, int], lost: int | None) -> Rise | None:
-    """The first rise during the span that reaches half of the highest: of those before the first packet was lost, where
-    there are any, for packets that come back together make queues rise higher than what had them lost."""
+    """Return the first rise during the span that reaches half of the highest one. If there are rises before the first
+    packet was lost, only these count: packets that are sent again arrive together and make queues rise higher than the
+    rise that lost them."""
     until = None if lost is None else lost + LEVEL_NS
     found = [
         rise
@@ -301,8 +313,8 @@ def main_rise(times: Times, queue: Times, level: Level, span: tuple[int, int], l
 
 
 def _origin(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Followed) -> tuple[str | None, Rise | None]:
-    """The server, connected with the dropper by calls, whose own queue rose first and stayed up until the overflow (or,
-    where nothing was dropped, for as long as the first requests waited); and that rise."""
+    """Return the origin and its rise. The origin is connected with the dropper by calls. Its own queue rose first and
+    stayed up until the overflow or, where no packet was dropped, for as long as the first requests waited."""
     chain = _in_time(view, known, cluster, lost, part)
     risen = dict(part.risen)
     lasts = _lasts(cluster, lost)
@@ -311,7 +323,7 @@ def _origin(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Foll
         and lost.dropper in part.risen
         and (since := _held_up_since(view, known, lost.dropper, lost.first)) is not None
     ):
-        # Who is released onto a server keeps it at work.
+        # Requests that another server releases onto a server keep it at work. This one answers too little for that.
         chain = frozenset({lost.dropper}) | chain & view.downstream_of(lost.dropper)
         own = risen[lost.dropper]
         risen[lost.dropper] = replace(own, begin=max(own.begin, since))
@@ -328,24 +340,26 @@ def _origin(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Foll
             return origin, rise
         if stalled := chain.intersection(behind):
             return _behind(view, known, part, stalled, waited, rise)
-        # It only waited, but for none that these requests have to do with.
+        # It only waited, but for a server that these requests do not use.
         told = told if told[0] else (origin, rise)
     return told
 
 
 def _chain(view: View, cluster: Cluster, lost: Drops) -> frozenset[str]:
-    """The servers that are connected by calls with the dropper, or with the server whose requests waited."""
+    """Return the servers that are connected by calls with the dropper, or with the server at which the requests
+    waited."""
     place = lost.dropper or cluster.place
     return view.chain_of(place) if place in view.stays and place else frozenset(view.stays)
 
 
 def _first(view: View, part: _Followed, lasting: dict[str, Rise], until: int) -> str:
     first = min(rise.begin for rise in lasting.values())
-    # So close together the order says nothing. Then the one furthest from the clients: queues are pushed back.
+    # The order of rises so close together shows nothing. Queues are pushed back, so the server furthest from the
+    # clients is taken.
     level = [server for server, rise in lasting.items() if rise.begin <= first + LEVEL_NS]
-    # … of those that were never down again until then: what was held nobody up that long.
+    # Prefer the servers with queues that never fell until then: such a queue was held up for that long.
     level = [server for server in level if lasting[server].end >= until] or level
-    # … of those that stay up: a batch passes through all of them at once, and gathers where it is served last.
+    # Prefer the queues that stay up: a batch passes through all servers at once, and gathers where it is served last.
     over = max(lasting[server].end for server in level)
     up = {server: _stays_up(part, server, replace(lasting[server], begin=first), over) for server in level}
     level = [server for server in level if up[server] >= LASTING * max(up.values())]
@@ -355,8 +369,9 @@ def _first(view: View, part: _Followed, lasting: dict[str, Rise], until: int) ->
 def _behind(
     view: View, known: Usual, part: _Followed, stalled: frozenset[str], waited: Times, rise: Rise
 ) -> tuple[str, Rise]:
-    """Of the servers that stalled while others waited for them, the one with the longest queue; that queue may be down
-    since, or never have been longer than usual, because a pool or few workers let no more through to it."""
+    """Return the server with the longest queue of those that stalled while others waited for them. Its queue may have
+    fallen since. Or it was never longer than usual, because a pool or few workers let no more requests through to the
+    server."""
     origin = max(stalled, key=lambda name: (view.depth[name], int(view.own_queue(name, waited).sum())))
     level, queue = known.queues[origin], view.own_queue(origin, part.times)
     for one in rises(part.times, queue, level.typical, level.high, JOIN_NS):
@@ -366,16 +381,18 @@ def _behind(
 
 
 def _lasts(cluster: Cluster, lost: Drops) -> tuple[int, float, int]:
-    """Until when, for what share of the time until then, and for how long at least the queue of an origin is up."""
+    """Return until when, for what share of the time until then, and for how long at least the queue of an origin is
+    up."""
     if lost.first is not None:
-        # What overflows at once (a batch of requests) has risen, and dropped, within one step.
+        # A queue that overflows at once (by a batch of requests) rises and drops packets within one step.
         return lost.first + LEVEL_NS, LASTING, 0
     return cluster.begin + cluster.shortest_ns, WAITED, int(WAITED * cluster.shortest_ns)
 
 
 def _led_up_to(part: _Followed, server: str, until: int, share: float, least: int) -> Rise | None:
-    """Its rise, if it stayed up until then; else its last part, after the queue was down for longer than `LEVEL_NS`: a
-    smaller rise shortly before may have been taken for the beginning of the one that mattered. That is `least` long."""
+    """Return the server's rise, if its queue stayed up until then. Otherwise return the last part of it, after the
+    queue was down for longer than `LEVEL_NS`: a smaller rise shortly before may have been taken for the beginning of
+    the rise that mattered. The last part takes `least` nanoseconds or more."""
     rise = part.risen.get(server)
     if rise is None or _stays_up(part, server, rise, until) >= share:
         return rise
@@ -390,7 +407,7 @@ def _led_up_to(part: _Followed, server: str, until: int, share: float, least: in
 
 
 def _stretch(part: _Followed, server: str, begin: int) -> Rise:
-    """While the queue is up, from then on."""
+    """Return the rise from `begin` on, for as long as the queue is up."""
     up = np.flatnonzero(part.risen_at[server] & (part.times >= begin))
     gaps = np.flatnonzero(np.diff(part.times[up]) > JOIN_NS)
     last = int(up[gaps[0]]) if len(gaps) else int(up[-1])
@@ -400,8 +417,8 @@ def _stretch(part: _Followed, server: str, begin: int) -> Rise:
 
 
 def _in_time(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Followed) -> frozenset[str]:
-    """The servers connected with the dropper by calls, without those behind it where it overflowed at once: there was
-    no time for anything to be pushed back from them."""
+    """Return the servers connected with the dropper by calls. If the dropper overflowed at once, leave out the servers
+    behind it: there was no time for push-back from them."""
     chain = _chain(view, cluster, lost)
     if lost.first is None or lost.dropper not in part.risen or not _at_once(view, known, lost.dropper, lost.first):
         return chain
@@ -409,9 +426,9 @@ def _in_time(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Fol
 
 
 def _at_once(view: View, known: Usual, server: str, time: int) -> bool:
-    """Whether most of the queue that overflowed by a packet sent then had come within `LEVEL_NS`; what was sent with it
-    takes up to a step to arrive. Where no more came than usual, a short queue filled because nobody left it; who had
-    been lost before and came back did come."""
+    """Return whether most of the queue had arrived within `LEVEL_NS` when it overflowed by a packet sent at `time`. A
+    packet sent together with it takes up to a step to arrive. Where no more requests arrived than usual, a short queue
+    filled because no request left it. Requests that were lost before and sent again count as arrivals."""
     times = np.array([time - LEVEL_NS, time, time + STEP_NS])
     before, then, soon = view.stays[server].queue(times).tolist()
     came = sum(int(one.arrived(times[[0, 2]])[0]) for one in sent_to(view, server))
@@ -420,8 +437,9 @@ def _at_once(view: View, known: Usual, server: str, time: int) -> bool:
 
 
 def _held_up_since(view: View, known: Usual, server: str, time: int) -> int | None:
-    """Since when it answers less than usual, if it does so from this time on until all who are inside a window later
-    should have been answered (those who share a CPU are answered late, all at once), and not for want of requests."""
+    """Return since when the server answers less than usual. It must do so from this time on until all requests that are
+    inside a window later should have been answered: requests that share a CPU are answered late and all at once. The
+    reason must not be a lack of requests."""
     usual, stays = known.sent[server], view.stays[server]
     if usual <= 0:
         return None
@@ -462,8 +480,8 @@ def judge(view: View, dropper: str | None, origin: str | None, times: Times) -> 
 
 
 def blocks(view: View, server: str, times: Times) -> bool:
-    """Whether a worker of the server is held while it waits: as the topology says, or because its queue was held at a
-    limit while the server behind it overflowed (one that does not block takes in whatever comes)."""
+    """Return whether a worker of the server is held while it waits. The topology shows it, or the server's queue was
+    held at a limit while the server behind it overflowed. A server that does not block accepts every request."""
     known = view.topology.server(server)
     if known is not None and known.kind is not None:
         return known.kind == "sync"
@@ -489,7 +507,7 @@ def limit_of(view: View, server: str, queue: Times, held: dict[str, int]) -> tup
         # A backlog of N holds N + 1 connections (the kernel tests `>`).
         backlog = known.backlog if known.backlog is not None else backlogs[0]
         return known.workers + backlog + 1, "topology" if known.backlog is not None else "samples"
-    # A plateau elsewhere is no limit of a queue that did not get there, or that passed it.
+    # A plateau seen elsewhere is not a limit of a queue that did not reach it or that passed it.
     limit = held.get(server)
     reached = limit is not None and held_from(limit) <= int(queue.max(initial=0)) <= limit * 1.03 + 1
     return (limit, "plateau") if reached else (None, "unknown")

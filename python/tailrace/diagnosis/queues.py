@@ -1,8 +1,10 @@
-"""Queue lengths, exact at any moment: the arrivals and departures of a server, each sorted.
+"""This module computes queue lengths, which are exact at any moment. It sorts the arrivals and the departures of a
+server.
 
-A server's *own* queue is what it holds without waiting for a server behind it: N(server) less N(its calls downstream).
-In a chain whose servers block, every queue contains the queues behind it, so all of them rise at once; the own queues
-rise one after the other, which is the push-back wave (`lightning` 3.1, figure 6; `rpc-vs-async` figure 4).
+A server's *own* queue contains the visits that do not wait for a server behind it: N(server) minus N(its calls
+downstream). In a chain of servers that block, every queue contains the queues behind it, so all of them rise at once.
+The own queues rise one after the other. This is the push-back wave (`lightning` 3.1, figure 6; `rpc-vs-async` figure
+4).
 """
 
 from __future__ import annotations
@@ -20,16 +22,16 @@ from tailrace.units import MILLISECOND
 
 Times = NDArray[np.int64]
 Lengths = NDArray[np.int64] | NDArray[np.float64]
-"""Of a queue, counted, or as arithmetic has it."""
+"""Queue lengths are integers if they are counted, and may be fractions if they are calculated."""
 
 STEPS_MOST = 4_000_000
-"""Steps of one array (32 MB): eleven hours at 10 ms. Beyond that steps are wider."""
+"""One array has at most this many steps (32 MB): eleven hours at 10 ms. For a longer time, the steps are wider."""
 LEAST_LIMIT = 5
-"""Of fewer than five, one less says nothing about a limit."""
+"""Below five, a difference of one shows nothing about a limit."""
 
 
 class Moves(Protocol):
-    """A clock that keeps the order of moments."""
+    """This is a clock that keeps the order of moments."""
 
     def of(self, times: Times) -> Times: ...
 
@@ -44,21 +46,21 @@ class Stays:
         return cls(np.sort(arrivals), np.sort(departures))
 
     def on(self, clock: Moves) -> Stays:
-        """The same on another clock."""
+        """Return the same stays on another clock."""
         return Stays(clock.of(self.arrivals), clock.of(self.departures))
 
     def queue(self, times: Times) -> Times:
-        """How many are inside at each time."""
+        """Return how many are inside at each time."""
         return np.searchsorted(self.arrivals, times, "right") - np.searchsorted(self.departures, times, "right")
 
     @cached_property
     def longest(self) -> int:
-        """The most that were ever inside."""
+        """Return the largest number that was ever inside."""
         return int(self.queue(self.arrivals).max(initial=0))
 
     @cached_property
     def met(self) -> Times:
-        """How many were inside when each came, in order of size."""
+        """Return how many were inside when each visit came, sorted by this number."""
         return np.sort(self.queue(self.arrivals - 1))
 
     def arrived(self, edges: Times) -> Times:
@@ -72,7 +74,7 @@ NOBODY = Stays(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
 def together(parts: Collection[Stays]) -> Stays:
-    """Who is inside any of them."""
+    """Return the visits that are inside any of the parts."""
     if not parts:
         return NOBODY
     arrivals, departures = (
@@ -83,11 +85,11 @@ def together(parts: Collection[Stays]) -> Stays:
 
 @dataclass(frozen=True)
 class Crowds:
-    """When two or more are inside a server: nobody delays a request that is alone."""
+    """These are the times when two or more visits are inside a server. Nothing else delays a request that is alone."""
 
     servers: tuple[str, ...]
     of_server: NDArray[np.int64]
-    """The index in `servers` of each stretch."""
+    """This is the index in `servers` of each stretch."""
     begin: Times
     end: Times
 
@@ -99,7 +101,8 @@ class Crowds:
         return cls(tuple(stays), indexes, np.concatenate(begins), np.concatenate(ends))
 
     def during(self, begin: int, end: int) -> list[str]:
-        """The servers that are crowded at any time of a span, those that are it for longest first."""
+        """Return the servers that are crowded at any time of a span. The server that is crowded for longest comes
+        first."""
         inside = np.minimum(self.end, end) - np.maximum(self.begin, begin)
         seen = inside >= 0
         lasted = np.bincount(self.of_server[seen], inside[seen] + 1, len(self.servers))
@@ -108,7 +111,7 @@ class Crowds:
 
 
 def _crowded(stays: Stays) -> tuple[Times, Times]:
-    """From the arrival at which a second is inside until all but one have left."""
+    """Return stretches that begin when a second visit arrives and end when all but one have left."""
     begin, end = stays.arrivals[1:], stays.departures[:-1]
     crowded = end > begin
     begin, end = begin[crowded], end[crowded]
@@ -118,25 +121,25 @@ def _crowded(stays: Stays) -> tuple[Times, Times]:
 
 @dataclass(frozen=True)
 class Rise:
-    """An elevated stretch of a queue."""
+    """This is a stretch in which a queue is elevated."""
 
     begin: int
-    """The last moment at which the queue was still as usual."""
+    """This is the last moment at which the queue was still as usual."""
     end: int
     peak: int
     peak_at: int
 
 
 EARLIER_NS = 50 * MILLISECOND
-"""A queue that is about to rise leaves its typical length at most this long before it passes its high one; what it did
-earlier was ordinary noise."""
+"""Before a queue passes its high length, it leaves its typical length at most this much earlier. Its earlier changes
+were ordinary noise."""
 
 
 def rises(
     times: Times, queue: Lengths, typical: float, high: float, gap: int, lost: int | None = None
 ) -> tuple[Rise, ...]:
-    """Stretches above `high`, those closer than `gap` joined, each begun where the queue left `typical`. What is up
-    when a packet is `lost` began before, however much higher it rises later."""
+    """Return stretches above `high`. Stretches closer than `gap` are joined. Each begins where the queue left
+    `typical`. A rise that is up when a packet is `lost` began before the loss, however much higher it rises later."""
     above = queue > high
     if not above.any():
         return ()
@@ -153,7 +156,7 @@ def rises(
         peak = start + int(np.argmax(queue[start : stop + 1]))
         until = peak if lost is None or lost < times[start] else int(np.searchsorted(times, lost))
         top = start + int(np.argmax(queue[start : min(until, stop) + 1]))
-        # A wiggle before is not the rise: that begins where the queue was last as usual before its peak.
+        # A small rise before it is not the rise, which begins where the queue was last as usual before its peak.
         low = np.flatnonzero(queue[first:top] <= typical)
         first += int(low[-1]) if len(low) else 0
         found.append(Rise(int(times[first]), int(times[stop]), int(queue[peak]), int(times[peak])))
@@ -165,24 +168,25 @@ DEVIATIONS = 4
 
 
 def is_more(came: int, expected: float, part: float = 0.0, least: float = MORE) -> bool:
-    """Whether so many are no chance: `least` times as many as expected, and four standard deviations of a Poisson
-    stream (1 in 30,000); `part` is the time in which they came, in that in which those were counted from which they are
-    expected (var(came - expected) = expected · (1 + part))."""
+    """Return whether so many cannot be chance. The number must exceed `least` times the expected number, and exceed it
+    by four standard deviations of a Poisson stream (1 in 30,000). `part` is a ratio: the time in which they came,
+    divided by the time of the counts that give the expected number (var(came - expected) = expected · (1 + part))."""
     chance = DEVIATIONS * (max(expected, 1.0) * (1.0 + part)) ** 0.5
     return bool(came > max(least * expected, expected + chance))
 
 
 def held_from(limit: float) -> float:
-    """How many are inside, at least, while a limit is reached: 3 % and one less than it, for so many places may be free
-    for a moment after each departure."""
+    """Return how many are inside, at least, while a limit is reached. This is 3 % and one less than the limit, because
+    so many places may be free for a moment after each departure."""
     return limit * 0.97 - 1
 
 
 def plateau(queue: Times) -> int | None:
-    """The limit a queue was held at: its peak, where it stayed within 3 % of it for a fifth of the stretch or more.
+    """Return the limit that held a queue. It is the peak, if the queue stayed within 3 % of it for a fifth of the
+    stretch or more.
 
-    A queue that grows and drains without a limit passes its peak (a triangle spends 6 % of its time in the top 3 %);
-    one that is held there stays.
+    A queue that grows and drains without a limit passes its peak (a triangle spends 6 % of its time in the top 3 %). A
+    queue that is held at a limit stays there.
     """
     if len(queue) == 0:
         return None
@@ -192,11 +196,11 @@ def plateau(queue: Times) -> int | None:
 
 
 def levels(stays: Lengths) -> tuple[float, float]:
-    """Typical and high level of a queue in calm time: what it exceeds in 10 % and in 1 % of the time.
+    """Return the typical and the high level of a queue in calm time. It exceeds them in 10 % and in 1 % of the time.
 
-    Stalls that made no request very slow lie in calm time, too, and move its last tenth. The tail of a queue without
-    stalls is geometric (M/M/1: P(N ≥ n) = ρⁿ), so both follow from what it exceeds in a quarter of the time: they are
-    log 10 / log 4 = 1.66 and log 100 / log 4 = 3.32 times as long.
+    Calm time also contains stalls that made no request very slow, and they move its last tenth. Without stalls, the
+    tail of a queue is geometric (M/M/1: P(N ≥ n) = ρⁿ). So both levels follow from the length that the queue exceeds in
+    a quarter of the time: they are log 10 / log 4 = 1.66 and log 100 / log 4 = 3.32 times as long.
     """
     if len(stays) == 0:
         return 0.0, 2.0
@@ -205,12 +209,13 @@ def levels(stays: Lengths) -> tuple[float, float]:
 
 
 def every(begin: int, end: int, step: int) -> Times:
-    """Moments from `begin` to before `end`, a step apart; further apart where that were more than `STEPS_MOST`."""
+    """Return moments from `begin` to before `end`, a step apart. They are further apart if there would be more than
+    `STEPS_MOST`."""
     return np.arange(begin, end, max(step, (end - begin) // STEPS_MOST), dtype=np.int64)
 
 
 def grid(calm: Spans, step: int, most: int = 200_000) -> Times:
-    """Moments of calm time at regular steps, about so many at most."""
+    """Return moments of calm time at regular steps, at most about `most`."""
     total = int((calm[:, 1] - calm[:, 0]).sum()) // step if len(calm) else 0
     parts = [np.arange(begin, end, step * max(1, total // most), dtype=np.int64) for begin, end in calm.tolist()]
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)

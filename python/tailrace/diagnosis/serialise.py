@@ -1,6 +1,7 @@
-"""A diagnosis as plain values and as JSON: `diagnosis.json` (docs/reference/diagnosis-json.md).
+"""Tailrace writes a diagnosis as plain values and as JSON: `diagnosis.json` (docs/reference/diagnosis-json.md).
 
-The keys are the dataclasses' own fields, so a field added there is a key here; `schema` says what must be there.
+The keys are the fields of the dataclasses, so a field that is added there becomes a key here. `schema` says which keys
+must be present.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from tailrace import foreign
 from tailrace.diagnosis.finding import Diagnosis
 
 VERSION = 2
-"""Raised when a key changes its meaning or goes; not when one is added."""
+"""The version is raised when a key changes its meaning or is removed. It stays the same when a key is added."""
 
 
 def as_dict(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Dictionaries, lists, numbers, texts and None; keys in the order of the dataclasses."""
+    """Return dictionaries, lists, numbers, texts and None. The keys have the order of the dataclasses' fields."""
     plain = _plain(diagnosis)
     plain["histogram"] = [
         {"lower_ns": lower, "upper_ns": upper, "requests": n} for lower, upper, n in diagnosis.histogram
@@ -32,7 +33,7 @@ def to_json(diagnosis: Diagnosis) -> str:
 
 
 def schema() -> dict[str, Any]:
-    """What `as_dict` gives, as JSON Schema 2020-12."""
+    """Return the format of what `as_dict` returns, as JSON Schema 2020-12."""
     file = resources.files("tailrace.diagnosis").joinpath("diagnosis.schema.json")
     found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return found
@@ -47,6 +48,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
     if isinstance(value, float):
-        # JSON has no infinity; six digits are more than any of these figures is known to.
+        # JSON has no infinity. Six digits are more than the accuracy of any of these figures.
         return float(f"{value:.6g}") if math.isfinite(value) else None
     return value

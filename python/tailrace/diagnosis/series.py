@@ -1,4 +1,4 @@
-"""One metric of one place over time, and how to read it inside and outside an interval."""
+"""This module holds one metric of one place over time, and reads it inside and outside an interval."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from tailrace.diagnosis.spans import Spans, overlap, where
 
 AT_WORK = 0.9
-"""A CPU from this use on is at work as fast as it can: sampling jitters by up to a tenth."""
+"""From this utilisation on, a CPU works as fast as it can: samples jitter by up to a tenth."""
 
 TAKEN = 0.1
-"""A tenth of the time taken away, which a server at 70 % of its CPU no longer has to spare with a burst on top."""
+"""If a tenth of the time is taken away, a server at 70 % of its CPU has too little left for an additional burst."""
 
 
 @dataclass(frozen=True)
 class Series:
-    """Values over [begin, end) each, in the order of time."""
+    """Each value covers [begin, end). The values are in the order of time."""
 
     place: str
     metric: str
@@ -29,22 +29,22 @@ class Series:
 
     @property
     def interval_ns(self) -> int:
-        """The sampling interval (median)."""
+        """Return the sampling interval (median)."""
         return int(np.median(self.end - self.begin)) if len(self.end) else 0
 
     @cached_property
     def capacity(self) -> float:
-        """Of a CPU metric: what the place can use at most. One core, unless it was seen to use more (then what it used
-        in its busiest moments). Sampling jitters: one core reads up to 1.06."""
+        """Return the most that the place can use, for a CPU metric. It is one core, unless samples show more use. Then
+        it is the use in the busiest moments. Samples jitter: one core reads up to 1.06."""
         most = float(np.percentile(self.value, 99.9)) if len(self.value) else 1.0
         return most if most > 1.2 else 1.0
 
     def at_work(self, begin: int, end: int) -> bool:
-        """Of a CPU metric: whether it was fully used."""
+        """Return whether the CPU was fully used, for a CPU metric."""
         return (self.median(begin, end) or 0.0) >= AT_WORK * self.capacity
 
     def _inside(self, begin: int, end: int) -> NDArray[np.bool_]:
-        """Samples within [begin, end); where none fits wholly, those that it covers to the half."""
+        """Return the samples within [begin, end). If none fits completely, return those that share a half with it."""
         wholly = (self.begin >= begin) & (self.end <= end)
         if wholly.any():
             return wholly
@@ -64,15 +64,15 @@ class Series:
         return float(np.median(values)) if len(values) else None
 
     def calm(self, calm: Spans) -> float:
-        """The mean over calm time: of samples that lie in it to at least the half; of all, where there is no calm time;
-        0 without samples. A sample that covers more time counts for more."""
+        """Return the mean of the samples that lie in calm time to at least a half. If there are no such samples, return
+        the mean of all; without samples, return 0. A sample that covers more time has more weight."""
         share = overlap(calm, self.begin, self.end) * 2 >= self.end - self.begin
         rows = share if share.any() else np.ones(len(self.value), dtype=bool)
         lasted = (self.end - self.begin)[rows]
         return float(np.average(self.value[rows], weights=lasted)) if lasted.sum() > 0 else 0.0
 
     def at(self, times: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The values of the samples that these times lie in; of the next, where there is none."""
+        """Return the values of the samples in which these times lie. If there is none, return that of the next one."""
         return self.value[np.clip(np.searchsorted(self.end, times), 0, len(self.end) - 1)]
 
     def above(self, limit: float) -> Spans:
@@ -82,8 +82,8 @@ class Series:
         return where(self.begin, self.end, self.value <= limit, gap=self.interval_ns // 2)
 
     def resolves(self, begin: int, end: int) -> bool:
-        """Whether a sample tells of this interval alone: two fit into it, so that one lies within wherever it begins,
-        or one happens to lie within."""
+        """Return whether a sample shows this interval alone. This is so if two sampling intervals fit into it, because
+        then one lies within it at any offset. It is also so if a sample happens to lie within it."""
         if self.interval_ns * 2 <= end - begin:
             return len(self.during(begin, end)) > 0
         return bool(((self.begin >= begin) & (self.end <= end)).any())

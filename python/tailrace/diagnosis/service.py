@@ -1,7 +1,8 @@
-"""Who is being served, and who waits for a connection: what tells slow statements from a server that is slowed down.
+"""This module shows which visits are in service and which wait for a connection.
 
-Slow statements that hold all workers of a server, or all connections to it, use no CPU and answer hardly anybody, as a
-server does that stands still. But that one stretches the visits of all whom it serves; they take as long as usual.
+This distinguishes slow statements from a server that is slowed down. Slow statements that hold all workers of a server,
+or all connections to it, use no CPU, and hardly any request is answered. A server that stands still looks the same, but
+it stretches all visits in service. Slow statements take as long as usual.
 """
 
 from __future__ import annotations
@@ -12,25 +13,26 @@ import polars as pl
 from tailrace.diagnosis.view import View
 
 MOSTLY = 0.5
-"""Of those being served, who are late where it stands still: one at a time may be late by chance."""
+"""This share of the visits in service is late where the server stands still. One visit at a time may be late by
+chance."""
 SLOWER = 3.6
-"""Who is met in service at a moment is served for longer than others: 2.4 times as long, in the median, of exponential
-ones (1.68 of x·e^-x over ln 2). Half more than that is slower."""
+"""A visit that is in service at a given moment takes longer than others (length-biased sampling). The median of
+exponential service times is then 2.4 times as long (1.68 of x·e^-x over ln 2). Half more than that is slower."""
 LOOKS = 100
-"""At so many moments of a stall it is seen whether calls are open."""
+"""The open calls are counted at this many moments of a stall."""
 
 
 def holds_nobody(view: View, server: str, begin: int, end: int) -> bool:
-    """Whether those served in the middle of that time took less than half of it more than their interaction usually
-    does; False where it is not known what they are."""
+    """Return whether most visits in service in the middle of that time exceed the usual time of their interaction by
+    less than half of that time. Return False where their interaction is not known."""
     now = _served_at(view, server, (begin + end) // 2)
     late = now.filter(pl.col("served_ns") - pl.col("usual_ns") >= (end - begin) / 2)
     return len(now) > 0 and len(late) < (1.0 - MOSTLY) * len(now)
 
 
 def as_usual(view: View, server: str, begin: int, end: int) -> bool:
-    """Whether those served in the middle of that time are served as fast as their interaction usually is; False where
-    it is not known what they are."""
+    """Return whether the visits in service in the middle of that time are served as fast as their interaction usually
+    is. Return False where their interaction is not known."""
     now = _served_at(view, server, (begin + end) // 2)
     times = (now["served_ns"] / now["usual_ns"].clip(1)).median()
     return isinstance(times, float) and times <= SLOWER
@@ -42,8 +44,8 @@ def _served_at(view: View, server: str, time: int) -> pl.DataFrame:
 
 
 def held_by_calls(view: View, server: str, begin: int, end: int) -> bool:
-    """Whether it had calls open for most of that time, all of them served as usual, and others waited for a connection.
-    Those of a server that stands still itself are answered meanwhile."""
+    """Return whether the server had calls open for most of that time, all of them served as usual, and other requests
+    waited for a connection. The calls of a server that stands still itself are answered meanwhile."""
     if not waits_for_connections(view, server, begin, end):
         return False
     times = np.linspace(begin, end, LOOKS).astype(np.int64)
@@ -52,5 +54,5 @@ def held_by_calls(view: View, server: str, begin: int, end: int) -> bool:
 
 
 def waits_for_connections(view: View, server: str, begin: int, end: int) -> bool:
-    """Whether most of that time a request in it waited for a connection of a pool."""
+    """Return whether a request in it waited for a connection of a pool for most of that time."""
     return any((series.median(begin, end) or 0.0) >= 1.0 for series in view.series(server, "pool_waiting"))

@@ -1,4 +1,5 @@
-"""What would settle a question: only data that Tailrace reads, that may exist, and that the recording does not have."""
+"""This module names the data that would settle a question: data that Tailrace reads, that may exist, and that the
+recording does not have."""
 
 from __future__ import annotations
 
@@ -12,24 +13,24 @@ NO_JVM = re.compile(
     r"(node|deno|bun|php|python|gunicorn|uvicorn|uwsgi|celery|ruby|puma|unicorn|perl|nginx|apache2?$|httpd|haproxy|envoy"
     r"|caddy|lighttpd|varnish|squid|mysql|maria|postgres|pgbouncer|redis|valkey|memcached|mongo|rabbitmq|beam)"
 )
-"""Beginnings of the names of programs that run in no JVM, by which the recorder names servers."""
+"""These are the beginnings of names of programs that run in no JVM. The recorder names servers by program."""
 NO_JVM_PROTOCOLS = ("mysql", "postgres", "redis", "fastcgi")
-"""Protocols of which the usual servers run in no JVM."""
+"""The usual servers of these protocols run in no JVM."""
 OF_THE_RECORDER = "syn_queue_drops"
-"""Only `tailrace record` samples this counter, and it reads the control group of every listener as well."""
+"""Only `tailrace record` samples this counter. It also reads the control group of every listener."""
 FINEST_NS = 50 * MILLISECOND
-"""A step in which a stall of a few hundred milliseconds shows."""
+"""A stall of a few hundred milliseconds shows in steps of this length."""
 
 
 def visits(server: str | None) -> str:
-    """The visits that are missing: to all servers, or to one."""
+    """Return the missing visits: to all servers, or to one."""
     if server is None:
         return "visits (what each server received and answered when): a packet capture"
     return f"visits to {server}: a packet capture of its port"
 
 
 def origin_behind(view: View, dropper: str) -> str | None:
-    """What would tell why a server overflowed of which no queue is seen to rise."""
+    """Return what would show why a server overflowed, if no queue of it is seen to rise."""
     if dropper not in view.stays:
         return visits(dropper)
     if not view.series(dropper, "accept_queue"):
@@ -38,14 +39,14 @@ def origin_behind(view: View, dropper: str) -> str | None:
 
 
 def slow_alone(view: View, server: str) -> str | None:
-    """What would tell why requests took long in a server of which no queue is seen to rise."""
+    """Return what would show why requests took long in a server, if no queue of it is seen to rise."""
     wanted = [] if view.callees_of(server) else [f"a capture of the calls that {server} makes, if it makes any"]
     wanted += [] if view.series(server, "cpu_busy") else [f"cpu_busy of {server}"]
     return "; ".join(wanted) or None
 
 
 def collections(view: View, server: str) -> str | None:
-    """A log of its garbage collections, unless what is known of it says that it runs in no JVM."""
+    """Return a log of its garbage collections, except for a server that is known to run in no JVM."""
     known = view.topology.server(server)
     protocol = known.protocol if known is not None else None
     if protocol in NO_JVM_PROTOCOLS or NO_JVM.match(server.lower()):
@@ -54,13 +55,14 @@ def collections(view: View, server: str) -> str | None:
 
 
 def has_no_quota(view: View, server: str) -> bool:
-    """Whether the recorder looked for the control group of a server and found no quota in it."""
+    """Return whether the recorder looked for the control group of a server and found no quota in it."""
     recorded = any(metric == OF_THE_RECORDER for _, metric in view.samples)
     return recorded and not view.series(server, "cpu_throttled")
 
 
 def samples(view: View, server: str, begin: int, end: int, metrics: tuple[str, ...]) -> str | None:
-    """Which of these metrics are not there as finely as that time needs; and where samples are but cannot be joined."""
+    """Return which of these metrics are not as fine as that time requires. Also return where there are samples that
+    cannot be joined."""
     wanted = [
         metric
         for metric in metrics

@@ -1,4 +1,5 @@
-"""Arithmetic of intervals: sets of [begin, end) in nanoseconds, held as sorted, disjoint rows of an (n, 2) array."""
+"""Spans are sets of intervals [begin, end) in nanoseconds, held as sorted, disjoint rows of an (n, 2) array. This
+module is their arithmetic."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ Spans = NDArray[np.int64]
 
 
 def spans(rows: Iterable[tuple[int, int]] | Spans, gap: int = 0) -> Spans:
-    """Sorted and disjoint; rows closer than `gap` become one, empty rows are left out."""
+    """Return sorted and disjoint rows. Rows closer than `gap` become one, and empty rows are left out."""
     table = np.asarray(list(rows) if not isinstance(rows, np.ndarray) else rows, dtype=np.int64).reshape(-1, 2)
     table = table[table[:, 1] > table[:, 0]]
     if len(table) == 0:
@@ -28,19 +29,19 @@ def union(tables: Iterable[Spans]) -> Spans:
 
 
 def where(begin: NDArray[np.int64], end: NDArray[np.int64], mask: NDArray[np.bool_], gap: int = 0) -> Spans:
-    """The rows of a series for which `mask` holds, joined where they touch."""
+    """Return the rows of a series for which `mask` holds, joined where they touch."""
     return spans(np.column_stack((begin[mask], end[mask])), gap)
 
 
 def complement(taken: Spans, begin: int, end: int) -> Spans:
-    """What `taken` leaves of [begin, end)."""
+    """Return what `taken` leaves of [begin, end)."""
     inside = clip(taken, begin, end)
     edges = np.concatenate(([begin], inside.ravel(), [end])).astype(np.int64)
     return spans(edges.reshape(-1, 2))
 
 
 def without(table: Spans, taken: Spans) -> Spans:
-    """What `taken` leaves of a table."""
+    """Return what `taken` leaves of a table."""
     if len(table) == 0 or len(taken) == 0:
         return table
     begin, end = int(table[0, 0]), int(table[-1, 1])
@@ -56,7 +57,7 @@ def length(table: Spans) -> int:
 
 
 def covered_before(table: Spans, times: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each time, how many nanoseconds of `table` lie before it."""
+    """Return for each time how many nanoseconds of `table` lie before it."""
     if len(table) == 0:
         return np.zeros(len(times), dtype=np.int64)
     total = np.concatenate(([0], np.cumsum(table[:, 1] - table[:, 0])))
@@ -66,12 +67,12 @@ def covered_before(table: Spans, times: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def cut(table: Spans, kept: Spans) -> Spans:
-    """What is left of a table, on a clock that stands still outside of `kept`."""
+    """Return what is left of a table, on a clock that stands still outside of `kept`."""
     return spans(covered_before(kept, table.ravel()).reshape(-1, 2))
 
 
 def overlap(table: Spans, begin: NDArray[np.int64] | int, end: NDArray[np.int64] | int) -> NDArray[np.int64]:
-    """For each [begin, end), how many nanoseconds of it `table` covers."""
+    """Return for each [begin, end) how many nanoseconds of it `table` covers."""
     starts, stops = np.atleast_1d(np.asarray(begin)), np.atleast_1d(np.asarray(end))
     return covered_before(table, stops) - covered_before(table, starts)
 

@@ -1,12 +1,14 @@
-"""Overloads that last: no queue rises first, for all are long all the time, and there is no calm time to compare with.
-What tells then is arithmetic. A tier of which some server was always full and slowed down, and that would have had
-capacity to spare at full speed, was overloaded because of what slowed it down (utilisation law: use = work / capacity).
+"""This module explains overloads that last. No queue rises first, because all queues are long all the time, and there
+is no calm time to compare with. So the module uses arithmetic. It looks for a tier in which some server was always full
+and slowed down. If the tier had spare capacity at full speed, the slowdown overloaded it (utilisation law:
+utilisation = work / capacity).
 
-    frequency-step   full at a clock rate below its highest (`cpu_hz`, `cpu_busy`)
-    cpu-quota        held back by its quota (`cpu_throttled`, `cpu_busy`)
+    frequency-step   The server was full at a clock rate below its highest (`cpu_hz`, `cpu_busy`).
+    cpu-quota        The quota held the server back (`cpu_throttled`, `cpu_busy`).
 
-Servers of a tier are looked at together: where a balancer sends all to one and then to another of them, each is full in
-turns. What is very slow for shorter than `LASTS_NS` has its beginning in sight, and is left to `overflow`.
+The servers of a tier are judged together. If a balancer sends all requests first to one server and then to another,
+each server is full in turn. If requests are very slow for less than `LASTS_NS`, the beginning is in sight, and
+`overflow` explains them.
 """
 
 from __future__ import annotations
@@ -35,24 +37,24 @@ from tailrace.diagnosis.words import clock, duration, listing, share
 from tailrace.units import SECOND
 
 LASTS_NS = 2 * SECOND
-"""Longer than any millibottleneck (tens to hundreds of milliseconds, `lightning` 1)."""
+"""This is longer than any millibottleneck, which takes tens to hundreds of milliseconds (`lightning` 1)."""
 MOSTLY = 0.5
-"""Of that time, in which some server of the tier must be slowed down, and its servers at work on average: one at a time
-(the others idle) is what a balancer does."""
+"""During this fraction of the time, some server of the tier must be slowed down. The mean utilisation of its servers
+must also reach this fraction. A balancer makes only one server work at a time, while the others are idle."""
 
 
 @dataclass(frozen=True)
 class _Slowed:
-    """A server that something slows down now and then."""
+    """This is a server that something slows down now and then."""
 
     server: str
     when: Spans
     used: float
-    """Cores that its work of the overload would have used at full speed …"""
+    """At full speed, its work during the overload would have used this many cores."""
     capacity: float
-    """… of so many."""
+    """The server has this many cores."""
     at_work: float
-    """Share of the time in which it worked, or was held back."""
+    """This is the fraction of the time in which it worked or was held back."""
 
 
 Explained = tuple[Overflow, Stall | None, Cause]
@@ -60,7 +62,7 @@ Look = Callable[[View, str, Cluster], _Slowed | None]
 
 
 def explain(view: View, slow: Slow, cluster: Cluster, lost: Drops, known: Explained) -> Explained:
-    """What was found before, or why the requests of this cluster were slow for so long."""
+    """Return what was found before, or why the requests of this cluster were slow for so long."""
     before, _, cause = known
     if cause.name != UNKNOWN or cluster.end - cluster.begin < LASTS_NS or slow.is_by_itself(cluster):
         return known
@@ -91,7 +93,7 @@ def explain(view: View, slow: Slow, cluster: Cluster, lost: Drops, known: Explai
 
 
 def _tiers(view: View) -> list[tuple[str, ...]]:
-    """Servers that the same servers call, or clients."""
+    """Return groups of servers that have the same callers: the same servers, or clients."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for server in view.servers:
         alike.setdefault(view.callers_of(server), []).append(server)
@@ -99,7 +101,7 @@ def _tiers(view: View) -> list[tuple[str, ...]]:
 
 
 def _is_full(view: View, tier: tuple[str, ...], cluster: Cluster) -> bool:
-    """Whether what was asked is all that it can do at its full speed: then it is what others wait for."""
+    """Return whether the requests need all that the tier can do at full speed. Then the others wait for this tier."""
     slowed = [one for server in tier if (one := _by_clock(view, server, cluster))]
     return bool(slowed) and _use(slowed) * _asked(view, cluster.begin, cluster.end) >= AT_WORK
 
@@ -127,8 +129,9 @@ def _of_tier(view: View, cluster: Cluster, cause: str, slowed: list[_Slowed]) ->
 
 
 def _asked(view: View, begin: int, end: int) -> float:
-    """Requests that clients would send for each that is answered, at least 1: who is refused, or waits for an answer
-    before the next request, asks less of the servers than there is to ask. (N clients that think for Z send N / Z.)"""
+    """Return how many requests clients would send for each answered request, at least 1. A client that is refused, or
+    that waits for an answer before its next request, sends less load than it would otherwise. (N clients with a think
+    time of Z send N / Z.)"""
     first, last = np.searchsorted(view.sent, (begin, end)).tolist()
     inside = view.requests[first:last]
     answered = max(int(view.requests["end"].is_between(begin, end).sum()), 1)
@@ -141,7 +144,7 @@ def _asked(view: View, begin: int, end: int) -> float:
 
 
 def _by_clock(view: View, server: str, cluster: Cluster) -> _Slowed | None:
-    """As one at full speed, where no clock rate is known."""
+    """Judge the server by its clock rate. If no clock rate is known, treat it as a server at full speed."""
     begin, end = cluster.begin, cluster.end
     busy, hz = _busy(view, server), clock_rate(view, server, begin, end)
     if busy is None or not busy.resolves(begin, end):

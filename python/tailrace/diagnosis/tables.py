@@ -1,4 +1,4 @@
-"""The tables of a Dataset, read once, as sorted columns on the diagnosis' own clock."""
+"""This module reads the tables of a Dataset once, as sorted columns on the diagnosis' own clock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
 
 class Tables(Protocol):
-    """What of a `tailrace.dataset.Dataset` the diagnosis reads."""
+    """This is the part of a `tailrace.dataset.Dataset` that the diagnosis reads."""
 
     @property
     def topology(self) -> Topology: ...
@@ -61,7 +61,7 @@ def look(tables: Tables, window_ns: int) -> View:
 
 
 def _on(clock: Clock, frame: Frame, *columns: str) -> Frame:
-    """The frame with these columns of moments on the diagnosis' clock."""
+    """Return the frame with these columns of moments on the diagnosis' clock."""
     if not clock.runs:
         return frame
 
@@ -92,7 +92,8 @@ def _requests(tables: Tables) -> pl.DataFrame:
 
 
 def _with_hedged(requests: pl.DataFrame) -> pl.DataFrame:
-    """Marks the second of two that are one request: its client gave up one, when the other was answered, or both."""
+    """Mark the second of two attempts that are one request: the client gave up both, or gave up one when the other was
+    answered."""
     of_one = ("client", "interaction")
     unanswered = pl.col("sent") < pl.col("end").shift(1).over(of_one)
     one_of_two = pl.col("given_up") | pl.col("given_up").shift(1).over(of_one)
@@ -129,9 +130,10 @@ def _visits(tables: Tables) -> tuple[dict[str, Stays], dict[str, dict[str, Stays
 
 
 def _inside_from(visits: pl.LazyFrame) -> pl.LazyFrame:
-    """Visits whose first data was lost, as it is while the accept queue is full, arrive when they make their first
-    call: the client sends again and again, for seconds after the server works as usual, on a connection of which the
-    server does not know. When it took the data is not recorded; it was before that call, and before it answered."""
+    """Return the visits with a corrected arrival. If the first data of a visit was lost, as it is while the accept
+    queue is full, the visit arrives when it makes its first call. Its client sends the data again and again on a
+    connection that the server does not know of, for seconds after the server works as usual. The moment when the server
+    took the data is not recorded, but it was before that call and before the answer."""
     repeated = visits.filter(pl.col("data_drops") > 0).select("visit")
     first = visits.join(repeated, left_on="parent", right_on="visit", how="semi").group_by("parent")
     first_call = first.agg(first_call=pl.col("sent").min())
@@ -142,7 +144,8 @@ def _inside_from(visits: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _calling(callers: pl.Series, topology: Topology, stays: Collection[str]) -> pl.DataFrame:
-    """The callers that are servers, named as one or by the host it alone runs on, and the `name` of each."""
+    """Return the callers that are servers, and the `name` of each. A caller is a server if it has the name of one, or
+    is a host on which only one server runs."""
     on_host: dict[str, list[str]] = {}
     for name in stays:
         on_host.setdefault(name.rpartition(":")[0].strip("[]"), []).append(name)
@@ -167,7 +170,7 @@ def _samples(tables: Tables, clock: Clock) -> dict[tuple[str, str], Series]:
         end = rows["time"].to_numpy()
         begin, end = clock.of(end - rows["interval_ns"].to_numpy()), clock.of(end)
         value = rows["value"].to_numpy()
-        if clock.runs:  # nothing is reported for the omitted time
+        if clock.runs:  # samples have no values for the omitted time
             seen = (end > begin) | (rows["interval_ns"].to_numpy() == 0)
             begin, end, value = begin[seen], end[seen], value[seen]
         found[str(place), str(metric)] = Series(str(place), str(metric), begin, end, value)
@@ -185,7 +188,7 @@ def _events(tables: Tables, clock: Clock) -> dict[str, tuple[tuple[str, Spans], 
 
 
 def _range(requests: pl.DataFrame, stays: dict[str, Stays], samples: dict[tuple[str, str], Series]) -> tuple[int, int]:
-    """From the first to the last thing seen of requests; of samples where there are no requests."""
+    """Return the first and the last time seen of requests and visits; without those, return the times of samples."""
     firsts = [int(s.arrivals[0]) for s in stays.values() if len(s.arrivals)]
     lasts = [int(s.departures[-1]) for s in stays.values() if len(s.departures)]
     if len(requests):

@@ -1,7 +1,7 @@
-"""What the threads of a server did.
+"""This module shows what the threads of a server did.
 
-A server that answers nothing and uses no CPU is stopped, waits for a CPU or a disk, or sleeps until something else lets
-it go on. Only the states of its threads tell these apart.
+A server that answers nothing and uses no CPU may be stopped, may wait for a CPU or a disk, or may sleep until something
+else lets it continue. Only the states of its threads distinguish these cases.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.view import View
 
 MOSTLY = 0.5
-"""Of the time."""
+"""This is a fraction of the time."""
 
 
 @dataclass(frozen=True)
 class Tasks:
-    """Shares of the time in which at least one thread of the server was in this state."""
+    """For each state, this is the fraction of the time in which at least one thread of the server was in it."""
 
     stopped: float
-    """By a signal or by a debugger."""
+    """A signal or a debugger stopped the thread."""
     runnable: float | None
-    """Running, or waiting for a CPU; None: not sampled."""
+    """The thread ran or waited for a CPU. None means that this was not sampled."""
     blocked: float | None
-    """Waiting in the kernel for a disk or for memory."""
+    """The thread waited in the kernel for a disk or for memory."""
 
     @property
     def were_stopped(self) -> bool:
@@ -32,13 +32,14 @@ class Tasks:
 
     @property
     def slept(self) -> bool:
-        """Whether all of them slept, most of the time."""
+        """Return whether all threads slept for most of the time."""
         awake = (self.stopped, self.runnable, self.blocked)
         return all(share is not None and share < MOSTLY for share in awake)
 
 
 def of(view: View, server: str, times: Times) -> Tasks | None:
-    """At these times, which are in order. None: not sampled, or too seldom to tell."""
+    """Return the tasks at these times, which are in order. None means that they were not sampled, or too seldom to show
+    anything."""
     stopped = _share(view, server, "tasks_stopped", times)
     if stopped is None:
         return None

@@ -1,4 +1,5 @@
-"""Requests without a complete answer. Their response times have no meaning, and for a user they are the outage."""
+"""These are requests without a complete answer. Their response times have no meaning, and for a user they are the
+outage."""
 
 from __future__ import annotations
 
@@ -16,16 +17,17 @@ HOW: dict[str, str] = {
     "under-way": "under way at {where} when the recording ended",
     "connecting": "waiting for a connection to {where} when the recording ended",
 }
-"""Status → what became of the request, in the order in which it is reported."""
+"""It maps each status to what became of the request, in the order in which it is reported."""
 WAITED = ("timeout", "abandoned", "under-way")
 UNFINISHED = ("under-way", "connecting")
-"""These are no rows of the table of requests."""
+"""Requests with these statuses are not rows of the table of requests."""
 NAMED = 3
-"""Servers that are named for each kind."""
+"""At most this many servers are named for each kind."""
 
 
 def find(view: View) -> tuple[Unanswered, ...]:
-    """By server and kind, the most first. A hedged request whose other copy was answered is not among them."""
+    """Count unanswered requests by server and kind, the most first. A hedged request does not count if its other copy
+    was answered."""
     status = pl.col("status").cast(pl.String)
     groups = (
         view.requests.filter(status.is_in(list(HOW)), (status != "abandoned") | pl.col("given_up"))
@@ -45,7 +47,8 @@ def find(view: View) -> tuple[Unanswered, ...]:
 
 
 def sentence(diagnosis: Diagnosis) -> str:
-    """The number of unanswered requests, how they ended, and where; empty where all were answered."""
+    """Return the number of unanswered requests, how they ended, and where. The text is empty where all were
+    answered."""
     parts = [part for how in HOW if (part := _part(how, [one for one in diagnosis.unanswered if one.how == how]))]
     if not parts:
         return ""

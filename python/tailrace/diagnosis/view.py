@@ -1,4 +1,4 @@
-"""What the steps look at: the tables of a Dataset, read once, as sorted columns."""
+"""A view holds what the steps read: the tables of a Dataset, read once, as sorted columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tailrace.topology import Topology
 
 
 def _together(used: tuple[Series, ...]) -> Series:
-    """The sum of them, at the times of the first."""
+    """Return the sum of the series, at the times of the first."""
     first = used[0]
     middle = (first.begin + first.end) // 2
     return replace(first, value=np.sum([series.at(middle) for series in used], axis=0))
@@ -31,39 +31,41 @@ class View:
     end: int
     window_ns: int
     requests: pl.DataFrame
-    """Finished requests in the order of `sent`, with `response_ns`; `twice`: whether its client sent it because an
-    earlier one had no answer yet (hedged); and `given_up`: whether its client stopped waiting for any answer."""
+    """These are the finished requests in the order of `sent`, with `response_ns`. `twice` shows whether the client sent
+    the request because an earlier one had no answer yet (hedging). `given_up` shows whether the client stopped waiting
+    for any answer."""
     lossy: pl.DataFrame
-    """Visits that lost a connection attempt or a segment on their way, in the order of `sent`."""
+    """These visits lost a connection attempt or a segment on their way. They are in the order of `sent`."""
     stays: dict[str, Stays]
-    """Server → who is inside."""
+    """This maps each server to the stays inside it."""
     calls: dict[str, dict[str, Stays]]
-    """Caller → callee → the calls of the one to the other, from the first attempt on: who waits for a lost packet to be
-    sent again waits for the callee."""
+    """This maps each caller and callee to the calls between them. A call begins with its first attempt: a caller that
+    waits for a retransmission waits for the callee."""
     samples: dict[tuple[str, str], Series]
-    """(place, metric) → values."""
+    """This maps (place, metric) to the sampled values."""
     events: dict[str, tuple[tuple[str, Spans], ...]]
-    """Kind → (place, when)."""
+    """This maps each kind of event to pairs of a place and its intervals."""
     topology: Topology
     visits: pl.LazyFrame
     connections: Connections
-    """What became of connections that are no visit."""
+    """This shows what happened to the connections that are not visits."""
     clock: Clock = REAL
-    """The clock of all moments here: it hardly runs while nothing happens."""
+    """All times here are on this clock. It runs very slowly while nothing happens."""
     idle: Spans = field(default_factory=lambda: spans([]))
-    """What is left of such times: there is nothing usual about them."""
+    """These are the idle times that remain on the clock. They do not count as usual times."""
 
     def moment(self, time: int) -> int:
-        """A moment in real time, since the recording began."""
+        """Return a moment in real time, relative to the begin of the recording."""
         return self.clock.real(time) - self.begin
 
     def step(self, least: int) -> int:
-        """A step in which the whole recording may be walked, `least` if it is not very long."""
+        """Return a step with which the whole recording can be walked. It is `least` unless the recording is very
+        long."""
         return max(least, (self.end - self.begin) // STEPS_MOST)
 
     @cached_property
     def servers(self) -> tuple[str, ...]:
-        """The nearest to the clients first."""
+        """Return the servers, the nearest to the clients first."""
         return tuple(sorted(self.stays, key=lambda name: (self.depth[name], name)))
 
     @property
@@ -76,8 +78,8 @@ class View:
 
     @cached_property
     def saw_connections(self) -> bool:
-        """Whether the recording could have seen a lost connection attempt: it saw others, or when connections opened,
-        or kernels counted."""
+        """Return whether the recording could show a lost connection attempt. It could if it shows other losses, or when
+        connections opened, or if kernels counted drops."""
         if len(self.lossy) or bool((self.requests["drops"] > 0).any()):
             return True
         if any(metric == "listen_drops" for _, metric in self.samples):
@@ -90,18 +92,20 @@ class View:
 
     @cached_property
     def sent_for_good(self) -> Times:
-        """Those whose client did not give up: of what is sent twice, or again after a timeout, one at most."""
+        """Return when the requests were sent that the client did not give up. At most one counts of those that were
+        sent twice, or again after a timeout."""
         return self.requests.filter(pl.col("status").cast(pl.String).ne_missing("abandoned"))["sent"].to_numpy()
 
     def longest_stays(self, requests: pl.DataFrame) -> list[str | None]:
-        """For each request the server in which it spent the most time, less its calls to servers behind; None where no
-        visit is linked to it."""
+        """Return for each request the server in which it spent the most time, less its calls to servers behind. The
+        entry is None where no visit is linked to the request."""
         longest = self._own_times(requests).sort("own").group_by("request", maintain_order=True).last()
         joined = requests.select("request").join(longest, on="request", how="left", maintain_order="left")
         return joined["server"].to_list()
 
     def _own_times(self, requests: pl.DataFrame) -> pl.DataFrame:
-        """Of each visit of these requests its server, and what it took there (`own`) less the calls that it made."""
+        """Return for each visit of these requests its server, and the time it took there less the calls that it made
+        (`own`)."""
         rows = (
             self.visits.filter(pl.col("request").is_in(requests["request"].implode()))
             .select("request", "visit", "parent", pl.col("server").cast(pl.String), "sent", "arrival", "departure")
@@ -112,22 +116,23 @@ class View:
         return rows.join(calls, left_on="visit", right_on="parent", how="left").select("request", "server", own=own)
 
     def lost_between(self, begin: int, end: int) -> pl.DataFrame:
-        """Visits whose first, lost packet was sent from `begin` to `end`."""
+        """Return the visits whose first packet was lost and was sent from `begin` to `end`."""
         sent = self.lossy["sent"].to_numpy()
         first = int(np.searchsorted(sent, begin))
         return self.lossy[first : int(np.searchsorted(sent, end, "right"))]
 
     def asked(self, server: str) -> Stays:
-        """Requests of the clients that may come to the server, those whose packets are lost and not yet sent again
-        included."""
+        """Return the client requests that may come to the server. They include requests whose packets are lost and not
+        yet sent again."""
         if server not in self._asked:
             own = self.asking(server)
             self._asked[server] = Stays.of(own["sent"].to_numpy(), own["end"].to_numpy())
         return self._asked[server]
 
     def asking(self, server: str) -> pl.DataFrame:
-        """These requests, in the order of `sent`: of systems that are recorded side by side, its own, and of
-        interactions that are seen to come to it; all, where nobody is known to call it."""
+        """Return these requests in the order of `sent`. Where systems are recorded side by side, only the requests of
+        the server's own system count. Where interactions are known, only those that were seen to come to the server
+        count. All requests count where no caller of the server is known."""
         if server not in self._asking:
             others = list(self.stays.keys() - self._callers.above(server) - {server})
             elsewhere = set().union(*self._interactions.values()) - self._interactions.get(server, set())
@@ -139,8 +144,8 @@ class View:
         return self._asking[server]
 
     def demand(self, server: str, by: str, calm: Spans) -> Demand:
-        """What the requests that may come to a server ask of another, or of itself; `calm` is the same throughout a
-        diagnosis."""
+        """Return the service demand at the server `by` of the requests that may come to `server`; both may be the same.
+        `calm` is the same throughout a diagnosis."""
         if (server, by) not in self._demands:
             if not self._costs:
                 self._costs.update(costs_of(self.requests, self._own_times, calm, self.window_ns))
@@ -148,8 +153,8 @@ class View:
         return self._demands[server, by]
 
     def wanted(self, server: str) -> Times:
-        """When these requests were sent, but of those that were sent twice the first alone: their clients do not want
-        more."""
+        """Return when these requests were sent. Of requests that were sent twice only the first counts, because the
+        client wants one answer."""
         if server not in self._wanted:
             asking = self.asking(server)
             self._wanted[server] = asking["sent"].filter(~asking["twice"]).to_numpy()
@@ -160,9 +165,9 @@ class View:
         return {}
 
     def served(self, server: str) -> pl.DataFrame:
-        """Visits to the server: when a worker took them (`start`; where nobody knows, when they arrived), for how long
-        (`served_ns`), and for how long usually those of their interaction (`usual_ns`, the median), of which there are
-        `LEAST_BESIDE` at least."""
+        """Return the visits to the server. `start` is when a worker took the visit, or when it arrived where that is
+        unknown. `served_ns` is the time from `start` to the departure. `usual_ns` is the median of `served_ns` over the
+        visits of the same interaction, which are at least `LEAST_BESIDE`."""
         if server not in self._served:
             start = pl.col("start").fill_null(pl.col("arrival"))
             rows = (
@@ -196,7 +201,7 @@ class View:
 
     @cached_property
     def _interactions(self) -> dict[str, set[str]]:
-        """Server → interactions of which any of the first `SEEN` requests came to it."""
+        """Return for each server the interactions that come to it: any of their first `SEEN` requests came to it."""
         known = self.requests.filter(pl.col("interaction").is_not_null())
         if known["interaction"].n_unique() < 2:
             return {}
@@ -213,7 +218,7 @@ class View:
 
     @cached_property
     def direct(self) -> dict[str, Stays]:
-        """Server → the requests that clients sent to it."""
+        """Return for each server the requests that clients sent to it."""
         groups = self.requests.partition_by("server", as_dict=True)
         return {
             str(name): Stays.of(rows["sent"].to_numpy(), rows["end"].to_numpy()) for (name,), rows in groups.items()
@@ -229,16 +234,16 @@ class View:
         return self._callers.below(server)
 
     def chain_of(self, server: str) -> frozenset[str]:
-        """The server with everything behind it and everything that leads to it."""
+        """Return the server, everything behind it and everything that leads to it."""
         return self.downstream_of(server) | self._callers.above(server) | {server}
 
     def own_queue(self, server: str, times: Times) -> Times:
-        """Requests inside the server that do not wait for a server behind it."""
+        """Return the number of requests inside the server that do not wait for a server behind it."""
         own: Times = self.stays[server].queue(times) - self.called(server).queue(times)
         return np.maximum(own, 0)
 
     def called(self, server: str) -> Stays:
-        """All calls of the server to others."""
+        """Return all calls of the server to others."""
         if server not in self._called:
             calls = [stays for callee, stays in self.calls.get(server, {}).items() if callee != server]
             self._called[server] = calls[0] if len(calls) == 1 else together(calls)
@@ -260,7 +265,7 @@ class View:
         return tuple(dict.fromkeys(place for place, _ in self.samples))
 
     def places_of(self, server: str) -> tuple[str, ...]:
-        """Places of samples and events that mean this server or the node it runs on."""
+        """Return the places of samples and events that mean this server or the node on which it runs."""
         if server not in self._places:
             self._places[server] = tuple(place for place in self.sampled_places if self.means(place, server))
         return self._places[server]
@@ -275,31 +280,33 @@ class View:
             return True
         known = self.topology.server(server)
         node = self.topology.place_to_node(place)
-        # A place that is another server's name means that server, though they share the node.
+        # A place with the name of another server means that server, even if they share the node.
         return found is None and node is not None and known is not None and known.node == node.name
 
     def is_known(self, place: str) -> bool:
-        """Whether a place means a server or node of the topology, or a server that was seen."""
+        """Return whether a place means a server or node of the topology, or a server that was seen."""
         return place in self.stays or bool(self.topology.place_to_server(place) or self.topology.place_to_node(place))
 
     def series(self, server: str, metric: str) -> tuple[Series, ...]:
-        """Of the server itself; of its node where only that was sampled: a node's CPU is used by others, too."""
+        """Return the series of the server itself, or of its node where only the node was sampled. Other servers use the
+        CPU of a node, too."""
         found = [(p, self.samples[p, metric]) for p in self.places_of(server) if (p, metric) in self.samples]
         own = tuple(series for place, series in found if self.is_own(place, server))
         return own or tuple(series for _, series in found)
 
     def refusals_of(self, server: str) -> tuple[Series, ...]:
-        """Counts of connections that the server's kernel refused because a queue was full; where those are not told
-        apart, of all that it dropped (Linux counts one that it cannot answer for want of a route among them)."""
+        """Return the counts of connections that the server's kernel refused because a queue was full. Where these are
+        not counted apart, return the counts of all connections that it dropped. There, Linux also counts a connection
+        that it cannot answer because it has no route."""
         return self.series(server, "listen_overflows") or self.series(server, "listen_drops")
 
     @cached_property
     def refusals(self) -> dict[str, tuple[Series, ...]]:
-        """The same of each server that has any."""
+        """Return these counts for each server that has any."""
         return {server: found for server in self.stays if (found := self.refusals_of(server))}
 
     def beside(self, server: str) -> tuple[Series, ...]:
-        """The CPU use of all servers of its node, its own among them."""
+        """Return the CPU use of all servers of its node, including its own."""
         node = self.topology.node_of(server)
         return tuple(
             series
@@ -309,14 +316,15 @@ class View:
         )
 
     def shared_cpu(self, server: str) -> tuple[Series, ...]:
-        """What the servers of its node use of the CPU together, as one series; none where it is alone there."""
+        """Return the CPU use of all servers of its node together, as one series. The result is empty where the server
+        is alone."""
         used, node = self.beside(server), self.topology.node_of(server)
         return (replace(_together(used), place=node.name if node else used[0].place),) if len(used) > 1 else ()
 
     @cached_property
     def cpu_of_way(self) -> dict[str, tuple[Series, ...]]:
-        """Server → the CPU use of itself and of those on its node that work for the same requests, as one series: where
-        they share a CPU they fill it together, though none may fill it alone."""
+        """Return for each server the CPU use of itself and of the servers on its node that work for the same requests,
+        as one series. Where they share a CPU they can fill it together, even if none of them fills it alone."""
         found = {}
         for server in self.servers:
             way = self.chain_of(server)
@@ -325,24 +333,26 @@ class View:
         return found
 
     def is_own(self, place: str, server: str) -> bool:
-        """Whether a place is the server itself, and not the node that it shares."""
+        """Return whether a place is the server itself, and not the node that it shares."""
         return self.means(place, server) and (place == server or self.topology.node(place) is None)
 
     def elsewhere(self, metric: str) -> tuple[Series, ...]:
-        """Series of places that mean nothing in the topology: cores, disks, the host as a whole, other tenants."""
+        """Return the series of places that mean nothing in the topology: cores, disks, the host as a whole, other
+        tenants."""
         return tuple(s for (place, name), s in self.samples.items() if name == metric and not self.is_known(place))
 
     def throttled(self, server: str, begin: int, end: int) -> float:
-        """Share of that time in which a server's quota held it back; 0 where that was not sampled."""
+        """Return the share of that time in which a quota held the server back. It is 0 where this was not sampled."""
         return max((series.mean(begin, end) or 0.0 for series in self.series(server, "cpu_throttled")), default=0.0)
 
     def of_host(self, server: str, metric: str) -> Series | None:
-        """Of the host that the server's node is on."""
+        """Return the series of the host that the server's node is on."""
         node = self.topology.node_of(server)
         return self.samples.get((node.host, metric)) if node is not None and node.host else None
 
     def around(self, server: str, metric: str) -> tuple[Series, ...]:
-        """Of the host that the server's node is on; where that was not sampled, of all `elsewhere` but other hosts."""
+        """Return the series of the host that the server's node is on. Where that host was not sampled, return all
+        `elsewhere` except those of other hosts."""
         host = self.of_host(server, metric)
         hosts = {node.host for node in self.topology.nodes}
         return (host,) if host is not None else tuple(s for s in self.elsewhere(metric) if s.place not in hosts)

@@ -1,5 +1,8 @@
-"""Step 1: which requests took very long, at which retransmission times their response times cluster, and when they
-were *sent* (the moment at which something was wrong; they end a retransmission later)."""
+"""Step 1: Tailrace finds the requests that took very long (VLRT requests), and when they were *sent*.
+
+It also finds at which retransmission times their response times cluster. The moment of sending matters because
+something was wrong then. The requests end a retransmission later.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,8 @@ from tailrace.diagnosis.words import clock, count, duration, listing
 from tailrace.units import MILLISECOND, SECOND
 
 THRESHOLD_NS = 950 * MILLISECOND
-"""1 s, the shortest wait for a repeated SYN (RFC 6298), less 5 %: timers fire up to a tick early (10 ms at HZ=100),
-stamps are taken on either side of a queue, and a mode must not be cut in half."""
+"""This is 1 s, the shortest wait for a repeated SYN (RFC 6298), less 5 %. The 5 % have three reasons. Timers fire up to
+a tick early (10 ms at HZ=100). Stamps are taken on either side of a queue. A mode must not be cut in half."""
 
 SCHEDULES: dict[str, tuple[int, ...]] = {
     "SYN, linear then doubling (Linux 6.5 and later)": tuple(s * SECOND for s in (1, 2, 3, 4, 5, 7, 11)),
@@ -29,32 +32,32 @@ SCHEDULES: dict[str, tuple[int, ...]] = {
     "SYN, doubling from 3 s (RFC 2988)": tuple(s * SECOND for s in (3, 9, 21)),
     "first data, doubling from 0.2 s": tuple(s * 100 * MILLISECOND for s in (2, 4, 8, 16)),
 }
-"""When a sender's lost packet is repeated, measured from its first sending. A property of the sender's kernel and of
-its settings, so it is inferred for every recording and never assumed."""
+"""They show when a sender's lost packet is repeated, measured from its first sending. This is a property of the
+sender's kernel and of its settings. It is therefore inferred for every recording and never assumed."""
 
 GAP_NS = 500 * MILLISECOND
-"""VLRT requests sent further apart are two episodes: a millibottleneck lasts less (`lightning` 1: tens to hundreds of
-milliseconds), and its drops come without such a pause."""
+"""VLRT requests that were sent further apart belong to two episodes. A millibottleneck is shorter (`lightning` 1: tens
+to hundreds of milliseconds), and its drops come without such a pause."""
 ECHO_NS = 300 * MILLISECOND
-"""… unless the later ones are an echo: the packets lost in the first come back together, a retransmission time later,
-and overflow the same queue once more. They count as coming back within this time of the later drops, the time in which
-a queue of a few hundred is worked off."""
+"""The later requests can also be an echo, and then there is only one episode. The packets lost in the first part come
+back together, a retransmission time later, and overflow the same queue once more. They count as an echo if they come
+back within this time of the later drops. A server works off a queue of a few hundred requests in this time."""
 LONGEST_NS = 5 * SECOND
-"""A request still unanswered after this no longer tells that its servers are in trouble."""
+"""A request that is still unanswered after this time is no longer a sign that its servers are in trouble."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """VLRT requests sent close together."""
+    """A cluster holds VLRT requests that were sent close together."""
 
     begin: int
     end: int
     rows: NDArray[np.int64]
-    """Which of `Slow.requests`, in their order."""
+    """These are indices of rows of `Slow.requests`, in their order."""
     shortest_ns: int
-    """The shortest of their response times."""
+    """This is the shortest of their response times."""
     place: str | None = None
-    """The server that held most of them up, where it is known (see `episodes`)."""
+    """This is the server that delayed most of them, where it is known (see `episodes`)."""
 
     @property
     def vlrt(self) -> int:
@@ -66,30 +69,30 @@ class Slow:
     threshold_ns: int
     threshold_reason: str
     requests: pl.DataFrame
-    """The VLRT requests, in the order of `sent`."""
+    """These are the VLRT requests, in the order of `sent`."""
     always: NDArray[np.bool_]
-    """Of each of them, whether its interaction takes that long by itself."""
+    """This says for each of them whether its interaction takes that long by itself."""
     clusters: tuple[Cluster, ...]
     calm: Spans
-    """Time well away from every cluster: what is usual is measured here."""
+    """This is the time well away from every cluster. The usual values are measured here."""
     modes: tuple[Mode, ...]
     schedules: tuple[str, ...]
-    """Retransmission schedules that fit the recording equally well."""
+    """These retransmission schedules fit the recording equally well."""
     histogram: tuple[tuple[int, int, int], ...]
     normal_ns: int
-    """Median response time."""
+    """This is the median response time."""
     _usual: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def is_by_itself(self, cluster: Cluster) -> bool:
-        """Whether its requests are slow by themselves: such ones have clusters of their own."""
+        """Return whether its requests are slow by themselves. Such requests have clusters of their own."""
         return bool(self.always[cluster.rows].all())
 
     def answered(self, cluster: Cluster) -> int:
-        """When the last of its requests ended."""
+        """Return when the last of its requests ended."""
         return int(self.requests["end"].to_numpy()[cluster.rows].max())
 
     def usual(self, series: Series) -> float:
-        """The mean of a metric in calm time."""
+        """Return the mean of a metric in calm time."""
         key = series.place, series.metric
         if key not in self._usual:
             self._usual[key] = series.calm(self.calm)
@@ -106,7 +109,7 @@ def find(view: View, threshold_ns: int | None) -> Slow:
     by_themselves = clusters_of(view, slow, np.flatnonzero(always))
     modes = find_modes(edges, counts)
     waits = direct_waits(slow)
-    # Where lost packets would have been seen, a mode alone is no sign of them.
+    # Where lost packets would have been recorded, a mode alone is no sign of them.
     unseen = () if waits or view.saw_connections else modes
     schedules = infer_schedules(waits, tuple(mode.centre_ns for mode in unseen if mode.centre_ns >= threshold))
     return Slow(
@@ -124,7 +127,7 @@ def find(view: View, threshold_ns: int | None) -> Slow:
 
 
 def findings(view: View, slow: Slow) -> tuple[Finding, ...]:
-    """One per cluster."""
+    """Return one finding per cluster."""
     return tuple(_finding(view, slow, cluster) for cluster in slow.clusters)
 
 
@@ -156,11 +159,12 @@ def _finding(view: View, slow: Slow, cluster: Cluster) -> Finding:
 
 
 MANY = 20
-"""For fewer values no percentile is reported (the 5th of 20 is the lowest of them), but the values."""
+"""Percentiles are reported from this number of values on. For fewer values, the values themselves are reported (the
+5th percentile of 20 values is the lowest of them)."""
 
 
 def values(durations: Sequence[int]) -> str:
-    """All of them, alike ones once: "1.01 s (3 times), 1.02 s and 39.1 s"."""
+    """List all durations, and equal ones only once: "1.01 s (3 times), 1.02 s and 39.1 s"."""
     told = Counter(duration(value) for value in sorted(durations))
     if len(told) == 1 < len(durations):
         return f"{next(iter(told))} each"
@@ -168,7 +172,7 @@ def values(durations: Sequence[int]) -> str:
 
 
 def _threshold(response: NDArray[np.int64]) -> tuple[int, str]:
-    """1 s (less 5 %), moved into the gap between two modes where that gap is near and 1 s would cut a mode."""
+    """Return 1 s (less 5 %), or a threshold in a gap between two modes if 1 s would cut a mode and the gap is near."""
     usual = "1 s, the shortest wait for a repeated connection attempt, less 5 %"
     ordered = np.sort(response)
     slow = len(ordered) - int(np.searchsorted(ordered, THRESHOLD_NS))
@@ -178,8 +182,8 @@ def _threshold(response: NDArray[np.int64]) -> tuple[int, str]:
     before = ordered[ordered < THRESHOLD_NS // 2]
     steps = np.concatenate((before[-1:], near))
     ratio = steps[1:] / np.maximum(steps[:-1], 1)
-    # A gap is empty over a factor of 1.25 at least, and a fifth of the slow requests lie beyond it: a lone outlier
-    # is no mode.
+    # A gap is empty over a factor of at least 1.25. A fifth of the slow requests lie beyond it, because a single
+    # outlier is no mode.
     wide = np.flatnonzero(ratio >= 1.25)
     for i in wide[np.argsort(-ratio[wide])].tolist():
         low, high = int(steps[i]), int(steps[i + 1])
@@ -193,10 +197,11 @@ def _threshold(response: NDArray[np.int64]) -> tuple[int, str]:
 
 
 ALWAYS = 0.9
-"""Interactions of which so many are very slow take that long by themselves: a stall would have to last for nine tenths
-of the recording. They are no sign of trouble, so they are kept apart and do not make their time less calm."""
+"""If this share of an interaction's requests is very slow, the interaction takes that long by itself. Otherwise a stall
+would have to last for nine tenths of the recording. Such requests are no sign of trouble. They are therefore kept
+apart, and the time in which they were sent still counts as calm."""
 ALWAYS_LEAST = 10
-"""Of fewer requests, nine in ten says nothing of an interaction."""
+"""For fewer requests, a share of nine in ten shows nothing about an interaction."""
 
 
 def _always_slow(view: View, slow: pl.DataFrame, threshold: int) -> NDArray[np.bool_]:
@@ -205,13 +210,13 @@ def _always_slow(view: View, slow: pl.DataFrame, threshold: int) -> NDArray[np.b
         (pl.col("response_ns") >= threshold).mean().alias("slow"), requests=pl.len()
     )
     always = shares.filter(pl.col("slow") >= ALWAYS, pl.col("requests") >= ALWAYS_LEAST)
-    if len(always) == len(shares):  # a system in which everything is slow
+    if len(always) == len(shares):  # Everything in this system is slow.
         return np.zeros(len(slow), dtype=bool)
     return slow["interaction"].is_in(always["interaction"].implode()).fill_null(value=False).to_numpy()
 
 
 def clusters_of(view: View, slow: pl.DataFrame, rows: NDArray[np.int64]) -> tuple[Cluster, ...]:
-    """Those of these rows, in their order, that were sent close together."""
+    """Group these rows, in their order, into clusters that were sent close together."""
     sent = slow["sent"].to_numpy()[rows]
     if len(sent) == 0:
         return ()
@@ -232,14 +237,15 @@ def cluster_of(slow: pl.DataFrame, rows: NDArray[np.int64]) -> Cluster:
 
 
 def _returns(view: View) -> NDArray[np.int64]:
-    """For each attempt that was lost and accepted later: when it was first sent, and when accepted."""
+    """Return, for each attempt that was lost and accepted later, when it was first sent and when it was accepted."""
     lost = view.requests.filter(pl.col("drops") > 0).select("sent", pl.col("connected").fill_null(pl.col("end")))
     deeper = view.lossy.filter(pl.col("drops") > 0).select("sent", "arrival")
     return np.concatenate((lost.to_numpy(), deeper.to_numpy())).astype(np.int64).reshape(-1, 2)
 
 
 def _is_echo(returns: NDArray[np.int64], first: Cluster, later: Cluster) -> bool:
-    """Whether at least as many lost packets of the first cluster came back around the later one as it has requests."""
+    """Return whether the later cluster is an echo of the first one: at least as many lost packets of the first cluster
+    came back around the later one as the later one has requests."""
     sent, accepted = returns[:, 0], returns[:, 1]
     of_first = (sent >= first.begin - GAP_NS) & (sent <= first.end + GAP_NS)
     back = of_first & (accepted >= later.begin - ECHO_NS) & (accepted <= later.end + ECHO_NS)
@@ -247,9 +253,10 @@ def _is_echo(returns: NDArray[np.int64], first: Cluster, later: Cluster) -> bool
 
 
 def _calm(view: View, slow: pl.DataFrame, clusters: tuple[Cluster, ...]) -> Spans:
-    """Everything but 2 s before to 2 s after the life of each cluster (the stall before its requests were sent, and the
-    backlog after the last of them was answered); less margin where that leaves under a tenth of the recording."""
-    # What is answered after the last request was sent is no usual load.
+    """Return all time except the life of each cluster, with a margin of 2 s before and after it. The margin covers the
+    stall before its requests were sent and the backlog after the last of them was answered. The margin is shorter where
+    2 s would leave less than a tenth of the recording."""
+    # The load after the last request was sent is not usual: the servers only answer what they already have.
     until = int(view.sent[-1]) if len(view.sent) else view.end
     whole = complement(view.idle, view.begin, until)
     ends = slow["end"].to_numpy()
@@ -262,7 +269,8 @@ def _calm(view: View, slow: pl.DataFrame, clusters: tuple[Cluster, ...]) -> Span
 
 
 def histogram(response: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Log-linear: 16 equal bins in every octave from 2^16 ns (66 µs) on; faster ones share the first bin."""
+    """Count response times in log-linear bins: every octave from 2^16 ns (66 µs) on has 16 equal bins. Faster requests
+    share the first bin."""
     octaves = np.arange(16, 42)
     edges = np.concatenate(([0], (2.0 ** octaves[:, None] * (1 + np.arange(16) / 16)).ravel())).astype(np.int64)
     counts = np.bincount(
@@ -272,8 +280,8 @@ def histogram(response: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[n
 
 
 def find_modes(edges: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[Mode, ...]:
-    """Clusters of response times: peaks of the smoothed histogram, with a valley of under a third of the lower of two
-    peaks between them, and at least 5 requests and 0.01 % of all around them."""
+    """Find clusters of response times, which are peaks of the smoothed histogram. The valley between two peaks must be
+    under a third of the lower peak. A peak must have at least 5 requests and 0.01 % of all requests around it."""
     smooth = np.convolve(counts, (0.25, 0.5, 0.25), mode="same")
     inner = np.concatenate(([0.0], smooth, [0.0]))
     peaks = np.flatnonzero((inner[1:-1] > inner[:-2]) & (inner[1:-1] >= inner[2:])).tolist()
@@ -283,7 +291,7 @@ def find_modes(edges: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[Mod
         left, right = smooth[peaks[i]], smooth[peaks[i + 1]]
         if smooth[valleys[i]] * 3 < min(left, right):
             i += 1
-        else:  # one mode: the lower peak goes, with the valley between
+        else:  # Both peaks are one mode: the lower peak is removed, with the valley between them.
             del peaks[i if left < right else i + 1], valleys[i]
             i = max(i - 1, 0)
     bounds = [0, *valleys, len(counts)] if peaks else []
@@ -297,7 +305,8 @@ def find_modes(edges: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[Mod
 
 
 def direct_waits(slow: pl.DataFrame) -> dict[int, int]:
-    """Connection attempts lost → time until the one that was accepted (median), of requests that tell both."""
+    """Map the number of lost connection attempts to the median time until the accepted attempt. Only requests that
+    show both are used."""
     rows = (
         slow.filter((pl.col("drops") > 0) & pl.col("connected").is_not_null())
         .group_by("drops")
@@ -308,8 +317,9 @@ def direct_waits(slow: pl.DataFrame) -> dict[int, int]:
 
 
 def infer_schedules(waits: dict[int, int], modes: tuple[int, ...]) -> tuple[str, ...]:
-    """The schedules that fit the recorded waits best; several, where the recording does not distinguish them. Without
-    waits, those at whose times most of the slow modes are, one of them at the first of these times."""
+    """Return the schedules that fit the recorded waits best. There are several where the recording does not distinguish
+    them. Without waits, return the schedules whose times match most of the slow modes. At least one mode must match the
+    first time of such a schedule."""
     scores = {}
     for name, times in SCHEDULES.items():
         if waits:
@@ -323,8 +333,8 @@ def infer_schedules(waits: dict[int, int], modes: tuple[int, ...]) -> tuple[str,
 
 
 def near(response: int, retransmission: int) -> bool:
-    """Whether a response time can be a retransmission time plus a usual response: 2 % early to 15 % late. Timers are
-    late by a tick, and a repeated request often queues behind the others that are repeated with it."""
+    """Return whether a response time can be a retransmission time plus a usual response: 2 % early to 15 % late. Timers
+    are late by a tick. A repeated request also often queues behind the others that are repeated with it."""
     return -0.02 * retransmission <= response - retransmission <= 0.15 * retransmission
 
 

@@ -1,7 +1,8 @@
-"""Who stalled, and who only waited for it: a server that waits for one behind it neither works nor answers.
+"""This module separates servers that stalled from servers that only waited for them.
 
-Its own queue fills all the same where its workers or connections are all held by calls: those who wait for one do not
-wait for a server behind. A server that is stopped itself has hardly a call open, for the servers behind it answer.
+A server that waits for one behind it neither works nor answers. Its own queue still fills if calls hold all its workers
+or connections: the requests that wait for a worker or connection do not wait for a server behind. A server that is
+stopped itself has hardly a call open, because the servers behind it answer.
 """
 
 from __future__ import annotations
@@ -19,19 +20,20 @@ from tailrace.diagnosis.vlrt import Slow
 from tailrace.units import MILLISECOND, SECOND
 
 COLLAPSED = 0.7
-"""A server with a queue answers at its full speed, faster than usual; under 70 % of the usual, it was held up. At 20
-answers a step, chance alone goes this low in one step of eleven, so it takes several."""
+"""A server with a queue answers at its full speed, which is faster than usual. If it answers less than 70 % of the
+usual, it was held up. At 20 answers a step, chance alone goes this low in one step of eleven, so several steps are
+needed."""
 ANSWERS_PER_STEP = 20
 SILENT = 0.1
-"""Share of the usual answers below which a server answers nothing: of 10 that are expected, one at most (1 in 2,000 by
-chance)."""
+"""A server answers nothing if it gives less than this share of its usual answers. If 10 answers are expected, that is
+one at most (1 in 2,000 by chance)."""
 STEP_NS = 5 * MILLISECOND
-"""Step at which queues are followed: the waves of `lightning` figure 6 take tens of milliseconds per server."""
+"""Queues are followed at this step. The waves of `lightning` figure 6 take tens of milliseconds per server."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """What a queue is like in calm time."""
+    """It describes the length of a queue in calm time."""
 
     typical: float
     high: float
@@ -39,21 +41,22 @@ class Level:
 
 @dataclass(frozen=True)
 class Usual:
-    """What is usual in calm time."""
+    """It describes what is usual in calm time."""
 
     queues: dict[str, Level]
-    """Own queues, by server."""
+    """It maps each server to the level of its own queue."""
     behind: dict[str, Level]
-    """By caller, how many are inside the servers behind …"""
+    """It shows for each caller how many requests are inside the servers behind it."""
     answered: dict[str, float]
-    """… and how many of its calls these answer per second."""
+    """It shows for each caller how many of its calls the servers behind it answer per second."""
     most: dict[str, int]
-    """How many calls it can have open at once: its pools together, or its workers where these are fewer and held by
-    calls; or else the most seen at any time."""
+    """It shows how many calls a caller can have open at once. This is the size of all its pools together, or the number
+    of its workers if they are fewer and calls hold them. If the size of a pool is not known, it is the most calls seen
+    at any time."""
     opened: dict[str, Level]
-    """By caller, how many of its calls are open: sent, whether accepted or not."""
+    """It shows for each caller how many of its calls are open: these are sent, and may be accepted or not."""
     sent: dict[str, float]
-    """How many requests are sent to a server per second, lost ones once."""
+    """It shows how many requests are sent to a server per second. A lost request counts once."""
 
 
 def usual(view: View, slow: Slow) -> Usual:
@@ -72,7 +75,8 @@ def usual(view: View, slow: Slow) -> Usual:
 
 
 def sent_to(view: View, server: str) -> tuple[Stays, ...]:
-    """The calls of each server that calls it, and what clients ask of it themselves; else all that the clients ask."""
+    """Return the calls of each server that calls it, and the requests that clients send to it directly. If it has
+    neither, return all requests of the clients that may come to it."""
     calls = tuple(view.calls[caller][server] for caller in view.callers_of(server))
     direct = view.direct.get(server)
     return calls + ((direct,) if direct is not None else ()) or (view.asked(server),)
@@ -93,22 +97,22 @@ def _most(view: View, caller: str) -> int:
 
 
 def per_second(times: Times, slow: Slow) -> float:
-    """How often something happened in calm time; `times` are sorted."""
+    """Return how often an event happened per second in calm time. `times` must be sorted."""
     counts = np.searchsorted(times, slow.calm[:, 1]) - np.searchsorted(times, slow.calm[:, 0])
     return float(counts.sum()) / max(length(slow.calm) / SECOND, 1e-9)
 
 
 def onset(known: Usual, server: str, rise: Rise) -> Times:
-    """The first moments of a rise: long enough to tell how fast the server's calls are answered."""
+    """Return the first moments of a rise, which are long enough to show how fast the server's calls are answered."""
     least = int(ANSWERS_PER_STEP / max(known.answered.get(server, 0.0), 1e-9) * SECOND)
     return np.arange(rise.begin, rise.begin + EARLIER_NS + min(least, SECOND) + STEP_NS, STEP_NS, dtype=np.int64)
 
 
 def waited_for(view: View, known: Usual, server: str, times: Times) -> list[str]:
-    """The servers behind that it waited for at these times, directly or through others, and that waited for nobody
-    themselves."""
+    """Return the servers behind that it waited for at these times, directly or through others, and that did not wait
+    for another server themselves."""
     reached, ends = [server], []
-    for name in reached:  # grows while it is walked
+    for name in reached:  # the loop appends to this list
         waits = _waits(view, known, name, times)
         reached += [callee for callee in waits if callee not in reached]
         if not waits and name != server:
@@ -117,8 +121,9 @@ def waited_for(view: View, known: Usual, server: str, times: Times) -> list[str]
 
 
 def since_it_waits(view: View, known: Usual, server: str, begin: int, end: int, window_ns: int) -> int | None:
-    """From when on until the end it did nothing but wait for servers behind it; None where it did not. Where it waited
-    for most of the time, the first answers may have come in the last window: the end is good to that."""
+    """Return from when on until the end it did nothing but wait for servers behind it, or None if it did not. If it
+    waited for most of the time, the first answers may have come in the last window: the end is known only to a
+    window."""
     if not view.callees_of(server):
         return None
     step = max(window_ns, int(ANSWERS_PER_STEP / max(known.answered[server], 1e-9) * SECOND))
@@ -134,10 +139,12 @@ def since_it_waits(view: View, known: Usual, server: str, begin: int, end: int, 
 
 
 def _waits(view: View, known: Usual, caller: str, times: Times) -> list[str]:
-    """The servers behind that hold most, where they answer fewer calls than usual though as many are inside as in the
-    fullest hundredth of calm time: by Little's law each takes longer. Or where all connections are used and they answer
-    hardly any call: those of a server that is stopped itself are answered. And all of them, however many they answer,
-    where all of its connections are in use, the CPUs behind are full, and its own is not."""
+    """Return the servers behind that the caller waits for. These are the servers that hold most, if they answer fewer
+    calls than usual although as many are inside as in the fullest hundredth of calm time: by Little's law, each call
+    takes longer. They are also the servers that hold most, if all connections are used and hardly any call is answered.
+    This excludes a caller that is stopped itself, because its calls are answered. If all connections of the caller are
+    in use, the CPUs behind are full and its own CPU is not, they are all servers behind, however many calls they
+    answer."""
     calls = _calls(view, caller)
     inside = float(np.median(_behind(view, caller, times))) if calls else 0.0
     if not calls:
@@ -156,10 +163,11 @@ def _waits(view: View, known: Usual, caller: str, times: Times) -> list[str]:
 
 
 def _is_silent(view: View, known: Usual, caller: str, times: Times, has_cpu_left: bool) -> bool:
-    """Whether its connections are used up, though no more of them than usual may be, for some waited for one all the
-    while (a pool may be shared by calls to several servers), and hardly any call is answered. Or more calls are open
-    than usual, which who stands still has not accepted, though the caller's own CPU could open connections. With no
-    call open at all (visits that lack the CPU to go on hold their connections, too) nobody is waited for."""
+    """Return whether hardly any call is answered while calls are open, and one of two conditions holds. First, visits
+    waited for a connection all the while, so the connections are used up. The number in use may still be as usual,
+    because calls to several servers may share a pool. Second, more calls are open than usual although the caller's own
+    CPU could open connections: a server that stands still has not accepted them. If no call is open at all, the caller
+    does not wait for a server: visits that lack the CPU to go on hold their connections, too."""
     usual = _usually(known, caller, times)
     if usual < ANSWERS_PER_STEP / 2 or _answers(view, caller, times) > SILENT * usual:
         return False
@@ -181,7 +189,7 @@ def _usually(known: Usual, caller: str, times: Times) -> float:
 
 
 def _at_work(view: View, server: str, times: Times) -> bool:
-    """Whether its CPU was full, or its quota used up."""
+    """Return whether its CPU was full, or its quota was used up."""
     begin, end = int(times[0]), int(times[-1])
     at_work = any(series.at_work(begin, end) for series in view.cpu_of_way[server])
     return at_work or view.throttled(server, begin, end) >= TAKEN
@@ -192,11 +200,11 @@ def _calls(view: View, caller: str) -> dict[str, Stays]:
 
 
 def _opened(view: View, caller: str, times: Times) -> Times:
-    """How many of its calls are open."""
+    """Return how many of its calls are open."""
     return sum((one.queue(times) for one in _calls(view, caller).values()), np.zeros_like(times))
 
 
 def _behind(view: View, caller: str, times: Times) -> Times:
-    """How many are inside the servers that it calls. What it has sent and they have not accepted need not be theirs: it
-    may lack the CPU to open its connections."""
+    """Return how many requests are inside the servers that it calls. Calls that it has sent and they have not accepted
+    may not be theirs: the caller may lack the CPU to open its connections."""
     return sum((view.stays[callee].queue(times) for callee in view.callees_of(caller)), np.zeros_like(times))

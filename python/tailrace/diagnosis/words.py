@@ -1,5 +1,5 @@
-"""How a diagnosis says moments, durations and counts. Moments are seconds since the recording began, which is what the
-time axes of the report show; the units themselves are printed by `tailrace.units`."""
+"""This module writes the moments, durations and counts of a diagnosis. Moments are seconds since the recording began,
+as on the time axes of the report. `tailrace.units` prints the units themselves."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ def rate(per_second: float) -> str:
 
 
 def listing(names: Sequence[str], word: str = "and") -> str:
-    """ "a", "a and b", "a, b and c"."""
+    """Return "a", "a and b", or "a, b and c"."""
     return f" {word} ".join(filter(None, (", ".join(names[:-1]), names[-1]))) if names else "nothing"

@@ -1,8 +1,9 @@
-"""Step 5: what caused the millibottleneck. Detectors compete on evidence; ties are reported as ties, and where nothing
-is convincing the cause is "unknown", with the datum that would settle it.
+"""Step 5: what caused the millibottleneck. Detectors compete on evidence, and ties are reported as ties. Where nothing
+is convincing, the cause is "unknown", and the report names the datum that would settle it.
 
-To add one: a file with `CAUSE` and `detect(case) -> CauseEvidence`, documented under the four headings of the others;
-its line in DETECTORS; and its golden cases (a positive, a negative, a confusable one) in tests/unit/test_causes.py.
+A new detector needs three things. The first is a file with `CAUSE` and `detect(case) -> CauseEvidence`, documented
+under the four headings of the others. The second is its line in DETECTORS. The third is its golden cases (a positive, a
+negative, a confusable one) in tests/unit/test_causes.py.
 """
 
 from __future__ import annotations
@@ -50,19 +51,22 @@ DETECTORS: tuple[Detector, ...] = (
 )
 
 AMPLIFIERS = (balancer.CAUSE, concurrency_overhead.CAUSE, soft_resource.CAUSE)
-"""They make a stall worse rather than start one (`balancers` III-C, `average` 4): they win if nothing else does, and if
-more was asked of the origin than it can do. None of them makes a server answer less than usual from the start."""
+"""They make a stall worse rather than start one (`balancers` III-C, `average` 4). They win if nothing else does, and if
+the load on the origin was higher than its capacity. None of them makes a server answer less than usual from the
+start."""
 
 RESIDUAL = freeze.CAUSE
-"""Seen by what is missing (no CPU, no answer), so it yields to any cause that says why."""
+"""This cause is inferred from what is missing (no CPU, no answer). It therefore yields to any cause that explains
+why."""
 
 TIE = 0.1
-"""Causes whose strengths differ by less are not told apart: a sampling interval at either end of a stall of half a
-second moves its coverage by as much."""
+"""Causes whose strengths differ by less are reported as a tie. One sampling interval at either end of a stall of half a
+second changes its coverage by as much."""
 
 UNKNOWN = "unknown"
 PACKET_LOSS = "packet-loss"
-"""Of no server, and so of no detector: the network, or a filter before the accept queue, lost what was sent."""
+"""This cause belongs to no server, and so to no detector. The network, or a filter before the accept queue, lost the
+packets."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,8 @@ class Cause:
 
     @property
     def starts_it(self) -> bool:
-        """Whether it is known, and more than what makes a stall worse: or a limit, which is that of one server."""
+        """Return whether the cause is known and starts a stall. A cause that only makes a stall worse does not count. A
+        limit counts, because it belongs to one server."""
         names = set(self.name.split(" or "))
         return self.name != UNKNOWN and not names & (set(AMPLIFIERS) - {soft_resource.CAUSE})
 
@@ -110,7 +115,7 @@ def _of(case: Case) -> Cause:
 
 
 def strength(evidence: CauseEvidence) -> float:
-    """Coverage, less what chance would do. Only what was found competes."""
+    """Return the coverage, less what chance would do. Only evidence with the verdict "found" competes."""
     if evidence.verdict != "found":
         return -1.0 if evidence.verdict == "unknown" else -2.0
     chance = evidence.p_value if evidence.p_value is not None else 0.0
@@ -156,22 +161,22 @@ def _finding(
 
 
 def _awaited(stall: Stall) -> list[str]:
-    """What shows what a server waits for whose threads all sleep."""
+    """Return the data that would show what a server waits for when all its threads sleep."""
     return [f"what {stall.origin} waited for: a capture of the calls that it makes, if it makes any, or its lock waits"]
 
 
 def _wanted(stall: Stall, evidence: tuple[CauseEvidence, ...]) -> list[str]:
-    """What would tell the causes that are still possible apart, each datum once."""
+    """Return each datum once that would distinguish the causes that are still possible."""
     open_ = [e for e in evidence if e.verdict == "unknown" and e.missing and plausible(stall, e.cause)]
     if stall.sampled == "yes" or not stall.finding.missing:
         return [str(e.missing) for e in open_]
-    # Nothing of the origin was sampled: what the fourth step asks for comes first, and what is not about the origin.
+    # Nothing of the origin was sampled. The data that the fourth step needs come first, then data of other places.
     others = [str(e.missing) for e in open_ if e.cause in (garbage_collection.CAUSE, neighbour.CAUSE)]
     return [stall.finding.missing, *others]
 
 
 def plausible(stall: Stall, cause: str) -> bool:
-    """Whether a cause that was not recorded could still be it, given what was."""
+    """Return whether a cause that was not recorded is still possible, given what was recorded."""
     saturated = {r.metric for r in stall.resources if r.saturated}
     if cause in (neighbour.CAUSE, cpu_quota.CAUSE, freeze.CAUSE, log_flush.CAUSE, writeback.CAUSE):
         return stall.kind == "collapse" and "cpu_busy" not in saturated

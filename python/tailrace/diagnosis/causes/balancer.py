@@ -1,19 +1,19 @@
 """The load balancer sent the requests to the one candidate that was stalled.
 
 What it looks for
-    Two servers or more that the same caller uses alike, of which the origin gets (nearly) all arrivals from some moment
-    in its stall on while the others stay idle (`balancers` III-C and figure 6: the stalled Tomcat's `lb_value` is the
-    lowest, so it is chosen until it recovers). The balancer does not cause the stall: it makes everybody wait for it.
+    The same caller uses two servers or more alike. From some moment in its stall on, the origin gets (nearly) all
+    arrivals while the others stay idle (`balancers` III-C and figure 6: the stalled Tomcat's `lb_value` is the lowest,
+    so it is chosen until it recovers). The balancer does not cause the stall: it makes all requests wait for it.
 Evidence needed
-    Visits with their caller, to every candidate. `balancer_value` per candidate makes it firmer.
+    It needs visits with their caller, to every candidate. `balancer_value` per candidate makes it firmer.
 What it is confused with
-    A balancer with sticky sessions or weights: then the shares are the same outside stalls.
-    A tier whose candidates all stall together: the others are not idle.
-    A stall of the candidate itself: one that answers less than usual has been held up by something else, and the
-    balancer made it worse. It is the cause only where it sends more than a candidate can serve.
+    A balancer may have sticky sessions or weights: then the shares are the same outside stalls.
+    All candidates of a tier may stall together: then the others are not idle.
+    The candidate itself may stall: if it answers less than usual, something else held it up, and the balancer made it
+    worse. The balancer is the cause only where it sends more than a candidate can serve.
 Thresholds and where they come from
-    Half way from its usual share to everything: nearer to the paper's figure, which shows all of them, than to what is
-    usual. For fewer than three requests no share is reported.
+    The share must be at least half way from its usual value to everything. That is nearer to the paper's figure, which
+    shows all requests, than to the usual share. For fewer than three requests no share is reported.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def detect(case: Case) -> CauseEvidence:
 
 
 def _balanced(case: Case) -> list[tuple[str, tuple[str, ...]]]:
-    """Caller → the origin's siblings: as the topology says, else callees of the same tier and protocol (or port)."""
+    """Return each caller with the origin's siblings. They come from the topology, or else they are callees of the same
+    tier and protocol (or port)."""
     view = case.view
     declared = [b for b in view.topology.balancers if case.origin in b.candidates]
     if declared:
@@ -60,7 +61,7 @@ def _alike(case: Case, other: str) -> bool:
 
 def _skew(case: Case, caller: str, siblings: tuple[str, ...]) -> CauseEvidence:
     view, stall = case.view, case.stall
-    # Sent by the caller: where a candidate overflows, what was sent and what arrived differ, so ten steps a stall.
+    # The caller's sends count: they differ from the arrivals where a candidate overflows. A stall has ten steps.
     step = view.step(max((stall.end - stall.begin) // 10, view.window_ns // 2))
     edges = np.arange(view.begin, view.end + step, step, dtype=np.int64)
     mine = view.calls[caller][case.origin].arrived(edges)
@@ -88,6 +89,7 @@ def _mean(queue: NDArray[np.int64]) -> float:
 
 
 def _held_on(skewed: NDArray[np.bool_], sent: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """A skew lasts through steps in which nothing is sent: by then every worker of the caller waits for the origin."""
+    """Let a skew last through steps in which nothing is sent: by then every worker of the caller waits for the
+    origin."""
     last = np.maximum.accumulate(np.where(sent, np.arange(len(sent)), 0))
     return skewed[last] & sent[last]

@@ -1,4 +1,4 @@
-"""What the origin of a stall can do at its best, which several detectors compare with what was asked of it."""
+"""This is what the origin of a stall can do at its best. Several detectors compare it with the load on the origin."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ from tailrace.diagnosis.view import View
 from tailrace.units import MILLISECOND, SECOND
 
 BUSY_LEAST = 0.02
-"""A CPU that is used less tells nothing of its capacity: sampling errors are as large."""
+"""A CPU that is used less shows nothing about its capacity, because sampling errors are as large."""
 STEP_NS = 10 * MILLISECOND
 BEST_NS = 200 * MILLISECOND
-"""What a server does at its best it does for so long: shorter, and chance does more than the server."""
+"""A server that works at its best keeps this up for so long. In a shorter time, chance has more effect than the
+server."""
 LEAST_WORK = 0.01
-"""Of requests that ask nothing of a server: a hundredth of one."""
+"""Requests that need nothing from a server count together as a hundredth of one request."""
 
 
 def capacity(case: Case) -> float:
-    """Visits per second that the origin can answer, at its highest clock rate where that is known: no less than it did
-    in the stall, for what its CPU does in calm time may be other work."""
+    """Return the visits per second that the origin can answer, at its highest clock rate where that is known. This is
+    no less than it answered in the stall, because its CPU may do other work in calm time."""
     used = usual_use(case, case.origin)
     return max(case.stall.throughput_calm / used, case.stall.throughput) if used else best_throughput(case)
 
 
 def crowded(case: Case) -> float | None:
-    """Visits per second that the origin answers with as many inside as in the stall, most of the time: threads may cost
-    time themselves, or requests ask for more by chance, so that it can do less than calm time lets expect. None where
-    its CPU was not full by its own work at its highest clock rate, or where it answered less than usual all the same:
-    something else may have taken it."""
+    """Return the visits per second that the origin answers most of the time with as many inside as in the stall. This
+    can be less than calm time suggests: threads may cost time themselves, or requests may by chance need more. Return
+    None where the origin's own work did not fill its CPU at its highest clock rate. Return None, too, where it answered
+    less than usual although its CPU was full. Something else may then have taken the CPU."""
     begin, end = case.stall.begin, case.stall.end
     own, hz = case.view.series(case.origin, "cpu_busy"), clock_rate(case.view, case.origin, begin, end)
     if case.stall.throughput < case.stall.throughput_calm or not any(busy.at_work(begin, end) for busy in own):
@@ -50,7 +51,7 @@ def crowded(case: Case) -> float | None:
 
 
 def usual_use(case: Case, server: str) -> float | None:
-    """Share of what a server's CPU can do that it does in calm time; None where samples cannot tell."""
+    """Return the utilisation of a server's CPU in calm time, or None where samples cannot show it."""
     for busy in case.view.shared_cpu(server) or case.view.series(server, "cpu_busy"):
         used = case.usual(in_cycles(case.view, server, busy, case.stall.begin, case.stall.end)) / busy.capacity
         if used >= BUSY_LEAST:
@@ -59,28 +60,29 @@ def usual_use(case: Case, server: str) -> float | None:
 
 
 def at_work(case: Case, server: str) -> bool:
-    """Whether a server's CPU was full in the stall, by its own work or by that of all who share it."""
+    """Return whether a server's CPU was full in the stall, by its own work or by that of all servers that share it."""
     used = case.view.series(server, "cpu_busy") + case.view.shared_cpu(server)
     return any(busy.at_work(case.stall.begin, case.stall.end) for busy in used)
 
 
 def clock_rate(view: View, server: str, begin: int, end: int) -> Series | None:
-    """Of a server, its node or its host; of cores that nobody assigned to a server the fastest in that time: others may
-    idle."""
+    """Return the clock rate of a server, its node or its host. If cores are assigned to no server, return the rate of
+    the core that was fastest in that time, because others may idle."""
     known = view.series(server, "cpu_hz") or view.around(server, "cpu_hz")
     rates = (hz for hz in known if hz.value.any())
     return max(rates, key=lambda hz: hz.mean(begin, end) or 0.0, default=None)
 
 
 def full_rate(view: View, server: str, hz: Series) -> float:
-    """The highest clock rate that was sampled, or the one that is said to be possible: a load may end before a governor
-    gets there."""
+    """Return the highest clock rate that was sampled, or the one that is documented as possible. A load may end before
+    a governor reaches that rate."""
     said = view.series(server, "cpu_hz_max") or view.around(server, "cpu_hz_max")
     return max(float(each.value.max()) for each in (hz, *said))
 
 
 def in_cycles(view: View, server: str, busy: Series, begin: int, end: int) -> Series:
-    """What a CPU would have used at its highest clock rate for the same work; the clock is chosen by that time."""
+    """Return what a CPU would have used at its highest clock rate for the same work. The clock is the one that
+    `clock_rate` selects for the time from `begin` to `end`."""
     hz = clock_rate(view, server, begin, end)
     if hz is None:
         return busy
@@ -91,9 +93,9 @@ def in_cycles(view: View, server: str, busy: Series, begin: int, end: int) -> Se
 def queue_of(
     case: Case, served: float | NDArray[np.float64], asked: NDArray[np.float64] | None = None
 ) -> NDArray[np.float64]:
-    """The queue at the end of each of `steps` that a server would have had who answers `served` visits per second, by
-    what was `asked` of the origin in each, by default its clients' requests: q(t + dt) = max(0, q(t) + asked -
-    served·dt) (Lindley), which is the walk less its lowest point so far."""
+    """Return the queue at the end of each of `steps` for a server that answers `served` visits per second. `asked` is
+    the number of requests to the origin in each step; by default it counts its clients' requests. The formula is
+    q(t + dt) = max(0, q(t) + asked - served·dt) (Lindley), which is the walk less its lowest point so far."""
     came = case.view.asked(case.origin).arrived(steps(case)).astype(np.float64) if asked is None else asked
     walk: NDArray[np.float64] = np.cumsum(came * case.visits_per_request - served * (case.view.step(STEP_NS) / SECOND))
     return walk - np.minimum(np.minimum.accumulate(walk), 0.0)
@@ -105,7 +107,7 @@ def steps(case: Case) -> NDArray[np.int64]:
 
 
 def in_steps(case: Case, series: Series) -> NDArray[np.float64]:
-    """What the samples say in the middle of each step."""
+    """Return the value of the samples in the middle of each step."""
     edges = steps(case)
     return series.at((edges[:-1] + edges[1:]) // 2)
 
@@ -113,8 +115,8 @@ def in_steps(case: Case, series: Series) -> NDArray[np.float64]:
 def long_rises(
     case: Case, served: float | NDArray[np.float64], asked: NDArray[np.float64] | None = None, each: float = 1.0
 ) -> tuple[Rise, ...]:
-    """Stretches in which that queue would have been long, each from where it left its usual length: it is followed as
-    the real one is. What is `asked` is so much for `each` of the requests that make the origin's own."""
+    """Return the stretches in which that queue would have been long, each from where it left its usual length. It is
+    followed as the real queue is. `each` is the mean amount of `asked` for one of the requests to the origin."""
     times, queue = steps(case)[1:], queue_of(case, served, asked)
     least = _long(case) * max(each, 1.0)
     typical, high = levels(queue[contains(case.slow.calm, times)])
@@ -123,30 +125,31 @@ def long_rises(
 
 
 def long_queues(case: Case, served: float | NDArray[np.float64]) -> Spans:
-    """When that queue would have been long."""
+    """Return the time in which that queue would have been long."""
     edges = steps(case)
     return where(edges[:-1], edges[1:], queue_of(case, served) > _long(case), gap=case.view.window_ns)
 
 
 def _long(case: Case) -> float:
-    """How many make a long queue of the origin."""
+    """Return how many visits make a long queue of the origin."""
     return max(LONG * case.stall.rise.peak, 2.0)
 
 
 def mean_work(case: Case, server: str) -> float:
-    """What a request that came in the stall, or just before, asks of a server, 1 being usual."""
+    """Return the mean service demand at a server of requests that came in the stall or just before; 1 is usual."""
     edges = np.array([case.stall.begin - case.view.window_ns, case.stall.end])
     came = int(case.view.asked(case.origin).arrived(edges)[0])
     return max(float(case.demand(server).came(edges)[0]), LEAST_WORK) / came if came else 1.0
 
 
 def queue_lasts(case: Case, served: float | NDArray[np.float64]) -> float:
-    """For what share of the stall that queue would have been long."""
+    """Return the share of the stall for which that queue would have been long."""
     return coverage(long_queues(case, served), case.stall.begin, case.until)
 
 
 def best_throughput(case: Case) -> float:
-    """The most the origin answered per second over 200 ms anywhere: what it can do for longer than chance allows."""
+    """Return the highest rate of answers of the origin over 200 ms anywhere. The origin can sustain this rate for
+    longer than chance allows."""
     step = case.view.step(BEST_NS // 4)
     edges = np.arange(case.view.begin, case.view.end + 4 * step, step, dtype=np.int64)
     answers = np.convolve(case.view.stays[case.origin].departed(edges), np.ones(4), mode="valid")

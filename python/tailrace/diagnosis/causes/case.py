@@ -1,4 +1,4 @@
-"""What every detector is given, and how evidence becomes a verdict: the same test for all of them."""
+"""This module defines the input of every detector, and the test that turns evidence into a verdict for all of them."""
 
 from __future__ import annotations
 
@@ -22,58 +22,58 @@ from tailrace.diagnosis.words import clock, duration, share
 from tailrace.units import MILLISECOND, SECOND
 
 COVERAGE = 0.5
-"""A cause acts through at least half of the stall that it explains; else the other half stays unexplained."""
+"""A cause acts during at least half of the stall that it explains. Otherwise, the other half stays unexplained."""
 LIFT = 5.0
-"""… and is at least five times as present in stalls as in calm time: what is there for a fifth of calm time lies in one
-of five stalls by chance. (The p-value of random shifts tells the same of several stalls, but in a short recording with
-stalls in a rhythm it cannot be small. It only ranks what was found.)"""
+"""A cause is at least five times as present in stalls as in calm time: what is present for a fifth of calm time
+coincides with one of five stalls by chance. (For several stalls, the p-value of random shifts shows the same. In a
+short recording with stalls in a rhythm it cannot be small, so it only ranks what was found.)"""
 LATE_SHARE = 0.2
-"""… and does not begin later than a fifth into the stall (or one window, or when it was first felt): effects come after
-causes, but a queue may have been longer than usual already when the cause came."""
+"""A cause begins in the first fifth of the stall (or in its first window, or before the stall first affects a
+request). Effects come after causes, but a queue may have been longer than usual before the cause came."""
 LONG = 0.25
-"""A queue a quarter as long as the origin's own in the stall is long: the rest may have been there before, or wait for
-what was pushed back."""
+"""A queue is long if it is at least a quarter of the origin's own queue in the stall. The rest of the queue may have
+existed before, or may wait for requests that were pushed back."""
 BEFORE_NS = 2 * SECOND
-"""Time without trouble before a stall that tells that a system would have gone on so: twice as long as a lost packet
-waits to be sent again, so that what was lost before would show."""
+"""If there was no trouble for this long before a stall, the system would have stayed calm without the stall. This is
+twice the retransmission timeout, so an earlier packet loss would show."""
 FEW = 0.01
-"""So few were very slow before that their trouble, if it was any, had passed."""
+"""If at most this share of the requests was very slow before, any earlier trouble had passed."""
 REACH = 10
-"""… and reached at least half of the requests: what could not be served in a stall is worked off, at up to 90 % use, in
-ten times its length (length / (1 - use)). A queue that does not come down by then is kept up by something else."""
+"""A cause reaches at least half of the requests. A server at up to 90 % use works off the backlog of a stall in ten
+times the length of the stall: length / (1 - use). If a queue is still long after that, something else keeps it up."""
 
 
 @dataclass(frozen=True)
 class Sign:
-    """What a detector found: when it showed, in steps of what length, and what it was, in words and numbers."""
+    """A sign is what a detector found: when it showed, the length of a step, and a description in words and numbers."""
 
     when: Spans
     step_ns: int
     what: str
     place: str | None = None
-    """The origin, if not told."""
+    """None means the origin."""
     numbers: Mapping[str, Number] = field(default_factory=dict)
     but: str | None = None
-    """A reason why it is not the cause all the same."""
+    """If given, this reason shows that the sign is not the cause."""
     enough: bool = False
-    """Whether it explains the stall by what was asked and what could be done: then chance is no explanation, be it as
-    frequent outside (in stalls that made no request very slow)."""
+    """It is true if demand and capacity explain the stall. Then the sign is no chance, even if it is as frequent
+    outside stalls (at times when no request became very slow)."""
     after: Spans = field(default_factory=lambda: spans([]))
-    """What of it is there because of a stall, and no chance either."""
+    """These parts of `when` are an effect of a stall, and do not count as chance."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One stall with everything that may explain it."""
+    """A case is one stall with everything that may explain it."""
 
     view: View
     slow: Slow
     cluster: Cluster
     stall: Stall
     stalls: Spans
-    """All stalls of the same origin, this one included."""
+    """These are all stalls of the same origin, and they include this one."""
     known: dict[tuple[str, ...], bool]
-    """What detectors found out about the recording as a whole: shared by the cases of a diagnosis."""
+    """Detectors found this out about the whole recording. The cases of a diagnosis share it."""
 
     @property
     def origin(self) -> str:
@@ -81,16 +81,16 @@ class Case:
 
     @property
     def counted(self) -> Spans:
-        """Stalls, and calm time in which the origin was calm, too: where its queue was long though nobody became very
-        slow, it stalled as well. What lasts after a stall, until its backlog is worked off, is neither, and may well be
-        there because of it."""
+        """Return all stalls, and the calm time in which the origin was calm, too. If its queue was long although no
+        request became very slow, it also stalled, so this time is left out. The time after a stall, until the backlog
+        is worked off, is neither stall nor calm time: the stall may be the reason for what shows then."""
         return union([without(self.slow.calm, self._long), self.stalls])
 
     @cached_property
     def _long(self) -> Spans:
-        """When the origin's own queue was long against its peak in this stall, and longer than chance makes it: a queue
-        whose tail is geometric (M/M/1: P(N ≥ n) = ρⁿ) and that exceeds m in half of the time exceeds log 100 / log 2 =
-        6.64 times m + 1 in a hundredth of it."""
+        """Return when the origin's own queue was long relative to its peak in this stall, and longer than by chance.
+        Suppose that the tail of a queue is geometric (M/M/1: P(N ≥ n) = ρⁿ) and that the queue exceeds m in half of the
+        time. Then it exceeds log 100 / log 2 = 6.64 times m + 1 in a hundredth of the time."""
         step = self.view.step(max(self.view.window_ns // 5, MILLISECOND))
         edges = np.arange(self.view.begin, self.view.end + step, step, dtype=np.int64)
         queue = self.view.own_queue(self.origin, edges[:-1])
@@ -100,33 +100,34 @@ class Case:
 
     @property
     def visits_per_request(self) -> float:
-        """Of the origin, as usual; in the whole recording if there are usually no arrivals."""
+        """Return the usual visits to the origin per request. Use the whole recording if there are usually no
+        arrivals."""
         if self.stall.arrivals_calm > 0:
             return self.stall.throughput_calm / self.stall.arrivals_calm
         came = len(self.view.asked(self.origin).arrivals)
         return len(self.view.stays[self.origin].departures) / max(came, 1)
 
     def demand(self, by: str | None = None) -> Demand:
-        """What requests ask of the origin, or of a server behind it that decides what they count."""
+        """Return the service demand of requests at the origin, or at the server behind it that sets their weight."""
         return self.view.demand(self.origin, by or self.origin, self.slow.calm)
 
     def usual(self, series: Series) -> float:
         return self.slow.usual(series)
 
     def inside(self, series: Series) -> float:
-        """Its median in this stall; 0 where it has no sample there."""
+        """Return the median of the series in this stall, or 0 if it has no sample there."""
         return series.median(self.stall.begin, self.stall.end) or 0.0
 
     def throttled(self, server: str) -> float:
-        """Share of the stall in which a server's quota held it back; 0 where that was not sampled."""
+        """Return the share of the stall in which a server's quota held it back, or 0 if there are no samples of it."""
         return self.view.throttled(server, self.stall.begin, self.stall.end)
 
     def standing_out(self, series: Series, least: float) -> Spans:
-        """When the series was nearer to its value in this stall than to its usual one, and at `least`."""
+        """Return when the series was nearer to its value in this stall than to its usual value, and was at `least`."""
         return series.above(max((self.inside(series) + self.usual(series)) / 2, least))
 
     def while_queued(self, table: Spans) -> Spans:
-        """The parts in whose middle the origin's own queue was filled: idle time is no stall."""
+        """Return the parts in whose middle the origin's own queue was filled: idle time is not part of a stall."""
         if len(table) == 0:
             return table
         pieces = [
@@ -140,8 +141,9 @@ class Case:
 
     @property
     def waited_for_cpu(self) -> float | None:
-        """The share of the stall in which the origin itself waited for a CPU, by its pressure; or, where that was not
-        sampled, at most: in which one of its threads was runnable. None: not sampled either."""
+        """Return the share of the stall in which the origin itself waited for a CPU, by its pressure. Without samples
+        of the pressure, return an upper bound: the share in which one of its threads was runnable. Without samples of
+        the threads, too, return None."""
         for series in self.view.series(self.origin, "psi_cpu"):
             if self.view.is_own(series.place, self.origin) and series.resolves(self.stall.begin, self.stall.end):
                 return self.inside(series)
@@ -149,25 +151,25 @@ class Case:
 
     @cached_property
     def tasks(self) -> tasks.Tasks | None:
-        """What the threads of the origin did in the stall."""
+        """Return what the threads of the origin did in the stall."""
         times = np.linspace(self.stall.begin, self.stall.end, 100, dtype=np.int64)
         return tasks.of(self.view, self.origin, times)
 
     def cpus_of(self, place: str) -> frozenset[int]:
-        """CPUs that the origin, or a place of samples, may use; empty where that is not known."""
+        """Return the CPUs that the origin, or a place of samples, may use. The set is empty if they are not known."""
         own = self.view.series(self.origin, "cpu_busy")
         sampled = own[0].place if own and place == self.origin else place
         return frozenset(self.view.topology.cpus.get(sampled, ()))
 
     def called(self, place: str) -> str:
-        """A place of samples as a reader knows it: the origin, or another server, by name."""
+        """Return the name by which a reader knows a place of samples: that of the origin, or of another server."""
         return self.origin if self.view.is_own(place, self.origin) else self.view.topology.called(place)
 
     def when(self, begin: int, end: int) -> str:
         return f"from {clock(self.view, begin)} for {duration(end - begin)}"
 
     def weigh(self, cause: str, sign: Sign) -> CauseEvidence:
-        """The verdict on a sign."""
+        """Return the verdict on a sign."""
         stall = self._since(sign.when), self.until
         least = COVERAGE if sign.but is None else 1.1
         measured = fit(sign.when, stall, self.stalls, without(self.counted, sign.after), sign.step_ns, least)
@@ -192,14 +194,16 @@ class Case:
         )
 
     def _since(self, when: Spans) -> int:
-        """The onset of a stall, which is good to a window: what shows that soon after shows from the begin on."""
+        """Return the onset of a stall. It is accurate to one window, so a sign that begins within the first window
+        moves it to the begin of the sign."""
         begin, end = self.stall.begin, min(self.stall.begin + self.view.window_ns, self.stall.end - 1)
         onset = when[int(np.searchsorted(when[:, 1], begin, "right")) :, 0][:1]
         return int(np.clip(onset, begin, end)[0]) if len(onset) and onset[0] <= end else begin
 
     @property
     def until(self) -> int:
-        """Until when the stall did something to the requests; two windows at least, for its onset is good to one."""
+        """Return the end of the time in which the stall affected requests. It is at least two windows after the begin,
+        because the onset is accurate to one window. It is never after the end of the stall."""
         begin, end, over = self.stall.begin, self.stall.end, self.stall.over
         return end if over is None else min(end, max(over, begin + 2 * self.view.window_ns))
 
@@ -220,9 +224,10 @@ class Case:
 
     @cached_property
     def begins_an_overload(self) -> bool:
-        """Whether nobody was very slow before the stall, the servers had CPU to spare, and no more came later: what
-        follows it without a pause would not be there without it, however long it lasts. What clients gave up they asked
-        again, or had asked twice: that more came of it is what the overload did."""
+        """Return whether almost no request was very slow before the stall, the servers had CPU to spare, and the
+        request rate did not rise later. Then an overload that follows the stall without a pause would not exist without
+        the stall, however long it lasts. Clients send again what they gave up, or send it twice: the overload causes
+        these additional requests, so they do not count."""
         begin, until = self.view.begin, self.stall.begin - self._slack()
         sent, slow = self.view.sent_for_good, self.slow.requests["sent"].to_numpy()
         before, earlier = int(np.searchsorted(sent, until)), int(np.searchsorted(slow, until))
@@ -242,7 +247,7 @@ class Case:
         return CauseEvidence(cause, self.origin, "absent", sentence, coverage=0.0, numbers=dict(numbers or {}))
 
     def unknown(self, cause: str, missing: str | None, what: str | None = None) -> CauseEvidence:
-        """`what` is not recorded; `missing` is the datum that Tailrace would read of it."""
+        """Return the evidence if `what` is not recorded. `missing` is the datum from which Tailrace would read it."""
         return CauseEvidence(cause, self.origin, "unknown", f"Not recorded: {what or missing}.", missing=missing)
 
 

@@ -1,18 +1,20 @@
-"""More concurrency made the server slower: threads fight for CPU, caches and the collector.
+"""More concurrency made the server slower: threads compete for CPU, caches and the collector.
 
 What it looks for
-    The origin's CPU saturated and its throughput *falling as its queue grows*: what it answers per second with a long
+    The origin's CPU is saturated and its throughput *falls as its queue grows*. What it answers per second with a long
     queue is well under what it answered with a short one, in the same stall (`rpc-vs-async` figure 12: 1159 requests/s
     at 100 concurrent requests, 374 at 1600; `average` 4).
 Evidence needed
-    Visits; `cpu_busy` of the origin; `context_switches` make it firmer.
+    It needs visits and `cpu_busy` of the origin. `context_switches` make the evidence firmer.
 What it is confused with
-    Anything that stops the server at once (a collection, a freeze): there throughput collapses while the queue is still
-    short, or while it is long: time without answers is left out. A neighbour: there the CPU is not the origin's.
+    It is confused with anything that stops the server at once (a collection, a freeze). Then throughput collapses while
+    the queue is still short, or while it is long, so time without answers is left out. It is also confused with a
+    neighbour. Then another process uses the CPU.
 Thresholds and where they come from
-    Three tenths less throughput (the paper lost a half from 100 to 800 requests) and three standard deviations of the
-    counts, for at least two windows with the queue below half of its peak and two above. Without answers: for ten times
-    as long as there is between two of them on average, which chance alone makes once in 20,000 (e^-10).
+    The throughput is three tenths less (the paper lost a half from 100 to 800 requests) and three standard deviations
+    of the counts less. This holds for at least two windows with the queue below half of its peak and two above. A time
+    without answers is ten times as long as the average time between two answers. Chance alone makes such a time once in
+    20,000 (e^-10).
 """
 
 from __future__ import annotations
@@ -68,7 +70,8 @@ def detect(case: Case) -> CauseEvidence:
 
 
 def _stopped(answers: NDArray[np.int64], crowded: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Steps of stretches that are too long without an answer: threads slow a server down and do not stop it."""
+    """Return the steps of stretches without an answer that are too long: threads slow a server down and do not stop
+    it."""
     none = np.flatnonzero(np.diff(np.concatenate(([0], (answers == 0).astype(np.int8), [0]))))
     stopped = np.zeros(len(answers), dtype=bool)
     usual = float(answers[crowded].mean()) if crowded.any() else 0.0
@@ -78,7 +81,8 @@ def _stopped(answers: NDArray[np.int64], crowded: NDArray[np.bool_]) -> NDArray[
 
 
 def _crowded(case: Case, middle: float) -> Spans:
-    """All times of the recording with a queue at least a quarter as long as where it was slow, from the rise on."""
+    """Return all times of the recording from the rise on, with a queue at least a quarter as long as where it was
+    slow."""
     step = case.view.step(case.view.window_ns)
     edges = np.arange(case.view.begin, case.view.end + step, step, dtype=np.int64)
     queue = case.view.own_queue(case.origin, (edges[:-1] + edges[1:]) // 2)

@@ -1,20 +1,21 @@
 """The CPU quota of the server's group was used up, and the kernel made it wait (throttling).
 
 What it looks for
-    `cpu_throttled` of the origin (share of time in which its runnable threads were held back) high in the stall.
+    `cpu_throttled` of the origin (share of time in which its runnable threads were held back) is high in the stall.
 Evidence needed
-    `cpu_throttled` of the origin or its node (cgroup `cpu.stat`, throttled time per interval).
+    It needs `cpu_throttled` of the origin or its node (cgroup `cpu.stat`, throttled time per interval).
 What it is confused with
-    A neighbour, steal and a frozen process: they withhold CPU too, and nothing but this counter tells a quota.
-    Light throttling all the time, which is common and harmless: it is not more frequent in stalls, and what was asked
-    makes no long queue (`capacity.queue_of`) with what the quota left. Where it does, and would make none without a
-    quota, it explains the stall, however often it throttles when few come. A burst that no CPU could serve, with a
-    quota or without. A collection, which uses the quota up: hardly anybody is answered in the time that is left.
+    A neighbour, steal and a frozen process withhold CPU, too: only this counter shows a quota.
+    Light throttling all the time is common and harmless: it is not more frequent in stalls, and the requests make no
+    long queue (`capacity.queue_of`) with what the quota left. If they make one, and would make none without a quota,
+    the quota explains the stall, however often it throttles when few requests come.
+    A burst may be more than any CPU could serve, with a quota or without.
+    A collection uses the quota up: hardly any request is answered in the time that is left.
 Thresholds and where they come from
-    A tenth of the time (see `series.TAKEN`). Hardly anybody: less than half of what is usual in as much time, for who
-    has a queue answers at least as usual. The kernel hands a quota out anew every 100 ms (its default,
-    `cpu.cfs_period_us`): a group that runs for the first half of each period and waits for the second is throttled all
-    along, though every other sample of 50 ms shows nothing.
+    The quota must take a tenth of the time (see `series.TAKEN`). Hardly any request means less than half of what is
+    usual in as much time, because a server with a queue answers at least as many as usual. The kernel hands a quota out
+    anew every 100 ms (its default, `cpu.cfs_period_us`). A group that runs for the first half of each period and waits
+    for the second is throttled all along, although every other sample of 50 ms shows nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What `log_flush` and `writeback` share: when the origin waited for its disk, and where the written bytes came from.
+"""`log_flush` and `writeback` share this module. It finds when the origin waited for its disk, and where the written
+bytes came from.
 
 log flush   bytes are handed over at once and forced out:      dirty ___|▔▔\\____   (fsync, sync, a logger)
 writeback   dirty pages gather for seconds, then the kernel    dirty __/▔▔▔▔\\___   (dirty_ratio, flusher threads)
@@ -24,28 +25,28 @@ from tailrace.units import MILLISECOND, SECOND, format_bytes
 
 WAITS = ("psi_io", "cpu_iowait", "disk_busy")
 LEAST_BYTES = 1_000_000
-"""Smaller movements of dirty memory go on all the time and take a disk milliseconds."""
+"""Smaller movements of dirty memory go on all the time, and a disk needs only milliseconds for them."""
 SUDDEN_NS = 300 * MILLISECOND
-"""Bytes that appeared within this before the stall were handed over at once; gathered ones took longer."""
+"""Bytes that appeared within this time before the stall were handed over at once. Gathered bytes took longer."""
 
 Origin = Literal["sudden", "gathered", "none", "unknown"]
 
 
 @dataclass(frozen=True)
 class Wait:
-    """When I/O was waited for, and what was written meanwhile."""
+    """This shows when I/O was waited for, and what was written meanwhile."""
 
     evidence: Spans
     resolution: int
     place: str
     what: str
-    """The servers that waited, in words; empty if none did."""
+    """These are the servers that waited, in words. It is empty if none did."""
     came: Origin
     bytes_written: float
 
 
 def told(case: Case, cause: str, kind: str) -> CauseEvidence | None:
-    """Events that name the cause themselves, at the origin or at a place that says nothing else."""
+    """Weigh events that name the cause themselves, at the origin or at a place that is not in the topology."""
     view = case.view
     events = [(p, t) for p, t in view.events_of(kind) if view.means(p, case.origin) or not view.is_known(p)]
     if not events:
@@ -56,14 +57,15 @@ def told(case: Case, cause: str, kind: str) -> CauseEvidence | None:
 
 
 def said_otherwise(case: Case, kind: str) -> bool:
-    """Whether recorded events of another `kind` say what was written in most of the stall: then waiting for I/O, which
-    looks alike, is no evidence of this one."""
+    """Return whether recorded events of another `kind` cover most of the stall. Then they show what was written, and
+    waiting for I/O, which looks alike, is no evidence of this cause."""
     tables = [table for place, table in case.view.events_of(kind) if case.view.means(place, case.origin)]
     return bool(tables) and coverage(union(tables), case.stall.begin, case.until) >= COVERAGE
 
 
 def wait(case: Case) -> Wait | None:
-    """The strongest sign of waiting for I/O in the stall; None where nothing that would show it was sampled."""
+    """Return the strongest sign of waiting for I/O in the stall. It is None where nothing was sampled that would show
+    it."""
     signs = [s for metric in WAITS for s in case.view.series(case.origin, metric) + case.view.elsewhere(metric)]
     writing = _series(case, "writeback_bytes")
     dirty = _series(case, "dirty_bytes")
@@ -101,9 +103,9 @@ def _most(series: Series, begin: int, end: int) -> float:
 
 
 def _came(case: Case, dirty: Series | None, writing: Series | None) -> tuple[Origin, float]:
-    """Whether the bytes written back in the stall were gathered before it or appeared at once. Gathered ones leave
-    fewer dirty pages than there were before the stall (`/proc/vmstat` counts those under writeback apart); what a flush
-    hands over comes on top of them, be it for less than a sampling interval."""
+    """Return whether the bytes written back in the stall were gathered before it or appeared at once. Gathered bytes
+    leave fewer dirty pages than there were before the stall (`/proc/vmstat` counts pages under writeback apart). Bytes
+    of a flush come on top of the dirty pages, even if they stay for less than a sampling interval."""
     begin, end = case.stall.begin, case.stall.end
     under = 0.0 if writing is None else _most(writing, begin, end) - case.usual(writing)
     before = np.empty(0) if dirty is None else dirty.during(begin - 2 * SECOND, begin - SUDDEN_NS)
@@ -118,8 +120,8 @@ def _came(case: Case, dirty: Series | None, writing: Series | None) -> tuple[Ori
 
 
 def _expected(before: NDArray[np.float64]) -> float:
-    """Dirty bytes at the begin of the stall, by how they grew in the 2 s before, less `SUDDEN_NS`: others on the host
-    write all the time."""
+    """Return the dirty bytes expected at the begin of the stall, from their growth in the 2 s before, less `SUDDEN_NS`.
+    Other programs on the host write all the time."""
     half = max(len(before) // 2, 1)
     earlier, later = float(np.median(before[:half])), float(np.median(before[-half:]))
     apart = SECOND - SUDDEN_NS / 2

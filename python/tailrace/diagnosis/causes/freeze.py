@@ -1,22 +1,25 @@
-"""The server stood still: stopped, suspended, or all of it blocked on a lock or a frozen file system.
+"""The server stood still: it was stopped or suspended, or a lock or a frozen file system blocked all of it.
 
 What it looks for
-    A full queue, no answer, and no CPU used, while nothing else that was sampled explains it. Or events of kind
-    `freeze`.
+    The queue is full, the origin sends no answer and uses no CPU, and nothing else that was sampled explains it. Events
+    of kind `freeze` are a sign, too.
 Evidence needed
-    `cpu_busy` of the origin. `tasks_stopped` tells that it was stopped, and its own `psi_cpu` or `tasks_runnable` that
-    it waited for no CPU. The other ways to lose the CPU
-    (`cpu_throttled`, `cpu_steal`, I/O) make it firmer where they were sampled.
+    The detector needs `cpu_busy` of the origin. `tasks_stopped` shows that the origin was stopped. Its own `psi_cpu` or
+    `tasks_runnable` shows that it waited for no CPU. Samples of the other ways to lose the CPU (`cpu_throttled`,
+    `cpu_steal`, I/O) make the evidence firmer.
 What it is confused with
-    A server whose workers all wait, for a lock say: it uses no CPU and answers nothing either. Only the states of its
-    threads (`tasks_stopped`, `tasks_runnable`, `tasks_blocked`) tell them apart.
-    Slow statements that hold all workers or connections: who is served then takes as long as usual (`service`).
-    A neighbour or a quota: both leave *some* CPU and some answers. Work of higher priority on all CPUs that it may use
-    leaves none: its own `psi_cpu` tells; without, the host's are full, or somebody fills those it is pinned to, and
-    usually not. Waiting for I/O: `psi_io` or iowait tells. Idle time without load: the queue is empty.
+    All workers of a server can wait, for example for a lock. Such a server uses no CPU and sends no answers either.
+    Only the states of its threads (`tasks_stopped`, `tasks_runnable`, `tasks_blocked`) distinguish the two.
+    Slow statements can hold all workers or connections. A request that is served then takes as long as usual
+    (`service`).
+    A neighbour or a quota leaves *some* CPU and some answers. Work of higher priority on all CPUs that the origin may
+    use leaves none. The origin's own `psi_cpu` shows this. Without `psi_cpu` there are two signs: the host's CPUs are
+    full, or another place fills the CPUs to which the origin is pinned. In both cases they are usually not full.
+    Waiting for I/O shows in `psi_io` or iowait. Idle time without load has an empty queue.
 Thresholds and where they come from
-    CPU under 5 % of the usual, and meanwhile answers under 10 %: what the edges of sampling intervals leave of none.
-    It lasts while nobody is answered, for those edges hide when it began, and when it was over.
+    CPU use is under 5 % of the usual, and meanwhile answers are under 10 %. The edges of sampling intervals leave this
+    much when the real value is zero.
+    The freeze lasts while no request is answered, because those edges hide when it began and when it was over.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ def detect(case: Case) -> CauseEvidence:
     what = (
         f"{case.origin} used {share(inside)} of a core (usually {share(usual)}) and answered {rate(stall.throughput)}"
     )
-    # Who waits for something else uses no CPU for a while, too, and answers.
+    # A server that waits for something else also uses no CPU for a while, but it answers.
     without_cpu = series.below(FROZEN * usual).tolist()
     silent = spans([part for part in without_cpu if _answered(case, spans([part])) <= FROZEN * 2])
     but = None
@@ -68,8 +71,8 @@ def detect(case: Case) -> CauseEvidence:
 
 
 def _while_nobody_left(case: Case, silent: Spans, interval: int) -> Spans:
-    """From the last answer before to the first after, for a sampling interval at most: samples at the edges hold what
-    the server used when it still ran, or ran again."""
+    """Extend each span to the last answer before it and the first answer after it, by at most one sampling interval.
+    Samples at the edges contain what the server used while it still ran, or when it ran again."""
     left = case.view.stays[case.origin].departures
     last = np.append(-interval, left)[np.searchsorted(left, silent[:, 0], "right")]
     first = np.append(left, np.iinfo(np.int64).max)[np.searchsorted(left, silent[:, 1])]
@@ -78,7 +81,7 @@ def _while_nobody_left(case: Case, silent: Spans, interval: int) -> Spans:
 
 
 def _explained(case: Case) -> str | None:
-    """What else kept it from running."""
+    """Return what else kept the origin from running."""
     for resource in case.stall.resources:
         if resource.saturated and resource.metric in EXPLAINED_BY:
             return f"{resource.why[0].lower()}{resource.why[1:]}"
@@ -93,7 +96,8 @@ def _explained(case: Case) -> str | None:
 
 
 def _around(case: Case) -> list[tuple[Series, int, str]]:
-    """Who may have had all CPUs that the origin may use: with how many they are, and the words for it."""
+    """Return the places that may have had all CPUs that the origin may use. Each row has the series, the number of
+    those CPUs and the words for it."""
     host, own = case.view.of_host(case.origin, "cpu_busy"), case.cpus_of(case.origin)
     whole = [(host, 1, f"all CPUs of {host.place} were in use")] if host is not None else []
     pinned = [
@@ -105,7 +109,7 @@ def _around(case: Case) -> list[tuple[Series, int, str]]:
 
 
 def _answered(case: Case, without_cpu: Spans) -> float:
-    """Throughput in the part of the stall in which it used no CPU, over the usual."""
+    """Return the throughput in the part of the stall in which the origin used no CPU, divided by the usual one."""
     inside = clip(without_cpu, case.stall.begin, case.stall.end)
     departures = case.view.stays[case.origin].departures
     answered = int((departures.searchsorted(inside[:, 1]) - departures.searchsorted(inside[:, 0])).sum())

@@ -1,20 +1,20 @@
 """The CPU was still slow when the work came (frequency steps out of phase, DVFS).
 
 What it looks for
-    The origin's CPU saturated at a clock rate below its highest: the governor steps up only after its period, while
+    The origin's CPU is saturated at a clock rate below its highest. The governor steps up only after its period, while
     the queue already grows (`lightning` 3.2, figure 8).
 Evidence needed
-    `cpu_hz` of the origin, its node or its host (or of cores, if nothing else is sampled), and `cpu_busy` of the
-    origin; `psi_cpu`, too, where others take a little of its CPU.
+    It needs `cpu_hz` of the origin, its node or its host (or of cores, if nothing else is sampled), and `cpu_busy` of
+    the origin. Where other servers take a little of its CPU, it also needs `psi_cpu`.
 What it is confused with
-    A workload burst that no clock rate could serve: both are compared with full speed, so one of them yields. A slow
-    clock in idle time, which is the governor's purpose: only saturated or queued time counts.
-    Full at a slow clock, as a CPU often is: it explains the stall all the same if what was asked makes a long queue
-    (`capacity.queue_of`) at the clock rates that were, and none at full speed.
+    No clock rate may be able to serve a workload burst: both causes are compared with full speed, so only one of them
+    is found. A slow clock in idle time is the governor's purpose: only saturated or queued time counts.
+    A CPU is often full at a slow clock. This still explains the stall if the requests make a long queue
+    (`capacity.queue_of`) at the recorded clock rates, and none at full speed.
 Thresholds and where they come from
-    Slow: under 90 % of the highest rate seen, or of `cpu_hz_max`; the paper's CPU has nine steps from 50 to 100 %, so
-    this is one step.
-    Full: 90 %, used or waited for, as sampling jitters (`series.AT_WORK`).
+    The clock is slow under 90 % of the highest rate seen, or of `cpu_hz_max`. The paper's CPU has nine steps from 50 to
+    100 %, so this is one step.
+    The CPU is full from 90 % on, used or waited for, as sampling jitters (`series.AT_WORK`).
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ def detect(case: Case) -> CauseEvidence:
 
 
 def _inside(case: Case, hz: Series) -> float | None:
-    """In the stall, or in the part of it that did something to the requests: it may have recovered by a higher rate."""
+    """Return the clock rate in the stall, or in the part of it that affected the requests. A higher rate may have ended
+    the stall."""
     rates = (hz.median(case.stall.begin, until) for until in (case.stall.end, case.until))
     return min((each for each in rates if each is not None), default=None)

@@ -1,20 +1,21 @@
 """Garbage collection stopped the server.
 
 What it looks for
-    Pauses of the collector (events of kind `gc`, or `gc_share` of the sampling interval) that lie over the stall, and
-    threads that waited for memory that it had not yet freed (`allocation_stall`, of ZGC).
-    The server answers nothing meanwhile and, where CPU is sampled, burns it (`lightning` 3.1, figure 6).
+    The detector looks for pauses of the collector (events of kind `gc`, or `gc_share` of the sampling interval) during
+    the stall. It also looks for threads that waited for memory that the collector had not yet freed
+    (`allocation_stall`, of ZGC).
+    The server answers nothing meanwhile. If CPU is sampled, the samples show high use (`lightning` 3.1, figure 6).
 Evidence needed
-    A GC log of the origin's JVM with wall clock or uptime (`-Xlog:gc*,safepoint`), or `gc_share` samples.
-    A log that does not name its server is matched by time alone, and the sentence says so.
+    The detector needs a GC log of the origin's JVM with wall clock or uptime (`-Xlog:gc*,safepoint`), or
+    `gc_share` samples. A log that does not name its server is matched by time alone, and the sentence reports this.
 What it is confused with
-    Short young collections, which run at any time: they cover a few per cent of a stall. A collection that the
-    backlog after a stall causes: it begins late. Concurrent phases, which do not stop the server: readers leave them
-    out of `gc`. A neighbour's burst at the same time: both are reported.
+    Short young collections run at any time: they cover a few per cent of a stall. The backlog after a stall may cause a
+    collection: it begins late. Concurrent phases do not stop the server: readers leave them out of `gc`. A neighbour's
+    burst may happen at the same time: both are reported.
 Thresholds and where they come from
-    A sampling interval counts from half of it spent in collection: less does not stop a server for long. The common
-    ones are in `case`. A pause in which the server answered nothing is evidence, however many there are outside of
-    stalls (it may collect every other second, and replicas take its part).
+    A sampling interval counts if at least half of it is spent in collection: less does not stop a server for long. The
+    common thresholds are in `case`. A pause in which the server answered nothing is evidence, even if there are many
+    pauses outside of stalls (it may collect every other second, while replicas serve its part).
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def detect(case: Case) -> CauseEvidence:
 
 
 def _answers_nobody(case: Case, pause: list[int]) -> bool:
-    """Whether hardly any of the requests that are usually answered in the time of the stall were answered meanwhile."""
+    """Return whether hardly any of the usual answers came during the part of the pause that lies in the stall."""
     within = np.clip(pause, case.stall.begin, case.stall.end)
     usual = case.stall.throughput_calm * int(within[1] - within[0]) / SECOND
     return int(case.view.stays[case.origin].departed(within)[0]) <= SILENT * usual

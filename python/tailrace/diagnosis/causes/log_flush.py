@@ -1,18 +1,18 @@
 """A log was flushed, and the server waited for the disk.
 
 What it looks for
-    The origin waiting for I/O over the stall while bytes that appeared at once (within 0.3 s) are forced out, or no
-    gathered dirty pages are written back at all (`rpc-vs-async` IV-B and figure 5: a monitor flushing its own log
-    every 30 s). Or events of kind `log_flush`.
+    The origin waits for I/O over the stall. Meanwhile bytes that appeared at once (within 0.3 s) are forced out, or no
+    gathered dirty pages are written back at all (`rpc-vs-async` IV-B and figure 5: a monitor flushes its own log every
+    30 s). Events of kind `log_flush` are a sign, too.
 Evidence needed
-    `psi_io`, `cpu_iowait` or `disk_busy` of the origin or its node; `dirty_bytes` and `writeback_bytes` tell a flush
-    from writeback.
+    The detector needs `psi_io`, `cpu_iowait` or `disk_busy` of the origin or its node. `dirty_bytes` and
+    `writeback_bytes` distinguish a flush from writeback.
 What it is confused with
-    Writeback of dirty pages gathered over seconds (`writeback`): without dirty or writeback samples, or where what they
-    show is too little to decide, both are reported, unless events say which it was.
-    Backups and scans, which keep a disk busy all the time: they are not more frequent in stalls.
+    Writeback of dirty pages gathered over seconds (`writeback`) looks similar. Both causes are reported where dirty or
+    writeback samples are missing, or where they show too little to decide, unless events show which cause it was.
+    Backups and scans keep a disk busy all the time. They are not more frequent in stalls.
 Thresholds and where they come from
-    I/O waits from `millibottleneck.LIMITS`; 1 MB and 0.3 s from `disk`.
+    The limits for I/O waits come from `millibottleneck.LIMITS`. The 1 MB and 0.3 s come from `disk`.
 """
 
 from __future__ import annotations

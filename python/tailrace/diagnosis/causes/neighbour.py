@@ -1,28 +1,31 @@
-"""Someone else took the CPU: a co-located neighbour, or the hypervisor on another guest's behalf.
+"""Something else took the CPU: a co-located neighbour, or the hypervisor on behalf of another guest.
 
 What it looks for
-    A place that is not part of the request's way and that becomes busy when the origin stalls, while the origin gets
-    less than all of a CPU although its queue is full (`lightning` 3.3; `rpc-vs-async` figure 3). Or `cpu_steal`, or
-    events of kind `neighbour_burst`.
+    A place that is not on the request's way becomes busy when the origin stalls. Meanwhile the origin gets less than
+    all of a CPU although its queue is full (`lightning` 3.3; `rpc-vs-async` figure 3). `cpu_steal` or events of kind
+    `neighbour_burst` are signs, too.
 Evidence needed
-    `cpu_busy` of the origin and of whatever shares its CPU, or `cpu_steal` of the origin. A neighbour without samples
-    is never invented: the cause stays unknown.
+    The detector needs `cpu_busy` of the origin and of whatever shares its CPU, or `cpu_steal` of the origin. It never
+    assumes a neighbour without samples: the cause then stays unknown.
 What it is confused with
-    A place busy at the same time on another CPU: then the origin is not short of CPU, and one that the topology puts on
-    another machine is not looked at; nor is it one that may use none of the origin's CPUs (`cpus` of the topology).
-    A CPU that was full by the origin's own work: guests that do not know of others call busy what they waited for,
-    and then both together seem to use more than their machine has.
-    Another node of the same host, which may be pinned to CPUs of its own: it is one only where both filled
-    the only CPUs that they may use, where the origin waited for a CPU (`psi_cpu`) or, without that, where the host had
-    none to spare; else it is unknown. A core or a host whose use contains the origin's own: it is at least as busy as
-    the origin at nearly all times. So is a busy neighbour of a small origin: it is one where what it used besides the
-    origin rose.
-    A quota or a frozen process, which also withhold CPU: without a neighbour that is busy they do not match, nor where
-    the origin and all that may be its neighbours did not fill a single core together, nor all servers of its
-    machine that machine, nor where the origin's own `psi_cpu` says that it did not wait for a CPU.
+    A place can be busy at the same time on another CPU. The origin is then not short of CPU. The detector ignores a
+    place that the topology puts on another machine. It also ignores a place that may use none of the origin's CPUs
+    (`cpus` of the topology).
+    The origin's own work can fill a CPU. Guests that do not know of each other count the time they waited as busy time.
+    Both together then seem to use more than their machine has.
+    Another node of the same host may be pinned to CPUs of its own. It is a neighbour if both filled the only CPUs that
+    they may use, or if the origin waited for a CPU (`psi_cpu`). Without `psi_cpu`, it is a neighbour if the host had no
+    CPU to spare. In all other cases this is unknown.
+    The use of a core or a host can contain the origin's own use. Such a place is at least as busy as the origin at
+    nearly all times. A busy neighbour of a small origin is as busy, too. The place is a neighbour if its use
+    without the origin's own use rose.
+    A quota or a frozen process also withholds CPU. The detector matches only if a neighbour is busy. The origin and all
+    its possible neighbours together must also fill a core, or all servers of its machine together must fill that
+    machine. Where the origin's own `psi_cpu` was sampled, it must show that the origin waited for a CPU.
 Thresholds and where they come from
-    A tenth of a core more than usual at least: less does not starve a server at moderate use. Contained: in 95 % of
-    the samples, within the 0.15 by which coarse ticks jitter.
+    The neighbour uses at least a tenth of a core more than usual, because less does not starve a server at moderate
+    use. A place contains the origin if it is at least as busy in 95 % of the samples, within the 0.15 by which coarse
+    ticks jitter.
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ JITTER = 0.15
 
 
 def detect(case: Case) -> CauseEvidence:
-    # Who is short of CPU is part of the evidence: without samples of the origin, any busy place could be the origin.
+    # The origin's lack of CPU is part of the evidence: without its samples, any busy place could be the origin.
     sampled = bool(case.view.series(case.origin, "cpu_busy"))
     candidates = _candidates(case) if sampled else []
     near = (series for series in candidates if not _is_apart(case, series.place))
@@ -60,7 +63,8 @@ def detect(case: Case) -> CauseEvidence:
 
 
 def _candidates(case: Case) -> list[Series]:
-    """CPU use of places that are neither the origin nor a server on the requests' way nor what contains the origin."""
+    """Return the CPU use of places that are not the origin, not a server on the requests' way, and do not contain the
+    origin."""
     way = case.view.chain_of(case.origin) & set(case.view.stays)
     own = case.view.series(case.origin, "cpu_busy")
     host = case.view.of_host(case.origin, "cpu_busy")
@@ -77,13 +81,13 @@ def _candidates(case: Case) -> list[Series]:
 
 
 def _is_elsewhere(case: Case, place: str) -> bool:
-    """Whether the topology says that the place is on another machine, from which it cannot take CPU."""
+    """Return whether the topology puts the place on another machine, from which it cannot take CPU."""
     there, here = _node(case, place), _node(case, case.origin)
     return None not in (there, here) and there != here and not _is_beside(case, place)
 
 
 def _is_beside(case: Case, place: str) -> bool:
-    """Whether it is another node of the same host: it takes CPU where both use the same CPUs."""
+    """Return whether the place is another node of the same host. It takes CPU where both use the same CPUs."""
     there, here = _node(case, place), _node(case, case.origin)
     return there is not None and here is not None and there != here and there.host == here.host is not None
 
@@ -95,15 +99,16 @@ def _node(case: Case, place: str) -> Node | None:
 
 
 def _is_apart(case: Case, place: str) -> bool:
-    """Whether it may use none of the origin's CPUs."""
+    """Return whether the place may use none of the origin's CPUs."""
     here, there = case.cpus_of(case.origin), case.cpus_of(place)
     return bool(here and there) and not here & there
 
 
 def _shares_cpus(case: Case, place: str, used: float) -> bool | None:
-    """Whether the origin waited for a CPU that another node of its host may have had: all that they may use were
-    `used` by both, its pressure tells, or else that the host had none to spare. A host with CPUs to spare tells
-    nothing: both may be pinned to the same ones."""
+    """Return whether the origin waited for a CPU that another node of its host may have had. One of three signs shows
+    this: both together `used` all CPUs that they may use, the origin's CPU pressure was high, or, without samples of
+    this pressure, the host had no CPU to spare. A host with CPUs to spare shows nothing, because both may be pinned to
+    the same ones."""
     stall, view = case.stall, case.view
     here, there = case.cpus_of(case.origin), case.cpus_of(place)
     if here and there and used >= AT_WORK * len(here | there):
@@ -116,15 +121,16 @@ def _shares_cpus(case: Case, place: str, used: float) -> bool | None:
 
 
 def _is_its_own(case: Case, whole: Series, own: Series) -> bool:
-    """Whether a place contains the origin, and what else is in it was no busier than usual. A place that is always
-    busier than a small origin seems to contain it, too."""
+    """Return whether a place contains the origin, and the rest of the place was no busier than usual. A place that is
+    always busier than a small origin seems to contain it, too."""
     others = case.inside(whole) - case.inside(own)
     usual = case.usual(whole) - case.usual(own)
     return others < usual + LEAST and contains(case, whole, own)
 
 
 def contains(case: Case, whole: Series, part: Series) -> bool:
-    """Whether a place's use includes another's; the same for every stall, so it is computed once."""
+    """Return whether a place's use includes another's. The answer is the same for every stall, so it is computed
+    once."""
     key = CAUSE, whole.place, part.place
     if key not in case.known:
         case.known[key] = includes(whole, part)
@@ -136,7 +142,7 @@ def includes(whole: Series, part: Series) -> bool:
 
 
 def _busy(case: Case, series: Series, others: float) -> CauseEvidence:
-    """`others`: what all candidates together used in the stall."""
+    """Weigh one candidate. `others` is what all candidates together used in the stall."""
     stall = case.stall
     inside, usual = case.inside(series), case.usual(series)
     evidence = case.standing_out(series, usual + LEAST) if inside >= usual + LEAST else spans([])
@@ -171,14 +177,14 @@ def _busy(case: Case, series: Series, others: float) -> CauseEvidence:
 
 
 def _both_cannot_be(case: Case, place: str, used: float) -> bool:
-    """Whether both say that they used more than their machine has, by more than each of them jitters: then they call
-    busy, as guests do that know of no others, what they waited for the other's sake."""
+    """Return whether both report that they used more than their machine has, by more than each of them jitters. Guests
+    that know of no others count the time they waited for each other as busy time."""
     there, here = _node(case, place), _node(case, case.origin)
     return here is not None and there == here and here.cores is not None and used > here.cores + 2 * JITTER
 
 
 def _is_full(case: Case) -> bool:
-    """Whether all servers of its node filled its CPU together: those on the requests' way use it, too."""
+    """Return whether all servers of its node filled its CPU together. Servers on the requests' way use it, too."""
     return any(cpu.at_work(case.stall.begin, case.stall.end) for cpu in case.view.shared_cpu(case.origin))
 
 
@@ -187,7 +193,7 @@ def _stolen(case: Case) -> list[CauseEvidence]:
     for series in case.view.series(case.origin, "cpu_steal") + case.view.elsewhere("cpu_steal"):
         inside = case.inside(series)
         if inside < LIMITS["cpu_steal"]:
-            # Steal that was sampled and stayed low speaks against guests of the hypervisor, not against other cgroups.
+            # Steal that was sampled and stayed low excludes guests of the hypervisor. It does not exclude cgroups.
             continue
         what = f"The hypervisor took {share(inside)} of the CPU time of {series.place}"
         what += f" (usually {share(case.usual(series))})"

@@ -1,21 +1,22 @@
 """A pool or a number of threads was the limit, and no hardware was.
 
 What it looks for
-    Requests waiting inside the origin while a limit of its own is fully used: a pool (`pool_waiting`, `pool_in_use` at
-    its size), its workers (`workers_busy`), or, seen in visits alone, its calls to a server behind it held at one
-    number while that server answers as fast as usual.
+    Requests wait inside the origin while a limit of its own is fully used. The limit is a pool (`pool_waiting`, or
+    `pool_in_use` at its size) or its workers (`workers_busy`). In visits alone, its calls to a server behind it are
+    held at one number while that server answers as fast as usual.
 Evidence needed
-    Pool or worker samples, or visits to the server behind; and `cpu_busy` of the origin, to say that no hardware was
-    saturated. Interactions of visits, to know slow statements.
+    It needs pool or worker samples, or visits to the server behind. It needs `cpu_busy` of the origin, to say that no
+    hardware was saturated. It needs the interactions of visits, to know slow statements.
 What it is confused with
-    A slow or saturated server behind: workers and pool are all in use as well, but because the answers are slow. One
-    that is slow because all its own workers are in use is a limit itself, on the same requests. One that takes as long
-    as usual for what it is asked (slow statements) is not slow.
-    Saturated CPU, be it by all servers of its node together: then more threads would only wait for it.
+    A server behind may be slow or saturated: workers and pool are all in use as well, but because the answers are slow.
+    If it is slow because all its own workers are in use, it is a limit itself, on the same requests. If it takes as
+    long as usual for the requests that it receives (slow statements), it is not slow.
+    The CPU may be saturated, perhaps by all servers of its node together: then more threads would only wait for it.
 Thresholds and where they come from
-    Slow: the server behind takes half longer than usual. The mean of 20 stays, the fewest that tell, is off by 22 % by
-    chance (they are about exponential, and 1 / sqrt(20) = 0.22), so half is beyond two standard deviations.
-    Held at one number: as `queues.plateau`, 3 % and one below it at most.
+    The server behind is slow if it takes half longer than usual. The mean of 20 stays, the smallest useful number, is
+    off by 22 % by chance (they are about exponential, and 1 / sqrt(20) = 0.22). So half is beyond two standard
+    deviations.
+    Calls are held at one number as in `queues.plateau`: 3 % and one below it at most.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def detect(case: Case) -> CauseEvidence:
     if saturated - {"frozen"}:
         return case.nothing(CAUSE, f"A hardware resource of {case.origin} was saturated.")
     if saturated or case.stall.kind == "collapse":
-        # A limit alone does not make a server answer less, but slow requests that hold all its workers do.
+        # A limit alone does not make a server answer less, but slow requests that hold all its workers can.
         if not any(case.view.series(case.origin, metric) for metric in LIMITED):
             return case.unknown(CAUSE, None, f"whether all workers or connections of {case.origin} were held")
         return case.nothing(CAUSE, f"{case.origin} answered less than usual, which a limit on concurrency does not do.")
@@ -62,8 +63,9 @@ def detect(case: Case) -> CauseEvidence:
 
 
 def _slow_behind(case: Case, server: str) -> str | None:
-    """A server behind this one that made those wait who were inside: one that is saturated, or takes longer than usual,
-    unless it does so at a limit of its own, or takes as long as usual for what it is asked."""
+    """Return what made the requests inside wait: a server behind that is saturated, or that takes longer than usual. A
+    server does not count if it is slow at a limit of its own, or if it takes as long as usual for the requests that it
+    receives."""
     for behind in sorted(case.view.downstream_of(server)):
         if at_work(case, behind):
             return f"the CPU of {behind} behind it was saturated"
@@ -77,8 +79,8 @@ def _slow_behind(case: Case, server: str) -> str | None:
 
 
 def _is_limited(case: Case, server: str) -> bool:
-    """Whether all workers of a server behind were in use, and it answered no less than usual: those whom it kept
-    waiting waited for its workers, not for hardware, nor for a server behind it."""
+    """Return whether all workers of a server behind were in use while it answered no less than usual. Then requests
+    waited for its workers, and neither for hardware nor for a server behind it."""
     known, (begin, end) = case.view.topology.server(server), (case.stall.begin, case.stall.end)
     if known is None or not known.workers or _slow_behind(case, server):
         return False
@@ -94,7 +96,7 @@ def _is_limited(case: Case, server: str) -> bool:
 
 
 def _shared_cpu(case: Case) -> str | None:
-    """That the servers of its node filled its CPU together."""
+    """Say that the servers of its node filled its CPU together, if they did."""
     used = case.view.beside(case.origin)
     full = any(cpu.at_work(case.stall.begin, case.stall.end) for cpu in case.view.shared_cpu(case.origin))
     return f"{listing([case.called(series.place) for series in used])} filled their CPU together" if full else None
@@ -121,7 +123,7 @@ def _sampled(case: Case, slow: str | None) -> list[CauseEvidence]:
 
 
 def _limit(case: Case, metric: str) -> int | None:
-    """What the topology says the limit is."""
+    """Return the limit that the topology gives, if any."""
     if metric == "pool_in_use":
         sizes = [pool.size for pool in case.view.topology.pools if pool.caller == case.origin]
         return sizes[0] if len(sizes) == 1 else None
@@ -130,7 +132,7 @@ def _limit(case: Case, metric: str) -> int | None:
 
 
 def _held(case: Case, slow: str | None) -> list[CauseEvidence]:
-    """Calls to a server behind that are held at one number while it answers as usual."""
+    """Find calls to a server behind that are held at one number while it answers as usual."""
     view, stall = case.view, case.stall
     found = []
     for callee in view.callees_of(case.origin):
@@ -155,7 +157,7 @@ def _held(case: Case, slow: str | None) -> list[CauseEvidence]:
 
 
 def _stay(calls: Stays, begin: int, end: int) -> float:
-    """Mean time in the server, by Little's law: mean number inside ÷ departures per time."""
+    """Return the mean time in the server, by Little's law: mean number inside ÷ departures per time."""
     times = np.linspace(begin, end, 200).astype(np.int64)
     left = int(calls.departed(np.array([begin, end]))[0])
     return float(calls.queue(times).mean()) * (end - begin) / max(left, 1)

@@ -1,26 +1,29 @@
-"""More requests came than the system can serve: a burst, not a stall.
+"""More requests came than the system can serve: this is a burst, not a stall.
 
 What it looks for
-    The queue that a server at full speed would have had: it grows by what is asked of the origin and shrinks by what
-    the origin, or a server behind it, can do (`capacity.queue_of`). Where that queue is long, a burst alone explains
-    the stall; where it is empty while the real one is long, something held the origin up. If that is not so of
-    requests, they are weighed by what they ask for (`demand`): of a heavy interaction few more fill a server.
+    It looks at the queue that a server at full speed would have had. This queue grows by the requests that the origin
+    receives, and it shrinks by what the origin, or a server behind it, can serve (`capacity.queue_of`). Where this
+    queue is long, a burst alone explains the stall. Where it is empty while the real one is long, something held the
+    origin up. If the requests do not explain the stall by their number, they are weighed by their service demand
+    (`demand`): a few more requests of a heavy interaction fill a server.
 Evidence needed
-    Requests with the time they were sent; nothing else. CPU samples make it firmer. To weigh them: these, visits, and
-    names of interactions.
+    It needs requests with the time they were sent, and nothing else. CPU samples make it firmer. To weigh the requests,
+    it needs CPU samples, visits, and names of interactions.
 What it is confused with
-    Repeated packets that come back together after a stall: requests are counted once, when first sent.
-    What lost packets that come back have filled already when a batch comes: most of the requests were sent with the
-    batch, so the stall is looked at from then on.
-    A stall: it fills the real queue, not that of a server at full speed. A slow clock (`frequency_step`): a burst that
-    full speed would have served is not the cause. A load that is too high all the time: then more came than usual at
-    no time.
+    Retransmissions come back together after a stall: requests are counted once, when they are first sent.
+    Lost packets that come back may have filled the queue already when a batch comes. If most of the requests were sent
+    with the batch, the stall is examined from then on.
+    A stall fills the real queue, not that of a server at full speed. With a slow clock (`frequency_step`), a burst that
+    full speed would have served is not the cause. If the load is too high all the time, at no time more came than
+    usual.
 Thresholds and where they come from
-    More than usual (`queues.is_more`) in the step in which it began, over the stall, or while the queue of a wave grew,
-    where it need only be no chance if it filled a CPU; what clients ask twice at once is one, what they ask again after
-    they gave up is not. Long: `case.LONG`; from where it left its usual length, as a real queue is followed.
-    Capacity by the utilisation law, X / U in calm time; without CPU samples the most that was answered over 0.2 s. If
-    that explains nothing, what it answered with as many inside, its CPU full: threads may cost time themselves.
+    More than usual (`queues.is_more`) must have come in the step in which the stall began, over the stall, or while the
+    queue of a wave grew. If the wave filled a CPU, the excess need only be more than chance. Two requests that a client
+    sends for the same thing at once count as one. A request that a client sends again after it gave up counts anew.
+    A queue is long from `case.LONG` on. Its rise begins where it left its usual length, as for a real queue.
+    Capacity follows from the utilisation law, X / U in calm time. Without CPU samples it is the most that was answered
+    over 0.2 s. If that explains nothing, it is what the origin answered with as many requests inside and a full CPU:
+    threads may cost time themselves.
 """
 
 from __future__ import annotations
@@ -53,7 +56,7 @@ from tailrace.units import SECOND
 
 CAUSE = "workload-burst"
 WAVE_NS = SECOND // 2
-"""What comes for less long is seen around its begin."""
+"""Arrivals that last for less time are counted around their begin."""
 
 
 def detect(case: Case) -> CauseEvidence:
@@ -83,7 +86,8 @@ def detect(case: Case) -> CauseEvidence:
 def _told(
     case: Case, limit: str, most: float, queued: tuple[Rise, ...], more: bool, which: str | None = None
 ) -> CauseEvidence:
-    """By when there would have been a long queue, and whether more came than usual; `which` says of what."""
+    """Weigh when the queue would have been long, and whether more came than usual. `which` names the interaction of
+    which more came."""
     stall = case.stall
     what = (
         f"{rate(stall.arrivals)} were sent {case.when(stall.begin, stall.end)} (usually {rate(stall.arrivals_calm)}), "
@@ -104,8 +108,8 @@ def _told(
 
 
 def _while_packets_were_lost(case: Case) -> Case:
-    """Until the last loss, if all requests lost packets: who came is known by the nanosecond, and what a server behind
-    this one did with them later had nobody refused."""
+    """End the stall at the last loss if all requests lost packets. The time of each arrival is known to the nanosecond,
+    and a delay at a server behind this one after that caused no loss."""
     stall = case.stall
     if stall.over is None or stall.over <= stall.begin:
         return case
@@ -113,7 +117,8 @@ def _while_packets_were_lost(case: Case) -> Case:
 
 
 def _worked_off(case: Case, queued: Spans) -> Spans:
-    """What lasts after the stall that it began in: a server with little to spare works long on what came at once."""
+    """Return the parts of these queues that outlast the stall in which they began. A server with little spare capacity
+    works for a long time on what came at once."""
     stalls = union([case.stalls, spans([(case.stall.begin, case.stall.end)])])
     begin = np.minimum(queued[:, 0] + case.view.window_ns, queued[:, 1] - 1)
     rows = contains(stalls, begin)
@@ -122,8 +127,9 @@ def _worked_off(case: Case, queued: Spans) -> Spans:
 
 
 def _since_it_came(case: Case) -> Case:
-    """The stall from when on more came than usual, if most of the requests were sent in that window: others, that were
-    lost before and came back, may have been there already. Not of a server that something else held up by then."""
+    """Let the stall begin when more requests came than usual, if most of the requests were sent in that window. Other
+    requests, which were lost before and came back, may have been there already. This does not apply to a server that
+    something else held up."""
     sent = case.slow.requests["sent"].to_numpy()[case.cluster.rows]
     window, stall = case.view.window_ns, case.stall
     first = np.searchsorted(sent, sent - window, "right")
@@ -140,9 +146,10 @@ def _since_it_came(case: Case) -> Case:
 
 
 def _narrowest(case: Case, weighed: bool = False) -> tuple[str, float, float | NDArray[np.float64]]:
-    """Who had a full CPU or a used up quota in the stall, the origin or else servers behind it, and how many visits per
-    second the origin can answer then, on average and in each step: what it holds back with a limit of its own waits for
-    them all the same. A quota takes nothing when no job waits."""
+    """Return the server that limits the origin, and how many visits per second the origin can answer then, on average
+    and in each step. It is the origin or a server behind it that had a full CPU or a used-up quota in the stall.
+    Requests that the origin holds back with a limit of its own still wait for that server. A quota takes no capacity
+    when no job waits."""
     behind = [] if case.stall.has("cpu_busy") else sorted(case.view.downstream_of(case.origin))
     left = {server: 1.0 - case.throttled(server) for server in behind}
     full = [s for s in behind if at_work(case, s) or left[s] <= 1.0 - TAKEN]
@@ -157,7 +164,7 @@ def _narrowest(case: Case, weighed: bool = False) -> tuple[str, float, float | N
 
 def _more_came(case: Case, limit: str, queued: tuple[Rise, ...]) -> bool:
     grew = _grew(case, queued)
-    # What fills a CPU while its queue grows is more than it can do, and need not be half more than usual.
+    # A load that fills a CPU while its queue grows exceeds the capacity; it need not be half more than usual.
     least = 1.0 if at_work(case, limit) else MORE
     if grew is not None and _is_more(case, *grew, least):
         return True
@@ -165,7 +172,7 @@ def _more_came(case: Case, limit: str, queued: tuple[Rise, ...]) -> bool:
 
 
 def _is_more(case: Case, begin: int, end: int, least: float = MORE) -> bool:
-    """Than usual, of what clients wanted: what they ask twice at once is what a stall makes them do."""
+    """Return whether clients wanted more than usual. A hedged request counts only once, because a stall causes it."""
     wanted, calm = case.view.wanted(case.origin), length(case.slow.calm)
     first, last = np.searchsorted(wanted, (begin, end)).tolist()
     expected = per_second(wanted, case.slow) * (end - begin) / SECOND
@@ -173,7 +180,7 @@ def _is_more(case: Case, begin: int, end: int, least: float = MORE) -> bool:
 
 
 def _more_of_one(case: Case, queued: tuple[Rise, ...], demand: Demand) -> str | None:
-    """Of an interaction more may come than usual that hardly counts among all."""
+    """Name an interaction of which more requests came than usual. Among all requests the excess may hardly show."""
     grew = _grew(case, queued)
     for begin, end in _when_it_came(case, queued) + ([grew] if grew else []):
         for name, came, usual in demand.more(begin, end):
@@ -184,8 +191,9 @@ def _more_of_one(case: Case, queued: tuple[Rise, ...], demand: Demand) -> str | 
 
 
 def _when_it_came(case: Case, queued: tuple[Rise, ...]) -> list[tuple[int, int]]:
-    """Over the stall, or in the window around its begin, for the queue of a batch rises at once; or when the queue that
-    explains it began, for a batch may come through servers that wait for nobody."""
+    """Return the intervals in which more may have come. These are the stall, and the window around its begin, because
+    the queue of a batch rises at once. The window around the begin of the queue that explains the stall is another,
+    because a batch may come through servers that do not wait for others."""
     stall, window = case.stall, case.view.window_ns
     rose = [rise for rise in queued if rise.begin <= stall.begin < rise.end]
     around = [(begin - window, begin + window) for begin in (stall.begin, *(rise.begin for rise in rose))]
@@ -193,7 +201,7 @@ def _when_it_came(case: Case, queued: tuple[Rise, ...]) -> list[tuple[int, int]]
 
 
 def _grew(case: Case, queued: tuple[Rise, ...]) -> tuple[int, int] | None:
-    """When the queue of a wave grew: the one that covers more of the stall than others."""
+    """Return when the queue of a wave grew. It is the queue that covers more of the stall than others."""
     begin, end = case.stall.begin, case.stall.end
     within = [rise for rise in queued if rise.begin < end and begin < rise.end]
     main = max(within, key=lambda rise: min(rise.end, end) - max(rise.begin, begin), default=None)

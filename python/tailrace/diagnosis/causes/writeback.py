@@ -1,15 +1,17 @@
 """The kernel wrote dirty pages back, and the server waited for the disk.
 
 What it looks for
-    The origin waiting for I/O over the stall, or its `writeback_bytes` high, while dirty pages that had gathered for
-    seconds fall (`balancers` III-B). Or events of kind `writeback`.
+    The origin waits for I/O over the stall, or its `writeback_bytes` are high, while dirty pages that had gathered for
+    seconds fall (`balancers` III-B). Or there are events of kind `writeback`.
 Evidence needed
-    `dirty_bytes` or `writeback_bytes` of the origin or its host; `psi_io`, `cpu_iowait` or `disk_busy` make it firmer.
+    It needs `dirty_bytes` or `writeback_bytes` of the origin or its host. `psi_io`, `cpu_iowait` or `disk_busy` make
+    the evidence firmer.
 What it is confused with
-    A log flush, which hands its bytes over at once (`log_flush`), or is recorded where the bytes tell nothing. A slow
-    trickle of writeback that goes on all the time: it is not more frequent in stalls.
+    It is confused with a log flush. A log flush hands its bytes over at once (`log_flush`), or is recorded where the
+    bytes show nothing. It is also confused with a slow trickle of writeback that goes on all the time. The trickle is
+    not more frequent in stalls.
 Thresholds and where they come from
-    I/O waits from `millibottleneck.LIMITS`; 1 MB and 0.3 s from `disk`.
+    The I/O waits come from `millibottleneck.LIMITS`. The 1 MB and 0.3 s come from `disk`.
 """
 
 from __future__ import annotations

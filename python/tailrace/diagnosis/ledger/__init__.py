@@ -1,4 +1,4 @@
-"""One account of capacity for each server, and causes that are confirmed by taking them away.
+"""The ledger holds one account of capacity for each server. It confirms causes by taking them away.
 
 For each server and each step of 10 ms: capacity = done + idle + what each cause took + unaccounted.
 
@@ -6,20 +6,21 @@ steps      time in steps of 10 ms, over the stretches that matter
 recorded   the visits around the very slow requests, as columns that the engine replays
 workers    how many workers a server has, and when one took each visit
 limits     what servers, pools and balancers allow
-losses     what each cause took of a server's capacity, by samples and events: one file a cause
+losses     what each cause took of a server's capacity, by samples and events: one file for each cause
 places     visits that take long by themselves, and how many places they held
 bursts     requests beyond the usual number
 retries    requests that clients sent again
-waits      who waited for a connection, and needed nothing of the server meanwhile
+waits      visits that waited for a connection, and needed nothing from the server meanwhile
 groups     episodes that are judged together, and which requests count for them
-account    how fast each server was, what took the rest, and what nothing that was recorded accounts for
-verdict    the replay without a cause: how many of the very slow requests would not have been
+account    how fast each server was, what took the rest, and the part that nothing in the recording accounts for
+verdict    the replay without a cause: how many of the very slow requests would not have occurred
 books      sums and columns of the account around an episode, and queues of the replay beside those of the recording
-sentence   what the replay without a cause says, in words
-shown      what is shown of it: as values (`diagnosis.judged`) and as a sentence
+sentence   what the replay without a cause shows, in words
+shown      the parts of the account that are shown: as values (`diagnosis.judged`) and as a sentence
 
-A cause is a line of the account and knows no other cause. A line is charged with Shapley's value: the mean, over all
-orders in which lines could be taken away, of the very slow requests that disappear with it. So shares add up.
+A cause is a line of the account and knows no other cause. A line is charged with Shapley's value. This is the mean,
+over all orders in which lines could be taken away, of the very slow requests that disappear with the line. So the
+shares add up.
 """
 
 from tailrace.diagnosis.ledger.losses import CAUSES

@@ -1,7 +1,7 @@
-"""The account: how fast each server was, what took the rest, and what nothing that was recorded accounts for.
+"""The account shows how fast each server was, what took the rest, and what no recorded cause accounts for.
 
-How fast it was follows from its visits alone (`crates/core/src/replay/capacity.rs`). A cause is charged with no more
-than what it took by samples and events, and with no more than what the server lacked then: a server that answers as
+The speed of a server follows from its visits alone (`crates/core/src/replay/capacity.rs`). A cause is charged with at
+most what it took by samples and events, and with at most what the server lacked at that time. A server that answers as
 usual while its disk is busy lost nothing.
 """
 
@@ -31,28 +31,29 @@ from tailrace.diagnosis.spans import where
 from tailrace.units import MILLISECOND
 
 ROUNDS = 20
-"""Updates of the capacities: after 20 a stop of half a second stands out to within a step."""
+"""The capacities are updated this many times. After 20 updates, a stop of half a second stands out to within a step."""
 LEAST_CAPACITY = 1e-4
 LEAST_LOSS = 0.1
-"""Of a step: less than a tenth is within what the works of the few that share a step vary by."""
+"""This is a share of a step. The service demands of the few visits that share a step vary by up to a tenth."""
 SIGMAS = 4.0
-"""What chance makes of the works of those inside exceeds four standard deviations in one stretch of thirty thousand."""
+"""The random variation of the service demands of the visits inside exceeds four standard deviations in one stretch of
+thirty thousand."""
 SHORTEST_NS = 20 * MILLISECOND
-"""Two steps of capacity: less cannot delay a request by seconds."""
+"""It is two steps of capacity. A smaller loss cannot delay a request by seconds."""
 JOINED = 5
-"""Steps between two stretches of a long queue that are one: a default window."""
+"""Two stretches of a long queue that are at most this many steps apart are one stretch. It is a default window."""
 MOST = 0.5
-"""A server that lacks more than half of its capacity is stopped, but for the edges of the step."""
+"""A server that lacks more than half of its capacity is stopped, except at the edges of the step."""
 WITHHELD = 0.2
-"""A server that was stopped uses no CPU; samples at the edges hold what it used before and after."""
+"""A server that was stopped uses no CPU. Samples at the edges also contain what it used before and after."""
 
 Line = tuple[str, str]
-"""A cause and the server whose capacity it took."""
+"""It names a cause and the server that lost capacity to it."""
 
 
 @dataclass
 class Account:
-    """`capacity` is the share of full speed that each server had in each step, `taken` what each line took of the
+    """`capacity` is the share of full speed that each server had in each step. `taken` is what each line took of the
     rest."""
 
     recorded: Recorded
@@ -62,20 +63,20 @@ class Account:
     taken: dict[Line, Shares] = field(default_factory=dict)
     losses: dict[Line, Loss] = field(default_factory=dict)
     workers: Numbers = field(default_factory=lambda: np.empty(0, dtype=np.uint32))
-    """By server; 0 where it is not known."""
+    """It holds the number of workers of each server, or 0 where it is not known."""
 
     def taken_of(self, server: str) -> Shares:
-        """What all lines together took of a server."""
+        """Return what all lines together took of a server."""
         mine = (share for line, share in self.taken.items() if line[1] == server)
         return sum(mine, np.zeros(len(self.recorded.steps)))
 
     def visits_of(self, line: Line) -> Times:
-        """Those that held places; none of a line of capacity."""
+        """Return the visits that held places. A line of capacity has none."""
         loss = self.losses.get(line)
         return np.empty(0, dtype=np.int64) if loss is None or loss.visits is None else loss.visits
 
     def who(self, line: Line) -> str | None:
-        """Who took what the line says, where it is not the server itself."""
+        """Return the place that took what the line shows, if it is not the server itself."""
         loss = self.losses.get(line)
         return None if loss is None else loss.place
 
@@ -107,8 +108,8 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
 
 
 def _shared(seen: Seen, recorded: Recorded, workers: Numbers) -> NDArray[np.float64]:
-    """The share of a core that each visit had, by server and step, as far as samples tell: less than all of it only
-    where the CPU was full."""
+    """Return the share of a core that each visit had, by server and step, as far as samples show it. The share is less
+    than 1 only where the CPU was full."""
     found = np.ones((len(recorded.servers), len(recorded.steps)))
     for number, server in enumerate(recorded.servers):
         for own in seen.view.series(server, "cpu_busy")[:1]:
@@ -145,8 +146,8 @@ def _replay(seen: Seen, recorded: Recorded, known: Numbers, pools: limits.Pools,
 
 
 def _charge(account: Account, number: int, losses: dict[Line, Loss]) -> None:
-    """Each line with what the server lacked while it took something, the larger first. When within a sampling interval
-    it took it is not recorded: the server shows."""
+    """Charge each line with what the server lacked while the line took something, the larger line first. The samples do
+    not show when within a sampling interval it was taken. The capacity of the server shows this."""
     left = np.clip(1.0 - account.capacity[number], 0.0, 1.0)
     for line, loss in sorted(losses.items(), key=lambda item: -float(item[1].share.sum())):
         took = np.zeros(len(left))
@@ -163,8 +164,8 @@ def _charge(account: Account, number: int, losses: dict[Line, Loss]) -> None:
 
 
 def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm: Flags) -> None:
-    """What nothing that was recorded accounts for, where the server's queue is long and chance does not make so much of
-    what those inside need."""
+    """Charge what no recorded cause accounts for. This applies only where the server's queue is long and the loss
+    exceeds the random variation of the service demands of the visits inside."""
     server = account.recorded.servers[number]
     taken = account.taken_of(server)
     rest = 1.0 - account.capacity[number] - taken
@@ -183,21 +184,21 @@ def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm:
     for (begin, end, lacked), (variance, excess) in zip(long, found, strict=True):
         chance = SIGMAS * sqrt(variance) / cores
         kept[begin:end] = lacked > max(chance, SHORTEST_NS)
-        # A visit that needs much is served longest, which looks as if the server were slow then; the sum is right.
+        # A visit with a large service demand is in service longest, so the server seems slow then. The sum is right.
         whole = min(lacked, excess / cores + float(known[begin:end].sum()) * STEP_NS)
         if whole > max(chance, SHORTEST_NS):
             sure[begin:end] = 1.0 if lacked - whole <= chance else whole / lacked
     rest = np.where(rest >= LEAST_LOSS, np.clip(rest, 0.0, 1.0), 0.0) * kept
     for cause, part in _names(seen, server, rest, np.clip(1.0 - taken, 0.0, 1.0)).items():
-        # Of a server that used no CPU, samples tell that it was slow.
+        # If a server used no CPU, samples show that it was slow.
         took = part * sure if cause == UNKNOWN else part
         if took.any():
             account.taken[cause, server] = account.taken.get((cause, server), np.zeros(len(rest))) + took
 
 
 def _names(seen: Seen, server: str, rest: Shares, left: Shares) -> dict[str, Shares]:
-    """A server that lacked capacity while it used no CPU was stopped, or all of it waited for a lock: it lacked all
-    that was `left` to it."""
+    """Name the cause of the rest. A server that lacked capacity while it used no CPU was stopped, or all of it waited
+    for a lock. It lacked all that was `left` to it."""
     own = seen.view.series(server, "cpu_busy")[:1]
     if not own:
         return {UNKNOWN: rest}
@@ -207,21 +208,21 @@ def _names(seen: Seen, server: str, rest: Shares, left: Shares) -> dict[str, Sha
     for begin, end in _stretches(unused, JOINED):
         steps = np.arange(begin, end)
         if len(steps) * STEP_NS >= own[0].interval_ns and not _slept(seen, server, steps[unused[begin:end]]):
-            # The samples at its edges hold what it used before and after.
+            # The samples at its edges also contain what it used before and after.
             around = slice(max(begin - blur(own[0]), 0), end + blur(own[0]))
             still[around] |= lacks[around]
     return {FREEZE: np.where(still, left, 0.0), UNKNOWN: np.where(still, 0.0, rest)}
 
 
 def _slept(seen: Seen, server: str, most: Times) -> bool:
-    """Whether its threads were not stopped in these steps, but waited for something."""
+    """Return whether its threads waited for something in these steps, instead of being stopped."""
     found = tasks.of(seen.view, server, seen.steps.middles[most])
     return found is not None and found.slept
 
 
 def _may_lack_a_cpu(seen: Seen, server: str) -> NDArray[np.bool_]:
-    """Where a server that uses no CPU may wait for one: by its own `psi_cpu` or `tasks_runnable`; else where its
-    host had none to spare, and usually has."""
+    """Return the steps in which a server that uses no CPU may wait for one. Its own `psi_cpu` or `tasks_runnable` shows
+    them. Without these, they are the steps in which its host had no CPU to spare, if the host usually has."""
     for pressure in seen.view.series(server, "psi_cpu")[:1]:
         return np.asarray(seen.at(pressure) >= LIMITS["psi_cpu"])
     for runnable in seen.view.series(server, "tasks_runnable")[:1]:
@@ -233,6 +234,7 @@ def _may_lack_a_cpu(seen: Seen, server: str) -> NDArray[np.bool_]:
 
 
 def _stretches(mask: NDArray[np.bool_], gap: int) -> list[tuple[int, int]]:
-    """Steps, from the first to after the last, of stretches no more than `gap` apart."""
+    """Return the stretches as steps, from the first to after the last. Stretches no more than `gap` apart are
+    joined."""
     at = np.arange(len(mask), dtype=np.int64)
     return [(begin, end) for begin, end in where(at, at + 1, mask, gap - 1).tolist()]

@@ -1,5 +1,5 @@
-"""The account around one episode as sums and as columns: what became of the capacity of each server, and its queue in
-the recording and in the replay."""
+"""The books hold the account around one episode as sums and as columns. They show what became of the capacity of each
+server, and its queue in the recording and in the replay."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ LEAST_QUEUE = 1.0
 
 @dataclass(frozen=True)
 class ServerBooks:
-    """One server: its visits in the recording and in the replay, and the share of its cores at work in each step."""
+    """It describes one server: its visits in the recording and in the replay, and the share of its cores at work in
+    each step."""
 
     recorded: Stays
     replayed: Stays
@@ -30,7 +31,7 @@ class ServerBooks:
 
 @dataclass(frozen=True)
 class Books:
-    """An account, and when its visits arrive and leave in the replay of all lines."""
+    """It holds an account, and the times at which its visits arrive and leave in the replay of all lines."""
 
     account: Account
     arrival: Times
@@ -52,7 +53,7 @@ class Books:
 
 @dataclass(frozen=True)
 class Extract:
-    """The steps from `first` to before `last`, at least one."""
+    """It covers the steps from `first` to before `last`, which are at least one."""
 
     books: Books
     first: int
@@ -63,8 +64,8 @@ class Extract:
         return self.books.account.recorded.servers
 
     def unlike(self, low: float, high: float) -> tuple[str, ...]:
-        """Servers whose mean queue in the replay is less than `low` or more than `high` of the recorded one, the most
-        different first."""
+        """Return the servers with a mean queue in the replay of less than `low` times or more than `high` times the
+        recorded one. The most different server comes first."""
         found = []
         for server in self.servers:
             recorded, replayed = (float(queue.mean()) for queue in self.queues(server))
@@ -74,7 +75,7 @@ class Extract:
         return tuple(server for _, server in sorted(found, key=lambda one: -one[0]))
 
     def lost_most(self) -> str | None:
-        """The server that lost the most capacity; None where none lost any."""
+        """Return the server that lost the most capacity, or None where no server lost any."""
         lost = dict.fromkeys(self.servers, 0.0)
         for (_, server), share in self.books.account.taken.items():
             lost[server] += float(share[self.first : self.last].sum())
@@ -82,13 +83,13 @@ class Extract:
         return most if most is not None and lost[most] > 0.0 else None
 
     def queues(self, server: str) -> tuple[Shares, Shares]:
-        """Recorded and replayed: how many visits are inside in the middle of each step."""
+        """Return how many visits are inside in the middle of each step, in the recording and in the replay."""
         middles = self.books.account.recorded.steps.edges[self.first : self.last] + STEP_NS // 2
         of = self.books.of(server)
         return of.recorded.queue(middles).astype(np.float64), of.replayed.queue(middles).astype(np.float64)
 
     def sheet(self, server: str, moments: int) -> Sheet:
-        """The sums of a server, and no more than so many moments of its columns."""
+        """Return the sums of a server, and at most `moments` moments of its columns."""
         account = self.books.account
         shares = self._shares(server)
         cores = account.replay.cores[account.recorded.number[server]]
@@ -102,7 +103,7 @@ class Extract:
         return Sheet(server, columns.begin, end, capacity, done, left - done, lost, sums[UNACCOUNTED], columns)
 
     def _shares(self, server: str) -> dict[str, Shares]:
-        """Of the capacity in each step; they add up to 1."""
+        """Return the shares of the capacity in each step. They add up to 1."""
         inside = slice(self.first, self.last)
         lines = {cause: share[inside] for (cause, of), share in self.books.account.taken.items() if of == server}
         unaccounted = lines.pop(UNKNOWN, np.zeros(self.last - self.first))
@@ -120,13 +121,13 @@ class Extract:
 
 
 def _stays(arrival: Times, departure: Times) -> Stays:
-    """Of the visits that came; one that never left stays inside."""
+    """Return the stays of the visits that arrived. A visit that never left stays inside."""
     came = arrival < NEVER
     return Stays.of(arrival[came], departure[came & (departure < NEVER)])
 
 
 def _means(values: Shares, every: int) -> NDArray[np.float64]:
-    """Of so many values each; the last of those that are left."""
+    """Return the mean of each `every` values. The last mean covers the values that are left."""
     bounds = np.arange(0, len(values), every)
     counts = np.diff(np.append(bounds, len(values)))
     means: NDArray[np.float64] = np.add.reduceat(values, bounds) / counts

@@ -1,4 +1,5 @@
-"""Requests beyond the usual number: more than chance makes of the usual rate (a cumulative sum, Page 1954)."""
+"""A burst holds requests beyond the usual number: more than chance makes of the usual rate (a cumulative sum, Page
+1954)."""
 
 from __future__ import annotations
 
@@ -13,16 +14,16 @@ from tailrace.diagnosis.vlrt import Slow
 from tailrace.units import SECOND
 
 DRIFT = 1.1
-"""A rate a tenth above the usual is within what rates change by from one minute to the next."""
+"""A rate a tenth above the usual one is normal, because rates change by as much from one minute to the next."""
 SIGMAS = 5.0
-"""By chance a sum of Poisson numbers exceeds five standard deviations in about one of ten hours of 10 ms steps."""
+"""By chance, a sum of Poisson numbers exceeds five standard deviations in about one of ten hours of 10 ms steps."""
 LEAST = 8
-"""The square root law is no bound for fewer."""
+"""For fewer requests, the square root law is no bound."""
 
 
 def beyond(recorded: Recorded, slow: Slow, repeated: Times) -> Times:
-    """Which visits are requests of clients that came beyond the usual number. Those that were `repeated` do not count:
-    they came because others were slow."""
+    """Return the visits that are requests of clients beyond the usual number. Visits that were `repeated` do not count,
+    because they came only because others were slow."""
     roots = np.setdiff1d(np.flatnonzero(recorded.parent < 0), repeated)
     roots = roots[np.argsort(recorded.sent[roots], kind="stable")]
     sent = recorded.sent[roots]
@@ -37,16 +38,17 @@ def beyond(recorded: Recorded, slow: Slow, repeated: Times) -> Times:
 
 
 def _usual(recorded: Recorded, slow: Slow, counts: Times) -> float:
-    """How many would be sent in a step without any burst: no fewer than in calm time, nor than on average, for as many
-    may come evenly, nor than clients ask for that are answered as usual."""
+    """Return how many requests would be sent in a step without any burst. The number is the highest of three: the mean
+    in calm time; the mean over all steps, because this many may come evenly; and the number that clients would send if
+    they were answered as usual."""
     calm = recorded.steps.covered(slow.calm) > 0.5
     in_calm = counts[calm].mean() if calm.sum() * STEP_NS >= SECOND else 0.0
     return float(max(in_calm, counts.mean(), counts.mean() + _held_back(recorded, slow)))
 
 
 def _held_back(recorded: Recorded, slow: Slow) -> float:
-    """How many more requests a step would hold if clients that wait for an answer were answered as usual: N clients
-    that pause for Z send N / (Z + R)."""
+    """Return how many more requests a step would hold if waiting clients were answered as usual. N clients that pause
+    for Z send N / (Z + R)."""
     later = np.flatnonzero(recorded.follows >= 0)
     if not len(later):
         return 0.0
@@ -57,7 +59,8 @@ def _held_back(recorded: Recorded, slow: Slow) -> float:
 
 
 def _stretches(counts: Times, usual: float) -> list[tuple[int, int]]:
-    """Steps, from the first to after the last, in which far more came than usual."""
+    """Return the stretches of steps in which far more requests came than usual. Each has its first step and the step
+    after its last."""
     found: list[tuple[int, int]] = []
     walk, top, begin, at = 0.0, 0.0, 0, 0
     for step, count in enumerate(counts.tolist()):
@@ -74,7 +77,8 @@ def _stretches(counts: Times, usual: float) -> list[tuple[int, int]]:
 
 
 def _without_turn(sent: Times, usual: float) -> Times:
-    """Which of them came before it was their turn at the usual rate (a token bucket that holds those of 50 ms)."""
+    """Return the requests that came before it was their turn at the usual rate (a token bucket that holds those of
+    50 ms)."""
     if not len(sent):
         return np.empty(0, dtype=np.int64)
     most = 3.0 + 5.0 * usual

@@ -1,4 +1,4 @@
-"""Episodes that are judged together, and which requests count for them."""
+"""This module finds episodes that are judged together, and which requests count for them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.vlrt import Slow
 
 Group = list[int]
-"""Episodes at one time whose requests came to the same servers: of which of them a request is very slow is chance."""
+"""A group holds episodes at one time with requests to the same servers. Chance decides in which of these episodes a
+request is very slow."""
 
 
 def together(slow: Slow) -> list[Group]:
@@ -34,8 +35,8 @@ def together(slow: Slow) -> list[Group]:
 
 
 def owners(recorded: Recorded, slow: Slow, groups: list[Group], window_ns: int) -> Times:
-    """By visit, the group that its request counts for, or -1: its own, or that in whose time it was sent, within a
-    window. Which of several that came at once was dropped is chance."""
+    """Return, by visit, the group that its request counts for, or -1. This is its own group, or the group during which
+    it was sent, within a window. If several requests came at once, chance decides which of them was dropped."""
     owner = np.full(len(recorded.sent), -1, dtype=np.int64)
     requests, entries = slow.requests["request"].to_numpy(), slow.requests["server"].cast(pl.String)
     for is_own_entry in (True, False):

@@ -1,4 +1,5 @@
-"""What servers, pools and balancers allow, by the topology, or by a recording that shows them at a limit."""
+"""Servers, pools and balancers have limits. They come from the topology, or from a recording that shows servers at a
+limit."""
 
 from __future__ import annotations
 
@@ -17,17 +18,18 @@ from tailrace.diagnosis.view import View
 
 @dataclass(frozen=True)
 class Pools:
-    """`size` of each; by visit, by which it was called."""
+    """`size` is the size of each pool. `pool` is, for each visit, the pool through which it was called."""
 
     size: tuple[int, ...]
     pool: Numbers
     of: Mapping[tuple[str, str], int]
-    """Caller and callee → number."""
+    """This maps caller and callee to the number of the pool."""
 
 
 @dataclass(frozen=True)
 class Choices:
-    """By visit, among whom its caller chose; of each choice, who chooses, and the number and pool of the candidates."""
+    """`choice` is, for each visit, the choice that its caller made. For each choice, `by` is the balancer that makes
+    it, and `candidates` are the number and pool of each candidate."""
 
     choice: Numbers
     by: tuple[str, ...]
@@ -35,15 +37,17 @@ class Choices:
 
     @cached_property
     def alike(self) -> tuple[str, ...]:
-        """Of each choice the first who chooses among the same servers: balancers of one tier do the same."""
+        """For each choice, this is the first balancer that chooses among the same servers. Balancers of one tier do the
+        same."""
         first: dict[frozenset[int], str] = {}
         servers = (frozenset(server for server, _ in each) for each in self.candidates)
         return tuple(first.setdefault(each, by) for each, by in zip(servers, self.by, strict=True))
 
 
 def of_servers(view: View, recorded: Recorded, workers: Numbers) -> dict[str, NDArray[np.float64] | Numbers | Flags]:
-    """`cores`; how many waiting connections and visits inside there may be (0: any number); and whether it may
-    be an event loop, which serves in turn: a server whose workers are known is none, unless it says so."""
+    """Return the limits of each server. `cores` is its number of cores. `accept` and `inside` are how many connections
+    may wait and how many visits may be inside (0: any number). `may_turn` shows whether it may be an event loop, which
+    serves in turn. A server with known workers is none, unless the topology says so."""
     size = len(recorded.servers)
     cores, may_turn = np.ones(size), np.ones(size, dtype=np.uint8)
     accept, inside = (np.zeros(size, dtype=np.uint32) for _ in range(2))
@@ -67,8 +71,8 @@ def cores_of(view: View, server: str) -> int:
 
 
 def held_at(view: View, server: str) -> int:
-    """How many were inside when attempts were lost, or 0 where too few were lost to tell. A quarter of them found
-    fewer: those that came right after one had left."""
+    """Return how many visits were inside when attempts were lost. It is 0 where too few were lost to infer it. A
+    quarter of the lost attempts found fewer: they came right after a visit had left."""
     lost = lost_at(view, server)
     if len(lost) < LEAST_LIMIT:
         return 0
@@ -76,7 +80,8 @@ def held_at(view: View, server: str) -> int:
 
 
 def pools(view: View, recorded: Recorded) -> Pools:
-    """Several pools of one server for calls to another, such as one for each process, are one."""
+    """Return the pools. Several pools of one server for calls to another, such as one for each process, count as
+    one."""
     pool = np.full(len(recorded.server), NONE, dtype=np.uint32)
     sizes: dict[tuple[str, str], int] = {}
     for known in view.topology.pools:
@@ -105,7 +110,7 @@ def choices(view: View, recorded: Recorded, known: Pools) -> Choices:
 
 
 def _calls(recorded: Recorded, caller: str, callees: tuple[str, ...]) -> Times:
-    """Which visits are calls of the one to the others."""
+    """Return which visits are calls of the caller to the callees."""
     number = recorded.number
     if caller not in number:
         return np.empty(0, dtype=np.int64)

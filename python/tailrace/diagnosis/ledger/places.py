@@ -1,17 +1,18 @@
-"""Visits that held the places of a server: they took long by themselves. And how many visits it serves at once.
+"""This module finds visits that took long by themselves and held the places of a server meanwhile. It also infers how
+many visits a server serves at once.
 
 A place is a worker, a connection to a server behind, or the turn of an event loop. While visits that take long by
-themselves have all places, the others wait, though the server lost no capacity. A stop of the server looks alike, so a
-visit counts as long by itself only where something else than its length says so:
+themselves hold all places, the other visits wait, although the server lost no capacity. A stop of the server looks the
+same. So a visit counts as long by itself only if something other than its length shows it:
 
-passed    others that came after it were served all along while it was inside, and it did not share a full CPU with so
-          many that each of them was slow
-named     no visit of its interaction is short, the others waited behind it, and so rare an interaction is not at the
-          head of a queue by chance
-in turn   while others waited, one such visit was served after the other, as long as the first: a server that stops does
-          not answer exactly one and stop again
-alike     it took as long as one of these, and is called the same
-behind    most of its time is a call to a server behind, and that visit took long by itself
+passed    Other visits that came after it were served while it was inside. It also did not share a full CPU with so
+          many visits that each of them was slow.
+named     No visit of its interaction is short, and other visits waited behind it. Its interaction is so rare that it
+          is not at the head of a queue by chance.
+in turn   While others waited, such visits were served one after the other, each for as long as the first. A server that
+          stops does not answer exactly one visit and stop again.
+alike     It took as long as one of these visits and has the same name.
+behind    Most of its time is a call to a server behind, and that call took long by itself.
 """
 
 from __future__ import annotations
@@ -33,81 +34,84 @@ from tailrace.units import MILLISECOND
 Mask = NDArray[np.bool_]
 
 LONGER = 10.0
-"""Service times vary about threefold around their median (exponential: the 99th percentile is at 6.6)."""
+"""Service times vary about threefold around their median. (In an exponential distribution, the 99th percentile is at
+6.6 medians.)"""
 QUICK = 3.0
-"""An exponential service time is at most three medians in seven of eight cases."""
+"""In seven of eight cases, an exponential service time is at most three medians."""
 PASSED = 0.25
-"""Of its time in the server: the rest it may have waited for a place, three times as long as it held one."""
+"""Others must be served for at least this fraction of the time that the visit is in the server. During the rest it may
+have waited for a place: three times as long as it held one."""
 FEW = 0.25
-"""Of those that came while it was passed may take long, too: what makes more of them slow may make this one slow."""
+"""At most this fraction of the visits that came while it was passed may take long. If more of them are slow, the same
+reason may make this visit slow."""
 ALIKE = 0.05
-"""Two visits that wait for the same timer, or compute the same, differ by less than a twentieth."""
+"""Two visits differ by less than a twentieth if they wait for the same timer or compute the same."""
 CHANCE = 0.01
-"""What comes by chance in less than one of a hundred stalls is taken for no chance."""
+"""If chance produces something in less than one of a hundred stalls, it does not count as chance."""
 HELD = 0.5
-"""Of the places: with fewer held, a server that usually has a place free has one still."""
+"""This is a fraction of the places. If fewer are held, a server that usually has a free place still has one."""
 EXPLAINED = 0.1
-"""Places explain a queue where they leave at most a tenth of its visits with an unusual time of service."""
+"""Places explain a queue if at most a tenth of its visits with an unusual service time still have one."""
 
 
 @dataclass(frozen=True)
 class Held:
-    """Visits of a server that took long by themselves: rows of the recording, when they had their places, and what they
-    asked for."""
+    """These visits of a server took long by themselves. The fields give their rows in the recording, when they held
+    their places, and what they requested."""
 
     visits: Times
     begin: Times
     end: Times
     names: NDArray[np.str_]
     own: bool
-    """Most of them took that long in the server, and not in calls."""
+    """Most of the visits spent that time in the server and not in calls."""
     work: Shares
-    """Of each its time at full speed."""
+    """For each visit, this is its time at full speed."""
     lulls: Spans
-    """When one of them was inside and no other visit left for long."""
+    """In these spans, one of the visits was inside, and no other visit left for a long time."""
     places: int
-    """How many visits it serves at once; 0 where that is not known."""
+    """The server serves this many visits at once; 0 means that the number is not known."""
     rows: Times
-    """All visits of the server."""
+    """These are all visits of the server."""
     start: Times
-    """When each of these got its place."""
+    """Each visit in `rows` got its place at this time."""
 
     by_turn: bool
-    """One was served after the other while others waited. Collections that come one after the other look alike."""
+    """One was served after the other while others waited. Collections that follow one another look the same."""
     named: bool
-    """Their names identify them: no visit of this name is short."""
+    """Their names identify them, because no visit of these names is short."""
 
     @property
     def filled(self) -> bool:
-        """Whether they held so many places that the others had to wait."""
+        """Return whether they held so many places that the others had to wait."""
         return self.most >= HELD * self.places if self.places else len(self.lulls) > 0
 
     @cached_property
     def most(self) -> int:
-        """How many were held at once."""
+        """Return the largest number of visits that held places at the same time."""
         return int(_inside(self.begin, self.end).max())
 
 
 @dataclass(frozen=True)
 class _Here:
-    """The visits of one server; times are nanoseconds."""
+    """These are the visits of one server. Times are in nanoseconds."""
 
     rows: Times
     came: Times
     begin: Times
-    """When it got its place, where that is known."""
+    """The visit got its place at this time, if that is known."""
     end: Times
     work: Shares
-    """Of each its time in the server at full speed …"""
+    """For each visit, this is its time in the server at full speed."""
     alone: Shares
-    """… and its part of that time where the CPU was full, and it shared it."""
+    """This is the same time, but where the visit shared a full CPU, only its part of the CPU counts."""
     name: NDArray[np.str_]
     own: Mask
-    """Most of its time is its own, and no call."""
+    """The visit spent most of its time in the server itself and not in a call."""
     behind: Mask
-    """Most of its time is a call that took long by itself."""
+    """The visit spent most of its time in a call that took long by itself."""
     known: int
-    """Places by the topology; 0 where it does not tell."""
+    """This is the number of places in the topology; 0 means that the topology does not give it."""
 
     @cached_property
     def lasted(self) -> Times:
@@ -119,7 +123,7 @@ class _Here:
 
     @cached_property
     def least(self) -> float:
-        """What takes so long, takes long."""
+        """Return the time from which a visit counts as long."""
         return max(LONGER * self.usual, LONG_NS)
 
     @cached_property
@@ -134,12 +138,13 @@ class _Here:
 def find(
     recorded: Recorded, prior: NDArray[np.float64], shared: NDArray[np.float64], known: NDArray[np.uint32]
 ) -> dict[str, Held]:
-    """By server. `prior` is what recorded losses left of its speed, and `shared` how much of a core each visit had, by
-    server and step; `known` how many workers each has, 0 where that is not known."""
+    """Find the held places by server. `prior` is the speed that recorded losses left to each server. `shared` is the
+    fraction of a core that each visit had, by server and step. `known` is the number of workers of each server; 0 means
+    that it is not known."""
     held: dict[str, Held] = {}
     heavy = np.zeros(len(recorded.server), dtype=bool)
     called, longest = _calls(recorded)
-    for number in reversed(range(len(recorded.servers))):  # those behind first
+    for number in reversed(range(len(recorded.servers))):  # the servers behind come first
         rows = np.flatnonzero(recorded.server == number)
         if not len(rows):
             continue
@@ -153,8 +158,8 @@ def find(
 
 
 def seated(recorded: Recorded, held: Mapping[str, Held]) -> Recorded:
-    """The recording, with visits that start when they got a place; what those need that take long by themselves says
-    nothing of the others."""
+    """Return the recording with each visit starting when it got its place. Visits that take long by themselves form
+    groups of their own, because what they need shows nothing about the others."""
     start, group, groups = recorded.start.copy(), recorded.group.copy(), recorded.groups
     for one in held.values():
         start[one.rows] = one.start
@@ -164,8 +169,8 @@ def seated(recorded: Recorded, held: Mapping[str, Held]) -> Recorded:
 
 
 def fullest(recorded: Recorded, held: Mapping[str, Held]) -> dict[str, Held]:
-    """Of the servers that the same requests were held in, the one of whose places they took the largest share; of two
-    alike the one behind."""
+    """Among servers that held the same requests, keep the one that lost the largest fraction of its places. If two are
+    equal, keep the one behind."""
     rank = {name: (one.most / one.places if one.places else one.own / 2, one.own) for name, one in held.items()}
     asked = {name: np.unique(recorded.request[one.visits]) for name, one in held.items()}
     kept: list[str] = []
@@ -225,13 +230,14 @@ def _here(
 
 
 def _lasted(edges: Times, speed: Shares, begin: Times, end: Times) -> Shares:
-    """Of each time, how long it would have been at full speed."""
+    """Return how long each time would have been at full speed."""
     sums = np.concatenate(([0.0], np.cumsum(speed))) * STEP_NS
     return np.asarray(np.interp(end, edges, sums) - np.interp(begin, edges, sums))
 
 
 def _calls(recorded: Recorded) -> tuple[Times, Times]:
-    """Of each visit the time in its calls, and which call took longest, if it took most of that time, or -1."""
+    """Return the time that each visit spent in its calls, and its longest call. The call is -1 if it did not take most
+    of that time."""
     called, longest = np.zeros(len(recorded.server), dtype=np.int64), np.full(len(recorded.server), -1, dtype=np.int64)
     calls = np.flatnonzero(recorded.parent >= 0)
     took = recorded.departure[calls] - recorded.sent[calls]
@@ -252,7 +258,7 @@ def _heavy(here: _Here) -> Mask:
     sure = long & (here.behind | (passed > 0) | _named(here, long))
     lasts = np.where(passed > 0, passed, here.work)
     found = sure.copy()
-    # As long as a call that takes long others may wait for their turn to send it.
+    # Other visits may take as long as a long call, because they wait for their turn to send it.
     of_itself = sure & ~here.behind
     for name in np.unique(here.name[of_itself]).tolist():
         mine = here.name == name
@@ -262,8 +268,8 @@ def _heavy(here: _Here) -> Mask:
 
 
 def _near(lasted: Shares | Times, known: Shares | Times) -> Mask:
-    """Which took as long as one of `known`: those that compute the same at full speed, those that wait for the same by
-    the clock."""
+    """Return which visits took as long as one of `known`. Visits that compute the same agree in time at full speed.
+    Visits that wait for the same thing agree in clock time."""
     ordered = np.sort(known)
     at = np.searchsorted(ordered, lasted)
     near = [np.abs(ordered[np.clip(at - k, 0, len(ordered) - 1)] - lasted) for k in (0, 1)]
@@ -271,8 +277,8 @@ def _near(lasted: Shares | Times, known: Shares | Times) -> Mask:
 
 
 def _passed(here: _Here, long: Mask) -> Shares:
-    """For how long others were served while each of them was inside; 0 where that is no long time. Before that it may
-    have waited for a place itself."""
+    """Return for how long others were served while each visit was inside; 0 if that time is not long. Before that time,
+    the visit may itself have waited for a place."""
     quick = np.sort(here.end[here.is_quick])
     order = np.argsort(here.begin, kind="stable")
     begins, long_before = here.begin[order], np.concatenate(([0], np.cumsum(here.is_long[order])))
@@ -284,7 +290,7 @@ def _passed(here: _Here, long: Mask) -> Shares:
         if last - first >= LEAST_LIMIT:
             gaps = np.diff(np.concatenate(([begin], quick[first:last], [end])))
             served = int(gaps[gaps <= apart].sum())
-            # Where all are slow, those that need little still come and go.
+            # Even where all visits are slow, visits that need little still come and go.
             came, last = np.searchsorted(begins, (end - served, end)).tolist()
             few = long_before[last] - long_before[came] <= FEW * (last - came)
             found[i] = served if few and served >= max(here.least, (end - begin) * PASSED) else 0
@@ -292,8 +298,8 @@ def _passed(here: _Here, long: Mask) -> Shares:
 
 
 def _released(here: _Here, long: Mask) -> Mask:
-    """Which of them came one after the other and left at once: something held them that was not their own, a lock say,
-    though others passed."""
+    """Return which visits came one after the other and left together. Something outside them, such as a lock, held
+    them, although others passed."""
     rows = np.flatnonzero(long)
     rows = rows[np.argsort(here.end[rows], kind="stable")]
     found = np.zeros(len(long), dtype=bool)
@@ -308,8 +314,9 @@ def _released(here: _Here, long: Mask) -> Mask:
 
 
 def _in_turn(here: _Here, long: Mask) -> Shares:
-    """For how long each was served, where one of them was served after the other, as long, while a third waited, and
-    no other was served; 0 of others. What kept others waiting for as long at another time is such a visit, too."""
+    """Return for how long each visit was served, if such visits took turns; 0 for the others. Visits took turns if one
+    was served after the other, for the same time, while a third waited and no other was served. A visit that kept
+    others waiting for as long at another time is such a visit, too."""
     order = np.argsort(here.end, kind="stable")
     end, begin = here.end[order], np.sort(here.begin)
     since = np.maximum(np.concatenate(([begin[0]], end[:-1])), begin[np.arange(len(end))])
@@ -326,8 +333,8 @@ def _in_turn(here: _Here, long: Mask) -> Shares:
 
 
 def _named(here: _Here, long: Mask) -> Mask:
-    """Which of them have an interaction that is never short, are the first that others waited behind, and are so rare
-    that chance does not put them there."""
+    """Return which visits meet three conditions: their interaction is never short, they are the first that others
+    waited behind, and they are so rare that chance does not put them there."""
     names, which, count = np.unique(here.name, return_inverse=True, return_counts=True)
     always = np.bincount(which, weights=long) == count
     always[names == ""] = False
@@ -344,8 +351,8 @@ def _named(here: _Here, long: Mask) -> Mask:
 
 
 def _stalls(here: _Here, mine: Times, others: Mask) -> int:
-    """How often others waited behind some of these: none of them was there before and still inside, and the first of
-    those that came after left when it had left."""
+    """Count the stalls in which others waited behind one of these visits. In such a stall, every visit that came before
+    it had left, and the first of the visits that came after it left only after it."""
     order = np.argsort(here.came[others], kind="stable")
     begin, end = here.came[others][order], here.end[others][order]
     last_before = np.maximum.accumulate(np.concatenate(([-NEVER], end)))
@@ -360,8 +367,8 @@ def _stalls(here: _Here, mine: Times, others: Mask) -> int:
 
 
 def _places(here: _Here, heavy: Mask) -> tuple[int, Times]:
-    """The number of places with which others are served as quickly as usual once they have one, and most have one at
-    once; and when each visit got one."""
+    """Return the number of places, and when each visit got one. With this number, others are served as quickly as usual
+    once they have a place, and most get one immediately."""
     if here.known:
         return here.known, here.begin
     unusual = int((here.is_long & ~heavy).sum())
@@ -370,8 +377,9 @@ def _places(here: _Here, heavy: Mask) -> tuple[int, Times]:
     for places in sorted({1, *inside[-4:]}):
         begins = turns(here.begin, here.end, places)
         served = here.end - begins
-        # What is served for long then did not wait for a place, nor did what left long before its turn; and what takes
-        # long by itself is served for long.
+        # With this number, a visit that is served for long did not wait for a place. A visit that left long before its
+        # turn did not wait either.
+        # A visit that takes long by itself has a long service time.
         wrong = int(np.where(heavy, served < here.least, np.abs(served) >= here.least).sum())
         if wrong <= fewest and float(np.median(begins - here.begin)) * 2 <= here.usual:
             best, start, fewest = places, np.minimum(begins, here.end), wrong - 1
@@ -379,6 +387,6 @@ def _places(here: _Here, heavy: Mask) -> tuple[int, Times]:
 
 
 def _inside(begin: Times, end: Times) -> Times:
-    """How many were inside just before the end of each."""
+    """Return how many visits were inside just before the end of each."""
     ends = np.sort(end)
     return np.searchsorted(np.sort(begin), ends) - np.searchsorted(ends, ends)

@@ -1,4 +1,4 @@
-"""The visits around the very slow requests, as columns that the engine replays."""
+"""This module selects the visits around the very slow requests, as columns that the engine replays."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ from tailrace.diagnosis.vlrt import SCHEDULES, Slow, direct_waits, infer_schedul
 from tailrace.units import SECOND
 
 AROUND_NS = 15 * SECOND
-"""Calm time on either side of an episode, in which what is usual is measured: at 20 visits a second, 600 of them."""
+"""So much calm time on either side of an episode shows what is usual: at 20 visits a second, both sides have 600
+of them together."""
 CELLS = 16_000_000
-"""Steps of an account times its servers, 128 MB for each of its lines: ten servers over four hours of episodes."""
+"""An account has at most so many steps times servers, which take 128 MB for each of its lines. This suffices for ten
+servers over four hours of episodes."""
 NONE = 2**32 - 1
-"""The number of no pool and of no choice."""
+"""This number means that there is no pool, or no choice."""
 NEVER = np.iinfo(np.int64).max
-"""The time of what does not happen."""
+"""This time means that an event does not happen."""
 
 Numbers = NDArray[np.uint32]
 Flags = NDArray[np.uint8]
@@ -32,7 +34,7 @@ Flags = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Recorded:
-    """Visits in the order of their numbers; times on the shortened clock of `steps`."""
+    """The visits are in the order of their numbers. Times are on the shortened clock of `steps`."""
 
     steps: Steps
     servers: tuple[str, ...]
@@ -45,26 +47,26 @@ class Recorded:
     group: Numbers
     groups: int
     names: NDArray[np.str_]
-    """Of each visit its interaction, or that of its request; empty where neither is known."""
+    """Each visit has the name of its interaction, or of its request's; the name is empty if neither is known."""
     request: NDArray[np.uint64]
-    """The request at the root; 0 where it is unknown."""
+    """This is the request at the root of each visit, or 0 if it is unknown."""
     may_drop: Flags
     follows: Times
-    """Of a request, that after whose answer its client sent it, or -1."""
+    """For each request, this is the request whose answer its client awaited before it sent this one, or -1."""
     schedule: tuple[int, ...]
 
     @cached_property
     def number(self) -> dict[str, int]:
-        """Server → its number."""
+        """Return the number of each server."""
         return {name: i for i, name in enumerate(self.servers)}
 
     def roots(self, visits: Times) -> Times:
-        """The requests of clients that these visits work for."""
+        """Return the requests of clients that these visits work for."""
         return np.unique(self._root[visits])
 
     @cached_property
     def _root(self) -> Times:
-        """By visit, that at the end of its chain of parents; of a cycle, any."""
+        """Return, for each visit, the visit at the end of its chain of parents; for a cycle, return any visit in it."""
         found = np.where(self.parent >= 0, self.parent, np.arange(len(self.parent)))
         for _ in range(len(found).bit_length()):  # each step goes twice as far as the one before it
             further = found[found]
@@ -75,13 +77,13 @@ class Recorded:
 
     @cached_property
     def caller(self) -> Times:
-        """The number of the calling server, or -1."""
+        """Return the number of the calling server, or -1."""
         return np.where(self.parent >= 0, self.server[np.maximum(self.parent, 0)].astype(np.int64), -1)
 
 
 def record(view: View, slow: Slow, whole: Spans | None = None) -> Recorded | None:
-    """Of the stretches around the very slow requests, or of those of `whole`. None where there are no very slow
-    requests or no visits, and where the account would take too much memory."""
+    """Return the visits in the stretches around the very slow requests, or in the stretches of `whole`. Return None if
+    there are no very slow requests or no visits, or if the account would take too much memory."""
     if (whole is None and not slow.clusters) or not view.stays:
         return None
     stretches = _stretches(view, slow) if whole is None else whole
@@ -117,13 +119,13 @@ def record(view: View, slow: Slow, whole: Spans | None = None) -> Recorded | Non
 
 
 def _schedules(view: View) -> tuple[str, ...]:
-    """The schedules that fit the lost attempts of the callers of servers."""
+    """Return the retransmission schedules that fit the lost attempts of servers that call others."""
     waits = view.lossy.select("drops", "sent", connected="arrival")
     return infer_schedules(direct_waits(waits), ())
 
 
 def _stretches(view: View, slow: Slow) -> Spans:
-    """Around each episode, to the end of its last request."""
+    """Return the time around each episode, to the end of its last request."""
     found = []
     for cluster in slow.clusters:
         last = min(slow.answered(cluster) + AROUND_NS, view.end + 1)
@@ -132,7 +134,7 @@ def _stretches(view: View, slow: Slow) -> Spans:
 
 
 def _rows(view: View, stretches: Spans) -> pl.DataFrame:
-    """Visits that lie in a stretch to any part, and requests that never became a visit."""
+    """Return the visits that lie in a stretch at least in part, and requests that never became a visit."""
     inside = pl.any_horizontal(
         *((pl.col("sent") < end) & (pl.col("departure") > begin) for begin, end in stretches.tolist())
     )
@@ -167,7 +169,8 @@ def _rows(view: View, stretches: Spans) -> pl.DataFrame:
 
 
 def _start(view: View, rows: pl.DataFrame, servers: tuple[str, ...], places: Numbers) -> Times:
-    """When a worker took it. An event loop shares its time among all that came, so there it is the arrival."""
+    """Return when a worker took each visit. An event loop shares its time among all arrived visits, so there each visit
+    starts at its arrival."""
     arrival, departure = rows["arrival"].to_numpy(), rows["departure"].to_numpy()
     start = arrival.copy()
     order = np.argsort(places, kind="stable")
@@ -193,21 +196,22 @@ def _parents(rows: pl.DataFrame) -> Times:
     ids = rows["visit"].to_numpy()
     wanted = rows["parent"].fill_null(2**64 - 1).to_numpy()
     at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
-    # A parent that was not recorded is none, and no visit is its own.
+    # A parent that was not recorded does not count, and no visit is its own parent.
     called = (ids[at] == wanted) & (at != np.arange(len(ids)))
     return np.where(called, at, -1).astype(np.int64)
 
 
 def _may_drop(rows: pl.DataFrame) -> Flags:
-    """Of callers and servers between which any attempt was lost; over kept connections none is."""
+    """Return whether any attempt was lost between caller and server. Over kept connections, no attempt is lost."""
     pair = pl.col("caller").fill_null("") + "\n" + pl.col("server")
     lost = (pl.col("drops") > 0).any().over(pair)
     return rows.select(lost.cast(pl.UInt8).alias("may_drop"))["may_drop"].to_numpy().copy()
 
 
 def _follows(view: View, rows: pl.DataFrame, sent: Times, departure: Times) -> Times:
-    """The request before it of the same client, where that was answered first: such a client waits, and sends its next
-    request later if it is answered later. A client that sends while another request is unanswered does not wait."""
+    """Return the previous request of the same client, if it was answered before this one was sent. Such a client waits:
+    it sends its next request later if the answer comes later. A client that sends while another request is unanswered
+    does not wait."""
     found = np.full(len(rows), -1, dtype=np.int64)
     clients = view.requests.filter(pl.col("client").is_not_null()).select("request", "client")
     roots = (

@@ -1,6 +1,6 @@
-"""Requests that clients sent again: because they had stopped waiting for the one before, or because it had failed, or a
-second time while it was unanswered. They come when a server is slow, and can keep it slow when what began it is over
-(a metastable failure, Bronson et al. 2021)."""
+"""Clients sent these requests again: because they had stopped waiting for the one before, or because it had failed, or
+a second time while it was unanswered. Such requests come when a server is slow. They can keep it slow when the first
+cause is over (a metastable failure, Bronson et al. 2021)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tailrace.units import MILLISECOND
 CAUSE = "retries"
 FAILED = r"^(abandoned|timeout|refused|reset|5\d\d)$"
 PAUSE_NS = 1100 * MILLISECOND
-"""RUBBoS's client repeats a page after 1 s. What comes later may be asked for anew."""
+"""RUBBoS's client repeats a page after 1 s. A later request may be a new one."""
 
 
 def repeated(view: View, recorded: Recorded) -> tuple[Times, Times]:
-    """The visits that are such requests, and the visit of the first attempt of each. The request before, of the same
-    client for the same interaction, had failed a moment ago or was unanswered."""
+    """Return the visits that are such requests, and the visit of the first attempt of each. The request before, of the
+    same client for the same interaction, had failed a moment ago or was unanswered."""
     of_one = ("client", "interaction")
     failed = pl.col("status").cast(pl.String).str.contains(FAILED).shift(1).over(of_one)
     soon = pl.col("sent") - pl.col("end").shift(1).over(of_one) <= PAUSE_NS

@@ -1,4 +1,4 @@
-"""The result of a replay, in a sentence."""
+"""This module puts the result of a replay into a sentence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SAYS = {cause.name: cause.says for cause in CAUSES} | {
 TOLD = 0.05
 """A smaller share is within the error of the replay."""
 MANY = 20
-"""For fewer requests, their numbers are given and no percentage: one of them is more than 5 %."""
+"""For fewer requests the sentence gives their numbers and no percentage: one of them is more than 5 %."""
 
 
 def is_told(one: Share, replayed: Replayed) -> bool:
@@ -26,7 +26,7 @@ def is_told(one: Share, replayed: Replayed) -> bool:
 
 
 def sentence(replayed: Replayed, not_reproduced: tuple[str, ...]) -> str:
-    """The effect of each cause, and the accuracy of the replay."""
+    """Return a sentence with the effect of each cause, and the accuracy of the replay."""
     if not replayed.reproduced:
         of = listing(not_reproduced[:3])
         queues = f"queues of {of} are" if len(not_reproduced) > 1 else f"queue of {of} is"
@@ -45,7 +45,7 @@ def sentence(replayed: Replayed, not_reproduced: tuple[str, ...]) -> str:
 
 
 def taken_away(one: Share, replayed: Replayed) -> tuple[str, int, str]:
-    """What is taken away, in words; the number of very slow requests that go with it, and their share."""
+    """Return what is taken away, in words, the number of very slow requests that go with it, and their share."""
     gone = max(replayed.replayed - one.without, 0)
     what = SAYS[one.cause].format(server=one.server, place=one.place or "others")
     return what, gone, share(gone / replayed.replayed) if replayed.replayed else "0 %"

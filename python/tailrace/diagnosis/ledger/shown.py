@@ -1,4 +1,5 @@
-"""What is shown of an episode's ledger: the replay, the share of each line, and the account of servers."""
+"""This module selects what is shown of an episode's ledger: the replay, the share of each line, and the account of
+servers."""
 
 from __future__ import annotations
 
@@ -10,15 +11,15 @@ from tailrace.diagnosis.ledger.sentence import is_told, sentence
 from tailrace.diagnosis.ledger.verdict import REPRODUCED, Replayed
 
 SERVERS_MAX = 4
-"""Of one episode: more pictures are not looked at."""
+"""At most this many servers of one episode are shown. Readers do not look at more pictures."""
 MOMENTS_MAX = 600
-"""Of a column: a picture is some 700 pixels wide."""
+"""A column has at most this many moments, because a picture is some 700 pixels wide."""
 MOMENTS_ALL = 100_000
-"""Of the columns of all episodes."""
+"""The columns of all episodes together have at most this many moments."""
 
 
 def show(verdicts: Sequence[Replayed | None], origins: Sequence[str | None]) -> tuple[Judged | None, ...]:
-    """One for each episode; None where nothing was replayed."""
+    """Return what is shown for each episode, or None where nothing was replayed."""
     moments = min(MOMENTS_MAX, max(MOMENTS_ALL // max(len(verdicts), 1), 1))
     pairs = zip(verdicts, origins, strict=True)
     return tuple(None if one is None else _judged(one, origin, moments) for one, origin in pairs)

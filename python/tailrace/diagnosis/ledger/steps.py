@@ -1,6 +1,7 @@
-"""Time as the ledger has it: steps of equal length, over the stretches that matter, put end to end.
+"""The ledger divides time into steps of equal length. They cover only the stretches that matter, put end to end.
 
-A recording may be quiet for days between two stalls. Only stretches are kept, so that memory and time follow the data.
+A recording may be quiet for days between two stalls. Only the stretches are kept, so that the need for memory and time
+follows the data.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from tailrace.diagnosis.spans import Spans, covered_before, overlap
 from tailrace.units import MILLISECOND
 
 STEP_NS = 10 * MILLISECOND
-"""A fifth of the default window; the shortest stalls of the papers last 50 ms (`lightning` 3.1)."""
+"""A step is a fifth of the default window. The shortest stalls of the papers last 50 ms (`lightning` 3.1)."""
 
 Shares = NDArray[np.float64]
-"""A value a step."""
+"""It holds one value per step."""
 
 
 @dataclass(frozen=True)
 class Steps:
-    """`stretches` are disjoint, in order, and each a whole number of steps long."""
+    """`stretches` are disjoint and in order. Each is a whole number of steps long."""
 
     stretches: Spans
 
@@ -44,16 +45,16 @@ class Steps:
 
     @cached_property
     def edges(self) -> Times:
-        """Of the steps, on the shortened clock."""
+        """Return the edges of the steps, on the shortened clock."""
         return np.arange(len(self) + 1, dtype=np.int64) * STEP_NS
 
     def __len__(self) -> int:
         return len(self.begins)
 
     def shortened(self, times: Times) -> Times:
-        """Moments on a clock that stands still between stretches."""
+        """Return these moments on a clock that stands still between stretches."""
         return covered_before(self.stretches, times)
 
     def covered(self, table: Spans) -> Shares:
-        """The share of each step that these spans cover."""
+        """Return the share of each step that these spans cover."""
         return overlap(table, self.begins, self.begins + STEP_NS) / STEP_NS

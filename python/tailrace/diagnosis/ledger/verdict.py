@@ -1,4 +1,4 @@
-"""The judge of a cause: the recording is replayed without it, and the very slow requests that are left are counted."""
+"""This module judges causes: it replays the recording without a cause and counts the very slow requests that remain."""
 
 from __future__ import annotations
 
@@ -26,47 +26,51 @@ from tailrace.units import MILLISECOND, SECOND
 
 BURST, BALANCER, RETRIES = workload_burst.CAUSE, balancer.CAUSE, retries.CAUSE
 MATTERS = 0.02
-"""A line that changes less than a fiftieth of the very slow requests, alone or on top of the others, is left out."""
+"""A line is left out if it changes less than a fiftieth of the very slow requests, alone or on top of the others."""
 PLAYERS = 5
-"""Lines of which all subsets are replayed: 32 replays. Of more, those that matter most."""
+"""All subsets of this many lines are replayed, which takes 32 replays. If there are more lines, those that matter most
+are used."""
 SMALLEST_NS = 30 * MILLISECOND
-"""A line that took less than three steps of a server around an episode cannot delay a request by seconds."""
+"""If a line took less than three steps of a server around an episode, it cannot delay a request by seconds."""
 BEFORE_NS = 2 * SECOND
-"""A line matters for an episode that begins up to this long after it: the longest queue of the papers is worked off in
-less."""
+"""A line matters for an episode that begins up to this long after it. The longest queue in the papers drains in less
+time."""
 NEARLY_ALL = 0.7
-"""Of the very slow requests of a replay: lines without which so many do not occur explain all."""
+"""Lines explain all very slow requests of a replay if at least this fraction of them does not occur without the
+lines."""
 REPRODUCED = (0.6, 1.4)
-"""The very slow requests of the replay over those of the recording: counts of models are off by up to two fifths, and
-tell what is necessary all the same. Outside of this the replay is no model of the episode."""
+"""These limits apply to the very slow requests of the replay divided by those of the recording. Counts of models have
+errors of up to two fifths, but still show what is necessary. Outside these limits, the replay is no model of the
+episode."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """How many of the very slow requests a line is charged with. What nothing accounts for (`UNKNOWN`) is a line,
+    """This is the number of very slow requests that a line is charged with. The unaccounted part (`UNKNOWN`) is a line,
     too."""
 
     cause: str
     server: str | None
-    """Whose capacity it took; of a balancer, who balances; None of bursts and retries, which are the clients'."""
+    """The line took the capacity of this server. For a balancer, this is the server that balances. It is None for
+    bursts and retries, because the clients cause these."""
     vlrt: float
     without: int
-    """How many would have been left without this line alone."""
+    """This many very slow requests would have remained without this line alone."""
     place: str | None = None
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """Of one episode."""
+    """This is the result of the replay for one episode."""
 
     recorded: int
     replayed: int
     shares: tuple[Share, ...]
-    """The largest first."""
+    """The largest share comes first."""
     extract: Extract
-    """The account around it."""
+    """This is the account around the episode."""
     tested: frozenset[str]
-    """Causes that were taken away. The account has none that took next to nothing."""
+    """These causes were taken away. The account omits causes that took next to nothing."""
 
     @property
     def error(self) -> float:
@@ -79,7 +83,7 @@ class Replayed:
 
 
 def judge(view: View, slow: Slow) -> tuple[Replayed | None, ...]:
-    """One for each episode; None where there is nothing to replay."""
+    """Return one result for each episode; None where there is nothing to replay."""
     recorded = record(view, slow)
     if recorded is None:
         return tuple(None for _ in slow.clusters)
@@ -94,7 +98,7 @@ def judge(view: View, slow: Slow) -> tuple[Replayed | None, ...]:
 
 
 class _Bench:
-    """Replays the account without some lines."""
+    """This class replays the account without some lines."""
 
     def __init__(self, seen: Seen, account: Account, groups: list[Group]) -> None:
         self.seen = seen
@@ -108,20 +112,21 @@ class _Bench:
 
     @cached_property
     def books(self) -> Books:
-        """The account, and the replay of it as it was."""
+        """Return the account and its replay with all lines."""
         return Books(self.account, *self.as_it_was[:2])
 
     @cached_property
     def as_it_was(self) -> tuple[Times, Times, NDArray[np.bool_]]:
-        """By visit, when it arrives and leaves in the replay of everything, and whether it is a very slow request."""
+        """For each visit, return when it arrives and leaves in the replay of everything, and whether it is a very slow
+        request."""
         return self._run(frozenset(), self.account.recorded.sent.copy())
 
     def replayed(self, number: int) -> int:
-        """How many requests of a group are very slow in the replay of everything."""
+        """Return how many requests of a group are very slow in the replay of everything."""
         return int((self.owner[self.as_it_was[2]] == number).sum())
 
     def around(self, number: int) -> tuple[int, int]:
-        """The time that is replayed to judge a group: what was sent in it can matter."""
+        """Return the time that is replayed to judge a group. Requests that were sent in it can matter."""
         clusters = [self.seen.slow.clusters[at] for at in self.groups[number]]
         begin = min(one.begin for one in clusters) - 2 * BEFORE_NS
         end = max(self.seen.slow.answered(one) for one in clusters) + 1
@@ -129,7 +134,8 @@ class _Bench:
         return begin, end
 
     def extract(self, cluster: Cluster) -> Extract:
-        """The account around an episode: from where a line can begin to matter until the last request is answered."""
+        """Return the account around an episode. It begins where a line can begin to matter, and ends when the last
+        request is answered."""
         times = cluster.begin - BEFORE_NS, self.seen.slow.answered(cluster)
         first, last = np.searchsorted(self.seen.steps.begins, times).tolist()
         return Extract(self.books, first, max(last, first + 1))
@@ -137,13 +143,13 @@ class _Bench:
     def part(
         self, cluster: Cluster, group: Group, shares: tuple[Share, ...], replayed: int, tested: frozenset[str]
     ) -> Replayed:
-        """What an episode has of its group."""
+        """Return the part of a group's result that belongs to one episode."""
         part = cluster.vlrt / sum(self.seen.slow.clusters[at].vlrt for at in group)
         its = tuple(replace(one, vlrt=one.vlrt * part, without=round(one.without * part)) for one in shares)
         return Replayed(cluster.vlrt, round(replayed * part), its, self.extract(cluster), tested)
 
     def lines(self, clusters: list[Cluster]) -> list[Line]:
-        """Those that can have mattered for episodes."""
+        """Return the lines that can have mattered for these episodes."""
         begins = self.seen.steps.begins
         begin, end = min(one.begin for one in clusters) - BEFORE_NS, max(one.end for one in clusters)
         around = (begins >= begin) & (begins <= end + max(one.shortest_ns for one in clusters))
@@ -164,12 +170,13 @@ class _Bench:
         ]
 
     def _held(self, line: Line, begin: int, end: int) -> bool:
-        """Whether visits of this line held places then."""
+        """Return whether visits of this line held places in this time."""
         recorded, visits = self.account.recorded, self.account.visits_of(line)
         return bool(((recorded.start[visits] < end) & (recorded.departure[visits] > begin)).any())
 
     def left(self, number: int, without: frozenset[Line]) -> int:
-        """How many requests of a group are very slow without these lines, in a replay of the time around it."""
+        """Return how many requests of a group are very slow without these lines, in a replay of the time around the
+        group."""
         return int((self.owner[self._slow(number, without)] == number).sum())
 
     def _slow(self, number: int, without: frozenset[Line]) -> NDArray[np.bool_]:
@@ -177,22 +184,22 @@ class _Bench:
             sent = self.account.recorded.sent
             begin, end = self.around(number)
             found = self._run(without, np.where((sent >= begin) & (sent <= end), sent, NEVER))[2]
-            # Only others gain when visits that hold places are taken away: whether these are very slow themselves
-            # shows the replay in which they are sent.
+            # Taking away visits that hold places helps only the other visits. The replay in which the holders are sent
+            # shows whether they are very slow themselves.
             if holders := frozenset(line for line in without if len(self.account.visits_of(line))):
                 found = found | (self._slow(number, without - holders) & self._roots(holders))
             self._known[number, without] = found
         return self._known[number, without]
 
     def _roots(self, lines: frozenset[Line]) -> NDArray[np.bool_]:
-        """Which visits are requests that were held by these lines."""
+        """Return which visits are requests that these lines held."""
         found = np.zeros(len(self.owner), dtype=bool)
         for line in lines:
             found[self.account.recorded.roots(self.account.visits_of(line))] = True
         return found
 
     def _run(self, without: frozenset[Line], sent: Times) -> tuple[Times, Times, NDArray[np.bool_]]:
-        """A replay of requests that are sent at these times."""
+        """Replay requests that are sent at these times."""
         recorded, account = self.account.recorded, self.account
         capacity = account.capacity.copy()
         for line, share in account.taken.items():
@@ -207,14 +214,14 @@ class _Bench:
         account.replay.run(capacity, sent, anew, departure, arrival)
         asked = (recorded.parent < 0) & (sent < NEVER)
         slow = asked & ((departure == NEVER) | (departure - np.where(asked, sent, 0) >= self.seen.slow.threshold_ns))
-        if (RETRIES, "") in without:  # a client whose first attempt is very slow has waited as long without the others
+        if (RETRIES, "") in without:  # without retries, the client of a very slow first attempt waits as long
             slow[self.of_clients[RETRIES, ""]] = slow[self.first_attempts]
         return arrival, departure, slow
 
 
 def _verdict(bench: _Bench, number: int, group: Group) -> tuple[tuple[Share, ...], int, frozenset[str]]:
-    """The shares of a group, the largest first; how many of its requests are very slow in the replay; and the causes
-    that were taken away."""
+    """Return the shares of a group, the largest first. Also return how many of its requests are very slow in the
+    replay, and the causes that were taken away."""
     clusters = [bench.seen.slow.clusters[at] for at in group]
     count = sum(cluster.vlrt for cluster in clusters)
 
@@ -230,7 +237,7 @@ def _verdict(bench: _Bench, number: int, group: Group) -> tuple[tuple[Share, ...
     worth = shapley(ranked[:PLAYERS], left) if as_it_was else {}
     worth = {line: value for line, value in worth.items() if value > 0.0}
     charged = sum(worth.values())
-    # So little that is left without all of them is within what a replay is off by; more of it something else made.
+    # If little is left without all lines, it is within the error of a replay. If more is left, something else made it.
     unit = count / max(charged if charged >= NEARLY_ALL * as_it_was else as_it_was, charged, 1.0)
     shares = [
         Share(cause, server or None, value * unit, alone[cause, server], bench.account.who((cause, server)))
@@ -241,7 +248,8 @@ def _verdict(bench: _Bench, number: int, group: Group) -> tuple[tuple[Share, ...
 
 
 def shapley(players: Sequence[Line], left: Callable[[frozenset[Line]], int]) -> dict[Line, float]:
-    """Shapley's value of each player: the mean, over all orders, of what disappears when it is taken away (1953)."""
+    """Return Shapley's value (1953) of each player. It is the mean, over all orders, of what disappears when the player
+    is taken away."""
     n = len(players)
     value = dict.fromkeys(players, 0.0)
     for size in range(n):

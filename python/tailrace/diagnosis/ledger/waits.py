@@ -1,8 +1,10 @@
-"""Who waited for a connection of a pool: such a visit is inside its server, and needs nothing of it.
+"""This module finds visits that waited for a connection of a pool. Such a visit is inside its server, but needs no
+capacity of it.
 
-in line   its own pool had no connection free until the call was sent: the replay has it wait in line
-held      this pool, or that of another candidate of its balancer, had none for most of the time before: a balancer may
-          look only now and then, or give a candidate up. It waits as long as recorded where the pool is full again
+in line   its own pool had no free connection until the call was sent. The replay makes the visit wait in line
+held      this pool, or that of another candidate of its balancer, had no free connection for most of the time before. A
+          balancer may look only now and then, or give up a candidate. If the pool is full again in the replay, the
+          visit waits as long as recorded
 """
 
 from __future__ import annotations
@@ -20,14 +22,15 @@ from tailrace.diagnosis.spans import Spans, overlap, spans
 from tailrace.units import MILLISECOND
 
 WAKES_NS = MILLISECOND // 10
-"""A thread that waits for a connection is woken, on a CPU that is free, within a tenth of a millisecond."""
+"""A thread that waits for a connection wakes within a tenth of a millisecond, if a CPU is free."""
 MOSTLY = 0.5
-"""Of the time before a call: who works for the other half of it does not wait for a connection."""
+"""A visit that waits for a connection does so for this share of the time before its call. A visit that works for the
+rest of that time does not wait."""
 
 
 @dataclass(frozen=True)
 class Waits:
-    """By visit, since when its caller waited for a connection (`sent`: it did not), and the pool that held it."""
+    """For each visit, this holds since when its caller waited (`sent` if it did not), and the pool that held it."""
 
     ready: Times
     held: Numbers
@@ -53,7 +56,7 @@ def find(recorded: Recorded, pools: Pools, choices: Choices) -> Waits:
 
 
 def _callers(recorded: Recorded, pools: Pools, choices: Choices) -> list[tuple[int, Times, bool]]:
-    """Each pool with the calls that are made by it; and with those that a balancer sent to another candidate."""
+    """Return each pool with the calls that use it, and with the calls that a balancer sent to another candidate."""
     found = [(number, np.flatnonzero(pools.pool == number), False) for number in range(len(pools.size))]
     for choice, candidates in enumerate(choices.candidates):
         for _, number in candidates:
@@ -63,7 +66,7 @@ def _callers(recorded: Recorded, pools: Pools, choices: Choices) -> list[tuple[i
 
 
 def _since(recorded: Recorded) -> Times:
-    """By visit, when its caller was done with what it did before the call: since its start, or its last answer."""
+    """Return, for each visit, when its caller finished what it did before the call: its start, or its last answer."""
     calls = np.flatnonzero(recorded.parent >= 0)
     parent = recorded.parent[calls]
     found = recorded.sent.copy()
@@ -73,7 +76,7 @@ def _since(recorded: Recorded) -> Times:
     order = np.lexsort((is_call, times, callers))
     last: Times = np.maximum.accumulate(np.where(is_call[order], -1, np.arange(len(order))))
     at = np.flatnonzero(is_call[order])
-    # A call that was sent before its caller had started is nobody's: it stays what it is.
+    # A call that was sent before its caller had started has no known caller: its time does not change.
     before = order[np.maximum(last[at], 0)]
     known = (last[at] >= 0) & (callers[before] == callers[order[at]])
     called = calls[order[at] - 2 * len(calls)]
@@ -82,7 +85,7 @@ def _since(recorded: Recorded) -> Times:
 
 
 def _full(recorded: Recorded, pools: Pools, number: int) -> Spans:
-    """When all connections of a pool were in use: until the answer was back, and who waits for one was awake."""
+    """Return when all connections of a pool were in use: until the answer was back and the waiting thread was awake."""
     calls = np.flatnonzero(pools.pool == number)
     sent, departure = recorded.sent[calls], recorded.departure[calls]
     way = int(np.median(recorded.arrival[calls] - sent)) if len(calls) else 0
@@ -94,7 +97,7 @@ def _full(recorded: Recorded, pools: Pools, number: int) -> Spans:
 
 
 def _first(full: Spans, begin: Times, end: Times) -> Times:
-    """For each [begin, end), the beginning of the first of these spans that reaches into it; else its end."""
+    """Return, for each [begin, end), the begin of the first of these spans that reaches into it, or else its end."""
     at = np.searchsorted(full[:, 1], begin, side="right")
     begins = np.append(full[:, 0], NEVER)
     found: Times = np.minimum(begins[at], end)
@@ -102,7 +105,7 @@ def _first(full: Spans, begin: Times, end: Times) -> Times:
 
 
 def _stretch(full: Spans, times: Times) -> tuple[NDArray[np.bool_], Times]:
-    """Which of these times are within a span that began before, and when it began."""
+    """Return which of these times are within a span that began before, and when this span began."""
     if not len(full):
         return np.zeros(len(times), dtype=bool), times
     at = np.searchsorted(full[:, 0], times, side="left") - 1

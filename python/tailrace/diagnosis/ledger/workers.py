@@ -1,4 +1,4 @@
-"""How many workers a server has, and when one of them took a visit, where neither was recorded."""
+"""This module infers how many workers a server has, and when one of them took a visit, if neither was recorded."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tailrace.diagnosis.view import View
 from tailrace.units import MILLISECOND
 
 LONG_NS = 100 * MILLISECOND
-"""Two default windows. A visit that holds a place for less makes no other wait for long."""
+"""This is two default windows. A visit that holds a place for less time makes no other visit wait for long."""
 FLAT = 0.03
-"""Counts at a limit differ by what opens and closes within the moment of a packet."""
+"""Counts at a limit differ by the connections that open and close within the moment of a packet."""
 
 
 def workers(view: View, server: str) -> int:
-    """By the topology. Else as many as calls were open, if it was the same number whenever an attempt was lost, or
-    stayed at that number while visits waited for long before their first call: each worker waited for its call. 0 where
-    it is not known."""
+    """Return the number of workers in the topology. Otherwise, infer it from the number of open calls, because each
+    worker waited for its call. That number must have been the same whenever an attempt was lost. Or it must have stayed
+    the same while visits waited for long before their first call. The result is 0 if the number is not known."""
     known = view.topology.server(server)
     if known is not None and (known.workers or known.kind == "async"):
         return known.workers or 0
@@ -37,12 +37,12 @@ def workers(view: View, server: str) -> int:
 
 
 def lost_at(view: View, server: str) -> Times:
-    """When attempts to reach the server were lost."""
+    """Return when attempts to reach the server were lost."""
     return view.lossy.filter((pl.col("server") == server) & (pl.col("drops") > 0))["sent"].to_numpy()
 
 
 def _waited_at(view: View, server: str) -> Times:
-    """The middle of the time between the arrival and the first call of visits for which it was long."""
+    """For visits with a long time between their arrival and their first call, return the middle of that time."""
     long = pl.col("departure") - pl.col("arrival") >= LONG_NS
     visits = view.visits.filter(pl.col("server").cast(pl.String) == server, long).select("visit", "arrival").collect()
     first = (
@@ -56,15 +56,15 @@ def _waited_at(view: View, server: str) -> Times:
 
 
 def taken(arrival: Times, departure: Times, count: int) -> Times:
-    """When one of `count` workers took each visit, if they are taken in the order of arrival; at the latest when it
-    left."""
+    """Return when one of `count` workers took each visit, if they take visits in the order of arrival. The latest
+    possible time is when the visit left."""
     return np.minimum(turns(arrival, departure, count), departure)
 
 
 def turns(arrival: Times, departure: Times, count: int) -> Times:
-    """When one of `count` workers was free for each visit, if they are taken in the order of arrival."""
+    """Return when one of `count` workers was free for each visit, if they take visits in the order of arrival."""
     start = arrival.copy()
-    if Stays.of(arrival, departure).longest <= count:  # nobody waits
+    if Stays.of(arrival, departure).longest <= count:  # no visit waits
         return start
     busy: list[int] = []
     for i in np.argsort(arrival, kind="stable").tolist():

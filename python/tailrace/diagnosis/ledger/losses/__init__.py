@@ -1,8 +1,9 @@
-"""What each cause took of a server's capacity: one file a cause, one line in `CAPACITY` or `HOLDERS`.
+"""This package computes what each cause took of a server's capacity. Each cause has one file, and one line in
+`CAPACITY` or `HOLDERS`.
 
-A loss is a function of the recording and a server. It returns a share of the server's capacity for each step, beyond
-what the cause usually takes, or None where nothing was recorded that would show it. It knows no other cause: the
-account compares it with what the server really lacked.
+A loss is a function of the recording and a server. For each step, it returns the share of the server's capacity that
+the cause took beyond what it usually takes. It returns None where nothing was recorded that would show this. It knows
+no other cause: the account compares it with the capacity that the server really lacked.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 
 
 class File(Protocol):
-    """What a file of this folder says of its cause."""
+    """Each file of this folder states these facts about its cause."""
 
     CAUSE: str
     SAYS: str
@@ -42,13 +43,13 @@ class File(Protocol):
 class Cause:
     name: str
     says: str
-    """What is taken away, in words: of `{server}`, by `{place}`."""
+    """This states in words what is taken away from `{server}` by `{place}`."""
     plain: str
-    """What happened, as the answer says it: to `{origin}`, by `{place}`."""
+    """This states what happened to `{origin}` by `{place}`, as the answer words it."""
     metrics: tuple[str, ...]
-    """Drawn beside it."""
+    """These metrics are drawn beside it."""
     events: tuple[str, ...]
-    """Marked over them."""
+    """These events are marked over the metrics."""
     find: Callable[[Seen, str], Loss | None]
 
     @classmethod
@@ -58,7 +59,8 @@ class Cause:
 
 CAPACITY = tuple(map(Cause.of, (collection, clock, neighbour, flush, writeback, quota, memory, freeze)))
 HOLDERS = tuple(map(Cause.of, (places, own_work)))
-"""Of visits that hold places: they are judged by how fast the losses of capacity left the server."""
+"""These are causes of visits that hold places. The account judges such visits by how fast the losses of capacity left
+the server."""
 CAUSES = CAPACITY + HOLDERS
 
 __all__ = ["CAPACITY", "CAUSES", "HOLDERS", "Cause", "Loss", "Seen"]

@@ -1,4 +1,5 @@
-"""The CPU ran below its highest clock rate: `cpu_hz` against `cpu_hz_max`, or against the highest that was seen."""
+"""The CPU ran below its highest clock rate: `cpu_hz` was below `cpu_hz_max`, or below the highest rate that was
+seen."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Garbage collection stopped the server, or threads that waited for memory: the pauses and stalls of its log, or
-`gc_share` where there is no log."""
+"""Garbage collection stopped the server, or threads that waited for memory. The loss consists of the pauses and stalls
+of the GC log, or of `gc_share` where there is no log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for I/O, and where the written bytes came from.
+"""This module finds the time spent waiting for I/O, and where the written bytes came from.
 
 log flush   bytes are handed over at once and forced out:      dirty ___|▔▔\\____
 writeback   dirty pages gather for seconds before               dirty __/▔▔▔▔\\___
@@ -17,11 +17,11 @@ from tailrace.diagnosis.spans import where
 from tailrace.units import SECOND
 
 LEAST = 0.1
-"""Shorter waits come and go with every small write."""
+"""Shorter waits occur with every small write."""
 
 
 def waits(seen: Seen, server: str, gathered: bool) -> Loss | None:
-    """The waits for I/O whose bytes had gathered, or had not; those of which nothing tells are both."""
+    """Return the waits for I/O whose bytes had gathered, or had not. Waits of unknown origin count as both."""
     found = most(*(seen.sampled(server, metric) for metric in WAITS))
     if found is None:
         return None
@@ -36,15 +36,16 @@ def waits(seen: Seen, server: str, gathered: bool) -> Loss | None:
 
 
 def _may_wait(seen: Seen, server: str) -> NDArray[np.bool_]:
-    """Where one of its threads was blocked in the kernel, as by a disk; everywhere, if that was not sampled."""
+    """Return the steps in which a thread of the server was blocked in the kernel, as by a disk. Without samples of
+    this, return all steps."""
     for blocked in seen.view.series(server, "tasks_blocked")[:1]:
         return np.asarray(seen.at(blocked) >= 1.0)
     return np.ones(len(seen.steps), dtype=bool)
 
 
 def _had_gathered(dirty: Series, begin: int, end: int) -> bool | None:
-    """Gathered bytes leave fewer dirty pages than there were before; what a flush hands over comes on top of them. None
-    where too few moved to tell."""
+    """Return whether the bytes had gathered. When gathered bytes are written, fewer dirty pages are left than before. A
+    flush adds its bytes to those pages first. Return None if too few bytes moved to show the difference."""
     before = dirty.during(begin - 2 * SECOND, begin - SUDDEN_NS)
     if not len(before):
         return None

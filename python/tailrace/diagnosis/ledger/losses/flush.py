@@ -1,5 +1,7 @@
-"""A log was flushed, and the server waited for its disk: I/O waits while bytes that appeared at once were written out,
-or events of kind `log_flush`."""
+"""A log was flushed, and the server waited for its disk.
+
+The signs are I/O waits while bytes that appeared at once were written out, or events of kind `log_flush`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The server stood still: events of kind `freeze`. Without events, `account` names what was withheld while no CPU was
-used by anybody."""
+"""The server stood still: the recording has events of kind `freeze`. Without events, `account` attributes the time that
+was withheld while no process used any CPU."""
 
 from __future__ import annotations
 

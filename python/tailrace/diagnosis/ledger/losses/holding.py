@@ -1,4 +1,4 @@
-"""Visits that held places of a server, and whether they computed meanwhile."""
+"""This module finds visits that held places of a server, and whether they computed meanwhile."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tailrace.diagnosis.spans import overlap
 from tailrace.diagnosis.words import count, duration
 
 COMPUTES = 0.3
-"""Of the CPU that others left to them, beyond what the server usually uses. A visit that waits uses a few hundredths of
-it; one that computes uses nearly all."""
+"""Visits compute if they use this share of the CPU that others left to them, beyond the server's usual use. A visit
+that waits uses a few hundredths of it. A visit that computes uses nearly all of it."""
 
 
 def visits(seen: Seen, server: str, computing: bool) -> Loss | None:
-    """The visits that held places of the server, if most of their time they computed, or did not."""
+    """Return the visits that held places of the server, if they mostly computed, or mostly did not (`computing`)."""
     held = seen.held.get(server)
     if held is None or _computes(seen, server, held) != computing or not (held.named if computing else held.filled):
         return None
     if held.by_turn and not seen.view.series(server, "cpu_busy"):
-        return None  # Whether it computed meanwhile is not known.
-    # Where the places are known, the others wait for one, and are not at work.
+        return None  # It is not known whether the visits computed meanwhile.
+    # If the places are known, the other visits wait for one and do not work.
     share = np.zeros(len(seen.steps))
     if not held.places:
         share = overlap(held.lulls, seen.steps.edges[:-1], seen.steps.edges[1:]) / STEP_NS
@@ -36,7 +36,7 @@ def visits(seen: Seen, server: str, computing: bool) -> Loss | None:
 
 
 def _inside(seen: Seen, held: Held) -> Shares:
-    """How many of them were inside in the middle of each step."""
+    """Return how many of them were inside in the middle of each step."""
     middles = seen.steps.edges[:-1] + STEP_NS // 2
     return np.asarray(Stays.of(held.begin, held.end).queue(middles), dtype=float)
 
@@ -52,8 +52,8 @@ def _computes(seen: Seen, server: str, held: Held) -> bool:
 
 
 def _filled(seen: Seen, server: str, held: Held) -> Shares:
-    """All of the CPU, where the server filled it while they were inside: what they took of it is not recorded, and the
-    others lacked it."""
+    """Return all of the CPU for the steps in which the server filled it while the visits were inside. What they took of
+    it is not recorded, and the other visits lacked it."""
     own = seen.view.series(server, "cpu_busy")[0]
     full = seen.at(own) >= AT_WORK * own.capacity
     return np.where(full & (_inside(seen, held) > 0.0), 1.0, 0.0)

@@ -1,4 +1,4 @@
-"""What all losses share: the recording as they see it, and what they return."""
+"""This module defines what all losses share: the recording as they see it, and their result."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from tailrace.diagnosis.vlrt import Slow
 
 @dataclass(frozen=True)
 class Loss:
-    """`blur` is how many steps a value may be early or late by: half a sampling interval hides when it happened."""
+    """`blur` is the number of steps by which a value may be early or late: samples show the time of a loss only to
+    half a sampling interval."""
 
     share: Shares
     blur: int = 1
     place: str | None = None
-    """Who took it, where it is not the server itself: a place, or visits in words."""
+    """This place, or these visits in words, took the share, if it was not the server itself."""
     visits: Times | None = None
-    """Rows of the recording that held places: without the loss their requests are not sent."""
+    """These rows of the recording held places. Without the loss, their requests are not sent."""
 
     @property
     def took(self) -> bool:
@@ -38,25 +39,25 @@ class Seen:
     slow: Slow
     steps: Steps
     held: Mapping[str, Held] = field(default_factory=dict)
-    """Server → the visits that held its places."""
+    """This maps each server to the visits that held its places."""
 
     def at(self, series: Series) -> Shares:
         return series.at(self.steps.middles)
 
     def beyond(self, series: Series) -> Shares:
-        """Of a share of the time: what it took beyond the usual, of what that left. Capacity is measured in calm time,
-        in which the usual was taken, too."""
+        """Return what a share of the time took beyond the usual, as a share of what the usual left. Capacity is
+        measured in calm time, when the usual part was taken, too."""
         usual = min(self.slow.usual(series), 1.0 - 1e-6)
         return np.clip((self.at(series) - usual) / (1.0 - usual), 0.0, 1.0)
 
     def beyond_usual(self, share: Shares) -> Shares:
-        """The same of a share that is known for each step."""
+        """Return the same for a share that is known for each step."""
         calm = self.steps.covered(self.slow.calm) > 0.5
         usual = min(float(share[calm].mean()), 1.0 - 1e-6) if calm.any() else 0.0
         return np.clip((share - usual) / (1.0 - usual), 0.0, 1.0)
 
     def sampled(self, server: str, metric: str) -> Loss | None:
-        """The largest of what samples of the server, or of its node, show."""
+        """Return the largest share that samples of the server, or of its node, show."""
         found = self.view.series(server, metric)
         if not found:
             return None
@@ -64,7 +65,7 @@ class Seen:
         return Loss(most, max(blur(series) for series in found))
 
     def recorded(self, server: str, *kinds: str) -> Loss | None:
-        """Events at the server; where there are none, those of a place that the topology does not know."""
+        """Return the events at the server. If there are none, use those of a place that the topology does not know."""
         events = self.view.events_of(*kinds)
         own = [table for place, table in events if self.view.means(place, server)]
         stray = [table for place, table in events if not self.view.is_known(place)]
@@ -79,7 +80,7 @@ def blur(series: Series) -> int:
 
 
 def most(*losses: Loss | None) -> Loss | None:
-    """In each step the largest of those that are known."""
+    """Return the largest of the known losses in each step."""
     known = [loss for loss in losses if loss is not None]
     if not known:
         return None

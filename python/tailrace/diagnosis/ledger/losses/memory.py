@@ -1,5 +1,5 @@
-"""The server waited for memory: `psi_memory`, the share of the time in which some of its tasks waited for pages
-that were reclaimed or read from the disk again."""
+"""The server waited for memory. `psi_memory` is the share of the time in which some of its tasks waited for pages that
+were reclaimed or read from the disk again."""
 
 from __future__ import annotations
 

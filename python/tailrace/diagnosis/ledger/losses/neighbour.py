@@ -1,5 +1,5 @@
-"""Someone else took the CPU: what others used of it beyond the usual while the server had less than all of it,
-`cpu_steal`, or events of kind `neighbour_burst`."""
+"""Another process took the CPU. The loss is what others used of it beyond the usual while the server had less than all
+of it, `cpu_steal`, or events of kind `neighbour_burst`."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def find(seen: Seen, server: str) -> Loss | None:
 
 
 def _took(seen: Seen, server: str, own: Series, other: Series) -> Loss:
-    """It can have taken what the server lacked, but no more than it used beyond its usual, where both filled the
-    CPU."""
+    """Return the loss to another place, where both filled the CPU. The other place can have taken what the server
+    lacked, but no more than it used beyond its usual."""
     used, got = seen.at(other), seen.at(own)
     more = np.clip(used - seen.slow.usual(other), 0.0, None)
     lacked = np.clip(own.capacity - got, 0.0, None)
@@ -40,7 +40,8 @@ def _took(seen: Seen, server: str, own: Series, other: Series) -> Loss:
 
 
 def _others(seen: Seen, server: str, own: Series) -> list[Series]:
-    """CPU use of places that may share its CPUs, are not on the path of its requests, and do not contain it."""
+    """Return the CPU use of places that may share its CPUs, are not on the path of its requests, and do not contain
+    it."""
     view = seen.view
     way, host = view.chain_of(server) & set(view.stays), view.of_host(server, "cpu_busy")
     return [
@@ -55,7 +56,7 @@ def _others(seen: Seen, server: str, own: Series) -> list[Series]:
 
 
 def _is_elsewhere(seen: Seen, place: str, server: str) -> bool:
-    """Whether the topology puts it on another machine, or on other CPUs of the same one."""
+    """Return whether the topology puts it on another machine, or on other CPUs of the same one."""
     here, there = _node(seen, server), _node(seen, place)
     mine, its = _cpus(seen, server), _cpus(seen, place)
     if mine and its and not mine & its:
@@ -64,7 +65,7 @@ def _is_elsewhere(seen: Seen, place: str, server: str) -> bool:
 
 
 def _is_beside(seen: Seen, place: str, server: str) -> bool:
-    """Whether it is another node of the same host."""
+    """Return whether it is another node of the same host."""
     here, there = _node(seen, server), _node(seen, place)
     return here is not None and there is not None and here != there and here.host == there.host is not None
 
@@ -76,15 +77,16 @@ def _node(seen: Seen, place: str) -> Node | None:
 
 
 def _cpus(seen: Seen, place: str) -> frozenset[int]:
-    """CPUs that a place may use; empty where that is not known."""
+    """Return the CPUs that a place may use. The set is empty where they are not known."""
     own = seen.view.series(place, "cpu_busy") if place in seen.view.stays else ()
     cpus = seen.view.topology.cpus
     return frozenset(cpus.get(own[0].place if own else place, ()) or cpus.get(place, ()))
 
 
 def _waited(seen: Seen, server: str, other: Series, own: Series) -> Shares | None:
-    """Where the server can have waited for the other: by its own `psi_cpu`; else, of another node of its host, where
-    both filled all the CPUs that they may use, or the host had none to spare. None: wherever both were busy."""
+    """Return the steps in which the server can have waited for the other place. Its own `psi_cpu` shows them. Without
+    it, for another node of the same host, they are the steps in which both filled all the CPUs that they may use, or
+    the host had none to spare. None stands for all steps in which both were busy."""
     for pressure in seen.view.series(server, "psi_cpu")[:1]:
         return np.asarray(seen.at(pressure) >= LIMITS["psi_cpu"])
     if not _is_beside(seen, other.place, server):

@@ -1,6 +1,7 @@
 """A request kept the server computing, and the others waited: it held an event loop, or took part of all cores.
 
-Such a visit takes long by itself (`ledger.places` says how that is recognised), and the server used the CPU all along.
+Such a visit takes long by itself (`ledger.places` describes how that is recognised), and the server used the CPU all
+along.
 """
 
 from __future__ import annotations

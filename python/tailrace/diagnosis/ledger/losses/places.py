@@ -1,7 +1,7 @@
 """Slow visits held the places of the server (workers, connections to a server behind), and the others waited for one.
 
-Such a visit takes long by itself (`ledger.places` says how that is recognised) and waits for something else than the
-CPU.
+Such a visit takes long by itself, and it does not wait for the CPU but for something else. `ledger.places` describes
+how such visits are recognised.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The CPU quota of the server's group was used up: `cpu_throttled`, the share of time in which it was held back.
+"""The CPU quota of the server's group was used up: `cpu_throttled` is the share of time in which it was held back.
 
-The kernel gives the quota out once a period and books a time of throttling when that ends. In a period whose quota ran
-out, all that the server lacked is the quota's: whatever other process had the CPU, the server used all that it was
-allowed to. So every other sample of 50 ms shows nothing of it.
+The kernel renews the quota once a period and records the time of throttling when the period ends. So every other sample
+of 50 ms shows no throttling. If the quota ran out in a period, the quota explains all CPU that the server lacked in it:
+the server used all that it was allowed to use, whatever other process had the CPU.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ METRICS, EVENTS = ("cpu_throttled",), ()
 PERIOD_NS = 100 * MILLISECOND
 """`cpu.cfs_period_us` and the second number of `cpu.max` are 100,000 unless they are set (Linux, sched-bwc)."""
 PINNED = 0.5
-"""Of the CPU that it usually uses in a period whose quota ran out. It uses the same in each; a sample that lies across
-the end of a period may show half of it."""
+"""A period counts if its use is at least this share of the usual use in periods whose quota ran out. The use is the
+same in each of them, but a sample that spans the end of a period may show half of it."""
 
 
 def find(seen: Seen, server: str) -> Loss | None:
@@ -42,7 +42,7 @@ def _throttled(seen: Seen, server: str, series: Series) -> Loss:
 
 
 def _ran_out(series: Series, used: Series) -> Spans:
-    """The periods of which a tenth or more was withheld, and in which it used as much as usual in such a period."""
+    """Return the periods of which at least a tenth was withheld, and whose use was as usual for such a period."""
     ends = series.end[series.value * series.interval_ns >= TAKEN * PERIOD_NS]
     if not len(ends):
         return spans([])

@@ -1,5 +1,5 @@
-"""Dirty pages that had gathered for seconds were written back, and the server waited for its disk; or events of kind
-`writeback`."""
+"""Dirty pages that had gathered for seconds were written back, and the server waited for its disk. Events of kind
+`writeback` show this, too."""
 
 from __future__ import annotations
 
