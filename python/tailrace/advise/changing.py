@@ -23,7 +23,7 @@ def changed(experiment: Experiment, changes: Changes) -> Experiment:
 
 
 def possible(experiment: Experiment, changes: Changes) -> Experiment | None:
-    """The changed experiment, or None if the simulator cannot run it or if nothing changes."""
+    """Return the changed experiment. Return None if the simulator cannot run it, or if nothing changes."""
     try:
         found = changed(experiment, changes)
         refuse(found)
@@ -33,12 +33,12 @@ def possible(experiment: Experiment, changes: Changes) -> Experiment | None:
 
 
 def key(path: tuple[str, ...]) -> str:
-    """The key as a file and `--set` have it."""
+    """Return the dotted key, as an experiment file and `--set` write it."""
     return ".".join(part if _BARE.fullmatch(part) else json.dumps(part) for part in path)
 
 
 def as_options(changes: Changes) -> list[str]:
-    """The changes as values of `--set`; none if it cannot express one of them."""
+    """Return the changes as values of `--set`. The list is empty if `--set` cannot express one of them."""
     plain = all(isinstance(value, str | int | float) for value in changes.values())
     return [f"{key(path)}={value}" for path, value in changes.items()] if plain else []
 

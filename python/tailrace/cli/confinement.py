@@ -53,7 +53,8 @@ def confine(inputs: Iterable[str | Path | None], outputs: Iterable[Path | None] 
 
 
 def _needed(inputs: Iterable[str], folders: Iterable[Path]) -> list[str]:
-    """Rights without which root cannot read or write other users' files, like any other user."""
+    """Return the capabilities that root must keep to read the inputs and to write into the folders. Without them, root
+    can use another user's file only as its mode allows."""
     if os.geteuid() != 0:
         return []
     needed = []

@@ -76,9 +76,11 @@ class Stall:
     sampled: Literal["yes", "coarse", "no"]
     finding: Finding
     felt: int = 0
-    """At this time, the first request had lost a packet because of the stall, or had waited for long."""
+    """The stall first affected a request at this time: the first packet was lost, or the shortest very slow request had
+    waited for half of its response time."""
     over: int | None = None
-    """At this time, the stall affected the last request, if all requests lost packets."""
+    """The last packet was lost at this time. It is known only if all very slow requests lost packets; otherwise it is
+    None."""
 
     def has(self, metric: str) -> bool:
         return any(r.metric == metric and r.saturated for r in self.resources)

@@ -123,14 +123,15 @@ def _places(writer: Writer) -> list[str]:
 
 
 def _cpus(state: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-    """CPUs of places that may not use all CPUs of the host."""
+    """Return the allowed CPUs of each place that may use only some CPUs of the host."""
     all_of_host = {node["name"]: node["cores"] for node in state["nodes"]}.get(HOST, 0)
     known = {place: tuple(sorted(cpus)) for place, cpus in state.get("cpus", {}).items()}
     return {place: cpus for place, cpus in known.items() if len(cpus) < all_of_host}
 
 
 def _on_nodes(topology: Topology, nodes: list[dict[str, Any]], places: list[str]) -> Topology:
-    """Servers on the node that has their address; a listener's place (`node:80`) means the server on that port."""
+    """Return the topology with each server on the node that has its address. `places` then maps each listener
+    (`node:80`) to the server on that port."""
     node_of = {address: node["name"] for node in nodes for address in node["addresses"]}
     servers = []
     listeners: dict[str, str] = {}

@@ -25,7 +25,8 @@ CAUSE_SLOTS = (1, 3, 7, 4, 5, 0)
 
 
 def with_columns(recording: Recording, diagnosis: Diagnosis, episodes: int) -> Recording:
-    """The recording, with the accounts of the first `episodes` episodes as additional lines."""
+    """Return the recording with additional curves: the shares of capacity and the queues of each server in the first
+    `episodes` episodes."""
     axes, lines = list(recording.axes), list(recording.lines)
     for index, this in enumerate(diagnosis.episodes[:episodes]):
         for sheet in this.ledger.servers if this.ledger is not None else ():
@@ -47,7 +48,7 @@ def _lines(server: str, columns: Columns, axis: int) -> list[Line]:
 
 
 def beside(group: Group, recording: Recording, diagnosis: Diagnosis, index: int) -> Group:
-    """The charts of an episode, followed by those of its ledger."""
+    """Return the charts of an episode, followed by the charts of its ledger."""
     judged = diagnosis.episodes[index].ledger
     if judged is None:
         return group

@@ -62,7 +62,8 @@ class Summary:
 
 
 def shape(seed: int, systems: str) -> str:
-    """For `both`, even seeds draw chains and odd seeds draw graphs, so a seed draws the same alone and in a block."""
+    """Return the kind of system that a seed draws. For `both`, even seeds draw chains and odd seeds draw graphs. A seed
+    therefore draws the same system alone and in a range of seeds."""
     return systems if systems != BOTH else GRAPHS if seed % 2 else CHAINS
 
 

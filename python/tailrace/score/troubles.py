@@ -162,7 +162,7 @@ def _limits(random: Random, count: int, kind: str) -> Table:
 
 
 def call(random: Random, tier: Table) -> Table:
-    """How a tier calls another."""
+    """Draw how `tier` calls another tier: the balancer's policy and endpoint, and the pool of a synchronous tier."""
     found: Table = {"policy": random.choice(POLICIES), "endpoint": random.choices(("wait", "modified"), (85, 15))[0]}
     if tier["kind"] == "sync":
         pooled = random.random() < 0.5

@@ -111,7 +111,7 @@ class Limits:
 
 
 def _held(stays: Stays) -> int:
-    """The number that calls were held at, as by a pool; 0 where they were not."""
+    """Return the number at which a limit, such as a pool, holds the concurrent calls; 0 if there is no such limit."""
     if stays.longest < LEAST_LIMIT:
         return 0
     times = np.linspace(stays.arrivals[0], stays.departures[-1], LOOKS).astype(np.int64)
@@ -128,7 +128,7 @@ def _scopes(pools: list[Pool]) -> Iterator[str]:
 
 
 def syn(schedule: tuple[int, ...]) -> str | list[str]:
-    """The kernel whose repetitions begin like these, else the moments."""
+    """Return the kernel whose retransmissions begin at these times. If there is none, return the times."""
     seconds = [moment / SECOND for moment in schedule]
     for name, (known, _) in SYN_SCHEDULES.items():
         if list(known[: len(seconds)]) == seconds:
@@ -137,7 +137,7 @@ def syn(schedule: tuple[int, ...]) -> str | list[str]:
 
 
 def latency(account: Account) -> int:
-    """One way: the median of what reached a server without a loss."""
+    """Return the one-way latency: the median time from sending to arrival, over the calls that lost no packet."""
     recorded = account.recorded
     under_way = recorded.arrival - recorded.sent
     direct = under_way[(under_way >= 0) & (under_way * 2 < recorded.schedule[0])]

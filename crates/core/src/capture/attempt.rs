@@ -30,7 +30,8 @@ use crate::record::NO_TIME;
 const FIRST_WAIT: std::ops::RangeInclusive<i64> = 950_000_000..=3_400_000_000;
 /// SYNs of one attempt that are remembered; no kernel sends more.
 const REMEMBERED: usize = 32;
-/// An answer acknowledges the SYN and what it carried: one packet at most.
+/// The most that an answer to a SYN can acknowledge. A SYN can carry data (TCP fast open), but at most
+/// one packet of it.
 const FAST_OPEN: i32 = 1 << 16;
 
 /// A loss: sent at `begin` in vain, sent again at `end`.

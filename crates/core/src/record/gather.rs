@@ -17,7 +17,8 @@ use rustc_hash::FxHashMap;
 /// The place of a row: its batch and its row there.
 pub type Pick = (usize, usize);
 
-/// The batches have the same columns.
+/// Copies the picked rows into one batch, in the order of `picks`. All batches must have the same
+/// columns.
 pub fn gather(batches: &[RecordBatch], picks: &[Pick]) -> Result<RecordBatch, ArrowError> {
     let Some(first) = batches.first() else {
         return Err(ArrowError::InvalidArgumentError("no batches".to_owned()));

@@ -77,8 +77,9 @@ class Cause:
 
     @property
     def starts_it(self) -> bool:
-        """Return whether the cause is known and starts a stall. A cause that only makes a stall worse does not count. A
-        limit counts, because it belongs to one server."""
+        """Return whether the cause is known and can start a stall. The `AMPLIFIERS` cannot, because they only make a
+        stall worse. A soft resource is the exception: its limit belongs to one server, so it identifies that server as
+        the origin."""
         names = set(self.name.split(" or "))
         return self.name != UNKNOWN and not names & (set(AMPLIFIERS) - {soft_resource.CAUSE})
 

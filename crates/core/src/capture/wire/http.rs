@@ -102,7 +102,8 @@ pub struct Http {
     /// Of the oldest waiting exchange, once known.
     outcome: Option<Outcome>,
     opaque: bool,
-    /// No longer HTTP, and no message answers another.
+    /// The reason why the connection no longer carries HTTP, such as an upgrade to WebSocket. The later
+    /// messages do not answer each other, so none of them becomes an exchange.
     upgraded: Option<&'static str>,
     /// Nothing of the client was read yet.
     fresh: bool,

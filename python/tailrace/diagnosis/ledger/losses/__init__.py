@@ -47,9 +47,9 @@ class Cause:
     plain: str
     """This states what happened to `{origin}` by `{place}`, as the answer words it."""
     metrics: tuple[str, ...]
-    """These metrics are drawn beside it."""
+    """The report draws charts of these metrics as evidence for the cause."""
     events: tuple[str, ...]
-    """These events are marked over the metrics."""
+    """Events of these kinds are marked on the charts of the metrics."""
     find: Callable[[Seen, str], Loss | None]
 
     @classmethod
