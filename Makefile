@@ -39,7 +39,7 @@ test: setup  ## run all tests, Rust, Java and Python; property tests draw the sa
 	@PROPTEST_RNG_SEED=1 cargo test --quiet --locked --workspace
 	@echo "mvn verify (board)"
 	@mvn --quiet --batch-mode --file board/pom.xml verify
-	@$(PYTHON) -m pytest -n auto --maxprocesses 8 --dist loadscope
+	@$(PYTHON) -m pytest -n auto --maxprocesses 8
 
 SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 explore: SEED := $(SEED)

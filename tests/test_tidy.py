@@ -345,7 +345,7 @@ PHRASE = re.compile("|".join(f"(?:{phrase})" for phrase in PHRASES))
 PAGES = [
     *(ROOT / "README.md", ROOT / "ARCHITECTURE.md"),
     *sorted((ROOT / "docs").rglob("*.md")),
-    *sorted(path for path in (PACKAGE / "report" / "page").iterdir() if path.suffix in (".j2", ".js", ".css")),
+    *sorted(path for path in PACKAGE.glob("*/page/*") if path.suffix in (".j2", ".js", ".css")),
 ]
 
 

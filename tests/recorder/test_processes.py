@@ -65,8 +65,8 @@ def told_of(stall: Callable[[subprocess.Popen[str], Group], None], folder: Path)
             again = folder / str(attempt)
             again.mkdir()
             cause = _told(stall, again, group)
-            if cause not in (None, "unknown"):
-                return str(cause)
+            if cause is not None and cause != "unknown":
+                return cause
             judged |= cause is not None
         if judged:
             return "unknown"
@@ -107,9 +107,9 @@ def _told(stall: Callable[[subprocess.Popen[str], Group], None], folder: Path, g
 
 def _shows(run: Dataset, begin: int, until: int) -> bool:
     """Whether clients sent most of their requests during the stall, and no two samples of it are far apart."""
-    stalled = pl.lit(begin), pl.lit(until)
-    sent = run.requests().filter(pl.col("sent").is_between(*stalled)).select(pl.len()).collect().item()
-    samples = run.samples().filter(pl.col("time").is_between(*stalled), pl.col("metric").cast(pl.String) == "cpu_busy")
+    sent = run.requests().filter(pl.col("sent").is_between(begin, until)).select(pl.len()).collect().item()
+    of_stall = pl.col("time").is_between(begin, until), pl.col("metric").cast(pl.String) == "cpu_busy"
+    samples = run.samples().filter(*of_stall)
     longest = samples.select(pl.col("interval_ns").max()).collect().item()
     due = RATE * (until - begin) / SECOND
     return bool(sent > due / 2 and longest is not None and longest < 150 * MILLISECOND)

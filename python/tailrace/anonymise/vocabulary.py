@@ -104,8 +104,8 @@ LOSSES = re.compile(
             "spans that end before they begin",
             "spans without an id, a time or a service",
             "stops without a time stamp",
-            "times that decoding died of a packet: what was open then is missing",
             "stops without a wall clock",
+            "times that decoding died of a packet: what was open then is missing",
             "visits without an essential value",
             "windows of 50 ms in which the load generator was late (load_late)",
         )

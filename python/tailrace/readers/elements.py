@@ -27,18 +27,8 @@ _BETWEEN = re.compile(r"[\s,\ufeff]*")
 def elements(
     source: Source, found: Found, resume: re.Pattern[str], opening: re.Pattern[str] | None = None
 ) -> Iterator[tuple[str, Any]]:
-    """Each element with the text before its list. Damaged ones are counted in `found`, also if the caller stops."""
-    damaged = [0]
-    try:
-        yield from _elements(source, found, resume, opening, damaged)
-    finally:
-        found.lose("damaged elements", damaged[0])
-
-
-def _elements(
-    source: Source, found: Found, resume: re.Pattern[str], opening: re.Pattern[str] | None, damaged: list[int]
-) -> Iterator[tuple[str, Any]]:
-    name, before, buffer, inside = source.path.name, "", "", opening is None
+    """Each element with the text before its list. Damaged ones are counted in `found`."""
+    name, damaged, before, buffer, inside = source.path.name, 0, "", "", opening is None
     seek = opening
     for text in _with_end(source.texts(found)):
         buffer, at = buffer + (text or ""), 0
@@ -61,8 +51,9 @@ def _elements(
             except (ValueError, RecursionError):
                 if text is not None and len(buffer) - at < JSON_ELEMENT:
                     break  # the next block may complete it
-                damaged[0] += 1
-                if damaged[0] > JSON_DAMAGED:
+                damaged += 1
+                found.lose("damaged elements", 1)
+                if damaged > JSON_DAMAGED:
                     found.stopped(name, f"it has more than {JSON_DAMAGED:,} damaged elements; reading stopped there")
                     return
                 seek, at = resume, at + 1

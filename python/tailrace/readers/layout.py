@@ -101,14 +101,14 @@ def _by_names(names: list[str], delimiter: str = ",") -> Layout | None:
     )
 
 
-def _by_position(fields: list[str], delimiter: str) -> Layout | None:
+def _by_position(row: list[str], delimiter: str) -> Layout | None:
     """time, place, metric, value and optionally interval, without a header."""
-    if len(fields) not in (4, 5):
+    if len(row) not in (4, 5):
         return None
     with suppress(ValueError):
-        units.parse_moment(fields[0])
-        float(fields[3])
-        return Layout({name: i for i, name in enumerate(_HEADLESS[: len(fields)])}, delimiter, header=False)
+        units.parse_moment(row[0])
+        float(row[3])
+        return Layout({name: i for i, name in enumerate(_HEADLESS[: len(row)])}, delimiter, header=False)
     return None
 
 

@@ -25,8 +25,8 @@ from tailrace.readers.stays import Stay, Stays
 from tailrace.topology import Call, Server, Topology
 
 _NONE, _ROOT, _ORPHAN, _UNKNOWN = -1, -2, -3, -4
-"""In place of the number of a span: none; none, because its topmost span has no parent; or none, because its parent is
-missing; `_UNKNOWN`: it was not looked for yet."""
+"""In place of the number of a span. `_ROOT`: there is none, because its topmost span has no parent. `_ORPHAN`: there is
+none, because a parent is missing. `_UNKNOWN`: it was not looked for yet."""
 _SPANS_PER_ROOM = 32
 """A span takes as much memory as so many samples (measured: 1 kB, with the keys by which it is found)."""
 _CONTAINERS = ("server", "consumer")

@@ -12,9 +12,9 @@
 //!
 //! A retransmission counts as the second mode only for the first bytes of the client, and only
 //! while the server has been silent since its SYN-ACK: a later loss is an ordinary one
-//! (`connection/again.rs`). A SYN-ACK
-//! repeated to a client that had completed the handshake and then sent its first bytes *after* the
-//! repetition is a server waiting for data (TCP_DEFER_ACCEPT), and no loss.
+//! (`connection/again.rs`). A SYN-ACK repeated to a client that had completed the handshake and then
+//! sent its first bytes *after* the repetition is a server waiting for data (TCP_DEFER_ACCEPT), and
+//! no loss.
 //!
 //! Losses are reported when the client completes the handshake or gives up: only then is it known
 //! that there was a client. A SYN that was repeated need not be a loss, either: copies of packets

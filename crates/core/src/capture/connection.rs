@@ -386,7 +386,7 @@ impl Connection {
     }
 
     /// The side that closed first.
-    pub(super) fn left(&self) -> Option<Side> {
+    fn left(&self) -> Option<Side> {
         self.body.as_ref().and_then(|body| body.left)
     }
 

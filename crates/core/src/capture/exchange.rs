@@ -156,6 +156,7 @@ impl Scribe<'_> {
         } else {
             0
         });
+        let lost_first = if exchange.first { repeats } else { 0 };
         let arrival = opening.map_or(exchange.begin, |o| o.arrival(exchange.begin));
         let visit = Visit {
             visit: NO_ID,
@@ -171,7 +172,7 @@ impl Scribe<'_> {
             first_byte: exchange.first_byte,
             departure: departure.max(exchange.begin).max(arrival),
             drops: opening.map_or(0, |o| o.drops),
-            data_drops: if exchange.first { repeats } else { 0 }.saturating_add(exchange.lost),
+            data_drops: lost_first.saturating_add(exchange.lost),
             status: self.ledger.status(status),
             bytes_in: exchange.bytes_in,
             bytes_out: exchange.bytes_out,

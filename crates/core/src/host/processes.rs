@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::formats::process;
 use super::listeners::{Asker, Listener};
 use super::namespaces::{Netns, Now};
 use super::sys;
@@ -312,14 +313,12 @@ fn pids(proc: &Path) -> Vec<i32> {
     pids
 }
 
-/// Name and parent, of `/proc/PID/stat`: `PID (NAME) STATE PARENT …`, where the name may hold anything.
+/// Name and parent.
 fn status(proc: &Path, pid: i32) -> Option<(String, i32)> {
     let text = std::fs::read(proc.join(pid.to_string()).join("stat")).ok()?;
-    let text = String::from_utf8_lossy(&text);
-    let (front, back) = text.rsplit_once(')')?;
-    let name = front.split_once('(')?.1.to_owned();
-    let parent = back.split_ascii_whitespace().nth(1)?.parse().ok()?;
-    Some((name, parent))
+    let found = process::parse(&text)?;
+    let name = String::from_utf8_lossy(found.name).into_owned();
+    Some((name, found.parent))
 }
 
 /// Numbers of the sockets that a process holds.
@@ -341,18 +340,9 @@ fn held(proc: &Path, pid: i32) -> Vec<u32> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::super::probes::testing::Sleeper;
     use super::*;
     use std::net::{Ipv4Addr, TcpListener};
-    use std::process::{Child, Command};
-
-    struct Ended(Child);
-
-    impl Drop for Ended {
-        fn drop(&mut self) {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
-        }
-    }
 
     fn of(found: &[Found], pid: u32) -> Option<Found> {
         let pid = i32::try_from(pid).unwrap();
@@ -398,7 +388,7 @@ mod tests {
         let mut processes = here(1);
         let before = processes.look();
         assert!(of(&before, std::process::id()).is_some());
-        let child = Ended(Command::new("sleep").arg("60").spawn().unwrap());
+        let child = Sleeper::start();
         let found = of(&processes.look(), child.0.id()).unwrap();
         assert_eq!(
             (found.owner, found.since.is_some()),
@@ -409,10 +399,11 @@ mod tests {
     }
 
     #[test]
-    fn a_name_may_hold_anything() {
+    fn a_process_is_read_from_its_folder() {
         let folder = std::env::temp_dir().join(format!("tailrace-proc-{}", std::process::id()));
         std::fs::create_dir_all(folder.join("7")).unwrap();
-        std::fs::write(folder.join("7/stat"), "7 (a) R (b) S 3 7 7 0").unwrap();
+        let fields = "3 7 7 0 -1 4194304 9 0 3 0 5 5 0 0 20 0 1 0 1";
+        std::fs::write(folder.join("7/stat"), format!("7 (a) R (b) S {fields}")).unwrap();
         assert_eq!(status(&folder, 7), Some(("a) R (b".to_owned(), 3)));
         std::fs::write(folder.join("7/stat"), "7 (cut").unwrap();
         assert_eq!(status(&folder, 7), None);

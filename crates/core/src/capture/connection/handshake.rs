@@ -172,8 +172,7 @@ impl Connection {
                 if by_server && soon && !asked && !ended {
                     self.fail(Status::Reset, segment.time, ledger);
                 }
-                let left = self.left();
-                let by_client = left.unwrap_or(side) == Side::Client;
+                let by_client = self.left().unwrap_or(side) == Side::Client;
                 self.end_all(segment.time, by_client, ledger);
             }
             Phase::Closed => {}

@@ -6,6 +6,7 @@ pub mod cpus;
 pub mod disks;
 pub mod netstat;
 pub mod pressure;
+pub mod process;
 pub mod schedstat;
 pub mod stat;
 pub mod vmstat;

@@ -175,6 +175,23 @@ impl<T: Copy> Before<T> {
 pub(crate) mod testing {
     use super::*;
     use std::path::PathBuf;
+    use std::process::{Child, Command};
+
+    /// A process that sleeps until its test ends.
+    pub struct Sleeper(pub Child);
+
+    impl Sleeper {
+        pub fn start() -> Sleeper {
+            Sleeper(Command::new("sleep").arg("60").spawn().unwrap())
+        }
+    }
+
+    impl Drop for Sleeper {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
 
     /// A file of the kernel with content from a test.
     pub struct Fake(pub PathBuf);

@@ -7,6 +7,8 @@
 use std::io::Read;
 use std::path::Path;
 
+use crate::host::formats::process;
+
 /// The most threads of a process that are read: reading one takes about five microseconds, and a
 /// round must take less than one millisecond.
 const THREADS: usize = 32;
@@ -59,40 +61,25 @@ pub fn of(proc: &Path, pid: i32) -> Option<States> {
     Some(found)
 }
 
-/// State and number of threads: `PID (NAME) STATE …`, where the name may hold anything.
+/// State and number of threads. They stand in the first part of the text, and one reading is enough for that.
 fn stat(folder: &Path) -> Option<(u8, usize)> {
     let mut buffer = [0; 512];
     let mut file = std::fs::File::open(folder.join("stat")).ok()?;
     let length = file.read(&mut buffer).ok()?;
-    let text = buffer.get(..length)?;
-    let name_end = text.iter().rposition(|&byte| byte == b')')?;
-    let mut fields = text
-        .get(name_end + 1..)?
-        .split(u8::is_ascii_whitespace)
-        .filter(|field| !field.is_empty());
-    let state = *fields.next()?.first()?;
-    let threads = std::str::from_utf8(fields.nth(16)?).ok()?.parse().ok()?;
-    Some((state, threads))
+    let found = process::parse(buffer.get(..length)?)?;
+    Some((found.state, found.threads))
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::super::testing::Sleeper;
     use super::*;
-    use std::process::{Child, Command};
-
-    struct Ended(Child);
-
-    impl Drop for Ended {
-        fn drop(&mut self) {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
-        }
-    }
+    use std::process::Command;
 
     #[test]
     fn a_stopped_process_is_stopped_and_one_that_sleeps_does_nothing() {
-        let child = Ended(Command::new("sleep").arg("60").spawn().unwrap());
+        let child = Sleeper::start();
         let pid = i32::try_from(child.0.id()).unwrap();
         let proc = Path::new("/proc");
         let until = |wanted: States| {
@@ -127,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_may_hold_anything_and_many_threads_are_not_read() {
+    fn many_threads_are_not_read() {
         let folder = std::env::temp_dir().join(format!("tailrace-states-{}", std::process::id()));
         std::fs::create_dir_all(folder.join("7")).unwrap();
         let fields = "1 7 7 0 -1 4194304 9 0 3 0 5 5 0 0 20 0 33 0 1";
