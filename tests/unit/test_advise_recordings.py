@@ -94,7 +94,7 @@ def test_a_twin_that_does_not_repeat_its_recording_is_refused_with_the_reasons(
     _, folder = recorded
 
     def differs(twin: object, run: object) -> Gate:
-        seen = Outcome(10, 10, (), {}, {}, {}, 1.0, 1.0)  # type: ignore[arg-type]
+        seen = Outcome(10, (), {}, {}, {})  # type: ignore[arg-type]
         rows = (Compared("longest queue of app", "20", "3", False, "workers of app in topology.toml"),)
         return Gate(rows, seen, (seen,), (0, 0))
 

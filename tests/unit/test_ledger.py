@@ -121,10 +121,9 @@ def called(sent: list[int], departure: list[int]) -> recorded.Recorded:
     end = np.concatenate((np.array(departure) + 1, np.array(departure))) * MS
     flags = np.zeros(2 * n, dtype=np.uint8)
     steps = Steps.of(spans([(T0, T0 + S)]))
-    requests = np.arange(2 * n).astype(np.uint64)
-    names = np.full(2 * n, "")
+    ids, names, known = np.arange(2 * n).astype(np.uint64), np.full(2 * n, ""), np.zeros(2, dtype=np.uint32)
     return recorded.Recorded(
-        steps, ("app", "db"), server, parent, start, start, start, end, server, 2, names, requests, flags, none, (S,)
+        steps, ("app", "db"), server, parent, start, start, start, end, server, 2, names, ids, flags, none, (S,), known
     )
 
 

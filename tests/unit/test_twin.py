@@ -15,7 +15,6 @@ from tailrace import experiment, sim, twin
 from tailrace.cli import perform
 from tailrace.dataset import Dataset
 from tailrace.errors import InputError
-from tailrace.units import SECOND
 
 CHAIN: dict[str, Any] = {
     "duration": "12 s",
@@ -72,7 +71,7 @@ def test_clients_that_wait_for_answers_are_chained(learnt: twin.Twin) -> None:
     [rows] = learnt.arrivals.values()
     follows = rows["think"].is_not_null()
     assert follows.mean() > 0.5  # type: ignore[operator]
-    assert rows.filter(follows)["think"].mean() == pytest.approx(2 * SECOND / 1e9, rel=0.2)
+    assert rows.filter(follows)["think"].mean() == pytest.approx(2.0, rel=0.2)
 
 
 def simulated(folder: Path, **parts: Any) -> Dataset:
@@ -132,24 +131,24 @@ def test_calls_whose_caller_was_lost_belong_to_visits_that_lack_them(run: Datase
     assert twin.gate(found, run).passed
 
 
-def test_without_samples_the_twin_says_what_it_lacks(run: Dataset, tmp_path: Path) -> None:
-    folder = shutil.copytree(run.path, tmp_path / "run")
-    (folder / "samples.parquet").unlink()
+def lacking(run: Dataset, folder: Path, table: str) -> Path:
+    """A copy of the run without a table."""
+    shutil.copytree(run.path, folder)
+    (folder / f"{table}.parquet").unlink()
     manifest = json.loads((folder / "manifest.json").read_text())
-    del manifest["rows"]["samples"]
+    del manifest["rows"][table]
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    lacks = [unknown.datum for unknown in twin.learn(folder).unknowns]
+    return folder
+
+
+def test_without_samples_the_twin_says_what_it_lacks(run: Dataset, tmp_path: Path) -> None:
+    lacks = [unknown.datum for unknown in twin.learn(lacking(run, tmp_path / "run", "samples")).unknowns]
     assert "samples of cpu_busy of db, 50 ms apart" in lacks
 
 
 def test_a_run_without_visits_is_refused(run: Dataset, tmp_path: Path) -> None:
-    folder = shutil.copytree(run.path, tmp_path / "run")
-    (folder / "visits.parquet").unlink()
-    manifest = json.loads((folder / "manifest.json").read_text())
-    del manifest["rows"]["visits"]
-    (folder / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(InputError, match="no visits of requests to servers"):
-        twin.learn(folder)
+        twin.learn(lacking(run, tmp_path / "run", "visits"))
 
 
 def test_a_recording_without_very_slow_requests_does_not_pass(tmp_path: Path) -> None:

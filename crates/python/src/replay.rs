@@ -138,11 +138,11 @@ impl Replay {
         let one = |limits: &mut Limits, shared: &mut Capacity, server: usize| {
             let prior = &prior[server];
             // What a server without work lacks delays nothing, and what it lacks in calm steps is chance.
-            let asked = shared.at_work(grid);
+            let at_work = shared.at_work(grid);
             let lacking = |found: &[f64]| {
                 (0..grid.steps)
                     .filter(|&step| !calm[step])
-                    .map(|step| (prior[step] - found[step]).max(0.0) * asked[step])
+                    .map(|step| (prior[step] - found[step]).max(0.0) * at_work[step])
                     .sum::<f64>()
             };
             let all_at_once = shared.found(prior, &calm, groups, LEAST, rounds);
@@ -150,8 +150,10 @@ impl Replay {
                 return all_at_once;
             }
             // An event loop on each core, or only one.
+            let mut loops = vec![limits.cores, 1.0];
+            loops.dedup();
             let mut best = all_at_once;
-            for cores in [limits.cores, 1.0] {
+            for cores in loops {
                 let turns = Capacity::of(&program.parts, server as u32, cores, grid, true);
                 let in_turn = turns.found(prior, &calm, groups, LEAST, rounds);
                 if lacking(&in_turn) * CLEARLY < lacking(&best) {

@@ -80,7 +80,7 @@ class Headroom:
     """How much more load the system takes before requests become very long."""
 
     factor: float | None
-    """The smallest tried factor with VLRT; None if there were none up to the largest."""
+    """The smallest tried factor that harms a request; None if none does up to the largest."""
     tried: float
     """The largest tried factor."""
     drops: str

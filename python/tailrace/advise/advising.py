@@ -14,7 +14,7 @@ from tailrace.advise import software as server_software
 from tailrace.advise.advice import Advice
 from tailrace.advise.headroom import headroom
 from tailrace.advise.ranking import finals, pairs, present, ranked
-from tailrace.advise.recordings import twin_of
+from tailrace.advise.recordings import Planned, twin_of
 from tailrace.advise.remedies import REMEDIES
 from tailrace.advise.sizing import sized
 from tailrace.advise.trials import Progress, Trials
@@ -49,24 +49,24 @@ def advise(
     """
     with ExitStack() as stack:
         folder = Path(out or stack.enter_context(tempfile.TemporaryDirectory(prefix="tailrace-")))
-        notes: tuple[str, ...] = ()
-        protocols: dict[str, str] = {}
-        spread = 0.0
-        if isinstance(source, Experiment):
-            planned, called = source, "the experiment"
-        elif isinstance(source, Dataset) or is_run(Path(source)):
-            run = source if isinstance(source, Dataset) else Dataset.open(source)
-            repeated = twin_of(run, folder / "twin")
-            planned, called = repeated.experiment, run.path.name
-            notes, protocols, spread = repeated.notes, repeated.protocols, repeated.spread
-        else:
-            planned, called = experiments.read(source), str(source)
-        chosen = server_software.chosen(planned, software or {}, protocols)
-        trials = Trials(folder / "runs", seconds, workers, progress, spread=spread)
-        found = _advise(planned, name or called, replications, trials)
+        planned, called = _planned(source, folder)
+        chosen = server_software.chosen(planned.experiment, software or {}, planned.protocols)
+        trials = Trials(folder / "runs", seconds, workers, progress, spread=planned.spread)
+        found = _advise(planned.experiment, name or called, replications, trials)
+        notes = planned.notes
         if notes and found.base.vlrt.mean > SATURATED * found.base.requests:
             notes = (MORE_REQUESTS, *notes)
         return replace(found, software=chosen, notes=notes)
+
+
+def _planned(source: Experiment | Dataset | str | PathLike[str], folder: Path) -> tuple[Planned, str]:
+    """What is advised on, and what it is called."""
+    if isinstance(source, Experiment):
+        return Planned(source), "the experiment"
+    if isinstance(source, Dataset) or is_run(Path(source)):
+        run = source if isinstance(source, Dataset) else Dataset.open(source)
+        return twin_of(run, folder / "twin"), run.path.name
+    return Planned(experiments.read(source)), str(source)
 
 
 def _advise(experiment: Experiment, name: str, replications: int, trials: Trials) -> Advice:

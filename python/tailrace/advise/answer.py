@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import fsum
 
-from tailrace.advise.advice import Advice, Ranked
+from tailrace.advise.advice import Advice, Ranked, Surge
 from tailrace.advise.prediction import Prediction
 from tailrace.advise.sizing import REMOVED
 from tailrace.report import words
@@ -26,6 +26,13 @@ def predicted(count: Prediction) -> str:
     if count.low is None or count.high is None:
         return mean
     return f"{mean} ({words.count(count.low)} to {words.count(count.high)})"
+
+
+def surge_words(surge: Surge | None) -> str:
+    """`31, stays`: VLRT in the run with the surge, and whether the system does not recover."""
+    if surge is None:
+        return ""
+    return f"{words.count(surge.vlrt)}{'' if surge.recovers else ', stays'}"
 
 
 def _now(advice: Advice) -> str:

@@ -7,7 +7,7 @@ from collections import Counter
 from tailrace.advise import loads
 from tailrace.advise.advice import Headroom
 from tailrace.advise.outcomes import Outcome
-from tailrace.advise.trials import Trials, replicated
+from tailrace.advise.trials import Trials
 from tailrace.experiment import Experiment
 
 STEPS = tuple(step / 10 for step in range(11, 31))
@@ -15,24 +15,24 @@ STEPS = tuple(step / 10 for step in range(11, 31))
 
 
 def headroom(experiment: Experiment, replications: int, trials: Trials) -> Headroom | None:
-    """The smallest factor with VLRT in any replication, by bisection. None if the budget ended before one was found."""
+    """The smallest factor that harms a request in any replication, by bisection. None if the budget ended before any
+    could be tried."""
     lowest, known = -1, len(STEPS)
-    tried: dict[int, list[Outcome]] = {}
+    harmful: list[Outcome] = []
     step = len(STEPS) - 1
     while known - lowest > 1:
         more = loads.scaled(experiment, STEPS[step], trials.folder)
-        outcomes = trials.outcomes([replicated(more, number) for number in range(replications)])
-        tried[step] = [outcome for outcome in outcomes if outcome is not None]
-        if not tried[step]:
+        outcomes = trials.replications(more, range(replications))
+        if not outcomes:
             break
-        if any(outcome.harmed for outcome in tried[step]):
-            known = step
+        if any(outcome.harmed for outcome in outcomes):
+            known, harmful = step, outcomes
         else:
             lowest = step
         step = (lowest + known) // 2
     if known == len(STEPS):
         return Headroom(None, STEPS[lowest], "") if lowest >= 0 else None
-    return Headroom(STEPS[known], STEPS[-1], _dropper(tried[known]))
+    return Headroom(STEPS[known], STEPS[-1], _dropper(harmful))
 
 
 def _dropper(outcomes: list[Outcome]) -> str:

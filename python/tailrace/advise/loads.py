@@ -16,6 +16,8 @@ SURGE = 0.2
 _MORE = "-more"
 _APART = 1.0
 """Seconds by which a further copy of recorded requests comes later, so that it does not double each burst."""
+GOLDEN, BUCKETS = 618_033, 1_000_003
+"""Multiplying by the golden ratio of a prime spreads successive numbers evenly (Knuth, volume 3, 6.4)."""
 
 
 def scaled(experiment: Experiment, factor: float, folder: Path) -> Experiment:
@@ -26,10 +28,9 @@ def scaled(experiment: Experiment, factor: float, folder: Path) -> Experiment:
     for name, load in list(table["workloads"].items()):
         if load["kind"] == "trace":
             whole, rest = divmod(factor - 1.0, 1.0)
-            for copy in range(1, int(whole) + 2):
-                share = 1.0 if copy <= whole else round(rest, 6)
-                part = _part(load, share, copy * _APART, folder, 0.0, whole_run) if share else None
-                table["workloads"] |= {f"{name}{_MORE}{copy}": part} if part else {}
+            for copy, share in enumerate([1.0] * int(whole) + [round(rest, 6)], 1):
+                if share and (more := _part(load, share, copy * _APART, folder, 0.0, whole_run)):
+                    table["workloads"][f"{name}{_MORE}{copy}"] = more
         else:
             table["workloads"][name] = _times(load, factor)
     return from_table(table)
@@ -48,7 +49,8 @@ def surged(experiment: Experiment, folder: Path) -> Experiment:
             more = _times(load, SURGE) | window | {"first": f"{begin} ns"}
         else:
             more = _times(load, SURGE) | window
-        table["workloads"] |= {name + _MORE: more} if more else {}
+        if more:
+            table["workloads"][name + _MORE] = more
     return from_table(table)
 
 
@@ -92,10 +94,6 @@ def _part(
     folder.mkdir(parents=True, exist_ok=True)
     tables.write(rows, file)
     return load | {"file": str(file)}
-
-
-GOLDEN, BUCKETS = 618_033, 1_000_003
-"""Multiplying by the golden ratio of a prime spreads successive numbers evenly (Knuth, volume 3, 6.4)."""
 
 
 def _of_clients(requests: traces.Requests) -> dict[str, pl.Series]:

@@ -8,11 +8,10 @@ from itertools import groupby
 from typing import Any
 
 from tailrace.advise.advice import Advice, Effect, Ranked
-from tailrace.advise.answer import predicted, sentences
+from tailrace.advise.answer import predicted, sentences, surge_words
 from tailrace.advise.changing import as_options
 from tailrace.advise.outcomes import EDGES
 from tailrace.advise.remedies import EFFORTS
-from tailrace.advise.terminal import surge_words
 from tailrace.report import page, words
 from tailrace.report.plots import Bar, Plot, Scale, Tick, counted
 
@@ -111,11 +110,9 @@ def _bars(advice: Advice) -> Plot:
     return Plot("Requests of 1 s or more, with 90 % intervals", "", "requests", ticks, y.ticks, bars, legend=legend)
 
 
-def _histogram(base: Effect, best: Ranked | None) -> Plot:
+def _histogram(base: Effect, best: Ranked) -> Plot:
     """Response times of the first replication, without and with the change."""
-    both = [(NOW, "now", base.first.histogram)]
-    if best is not None:
-        both.append((AFTER, "with the change", best.effect.first.histogram))
+    both = (NOW, "now", base.first.histogram), (AFTER, "with the change", best.effect.first.histogram)
     y = counted([float(count) for _, _, counts in both for count in counts])
     room = 1 / len(EDGES)
     bars = [

@@ -19,7 +19,7 @@ from tailrace.advise.prediction import anscombe, predict
 from tailrace.advise.remedies import EFFORTS, Changes
 from tailrace.advise.remedies.alike import joined
 from tailrace.advise.sizing import PROMISING, REMOVED, Sized
-from tailrace.advise.trials import Trials, replicated
+from tailrace.advise.trials import Trials
 from tailrace.experiment import Experiment
 from tailrace.study.intervals import above
 
@@ -34,13 +34,7 @@ PAIRS = 4
 """Options that are paired with the best."""
 GAIN = 0.01
 """A pair is shown only if it removes so much more than the best alone: two changes are more work than one."""
-
-
-def effect(experiment: Experiment, replications: int, trials: Trials) -> Effect | None:
-    """None if the budget ended before the first replication."""
-    runs = [replicated(experiment, number) for number in range(replications)]
-    found = [outcome for outcome in trials.outcomes(runs) if outcome is not None]
-    return _effect(found, trials.spread) if found else None
+_effort = list(EFFORTS).index
 
 
 def present(experiment: Experiment, replications: int, trials: Trials) -> Effect:
@@ -48,11 +42,10 @@ def present(experiment: Experiment, replications: int, trials: Trials) -> Effect
     are made, because the others show nothing of what a change removes."""
     found: list[Outcome] = []
     while len(found) < replications * MORE:
-        more = [replicated(experiment, len(found) + number) for number in range(replications)]
-        made = [outcome for outcome in trials.outcomes(more) if outcome is not None]
+        made = trials.replications(experiment, range(len(found), len(found) + replications))
         found += made
         showing = sum(bool(one.harmed) for one in found)
-        if len(made) < len(more) or showing >= SHOWING or not showing:
+        if len(made) < replications or showing >= SHOWING or not showing:
             break
     return _effect(found, trials.spread)
 
@@ -69,7 +62,7 @@ def _effect(found: Sequence[Outcome], spread: float) -> Effect:
 
 def finals(base: Effect, found: Sequence[Sized], replications: int, trials: Trials) -> list[Ranked]:
     """The best option of each remedy, and the best of the others, with all replications and ranked."""
-    in_order = sorted(found, key=lambda one: (one.harmed, list(EFFORTS).index(one.remedy.effort)))
+    in_order = sorted(found, key=lambda one: (one.harmed, _effort(one.remedy.effort)))
     promising = [one for one in in_order if one.harmed <= PROMISING * max(base.harmed)]
     in_order = promising or in_order[:HOPELESS]
     first = {one.remedy.name: one for one in reversed(in_order)}
@@ -117,9 +110,10 @@ def _judged(
     replications: int,
     trials: Trials,
 ) -> Ranked | None:
-    after = effect(experiment, replications, trials)
-    if after is None:
+    found = trials.replications(experiment, range(replications))
+    if not found:
         return None
+    after = _effect(found, trials.spread)
     shared = min(len(base.harmed), len(after.harmed))
     before, left = base.harmed[:shared], after.harmed_of(base.requests)[:shared]
     return Ranked(
@@ -128,7 +122,7 @@ def _judged(
         words=" and ".join(part.words for part in parts),
         changes=changes,
         smallest=smallest,
-        effort=max((part.remedy.effort for part in parts), key=list(EFFORTS).index),
+        effort=max((part.remedy.effort for part in parts), key=_effort),
         hurts=tuple(dict.fromkeys(part.remedy.hurts for part in parts)),
         sources=tuple(dict.fromkeys(part.remedy.source for part in parts)),
         effect=after,
@@ -136,7 +130,7 @@ def _judged(
         removes=1 - fsum(left) / fsum(before) if any(before) else 0.0,
         throughput=after.requests / base.requests if base.requests else 1.0,
         bottleneck=_bottleneck(base, after),
-        surge=surge(experiment, after, trials),
+        surge=_surge(experiment, after, trials),
         experiment=experiment,
     )
 
@@ -146,7 +140,7 @@ def _bottleneck(base: Effect, after: Effect) -> str:
     return max(new, key=lambda tier: new[tier], default="")
 
 
-def surge(experiment: Experiment, quiet: Effect, trials: Trials) -> Surge | None:
+def _surge(experiment: Experiment, quiet: Effect, trials: Trials) -> Surge | None:
     """More load for a third of the run. It recovers if the last sixth has no more VLRT than without the surge, within
     three standard deviations of a Poisson count."""
     [outcome] = trials.outcomes([loads.surged(experiment, trials.folder)])
@@ -162,9 +156,8 @@ def ranked(found: Sequence[Ranked]) -> list[Ranked]:
 
     def order(one: Ranked) -> tuple[float, ...]:
         enough = one.removes >= REMOVED and one.helps
-        effort = list(EFFORTS).index(one.effort)
         stays = one.surge is not None and not one.surge.recovers
-        under_load = (stays, one.surge.vlrt if one.surge else 0, one.effect.first.p999_ns)
-        return (0, len(one.remedies), effort, *under_load) if enough else (1, -one.removes, effort, *under_load)
+        left = one.surge.vlrt if one.surge else 0
+        return (not enough, 0 if enough else -one.removes, _effort(one.effort), stays, left, one.effect.first.p999_ns)
 
     return sorted(found, key=order)

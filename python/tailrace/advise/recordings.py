@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tailrace import experiment as experiments
@@ -21,16 +22,18 @@ class RefusedError(TailraceError):
 
 
 @dataclass(frozen=True)
-class Repeated:
+class Planned:
+    """An experiment to advise on, and, if it is the twin of a recording, what is known of it as a twin."""
+
     experiment: Experiment
-    notes: tuple[str, ...]
-    protocols: dict[str, str]
+    notes: tuple[str, ...] = ()
+    protocols: Mapping[str, str] = field(default_factory=dict)
     """By tier of the twin, as the recording's topology has them."""
-    spread: float
+    spread: float = 0.0
     """How much the twin's count of very long requests may be off, as a share."""
 
 
-def twin_of(run: Dataset, folder: Path) -> Repeated:
+def twin_of(run: Dataset, folder: Path) -> Planned:
     """Writes the twin into the folder. Raises RefusedError if it does not repeat the recording."""
     twin = learn(run)
     checked = gate(twin, run)
@@ -39,7 +42,7 @@ def twin_of(run: Dataset, folder: Path) -> Repeated:
     repeated = experiments.read(twin.write(folder, overwrite=True))
     tier = {server.name: server.tier for server in places.servers(repeated)}
     protocols = {tier[own]: protocol for server, own in twin.servers.items() if (protocol := known.get(server))}
-    return Repeated(repeated, tuple(_notes(twin, checked)), protocols, _spread(checked))
+    return Planned(repeated, tuple(_notes(twin, checked)), protocols, _spread(checked))
 
 
 def _refuse(run: Dataset, checked: Gate) -> None:

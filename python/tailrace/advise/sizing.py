@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tailrace.advise.advice import Effect
 from tailrace.advise.changing import possible
@@ -39,13 +39,35 @@ class _Search:
     remedy: Remedy
     option: Option
     sizes: list[tuple[Size, Experiment]]
-    harmed: dict[int, int]
+    harmed: dict[int, int] = field(default_factory=dict)
     """By the index of the size."""
+    goal: int = 0
+    """A sufficient size leaves at most so many harmed requests."""
 
     @property
-    def best(self) -> int:
-        """The mildest of the tried sizes that leave fewest."""
-        return min(self.harmed, key=lambda index: (self.harmed[index], index))
+    def least(self) -> int:
+        """What the best of the tried sizes leaves."""
+        return min(self.harmed.values())
+
+    @property
+    def enough(self) -> int:
+        """The smallest of the tried sizes that suffice."""
+        return min(index for index, harmed in self.harmed.items() if harmed <= self.goal)
+
+    def next(self) -> int | None:
+        """The size to try next: bisection below the smallest sufficient size, then the step of margin above it."""
+        enough = self.enough
+        below = max((index for index in self.harmed if index < enough), default=-1)
+        if enough - below > 1:
+            return (enough + below) // 2
+        margin = enough + 1
+        return margin if margin < len(self.sizes) and margin not in self.harmed else None
+
+    def chosen(self) -> Sized:
+        enough = self.enough
+        margin = enough + 1 if self.harmed.get(enough + 1, self.goal + 1) <= self.goal else enough
+        size, experiment = self.sizes[margin]
+        return Sized(self.remedy, self.option, size, self.sizes[enough][0], experiment, self.harmed[margin])
 
 
 def sized(base: Effect, experiment: Experiment, remedies: Iterable[Remedy], trials: Trials) -> list[Sized]:
@@ -68,45 +90,19 @@ def sized(base: Effect, experiment: Experiment, remedies: Iterable[Remedy], tria
     for remedy, option in alike.options(single):
         if trials.screened():  # a system of a thousand servers has very many options
             break
-        searches += filter(None, [_open(experiment, remedy, option)])
+        sizes = [(size, found) for size in option.sizes if (found := possible(experiment, option.changes(size)))]
+        if sizes:
+            searches.append(_Search(remedy, option, sizes))
     trials.planned = trials.done + len(searches)
     tried([(search, len(search.sizes) - 1) for search in searches])
     searches = [search for search in searches if search.harmed]
     # the strongest size may be too much: a long queue makes its requests late
-    futile = [search for search in searches if search.harmed[search.best] > PROMISING * harmed]
-    tried([(search, len(search.sizes) // 2) for search in futile])
-    goals = {id(search): _goal(harmed, search) for search in searches}
-    promising = [search for search in searches if search.harmed[search.best] <= PROMISING * harmed]
-    while probes := [(one, index) for one in promising if (index := _next(one, goals[id(one)])) is not None]:
+    tried([(search, len(search.sizes) // 2) for search in searches if search.least > PROMISING * harmed])
+    for search in searches:
+        search.goal = search.least + max(0, int((harmed - search.least) * (1 - REMOVED)))
+    promising = [search for search in searches if search.least <= PROMISING * harmed]
+    while probes := [(search, index) for search in promising if (index := search.next()) is not None]:
         trials.planned = max(trials.planned, trials.done + len(probes))
         if not tried(probes):
             break
-    return [_chosen(search, goals[id(search)]) for search in searches]
-
-
-def _open(experiment: Experiment, remedy: Remedy, option: Option) -> _Search | None:
-    sizes = [(size, found) for size in option.sizes if (found := possible(experiment, option.changes(size)))]
-    return _Search(remedy, option, sizes, {}) if sizes else None
-
-
-def _goal(harmed: int, search: _Search) -> int:
-    """At most so many harmed requests are left by a sufficient size."""
-    least = search.harmed[search.best]
-    return least + max(0, int((harmed - least) * (1 - REMOVED)))
-
-
-def _next(search: _Search, goal: int) -> int | None:
-    """The size to try next: bisection below the smallest sufficient size, then the step of margin above it."""
-    enough = min(index for index, harmed in search.harmed.items() if harmed <= goal)
-    below = max((index for index, harmed in search.harmed.items() if index < enough and harmed > goal), default=-1)
-    if enough - below > 1:
-        return (enough + below) // 2
-    margin = enough + 1
-    return margin if margin < len(search.sizes) and margin not in search.harmed else None
-
-
-def _chosen(search: _Search, goal: int) -> Sized:
-    enough = min(index for index, harmed in search.harmed.items() if harmed <= goal)
-    margin = enough + 1 if search.harmed.get(enough + 1, goal + 1) <= goal else enough
-    size, experiment = search.sizes[margin]
-    return Sized(search.remedy, search.option, size, search.sizes[enough][0], experiment, search.harmed[margin])
+    return [search.chosen() for search in searches]

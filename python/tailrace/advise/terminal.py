@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tailrace.advise.advice import Advice, Ranked, Surge
-from tailrace.advise.answer import predicted, sentences
+from tailrace.advise.advice import Advice, Ranked
+from tailrace.advise.answer import predicted, sentences, surge_words
 from tailrace.report import words
 
 USELESS_MAX = 12
@@ -54,12 +54,6 @@ def _row(one: Ranked) -> Iterator[str]:
     yield words.duration(first.p999_ns)
     yield words.count(one.effect.failed.mean)
     yield surge_words(one.surge)
-
-
-def surge_words(surge: Surge | None) -> str:
-    if surge is None:
-        return ""
-    return f"{words.count(surge.vlrt)}{'' if surge.recovers else ', stays'}"
 
 
 def _lines(advice: Advice) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from math import inf
@@ -56,6 +56,11 @@ class Trials:
     def outcomes(self, experiments: Sequence[Experiment]) -> list[Outcome | None]:
         """The outcome of each; None where the budget had ended."""
         return self._in_batches(experiments, self._measured, self._end)
+
+    def replications(self, experiment: Experiment, numbers: Iterable[int]) -> list[Outcome]:
+        """The outcomes of these replications; fewer if the budget ended."""
+        found = self.outcomes([replicated(experiment, number) for number in numbers])
+        return [outcome for outcome in found if outcome is not None]
 
     def shares(self, experiments: Sequence[Experiment]) -> list[float | None]:
         """Only the share of requests that each run harms, which is found about twice as fast. It is a share because a

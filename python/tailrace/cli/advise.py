@@ -16,7 +16,6 @@ from tailrace.errors import UsageError
 from tailrace.units import SECOND
 
 if TYPE_CHECKING:
-    from tailrace.advise import Advice
     from tailrace.dataset import Dataset
     from tailrace.experiment import Experiment
 
@@ -72,7 +71,7 @@ def advise(
     named = pairs("--software", software, "TIER=NAME, like app=tomcat")
     with progress("Simulating", quiet, of_bytes=False) as step:
         try:
-            found: Advice = advise_on(
+            found = advise_on(
                 _opened(source, change, add=add),
                 out,
                 name=str(source),

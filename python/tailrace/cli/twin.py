@@ -37,7 +37,7 @@ def twin(
     """Learn an experiment that repeats a recording: its requests as they came, what each needed, how many each server
     holds, and the capacity that servers lacked. `tailrace run` runs it, and changes can be tried on it.
 
-    The twin is simulated once, and what it does is shown beside what was recorded. Where it does not repeat the
+    The twin is simulated, and what it does is shown beside what was recorded. Where it does not repeat the
     recording, what changes do to it says nothing about the real system; the last lines say what would help.
     """
     from tailrace.twin import gate, learn

@@ -42,8 +42,8 @@ __all__ = [
 
 
 def diagnose(dataset: tables.Tables, *, threshold_ns: int | None = None, window_ns: int = 50_000_000) -> Diagnosis:
-    """Explain the very long response times of a dataset. `threshold_ns` defines what is very long (the default is 0.95
-    s or a gap between the modes of the response times). `window_ns` is the step in which the order of events is
+    """Explain the very long response times of a dataset. `threshold_ns` defines what is very long (the default is
+    0.95 s or a gap between the modes of the response times). `window_ns` is the step in which the order of events is
     judged."""
     seen = tables.look(dataset, window_ns)
     slow = vlrt.find(seen, threshold_ns)

@@ -32,7 +32,7 @@ from tailrace.diagnosis.waiting import STEP_NS
 from tailrace.diagnosis.words import duration, listing, share
 
 HALF = 2
-"""A finding that accounts for more than one part of two is the explanation."""
+"""A finding that accounts for one part of two or more is the explanation."""
 SLOWEST = 20
 """At most this many requests of an episode are listed one by one. They have the most time that no finding accounts
 for."""

@@ -36,7 +36,7 @@ class Callers:
 
     @cached_property
     def depth(self) -> dict[str, int]:
-        """Return the longest way from a server that no server calls (1), as `Topology.tier` does. A cycle counts
+        """Return the longest way from a server that no server calls (1), as `topology.distances` does. A cycle counts
         once."""
         depth = dict.fromkeys(self._servers, 1)
         unseen = {name: len(self._callers.get(name, ())) for name in depth}
@@ -64,12 +64,11 @@ def _turn(name: str, unseen: int, depth: int) -> tuple[bool, bool, int, str]:
 
 def _kept(known: dict[str, frozenset[str]], ways: Mapping[str, list[str]], server: str) -> frozenset[str]:
     if server not in known:
-        reached = {server: None}
-        waiting = [server]
+        reached, waiting = {server}, [server]
         for name in waiting:  # The list grows during the loop.
             for other in ways.get(name, ()):
                 if other not in reached:
-                    reached[other] = None
+                    reached.add(other)
                     waiting.append(other)
         known[server] = frozenset(reached) - {server}
     return known[server]

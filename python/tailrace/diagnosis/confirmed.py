@@ -38,7 +38,7 @@ def confirm(explained: Explained, verdict: Replayed | None, stall_of: Callable[[
     overflow, stall, cause = explained
     claimed = set(cause.name.split(" or "))
     untested = claimed - verdict.tested - {BURST, UNKNOWN} if verdict is not None else claimed
-    # A server that seems to stand still may be held. Then another line is the evidence, and it needs none of its own.
+    # A server that seems to stand still may be held. Then another line is the evidence, and a freeze needs no line.
     if verdict is None or not verdict.reproduced or untested - {FREEZE} or _lasts(overflow):
         return explained
     shares = by_size(verdict)

@@ -29,7 +29,7 @@ OTHERS = 0.1
 
 
 def find(view: View, slow: Slow, packets: Losses) -> tuple[Constant, ...]:
-    """Return the constants, and the one with the most requests first. Requests are left out if losses took half of
+    """Return the constants, the one with the most requests first. Requests are left out if losses took half of
     their time, because retransmissions have a timer, too. They are also left out if the transfer of the response took
     half of it, because responses of one size take the same time to send."""
     response = slow.requests["response_ns"].to_numpy()

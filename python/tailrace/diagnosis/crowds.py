@@ -23,8 +23,8 @@ HELD = 20
 """A queue that was never longer than this comes within one of its longest by chance. A limit holds a longer queue
 there: a queue of 20 on average (Poisson) varies by 4.5."""
 MOSTLY = 0.5
-"""It is a share of the packets that a server lost, namely of those at which its queue was long. A full queue loses all
-packets that arrive. A path that loses some packets loses them at any queue length."""
+"""A crowd is long if the queue was long at this share of the lost packets or more. A full queue loses all packets that
+arrive. A path that loses some packets loses them at any queue length."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ WEIGHED = 100
 """Up to this number of interactions, `SEEN` requests of each are weighed. If there are more interactions, fewer
 requests of each are weighed, because there may be as many addresses as requests."""
 CROWDS = 10
-"""So many interactions that come at no calm time are weighed. The ones with the most requests are used."""
+"""At most this many interactions that come at no calm time are weighed: those with the most requests."""
 LEAST_BESIDE = 10
 """The mean time of so many requests is accurate to a third (for exponential times: 1 / √10)."""
 

@@ -44,7 +44,7 @@ class Drops:
     """This describes what one cluster of VLRT requests lost."""
 
     dropper: str | None
-    """This server dropped packets of most of them. It is None where nothing was dropped or nothing is known."""
+    """No other server dropped packets of more of them. It is None where nothing was dropped or nothing is known."""
     by_server: dict[str, int]
     """This maps each server to the number of VLRT requests of which it dropped a packet."""
     queued: int

@@ -48,7 +48,7 @@ def fit(
     """
     begin, end = stall
     by_chance = coverage(evidence, begin, end) >= least
-    # This is evidence that touches the stall, from its own onset: a cause may begin before its effect shows.
+    # Evidence that touches the stall counts from its own onset: a cause may begin before its effect shows.
     touching = evidence[(evidence[:, 1] > begin) & (evidence[:, 0] < end)] if len(evidence) else evidence
     onset = main_onset(touching, begin, end)
     showed, stalled, whole = cut(evidence, counted), cut(stalls, counted), (0, length(counted))

@@ -196,7 +196,8 @@ class Unanswered:
 
     server: str
     how: Literal["refused", "reset", "timeout", "abandoned", "under-way", "connecting"]
-    """This is the `status` of the requests. `under-way` means: sent, and not answered when the recording ended."""
+    """This is the `status` of the requests. `under-way` means: sent, and not answered when the recording ended.
+    `connecting` means: without an answer to the connection attempt when the recording ended."""
     requests: int
     longest_ns: int | None
     """This is the longest time that one of them had waited. It is None where that is not known."""

@@ -35,14 +35,15 @@ from tailrace.diagnosis.words import clock, count, duration, listing
 from tailrace.units import MILLISECOND, SECOND
 
 LOOKBACK_NS = 3 * SECOND
-"""A queue may have begun to rise this long before the first VLRT request. The time is doubled if a queue was up already
-at its beginning."""
+"""A queue may have begun to rise this long before the first VLRT request. If a queue was up already at the beginning of
+this time, it is doubled until none was, up to `LOOKBACK_MOST_NS`."""
 LOOKBACK_MOST_NS = 24 * SECOND
 JOIN_NS = 100 * MILLISECOND
 """A queue that falls to normal for less than this has not recovered."""
 SMALLEST = 0.05
-"""An own queue shorter than a twentieth of the longest did not fill the others. A pool of that size in front of the
-server would fill them."""
+"""A rise with a peak below a twentieth of the highest does not count, because so short an own queue did not fill the
+others. (A server behind a pool of so few connections does fill them: `waited_for` finds it, and its queue need not
+rise.)"""
 LASTING = 0.7
 """The origin's own queue is up for at least this share of the time from its rise on, until the first drop or for as
 long as the requests waited. The queue of a healthy server that receives work in batches rises and falls meanwhile."""
@@ -53,7 +54,8 @@ LEVEL_NS = 20 * MILLISECOND
 """Queues that rise within this of each other rise together. A server that is busy half of the time has a queue of one
 or two, which by chance passes its usual length some milliseconds earlier or later."""
 MOSTLY = 0.5
-"""If a queue is as long for more than half of the time, its server is overloaded. It does not stall again and again."""
+"""If a queue is that long for more than half of the time, its server is overloaded. It does not stall again and
+again."""
 SHORTEST_NS = 20 * MILLISECOND
 """A rise shorter than this did not fill another queue."""
 FOLLOWED = 64
@@ -240,7 +242,7 @@ def _follow(view: View, cluster: Cluster, lost: Drops, known: Usual) -> _Followe
         back *= 2
     span = cluster.begin - JOIN_NS, until
     part = _risen(times, queues, known.queues, span, lost.first)
-    place = lost.dropper or cluster.place
+    place = _place(view, cluster, lost)
     if place not in queues or _led_up_to(part, place, *_lasts(cluster, lost)) is not None:
         return part
     long = min(cluster.shortest_ns, THRESHOLD_NS) // 2
@@ -255,19 +257,19 @@ def _follow(view: View, cluster: Cluster, lost: Drops, known: Usual) -> _Followe
 def _near(view: View, cluster: Cluster, lost: Drops, begin: int, end: int) -> list[str]:
     """Return the servers at which queues may rise meanwhile, the nearest to the clients first. The queue of a server
     with at most one request inside does not rise. If there are many servers, keep those that calls connect with the
-    place where the requests waited, and the fullest."""
+    place where the requests waited, and those that are crowded for longest."""
     near = view.crowds.during(begin, end)
     if len(near) > FOLLOWED:
         chain = _chain(view, cluster, lost)
         near = sorted(near, key=lambda server: server not in chain)[:FOLLOWED]
-    place = lost.dropper or cluster.place
-    near += [place] if place in view.stays and place not in near else []
+    place = _place(view, cluster, lost)
+    near += [place] if place and place not in near else []
     return sorted(near, key=lambda server: (view.depth[server], server))
 
 
 def _is_mostly_above(view: View, server: str, high: float) -> bool:
-    """Return whether its own queue is longer for most of the time in which requests are sent. Such a queue is not a
-    stall any more."""
+    """Return whether its own queue is above `high` for most of the time in which requests are sent. Such a queue is
+    not a stall any more."""
     times = np.linspace(view.begin, int(view.sent[-1]), 2000).astype(np.int64)
     return float(np.mean(view.own_queue(server, times) > high)) > MOSTLY
 
@@ -345,11 +347,16 @@ def _origin(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Foll
     return told
 
 
-def _chain(view: View, cluster: Cluster, lost: Drops) -> frozenset[str]:
-    """Return the servers that are connected by calls with the dropper, or with the server at which the requests
-    waited."""
+def _place(view: View, cluster: Cluster, lost: Drops) -> str | None:
+    """Return the dropper, or the server at which the requests waited, if visits to it are recorded."""
     place = lost.dropper or cluster.place
-    return view.chain_of(place) if place in view.stays and place else frozenset(view.stays)
+    return place if place in view.stays else None
+
+
+def _chain(view: View, cluster: Cluster, lost: Drops) -> frozenset[str]:
+    """Return the servers that calls connect with this place, or all servers without it."""
+    place = _place(view, cluster, lost)
+    return view.chain_of(place) if place else frozenset(view.stays)
 
 
 def _first(view: View, part: _Followed, lasting: dict[str, Rise], until: int) -> str:
@@ -357,7 +364,7 @@ def _first(view: View, part: _Followed, lasting: dict[str, Rise], until: int) ->
     # The order of rises so close together shows nothing. Queues are pushed back, so the server furthest from the
     # clients is taken.
     level = [server for server, rise in lasting.items() if rise.begin <= first + LEVEL_NS]
-    # Prefer the servers with queues that never fell until then: such a queue was held up for that long.
+    # Prefer the servers with queues that did not fall until then: another queue held no request up for that long.
     level = [server for server in level if lasting[server].end >= until] or level
     # Prefer the queues that stay up: a batch passes through all servers at once, and gathers where it is served last.
     over = max(lasting[server].end for server in level)
@@ -369,9 +376,9 @@ def _first(view: View, part: _Followed, lasting: dict[str, Rise], until: int) ->
 def _behind(
     view: View, known: Usual, part: _Followed, stalled: frozenset[str], waited: Times, rise: Rise
 ) -> tuple[str, Rise]:
-    """Return the server with the longest queue of those that stalled while others waited for them. Its queue may have
-    fallen since. Or it was never longer than usual, because a pool or few workers let no more requests through to the
-    server."""
+    """Return the server furthest from the clients of those that stalled while others waited for them, and its rise. Of
+    several at the same distance, it is the one with the longest queue. Its queue may have fallen since. Or it was never
+    longer than usual, because a pool or few workers let no more requests through to the server."""
     origin = max(stalled, key=lambda name: (view.depth[name], int(view.own_queue(name, waited).sum())))
     level, queue = known.queues[origin], view.own_queue(origin, part.times)
     for one in rises(part.times, queue, level.typical, level.high, JOIN_NS):

@@ -170,7 +170,7 @@ def _samples(tables: Tables, clock: Clock) -> dict[tuple[str, str], Series]:
         end = rows["time"].to_numpy()
         begin, end = clock.of(end - rows["interval_ns"].to_numpy()), clock.of(end)
         value = rows["value"].to_numpy()
-        if clock.runs:  # samples have no values for the omitted time
+        if clock.runs:  # samples that lie in the omitted time have no length
             seen = (end > begin) | (rows["interval_ns"].to_numpy() == 0)
             begin, end, value = begin[seen], end[seen], value[seen]
         found[str(place), str(metric)] = Series(str(place), str(metric), begin, end, value)

@@ -1,5 +1,5 @@
-"""These are requests without a complete answer. Their response times have no meaning, and for a user they are the
-outage."""
+"""This module reports requests without a complete answer. Their response times have no meaning, and for a user they are
+the outage."""
 
 from __future__ import annotations
 

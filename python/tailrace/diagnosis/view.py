@@ -131,8 +131,8 @@ class View:
 
     def asking(self, server: str) -> pl.DataFrame:
         """Return these requests in the order of `sent`. Where systems are recorded side by side, only the requests of
-        the server's own system count. Where interactions are known, only those that were seen to come to the server
-        count. All requests count where no caller of the server is known."""
+        the server's own system count. Interactions that were seen to come only to other servers do not count. If no
+        request is left, all requests count."""
         if server not in self._asking:
             others = list(self.stays.keys() - self._callers.above(server) - {server})
             elsewhere = set().union(*self._interactions.values()) - self._interactions.get(server, set())

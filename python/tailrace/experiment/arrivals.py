@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tailrace.errors import InputError
@@ -78,10 +79,9 @@ def arrivals(
             if ramp + times[0] < 0:
                 found = f"the first request comes at {exact_duration(times[0])}, before the workload begins"
                 raise InputError(load.file, found, f"it begins at {exact_duration(-ramp)}")
-            if tiers is not None:
-                return {"trace": traces.plan(requests, ramp, class_of, tiers)}
-            classes = [class_of(name) for name in requests.names]
-            return {"trace": {"times": [ramp + time for time in times], "classes": classes}}
+            if tiers is None:
+                requests = replace(requests, clients=[], thinks=[], factors={})
+            return {"trace": traces.plan(requests, ramp, class_of, tiers or ())}
 
 
 def _closed(load: Closed) -> Json:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable
 
-from tailrace.bounds import TRACE_BYTES
 from tailrace.errors import InputError
+from tailrace.experiment import rows
 from tailrace.toml import Name, Table
 from tailrace.units import SECOND, parse_moment, parse_share
-from tailrace.untrusted import read_text
 
 STANDS_STILL = 0.02
 """A server with less of its speed accepts nothing: the last step of a stop may have such a share."""
@@ -34,21 +31,15 @@ def read(file: str) -> list[tuple[int, float]]:
 
     Raises InputError with file and row.
     """
-    lines = csv.DictReader(io.StringIO(read_text(file, TRACE_BYTES), newline=""))
     found: list[tuple[int, float]] = []
-    try:
-        if not {"time", "lost"} <= set(lines.fieldnames or ()):
-            raise InputError(file, "the first line must be: time,lost")
-        for number, row in enumerate(lines):
-            try:
-                time, lost = parse_moment(row["time"] or "", scale=SECOND), parse_share(row["lost"] or "")
-            except ValueError as error:
-                raise InputError(file, str(error), "give seconds, and a share from 0 to 1", row=number) from error
-            if found and time <= found[-1][0]:
-                raise InputError(file, "the times are not in order", row=number)
-            found.append((time, lost))
-    except csv.Error as error:
-        raise InputError(file, f"not CSV: {error}") from error
+    for number, row in rows.read(file, {"time", "lost"}, "the first line must be: time,lost"):
+        try:
+            time, lost = parse_moment(row["time"] or "", scale=SECOND), parse_share(row["lost"] or "")
+        except ValueError as error:
+            raise InputError(file, str(error), "give seconds, and a share from 0 to 1", row=number) from error
+        if found and time <= found[-1][0]:
+            raise InputError(file, "the times are not in order", row=number)
+        found.append((time, lost))
     return found
 
 

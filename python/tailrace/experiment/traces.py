@@ -3,17 +3,14 @@ with `think`, and `factor.TIER`."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tailrace.bounds import TRACE_BYTES
 from tailrace.errors import InputError
+from tailrace.experiment import rows
 from tailrace.units import SECOND, parse_moment, parse_number
-from tailrace.untrusted import read_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,6 +19,8 @@ FACTOR = "factor."
 LAST = 2**32 - 1
 """No request follows."""
 _HOW = "docs/reference/experiment.md lists the columns"
+_COLUMNS = "name it there: time, or time,interaction"
+_SOME_NAMES = ("some rows have an interaction and some have none", "give it in all rows or none")
 
 
 @dataclass(frozen=True)
@@ -49,21 +48,21 @@ def plan(requests: Requests, ramp: int, class_of: Callable[[str], int], tiers: S
     """The form that the simulator takes: first the requests that are sent at their times, then those that follow an
     answer."""
     follows = _follows(requests)
-    rows = [row for row, before in enumerate(follows) if before is None]
-    opens = len(rows)
-    rows += [row for row, before in enumerate(follows) if before is not None]
+    order = [row for row, before in enumerate(follows) if before is None]
+    opens = len(order)
+    order += [row for row, before in enumerate(follows) if before is not None]
     found: dict[str, Any] = {
-        "times": [ramp + requests.times[row] if follows[row] is None else requests.thinks[row] for row in rows],
-        "classes": [class_of(requests.names[row]) for row in rows] if requests.names else [],
+        "times": [ramp + requests.times[row] if follows[row] is None else requests.thinks[row] for row in order],
+        "classes": [class_of(requests.names[row]) for row in order] if requests.names else [],
     }
-    if opens < len(rows):
-        place = {row: at for at, row in enumerate(rows)}
+    if opens < len(order):
+        place = {row: at for at, row in enumerate(order)}
         after = {before: place[row] for row, before in enumerate(follows) if before is not None}
-        found |= {"opens": opens, "next": [after.get(row, LAST) for row in rows]}
+        found |= {"opens": opens, "next": [after.get(row, LAST) for row in order]}
     if requests.factors:
-        ones = [1.0] * len(rows)
+        ones = [1.0] * len(order)
         columns = [requests.factors.get(tier, ones) for tier in tiers]
-        found["factors"] = [column[row] for row in rows for column in columns]
+        found["factors"] = [column[row] for row in order for column in columns]
     return found
 
 
@@ -94,7 +93,7 @@ def _of_parquet(file: str) -> Requests:
     frame = frame.sort("time", maintain_order=True)
     names = frame["interaction"].cast(pl.String).to_list() if "interaction" in frame.columns else []
     if any(name is None for name in names):
-        raise InputError(file, "some rows have an interaction and some have none", "give it in all rows or none")
+        raise InputError(file, *_SOME_NAMES)
     has_clients = {"client", "think"} <= set(frame.columns)
     return Requests(
         _nanoseconds(file, frame, "time"),
@@ -125,28 +124,36 @@ def _nanoseconds(file: str, frame: pl.DataFrame, name: str) -> list[Any]:
     return _column(file, seconds, name, pl.Int64)
 
 
+class _Row(NamedTuple):
+    time: int
+    name: str
+    client: int | None
+    think: int | None
+    factors: dict[str, float]
+
+
 def _of_csv(file: str) -> Requests:
-    rows = []
-    for number, row in _rows(file):
+    found = []
+    for number, row in rows.read(file, {"time"}, "the first line names no column time", _COLUMNS):
         try:
-            rows.append(_row(row))
+            found.append(_row(row))
         except ValueError as error:
             raise InputError(file, str(error), "times are seconds since the end of the ramp", row=number) from error
-    rows.sort(key=lambda row: row[0])
-    names = [row[1] for row in rows]
+    found.sort(key=lambda row: row.time)
+    names = [row.name for row in found]
     if any(names) and not all(names):
-        raise InputError(file, "some rows have an interaction and some have none", "give it in all rows or none")
-    tiers = dict.fromkeys(tier for row in rows for tier in row[4])
+        raise InputError(file, *_SOME_NAMES)
+    tiers = dict.fromkeys(tier for row in found for tier in row.factors)
     return Requests(
-        [row[0] for row in rows],
+        [row.time for row in found],
         names if any(names) else [],
-        [row[2] for row in rows],
-        [row[3] for row in rows],
-        {tier: [row[4].get(tier, 1.0) for row in rows] for tier in tiers},
+        [row.client for row in found],
+        [row.think for row in found],
+        {tier: [row.factors.get(tier, 1.0) for row in found] for tier in tiers},
     )
 
 
-def _row(row: dict[str, str | None]) -> tuple[int, str, int | None, int | None, dict[str, float]]:
+def _row(row: dict[str, str | None]) -> _Row:
     def number(name: str) -> float | None:
         text = row.get(name)
         found = parse_number(text) if text else None
@@ -157,21 +164,10 @@ def _row(row: dict[str, str | None]) -> tuple[int, str, int | None, int | None, 
     time = parse_moment(row["time"] or "", scale=SECOND)
     client, think = number("client"), row.get("think")
     factors = {name.removeprefix(FACTOR): number(name) for name in row if name and name.startswith(FACTOR)}
-    return (
+    return _Row(
         time,
         row.get("interaction") or "",
         None if client is None else int(client),
         parse_moment(think, scale=SECOND) if think and number("think") is not None else None,
         {tier: factor for tier, factor in factors.items() if factor is not None},
     )
-
-
-def _rows(file: str) -> Iterator[tuple[int, dict[str, str | None]]]:
-    """The rows with their numbers."""
-    lines = csv.DictReader(io.StringIO(read_text(file, TRACE_BYTES), newline=""))
-    try:
-        if "time" not in (lines.fieldnames or ()):
-            raise InputError(file, "the first line names no column time", "name it there: time, or time,interaction")
-        yield from enumerate(lines)
-    except csv.Error as error:
-        raise InputError(file, f"not CSV: {error}") from error

@@ -26,7 +26,6 @@ _SEEN = re.compile(r'\A[\s\ufeff]*\{\s*"status"\s*:\s*"success"[\s\S]{0,400}?"re
 _OPENING = re.compile(r'"result"\s*:\s*\[')
 _RESUME = re.compile(r'\{\s*"metric"\s*:')
 _PLACES = ("instance", "node", "host", "hostname", "pod", "container", "name", "job")
-_LATEST_S = 10**10
 
 
 def sniff(name: str, head: bytes) -> bool:
@@ -52,11 +51,8 @@ def read(source: Source) -> Found:
         for moment, value in _values(series):
             if samples.full:
                 break
-            stamp = number(moment)
-            usable = stamp is not None and 0 <= stamp < _LATEST_S
-            samples.add(
-                round(stamp * 1000) * units.MILLISECOND if usable and stamp else 0, None, place, metric, number(value)
-            )
+            stamp = number(moment) or 0
+            samples.add(round(stamp * 1000) * units.MILLISECOND, None, place, metric, number(value))
         if samples.full:
             break
     samples.into(found, source, "there is no sample in it", standard=True)

@@ -186,7 +186,7 @@ def fingerprint() -> str:
 
 
 def identity(plan: str) -> str:
-    """The name of a run of the simulator: it is made with today's code."""
+    """The name of a run: of its plan, and of the code that decides its answers."""
     return _hash(f"{fingerprint()}\n{plan}")
 
 

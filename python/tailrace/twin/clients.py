@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.queues import Times
@@ -44,7 +45,7 @@ def arrivals(
     return {str(name): rows.drop("entry") for (name,), rows in parts.items()}
 
 
-def _clients(view: View, requests: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> tuple[pl.Series, pl.Series]:
+def _clients(view: View, requests: NDArray[np.uint64]) -> tuple[pl.Series, pl.Series]:
     """Of each request its client, and how many seconds that thought after the answer to its previous one; null where
     it did not wait for that answer."""
     known = (

@@ -16,8 +16,10 @@ from tailrace.diagnosis.causes import UNKNOWN
 from tailrace.diagnosis.causes.garbage_collection import CAUSE as COLLECTION
 from tailrace.diagnosis.ledger.account import Account, Line
 from tailrace.diagnosis.ledger.losses import Seen
-from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
+from tailrace.diagnosis.ledger.steps import STEP_NS, Shares, Steps
+from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.series import Series
+from tailrace.diagnosis.view import View
 from tailrace.units import MILLISECOND
 
 COARSEST_NS = 100 * MILLISECOND
@@ -51,16 +53,16 @@ def reconcile(seen: Seen, account: Account, beside: frozenset[str]) -> Cpu:
     lost, rate = dict(account.taken), account.capacity.copy()
     sampled, accounted = set(), {}
     for number, server in enumerate(account.recorded.servers):
-        own = [series for series in seen.view.series(server, "cpu_busy") if seen.view.is_own(series.place, server)]
-        if not own or own[0].interval_ns > COARSEST_NS:
+        own = own_use(seen.view, server)
+        if own is None or own.interval_ns > COARSEST_NS:
             continue
         sampled.add(server)
-        cores = account.replay.cores[number] if own[0].capacity > 1.0 else 1.0  # counted in cores, not as a share
-        used = np.clip(seen.at(own[0]) / cores, 0.0, 1.0) * _speed(seen, server)
+        cores = account.replay.cores[number] if own.capacity > 1.0 else 1.0  # counted in cores, not as a share
+        used = np.clip(seen.at(own) / cores, 0.0, 1.0) * _speed(seen, server)
         busy = np.array(account.replay.busy(number)) / (account.replay.cores[number] * STEP_NS)
         mine = {line: share for line, share in account.taken.items() if line[1] == server}
         kept_off = _kept_off(mine, busy) & (server not in beside)
-        lost |= _fitted(mine, used, kept_off, seen, own[0])
+        lost |= _fitted(mine, used, kept_off, sample_of(own, seen.steps))
         left = 1.0 - sum((lost[line] for line in mine), np.zeros(len(used)))
         collects = mine.get((COLLECTION, server), np.zeros(len(used))) > 0.0
         usual = ~(collects | kept_off)
@@ -72,17 +74,23 @@ def reconcile(seen: Seen, account: Account, beside: frozenset[str]) -> Cpu:
     return Cpu(lost, rate, frozenset(sampled), accounted)
 
 
+def own_use(view: View, server: str) -> Series | None:
+    """The CPU use of the server itself, without that of others on its node."""
+    return next((series for series in view.series(server, "cpu_busy") if view.is_own(series.place, server)), None)
+
+
+def sample_of(series: Series, steps: Steps) -> Times:
+    """The number of the sample in which each step lies."""
+    return np.clip(np.searchsorted(series.end, steps.middles), 0, len(series.end) - 1)
+
+
 def _speed(seen: Seen, server: str) -> Shares:
     """The clock rate as a share of the highest; 1 where it was not sampled."""
-    rates = [(seen.view.series(server, metric) or seen.view.elsewhere(metric))[:1] for metric in _CLOCK]
-    if not all(rates):
+    now, most = (seen.view.series(server, name) or seen.view.elsewhere(name) for name in ("cpu_hz", "cpu_hz_max"))
+    if not now or not most:
         return np.ones(len(seen.steps))
-    [now], [most] = rates
-    speed: Shares = np.clip(seen.at(now) / np.maximum(seen.at(most), 1.0), LEAST, 1.0)
+    speed: Shares = np.clip(seen.at(now[0]) / np.maximum(seen.at(most[0]), 1.0), LEAST, 1.0)
     return speed
-
-
-_CLOCK = ("cpu_hz", "cpu_hz_max")
 
 
 def _kept_off(lines: dict[Line, Shares], busy: Shares) -> NDArray[np.bool_]:
@@ -94,16 +102,11 @@ def _kept_off(lines: dict[Line, Shares], busy: Shares) -> NDArray[np.bool_]:
     return kept
 
 
-def _fitted(
-    lines: dict[Line, Shares], used: Shares, kept_off: NDArray[np.bool_], seen: Seen, own: Series
-) -> dict[Line, Shares]:
+def _fitted(lines: dict[Line, Shares], used: Shares, kept_off: NDArray[np.bool_], sample: Times) -> dict[Line, Shares]:
     """In these steps the lines take, over each sample, what the server did not use. Within a sample the ledger says
     when."""
-    sample = np.clip(np.searchsorted(own.end, seen.steps.middles), 0, len(own.end) - 1)
-    size = len(own.end)
     taken = sum(lines.values(), np.zeros(len(used)))
-    due = np.bincount(sample[kept_off], weights=1.0 - used[kept_off], minlength=size)
-    had = np.bincount(sample[kept_off], weights=taken[kept_off], minlength=size)
+    due, had = (np.bincount(sample, weights=np.where(kept_off, values, 0.0)) for values in (1.0 - used, taken))
     # A machine may not see what it lost, so its CPU use shows that more was lost, and never that less was.
     factor = np.maximum(np.where(had > 0.0, due / np.where(had > 0.0, had, 1.0), 1.0), 1.0)[sample]
     whole = np.clip(taken * factor, 0.0, 1.0)

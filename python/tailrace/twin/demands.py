@@ -74,12 +74,10 @@ def measure(
     calm = (seen.steps.covered(seen.slow.calm) > 0.5)[np.clip(last, 0, len(recorded.steps) - 1)]
     waits = _waits(tree, np.where(unsampled, 0.0, stayed - work - under_way), stayed, calm)
     of_kind = _of_kinds(tree, waits, before, work)
-    of_kind = {
-        number: replace(need, wait_ns=0.0)
-        if need.tier in {structure.tier[server] for server in beside} and need.wait_ns < STRETCHED * need.compute_ns
-        else need
-        for number, need in of_kind.items()
-    }
+    stretched = {structure.tier[server] for server in beside}
+    for number, need in of_kind.items():
+        if need.tier in stretched and need.wait_ns < STRETCHED * need.compute_ns:
+            of_kind[number] = replace(need, wait_ns=0.0)
     return Demands(of_kind, _factors(tree, structure, of_kind, work, roots))
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from tailrace import sim
 from tailrace.dataset import Dataset
-from tailrace.diagnosis.vlrt import THRESHOLD_NS
 from tailrace.experiment import Experiment
-from tailrace.sim.lowering import EPOCH
 from tailrace.twin.model import Twin
 from tailrace.twin.outcome import Outcome, alike, matched, outcome
 from tailrace.units import SECOND, format_duration
@@ -35,6 +34,7 @@ NUDGE = 0.01
 """A system in which one percent of demand changes the very slow requests more than twofold is near-critical: no twin
 tells how many there will be."""
 CRITICAL = 2.0
+FINER = "samples of cpu_busy at most 50 ms apart"
 
 Progress = Callable[[int, int], None]
 
@@ -77,7 +77,7 @@ def gate(
 ) -> Gate:
     """Simulate the twin with each seed, and with slightly less and more demand, and compare it with the recording."""
     dataset = run if isinstance(run, Dataset) else Dataset.open(run)
-    recorded = outcome(dataset, twin.entries, twin.begin, THRESHOLD_NS)
+    recorded = outcome(dataset, twin.entries, twin.begin)
     names = tuple(twin.servers[name] for name in twin.entries)
     variants = [twin.experiment.model_copy(update={"seed": seed}) for seed in seeds]
     variants += [_nudged(twin.experiment, 1.0 - NUDGE), _nudged(twin.experiment, 1.0 + NUDGE)]
@@ -94,7 +94,7 @@ def gate(
 def _simulated(experiment: Experiment, entries: tuple[str, ...]) -> Outcome:
     with TemporaryDirectory(prefix="tailrace-twin-") as folder:
         sim.simulate(experiment, Path(folder) / "run")
-        return outcome(Dataset.open(Path(folder) / "run"), entries, EPOCH, THRESHOLD_NS)
+        return outcome(Dataset.open(Path(folder) / "run"), entries, sim.EPOCH)
 
 
 def _nudged(experiment: Experiment, factor: float) -> Experiment:
@@ -107,64 +107,51 @@ def _nudged(experiment: Experiment, factor: float) -> Experiment:
 
 def _rows(twin: Twin, recorded: Outcome, found: Outcome, nudged: tuple[int, int]) -> Iterator[Compared]:
     vlrt, again = len(recorded.vlrt), len(found.vlrt)
-    yield Compared("very slow requests", f"{vlrt:,}", f"{again:,}", vlrt > 0 and _near(vlrt, again), _why_count(vlrt))
-    yield from _rows_of_vlrt(twin, recorded, found)
+    datum = FINER if vlrt else "a recording of a time with very slow requests"
+    yield Compared("very slow requests", f"{vlrt:,}", f"{again:,}", vlrt > 0 and _near(vlrt, again), datum)
+    if vlrt:
+        yield from _rows_of_vlrt(twin, recorded, found)
+    most = max(recorded.longest.values(), default=0)
     for server, name in twin.servers.items():
         longest, seen = recorded.longest.get(server, 0), found.longest.get(name, 0)
-        passed = _near(longest, seen) or max(longest, seen) < SHORT * max(recorded.longest.values())
+        passed = _near(longest, seen) or max(longest, seen) < SHORT * most
         datum = _datum(twin, f"tiers.{name}.")
         yield Compared(f"longest queue of {server}", f"{longest:,}", f"{seen:,}", passed, datum)
     for server, share in twin.accounted.items():
         if share < COMPLETE:
             what = f"CPU time of {server} that its visits account for"
-            yield Compared(
-                what, "100 %", f"{share:.0%}", False, "a recording of all requests: sampled traces hold a part"
-            )
+            datum = "a recording of all requests: sampled traces hold a part"
+            yield Compared(what, "100 %", f"{share:.0%}", False, datum)
     answered, also = recorded.answered, found.answered
     passed = abs(also - answered) <= max(RATE * answered, FEW)
     yield Compared("answered requests", f"{answered:,}", f"{also:,}", passed, "a recording that begins when it is calm")
-    low, high = sorted(max(count, FEW) for count in (again, *nudged))[::2]
+    counts = [max(count, FEW) for count in (again, *nudged)]
     between = f"{nudged[0]:,} to {nudged[1]:,}"
-    steady = high <= CRITICAL * low
-    yield Compared("very slow requests with 1 % less and more demand", f"{vlrt:,}", between, steady, _CRITICAL)
-
-
-_CRITICAL = "it is near-critical: so small a difference is within what any recording leaves open"
+    steady = max(counts) <= CRITICAL * min(counts)
+    datum = "it is near-critical: so small a difference is within what any recording leaves open"
+    yield Compared("very slow requests with 1 % less and more demand", f"{vlrt:,}", between, steady, datum)
 
 
 def _rows_of_vlrt(twin: Twin, recorded: Outcome, found: Outcome) -> Iterator[Compared]:
-    vlrt = len(recorded.vlrt)
-    if not vlrt:
-        return
-    share = matched(recorded.vlrt, found.vlrt, NEAR_NS) / vlrt
-    datum = "samples of cpu_busy at most 50 ms apart"
+    share = matched(recorded.vlrt, found.vlrt, NEAR_NS) / len(recorded.vlrt)
     near = format_duration(NEAR_NS)
-    yield Compared(f"of these, sent within {near} of a recorded one", "100 %", f"{share:.0%}", share >= MATCHED, datum)
-    for what, some, others in (
-        ("their response times, s", recorded.modes, found.modes),
-        ("lost connection attempts", recorded.drops, _named(twin, found.drops)),
-    ):
-        passed = alike(some, others) >= MATCHED
-        yield Compared(what, _told(some), _told(others), passed, "backlog and workers of each server in topology.toml")
+    yield Compared(f"of these, sent within {near} of a recorded one", "100 %", f"{share:.0%}", share >= MATCHED, FINER)
+    yield _distribution("their response times, s", recorded.modes, found.modes)
+    recorded_as = {name: server for server, name in twin.servers.items()}
+    drops = {recorded_as.get(name, name): count for name, count in found.drops.items()}
+    yield _distribution("lost connection attempts", recorded.drops, drops)
 
 
-def _named(twin: Twin, drops: object) -> dict[str, int]:
-    """By the names of the recording."""
-    back = {name: server for server, name in twin.servers.items()}
-    return {back.get(str(name), str(name)): int(count) for name, count in dict(drops).items()}  # type: ignore[call-overload]
-
-
-def _told(counts: object) -> str:
-    rows = sorted(dict(counts).items())  # type: ignore[call-overload]
-    return ", ".join(f"{key}: {count:,}" for key, count in rows) or "none"
+def _distribution(what: str, some: Mapping[Any, int], others: Mapping[Any, int]) -> Compared:
+    told, again = (
+        ", ".join(f"{key}: {count:,}" for key, count in sorted(counts.items())) or "none" for counts in (some, others)
+    )
+    passed = alike(some, others) >= MATCHED
+    return Compared(what, told, again, passed, "backlog and workers of each server in topology.toml")
 
 
 def _near(some: int, other: int) -> bool:
     return abs(other - some) <= max(COUNTS * some, FEW)
-
-
-def _why_count(vlrt: int) -> str:
-    return "samples of cpu_busy at most 50 ms apart" if vlrt else "a recording of a time with very slow requests"
 
 
 def _datum(twin: Twin, prefix: str) -> str:

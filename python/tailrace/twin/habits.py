@@ -4,7 +4,6 @@ Requests that they sent for these reasons are left out: the twin's clients send 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,29 +42,29 @@ def find(view: View) -> Habits:
         paused_ns=pl.col("sent") - before["end"],
         repeats=(before["given_up"] & (before["name"].eq_missing(pl.col("name"))) & ~pl.col("twice")).fill_null(False),
     )
-    keys: dict[str, Any] = dict(_constant(rows, "hedge", "twice", "hedged_ns"))
-    again = [rows.filter("twice")["request"]]
-    keys |= dict(_constant(rows.filter(~pl.col("twice")), "timeout", "given_up", "response_ns"))
-    if "timeout" in keys and (pause := dict(_constant(rows, "retry_pause", "repeats", "paused_ns"))):
-        repeats = rows.filter("repeats")
-        keys |= pause | {"retries": _most_in_a_row(rows)}
-        again.append(repeats["request"])
-    if "hedge" not in keys:
-        again = again[1:]
-    return Habits(keys, pl.concat(again) if again else rows["request"].clear())
+    keys: dict[str, Any] = {}
+    again = [rows["request"].clear()]
+    if hedge := _constant(rows, "twice", "hedged_ns"):
+        keys["hedge"] = hedge
+        again.append(rows.filter("twice")["request"])
+    if timeout := _constant(rows.filter(~pl.col("twice")), "given_up", "response_ns"):
+        keys["timeout"] = timeout
+        if pause := _constant(rows, "repeats", "paused_ns"):
+            keys |= {"retry_pause": pause, "retries": _most_in_a_row(rows)}
+            again.append(rows.filter("repeats")["request"])
+    return Habits(keys, pl.concat(again))
 
 
-def _constant(rows: pl.DataFrame, key: str, which: str, column: str) -> Iterator[tuple[str, str]]:
-    """The key with its duration, where those of `which` all waited equally long."""
+def _constant(rows: pl.DataFrame, which: str, column: str) -> str | None:
+    """How long those of `which` waited, if all waited equally long."""
     waited = rows.filter(which)[column].drop_nulls().to_numpy()
     if len(waited) < LEAST:
-        return
+        return None
     middle = float(np.median(waited))
-    if middle > 0 and float((np.abs(waited - middle) <= SPREAD * middle).mean()) >= SHARE:
-        yield key, exact_duration(round(middle))
+    constant = middle > 0 and float((np.abs(waited - middle) <= SPREAD * middle).mean()) >= SHARE
+    return exact_duration(round(middle)) if constant else None
 
 
 def _most_in_a_row(rows: pl.DataFrame) -> int:
-    runs = rows.select("repeats", run=(pl.col("repeats") != pl.col("repeats").shift(1)).fill_null(False).cum_sum())
-    lengths = runs.filter("repeats").group_by("run").len()["len"]
-    return int(lengths.to_numpy().max(initial=0))
+    runs = rows["repeats"].rle().struct.unnest().filter("value")
+    return int(runs["len"].to_numpy().max(initial=0))

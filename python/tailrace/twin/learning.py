@@ -12,7 +12,7 @@ import polars as pl
 
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import tables, vlrt
-from tailrace.diagnosis.ledger.account import Line, draw_up
+from tailrace.diagnosis.ledger.account import draw_up
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.recorded import record
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
@@ -28,9 +28,9 @@ from tailrace.twin.machines import Machines
 from tailrace.twin.model import Steps, Twin
 from tailrace.twin.structure import Structure
 from tailrace.twin.tree import Tree
-from tailrace.units import exact_duration
+from tailrace.units import MILLISECOND, SECOND, exact_duration
 
-WINDOW_NS = 50_000_000
+WINDOW_NS = 50 * MILLISECOND
 SLUG_CHARACTERS = 60
 LEAST_LOST = 0.01
 """Losses are written in hundredths."""
@@ -54,14 +54,19 @@ def learn(run: Dataset | str | PathLike[str]) -> Twin:
     roots = roots[~np.isin(recorded.request[roots], habit.again.to_numpy())]
     latency = limits.latency(account)
     on = machines.find(view, account)
-    used = cpu.reconcile(seen, account, frozenset(on.shared))
-    needs = demands.measure(seen, account, used, found, kinds, roots, latency, frozenset(on.shared))
+    beside = frozenset(on.shared)
+    used = cpu.reconcile(seen, account, beside)
+    needs = demands.measure(seen, account, used, found, kinds, roots, latency, beside)
     fits = Limits(view, account, found)
     lost = on.without_neighbours(account, used.lost)
     requests = clients.arrivals(view, recorded, found, kinds, needs, roots)
     slug = _slugs(recorded.servers + tuple(requests))
     files = {f"requests-{slug[entry]}.parquet": rows for entry, rows in requests.items()}
-    losses = {f"{slug[server]}-{cause}.csv": (cause, server, share) for (cause, server), share in _lines(lost)}
+    losses = {
+        f"{slug[server]}-{cause}.csv": (cause, server, share)
+        for (cause, server), share in lost.items()
+        if (share >= LEAST_LOST).any()
+    }
     table: dict[str, Any] = {
         "description": f"the twin of {dataset.path.name}",
         "duration": exact_duration(view.end - view.begin + 1),
@@ -81,15 +86,15 @@ def learn(run: Dataset | str | PathLike[str]) -> Twin:
     }
     unknowns = (*fits.unknowns, *_unknown_clients(view), *_unknown_cpu(found, used))
     return Twin(
-        table,
-        files,
-        {file: _steps(share) for file, (_, _, share) in losses.items()},
-        found.name,
-        entries,
-        tuple(needs.of_kind.values()),
-        unknowns,
-        used.accounted,
-        view.begin,
+        table=table,
+        arrivals=files,
+        losses={file: _steps(share) for file, (_, _, share) in losses.items()},
+        servers=found.name,
+        entries=entries,
+        demands=tuple(needs.of_kind.values()),
+        unknowns=unknowns,
+        accounted=used.accounted,
+        begin=view.begin,
     )
 
 
@@ -104,17 +109,11 @@ def _slugs(names: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _lines(lost: Mapping[Line, Shares]) -> Iterator[tuple[Line, Shares]]:
-    for line, share in lost.items():
-        if (share >= LEAST_LOST).any():
-            yield line, share
-
-
 def _steps(share: Shares) -> Steps:
     """The moments at which it changes."""
     rounded = np.round(np.clip(np.append(share, 0.0), 0.0, 1.0), 2)
     changes = np.flatnonzero(np.diff(rounded, prepend=0.0))
-    return [(at * STEP_NS / 1e9, float(rounded[at])) for at in changes.tolist()]
+    return [(at * STEP_NS / SECOND, float(rounded[at])) for at in changes.tolist()]
 
 
 def _tiers(fits: Limits, kinds: Tree, found: Structure, on: Machines, weights: Mapping[str, float]) -> dict[str, Any]:

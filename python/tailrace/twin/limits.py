@@ -59,16 +59,16 @@ class Limits:
         server = max(servers, key=lambda one: len(lost_at(self.view, one)))
         known = self.view.topology.server(server) or Server(name=server)
         found: dict[str, Any] = {"count": len(servers)} if len(servers) > 1 else {}
-        longest = self.view.stays[server].longest
         if not known.backlog:
-            self._lack(f"tiers.{name}.backlog", 0, None, f"backlog of {server} in topology.toml")
+            self.unknowns.append(Unknown(f"tiers.{name}.backlog", 0, None, f"backlog of {server} in topology.toml"))
         found["backlog"] = known.backlog or DEFAULT_BACKLOG
         light = max((known.queue_max or 0) - found["backlog"] - 1, 0)
         if known.kind == "async":
             return found | {"kind": "async", "light_queue": light or LIGHT_QUEUE}
         workers = int(self.account.workers[self.account.recorded.number[server]])
         if not workers:
-            self._lack(f"tiers.{name}.workers", longest, None, f"workers of {server} in topology.toml")
+            longest, datum = self.view.stays[server].longest, f"workers of {server} in topology.toml"
+            self.unknowns.append(Unknown(f"tiers.{name}.workers", longest, None, datum))
             return found | {"workers": 0}
         light = max(light - workers, 0)
         return found | {"workers": workers} | ({"kind": "bounded", "light_queue": light} if light else {})
@@ -79,7 +79,7 @@ class Limits:
         key = f"tiers.{caller}.calls.{callee}"
         kept = not self._lost(callers, callees)
         if kept:
-            self._lack(f"{key}.kept", 0, 1, f"whether {caller} keeps its connections to {callee}")
+            self.unknowns.append(Unknown(f"{key}.kept", 0, 1, f"whether {caller} keeps its connections to {callee}"))
         found: dict[str, Any] = {"kept": kept, **self._pool(key, callers, callees)}
         policy = self.structure.policy.get((caller, callee))
         if policy in get_args(Policy):
@@ -96,7 +96,7 @@ class Limits:
             held = max((_held(stays) for stays in opened), default=0)
             most = max((stays.longest for stays in opened), default=0)
             datum = f"the pool of {callers[0]} for {callees[0]} in topology.toml"
-            self._lack(f"{key}.pool", held or most, held or None, datum)
+            self.unknowns.append(Unknown(f"{key}.pool", held or most, held or None, datum))
             return {"pool": held, "pool_per": ["candidate"] if held and len(callees) > 1 else []}
         first = [pool for pool in pools if pool.caller == pools[0].caller]
         return {"pool": first[0].size, "pool_per": list(_scopes(first))}
@@ -104,10 +104,6 @@ class Limits:
     def _lost(self, callers: tuple[str, ...], callees: tuple[str, ...]) -> bool:
         named = pl.col("caller").is_in(list(callers)) & pl.col("server").is_in(list(callees))
         return not self.view.lossy.filter(named & (pl.col("drops") > 0)).is_empty()
-
-    def _lack(self, name: str, low: float, high: float | None, datum: str) -> None:
-        if name not in {unknown.name for unknown in self.unknowns}:
-            self.unknowns.append(Unknown(name, low, high, datum))
 
 
 def _held(stays: Stays) -> int:

@@ -15,6 +15,7 @@ from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.series import AT_WORK
 from tailrace.diagnosis.view import View
+from tailrace.twin.cpu import own_use, sample_of
 from tailrace.twin.structure import Structure
 
 LEAST = 5
@@ -91,10 +92,10 @@ def weights(seen: Seen, account: Account, machines: Machines) -> dict[str, float
 
 def _used(seen: Seen, account: Account, server: str) -> tuple[Shares, Shares] | None:
     """By sample, the CPU use of a server, and the share of the time that visits had work for it."""
-    own = [series for series in seen.view.series(server, "cpu_busy") if seen.view.is_own(series.place, server)]
-    if not own:
+    own = own_use(seen.view, server)
+    if own is None:
         return None
     busy = np.array(account.replay.busy(account.recorded.number[server])) / STEP_NS
-    at = np.clip(np.searchsorted(own[0].end, seen.steps.middles), 0, len(own[0].end) - 1)
-    count = np.maximum(np.bincount(at, minlength=len(own[0].end)), 1)
-    return own[0].value, np.bincount(at, weights=busy, minlength=len(own[0].end)) / count
+    sample, size = sample_of(own, seen.steps), len(own.end)
+    count = np.maximum(np.bincount(sample, minlength=size), 1)
+    return own.value, np.bincount(sample, weights=busy, minlength=size) / count

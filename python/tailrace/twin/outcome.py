@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from tailrace.dataset import Dataset
 from tailrace.diagnosis.queues import Stays, Times
+from tailrace.diagnosis.unanswered import HOW
+from tailrace.diagnosis.vlrt import THRESHOLD_NS
 from tailrace.units import SECOND
 
 MODES_MOST = 30
@@ -18,7 +21,6 @@ MODES_MOST = 30
 
 @dataclass(frozen=True)
 class Outcome:
-    requests: int
     answered: int
     vlrt: Times
     """When the very slow requests were sent, ns since the begin, in order."""
@@ -28,11 +30,9 @@ class Outcome:
     """Server → lost connection attempts."""
     longest: Mapping[str, int]
     """Server → its longest queue."""
-    median_ns: float
-    p999_ns: float
 
 
-def outcome(run: Dataset, entries: tuple[str, ...], begin: int, threshold_ns: int) -> Outcome:
+def outcome(run: Dataset, entries: tuple[str, ...], begin: int) -> Outcome:
     """Of the requests to these servers; `begin` is the moment from which times count."""
     asked = (
         run.requests()
@@ -47,9 +47,8 @@ def outcome(run: Dataset, entries: tuple[str, ...], begin: int, threshold_ns: in
         .select(pl.col("server").cast(pl.String), "request", "arrival", "departure", "drops", "data_drops")
         .collect()
     )
-    slow = asked.filter(pl.col("response") >= threshold_ns)
+    slow = asked.filter(pl.col("response") >= THRESHOLD_NS)
     seconds = slow.select((pl.col("response") / SECOND).round().clip(upper_bound=MODES_MOST).cast(pl.Int64))
-    response = asked["response"].to_numpy()
     # One whose handshake was not completed is outside, though its first packet arrived.
     inside = visits.filter(
         pl.col("arrival").is_not_null(),
@@ -57,8 +56,7 @@ def outcome(run: Dataset, entries: tuple[str, ...], begin: int, threshold_ns: in
         pl.col("data_drops").fill_null(0) == 0,
     )
     return Outcome(
-        len(asked),
-        len(asked.filter(~pl.col("status").is_in(["timeout", "refused", "abandoned", "reset"]))),
+        len(asked.filter(~pl.col("status").is_in(list(HOW)))),
         slow["sent"].to_numpy() - begin,
         dict(seconds["response"].value_counts().iter_rows()),
         _drops(asked, visits),
@@ -66,8 +64,6 @@ def outcome(run: Dataset, entries: tuple[str, ...], begin: int, threshold_ns: in
             str(name): Stays.of(rows["arrival"].to_numpy(), rows["departure"].to_numpy()).longest
             for (name,), rows in inside.group_by("server")
         },
-        float(np.median(response)) if len(response) else 0.0,
-        float(np.quantile(response, 0.999)) if len(response) else 0.0,
     )
 
 
@@ -93,7 +89,7 @@ def matched(some: Times, others: Times, within_ns: int) -> int:
     return found
 
 
-def alike(some: Mapping[int, int] | Mapping[str, int], others: Mapping[int, int] | Mapping[str, int]) -> float:
+def alike(some: Mapping[Any, int], others: Mapping[Any, int]) -> float:
     """What two distributions have in common, 0 to 1."""
     a, b = sum(some.values()), sum(others.values())
     if not a or not b:

@@ -117,8 +117,9 @@ fn trace(what: &str, trace: &Trace, classes: usize) -> Result<()> {
             "{what}: the times of a trace must be in order, from 0 on"
         ));
     }
-    for &think in &trace.times[opening.len()..] {
-        lasts(&format!("{what}.times: a think time"), think)?;
+    let think = format!("{what}.times: a think time");
+    for &time in &trace.times[opening.len()..] {
+        lasts(&think, time)?;
     }
     if !trace.next.is_empty() && trace.next.len() != rows {
         let found = trace.next.len();
@@ -126,27 +127,32 @@ fn trace(what: &str, trace: &Trace, classes: usize) -> Result<()> {
     }
     // A request that follows two, or itself in the end, would be sent more than once.
     let mut follows = vec![false; rows];
+    let field = format!("{what}.next");
     for &next in trace.next.iter().filter(|&&next| next != LAST) {
-        index(&format!("{what}.next"), next, rows)?;
+        index(&field, next, rows)?;
         if (next as usize) < opening.len() || std::mem::replace(&mut follows[next as usize], true) {
             return refuse(format!(
-                "{what}.next: request {next} follows two, or is sent at its time"
+                "{field}: request {next} follows two, or is sent at its time"
             ));
         }
     }
-    let classes_of = |&class: &u32| index(&format!("{what}.classes"), class, classes);
-    trace.classes.iter().try_for_each(classes_of)
+    let field = format!("{what}.classes");
+    let mut asked = trace.classes.iter();
+    asked.try_for_each(|&class| index(&field, class, classes))
 }
 
 /// Factors of a trace: one for each request and tier.
 pub fn factors(what: &str, trace: &Trace, tiers: u32) -> Result<()> {
-    let wanted = trace.times.len() * tiers as usize;
+    let (field, wanted) = (
+        format!("{what}.factors"),
+        trace.times.len() * tiers as usize,
+    );
     if !trace.factors.is_empty() && trace.factors.len() != wanted {
         let found = trace.factors.len();
-        return refuse(format!("{what}.factors must be {wanted}, got {found}"));
+        return refuse(format!("{field} must be {wanted}, got {found}"));
     }
     let mut factors = trace.factors.iter();
-    factors.try_for_each(|&factor| within(&format!("{what}.factors"), factor.into(), 1e9))
+    factors.try_for_each(|&factor| within(&field, factor.into(), 1e9))
 }
 
 /// Classes are indices below `classes`.

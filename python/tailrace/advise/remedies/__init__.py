@@ -4,7 +4,6 @@ in tests/unit/test_remedies.py."""
 from __future__ import annotations
 
 from tailrace.advise.remedies import (
-    alike,
     asynchronous,
     backlog,
     flush,
@@ -26,25 +25,12 @@ from tailrace.advise.remedies import (
 )
 from tailrace.advise.remedies.remedy import EFFORTS, Changes, Effort, Option, Remedy, Size
 
-REMEDIES: tuple[Remedy, ...] = (
-    backlog.REMEDY,
-    workers.REMEDY,
-    pool.REMEDY,
-    asynchronous.REMEDY,
-    shedding.REMEDY,
-    priority.REMEDY,
-    policy.REMEDY,
-    mechanism.REMEDY,
-    hedging.REMEDY,
-    retransmission.REMEDY,
-    keepalive.REMEDY,
-    quota.REMEDY,
-    governor.REMEDY,
-    isolation.REMEDY,
-    heap.REMEDY,
-    flush.REMEDY,
-    smoothing.REMEDY,
-    replica.REMEDY,
+REMEDIES: tuple[Remedy, ...] = tuple(
+    one.REMEDY
+    for one in (
+        *(backlog, workers, pool, asynchronous, shedding, priority, policy, mechanism, hedging, retransmission),
+        *(keepalive, quota, governor, isolation, heap, flush, smoothing, replica),
+    )
 )
 
-__all__ = ["EFFORTS", "REMEDIES", "Changes", "Effort", "Option", "Remedy", "Size", "alike"]
+__all__ = ["EFFORTS", "REMEDIES", "Changes", "Effort", "Option", "Remedy", "Size"]

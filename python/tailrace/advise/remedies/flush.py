@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tailrace.advise.remedies.remedy import Changes, Option, Path, Remedy, relieved
+from tailrace.advise.remedies.remedy import Changes, Option, Path, Remedy, relieved, sizeless
 from tailrace.experiment import Experiment
 from tailrace.experiment.machines import Disk
 from tailrace.units import MILLISECOND, SECOND, exact_duration
 
 PERIODS = (5 * SECOND, 1 * SECOND, 200 * MILLISECOND)
 """How often dirty pages are written; the flusher wakes twice as often."""
+APART = "write the logs of {} to a disk of their own"
 
 
 def _options(experiment: Experiment) -> Iterator[Option]:
     for name, node in experiment.nodes.items():
         if node.disk and (node.disk.writeback or node.disk.flush):
             yield _often(name, node.disk)
-            yield _own_disk(name, node.disk)
+            kinds = [kind for kind in ("writeback", "flush") if getattr(node.disk, kind)]
+            nothing: Changes = {("nodes", name, "disk", kind, "blocks"): 0.0 for kind in kinds}
+            yield sizeless(name, nothing, APART.format(name))
     for name, tier in experiment.tiers.items():
         if tier.log:
-            yield _silent(name)
-    yield from relieved(experiment, ("log-flush", "writeback"), "write the logs of {} to a disk of their own")
+            words = f"turn off the access logs of {name}, or send them over the network"
+            yield sizeless(name, {("tiers", name, "log"): 0}, words)
+    yield from relieved(experiment, ("log-flush", "writeback"), APART)
 
 
 def _often(name: str, disk: Disk) -> Option:
@@ -40,25 +44,6 @@ def _often(name: str, disk: Disk) -> Option:
         tuple(period for period in PERIODS if period < now),
         changes,
         lambda size: f"write the logs of {name} every {exact_duration(size)} instead of every {exact_duration(now)}",
-    )
-
-
-def _own_disk(name: str, disk: Disk) -> Option:
-    kinds = [kind for kind in ("writeback", "flush") if getattr(disk, kind)]
-    return Option(
-        name,
-        (None,),
-        lambda size: {("nodes", name, "disk", kind, "blocks"): 0.0 for kind in kinds},
-        lambda size: f"write the logs of {name} to a disk of their own",
-    )
-
-
-def _silent(name: str) -> Option:
-    return Option(
-        name,
-        (None,),
-        lambda size: {("tiers", name, "log"): 0},
-        lambda size: f"turn off the access logs of {name}, or send them over the network",
     )
 
 

@@ -4,35 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tailrace.advise.remedies.remedy import Option, Remedy, relieved
+from tailrace.advise.remedies.remedy import Option, Remedy, relieved, sizeless
 from tailrace.experiment import Experiment
 from tailrace.units import MILLISECOND, exact_duration
 
 PERIODS = (100 * MILLISECOND, 50 * MILLISECOND, 10 * MILLISECOND)
+FULL = "keep {} at its full clock rate"
 
 
 def _options(experiment: Experiment) -> Iterator[Option]:
     for name, node in experiment.nodes.items():
         if node.governor:
-            period = node.governor.period
-            yield _full(name)
-            yield _shorten(name, tuple(one for one in PERIODS if one < period))
-    yield from relieved(experiment, ("frequency-step",), "keep {} at its full clock rate")
+            yield sizeless(name, {("nodes", name, "governor"): None}, FULL.format(name))
+            yield _shorten(name, node.governor.period)
+    yield from relieved(experiment, ("frequency-step",), FULL)
 
 
-def _full(name: str) -> Option:
+def _shorten(name: str, now: int) -> Option:
     return Option(
         name,
-        (None,),
-        lambda size: {("nodes", name, "governor"): None},
-        lambda size: f"keep {name} at its full clock rate",
-    )
-
-
-def _shorten(name: str, periods: tuple[int, ...]) -> Option:
-    return Option(
-        name,
-        periods,
+        tuple(period for period in PERIODS if period < now),
         lambda size: {("nodes", name, "governor", "period"): exact_duration(size)},
         lambda size: f"let the governor of {name} look every {exact_duration(size)}",
     )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tailrace.advise.remedies.remedy import Option, Remedy, relieved
+from tailrace.advise.remedies.remedy import Option, Remedy, relieved, sizeless
 from tailrace.experiment import Experiment, places
 from tailrace.experiment.tiers import Heap
 from tailrace.units import exact_bytes
 
 FACTORS = (2, 4, 8, 16)
 NEWER = "jvm16"
+CONCURRENT = "let {} collect concurrently, without pauses"
 
 
 def _options(experiment: Experiment) -> Iterator[Option]:
@@ -18,11 +19,11 @@ def _options(experiment: Experiment) -> Iterator[Option]:
     for name, tier in experiment.tiers.items():
         if tier.heap:
             yield _larger(name, tier.heap)
-            yield _newer(name)
+            yield sizeless(name, {("tiers", name, "heap"): NEWER}, f"run {name} on a newer JVM with short collections")
             if tier.heap.threads < cores[name]:
                 yield _parallel(name, cores[name])
-            yield _concurrent(name)
-    yield from relieved(experiment, ("garbage-collection",), "let {} collect concurrently, without pauses")
+            yield sizeless(name, {("tiers", name, "heap"): None}, CONCURRENT.format(name))
+    yield from relieved(experiment, ("garbage-collection",), CONCURRENT)
 
 
 def _cores(experiment: Experiment) -> dict[str, float]:
@@ -50,24 +51,6 @@ def _parallel(name: str, cores: float) -> Option:
         (cores,),
         lambda size: {("tiers", name, "heap", "threads"): size},
         lambda size: f"let {name} collect with {size:g} threads",
-    )
-
-
-def _newer(name: str) -> Option:
-    return Option(
-        name,
-        (NEWER,),
-        lambda size: {("tiers", name, "heap"): size},
-        lambda size: f"run {name} on a newer JVM with short collections",
-    )
-
-
-def _concurrent(name: str) -> Option:
-    return Option(
-        name,
-        (None,),
-        lambda size: {("tiers", name, "heap"): None},
-        lambda size: f"let {name} collect concurrently, without pauses",
     )
 
 

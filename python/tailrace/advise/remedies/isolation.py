@@ -4,49 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tailrace.advise.remedies.remedy import Option, Remedy, relieved
+from tailrace.advise.remedies.remedy import Option, Remedy, relieved, sizeless
 from tailrace.experiment import Experiment, places, to_table
-from tailrace.experiment.model import Burn
 from tailrace.experiment.tiers import Tier
 
 WEIGHTS = (2.0, 4.0, 10.0, 100.0)
 """Times the present weight; the range of `cpu.weight` is 1 to 10000, and 100 is its default."""
+APART = "move the neighbours of {} to another machine"
 
 
 def _options(experiment: Experiment) -> Iterator[Option]:
-    shared = places.servers(experiment)
+    servers = places.servers(experiment)
     burning = {node for node, _ in places.neighbours(experiment)}
     if burning:
         yield _apart(experiment)
     for name, tier in experiment.tiers.items():
-        nodes = {server.node for server in shared if server.tier == name}
-        beside = any(server.tier != name and server.node in nodes for server in shared)
+        nodes = {server.node for server in servers if server.tier == name}
+        beside = any(server.tier != name and server.node in nodes for server in servers)
         if beside and tier.node:
-            yield _own(name)
+            yield sizeless(name, {("tiers", name, "node"): []}, f"run {name} on a machine of its own")
         if beside or nodes & burning:
             yield _weigh(name, tier)
-    yield from relieved(experiment, ("neighbour",), "move the neighbours of {} to another machine")
+    yield from relieved(experiment, ("neighbour",), APART)
 
 
 def _apart(experiment: Experiment) -> Option:
-    rest = [stall for stall in experiment.stalls if not isinstance(stall, Burn)]
-    table = to_table(experiment.model_copy(update={"stalls": tuple(rest)}))
-    at = ", ".join(dict.fromkeys(stall.place for stall in experiment.stalls if isinstance(stall, Burn)))
-    return Option(
-        at,
-        (None,),
-        lambda size: {("stalls",): table["stalls"]},
-        lambda size: f"move the neighbours of {at} to another machine",
-    )
-
-
-def _own(name: str) -> Option:
-    return Option(
-        name,
-        (None,),
-        lambda size: {("tiers", name, "node"): []},
-        lambda size: f"run {name} on a machine of its own",
-    )
+    stalls = to_table(experiment)["stalls"]
+    at = ", ".join(dict.fromkeys(stall["place"] for stall in stalls if stall["kind"] == "burn"))
+    return sizeless(at, {("stalls",): [stall for stall in stalls if stall["kind"] != "burn"]}, APART.format(at))
 
 
 def _weigh(name: str, tier: Tier) -> Option:

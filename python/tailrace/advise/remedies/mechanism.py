@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tailrace.advise.remedies.remedy import Option, Remedy, calls
+from tailrace.advise.remedies.remedy import Changes, Option, Remedy, calls, sizeless
 from tailrace.experiment import Experiment, places
 from tailrace.units import MILLISECOND, exact_duration
 
@@ -18,18 +18,11 @@ def _options(experiment: Experiment) -> Iterator[Option]:
             continue
         endpoint = places.endpoint(experiment, name, callee, call)
         if endpoint != "modified":
-            yield _skip(name, callee)
+            skip: Changes = {("tiers", name, "calls", callee, "endpoint"): "modified"}
+            words = f"let {name} try the next {callee} when the connections to one are all in use"
+            yield sizeless(f"{name} to {callee}", skip, words)
         if endpoint == "original":
             yield _poll(name, callee, tuple(time for time in TIMEOUTS if time < call.endpoint_timeout))
-
-
-def _skip(name: str, callee: str) -> Option:
-    return Option(
-        f"{name} to {callee}",
-        (None,),
-        lambda size: {("tiers", name, "calls", callee, "endpoint"): "modified"},
-        lambda size: f"let {name} try the next {callee} when the connections to one are all in use",
-    )
 
 
 def _poll(name: str, callee: str, times: tuple[int, ...]) -> Option:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tailrace.advise.remedies.remedy import Option, Remedy, calls
+from tailrace.advise.remedies.remedy import Option, Remedy, calls, sizeless
 from tailrace.experiment import Experiment
 
 WAITING = (16, 8, 4, 2, 1, 0)
@@ -17,7 +17,7 @@ def _options(experiment: Experiment) -> Iterator[Option]:
             yield _at_pool(name, callee)
     for name, tier in experiment.tiers.items():
         if tier.order == "arrival" and tier.workers:
-            yield _in_server(name)
+            yield sizeless(name, {("tiers", name, "order"): "lightest"}, f"serve light requests first in {name}")
 
 
 def _at_pool(name: str, callee: str) -> Option:
@@ -26,15 +26,6 @@ def _at_pool(name: str, callee: str) -> Option:
         WAITING,
         lambda size: {("tiers", name, "calls", callee, "priority"): size},
         lambda size: f"let {name} call {callee} for light requests first, while more than {size} of them wait",
-    )
-
-
-def _in_server(name: str) -> Option:
-    return Option(
-        name,
-        (None,),
-        lambda size: {("tiers", name, "order"): "lightest"},
-        lambda size: f"serve light requests first in {name}",
     )
 
 

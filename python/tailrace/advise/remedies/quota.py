@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tailrace.advise.remedies.remedy import Option, Remedy, relieved
+from tailrace.advise.remedies.remedy import Option, Remedy, relieved, sizeless
 from tailrace.experiment import Experiment
 from tailrace.experiment.tiers import Quota
 from tailrace.units import MILLISECOND, exact_duration
 
 FACTORS = (1.25, 1.5, 2.0, 3.0, 4.0)
 PERIODS = (50 * MILLISECOND, 20 * MILLISECOND, 10 * MILLISECOND, 5 * MILLISECOND)
+NONE = "remove the CPU quota of {}"
 
 
 def _options(experiment: Experiment) -> Iterator[Option]:
@@ -18,8 +19,8 @@ def _options(experiment: Experiment) -> Iterator[Option]:
         if tier.quota:
             yield _raise(name, tier.quota)
             yield _shorten(name, tier.quota)
-            yield _remove(name)
-    yield from relieved(experiment, ("cpu-quota",), "remove the CPU quota of {}")
+            yield sizeless(name, {("tiers", name, "quota"): None}, NONE.format(name))
+    yield from relieved(experiment, ("cpu-quota",), NONE)
 
 
 def _raise(name: str, now: Quota) -> Option:
@@ -41,15 +42,6 @@ def _shorten(name: str, now: Quota) -> Option:
             ("tiers", name, "quota", "time"): exact_duration(round(now.time * size / now.period)),
         },
         lambda size: f"give {name} its CPU quota in periods of {exact_duration(size)}",
-    )
-
-
-def _remove(name: str) -> Option:
-    return Option(
-        name,
-        (None,),
-        lambda size: {("tiers", name, "quota"): None},
-        lambda size: f"remove the CPU quota of {name}",
     )
 
 

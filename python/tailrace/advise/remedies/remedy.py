@@ -37,6 +37,11 @@ class Option:
     """What is done, as an order: "raise the backlog of web from 128 to 512"."""
 
 
+def sizeless(place: str, changes: Changes, words: str) -> Option:
+    """An option without a size."""
+    return Option(place, (None,), lambda size: changes, lambda size: words)
+
+
 @dataclass(frozen=True)
 class Remedy:
     name: str
@@ -73,13 +78,9 @@ def calls(experiment: Experiment) -> Iterator[tuple[str, str, Call]]:
 def connects(experiment: Experiment, tier: str) -> bool:
     """Whether new connections reach a tier, which its backlog can refuse."""
     return any(not call.kept for _, callee, call in calls(experiment) if callee == tier) or any(
-        not load.kept and (load.entry or _entry(experiment)) == tier for load in experiment.workloads.values()
+        not load.kept and (load.entry or places.entries(experiment)[0]) == tier
+        for load in experiment.workloads.values()
     )
-
-
-def _entry(experiment: Experiment) -> str:
-    called = {callee for _, callee, _ in calls(experiment)}
-    return next((name for name in experiment.tiers if name not in called), "")
 
 
 def relieved(experiment: Experiment, causes: tuple[str, ...], words: str) -> Iterator[Option]:
@@ -88,8 +89,4 @@ def relieved(experiment: Experiment, causes: tuple[str, ...], words: str) -> Ite
     losses = to_table(experiment).get("losses", [])
     for name in dict.fromkeys(tier[loss["place"]] for loss in losses if loss["cause"] in causes):
         rest = [loss for loss in losses if loss["cause"] not in causes or tier[loss["place"]] != name]
-        yield _relief(name, rest, words.format(name))
-
-
-def _relief(name: str, rest: list[dict[str, Any]], words: str) -> Option:
-    return Option(name, (None,), lambda size: {("losses",): rest}, lambda size: words)
+        yield sizeless(name, {("losses",): rest}, words.format(name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tailrace.advise.remedies.remedy import Option, Remedy
+from tailrace.advise.remedies.remedy import Changes, Option, Remedy, sizeless
 from tailrace.experiment import Experiment
 from tailrace.experiment.kernels import schedule
 from tailrace.experiment.model import SYN_SCHEDULES
@@ -25,12 +25,8 @@ def _options(experiment: Experiment) -> Iterator[Option]:
             lambda size: f"run {size} or later on the machines that open connections",
         )
     if not first or first[0] > SECOND // 5:
-        yield Option(
-            "senders",
-            (EARLY,),
-            lambda size: {("kernel", "syn"): list(size), ("kernel", "give_up"): None},
-            lambda size: f"let the machines that open connections repeat an attempt after {size[0]}",
-        )
+        early: Changes = {("kernel", "syn"): list(EARLY), ("kernel", "give_up"): None}
+        yield sizeless("senders", early, f"let the machines that open connections repeat an attempt after {EARLY[0]}")
 
 
 REMEDY = Remedy(

@@ -56,19 +56,19 @@ OF_PAPERS = {
 """By the software of a tier in an experiment."""
 NAMED = {
     **{name: (name,) for name in ("nginx", "haproxy", "envoy", "gunicorn", "uwsgi", "uvicorn", "puma", "pgbouncer")},
-    **{
-        "apache": ("apache",),
-        "httpd": ("apache",),
-        "tomcat": ("tomcat", "jvm"),
-        "php": ("php-fpm",),
-        "node": ("node",),
-    },
-    **{"mysql": ("mysql",), "maria": ("mysql",), "postgres": ("postgresql",)},
+    "apache": ("apache",),
+    "httpd": ("apache",),
+    "tomcat": ("tomcat", "jvm"),
+    "php": ("php-fpm",),
+    "node": ("node",),
+    "mysql": ("mysql",),
+    "maria": ("mysql",),
+    "postgres": ("postgresql",),
 }
 """Parts of a server's name or protocol that tell its software."""
 
 
-def chosen(experiment: Experiment, given: Mapping[str, str], protocols: Mapping[str, str]) -> dict[str, list[str]]:
+def chosen(experiment: Experiment, given: Mapping[str, str], protocols: Mapping[str, str]) -> dict[str, Sequence[str]]:
     """The software of each tier: as `given` (`app=tomcat,hikaricp`), else by the experiment, else by what its name or
     its protocol contains. Raises UsageError for unknown names."""
     for tier, names in given.items():
@@ -83,18 +83,18 @@ def chosen(experiment: Experiment, given: Mapping[str, str], protocols: Mapping[
     }
 
 
-def _guessed(tier: str, software: str | None, protocol: str | None) -> list[str]:
+def _guessed(tier: str, software: str | None, protocol: str | None) -> Sequence[str]:
     if software in OF_PAPERS:
-        return list(OF_PAPERS[software])
+        return OF_PAPERS[software]
     words = f"{tier} {protocol or ''}".lower()
-    return list(next((found for part, found in NAMED.items() if part in words), ()))
+    return next((found for part, found in NAMED.items() if part in words), ())
 
 
 def lines(before: Experiment, after: Experiment, software: Mapping[str, Sequence[str]]) -> list[Line]:
     """All lines that make of the servers of one experiment those of the other."""
     found: list[Line] = []
     for step in steps(before, after):
-        own = list(software.get(step.tier, ()))
+        own = software.get(step.tier, ())
         of_machine = [] if "kubernetes" in own else [name for name in MACHINE if name not in own]
         for name in (*own, *of_machine):
             found += of_step(name, step)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from tailrace.advise.software.steps import Line, Step
 
@@ -12,9 +13,7 @@ THREAD_LIMIT = 64
 
 
 def lines(step: Step) -> Iterator[Line]:
-    def line(file: str, now: str, then: str, note: str = "") -> Line:
-        return Line(TITLE, step.tier, file, now, then, note)
-
+    line = partial(Line, TITLE, step.tier)
     match step.what:
         case "backlog":
             yield line("apache2.conf", f"ListenBacklog {step.now}", f"ListenBacklog {step.then}")

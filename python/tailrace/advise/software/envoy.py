@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from tailrace.advise.software.steps import Line, Step
 
@@ -18,16 +19,13 @@ METHODS = {
 
 
 def lines(step: Step) -> Iterator[Line]:
-    def line(now: str, then: str, note: str = "") -> Line:
-        return Line(TITLE, step.tier, "envoy.yaml", now, then, note)
-
+    line = partial(Line, TITLE, step.tier, "envoy.yaml")
     thresholds = f"in circuit_breakers.thresholds of cluster {step.callee}"
     match step.what:
         case "backlog":
             yield line(f"tcp_backlog_size: {step.now}", f"tcp_backlog_size: {step.then}", "in the listener")
         case "policy" if step.then in METHODS:
-            now = f"lb_policy: {METHODS[step.now]}" if step.now in METHODS else ""
-            yield line(now, f"lb_policy: {METHODS[step.then]}", f"in cluster {step.callee}")
+            yield line(*step.named("lb_policy: ", METHODS), f"in cluster {step.callee}")
         case "pool":
             yield line(f"max_connections: {step.now}", f"max_connections: {step.then}", thresholds)
         case "skip":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from tailrace.advise.software.steps import Line, Step
 
@@ -18,9 +19,7 @@ METHODS = {
 
 
 def lines(step: Step) -> Iterator[Line]:
-    def line(now: str, then: str, note: str = "") -> Line:
-        return Line(TITLE, step.tier, "haproxy.cfg", now, then, note)
-
+    line = partial(Line, TITLE, step.tier, "haproxy.cfg")
     server = f"server {step.callee} {step.callee}:8080"
     match step.what:
         case "backlog":
@@ -28,8 +27,7 @@ def lines(step: Step) -> Iterator[Line]:
         case "workers":
             yield line(f"maxconn {step.now}", f"maxconn {step.then}", "in the frontend; global maxconn must be larger")
         case "policy" if step.then in METHODS:
-            now = f"balance {METHODS[step.now]}" if step.now in METHODS else ""
-            yield line(now, f"balance {METHODS[step.then]}", f"in backend {step.callee}")
+            yield line(*step.named("balance ", METHODS), f"in backend {step.callee}")
         case "pool":
             yield line(f"{server} maxconn {step.now}", f"{server} maxconn {step.then}", "what exceeds it is queued")
         case "skip":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from tailrace.advise.software.steps import Line, Step
 
@@ -11,9 +12,7 @@ _KEY = "spring.datasource.hikari"
 
 
 def lines(step: Step) -> Iterator[Line]:
-    def line(now: str, then: str, note: str = "") -> Line:
-        return Line(TITLE, step.tier, "application.properties", now, then, note)
-
+    line = partial(Line, TITLE, step.tier, "application.properties")
     match step.what:
         case "pool":
             yield line(f"{_KEY}.maximum-pool-size={step.now}", f"{_KEY}.maximum-pool-size={step.then}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from tailrace.advise.software.steps import Line, Step
 from tailrace.experiment.tiers import Quota
@@ -12,9 +13,7 @@ NAME, TITLE = "kubernetes", "Kubernetes"
 
 
 def lines(step: Step) -> Iterator[Line]:
-    def line(file: str, now: str, then: str, note: str = "") -> Line:
-        return Line(TITLE, step.tier, file, now, then, note)
-
+    line = partial(Line, TITLE, step.tier)
     deployment = f"deployment {step.tier}"
     match step.what:
         case "quota":

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from tailrace.advise.software.steps import Line, Step
-from tailrace.experiment.machines import Disk
-from tailrace.units import MILLISECOND
+from tailrace.units import MICROSECOND, MILLISECOND
 
 NAME, TITLE = "linux", "Linux"
 SOMAXCONN = 4096
@@ -15,9 +15,7 @@ CENTISECOND = 10 * MILLISECOND
 
 
 def lines(step: Step) -> Iterator[Line]:
-    def line(file: str, now: str, then: str, note: str = "") -> Line:
-        return Line(TITLE, step.tier, file, now, then, note)
-
+    line = partial(Line, TITLE, step.tier)
     match step.what:
         case "backlog":
             least = max(step.then, SOMAXCONN)
@@ -30,9 +28,9 @@ def lines(step: Step) -> Iterator[Line]:
             if step.then is None:
                 yield line("shell", "", "cpupower frequency-set -g performance", "and the BIOS must leave it to Linux")
             else:
-                rate = f"sampling_rate = {step.then.period // 1_000}"
+                rate = f"sampling_rate = {step.then.period // MICROSECOND}"
                 yield line("/sys/devices/system/cpu/cpufreq/ondemand", "", rate, "microseconds")
-        case "disk" if isinstance(step.then, Disk) and step.then.writeback:
+        case "disk" if step.then and step.then.writeback:
             yield from _writeback(step, step.now.writeback, step.then.writeback)
 
 

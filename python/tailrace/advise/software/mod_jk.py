@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from tailrace.advise.software.steps import Line, Step
 from tailrace.units import MILLISECOND
@@ -12,13 +13,10 @@ METHODS = {"total_request": "R", "total_traffic": "T", "sessions": "S", "current
 
 
 def lines(step: Step) -> Iterator[Line]:
-    def line(now: str, then: str, note: str = "") -> Line:
-        return Line(TITLE, step.tier, "workers.properties", now, then, note)
-
+    line = partial(Line, TITLE, step.tier, "workers.properties")
     match step.what:
         case "policy" if step.then in METHODS:
-            now = f"worker.balancer.method={METHODS[step.now]}" if step.now in METHODS else ""
-            yield line(now, f"worker.balancer.method={METHODS[step.then]}")
+            yield line(*step.named("worker.balancer.method=", METHODS))
         case "pool":
             key = f"worker.{step.callee}.connection_pool_size"
             yield line(f"{key}={step.now}", f"{key}={step.then}", "per process of Apache")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from tailrace.advise.software.steps import Line, Step
 from tailrace.units import MILLISECOND
@@ -19,14 +20,10 @@ METHODS = {
 
 def lines(step: Step) -> Iterator[Line]:
     member = f'BalancerMember "http://{step.callee}:8080"'
-
-    def line(now: str, then: str, note: str = "") -> Line:
-        return Line(TITLE, step.tier, "proxy.conf", now, then, note)
-
+    line = partial(Line, TITLE, step.tier, "proxy.conf")
     match step.what:
         case "policy" if step.then in METHODS:
-            now = f"ProxySet lbmethod={METHODS[step.now]}" if step.now in METHODS else ""
-            yield line(now, f"ProxySet lbmethod={METHODS[step.then]}")
+            yield line(*step.named("ProxySet lbmethod=", METHODS))
         case "pool":
             yield line(f"{member} max={step.now}", f"{member} max={step.then}", "per process of Apache")
         case "skip":

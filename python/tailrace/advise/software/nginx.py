@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from tailrace.advise.software.steps import Line, Step
 
@@ -17,9 +18,7 @@ METHODS = {
 
 
 def lines(step: Step) -> Iterator[Line]:
-    def line(now: str, then: str, note: str = "") -> Line:
-        return Line(TITLE, step.tier, "nginx.conf", now, then, note)
-
+    line = partial(Line, TITLE, step.tier, "nginx.conf")
     match step.what:
         case "backlog":
             yield line(f"listen 80 backlog={step.now};", f"listen 80 backlog={step.then};")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from tailrace.advise.software.steps import Line, Step
 
@@ -10,9 +11,7 @@ NAME, TITLE = "postgresql", "PostgreSQL"
 
 
 def lines(step: Step) -> Iterator[Line]:
-    def line(now: str, then: str, note: str = "") -> Line:
-        return Line(TITLE, step.tier, "postgresql.conf", now, then, note)
-
+    line = partial(Line, TITLE, step.tier, "postgresql.conf")
     match step.what:
         case "workers":
             note = "fewer connections are better limited by PgBouncer" if step.then < step.now else ""

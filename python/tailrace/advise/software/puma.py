@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from tailrace.advise.software.steps import Line, Step
 
@@ -11,9 +12,7 @@ _BIND = "tcp://0.0.0.0:9292?backlog="
 
 
 def lines(step: Step) -> Iterator[Line]:
-    def line(file: str, now: str, then: str, note: str = "") -> Line:
-        return Line(TITLE, step.tier, file, now, then, note)
-
+    line = partial(Line, TITLE, step.tier)
     match step.what:
         case "backlog":
             yield line("puma.rb", f'bind "{_BIND}{step.now}"', f'bind "{_BIND}{step.then}"')

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from tailrace.experiment import Experiment, places
 from tailrace.experiment.kernels import schedule
 from tailrace.experiment.machines import Node
-from tailrace.experiment.tiers import Call, Tier
+from tailrace.experiment.tiers import Tier
 
 What = Literal[
     "backlog",
@@ -32,6 +32,11 @@ What = Literal[
 ]
 """Keys of the experiment, except: skip, try another candidate or fail when no connection is free; poll, how long one is
 waited for; kind, synchronous or asynchronous."""
+OF_TIER: tuple[What, ...] = ("backlog", "workers", "quota", "weight", "heap", "log", "count")
+OF_CALL: tuple[What, ...] = ("pool", "policy", "kept", "poll")
+OF_NODE: tuple[What, ...] = ("governor", "disk", "cores")
+KEYS: dict[What, str] = {"poll": "endpoint_timeout"}
+"""Where the key has another name."""
 LOSSES: dict[str, What] = {
     "frequency-step": "governor",
     "garbage-collection": "heap",
@@ -51,6 +56,10 @@ class Step:
     callee: str = ""
     """The called tier, for keys of a call."""
 
+    def named(self, key: str, names: Mapping[str, str]) -> tuple[str, str]:
+        """A key before the software's own names of both values; empty where it has none for today's value."""
+        return key + names[self.now] if self.now in names else "", key + names[self.then]
+
 
 @dataclass(frozen=True)
 class Line:
@@ -66,15 +75,15 @@ class Line:
 
 def steps(before: Experiment, after: Experiment) -> Iterator[Step]:
     """All that differs between two experiments and can be configured."""
+    old_nodes, new_nodes = _nodes(before), _nodes(after)
     for name, tier in after.tiers.items():
-        old = before.tiers.get(name)
-        if old is not None:
-            yield from _of_tier(name, old, tier)
-            yield from _of_node(name, _node(before, name), _node(after, name))
+        if name in before.tiers:
+            yield from _of_tier(name, before.tiers[name], tier)
+            yield from _differing(OF_NODE, name, old_nodes[name], new_nodes[name])
     gone = [loss for loss in before.losses if loss not in after.losses]
+    tier_of = {server.name: server.tier for server in places.servers(after)}
     for what, place in dict.fromkeys((LOSSES[loss.cause], loss.place) for loss in gone if loss.cause in LOSSES):
-        server = next(server for server in places.servers(after) if server.name == place)
-        yield Step(what, server.tier, None, None)
+        yield Step(what, tier_of[place], None, None)
     if schedule(before) != schedule(after):
         yield Step("retransmission", _entry(after), before.kernel, after.kernel)
     for name, load in after.workloads.items():
@@ -87,36 +96,26 @@ def _of_tier(name: str, old: Tier, new: Tier) -> Iterator[Step]:
     if old.kind != new.kind:
         yield Step("kind", name, old.kind, new.kind)
         return
-    keys: tuple[What, ...] = ("backlog", "workers", "quota", "weight", "heap", "log", "count")
-    for what in keys:
-        now, then = getattr(old, what), getattr(new, what)
-        if now != then:
-            yield Step(what, name, now, then)
+    yield from _differing(OF_TIER, name, old, new)
     for callee, call in new.calls.items():
         if callee in old.calls:
-            yield from _of_call(name, callee, old.calls[callee], call)
+            before = old.calls[callee]
+            yield from _differing(OF_CALL, name, before, call, callee)
+            if call.endpoint == "modified" and before.endpoint != "modified":
+                yield Step("skip", name, before.pool, call.pool, callee)
 
 
-def _of_call(name: str, callee: str, old: Call, new: Call) -> Iterator[Step]:
-    keys: tuple[tuple[What, str], ...] = (("pool", "pool"), ("policy", "policy"), ("kept", "kept"))
-    for what, key in (*keys, ("poll", "endpoint_timeout")):
-        if getattr(old, key) != getattr(new, key):
-            yield Step(what, name, getattr(old, key), getattr(new, key), callee)
-    if new.endpoint == "modified" and old.endpoint != "modified":
-        yield Step("skip", name, old.pool, new.pool, callee)
-
-
-def _of_node(name: str, old: Node, new: Node) -> Iterator[Step]:
-    keys: tuple[What, ...] = ("governor", "disk", "cores")
-    for what in keys:
-        now, then = getattr(old, what), getattr(new, what)
+def _differing(all_of: tuple[What, ...], tier: str, old: object, new: object, callee: str = "") -> Iterator[Step]:
+    for what in all_of:
+        now, then = (getattr(one, KEYS.get(what, what)) for one in (old, new))
         if now != then:
-            yield Step(what, name, now, then)
+            yield Step(what, tier, now, then, callee)
 
 
-def _node(experiment: Experiment, tier: str) -> Node:
+def _nodes(experiment: Experiment) -> dict[str, Node]:
+    """The machine of the first server of each tier."""
     nodes = places.nodes(experiment)
-    return next(nodes[server.node] for server in places.servers(experiment) if server.tier == tier)
+    return {server.tier: nodes[server.node] for server in reversed(places.servers(experiment))}
 
 
 def _entry(experiment: Experiment) -> str:

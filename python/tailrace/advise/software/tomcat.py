@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from tailrace.advise.software.steps import Line, Step
 
@@ -10,9 +11,7 @@ NAME, TITLE = "tomcat", "Tomcat"
 
 
 def lines(step: Step) -> Iterator[Line]:
-    def line(file: str, now: str, then: str, note: str = "") -> Line:
-        return Line(TITLE, step.tier, file, now, then, note)
-
+    line = partial(Line, TITLE, step.tier)
     match step.what:
         case "backlog":
             note = 'an attribute of <Connector>; connections up to maxConnections="8192" are accepted first'

@@ -51,7 +51,8 @@ def crowded(case: Case) -> float | None:
 
 
 def usual_use(case: Case, server: str) -> float | None:
-    """Return the utilisation of a server's CPU in calm time, or None where samples cannot show it."""
+    """Return the utilisation of a server's CPU in calm time at its highest clock rate, or None where samples cannot
+    show it."""
     for busy in case.view.shared_cpu(server) or case.view.series(server, "cpu_busy"):
         used = case.usual(in_cycles(case.view, server, busy, case.stall.begin, case.stall.end)) / busy.capacity
         if used >= BUSY_LEAST:
@@ -94,7 +95,7 @@ def queue_of(
     case: Case, served: float | NDArray[np.float64], asked: NDArray[np.float64] | None = None
 ) -> NDArray[np.float64]:
     """Return the queue at the end of each of `steps` for a server that answers `served` visits per second. `asked` is
-    the number of requests to the origin in each step; by default it counts its clients' requests. The formula is
+    the load on the origin in each step; by default, it is the number of its clients' requests. The formula is
     q(t + dt) = max(0, q(t) + asked - served·dt) (Lindley), which is the walk less its lowest point so far."""
     came = case.view.asked(case.origin).arrived(steps(case)).astype(np.float64) if asked is None else asked
     walk: NDArray[np.float64] = np.cumsum(came * case.visits_per_request - served * (case.view.step(STEP_NS) / SECOND))

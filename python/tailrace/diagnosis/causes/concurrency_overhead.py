@@ -81,8 +81,8 @@ def _stopped(answers: NDArray[np.int64], crowded: NDArray[np.bool_]) -> NDArray[
 
 
 def _crowded(case: Case, middle: float) -> Spans:
-    """Return all times of the recording from the rise on, with a queue at least a quarter as long as where it was
-    slow."""
+    """Return all times of the recording with a queue at least a quarter as long as where it was slow, so that its rise
+    is among them."""
     step = case.view.step(case.view.window_ns)
     edges = np.arange(case.view.begin, case.view.end + step, step, dtype=np.int64)
     queue = case.view.own_queue(case.origin, (edges[:-1] + edges[1:]) // 2)

@@ -31,6 +31,7 @@ from tailrace.units import MILLISECOND
 
 CAUSE = "cpu-quota"
 PERIOD_NS = 100 * MILLISECOND
+"""`cpu.cfs_period_us` and the second number of `cpu.max` are 100,000 unless they are set (Linux, sched-bwc)."""
 
 
 def detect(case: Case) -> CauseEvidence:

@@ -40,7 +40,7 @@ class Wait:
     resolution: int
     place: str
     what: str
-    """These are the servers that waited, in words. It is empty if none did."""
+    """This states in words what waited. It is empty if nothing did."""
     came: Origin
     bytes_written: float
 

@@ -7,8 +7,8 @@ Evidence needed
     It needs `cpu_hz` of the origin, its node or its host (or of cores, if nothing else is sampled), and `cpu_busy` of
     the origin. Where other servers take a little of its CPU, it also needs `psi_cpu`.
 What it is confused with
-    No clock rate may be able to serve a workload burst: both causes are compared with full speed, so only one of them
-    is found. A slow clock in idle time is the governor's purpose: only saturated or queued time counts.
+    A workload burst may be more than any clock rate can serve: both causes are compared with full speed, so only one
+    of them is found. A slow clock in idle time is the governor's purpose: only saturated or queued time counts.
     A CPU is often full at a slow clock. This still explains the stall if the requests make a long queue
     (`capacity.queue_of`) at the recorded clock rates, and none at full speed.
 Thresholds and where they come from

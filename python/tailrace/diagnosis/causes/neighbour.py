@@ -15,7 +15,7 @@ What it is confused with
     Both together then seem to use more than their machine has.
     Another node of the same host may be pinned to CPUs of its own. It is a neighbour if both filled the only CPUs that
     they may use, or if the origin waited for a CPU (`psi_cpu`). Without `psi_cpu`, it is a neighbour if the host had no
-    CPU to spare. In all other cases this is unknown.
+    CPU to spare; otherwise this is unknown.
     The use of a core or a host can contain the origin's own use. Such a place is at least as busy as the origin at
     nearly all times. A busy neighbour of a small origin is as busy, too. The place is a neighbour if its use
     without the origin's own use rose.

@@ -23,7 +23,6 @@ from tailrace.diagnosis.ledger.losses.freeze import CAUSE as FREEZE
 from tailrace.diagnosis.ledger.losses.loss import blur
 from tailrace.diagnosis.ledger.recorded import Flags, Numbers, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
-from tailrace.diagnosis.ledger.workers import workers
 from tailrace.diagnosis.millibottleneck import LIMITS
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.series import AT_WORK
@@ -43,7 +42,8 @@ SHORTEST_NS = 20 * MILLISECOND
 JOINED = 5
 """Two stretches of a long queue that are at most this many steps apart are one stretch. It is a default window."""
 MOST = 0.5
-"""A server that lacks more than half of its capacity is stopped, except at the edges of the step."""
+"""A server that is stopped lacks more than half of its capacity in each step, except in those at the edges of the
+stop."""
 WITHHELD = 0.2
 """A server that was stopped uses no CPU. Samples at the edges also contain what it used before and after."""
 
@@ -60,10 +60,10 @@ class Account:
     replay: Replay
     choices: Choices
     capacity: NDArray[np.float64]
+    workers: Numbers
+    """It holds the number of workers or places of each server, or 0 where it is not known."""
     taken: dict[Line, Shares] = field(default_factory=dict)
     losses: dict[Line, Loss] = field(default_factory=dict)
-    workers: Numbers = field(default_factory=lambda: np.empty(0, dtype=np.uint32))
-    """It holds the number of workers of each server, or 0 where it is not known."""
 
     def taken_of(self, server: str) -> Shares:
         """Return what all lines together took of a server."""
@@ -87,8 +87,8 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     for (_, server), loss in losses.items():
         prior[recorded.number[server]] -= loss.share
     prior = np.clip(prior, LEAST_CAPACITY, 1.0)
-    known = np.array([workers(seen.view, server) for server in recorded.servers], dtype=np.uint32)
-    held = places.find(recorded, prior, _shared(seen, recorded, known), known)
+    known = recorded.workers.copy()
+    held = places.find(recorded, prior, _shared(seen, recorded))
     recorded = places.seated(recorded, held)
     seen = replace(seen, held=places.fullest(recorded, held))
     losses |= _losses(seen, recorded, HOLDERS)
@@ -98,7 +98,7 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     choices = limits.choices(seen.view, recorded, pools)
     replay = _replay(seen, recorded, known, pools, choices)
     calm = (recorded.steps.covered(seen.slow.calm) > 0.5).astype(np.uint8)
-    account = Account(recorded, replay, choices, np.array(replay.fit(prior, calm, ROUNDS)), workers=known)
+    account = Account(recorded, replay, choices, np.array(replay.fit(prior, calm, ROUNDS)), known)
     for number, server in enumerate(recorded.servers):
         _charge(account, number, {line: loss for line, loss in losses.items() if line[1] == server})
         _charge_rest(seen, account, number, prior, calm)
@@ -107,14 +107,15 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     return account
 
 
-def _shared(seen: Seen, recorded: Recorded, workers: Numbers) -> NDArray[np.float64]:
+def _shared(seen: Seen, recorded: Recorded) -> NDArray[np.float64]:
     """Return the share of a core that each visit had, by server and step, as far as samples show it. The share is less
     than 1 only where the CPU was full."""
     found = np.ones((len(recorded.servers), len(recorded.steps)))
     for number, server in enumerate(recorded.servers):
         for own in seen.view.series(server, "cpu_busy")[:1]:
             inside = seen.view.own_queue(server, recorded.steps.middles)
-            at_work = np.minimum(inside, workers[number]) if workers[number] else inside
+            workers = recorded.workers[number]
+            at_work = np.minimum(inside, workers) if workers else inside
             full = seen.at(own) >= AT_WORK * own.capacity
             found[number] = np.where(full, np.minimum(own.capacity / np.maximum(at_work, 1), 1.0), 1.0)
     return found

@@ -61,7 +61,7 @@ def of_servers(view: View, recorded: Recorded, workers: Numbers) -> dict[str, ND
             inside[i] = known.queue_max or 0
             may_turn[i] = known.kind == "async" or (may_turn[i] and known.kind is None)
         if not (accept[i] or inside[i]):
-            inside[i] = held_at(view, name)
+            inside[i] = _held_at(view, name)
     return {"cores": cores, "workers": workers, "accept": accept, "inside": inside, "may_turn": may_turn}
 
 
@@ -70,7 +70,7 @@ def cores_of(view: View, server: str) -> int:
     return node.cores if node is not None and node.cores else 1
 
 
-def held_at(view: View, server: str) -> int:
+def _held_at(view: View, server: str) -> int:
     """Return how many visits were inside when attempts were lost. It is 0 where too few were lost to infer it. A
     quarter of the lost attempts found fewer: they came right after a visit had left."""
     lost = lost_at(view, server)

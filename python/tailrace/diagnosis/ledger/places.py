@@ -51,7 +51,8 @@ CHANCE = 0.01
 HELD = 0.5
 """This is a fraction of the places. If fewer are held, a server that usually has a free place still has one."""
 EXPLAINED = 0.1
-"""Places explain a queue if at most a tenth of its visits with an unusual service time still have one."""
+"""A number of places explains a queue if at most a tenth as many visits have an unexpected service time with it as
+without it."""
 
 
 @dataclass(frozen=True)
@@ -99,12 +100,13 @@ class _Here:
     rows: Times
     came: Times
     begin: Times
-    """The visit got its place at this time, if that is known."""
+    """The visit got its place at this time. If that is not known, it is the time of its arrival."""
     end: Times
     work: Shares
     """For each visit, this is its time in the server at full speed."""
     alone: Shares
-    """This is the same time, but where the visit shared a full CPU, only its part of the CPU counts."""
+    """This is the same time if the visit had had a core alone: where it shared a full CPU, only its share of a core
+    counts."""
     name: NDArray[np.str_]
     own: Mask
     """The visit spent most of its time in the server itself and not in a call."""
@@ -132,15 +134,12 @@ class _Here:
 
     @cached_property
     def is_quick(self) -> Mask:
-        return np.asarray(self.end - self.begin <= max(QUICK * self.usual, MILLISECOND))
+        return np.asarray(self.lasted <= max(QUICK * self.usual, MILLISECOND))
 
 
-def find(
-    recorded: Recorded, prior: NDArray[np.float64], shared: NDArray[np.float64], known: NDArray[np.uint32]
-) -> dict[str, Held]:
-    """Find the held places by server. `prior` is the speed that recorded losses left to each server. `shared` is the
-    fraction of a core that each visit had, by server and step. `known` is the number of workers of each server; 0 means
-    that it is not known."""
+def find(recorded: Recorded, prior: NDArray[np.float64], shared: NDArray[np.float64]) -> dict[str, Held]:
+    """Find the held places by server. By server and step, `prior` is the speed that recorded losses left, and `shared`
+    is the fraction of a core that each visit had."""
     held: dict[str, Held] = {}
     heavy = np.zeros(len(recorded.server), dtype=bool)
     called, longest = _calls(recorded)
@@ -148,7 +147,8 @@ def find(
         rows = np.flatnonzero(recorded.server == number)
         if not len(rows):
             continue
-        here = _here(recorded, rows, (prior[number], shared[number]), called, longest, heavy, int(known[number]))
+        known = int(recorded.workers[number])
+        here = _here(recorded, rows, prior[number], shared[number], called, longest, heavy, known)
         found = _heavy(here)
         heavy[rows[found]] = True
         if found.any():
@@ -158,8 +158,9 @@ def find(
 
 
 def seated(recorded: Recorded, held: Mapping[str, Held]) -> Recorded:
-    """Return the recording with each visit starting when it got its place. Visits that take long by themselves form
-    groups of their own, because what they need shows nothing about the others."""
+    """Return the recording in which each visit to the servers of `held` starts when it got its place. For each of these
+    servers, the visits that take long by themselves form a group of their own, because what they need shows nothing
+    about the others."""
     start, group, groups = recorded.start.copy(), recorded.group.copy(), recorded.groups
     for one in held.values():
         start[one.rows] = one.start
@@ -203,14 +204,14 @@ def _lulls(here: _Here, heavy: Mask, begin: Times) -> Spans:
 def _here(
     recorded: Recorded,
     rows: Times,
-    speed: tuple[Shares, Shares],
+    prior: Shares,
+    shared: Shares,
     called: Times,
     longest: Times,
     heavy: Mask,
     known: int,
 ) -> _Here:
     begin, end = recorded.start[rows] if known else recorded.arrival[rows], recorded.departure[rows]
-    prior, shared = speed
     edges = recorded.steps.edges
     work, alone = (_lasted(edges, each, begin, end) for each in (prior, prior * shared))
     call = longest[rows]
@@ -303,7 +304,7 @@ def _released(here: _Here, long: Mask) -> Mask:
     rows = np.flatnonzero(long)
     rows = rows[np.argsort(here.end[rows], kind="stable")]
     found = np.zeros(len(long), dtype=bool)
-    lasted = here.end[rows] - here.begin[rows]
+    lasted = here.lasted[rows]
     breaks = np.flatnonzero(np.diff(here.end[rows]) > ALIKE * np.minimum(lasted[1:], lasted[:-1]))
     for group in np.split(rows, breaks + 1):
         begin, end = here.begin[group], here.end[group]
@@ -351,14 +352,14 @@ def _named(here: _Here, long: Mask) -> Mask:
 
 
 def _stalls(here: _Here, mine: Times, others: Mask) -> int:
-    """Count the stalls in which others waited behind one of these visits. In such a stall, every visit that came before
-    it had left, and the first of the visits that came after it left only after it."""
+    """Count the stalls in which others waited behind one of these visits. By the middle of such a visit, every visit
+    that came before it had left, and another had come. The first of those that came after it left with it or later."""
     order = np.argsort(here.came[others], kind="stable")
     begin, end = here.came[others][order], here.end[others][order]
     last_before = np.maximum.accumulate(np.concatenate(([-NEVER], end)))
     first_after = np.minimum.accumulate(np.concatenate((end, [NEVER]))[::-1])[::-1]
     next_begin = np.concatenate((begin, [NEVER]))
-    lasted = here.end[mine] - here.begin[mine]
+    lasted = here.lasted[mine]
     middle = here.begin[mine] + lasted // 2
     at = np.searchsorted(begin, here.begin[mine], "right")
     in_front = (last_before[at] <= middle) & (next_begin[at] <= middle)
@@ -377,9 +378,8 @@ def _places(here: _Here, heavy: Mask) -> tuple[int, Times]:
     for places in sorted({1, *inside[-4:]}):
         begins = turns(here.begin, here.end, places)
         served = here.end - begins
-        # With this number, a visit that is served for long did not wait for a place. A visit that left long before its
-        # turn did not wait either.
-        # A visit that takes long by itself has a long service time.
+        # With the right number, only visits that take long by themselves are served for long, and no visit leaves long
+        # before its turn.
         wrong = int(np.where(heavy, served < here.least, np.abs(served) >= here.least).sum())
         if wrong <= fewest and float(np.median(begins - here.begin)) * 2 <= here.usual:
             best, start, fewest = places, np.minimum(begins, here.end), wrong - 1

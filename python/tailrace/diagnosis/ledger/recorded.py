@@ -54,6 +54,8 @@ class Recorded:
     follows: Times
     """For each request, this is the request whose answer its client awaited before it sent this one, or -1."""
     schedule: tuple[int, ...]
+    workers: Numbers
+    """This is the number of workers of each server, or 0 where it is not known."""
 
     @cached_property
     def number(self) -> dict[str, int]:
@@ -96,13 +98,14 @@ def record(view: View, slow: Slow, whole: Spans | None = None) -> Recorded | Non
     servers = view.servers
     number = {name: i for i, name in enumerate(servers)}
     times = {name: steps.shortened(rows[name].to_numpy()) for name in ("sent", "arrival", "departure")}
-    places = rows["server"].replace_strict(number, return_dtype=pl.UInt32).to_numpy().copy()
-    start = np.clip(steps.shortened(_start(view, rows, servers, places)), times["arrival"], times["departure"])
+    server = rows["server"].replace_strict(number, return_dtype=pl.UInt32).to_numpy().copy()
+    counts = np.array([workers(view, name) for name in servers], dtype=np.uint32)
+    start = np.clip(steps.shortened(_start(rows, server, counts)), times["arrival"], times["departure"])
     labels, group = np.unique(rows["group"].to_numpy().astype(str), return_inverse=True)
     return Recorded(
         steps,
         servers,
-        places,
+        server,
         _parents(rows),
         times["sent"],
         times["arrival"],
@@ -115,6 +118,7 @@ def record(view: View, slow: Slow, whole: Spans | None = None) -> Recorded | Non
         _may_drop(rows),
         _follows(view, rows, times["sent"], times["departure"]),
         SCHEDULES[next(iter((*slow.schedules, *_schedules(view))), "SYN, doubling from 1 s (RFC 6298)")],
+        counts,
     )
 
 
@@ -168,16 +172,17 @@ def _rows(view: View, stretches: Spans) -> pl.DataFrame:
     return pl.concat([rows, absent]).sort("visit").with_columns(group=group)
 
 
-def _start(view: View, rows: pl.DataFrame, servers: tuple[str, ...], places: Numbers) -> Times:
+def _start(rows: pl.DataFrame, server: Numbers, counts: Numbers) -> Times:
     """Return when a worker took each visit. An event loop shares its time among all arrived visits, so there each visit
-    starts at its arrival."""
+    starts at its arrival. `server` is the number of the server of each visit, and `counts` are the workers of each
+    server."""
     arrival, departure = rows["arrival"].to_numpy(), rows["departure"].to_numpy()
     start = arrival.copy()
-    order = np.argsort(places, kind="stable")
-    edges = np.searchsorted(places[order], np.arange(len(servers) + 1))
-    for number, server in enumerate(servers):
-        count, here = workers(view, server), order[edges[number] : edges[number + 1]]
+    order = np.argsort(server, kind="stable")
+    edges = np.searchsorted(server[order], np.arange(len(counts) + 1))
+    for number, count in enumerate(counts.tolist()):
         if count:
+            here = order[edges[number] : edges[number + 1]]
             start[here] = taken(arrival[here], departure[here], count)
             # A server that takes no request although it has a free worker stands still.
             told = rows["start"][here].fill_null(NEVER).to_numpy()

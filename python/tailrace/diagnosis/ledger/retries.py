@@ -1,6 +1,6 @@
-"""Clients sent these requests again: because they had stopped waiting for the one before, or because it had failed, or
-a second time while it was unanswered. Such requests come when a server is slow. They can keep it slow when the first
-cause is over (a metastable failure, Bronson et al. 2021)."""
+"""This module finds requests that clients sent again: because they had stopped waiting for the one before, or because
+it had failed, or a second time while it was unanswered. Such requests come when a server is slow. They can keep it slow
+when the first cause is over (a metastable failure, Bronson et al. 2021)."""
 
 from __future__ import annotations
 

@@ -32,8 +32,10 @@ def sentence(replayed: Replayed, not_reproduced: tuple[str, ...]) -> str:
         queues = f"queues of {of} are" if len(not_reproduced) > 1 else f"queue of {of} is"
         queues = f", and the {queues} not reproduced" if not_reproduced else ""
         many = count(replayed.replayed, "very long request")
-        so = "it is not a model of this episode"
-        return f"The replay has {many} where {replayed.recorded:,} were recorded{queues}: {so}."
+        return (
+            f"The replay has {many} where {replayed.recorded:,} were recorded{queues}: "
+            "it is not a model of this episode."
+        )
     model = f"the replay reproduced the recording within {max(ceil(100 * replayed.error), 1)} %"
     if replayed.recorded < MANY:
         model = f"the replay has {replayed.replayed:,} of {count(replayed.recorded, 'very long request')}"

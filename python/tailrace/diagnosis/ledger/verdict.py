@@ -177,17 +177,19 @@ class _Bench:
     def left(self, number: int, without: frozenset[Line]) -> int:
         """Return how many requests of a group are very slow without these lines, in a replay of the time around the
         group."""
-        return int((self.owner[self._slow(number, without)] == number).sum())
+        return int(self._slow(number, without).sum())
 
     def _slow(self, number: int, without: frozenset[Line]) -> NDArray[np.bool_]:
+        """Return which of the visits that count for a group are very slow requests without these lines."""
         if (number, without) not in self._known:
             sent = self.account.recorded.sent
             begin, end = self.around(number)
-            found = self._run(without, np.where((sent >= begin) & (sent <= end), sent, NEVER))[2]
+            mine = self.owner == number
+            found = self._run(without, np.where((sent >= begin) & (sent <= end), sent, NEVER))[2][mine]
             # Taking away visits that hold places helps only the other visits. The replay in which the holders are sent
             # shows whether they are very slow themselves.
             if holders := frozenset(line for line in without if len(self.account.visits_of(line))):
-                found = found | (self._slow(number, without - holders) & self._roots(holders))
+                found = found | (self._slow(number, without - holders) & self._roots(holders)[mine])
             self._known[number, without] = found
         return self._known[number, without]
 
@@ -214,7 +216,7 @@ class _Bench:
         account.replay.run(capacity, sent, anew, departure, arrival)
         asked = (recorded.parent < 0) & (sent < NEVER)
         slow = asked & ((departure == NEVER) | (departure - np.where(asked, sent, 0) >= self.seen.slow.threshold_ns))
-        if (RETRIES, "") in without:  # without retries, the client of a very slow first attempt waits as long
+        if (RETRIES, "") in without:  # without them, the client of a very slow first attempt waits as long
             slow[self.of_clients[RETRIES, ""]] = slow[self.first_attempts]
         return arrival, departure, slow
 

@@ -24,8 +24,8 @@ from tailrace.units import MILLISECOND
 WAKES_NS = MILLISECOND // 10
 """A thread that waits for a connection wakes within a tenth of a millisecond, if a CPU is free."""
 MOSTLY = 0.5
-"""A visit that waits for a connection does so for this share of the time before its call. A visit that works for the
-rest of that time does not wait."""
+"""A visit waited for a connection if the pool was full for at least this share of the time before its call. A visit
+that works for the other half of that time does not wait."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-"""The server stood still: the recording has events of kind `freeze`. Without events, `account` attributes the time that
-was withheld while no process used any CPU."""
+"""The server stood still: the recording has events of kind `freeze`. Without events, `account` attributes to a stop
+what the server lacked while it used no CPU."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from tailrace.diagnosis.vlrt import Slow
 
 @dataclass(frozen=True)
 class Loss:
-    """`blur` is the number of steps by which a value may be early or late: samples show the time of a loss only to
-    half a sampling interval."""
+    """`blur` is the number of steps by which a value may be early or late: samples show the time of a loss only to a
+    sampling interval."""
 
     share: Shares
     blur: int = 1

@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailrace.diagnosis.causes.cpu_quota import CAUSE
+from tailrace.diagnosis.causes.cpu_quota import CAUSE, PERIOD_NS
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.series import TAKEN, Series
 from tailrace.diagnosis.spans import Spans, spans
-from tailrace.units import MILLISECOND
 
 __all__ = ["CAUSE", "EVENTS", "METRICS", "PLAIN", "SAYS", "find"]
 
 SAYS = "the CPU quota of {server}"
 PLAIN = "the CPU quota of {origin} was used up"
 METRICS, EVENTS = ("cpu_throttled",), ()
-PERIOD_NS = 100 * MILLISECOND
-"""`cpu.cfs_period_us` and the second number of `cpu.max` are 100,000 unless they are set (Linux, sched-bwc)."""
 PINNED = 0.5
 """A period counts if its use is at least this share of the usual use in periods whose quota ran out. The use is the
 same in each of them, but a sample that spans the end of a period may show half of it."""
