@@ -35,6 +35,7 @@ def test_the_docs_list_them() -> None:
         ("export", "RUN", "--pcap", "RUN/requests.parquet"),
         ("diagnose", "a=CAPTURE", "--report", "CAPTURE"),
         ("diagnose", "CAPTURE", "--perfetto", "OTHER"),
+        ("gate", "RUN/diagnosis.json", "--no-drops", "--junit", "RUN/diagnosis.json"),
     ],
 )
 def test_no_input_is_replaced(tmp_path: Path, words: tuple[str, ...]) -> None:

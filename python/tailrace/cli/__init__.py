@@ -1,8 +1,9 @@
 """The command line: a thin layer that parses words, calls the same functions as the Python API, prints, and exits.
 
 Only this package prints or exits. Each command is one module, `commands` lists them, and `screen` prints. Exit codes: 0
-done, whatever was found; 1 there are VLRT and --fail-on-vlrt was given; 2 wrong use, unreadable input, or a machine
-that cannot do it (a full disk, no memory left); 70 a fault of Tailrace itself; 130 interrupted.
+done, whatever was found; 1 there are VLRT and --fail-on-vlrt was given, or a gate is not passed; 2 wrong use,
+unreadable input, or a machine that cannot do it (a full disk, no memory left); 70 a fault of Tailrace itself; 130
+interrupted.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from tailrace.cli import (
     diagnose,
     examine,
     export,
+    gate,
     info,
     load,
     read,
@@ -38,7 +39,7 @@ app = typer.Typer(
     "Give it a packet capture (and, better, 50 ms resource samples and garbage-collection logs); it reports "
     "which server dropped connections, which queue filled first, which resource was saturated, and what saturated it.",
     epilog="Start with `tailrace demo`, then `tailrace diagnose capture.pcap`. Exit codes: 0 done, "
-    "1 VLRT found with --fail-on-vlrt, 2 wrong use or unreadable input, 130 interrupted.",
+    "1 VLRT found with --fail-on-vlrt or a gate not passed, 2 wrong use or unreadable input, 130 interrupted.",
 )
 
 for module, command in (
@@ -47,6 +48,7 @@ for module, command in (
     (demo, demo.demo),
     (read, read.read),
     (report, report.report),
+    (gate, gate.gate),
     (export, export.export),
     (info, info.info),
     (anonymise, anonymise.anonymise),

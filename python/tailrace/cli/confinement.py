@@ -66,14 +66,15 @@ def _needed(inputs: Iterable[str], folders: Iterable[Path]) -> list[str]:
 
 
 def _refuse_input(output: Path, inputs: Iterable[str]) -> None:
-    """A file that is read, under whatever name, is not replaced; a result of an earlier command in its folder is."""
+    """A file that is read, under whatever name, is not replaced. A result of an earlier command in a run folder is, if
+    the user did not name it as an input."""
     if not os.path.isfile(output):  # noqa: PTH113 (never raises)
         return
     from tailrace.dataset.overwriting import RESULTS
 
-    for path in (path for text in inputs for path in _paths_of(text)):
+    for named, path in ((Path(text).absolute(), path) for text in inputs for path in _paths_of(text)):
         with suppress(OSError):
-            if path.name not in RESULTS and path.samefile(output):
+            if (path == named or path.name not in RESULTS) and path.samefile(output):
                 raise UsageError("this command reads it", where=str(output), advice="choose another name")
 
 
