@@ -10,6 +10,7 @@ from tailrace.advise.outcomes import Outcome
 from tailrace.advise.prediction import Prediction
 from tailrace.advise.remedies import Changes, Effort
 from tailrace.advise.software import Line
+from tailrace.advise.undone import Undone
 from tailrace.experiment import Experiment
 
 HELPS = 0.5
@@ -101,6 +102,8 @@ class Advice:
     """False if the time budget ended first."""
     screened: int
     """Requests harmed in the run on which sizes were tried."""
+    undone: tuple[Undone, ...] = ()
+    """What the time budget left out."""
     headroom: Headroom | None = None
     software: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The software of each tier, for the lines to change."""

@@ -56,7 +56,7 @@ def advise(
         notes = planned.notes
         if notes and found.base.vlrt.mean > SATURATED * found.base.requests:
             notes = (MORE_REQUESTS, *notes)
-        return replace(found, software=chosen, notes=notes)
+        return replace(found, software=chosen, notes=notes, undone=tuple(trials.undone))
 
 
 def _planned(source: Experiment | Dataset | str | PathLike[str], folder: Path) -> tuple[Planned, str]:
@@ -75,7 +75,7 @@ def _advise(experiment: Experiment, name: str, replications: int, trials: Trials
     replications = len(base.harmed)
     if not any(base.harmed):
         room = headroom(experiment, replications, trials)
-        return Advice(name, experiment, base, (), (), replications, not trials.cut, 0, room)
+        return Advice(name, experiment, base, (), (), replications, not trials.cut, 0, headroom=room)
     found = sized(base, experiment, REMEDIES, trials)
     singles = finals(base, found, replications, trials)
     both = pairs(base, experiment, singles, found, replications, trials)

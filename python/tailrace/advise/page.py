@@ -3,16 +3,18 @@ with and without the best change, the lines to copy, and what limits all this.""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import resources
 from itertools import groupby
 from typing import Any
 
+from tailrace.advise import undone
 from tailrace.advise.advice import Advice, Effect, Ranked
 from tailrace.advise.answer import predicted, sentences, surge_words
 from tailrace.advise.changing import as_options
 from tailrace.advise.outcomes import EDGES
 from tailrace.advise.remedies import EFFORTS
-from tailrace.report import page, words
+from tailrace.report import Section, page, words
 from tailrace.report.plots import Bar, Plot, Scale, Tick, counted
 
 NOW, AFTER = 0, 2
@@ -37,7 +39,8 @@ def html(advice: Advice) -> str:
         ("limits", "Method", True),
     ]
     return page.render(
-        resources.files("tailrace.advise").joinpath("page/advice.html.j2").read_text(encoding="utf-8"),
+        _template("advice.html.j2"),
+        parts={"parts.html.j2": _template("parts.html.j2")},
         title=f"Tailrace advice for {advice.name}",
         numbers={"begin_ms": 0, "length": 1, "window": 1, "axes": [], "lines": [], "groups": {}},
         css=page.asset("page/plots.css") + WRAPPED,
@@ -47,9 +50,10 @@ def html(advice: Advice) -> str:
         answer=[now, *mind],
         complete=advice.complete,
         replications=advice.replications,
+        undone=undone.sentence(advice.undone),
         plots=plots,
         spread=spread,
-        rows=[_now(advice.base), *(_row(number, one) for number, one in enumerate(advice.ranked, 1))],
+        rows=_rows(advice),
         files=_files(advice),
         set_options=as_options(best.changes) if best else [],
         useless=[(what, words.count(left)) for what, left in advice.useless],
@@ -57,6 +61,30 @@ def html(advice: Advice) -> str:
         notes=[words.sentence(note) for note in advice.notes],
         sources=[(one.words, "; ".join(one.sources), " ".join(one.hurts)) for one in advice.ranked if one.helps],
     )
+
+
+def section(advice: Advice | None, answer: Sequence[str], reasons: Sequence[str], more: str) -> Section:
+    """The advice as a section of a diagnosis' report: the answer, the changes, and the lines of the best. Without an
+    advice, `reasons` says why."""
+    body = page.fragment(
+        _template("section.html.j2"),
+        {"parts.html.j2": _template("parts.html.j2")},
+        answer=answer,
+        undone=more,
+        reasons=[words.sentence(reason) for reason in reasons],
+        plots=[_bars(advice)] if advice and advice.ranked else [],
+        rows=_rows(advice) if advice else [],
+        files=_files(advice) if advice else [],
+    )
+    return Section("advice", "What to change", body)
+
+
+def _template(name: str) -> str:
+    return resources.files("tailrace.advise").joinpath(f"page/{name}").read_text(encoding="utf-8")
+
+
+def _rows(advice: Advice) -> list[dict[str, Any]]:
+    return [_now(advice.base), *(_row(number, one) for number, one in enumerate(advice.ranked, 1))]
 
 
 def _now(base: Effect) -> dict[str, Any]:

@@ -67,7 +67,13 @@ def finals(base: Effect, found: Sequence[Sized], replications: int, trials: Tria
     in_order = promising or in_order[:HOPELESS]
     first = {one.remedy.name: one for one in reversed(in_order)}
     best = sorted(in_order, key=lambda one: one is not first[one.remedy.name])[:FINALISTS]
-    return ranked([one for sized in best if (one := _single(base, sized, replications, trials))])
+    judged = [(sized.words, _single(base, sized, replications, trials)) for sized in best]
+    trials.leave("simulate all replications of {}", [words for words, one in judged if _unfinished(one, replications)])
+    return ranked([one for _, one in judged if one])
+
+
+def _unfinished(one: Ranked | None, replications: int) -> bool:
+    return one is None or len(one.effect.harmed) < replications or one.surge is None
 
 
 def _single(base: Effect, found: Sized, replications: int, trials: Trials) -> Ranked | None:
@@ -89,15 +95,18 @@ def pairs(
         return []
     by_words = {one.words: one for one in found}
     best, *others = [by_words[one.words] for one in singles if one.words in by_words]
-    made = []
+    made, left = [], []
     for other in others[:PAIRS]:
         changes = joined(best.option.changes(best.size), other.option.changes(other.size))
         both = None if changes is None else possible(experiment, changes)
         if changes is None or both is None:
             continue
         one = _judged(base, (best, other), changes, both, "", replications, trials)
+        if _unfinished(one, replications):
+            left.append(f"{best.words} and {other.words}")
         if one is not None and one.removes > singles[0].removes + GAIN:
             made.append(one)
+    trials.leave("try {} as pairs", left)
     return made
 
 

@@ -26,6 +26,7 @@ def to_json(advice: Advice) -> Json:
         "now": _effect(advice.base),
         "ranked": [_ranked(advice, one) for one in advice.ranked],
         "others": [{"change": what, "harmed": left, "harmed_now": advice.screened} for what, left in advice.useless],
+        "undone": [{"work": one.work.format("these"), "changes": list(one.changes)} for one in advice.undone],
         "headroom": None if room is None else {"factor": room.factor, "tried": room.tried, "drops": room.drops or None},
         "edges_ns": EDGES,
         "notes": list(advice.notes),

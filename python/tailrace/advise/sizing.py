@@ -45,6 +45,11 @@ class _Search:
     """A sufficient size leaves at most so many harmed requests."""
 
     @property
+    def strongest(self) -> str:
+        """The change of the largest size, in words."""
+        return self.option.words(self.sizes[-1][0])
+
+    @property
     def least(self) -> int:
         """What the best of the tried sizes leaves."""
         return min(self.harmed.values())
@@ -87,14 +92,17 @@ def sized(base: Effect, experiment: Experiment, remedies: Iterable[Remedy], tria
     trials.begin_screening()
     single = ((remedy, option) for remedy in remedies for option in remedy.options(experiment))
     searches: list[_Search] = []
+    skipped: list[str] = []
     for remedy, option in alike.options(single):
         if trials.screened():  # a system of a thousand servers has very many options
-            break
+            skipped += [option.words(size) for size in option.sizes[-1:]]
+            continue
         sizes = [(size, found) for size in option.sizes if (found := possible(experiment, option.changes(size)))]
         if sizes:
             searches.append(_Search(remedy, option, sizes))
     trials.planned = trials.done + len(searches)
     tried([(search, len(search.sizes) - 1) for search in searches])
+    trials.leave("try {}", skipped + [search.strongest for search in searches if not search.harmed])
     searches = [search for search in searches if search.harmed]
     # the strongest size may be too much: a long queue makes its requests late
     tried([(search, len(search.sizes) // 2) for search in searches if search.least > PROMISING * harmed])
@@ -104,5 +112,6 @@ def sized(base: Effect, experiment: Experiment, remedies: Iterable[Remedy], tria
     while probes := [(search, index) for search in promising if (index := search.next()) is not None]:
         trials.planned = max(trials.planned, trials.done + len(probes))
         if not tried(probes):
+            trials.leave("find the sensible size of {}", [search.strongest for search, _ in probes])
             break
     return [search.chosen() for search in searches]

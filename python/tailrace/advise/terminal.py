@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tailrace.advise import undone
 from tailrace.advise.advice import Advice, Ranked
 from tailrace.advise.answer import predicted, sentences, surge_words
 from tailrace.report import words
@@ -83,3 +84,5 @@ def _below(advice: Advice) -> Iterator[str]:
         yield f"Not in the table, in one run with {words.count(advice.screened)} now: {shown}{more}."
     if not advice.complete and advice.best:
         yield "The time budget ended before everything was tried; the same command again continues."
+    if advice.undone:
+        yield undone.sentence(advice.undone)

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from tailrace import sim, whole
 from tailrace.advise.outcomes import Outcome, outcome, questions
+from tailrace.advise.undone import Undone
 from tailrace.experiment import Experiment
 from tailrace.experiment.workloads import Trace
 from tailrace.study.runs import Runs, identity
@@ -47,6 +48,7 @@ class Trials:
     done: int = field(default=0, init=False)
     cut: bool = field(default=False, init=False)
     """Whether the budget ended before everything was tried."""
+    undone: list[Undone] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self._runs = Runs(self.folder)
@@ -84,6 +86,11 @@ class Trials:
         """From now on, sizes are tried for `SCREENING` of the time that is left."""
         left = self._end - time.monotonic()
         self._screened = time.monotonic() + SCREENING * max(left, 0.0)
+
+    def leave(self, work: str, changes: Sequence[str]) -> None:
+        """Note work that the budget does not allow for these changes."""
+        if changes:
+            self.undone.append(Undone(work, tuple(changes)))
 
     def screened(self) -> bool:
         """Whether the time for trying sizes has ended; the caller then leaves something out."""

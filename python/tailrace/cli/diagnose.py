@@ -24,7 +24,7 @@ from tailrace.cli.options import (
     threshold_ns,
     window_ns,
 )
-from tailrace.cli.running import diagnosed, read_files, show, write_beside, write_html, write_perfetto
+from tailrace.cli.running import advised, diagnosed, read_files, show, write_beside, write_html, write_perfetto
 from tailrace.cli.words import AsJson, Overwrite, Quiet
 from tailrace.whole import refuse_unusual
 
@@ -34,6 +34,7 @@ EPILOG = (
     "Examples:\n\n"
     "`tailrace diagnose slow.pcap`\n\n"
     "`tailrace diagnose packets.pcap.zst samples.csv app=gc.log --server web=10.0.0.3:80 --report report.html`\n\n"
+    "`tailrace diagnose run --advise --report report.html`\n\n"
     "`zcat day.pcap.gz | tailrace diagnose - --json | jq .summary`"
 )
 
@@ -60,6 +61,9 @@ def diagnose(
         Path | None, typer.Option(metavar="FILE", help="Write a trace for Perfetto's viewer here.")
     ] = None,
     fail_on_vlrt: Annotated[bool, typer.Option("--fail-on-vlrt", help="Exit with 1 when there are VLRT.")] = False,
+    advise: Annotated[
+        bool, typer.Option("--advise", help="Also say what to change: simulate the remedies for at most 60 s.")
+    ] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
     overwrite: Overwrite = False,
@@ -84,12 +88,13 @@ def diagnose(
         verify,
     )
     found = diagnosed(run, least, width, quiet)
+    beside = advised(run, quiet) if advise else None
     if out is not None:
-        write_beside(run, found)
+        write_beside(run, found, beside)
     if report is not None:
-        write_html(run, found, report)
+        write_html(run, found, report, beside)
     if perfetto is not None:
         write_perfetto(run, found, perfetto)
-    show(run, found, as_json)
+    show(run, found, as_json, beside)
     if fail_on_vlrt and found.vlrt:
         raise typer.Exit(VLRT_FOUND)

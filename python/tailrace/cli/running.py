@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 
 from tailrace.cli.options import SERVER_FORM, protocols_of
 from tailrace.cli.screen import Screen
-from tailrace.cli.words import pairs, print_json, progress, say
+from tailrace.cli.words import pairs, print_json, progress, say, tell
+
+ADVICE_SECONDS = 60.0
+"""The time budget of `diagnose --advise`, as the default of `advise --budget`."""
 
 if TYPE_CHECKING:
+    from tailrace.advise.beside import Beside
     from tailrace.dataset import Dataset
     from tailrace.diagnosis.finding import Diagnosis
 
@@ -67,17 +71,17 @@ def diagnosed(dataset: Dataset, threshold_ns: int | None, window_ns: int, quiet:
         return run_diagnosis(dataset, threshold_ns=threshold_ns, window_ns=window_ns)
 
 
-def write_beside(dataset: Dataset, found: Diagnosis) -> None:
+def write_beside(dataset: Dataset, found: Diagnosis, beside: Beside | None = None) -> None:
     from tailrace.report import write_json
 
     write_json(found, dataset.path / "diagnosis.json")
-    write_html(dataset, found, dataset.path / "report.html")
+    write_html(dataset, found, dataset.path / "report.html", beside)
 
 
-def write_html(dataset: Dataset, found: Diagnosis, path: Path) -> None:
+def write_html(dataset: Dataset, found: Diagnosis, path: Path, beside: Beside | None = None) -> None:
     from tailrace.report import write_html
 
-    write_html(dataset, found, path)
+    write_html(dataset, found, path, [beside.section()] if beside else [])
     say(f"report: {path}")
 
 
@@ -88,15 +92,24 @@ def write_perfetto(dataset: Dataset, found: Diagnosis, path: Path) -> None:
     say(f"Perfetto trace: {path} (open it at ui.perfetto.dev)")
 
 
-def show(dataset: Dataset, found: Diagnosis, as_json: bool) -> None:
+def advised(dataset: Dataset, quiet: bool) -> Beside:
+    from tailrace.advise.beside import beside
+
+    with progress("Simulating", quiet, of_bytes=False) as step:
+        return beside(dataset, seconds=ADVICE_SECONDS, progress=step)
+
+
+def show(dataset: Dataset, found: Diagnosis, as_json: bool, beside: Beside | None = None) -> None:
     if as_json:
         from tailrace.diagnosis.serialise import as_dict
 
-        print_json(as_dict(found))
+        print_json(as_dict(found) | ({"advice": beside.to_json()} if beside else {}))
         return
     from tailrace.report import print_terminal
 
     print_terminal(found, Screen(), dataset)
+    if beside:
+        tell("", *beside.sentences, *(f"  {reason}" for reason in beside.reasons))
 
 
 def show_info(dataset: Dataset, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
@@ -13,19 +14,20 @@ from tailrace.diagnosis.finding import Diagnosis
 from tailrace.diagnosis.serialise import to_json
 from tailrace.report import page, perfetto, series, terminal
 from tailrace.report.notebook import repr_html
+from tailrace.report.section import Section
 
-__all__ = ["print_terminal", "render_html", "repr_html", "write_html", "write_json", "write_perfetto"]
+__all__ = ["Section", "print_terminal", "render_html", "repr_html", "write_html", "write_json", "write_perfetto"]
 
 
-def render_html(dataset: Dataset, diagnosis: Diagnosis) -> str:
-    """The report as one self-contained page; equal input gives equal text."""
+def render_html(dataset: Dataset, diagnosis: Diagnosis, more: Sequence[Section] = ()) -> str:
+    """The report as one self-contained page, with further sections; equal input gives equal text."""
     recording = series.gather(dataset, diagnosis)
-    return page.html(series.thin(recording, diagnosis, page.CHARTED_EPISODES), diagnosis)
+    return page.html(series.thin(recording, diagnosis, page.CHARTED_EPISODES), diagnosis, more)
 
 
-def write_html(dataset: Dataset, diagnosis: Diagnosis, path: str | PathLike[str]) -> None:
+def write_html(dataset: Dataset, diagnosis: Diagnosis, path: str | PathLike[str], more: Sequence[Section] = ()) -> None:
     """Write the page, completely or not at all."""
-    whole.write(Path(path), render_html(dataset, diagnosis).encode())
+    whole.write(Path(path), render_html(dataset, diagnosis, more).encode())
 
 
 def write_json(diagnosis: Diagnosis, path: str | PathLike[str]) -> None:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Mapping, Sequence
 from importlib import metadata, resources
+from types import MappingProxyType
 from typing import Any
 
 import jinja2
@@ -22,6 +24,7 @@ from tailrace.report import accounts, charts, ledgers, words
 from tailrace.report.histogram import Histogram, histogram
 from tailrace.report.payload import payload, script_json
 from tailrace.report.recording import Recording
+from tailrace.report.section import Section
 
 OPEN_EPISODES = 3
 """Episodes that are open at first; with many episodes, a reader wants the list."""
@@ -48,25 +51,26 @@ LIMIT_SOURCES = {
 }
 
 
-def html(recording: Recording, diagnosis: Diagnosis) -> str:
-    """The whole page."""
-    return render(asset("page/report.html.j2"), **_context(recording, diagnosis))
+def html(recording: Recording, diagnosis: Diagnosis, more: Sequence[Section] = ()) -> str:
+    """The whole page, with further sections behind those of the diagnosis."""
+    css = asset("page/plots.css") if more else ""
+    return render(asset("page/report.html.j2"), css=css, **_context(recording, diagnosis, more))
 
 
-def render(template: str, *, title: str, numbers: dict[str, Any], css: str = "", **context: Any) -> str:
+def render(
+    template: str,
+    *,
+    title: str,
+    numbers: dict[str, Any],
+    css: str = "",
+    parts: Mapping[str, str] = MappingProxyType({}),
+    **context: Any,
+) -> str:
     """A page from a template that extends base.html.j2. Its scripts draw `numbers` (`payload`), and `css` is added.
+    `parts` are further templates that it imports, by name.
 
     The template needs `sections` (anchor and text of each) in its context, and fills the block `main`.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(lambda name: asset(f"page/{name}")),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=foreign.html,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["prose"] = prose
     scripts = [asset(path) for path in SCRIPTS]
     whole = {
         **context,
@@ -79,7 +83,26 @@ def render(template: str, *, title: str, numbers: dict[str, Any], css: str = "",
         "numbers": Markup(script_json(numbers)),
         "version": _version(),
     }
-    return environment.from_string(template).render(whole) + "\n"
+    return _environment(parts).from_string(template).render(whole) + "\n"
+
+
+def fragment(template: str, parts: Mapping[str, str], **context: Any) -> Markup:
+    """A part of a page, as safe as `render` makes the whole."""
+    return Markup(_environment(parts).from_string(template).render(context))
+
+
+def _environment(parts: Mapping[str, str]) -> jinja2.Environment:
+    own = jinja2.FunctionLoader(lambda name: asset(f"page/{name}"))
+    environment = jinja2.Environment(
+        loader=jinja2.ChoiceLoader([jinja2.DictLoader(parts), own]),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=foreign.html,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["prose"] = prose
+    return environment
 
 
 def prose(text: str) -> Markup:
@@ -100,7 +123,7 @@ def asset(path: str) -> str:
     return resources.files("tailrace.report").joinpath(path).read_text(encoding="utf-8")
 
 
-def _context(recording: Recording, diagnosis: Diagnosis) -> dict[str, Any]:
+def _context(recording: Recording, diagnosis: Diagnosis, more: Sequence[Section]) -> dict[str, Any]:
     groups = {"overview": charts.overview(recording, diagnosis)}
     drawn = ledgers.with_columns(recording, diagnosis, CHARTED_EPISODES)
     for i in range(min(len(diagnosis.episodes), CHARTED_EPISODES)):
@@ -111,7 +134,8 @@ def _context(recording: Recording, diagnosis: Diagnosis) -> dict[str, Any]:
     return {
         "title": f"Tailrace: {words.sentence(diagnosis.answer[0])}" if diagnosis.answer else "Tailrace",
         "numbers": payload(drawn, groups),
-        "sections": _sections(diagnosis, bool(groups["overview"].charts)),
+        "sections": _sections(diagnosis, bool(groups["overview"].charts), more),
+        "more": more,
         "when": _when(diagnosis, recording),
         "answer": [words.sentence(s) for s in diagnosis.answer] or ["No answer."],
         "path": _path(diagnosis),
@@ -133,13 +157,14 @@ def _hash(script: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
-def _sections(diagnosis: Diagnosis, drawn: bool) -> list[tuple[str, str]]:
+def _sections(diagnosis: Diagnosis, drawn: bool, more: Sequence[Section]) -> list[tuple[str, str]]:
     sections = [
         ("recording", "Recording", drawn),
         ("responses", "Response times", bool(diagnosis.histogram)),
         ("summary", "Summary", bool(diagnosis.summary)),
         ("unanswered", "Not answered", bool(diagnosis.unanswered)),
         ("episodes", "Episodes", bool(diagnosis.episodes)),
+        *((section.anchor, section.title, True) for section in more),
         ("unknown", "Not known", bool(diagnosis.unknown)),
         ("method", "Method", True),
     ]
