@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from builders import T0
 from systems import NX1, SYNC, Memory, Slow, system
 from tailrace.diagnosis import ledger, tables, vlrt
-from tailrace.diagnosis.ledger import account, bursts, limits, recorded, verdict, waits
+from tailrace.diagnosis.ledger import account, bursts, groups, limits, recorded, verdict, waits
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.steps import STEP_NS, Steps
 from tailrace.diagnosis.spans import spans
@@ -80,6 +81,18 @@ def test_a_busy_disk_of_a_server_that_lost_nothing_is_not_charged(stopped: Memor
     memory = system(Slow("app", 4.0, 4.6)).sample("db", "psi_io", 0.01, (4.0, 4.6, 0.9))
     found = shares(memory)
     assert found["freeze"] >= 0.9 * sum(found.values())
+
+
+@pytest.mark.parametrize("calm_between", [True, False])
+def test_what_began_a_lasting_overload_is_judged_for_its_later_episodes(calm_between: bool) -> None:
+    stalls = Slow("app", 2.0, 2.8, speed=0.1, cpu=0.1), Slow("app", 9.5, 10.2)
+    seen, found = drawn_up(system(*stalls, seconds=14.0).sample("neighbour", "cpu_busy", 0.02, (2.0, 2.8, 0.9)))
+    if not calm_between:
+        seen = replace(seen, slow=replace(seen.slow, calm=spans([(T0, T0 + 2 * S)])))
+    later = [cluster for cluster in seen.slow.clusters if cluster.begin > T0 + 8 * S]
+    lines = verdict._Bench(seen, found, groups.together(seen.slow)).lines(later)
+    assert later
+    assert (("neighbour", "app") in lines) == (not calm_between)
 
 
 def test_nothing_is_replayed_without_very_slow_requests() -> None:

@@ -21,21 +21,12 @@ class _Chain(BaseModel):
     dropper: str | None
     origin: str | None
     cause: str
-    ctqo: str
     vlrt: Count
-
-
-class _Finding(BaseModel):
-    begin: Moment | None
-    end: Moment | None
 
 
 class _Episode(BaseModel):
     begin: Moment
     end: Moment
-    vlrt: Count
-    cause: str
-    findings: list[_Finding]
     chains: list[_Chain]
 
 

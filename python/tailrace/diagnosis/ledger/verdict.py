@@ -128,10 +128,18 @@ class _Bench:
     def around(self, number: int) -> tuple[int, int]:
         """Return the time that is replayed to judge a group. Requests that were sent in it can matter."""
         clusters = [self.seen.slow.clusters[at] for at in self.groups[number]]
-        begin = min(one.begin for one in clusters) - 2 * BEFORE_NS
+        begin = self._begun(clusters) - 2 * BEFORE_NS
         end = max(self.seen.slow.answered(one) for one in clusters) + 1
         begin, end = self.seen.steps.shortened(np.array([begin, end])).tolist()
         return begin, end
+
+    def _begun(self, clusters: list[Cluster]) -> int:
+        """Return when the time without calm began in which these episodes lie. In a lasting overload, episodes follow
+        each other, and what began it may lie long before the later ones."""
+        begin = min(one.begin for one in clusters)
+        calm = self.seen.slow.calm
+        earlier = calm[calm[:, 0] < begin]
+        return min(begin, int(earlier[-1, 1]) if len(earlier) else self.seen.view.begin)
 
     def extract(self, cluster: Cluster) -> Extract:
         """Return the account around an episode. It begins where a line can begin to matter, and ends when the last
@@ -151,7 +159,7 @@ class _Bench:
     def lines(self, clusters: list[Cluster]) -> list[Line]:
         """Return the lines that can have mattered for these episodes."""
         begins = self.seen.steps.begins
-        begin, end = min(one.begin for one in clusters) - BEFORE_NS, max(one.end for one in clusters)
+        begin, end = self._begun(clusters) - BEFORE_NS, max(one.end for one in clusters)
         around = (begins >= begin) & (begins <= end + max(one.shortest_ns for one in clusters))
         first, last = self.seen.steps.shortened(np.array([begin, end + 1])).tolist()
         found = [
