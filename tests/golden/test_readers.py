@@ -20,10 +20,11 @@ CASES = sorted(
     if not path.name.endswith((".expected.json", ".toml"))
 )
 SAMPLES_SHOWN = 12
+ROWS_SHOWN = 60
 
 
 def summary(path: Path) -> dict[str, Any]:
-    """Everything for a small file; for many samples the first, the last and their counts."""
+    """Everything for a small file; for many rows the first, the last and their counts."""
     source = readers.Source(path)
     [reader] = [reader for reader in readers.READERS if reader.sniff(path.name, source.head())][:1]
     found = reader.read([source])
@@ -35,7 +36,10 @@ def summary(path: Path) -> dict[str, Any]:
         shown["samples_count"] = len(rows)
     for table in ("requests", "visits"):
         for frame in getattr(found, table):
-            shown[table] = [{key: value for key, value in row.items() if value is not None} for row in frame.to_dicts()]
+            rows = [{key: value for key, value in row.items() if value is not None} for row in frame.to_dicts()]
+            shown[table] = rows if len(rows) <= ROWS_SHOWN else [*rows[: ROWS_SHOWN // 2], *rows[-ROWS_SHOWN // 2 :]]
+            if len(rows) > ROWS_SHOWN:
+                shown[f"{table}_count"] = len(rows)
     return shown
 
 

@@ -52,6 +52,7 @@ HAVE = {
     **{"access.log": "accesslog/nginx-timed.log", "access.json": "accesslog/nginx.json.log"},
     **{"haproxy.log": "accesslog/haproxy.log", "traces.json": "traces/otlp.jsonl", "sar.json": "sadf/sar.json"},
     **{"jaeger.json": "traces/jaeger.json", "zipkin.json": "traces/zipkin.json", "gc.log": "gclog/jdk17-g1.log"},
+    **{"results.jtl": "loadtest/jmeter.jtl", "hey.csv": "loadtest/hey.csv"},
     **{"cpu_busy.json": "prometheus/cpu_busy.json", "wide.csv": "wide/wide.csv"},
 }
 

@@ -85,10 +85,10 @@ def test_began_dates_a_log_that_counts_from_the_start(tmp_path: Path) -> None:
         assert any("2026-11-20T16:49:00.000Z from --began" in note for note in run.manifest.notes)
     with pytest.raises(InputError, match=r"pass it with --began app=.*, or log with"):
         readers.read(log, out=tmp_path / "other")
-    with pytest.raises(UsageError, match=r"no JVM log of db; the JVM logs are app, gc.log"):
+    with pytest.raises(UsageError, match=r"there is no JVM log and no load test of db; these are app, gc.log"):
         readers.read(log, began=["db=2026-11-20T16:49:00Z"])
     for wrong in ("yesterday", "1e30", "9999-01-01T00:00:00Z", "-1", "nan"):
-        with pytest.raises(UsageError, match="expected the moment when the JVM started"):
+        with pytest.raises(UsageError, match="expected the moment when it started"):
             readers.read(log, began=[f"app={wrong}"])
 
 

@@ -61,8 +61,8 @@ Began = Annotated[
     typer.Option(
         "--began",
         metavar="NAME=TIME",
-        help="Start of the JVM, for a log that counts from it, like app=2026-11-20T16:49:00Z. Repeat it for "
-        "several logs, or for several runs in one.",
+        help="Start of a JVM or a load test, for a log that counts from it, like app=2026-11-20T16:49:00Z. Repeat "
+        "it for several logs, or for several runs in one.",
     ),
 ]
 LogFormat = Annotated[

@@ -27,6 +27,7 @@ from tailrace.readers import (
     capture,
     collectl,
     gclog,
+    loadtest,
     prometheus,
     recording,
     refused,
@@ -52,17 +53,22 @@ class Reader:
     sniff: Callable[[str, bytes], bool]
     read: Callable[[Sequence[Source]], Found]
     together: Callable[[Source], Hashable] = id
+    began: bool = False
+    """Its files may lack a wall clock, and `--began` gives their start."""
+    clients: bool = False
+    """Its requests are as clients saw them, so they count before those that servers saw."""
 
 
 def _one(read: Callable[[Source], Found]) -> Callable[[Sequence[Source]], Found]:
     return lambda sources: read(sources[0])
 
 
-_JVM_LOG = Reader("JVM garbage collection log", gclog.sniff, gclog.read, gclog.together)
+_JVM_LOG = Reader("JVM garbage collection log", gclog.sniff, gclog.read, gclog.together, began=True)
 _ACCESS_LOG = Reader("access log", accesslog.sniff, _one(accesslog.read))
 READERS: tuple[Reader, ...] = (
     Reader("collectl", collectl.sniff, _one(collectl.read)),
     _JVM_LOG,
+    Reader("load test", loadtest.sniff, loadtest.read, loadtest.together, began=True, clients=True),
     Reader("traces", traces.sniff, traces.read, traces.together),
     _ACCESS_LOG,
     Reader("sadf", sadf.sniff, _one(sadf.read)),
@@ -99,8 +105,8 @@ def read(
     - `interactions` names requests by rules (a file, or expression → name).
     - `protocols` sets the protocol of ports (`{9000: "fastcgi"}`).
     - With `keep_queries`, names keep queries, literals and everything else that is otherwise folded.
-    - `began` is the start of a JVM whose log has no wall clock (`app=2026-11-20T16:49:00Z`, or the moment alone; one
-      for each run of the JVM).
+    - `began` is the start of a JVM or a load test whose log has no wall clock (`app=2026-11-20T16:49:00Z`, or the
+      moment alone; one for each run of the JVM).
     - `log_format` is the format of access logs, as the configuration of nginx or Apache has it.
     - With `verify` every row of a run folder and the SHA-256 of its files are checked first.
     - Without `out` the run folder is temporary and is removed at the end of the Python process.
@@ -127,6 +133,7 @@ def read(
     if files.run and not (files.texts or out or places or given):
         return files.run
     texts = _read_texts(_dated(files.texts, began))
+    _refuse_undated(files, texts)
     target = Path(out) if out is not None else _temporary() / "run"
     with dataset.create(target, overwrite) as writer:
         inferred = assembly.copy_run(files.run, writer) if files.run else _inferred(files, writer, decoding, progress)
@@ -152,32 +159,45 @@ def fill(writer: Writer, paths: Sequence[AnyPath], topology: Topology, interacti
 
 
 def _read_texts(texts: Sequence[tuple[Source, Reader]]) -> list[tuple[Source, Found]]:
-    """What readers find; files that belong together count as the first of them."""
+    """What readers find, the views of clients first; files that belong together count as the first of them."""
     groups: dict[Hashable, tuple[Reader, list[Source]]] = {}
     for source, reader in texts:
         groups.setdefault((reader.name, reader.together(source)), (reader, []))[1].append(source)
-    return [(sources[0], reader.read(sources)) for reader, sources in groups.values()]
+    ordered = sorted(groups.values(), key=lambda group: not group[0].clients)
+    return [(sources[0], reader.read(sources)) for reader, sources in ordered]
 
 
 def _dated(texts: Sequence[tuple[Source, Reader]], began: Sequence[str]) -> list[tuple[Source, Reader]]:
-    """JVM logs with the starts from `--began [NAME=]MOMENT`."""
-    logs = [source for source, reader in texts if reader is _JVM_LOG]
+    """Logs that may lack a wall clock, with the starts from `--began [NAME=]MOMENT`."""
+    logs = [source for source, reader in texts if reader.began]
     names = {name for source in logs for name in (source.place, source.path.name) if name}
     starts: dict[str, list[int]] = {}
     for text in began:
         name, _, moment = text.rpartition("=")
         if not logs or (name and name not in names):
-            known = f"the JVM logs are {', '.join(sorted(names))}" if logs else "give the log, like app=gc.log"
-            raise UsageError(f"--began {text}: there is no JVM log{' of ' + name if name else ''}", advice=known)
+            known = f"these are {', '.join(sorted(names))}" if logs else "give the log, like app=gc.log"
+            said = f"--began {text}: there is no JVM log and no load test{' of ' + name if name else ''}"
+            raise UsageError(said, advice=known)
         try:
             starts.setdefault(name, []).append(gclog.start(moment))
         except ValueError as error:
             example = "like --began app=2026-11-20T16:49:00Z"
-            raise UsageError(f"--began {text}: expected the moment when the JVM started", advice=example) from error
+            raise UsageError(f"--began {text}: expected the moment when it started", advice=example) from error
     return [
         (replace(source, began=tuple(_of(starts, source.place, source.path.name, ""))), reader)
         for source, reader in texts
     ]
+
+
+def _refuse_undated(files: _Files, texts: Sequence[tuple[Source, Found]]) -> None:
+    alone = len(texts) == 1 and not (files.run or files.recording or files.captures)
+    for source, found in texts:
+        if found.undated and not alone:
+            name = source.place or source.path.name
+            raise UsageError(
+                f"{source.path}: its times count from its start, so it cannot be joined with other files",
+                advice=f"say when it began, like --began {name}=2026-11-20T16:49:00Z",
+            )
 
 
 def _of(starts: Mapping[str, list[int]], *names: str | None) -> list[int]:

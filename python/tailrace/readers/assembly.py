@@ -58,7 +58,8 @@ def _add_stays(writer: Writer, source: Source, found: Found) -> None:
             found.notes.append(f"{name}: {left_out} visits of servers that another input shows were left out")
     entered = not (writer.folder / TABLES["requests"].file).exists()
     if requests and not entered:
-        found.notes.append(f"{name}: the requests of another input count; this one's are visits only")
+        rest = "are visits only" if found.visits else "are left out"
+        found.notes.append(f"{name}: the requests of another input count; this one's {rest}")
     moved = [(pl.col(key) + first).alias(key) for key in ("visit", "parent")]
     request = pl.col("request") + first if entered else pl.lit(None, pl.UInt64)
     for frame in visits:

@@ -75,3 +75,9 @@ def folded(segment: str) -> str:
     elif stem and not (len(stem) <= 40 and _WORD.fullmatch(stem) and not _CONSONANTS.search(stem)):
         stem = "{}"
     return stem + (ending[0] if ending else "")
+
+
+def words_of(name: str | None) -> str | None:
+    """The name that a program gave to its work, with the words that are no plain words folded."""
+    words = [folded(word) for word in re.split(r"[ /]+", name or "")[:6]]
+    return " ".join(word for word in words if word) or None

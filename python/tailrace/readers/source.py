@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
@@ -21,13 +21,18 @@ _BLOCK = 4 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Source:
-    """`place` is the server or node of the file (`NAME=FILE`). `began` are the starts of the JVMs of a log without a
-    wall clock (`--began`), in ns since the Unix epoch. `log_format` is that of an access log (`--log-format`)."""
+    """`place` is the server or node of the file (`NAME=FILE`). `began` are the starts of what a log without a wall
+    clock counts from, a JVM or a load test (`--began`), in ns since the Unix epoch. `log_format` is that of an access
+    log (`--log-format`)."""
 
     path: Path
     place: str | None = None
     began: tuple[int, ...] = ()
     log_format: str | None = None
+
+    def dated(self, start: int) -> Source:
+        """The same file, whose times count from this start."""
+        return replace(self, began=(start,))
 
     def head(self) -> bytes:
         """The first bytes, for recognising the file; of a damaged one, what could be unpacked."""
@@ -93,6 +98,8 @@ class Found:
     topology: Topology | None = None
     notes: list[str] = field(default_factory=list)
     lost: dict[str, int] = field(default_factory=dict)
+    undated: bool = False
+    """The times count from a start that is unknown, so they cannot be compared with those of other files."""
 
     def stopped(self, name: str, why: str) -> None:
         """Reading ended before the end of the file."""

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from tailrace import units
 from tailrace.readers.elements import elements, number, rows, table, text
-from tailrace.readers.naming import Names, folded
+from tailrace.readers.naming import Names, folded, words_of
 from tailrace.readers.source import Found, Source
 
 Kind = Literal["server", "client", "consumer", "producer", ""]
@@ -186,8 +186,7 @@ def _interaction(name: str | None, values: Values, names: Names) -> str | None:
         return names.of(request[1], request[2])
     if name and _RPC.fullmatch(name.lstrip("/")) and all(folded(word) == word for word in re.split(r"[./]", name)):
         return name.lstrip("/")
-    words = [folded(word) for word in re.split(r"[ /]+", name or "")[:6]]
-    return " ".join(word for word in words if word) or None
+    return words_of(name)
 
 
 def _status(values: Values, failed: bool) -> str:

@@ -1,0 +1,118 @@
+"""Tables of the small load generators: hey, oha, ab, vegeta.
+
+```text
+response-time,DNS+dialup,DNS,Request-write,Response-delay,Response-read,status-code,offset        hey -o csv
+request-start,DNS,DNS+dialup,Response-delay,request-duration,bytes,status                        oha --output-format csv
+starttime seconds ctime dtime ttime wait                                                         ab -g, tabs between
+1795666347832200868,200,4979315,0,5,,aGVsbG8=,,0,GET,http://10.0.0.3/,…                          vegeta encode --to csv
+```
+Times of hey and oha are seconds since the start of the test. The stamps of ab are whole seconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from tailrace import units
+from tailrace.readers.elements import elements, table, text
+from tailrace.readers.layout import fields
+from tailrace.readers.loadtests.sent import Form, Sent, nanoseconds, outcome, whole
+from tailrace.readers.source import Found, Source
+
+_HEY = ["response-time", "DNS+dialup", "DNS", "Request-write", "Response-delay", "Response-read", "status-code"]
+_OHA = ["request-start", "DNS", "DNS+dialup"]
+_AB = ["starttime", "seconds", "ctime", "dtime", "ttime", "wait"]
+_VEGETA = re.compile(r"\d{19},\d{1,3},\d{1,18},\d{1,18},\d{1,18},")
+_VEGETA_JSON = re.compile(r'\A\s*\{"attack":"[^"]*","seq":\d+,"code":\d+,"timestamp":"')
+_VEGETA_RESUME = re.compile(r'\{"attack":')
+
+Row = dict[str, str]
+
+
+def _first(text: str, delimiter: str = ",") -> list[str]:
+    return text.lstrip("\ufeff").split("\n", 1)[0].rstrip("\r").split(delimiter)
+
+
+def _rows(source: Source, found: Found, delimiter: str) -> Iterator[tuple[int, Row]]:
+    """Each line by the names of the columns in the first; a line with other columns is empty."""
+    names: list[str] = []
+    for number, line in source.lines(found):
+        row = fields(line.lstrip("\ufeff") if not names else line, delimiter)
+        if not names:
+            names = row
+        else:
+            yield number, dict(zip(names, row, strict=True)) if len(row) == len(names) else {}
+
+
+def _each(
+    read: Callable[[Row, int], Sent | None], delimiter: str = ","
+) -> Callable[[Source, Found], Iterator[tuple[int, Sent | None]]]:
+    """`read` also gets the start of the test."""
+
+    def requests(source: Source, found: Found) -> Iterator[tuple[int, Sent | None]]:
+        start = source.began[0] if source.began else 0
+        for number, row in _rows(source, found, delimiter):
+            yield number, read(row, start)
+
+    return requests
+
+
+def _of_hey(row: Row, start: int) -> Sent | None:
+    begin, took = _seconds(row, "offset"), _seconds(row, "response-time")
+    if begin is None or took is None:
+        return None
+    return Sent(start + begin, took, outcome(row.get("status-code", "")), _seconds(row, "DNS+dialup"))
+
+
+def _of_oha(row: Row, start: int) -> Sent | None:
+    begin, took = _seconds(row, "request-start"), _seconds(row, "request-duration")
+    if begin is None or took is None:
+        return None
+    connect, size = _seconds(row, "DNS+dialup"), whole(row.get("bytes", ""))
+    return Sent(start + begin, took, outcome(row.get("status", "")), connect, bytes_in=size)
+
+
+def _of_ab(row: Row, start: int) -> Sent | None:
+    begin = nanoseconds(row.get("seconds", ""), units.SECOND)
+    took, connect = (nanoseconds(row.get(name, ""), units.MILLISECOND) for name in ("ttime", "ctime"))
+    return Sent(begin, took, "unknown", connect) if begin is not None and took is not None else None
+
+
+def _seconds(row: Row, name: str) -> int | None:
+    return nanoseconds(row.get(name, ""), units.SECOND)
+
+
+def _vegeta_csv(source: Source, found: Found) -> Iterator[tuple[int, Sent | None]]:
+    for number, line in source.lines(found):
+        row = fields(line, ",")
+        begin, took = (whole(row[0]), whole(row[2])) if len(row) >= 12 else (None, None)
+        if begin is None or took is None:
+            yield number, None
+            continue
+        code, size, why, method, url = row[1], row[4], row[5], row[9], row[10]
+        yield number, Sent(begin, took, outcome(code, why), method=method, url=url, bytes_in=whole(size))
+
+
+def _vegeta_json(source: Source, found: Found) -> Iterator[tuple[int, Sent | None]]:
+    for number, (_, element) in enumerate(elements(source, found, _VEGETA_RESUME), 1):
+        values = table(element)
+        try:
+            begin = units.parse_moment(str(values.get("timestamp")))
+        except ValueError:
+            yield number, None
+            continue
+        took = nanoseconds(text(values.get("latency")) or "", 1)
+        status = outcome(text(values.get("code")) or "", text(values.get("error")) or "")
+        method, url = text(values.get("method")) or "", text(values.get("url")) or ""
+        size = whole(text(values.get("bytes_in")) or "")
+        yield number, Sent(begin, took, status, method=method, url=url, bytes_in=size) if took is not None else None
+
+
+FORMS = (
+    Form("hey", lambda head: _first(head)[:7] == _HEY, _each(_of_hey), undated=True),
+    Form("oha", lambda head: _first(head)[:3] == _OHA, _each(_of_oha), undated=True),
+    Form("ab", lambda head: _first(head, "\t") == _AB, _each(_of_ab, "\t")),
+    Form("vegeta", lambda head: bool(_VEGETA.match(head)), _vegeta_csv, connects=False),
+    Form("vegeta", lambda head: bool(_VEGETA_JSON.match(head)), _vegeta_json, connects=False),
+)

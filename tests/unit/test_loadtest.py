@@ -1,0 +1,156 @@
+"""Load tests: times, lost attempts and closed loops, computed by hand from the files in tests/golden/readers/loadtest.
+
+jmeter.jtl, k6.json, k6.csv and oha.csv contain the same forty requests of four clients, of which two lost a SYN.
+hey.csv and ab.tsv are of real runs against a server that stopped accepting for 1.3 s."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tailrace import readers
+from tailrace.dataset import Dataset
+from tailrace.errors import InputError, UsageError
+from tailrace.readers.loadtests.closed_loop import closed_loop
+from tailrace.units import MILLISECOND, SECOND, parse_moment
+
+FILES = Path(__file__).parents[1] / "golden" / "readers" / "loadtest"
+T = parse_moment("2026-11-20T16:49:00Z")
+
+
+def read(*names: str | Path) -> Dataset:
+    run = readers.read(*(FILES / name for name in names))
+    run.validate()
+    return run
+
+
+def requests(run: Dataset) -> list[tuple[int, int, int]]:
+    """Begin and end in ms after the start of the test, and lost attempts."""
+    found = run.requests().filter(pl.col("status").cast(pl.String) != "refused").sort("sent", "end").collect()
+    start = found["sent"].min()
+    assert isinstance(start, int)
+    ms = (found.select("sent", "end") - start) // MILLISECOND
+    return pl.concat([ms, found.select("drops")], how="horizontal").rows()
+
+
+@pytest.mark.parametrize("name", ["jmeter.jtl", "k6.json", "oha.csv"])
+def test_the_same_requests_are_read_from_each_format(name: str) -> None:
+    found = requests(read(name))
+    free, expected = [0, 1, 2, 3], []
+    for n in range(40):
+        lost = n in (9, 22)
+        took = 20 + n % 3 + 1003 * lost
+        expected.append((free[n % 4], free[n % 4] + took, int(lost)))
+        free[n % 4] += took + 1
+    assert sorted(found) == sorted(expected)
+
+
+def test_whole_seconds_of_k6_keep_response_times_and_connect_times() -> None:
+    run = read("k6.csv")
+    took = run.requests().select((pl.col("end") - pl.col("sent")) // MILLISECOND).collect().to_series().sort()
+    assert took.to_list()[-2:] == [20 + 9 % 3 + 1003, 20 + 22 % 3 + 1003]
+    assert run.requests().select(pl.col("drops").sum()).collect().item() == 2
+
+
+def test_statuses_and_names() -> None:
+    run = read("jmeter.jtl")
+    statuses = run.requests().select(pl.col("status").cast(pl.String)).collect().to_series().value_counts()
+    assert dict(statuses.rows()) == {"ok": 39, "503": 1, "refused": 1}
+    assert run.lost() == {"jmeter.jtl: damaged lines": 1}
+    assert [(server.name) for server in run.topology.servers] == ["10.0.0.3:8080"]
+    names = read("jmeter.xml").requests().select(pl.col("interaction").cast(pl.String)).collect().to_series()
+    assert names.unique().to_list() == ["item {id}"]
+
+
+def test_samples_inside_a_sample_are_no_requests_and_a_transaction_is_none() -> None:
+    run = read("jmeter.xml")
+    assert run.requests().collect().height == 24
+    assert "samples of transactions contain other samples and are left out (1)" in " ".join(run.manifest.notes)
+
+
+def test_a_closed_loop_is_recognised_and_its_hidden_requests_are_counted() -> None:
+    [said] = [note for note in read("jmeter.jtl").manifest.notes if "usual pace" in note]
+    # Each of the two requests of 1,023 and 1,024 ms hides 1,023 // 22 - 1 = 45 at a request each 22 ms.
+    assert "one request in 22 ms, about 90 more" in said
+    assert "closed loop of 16 clients" in " ".join(read("hey.csv").manifest.notes)
+
+
+@pytest.mark.parametrize("name", ["vegeta.csv", "vegeta.json"])
+def test_a_paced_generator_is_no_closed_loop(name: str) -> None:
+    assert "closed loop" not in " ".join(read(name).manifest.notes)
+
+
+def test_independent_clients_and_paced_ones_are_no_closed_loop() -> None:
+    random = np.random.default_rng(1)
+    begins = np.cumsum(random.exponential(1e6, 4000)).astype(np.int64)
+    took = random.exponential(5e6, 4000).astype(np.int64)
+    assert closed_loop(begins, begins + took, None) is None
+    paced = np.arange(4000, dtype=np.int64) * 10 * MILLISECOND
+    assert closed_loop(paced, paced + 5 * MILLISECOND, None) is None
+    one = np.cumsum(took)
+    loop = closed_loop(one - took, one, None)
+    assert loop is not None
+    assert loop.clients == 1
+    assert closed_loop(begins, begins + took, np.arange(4000) % 3) is None
+
+
+def test_real_runs_show_the_attempts_that_their_server_lost() -> None:
+    for name, drops in (("hey.csv", 10), ("ab.tsv", 11)):
+        run = read(name)
+        assert run.requests().collect().height == 240
+        slow = run.requests().filter(pl.col("drops") > 0).collect()
+        assert slow.height == drops
+        assert (slow["end"] - slow["sent"]).min() >= SECOND  # type: ignore[operator]
+
+
+def test_times_from_the_start_of_the_test_need_the_start_beside_other_files(tmp_path: Path) -> None:
+    run = read("hey.csv")
+    assert "dated 2000-01-01. Pass --began hey.csv=MOMENT" in " ".join(run.manifest.notes)
+    samples = tmp_path / "samples.csv"
+    samples.write_text("time,place,metric,value\n1795193340.5,web,cpu_busy,0.5\n")
+    with pytest.raises(UsageError, match="cannot be joined with other files") as caught:
+        readers.read(FILES / "hey.csv", samples)
+    assert "--began hey.csv=" in str(caught.value)
+    dated = readers.read(FILES / "hey.csv", samples, began=["hey.csv=2026-11-20T16:49:00Z"])
+    first = dated.requests().select(pl.col("sent").min()).collect().item()
+    assert T <= first < T + SECOND
+
+
+def test_several_generators_of_one_test_are_read_together() -> None:
+    assert read("jmeter.jtl", "k6.json").requests().collect().height == 41 + 40
+
+
+def test_the_requests_of_clients_count_before_those_of_a_server(tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    log.write_text('a - - [20/Nov/2026:16:49:01 +0000] "GET / HTTP/1.1" 200 5 "-" "-" msec=1795193341.100 rt=0.020\n')
+    run = readers.read(f"web={log}", f"web={FILES / 'jmeter.jtl'}")
+    assert run.requests().collect().height == 41
+    assert run.visits().collect().height == 1
+
+
+def test_stamps_at_the_end_of_samples_are_recognised_by_the_order_of_the_file(tmp_path: Path) -> None:
+    head, *lines = (FILES / "jmeter.jtl").read_text().splitlines()[:41]
+    moved = [line.split(",") for line in lines if line.count(",") == 16]
+    file = tmp_path / "ends.jtl"
+    rows = [[str(int(row[0]) + int(row[1])), *row[1:]] for row in moved]
+    file.write_text("\n".join([head, *(",".join(row) for row in rows)]) + "\n")
+    run = readers.read(file)
+    assert run.requests().select(pl.col("sent").min()).collect().item() == T
+    assert "they are the ends of the samples" in " ".join(run.manifest.notes)
+
+
+def test_an_xml_file_with_entities_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "bomb.jtl"
+    file.write_text('<testResults version="1.2"><!-- --></testResults>'.replace("<!-- -->", "<sample/>"))
+    with pytest.raises(InputError, match="no request in it"):
+        readers.read(file)
+    entities = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 12))
+    file.write_text(f'<?xml version="1.0"?><testResults/>\n<!DOCTYPE t [<!ENTITY e0 "ha">{entities}]><t>&e11;</t>')
+    with pytest.raises(InputError):
+        readers.read(file)
+    file.write_text(f'<?xml version="1.0"?><!-- x --><testResults><sample t="1" ts="1795193340000"/>{"<a>" * 100_000}')
+    with pytest.raises(InputError, match="nested more than 64 deep"):
+        readers.read(file)
