@@ -47,8 +47,9 @@ def test_a_frozen_server_is_noticed_and_explained(tmp_path: Path) -> None:
                 said = watch.stdout.readlines()
             assert watch.wait(10) == 0
     assert "noticed: " in said[0]
-    [incident] = out.iterdir()
+    [incident] = out.glob("incident-*")
     assert f"{incident}: " in said[-1]
+    assert f'href="{incident.name}/report.html"' in (out / "index.html").read_text()
     Dataset.open(incident).validate()
     diagnosis = json.loads((incident / "diagnosis.json").read_text())
     assert diagnosis["vlrt"] >= 5
@@ -89,7 +90,7 @@ def test_a_watch_that_was_killed_in_an_incident_explains_it_when_it_is_started_a
             said = [watch.stdout.readline() for _ in range(3)]
             watch.send_signal(signal.SIGTERM)
             assert watch.wait(60) == 0
-    [incident] = out.iterdir()
+    [incident] = out.glob("incident-*")
     assert "watching" in said[0]
     assert f"explaining the incident at which the previous watch was killed: {incident}" in said[1]
     assert f"{incident}: " in said[2]

@@ -15,7 +15,9 @@ import sys
 import tempfile
 from dataclasses import dataclass
 
-READING = frozenset(("diagnose", "read", "report", "export", "info", "anonymise", "score", "advise", "twin", "gate"))
+READING = frozenset(
+    ("diagnose", "read", "report", "export", "info", "anonymise", "score", "advise", "twin", "gate", "incidents")
+)
 _PR_SET_PDEATHSIG = 1
 _HANDED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
 _SAID_MAX = 4096

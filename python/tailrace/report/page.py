@@ -64,14 +64,15 @@ def render(
     numbers: dict[str, Any],
     css: str = "",
     parts: Mapping[str, str] = MappingProxyType({}),
+    more_scripts: tuple[str, ...] = (),
     **context: Any,
 ) -> str:
-    """A page from a template that extends base.html.j2. Its scripts draw `numbers` (`payload`), and `css` is added.
-    `parts` are further templates that it imports, by name.
+    """A page from a template that extends base.html.j2. Its scripts draw `numbers` (`payload`). The page also has `css`
+    and `more_scripts`. `parts` are further templates that it imports, by name.
 
     The template needs `sections` (anchor and text of each) in its context, and fills the block `main`.
     """
-    scripts = [asset(path) for path in SCRIPTS]
+    scripts = [*(asset(path) for path in SCRIPTS), *more_scripts]
     whole = {
         **context,
         "title": title,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from os import PathLike
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -15,7 +16,7 @@ from tailrace.diagnosis.finding import Diagnosis
 from tailrace.diagnosis.serialise import VERSION, as_dict
 from tailrace.errors import InputError
 from tailrace.toml import key_path
-from tailrace.untrusted import parse_json, read_text
+from tailrace.untrusted import parse_json, read_inside, read_text
 
 Moment = Annotated[int, Field(strict=True, ge=-(2**63), lt=2**63)]
 Count = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
@@ -91,6 +92,12 @@ def of(diagnosis: Diagnosis) -> Stored:
 
 def read(path: str | PathLike[str]) -> Stored:
     return checked(parse_json(read_text(path), path, "give what `tailrace diagnose --json` prints"), path)
+
+
+def read_beside(run: Path) -> Stored:
+    """The diagnosis in a folder that somebody else may have made; a link or a pipe there is refused."""
+    path = run / "diagnosis.json"
+    return checked(parse_json(read_inside(path), path, "diagnose the run again"), path)
 
 
 def checked(told: Mapping[str, Any], path: str | PathLike[str]) -> Stored:

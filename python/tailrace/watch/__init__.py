@@ -8,6 +8,7 @@ leftovers: what a watch before this one was killed at
 
 from __future__ import annotations
 
+import subprocess
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -34,6 +35,8 @@ LONGEST_NS = 30 * SECOND
 """A longer incident is explained from its beginning."""
 TROUBLES_MAX = 100
 """The number of remembered incidents is bounded, so an old one may be reported again."""
+PAGE_S = 60
+"""So long the page of incidents may take."""
 
 RECORDING = "recording"
 
@@ -61,6 +64,8 @@ class Watch:
     """When the current incident was detected."""
     last: int = 0
     explaining: incidents.Explaining | None = None
+    listing: subprocess.Popen[bytes] | None = None
+    """The process that writes the page of all incidents."""
     waiting: list[Path] = field(default_factory=list)
     """Run folders of incidents that an earlier watch did not explain."""
     troubles: set[str] = field(default_factory=set)
@@ -84,6 +89,7 @@ class Watch:
             self._guarded(self._explain)
         if over := self.explaining:
             self._guarded(lambda: self._finish(over))
+        self._guarded(self._wait_for_page)
         recorder.discard(self.recording)
 
     def _heard(self, kind: str, sentence: str) -> None:
@@ -169,6 +175,22 @@ class Watch:
             self.tell(f"{explaining.kept}: it could not be explained: {why_not}")
         else:
             self.tell(f"{explaining.kept}: it could not be explained, for the reason reported before")
+        self._wait_for_page()
+        self.listing = incidents.list_all(self.folder)
+
+    def _wait_for_page(self) -> None:
+        """Wait for the process that writes the page. It takes a second; an incident takes longer to be explained."""
+        if self.listing is None:
+            return
+        try:
+            _, why_not = self.listing.communicate(timeout=PAGE_S)
+        except subprocess.TimeoutExpired:
+            self.listing.kill()
+            _, why_not = self.listing.communicate()
+        failed, self.listing = self.listing.returncode != 0, None
+        if failed and self._is_new("page"):
+            said = why_not.decode("utf-8", "replace").strip() or "its process was killed"
+            self.tell(f"the page of incidents could not be written: {said}")
 
     def _guarded(self, work: Callable[[], None]) -> None:
         """Call it; if it fails, the watch goes on. A fault of Tailrace is reported once, and the recording is kept."""

@@ -5,6 +5,7 @@ FOLDER/recording/            the ring: segments come and go
 FOLDER/NAME.recording/       hard links to the current segments; the ring goes on;
                              removed when it is explained, kept if that failed
 FOLDER/NAME/                 the run folder, with report.html, diagnosis.json, diagnosis.txt
+FOLDER/index.html            the page of all incidents, written after each
 ```
 """
 
@@ -28,6 +29,8 @@ from tailrace.units import format_moment
 
 SAID, WHY_NOT = "diagnosis.txt", "errors.txt"
 INCIDENT, FAULT = "incident-", "fault-"
+SAID_MAX = 1 << 20
+"""Bytes that are read of what an explanation wrote to standard error; it writes a sentence."""
 _LOWEST_PRIORITY = 19
 _LOOK_S = 0.1
 
@@ -53,7 +56,7 @@ class Explaining:
         while not self.done():
             time.sleep(_LOOK_S)
         if not is_explained(self.out):
-            return _last_line(self.kept / WHY_NOT)
+            return last_line(self.kept / WHY_NOT)
         with suppress(OSError):
             (self.kept / SAID).replace(self.out / SAID)
         discard(self.kept)
@@ -115,6 +118,20 @@ def explain(out: Path, words: Sequence[str], earlier: bool = False) -> Explainin
     return Explaining(out, process, earlier)
 
 
+def list_all(folder: Path) -> subprocess.Popen[bytes]:
+    """Start to write the page of all incidents, in a process that can be taken over without harm to the watch."""
+    command = (sys.executable, "-P", "-m", "tailrace", "incidents", "--quiet", "--", str(folder))
+    try:
+        return subprocess.Popen(
+            ("nice", "-n", str(_LOWEST_PRIORITY), *command),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+
+
 def keep(recording: Path, kept: Path) -> None:
     """Link the segments that `recording` holds now."""
     try:
@@ -160,6 +177,7 @@ def _headline(explained: Path) -> str:
     return str(answer[0]).rstrip(".") if answer else "explained"
 
 
-def _last_line(said: Path) -> str:
-    lines = said.read_text(encoding="utf-8", errors="replace").splitlines() if said.is_file() else []
+def last_line(said: Path) -> str:
+    with said.open("rb") as file:
+        lines = file.read(SAID_MAX).decode("utf-8", "replace").splitlines()
     return lines[-1] if lines else "it said nothing"
