@@ -7,6 +7,7 @@ import json
 import signal
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -30,13 +31,28 @@ def ask():
 for _ in range(30):
     threading.Thread(target=ask).start()
 """
+PORT = 18464
+
+
+def served_metrics(until: str) -> dict[str, float]:
+    """What the watch serves as soon as a metric of this name has a value above zero."""
+    end = time.monotonic() + 30
+    while True:
+        with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+        found = {name: float(value) for name, value in pairs}
+        if any(value and name.startswith(until) for name, value in found.items()) or time.monotonic() > end:
+            return found
+        time.sleep(0.2)
 
 
 def test_a_frozen_server_is_noticed_and_explained(tmp_path: Path) -> None:
     out = tmp_path / "incidents"
     with two_hosts() as hosts, served(hosts, tmp_path) as server:
         words = ("-o", str(out), "--node", hosts.node, "--interface", "box:eth0", "--server", f"web={hosts.address}:80")
-        with started(*TAILRACE, "watch", *words, "--once", "--duration", "5min") as watch:
+        outlets = ("--metrics", f"127.0.0.1:{PORT}", "--notify", "http://127.0.0.1:9/secret")
+        with started(*TAILRACE, "watch", *words, *outlets, "--once", "--duration", "5min") as watch:
             assert watch.stdout is not None
             assert "watching" in watch.stdout.readline()
             with started(*hosts.on(hosts.client, sys.executable, "-c", CROWD, hosts.address, "9")):
@@ -44,11 +60,18 @@ def test_a_frozen_server_is_noticed_and_explained(tmp_path: Path) -> None:
                 server.send_signal(signal.SIGSTOP)
                 time.sleep(1)
                 server.send_signal(signal.SIGCONT)
-                said = watch.stdout.readlines()
-            assert watch.wait(10) == 0
+                said = [watch.stdout.readline()]
+                metrics = served_metrics("tailrace_vlrt_total")
+                said += watch.stdout.readlines()
+            assert watch.wait(60) == 0
     assert "noticed: " in said[0]
     [incident] = out.glob("incident-*")
-    assert f"{incident}: " in said[-1]
+    [_] = [line for line in said if f"{incident}: " in line]
+    [unsent] = [line for line in said if "webhook at http://127.0.0.1:9: " in line]
+    assert f"{incident.name} could not be sent: [Errno 111] Connection refused (5 tries)" in unsent
+    assert metrics['tailrace_vlrt_total{server="web"}'] >= 5
+    assert metrics['tailrace_queue_length_max{server="web"}'] >= 5
+    assert metrics["tailrace_watch_last_segment_timestamp_seconds"] > time.time() - 600
     assert f'href="{incident.name}/report.html"' in (out / "index.html").read_text()
     Dataset.open(incident).validate()
     diagnosis = json.loads((incident / "diagnosis.json").read_text())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -30,6 +30,9 @@ from tailrace.cli.recording import (
 )
 from tailrace.cli.words import tell
 
+if TYPE_CHECKING:
+    from tailrace.watch.outlets import Outlets
+
 EPILOG = (
     "Example:\n\n`tailrace watch -o incidents --interface eth0`, then look at incidents/*/report.html after an incident"
 )
@@ -52,18 +55,41 @@ def watch(
     duration: Duration = None,
     keep: Annotated[str, typer.Option(metavar="TIME", help="How much of the past an incident holds.")] = "2min",
     most: Annotated[int, typer.Option(min=1, help="The most incidents that the folder may hold.")] = 50,
+    metrics: Annotated[
+        str | None, typer.Option(metavar="ADDR:PORT", help="Serve metrics for Prometheus there, at /metrics.")
+    ] = None,
+    notify: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TARGET",
+            envvar="TAILRACE_NOTIFY",
+            help="Send each incident to URL, slack:URL, alertmanager:URL, otlp:URL, pagerduty:KEY or journald:. "
+            "Repeat it.",
+        ),
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="End when the first incident has been explained.")] = False,
 ) -> None:
     """Keep the last minutes, detect lost or very slow requests, and explain why they happened; then go on."""
     from tailrace.watch import Watch
 
+    outlets = _outlets(metrics, notify)
     servers = servers_of(server)
     plan = plan_of(nodes_of(node), servers, process, interval, duration, keep)
     decode = decode_options(servers, interactions, protocol, keep_queries)
     packets = packets_of(interface, plan.nodes, port, promiscuous, snaplen, ring, decode, capture=False)
     plan = replace(plan, packets=packets, keep_dac_override=foreign(out))
     words = [word for name, address in servers.items() for word in ("--server", f"{name}={address}")]
-    Watch(out, words, most, once, _tell_at).run(plan)
+    Watch(out, words, most, once, _tell_at, outlets).run(plan)
+
+
+def _outlets(metrics: str | None, notify: list[str] | None) -> Outlets:
+    """Wrong words and an address in use are refused before anything is recorded."""
+    from tailrace.watch.notifying import Notifier, target
+    from tailrace.watch.outlets import Outlets
+    from tailrace.watch.serving import listen
+
+    notifier = Notifier(tuple(map(target, notify))) if notify else None
+    return Outlets(listen(metrics) if metrics is not None else None, notifier)
 
 
 def _tell_at(sentence: str) -> None:

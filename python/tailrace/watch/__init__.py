@@ -22,6 +22,7 @@ from tailrace.recorder import Plan, recording_of
 from tailrace.units import SECOND
 from tailrace.watch import incidents, leftovers
 from tailrace.watch.incidents import number_of
+from tailrace.watch.outlets import Outlets
 
 if TYPE_CHECKING:
     from tailrace.watch.noticing import Notice
@@ -53,6 +54,7 @@ class Watch:
     space."""
     once: bool
     tell: Callable[[str], None]
+    outlets: Outlets = field(default_factory=Outlets)
     notice: Notice | None = None
     """From when the watch has begun."""
     named: dict[str, str] = field(default_factory=dict)
@@ -90,6 +92,7 @@ class Watch:
         if over := self.explaining:
             self._guarded(lambda: self._finish(over))
         self._guarded(self._wait_for_page)
+        self._report(self.outlets.close())
         recorder.discard(self.recording)
 
     def _heard(self, kind: str, sentence: str) -> None:
@@ -103,6 +106,7 @@ class Watch:
 
         self.notice = Notice(names=incidents.listeners(self.recording, self.named))
         self.waiting = leftovers.take_up(self.folder)
+        self.outlets.begin(self.notice.names)
 
     def _look(self) -> bool:
         """Check new segments; called five times a second. False ends the watch."""
@@ -122,11 +126,21 @@ class Watch:
     def _see(self, now: int) -> None:
         if self.notice is None:
             return
-        reasons = [reason for segment in self._closed() for reason in self.notice.see(segment)]
+        reasons = []
+        for segment in self._closed():
+            if read := self.notice.read(segment):
+                self.outlets.see(*read)
+                reasons += self.notice.judge(*read)
         if reasons:
             self._noticed(reasons, now)
         if self.began is not None and (now - self.last >= QUIET_NS or now - self.began >= LONGEST_NS):
             self._explain()
+        self._report(self.outlets.publish())
+
+    def _report(self, troubles: list[str]) -> None:
+        for trouble in troubles:
+            if self._is_new(trouble):
+                self.tell(trouble)
 
     def _closed(self) -> list[Path]:
         new = [path for path in self.recording.glob("*.parquet") if number_of(path) > self.seen]
@@ -175,6 +189,7 @@ class Watch:
             self.tell(f"{explaining.kept}: it could not be explained: {why_not}")
         else:
             self.tell(f"{explaining.kept}: it could not be explained, for the reason reported before")
+        self.outlets.incident(explaining.out, why_not)
         self._wait_for_page()
         self.listing = incidents.list_all(self.folder)
 

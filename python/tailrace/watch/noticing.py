@@ -47,22 +47,22 @@ class Sign:
 
 
 def _lost(events: pl.DataFrame) -> Counts:
-    return _counted(events.filter(pl.col("kind").cast(pl.String) == "drop"), "place")
+    return counted(events.filter(pl.col("kind").cast(pl.String) == "drop"), "place")
 
 
 def _refused(samples: pl.DataFrame) -> Counts:
-    drops = _of(samples, "listen_drops").group_by("place").agg(pl.col("value").sum())
+    drops = samples_of(samples, "listen_drops").group_by("place").agg(pl.col("value").sum())
     return {place: int(value) for place, value in drops.iter_rows()}
 
 
 def _full(samples: pl.DataFrame) -> Counts:
-    queue, limit = _of(samples, "accept_queue"), _of(samples, "accept_queue_limit")
+    queue, limit = samples_of(samples, "accept_queue"), samples_of(samples, "accept_queue_limit")
     both = queue.join(limit, on=["time", "place"], suffix="_limit")
-    return _counted(both.filter(pl.col("value") >= pl.col("value_limit").clip(lower_bound=1)), "place")
+    return counted(both.filter(pl.col("value") >= pl.col("value_limit").clip(lower_bound=1)), "place")
 
 
 def _slow(stays: pl.DataFrame) -> Counts:
-    return _counted(stays.filter(pl.col("departure") - pl.col("sent") >= VLRT_NS), "server")
+    return counted(stays.filter(pl.col("departure") - pl.col("sent") >= VLRT_NS), "server")
 
 
 SIGNS: tuple[Sign, ...] = (
@@ -83,11 +83,20 @@ class Notice:
 
     def see(self, segment: Path) -> list[str]:
         """The unusual signs in this second; empty if the file is gone or incomplete."""
-        signs = [sign for sign in SIGNS if segment.name.endswith(f".{sign.table}.parquet")]
+        read = self.read(segment)
+        return self.judge(*read) if read else []
+
+    def read(self, segment: Path) -> tuple[str, pl.DataFrame] | None:
+        """The table of a closed segment and its rows; None if the file is gone, incomplete, or of no such table."""
+        table = next((sign.table for sign in SIGNS if segment.name.endswith(f".{sign.table}.parquet")), None)
         try:
-            rows = scan(segment).collect() if signs else pl.DataFrame()
+            return (table, scan(segment).collect()) if table else None
         except (OSError, *FAULTS):
-            return []
+            return None
+
+    def judge(self, table: str, rows: pl.DataFrame) -> list[str]:
+        """The unusual signs in the rows of a segment."""
+        signs = [sign for sign in SIGNS if sign.table == table]
         return [sentence for sign in signs for sentence in self._unusual(sign, sign.count(rows))]
 
     def _unusual(self, sign: Sign, counts: Counts) -> list[str]:
@@ -101,11 +110,11 @@ class Notice:
         return found
 
 
-def _of(samples: pl.DataFrame, metric: str) -> pl.DataFrame:
+def samples_of(samples: pl.DataFrame, metric: str) -> pl.DataFrame:
     wanted = samples.filter(pl.col("metric").cast(pl.String) == metric)
     return wanted.select("time", pl.col("place").cast(pl.String), "value")
 
 
-def _counted(rows: pl.DataFrame, by: str) -> Counts:
+def counted(rows: pl.DataFrame, by: str) -> Counts:
     counted = rows.group_by(pl.col(by).cast(pl.String)).len()
     return {place: count for place, count in counted.iter_rows() if place is not None}

@@ -1,0 +1,259 @@
+"""Tells other systems of an incident: each target is tried a bounded number of times, and failures are reported.
+
+| target | receives |
+|---|---|
+| `URL` | a JSON object for any webhook |
+| `slack:URL` | a message for an incoming webhook of Slack or Mattermost |
+| `alertmanager:URL` | an alert |
+| `pagerduty:KEY` | an event for the integration with this key |
+| `otlp:URL` | a log event of OpenTelemetry |
+| `journald:` | an entry of systemd's journal with fields |
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from base64 import b64encode
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from tailrace import foreign
+from tailrace.errors import UsageError
+from tailrace.units import format_moment
+
+if TYPE_CHECKING:
+    from tailrace.watch.listing import Incident
+
+TRIES = 5
+"""With pauses of 1, 2, 4 and 8 s between them, which outlast a restart of the receiver."""
+PATIENCE_S = 10
+WAITING_MAX = 100
+"""Messages that wait; a watch keeps 50 incidents."""
+AT_END_S = 20
+"""How long the end of the watch waits for messages."""
+JOURNAL = "/run/systemd/journal/socket"
+PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
+_AGAIN = (408, 425, 429)
+"""Answers below 500 after which another try may succeed (RFC 9110, RFC 8470, RFC 6585)."""
+
+
+@dataclass(frozen=True)
+class Target:
+    form: str
+    to: str
+    """A URL, or the key of an integration."""
+
+    @property
+    def shown(self) -> str:
+        """The target without its secrets, which are in the path, the query or the user's part of a URL."""
+        if self.form in ("pagerduty", "journald"):
+            return self.form
+        parts = urlsplit(self.to)
+        return f"{self.form} at {parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}"
+
+
+def target(text: str) -> Target:
+    """Raises UsageError, which does not repeat the text, because it may hold a secret."""
+    form, colon, rest = text.partition(":")
+    if form == "journald" and colon and not rest:
+        return Target(form, "")
+    if form == "pagerduty" and rest.isascii() and rest.isalnum():
+        return Target(form, rest)
+    named, to = (form, rest) if form in _FORMS else ("webhook", text)
+    try:
+        parts = urlsplit(to)
+        fits = parts.scheme in ("http", "https") and parts.hostname and (parts.port or True) and to.isprintable()
+    except ValueError:
+        fits = None
+    if not fits or " " in to:
+        forms = "URL, slack:URL, alertmanager:URL, otlp:URL, pagerduty:KEY, or journald:"
+        raise UsageError(f"--notify: one target is neither of {forms}", advice="a URL begins with http:// or https://")
+    return Target(named, to)
+
+
+@dataclass
+class Notifier:
+    """A thread sends messages, so that the watch never waits for a receiver."""
+
+    targets: tuple[Target, ...]
+    pause: Callable[[float], object] = time.sleep
+    _waiting: queue.Queue[tuple[Target, Incident] | None] = field(default_factory=lambda: queue.Queue(WAITING_MAX))
+    _failures: queue.SimpleQueue[str] = field(default_factory=queue.SimpleQueue)
+    _thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def send(self, incident: Incident) -> None:
+        for one in self.targets:
+            try:
+                self._waiting.put_nowait((one, incident))
+            except queue.Full:
+                self._failures.put(f"{one.shown}: {WAITING_MAX} messages wait already; {incident.name} is not sent")
+
+    def failures(self) -> list[str]:
+        """What failed since the last call, in sentences."""
+        found = []
+        with suppress(queue.Empty):
+            while True:
+                found.append(self._failures.get_nowait())
+        return found
+
+    def close(self) -> None:
+        """Wait a bounded time for the messages that are still to be sent."""
+        if self._thread is None:
+            return
+        with suppress(queue.Full):
+            self._waiting.put_nowait(None)
+        self._thread.join(AT_END_S)
+        if self._thread.is_alive():
+            self._failures.put(f"the watch ends before {self._waiting.qsize() + 1} messages were sent")
+
+    def _work(self) -> None:
+        while (work := self._waiting.get()) is not None:
+            one, incident = work
+            failure = self._tried(one, incident)
+            if failure is not None:
+                self._failures.put(f"{one.shown}: {incident.name} could not be sent: {failure}")
+
+    def _tried(self, to: Target, incident: Incident) -> str | None:
+        failure = None
+        for number in range(TRIES):
+            if number:
+                self.pause(2 ** (number - 1))
+            try:
+                _FORMS[to.form](to, incident)
+                return None
+            except urllib.error.HTTPError as error:
+                failure = f"the answer is {error.code}"
+                if error.code < 500 and error.code not in _AGAIN:
+                    return failure
+            except (OSError, ValueError) as error:
+                failure = foreign.sentence(str(getattr(error, "reason", error)))
+        return f"{failure} ({TRIES} tries)"
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *words: Any) -> None:
+        """A receiver decides no other place that messages go to; a redirect counts as an error."""
+
+
+def _post(url: str, content: object) -> None:
+    body = json.dumps(content).encode()
+    headers = {"Content-Type": "application/json", "User-Agent": "tailrace"}
+    user, at, host = urlsplit(url).netloc.rpartition("@")
+    if at:
+        headers["Authorization"] = f"Basic {b64encode(unquote(user).encode()).decode()}"
+        url = url.replace(f"{user}@{host}", host, 1)
+    request = urllib.request.Request(url, body, headers, method="POST")
+    with urllib.request.build_opener(_NoRedirects()).open(request, timeout=PATIENCE_S) as answer:
+        answer.read(1)
+
+
+def fields(incident: Incident) -> dict[str, Any]:
+    """What a message says of an incident. Names come from packets of strangers: hidden characters are escaped."""
+    said = incident.sentence if incident.failed is None else f"It could not be explained: {incident.failed}"
+    names = {key: foreign.name(getattr(incident, key) or "") for key in ("dropper", "origin", "cause")}
+    return {
+        "incident": incident.name,
+        "host": socket.gethostname(),
+        "text": foreign.sentence(said),
+        "begin": incident.begin,
+        "end": incident.end,
+        "requests": incident.requests,
+        "vlrt": incident.vlrt,
+        **{key: value or None for key, value in names.items()},
+        "ctqo": incident.ctqo,
+        "report": incident.report,
+    }
+
+
+def _webhook(to: Target, incident: Incident) -> None:
+    _post(to.to, fields(incident))
+
+
+def _slack(to: Target, incident: Incident) -> None:
+    """Slack reads `&`, `<` and `>` as its own markup."""
+    told = fields(incident)
+    text = f"{told['host']}: {told['text']} ({told['incident']})"
+    _post(to.to, {"text": text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")})
+
+
+def _alertmanager(to: Target, incident: Incident) -> None:
+    """Alertmanager ends an alert without an end after its `resolve_timeout`. One with an end in the past would never
+    be sent on."""
+    told = fields(incident)
+    labels = {key: str(told[key]) for key in ("host", "dropper", "origin", "cause", "incident") if told[key]}
+    alert: dict[str, Any] = {
+        "labels": {"alertname": "TailraceIncident", "severity": "warning", **labels},
+        "annotations": {"summary": told["text"], "report": told["report"] or ""},
+    }
+    if incident.begin is not None:
+        alert["startsAt"] = format_moment(incident.begin)
+    _post(to.to.rstrip("/") + "/api/v2/alerts", [alert])
+
+
+def _pagerduty(to: Target, incident: Incident) -> None:
+    told = fields(incident)
+    payload = {
+        "summary": told["text"][:1024],  # the longest that PagerDuty accepts
+        "source": told["host"],
+        "severity": "warning",
+        "component": told["origin"] or told["dropper"] or "unknown",
+        "custom_details": told,
+    }
+    event = {"routing_key": to.to, "event_action": "trigger", "dedup_key": f"{told['host']} {incident.name}"}
+    _post(PAGERDUTY, {**event, "payload": payload})
+
+
+def _otlp(to: Target, incident: Incident) -> None:
+    """OTLP/HTTP with JSON: numbers of 64 bits are texts (opentelemetry.io/docs/specs/otlp)."""
+    told = fields(incident)
+    wanted = ("incident", "vlrt", "requests", "dropper", "origin", "cause", "ctqo", "report")
+    record = {
+        "timeUnixNano": str(incident.begin or time.time_ns()),
+        "observedTimeUnixNano": str(time.time_ns()),
+        "severityNumber": 13,
+        "severityText": "WARN",
+        "eventName": "tailrace.incident",
+        "body": {"stringValue": told["text"]},
+        "attributes": [_attribute(f"tailrace.{key}", told[key]) for key in wanted if told[key] is not None],
+    }
+    resource = [_attribute("service.name", "tailrace"), _attribute("host.name", told["host"])]
+    scope = {"scope": {"name": "tailrace.watch"}, "logRecords": [record]}
+    url = to.to.rstrip("/")
+    url = url if url.endswith("/v1/logs") else f"{url}/v1/logs"
+    _post(url, {"resourceLogs": [{"resource": {"attributes": resource}, "scopeLogs": [scope]}]})
+
+
+def _attribute(key: str, value: int | str) -> dict[str, Any]:
+    return {"key": key, "value": {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value}}
+
+
+def _journald(to: Target, incident: Incident) -> None:
+    """systemd.io/JOURNAL_NATIVE_PROTOCOL: NAME=value lines; `fields` has no line breaks."""
+    told = fields(incident)
+    lines = [f"MESSAGE={told['text']}", "PRIORITY=4", "SYSLOG_IDENTIFIER=tailrace"]
+    lines += [f"TAILRACE_{key.upper()}={value}" for key, value in told.items() if value is not None and key != "text"]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as journal:
+        journal.sendto("".join(f"{line}\n" for line in lines).encode(), JOURNAL)
+
+
+_FORMS: dict[str, Callable[[Target, Incident], None]] = {
+    "webhook": _webhook,
+    "slack": _slack,
+    "alertmanager": _alertmanager,
+    "pagerduty": _pagerduty,
+    "otlp": _otlp,
+    "journald": _journald,
+}
