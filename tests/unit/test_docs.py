@@ -53,6 +53,9 @@ HAVE = {
     **{"haproxy.log": "accesslog/haproxy.log", "traces.json": "traces/otlp.jsonl", "sar.json": "sadf/sar.json"},
     **{"jaeger.json": "traces/jaeger.json", "zipkin.json": "traces/zipkin.json", "gc.log": "gclog/jdk17-g1.log"},
     **{"results.jtl": "loadtest/jmeter.jtl", "hey.csv": "loadtest/hey.csv"},
+    **{"vmstat.txt": "vmstat/vmstat-t.txt", "iostat.txt": "sysstat_text/iostat-t.txt"},
+    **{"node.json": "prometheus/node.json", "telegraf.lp": "influx/telegraf.lp"},
+    **{"metrics.jsonl": "otlpmetrics/metrics.jsonl"},
     **{"cpu_busy.json": "prometheus/cpu_busy.json", "wide.csv": "wide/wide.csv"},
 }
 

@@ -4,20 +4,21 @@
 {"status": "success", "data": {"resultType": "matrix", "result": [
     {"metric": {"__name__": "node_procs_running", "instance": "10.0.0.3:9100"}, "values": [[1795193340, "3"], …]}, …]}}
 ```
-The metric is `__name__`; an expression has none, and then it is the name of the file, if that is a metric of the record
-(`cpu_busy.json`). A value is taken as that of the time since the one before, which is the step of the query.
+The metric is `__name__`; those of node_exporter, cAdvisor, the JVM and others are computed (`counters`). An expression
+has no name: the metric is then the name of the file, if that is a metric of the record (`cpu_busy.json`). A value of an
+expression is taken as that of the time since the one before, which is the step of the query.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from tailrace import units
 from tailrace.dataset.metrics import METRICS
 from tailrace.errors import InputError
-from tailrace.readers import metrics
+from tailrace.readers import counters, metrics
+from tailrace.readers.counters import Counters
 from tailrace.readers.elements import elements, number, table, text
 from tailrace.readers.sampled import Sampled
 from tailrace.readers.source import Found, Source, text_head
@@ -25,7 +26,6 @@ from tailrace.readers.source import Found, Source, text_head
 _SEEN = re.compile(r'\A[\s\ufeff]*\{\s*"status"\s*:\s*"success"[\s\S]{0,400}?"resultType"\s*:\s*"matrix"')
 _OPENING = re.compile(r'"result"\s*:\s*\[')
 _RESUME = re.compile(r'\{\s*"metric"\s*:')
-_PLACES = ("instance", "node", "host", "hostname", "pod", "container", "name", "job")
 
 
 def sniff(name: str, head: bytes) -> bool:
@@ -34,7 +34,7 @@ def sniff(name: str, head: bytes) -> bool:
 
 
 def read(source: Source) -> Found:
-    found, samples = Found(), Sampled()
+    found, samples, points = Found(), Sampled(), Counters()
     stem = source.path.name.split(".")[0]
     named = stem if metrics.standard_name(stem)[0] in METRICS else None
     for _, element in elements(source, found, _RESUME, _OPENING):
@@ -47,22 +47,24 @@ def read(source: Source) -> Found:
                 f"its series have no name, as those of an expression, and {stem} is no metric",
                 "call the file by what it holds, such as cpu_busy.json",
             )
-        place = source.place or _place(labels)
+        known = {name: found_text for name, value in labels.items() if (found_text := text(value))}
+        place = source.place or counters.place_of(metric, known, "prometheus")
+        counted, of = counters.known(metric), counters.series_of(known)
         for moment, value in _values(series):
-            if samples.full:
+            if samples.full or points.full:
                 break
-            stamp = number(moment) or 0
-            samples.add(round(stamp * 1000) * units.MILLISECOND, None, place, metric, number(value))
-        if samples.full:
+            stamp = round((number(moment) or 0) * 1000) * units.MILLISECOND
+            if counted:
+                points.add(place, metric, of, stamp, number(value))
+            else:
+                samples.add(stamp, None, place, metric, number(value))
+        if samples.full or points.full:
             break
+    points.into(samples)
     samples.into(found, source, "there is no sample in it", standard=True)
     return found
 
 
-def _place(labels: Mapping[str, Any]) -> str:
-    return next((place for label in _PLACES if (place := text(labels.get(label)))), "prometheus")
-
-
-def _values(series: Mapping[str, Any]) -> list[list[Any]]:
+def _values(series: dict[str, Any]) -> list[list[Any]]:
     values = series.get("values")
     return [pair for pair in values if isinstance(pair, list) and len(pair) == 2] if isinstance(values, list) else []

@@ -35,48 +35,36 @@ def _is(pattern: str) -> re.Pattern[str]:
 
 _LINUX = r"\ALinux \S{1,99} \([^()\n]{1,99}\)[^\n]{0,99}\n\s*\n"
 _KINDS = (
-    _Kind("the text of sar or mpstat", _is(_LINUX + r"\d\d:[^\n]{0,40}\bCPU +%us"), (conversions.SAR,)),
-    _Kind("the text of pidstat", _is(_LINUX + r"[^\n]{0,60}\bPID\b[^\n]{0,200}%CPU"), (conversions.PIDSTAT,)),
-    _Kind(
-        "the text of sar",
-        _is(_LINUX + r"\d\d:\d\d:\d\d "),
-        ("sar -o sar.data 1 60", conversions.SYSSTAT_FILE.replace("FILE", "sar.data")),
-        "of sar's text only the CPU report (sar -u) can be converted; Tailrace reads what sadf makes of sar's files",
-    ),
-    _Kind("the text of iostat", _is(_LINUX + r"\d[^\n]{0,30}\n(?:avg-cpu|Device)"), (conversions.IOSTAT,)),
     _Kind(
         "the text of iostat without times",
         _is(_LINUX + r"(?:avg-cpu|Device)"),
-        ("iostat -xt 1 60 > disks.txt", conversions.IOSTAT.replace("FILE", "disks.txt")),
-        "it has no times; record with -t and convert it",
+        ("iostat -xt 1 60 > disks.txt", "tailrace read disks.txt -o run"),
+        "it has no times; record with -t",
     ),
-    _Kind("the text of vmstat", _is(r"\Aprocs -[^\n]{1,200}timestamp-+\n *r +b "), (conversions.VMSTAT,), placed=False),
+    _Kind(
+        "the text of sysstat with none of the reports that Tailrace reads",
+        _is(_LINUX),
+        ("sar -o sar.data 1 60", conversions.SYSSTAT_FILE.replace("FILE", "sar.data")),
+        "Tailrace reads CPU, run queue, memory, context switches and disks (sar -u -q -r -w -d)",
+    ),
     _Kind(
         "the text of vmstat without times",
         _is(r"\Aprocs -[^\n]{1,200}\n *r +b "),
-        ("vmstat -nt 1 60 > vmstat.txt", conversions.VMSTAT.replace("FILE", "vmstat.txt")),
-        "it has no times; record with -t and convert it",
-        placed=False,
-    ),
-    _Kind(
-        "the CSV of dstat or dool",
-        _is(r'\A"(?:Dstat|Dool|pcp-dstat)[^\n]{0,99}CSV output"[\s\S]{0,2000}"epoch"'),
-        (conversions.DSTAT,),
-        placed=False,
+        ("vmstat -nt 1 60 > vmstat.txt", "tailrace read NAME=vmstat.txt -o run"),
+        "it has no times; record with -t",
     ),
     _Kind(
         "what dstat or dool prints",
         _is(r'\A"(?:Dstat|Dool|pcp-dstat)[^\n]{0,99}CSV output"|^-{2,4}(?:total-)?(?:cpu-)?usage-{2,4}'),
-        ("dool -T --cpu --output cpu.csv 1 60", conversions.DSTAT.replace("FILE", "cpu.csv")),
-        "it has no times; record with -T and convert it",
-        placed=False,
+        ("dool -T --cpu --proc --output cpu.csv 1 60", "tailrace read cpu.csv -o run"),
+        "it has no times; record with -T",
     ),
     _Kind("what top -b prints", _is(r"\A\s{0,9}top - \d\d:\d\d:\d\d up "), (conversions.TOP,), placed=False),
     _Kind(
         "the text of atop",
         _is(r"\A\s{0,9}ATOP - "),
         ("atop -w atop.raw 1 60", conversions.ATOP.replace("FILE", "atop.raw")),
-        "convert atop's raw file instead",
+        "Tailrace reads what atop prints of its raw file",
     ),
     _Kind(
         "a scrape of Prometheus, without times",
@@ -114,7 +102,7 @@ _KINDS = (
 )
 _BINARY: tuple[tuple[bytes, str, tuple[str, ...], str], ...] = (
     (b"\x96\xd5", "a file of sar (sysstat)", (conversions.SYSSTAT_FILE,), "Tailrace reads what sadf makes of it"),
-    (b"\xef\xbe\xed\xfe", "a file of atop", (conversions.ATOP,), _WANTED),
+    (b"\xef\xbe\xed\xfe", "a file of atop", (conversions.ATOP,), "Tailrace reads what atop prints of it"),
     (
         b"FLR\x00",
         "a recording of Java's Flight Recorder",
@@ -188,7 +176,7 @@ def _error(
     file = shlex.quote(str(source.path))
     ready = [command.replace("FILE", file) for command in commands]
     made = ready[-1].rpartition("> ")[2] if ready else ""
-    if made in ("samples.csv", "sar.csv"):
+    if made in ("samples.csv", "sar.csv", "atop.out"):
         place = "" if placed else f"{source.place or 'NAME'}="
         ready.append(f"tailrace read {place}{made} -o run")
     return InputError(source.path, found, advice, commands=tuple(ready))

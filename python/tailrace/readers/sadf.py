@@ -1,4 +1,4 @@
-"""The output of `sadf` for sar's files: JSON (`sadf -j`) and CSV (`sadf -d`).
+"""The output of `sadf` for sar's files: JSON (`sadf -j`) and CSV (`sadf -d`); and `-o JSON` of mpstat and iostat.
 
 ```text
 # hostname;interval;timestamp;CPU;%user;%nice;%system;%iowait;%steal;%idle
@@ -6,7 +6,8 @@ app1;1;2026-11-25 22:10:51 UTC;-1;29.15;65.83;5.03;0.00;0.00;0.00            (or
 {"sysstat": {"hosts": [{"nodename": "app1", "statistics": [{"timestamp": {…}, "cpu-load": […], "queue": {…}}, …
 ```
 
-Stamps are whole seconds, at the end of the interval. Both forms become the same samples, because the columns of the CSV
+Stamps are whole seconds, at the end of the interval. The first report of iostat covers the time since the machine
+started, and is left out. Both forms become the same samples, because the columns of the CSV
 are renamed to the keys of the JSON.
 """
 
@@ -26,6 +27,7 @@ _CSV = re.compile(r"^# hostname;interval;timestamp;", re.MULTILINE)
 _OPENING = re.compile(r'"statistics"\s*:\s*\[')
 _RESUME = re.compile(r'\{\s*"timestamp"\s*:')
 _HOST = re.compile(r'"nodename"\s*:\s*"([^"\\\n]{1,255})"')
+_DATE = re.compile(r'"date"\s*:\s*"([\d/-]{8,10})"')
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?: (\S{1,40}))?|(\d{9,11})")
 _RESTART = re.compile(r";(?:LINUX-RESTART|COM\b)")
 _BUSY = ("user", "usr", "nice", "system", "sys", "irq", "soft", "guest", "gnice")
@@ -50,7 +52,7 @@ def read(source: Source) -> Found:
             continue
         place = source.place or host
         interval = round(seconds * units.SECOND) if seconds is not None and 0 < seconds <= 86_400 else None
-        for suffix, metric, value in _metrics(values, seconds):
+        for suffix, metric, value in metrics_of(values, seconds):
             samples.add(moment, interval, place + suffix, metric, value)
         if samples.full:
             break
@@ -81,14 +83,44 @@ Entry = tuple[str, str, float | None, Row]
 
 
 def _json(source: Source, found: Found) -> Iterator[Entry]:
+    since_start = True
     for before, value in elements(source, found, _RESUME, _OPENING):
-        stamp, hosts = table(table(value).get("timestamp")), _HOST.findall(before)
-        if not stamp:
+        entry, hosts, dates = table(value), _HOST.findall(before), _DATE.findall(before)
+        stamp = entry.get("timestamp")
+        host = hosts[-1] if hosts else "host"
+        if isinstance(stamp, str):
+            if not (since_start and ("avg-cpu" in entry or "disk" in entry)):
+                yield _of_tool(host, dates[-1] if dates else "", stamp, entry)
+            since_start = False
+        elif not table(stamp):
             found.lose("entries without a time", 1)
-            continue
-        zone = "UTC" if stamp.get("utc") == 1 else text(stamp.get("tz")) or ""
-        when = f"{stamp.get('date')} {stamp.get('time')} {zone}".strip()
-        yield hosts[-1] if hosts else "host", when, number(stamp.get("interval")), table(value)
+        else:
+            moment = table(stamp)
+            zone = "UTC" if moment.get("utc") == 1 else text(moment.get("tz")) or ""
+            when = f"{moment.get('date')} {moment.get('time')} {zone}".strip()
+            yield host, when, number(moment.get("interval")), entry
+
+
+def _of_tool(host: str, date: str, stamp: str, entry: Row) -> Entry:
+    """An entry of `mpstat -o JSON` or `iostat -o JSON`, which name some things otherwise."""
+    day, _, clock = stamp.rpartition(" ")
+    disks = [{"util-percent": row.get("util")} for row in rows(entry.get("disk")) if "util" in row]
+    whole = table(entry.get("avg-cpu"))
+    renamed = {**entry, **({"disk": disks} if disks else {})}
+    if whole:
+        renamed["cpu-load"] = [{"cpu": "all", **whole}]
+    return host, f"{iso_date(day or date)} {clock}", None, renamed
+
+
+def iso_date(text: str) -> str:
+    """11/20/26, 11/20/2026 or 2026-11-20 as the last of these; a first number above 12 is a day."""
+    parts = text.split("/")
+    if len(parts) != 3:
+        return text
+    month, day, year = parts
+    if month > "12":
+        month, day = day, month
+    return f"{year if len(year) == 4 else '20' + year}-{month}-{day}"
 
 
 def _csv(source: Source, found: Found) -> Iterator[Entry]:
@@ -98,7 +130,7 @@ def _csv(source: Source, found: Found) -> Iterator[Entry]:
     for line_number, line in source.lines(found):
         if line.startswith("#"):
             yield from _grouped(open_key, group)
-            columns, group = [_CALLED.get(name, name.lstrip("%")) for name in line[2:].split(";")], []
+            columns, group = [called(name) for name in line[2:].split(";")], []
             continue
         fields = line.split(";")
         if _RESTART.search(line):
@@ -116,20 +148,29 @@ def _csv(source: Source, found: Found) -> Iterator[Entry]:
 
 def _grouped(key: tuple[str, str, str], group: Sequence[Row]) -> Iterator[Entry]:
     if group:
-        first = group[0]
-        kind = "cpu-load" if "cpu" in first else "disk" if "disk-device" in first else ""
-        named = {kind: list(group)} if kind else {"queue": first, "memory": first, "process-and-context-switch": first}
-        yield key[0], key[2], number(key[1]), named
+        yield key[0], key[2], number(key[1]), report_of(group)
 
 
-def _metrics(values: Row, seconds: float | None) -> Iterator[tuple[str, str, float | None]]:
+def report_of(group: Sequence[Row]) -> Row:
+    """The rows of one moment, which have the same columns, as in `sadf -j`."""
+    first = group[0]
+    kind = "cpu-load" if "cpu" in first else "disk" if "disk-device" in first else ""
+    return {kind: list(group)} if kind else {"queue": first, "memory": first, "process-and-context-switch": first}
+
+
+def called(column: str) -> str:
+    """The name that `sadf -j` gives to a column."""
+    return _CALLED.get(column, column.lstrip("%"))
+
+
+def metrics_of(values: Row, seconds: float | None) -> Iterator[tuple[str, str, float | None]]:
     """Suffix of the place, metric and value of everything that the diagnosis uses."""
     for row in rows(values.get("cpu-load")):
         core = text(row.get("cpu"))
         suffix = "" if core in ("all", "-1") else f"/cpu{core}"
         busy = [share for part in _BUSY if (share := number(row.get(part))) is not None]
         if busy:
-            yield suffix, "cpu_busy", min(sum(busy) / 100, 1.0)
+            yield suffix, "cpu_busy", round(min(sum(busy) / 100, 1.0), 9)
         for part in ("iowait", "steal"):
             if part in row:
                 yield suffix, f"cpu_{part}", _times(row[part], 0.01)
@@ -143,7 +184,7 @@ def _metrics(values: Row, seconds: float | None) -> Iterator[tuple[str, str, flo
             yield "", metric, _times(row[key], factor)
     used = [share for row in rows(values.get("disk")) if (share := number(row.get("util-percent"))) is not None]
     if used:
-        yield "", "disk_busy", min(max(used) / 100, 1.0)
+        yield "", "disk_busy", round(min(max(used) / 100, 1.0), 9)
 
 
 def _times(value: Any, factor: float) -> float | None:

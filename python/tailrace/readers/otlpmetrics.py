@@ -1,0 +1,95 @@
+"""Metrics in OTLP as JSON lines: the Collector's file exporter.
+
+```text
+{"resourceMetrics": [{"resource": {"attributes": […]}, "scopeMetrics": [{"metrics": [{"name": "system.cpu.time",
+    "sum": {"dataPoints": [{"attributes": […], "timeUnixNano": "1795193341000000000", "asDouble": 12.5}]}}]}]}]}
+```
+A histogram counts by its sum (`jvm.gc.duration`). Growth since the point before (delta temporality) is added up first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from tailrace.readers import counters
+from tailrace.readers.counters import Counters
+from tailrace.readers.elements import elements, number, rows, table, text
+from tailrace.readers.sampled import Sampled
+from tailrace.readers.source import Found, Source, text_head
+
+_SEEN = re.compile(r'\A[\s\ufeff]*\{\s*"resourceMetrics"\s*:')
+_RESUME = re.compile(r'\{\s*"resourceMetrics"\s*:')
+_DELTA = (1, "AGGREGATION_TEMPORALITY_DELTA")
+_UTILISATION = "system_cpu_utilization"
+
+
+def sniff(name: str, head: bytes) -> bool:
+    return bool(_SEEN.match(text_head(head) or ""))
+
+
+def read(source: Source) -> Found:
+    found, samples, points = Found(), Sampled(), Counters()
+    sums: dict[tuple[str, str, str], float] = defaultdict(float)
+    shares: dict[tuple[str, int], dict[tuple[str, str], float]] = defaultdict(dict)
+    for place, metric, point, labels, delta in _points(source, found):
+        moment = counters.moment_of(str(point.get("timeUnixNano")))
+        value = number(point.get("asDouble", point.get("asInt", point.get("sum"))))
+        name = counters.plain(metric)
+        if "sum" in point:
+            name += "_sum"
+        if moment is None or value is None:
+            samples.unusable += 1
+            continue
+        where = source.place or place
+        if name == _UTILISATION:
+            core, _, mode = counters.series_of(labels).partition(" ")
+            shares[where, moment][core, mode] = value
+        elif counters.known(name):
+            series = counters.series_of(labels)
+            if delta:
+                sums[where, name, series] += value
+                value = sums[where, name, series]
+            points.add(where, name, series, moment, value)
+        if points.full:
+            found.filled(source.path.name, points.most, "values")
+            break
+    for (where, moment), modes in shares.items():
+        _utilisation(samples, moment, where, modes)
+    points.into(samples)
+    samples.into(found, source, "it has no metric that Tailrace knows, or a single moment of each")
+    return found
+
+
+def _points(source: Source, found: Found) -> Iterator[tuple[str, str, dict[str, Any], dict[str, str], bool]]:
+    """Place, metric, data point, labels, and whether it is a growth."""
+    for _, element in elements(source, found, _RESUME):
+        for resource in rows(table(element).get("resourceMetrics")):
+            about = _values(table(resource.get("resource")).get("attributes"))
+            for scope in rows(resource.get("scopeMetrics")):
+                for metric in rows(scope.get("metrics")):
+                    name = text(metric.get("name")) or ""
+                    place = counters.place_of(counters.plain(name), about, "otlp")
+                    for form in ("sum", "gauge", "histogram"):
+                        data = table(metric.get(form))
+                        delta = data.get("aggregationTemporality") in _DELTA
+                        for point in rows(data.get("dataPoints")):
+                            yield place, name, point, _values(point.get("attributes")), delta
+
+
+def _values(attributes: Any) -> dict[str, str]:
+    return {
+        counters.plain(str(item.get("key"))): text(next(iter(table(item.get("value")).values()), None)) or ""
+        for item in rows(attributes)
+    }
+
+
+def _utilisation(samples: Sampled, moment: int, place: str, modes: dict[tuple[str, str], float]) -> None:
+    cores: dict[str, float] = defaultdict(float)
+    for (core, mode), share in modes.items():
+        if mode not in ("idle", "wait", "iowait", "steal"):
+            cores[core] += share
+    if cores:
+        samples.add(moment, None, place, "cpu_busy", round(min(sum(cores.values()) / len(cores), 1.0), 9))

@@ -1,0 +1,156 @@
+"""What sar, mpstat, pidstat and iostat print.
+
+```text
+Linux 6.1.0 (app1)  11/20/26  _x86_64_  (2 CPU)
+
+16:49:00     CPU    %usr   %nice    %sys %iowait  %steal   %idle        the columns, after a stamp
+16:49:01     all   10.50    0.50    6.00    4.00    1.00   75.00        (11:59:59 PM; a Unix time with pidstat -H)
+
+11/20/26 16:49:01                                                       iostat -t: a stamp, then its tables
+avg-cpu:  %user   %nice %system %iowait  %steal   %idle
+          12.50    0.50    7.00    4.00    1.00   75.00
+```
+The columns have the names that `sadf` gives them, so its rules apply. The first report of iostat covers the time since
+the machine started, and is left out. A clock that goes back by more than half a day has passed midnight.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tailrace.readers import sadf
+from tailrace.readers.sadf import Row
+from tailrace.readers.sampled import Sampled
+from tailrace.readers.source import Found, Source, text_head
+from tailrace.units import SECOND, parse_moment, parse_number
+
+_HEADER = re.compile(r"Linux \S{1,99} \(([^()\n]{1,99})\)\s+(\S{8,10})\s.*?(?:\((\d{1,5}) CPU\))?\s*$")
+_CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\s+([AP])M)?(?=\s|$)")
+_UNIX = re.compile(r"(\d{9,11})(?=\s)")
+_IOSTAT = re.compile(r"(\d\d/\d\d/\d{2,4}|\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?: [AP]M)?)([+-]\d{4})?\s*$")
+_COLUMNS = re.compile(r"(?<!\S)(?:%?idle|%CPU|runq-sz|%util|kbdirty|cswch/s)(?=\s|$)")
+_STAMPLESS = re.compile(r"\s*(?:avg-cpu:|Device)")
+_HALF_DAY, _DAY = 12 * 3600 * SECOND, 24 * 3600 * SECOND
+
+
+def sniff(name: str, head: bytes) -> bool:
+    text = text_head(head) or ""
+    first, _, rest = text.partition("\n")
+    return bool(_HEADER.match(first.rstrip("\r")) and _COLUMNS.search(rest) and not _STAMPLESS.match(rest))
+
+
+def read(source: Source) -> Found:
+    found, samples, print_out = Found(), Sampled(), _Printed()
+    for _, line in source.lines(found):
+        for moment, values in print_out.line(line):
+            for suffix, metric, value in sadf.metrics_of(values, None):
+                samples.add(moment, None, (source.place or print_out.host) + suffix, metric, value)
+        if samples.full:
+            break
+    for moment, values in print_out.rest():
+        for suffix, metric, value in sadf.metrics_of(values, None):
+            samples.add(moment, None, (source.place or print_out.host) + suffix, metric, value)
+    samples.into(found, source, "there is no sample of CPU, run queue, memory or disks in it")
+    name = source.path.name
+    found.notes.append(f"{name}: its stamps are whole seconds, so its samples are good to 1 s only")
+    if not print_out.zoned:
+        found.notes.append(f"{name}: its times have no time zone and are taken as UTC")
+    return found
+
+
+@dataclass
+class _Printed:
+    """The report that is being read: the rows of one moment and table are one entry, as in `sadf`."""
+
+    host: str = "host"
+    day: str = ""
+    cores: int = 1
+    columns: list[str] = field(default_factory=list)
+    moment: int | None = None
+    rows: list[Row] = field(default_factory=list)
+    reports: int = 0
+    """Of iostat."""
+    iostat: bool = False
+    zoned: bool = False
+    days: int = 0
+    last: int = 0
+
+    def line(self, line: str) -> Iterator[tuple[int, Row]]:
+        header = _HEADER.match(line)
+        stamp = _IOSTAT.match(line)
+        if header:
+            yield from self.rest()
+            self.host, self.day, self.cores = header[1], sadf.iso_date(header[2]), int(header[3] or 1)
+            self.columns, self.iostat, self.days, self.last = [], False, 0, 0
+        elif stamp:
+            yield from self.rest()
+            self.day, self.days, self.last = sadf.iso_date(stamp[1]), 0, 0
+            self.moment, self.reports = self._clock(stamp[2], stamp[3] or ""), self.reports + 1
+        elif line.startswith("avg-cpu:"):
+            yield from self.rest()
+            self.columns, self.iostat = ["CPU", *line.split()[1:]], True
+        elif line.startswith("Device"):
+            yield from self.rest()
+            self.columns, self.iostat = ["DEV", *line.split()[1:]], True
+        elif self.iostat:
+            row = line.split()
+            self._row(["all", *row] if self.columns[0] == "CPU" else row)
+        else:
+            yield from self._stamped(line)
+
+    def _stamped(self, line: str) -> Iterator[tuple[int, Row]]:
+        """A line of sar, mpstat or pidstat: columns, or values, after a stamp."""
+        bare = re.sub(r"^# *Time", "", line).lstrip()
+        clock = _CLOCK.match(bare) or _UNIX.match(bare)
+        words = (bare[clock.end() :] if clock else bare).split()
+        if not words or line.startswith("Average:"):
+            return
+        if parse_number(words[-1]) is None and _COLUMNS.search(line):
+            yield from self.rest()
+            self.columns = words
+        elif clock and self.columns:
+            moment = self._moment(clock)
+            if moment != self.moment:
+                yield from self.rest()
+                self.moment = moment
+            self._row(words)
+
+    def _moment(self, clock: re.Match[str]) -> int | None:
+        if clock.re is _UNIX:
+            self.zoned = True
+            return parse_moment(clock[1], scale=SECOND)
+        return self._clock(clock[0], "")
+
+    def _clock(self, text: str, zone: str) -> int | None:
+        clock = _CLOCK.match(text)
+        if clock is None or not self.day:
+            return None
+        hour = int(clock[1]) % 12 + 12 * (clock[4] == "P") if clock[4] else int(clock[1])
+        self.zoned = self.zoned or bool(zone)
+        try:
+            moment = parse_moment(f"{self.day}T{hour:02d}:{clock[2]}:{clock[3]}{zone or 'Z'}")
+        except ValueError:
+            return None
+        self.days += moment + self.days * _DAY < self.last - _HALF_DAY
+        self.last = moment + self.days * _DAY
+        return self.last
+
+    def _row(self, words: list[str]) -> None:
+        names = self.columns[: len(words)]
+        if "Command" in names:  # a command may contain spaces
+            words = words[: len(names)]
+        if len(words) == len(self.columns) and self.moment is not None:
+            self.rows.append(dict(zip((sadf.called(name) for name in names), words, strict=True)))
+
+    def rest(self) -> Iterator[tuple[int, Row]]:
+        """The entry that is complete now."""
+        rows, self.rows = self.rows, []
+        if not rows or self.moment is None or (self.iostat and self.reports < 2):
+            return
+        if "PID" in rows[0]:
+            shares = [number for row in rows if (number := parse_number(str(row.get("CPU")))) is not None]
+            yield self.moment, {"cpu-load": [{"cpu": "all", "user": float(sum(shares)) / self.cores}]}
+        else:
+            yield self.moment, sadf.report_of(rows)

@@ -1,0 +1,70 @@
+"""What `vmstat -t` prints: a line each interval, with its time at the end.
+
+```text
+procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu----- -----timestamp-----
+ r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st                 UTC
+ 3  0      0 13501924  53108 10194900    0    0  1085  4864  493 2139 13 7 75  4  1 2026-11-20 16:49:01
+```
+The first line covers the time since the machine started, and is left out. The column of times has the name of the
+machine's time zone.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+
+from tailrace.readers.elements import number
+from tailrace.readers.sampled import Sampled
+from tailrace.readers.source import Found, Source, text_head
+from tailrace.units import parse_moment
+
+_SEEN = re.compile(r"\Aprocs -[^\n]{1,200}timestamp-+\s*\n *r +b ")
+_STAMP = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)\s*$")
+
+
+def sniff(name: str, head: bytes) -> bool:
+    return bool(_SEEN.match(text_head(head) or ""))
+
+
+def read(source: Source) -> Found:
+    found, samples, zone, first = Found(), Sampled(), "UTC", True
+    columns: list[str] = []
+    place = source.place or "host"
+    for line_number, line in source.lines(found):
+        words = line.split()
+        if line.startswith("procs "):
+            continue
+        if words[:2] == ["r", "b"]:
+            columns, zone = words, words[-1]
+            continue
+        stamp = _STAMP.search(line)
+        if stamp is None or len(words) != len(columns) + 1:
+            found.damaged(source.path.name, line_number)
+            continue
+        if first:
+            first = False
+            continue
+        values = {name: number(word) for name, word in zip(columns, words, strict=False)}
+        moment = _moment(stamp)
+        user, system = values.get("us"), values.get("sy")
+        if user is not None and system is not None:
+            samples.add(moment, None, place, "cpu_busy", round(min((user + system) / 100, 1.0), 9))
+        for column, metric, factor in (("wa", "cpu_iowait", 0.01), ("st", "cpu_steal", 0.01), ("r", "run_queue", 1.0)):
+            value = values.get(column)
+            if value is not None:
+                samples.add(moment, None, place, metric, round(value * factor, 9))
+    samples.into(found, source, "it has no report after the first, which covers the time since the machine started")
+    name = source.path.name
+    found.notes.append(f"{name}: its stamps are whole seconds, so its samples are good to 1 s only")
+    if source.place is None:
+        found.notes.append(f"{name}: vmstat prints no host, so its place is called host; pass NAME=FILE")
+    if zone != "UTC":
+        found.notes.append(f"{name}: its times are in {zone[:20]} and are taken as UTC")
+    return found
+
+
+def _moment(stamp: re.Match[str]) -> int:
+    with suppress(ValueError):
+        return parse_moment(f"{stamp[1]}T{stamp[2]}Z")
+    return 0

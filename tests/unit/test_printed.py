@@ -1,0 +1,119 @@
+"""What tools of the command line print: the same two seconds of one machine, by hand, in the form of each tool."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tailrace import readers
+from tailrace.units import SECOND, parse_moment
+
+FILES = Path(__file__).parents[1] / "golden" / "readers"
+T = parse_moment("2026-11-20T16:49:00Z")
+BUSY = [(T + SECOND, 0.2), (T + 2 * SECOND, 0.5)]
+
+
+def values(path: Path | str, metric: str, place: str = "app1") -> list[tuple[int, float]]:
+    samples = readers.read(path).samples().with_columns(pl.col("metric", "place").cast(pl.String)).collect()
+    found = samples.filter((pl.col("metric") == metric) & (pl.col("place") == place))
+    return [(time, value) for time, value in found.select("time", pl.col("value").round(6)).rows()]
+
+
+@pytest.mark.parametrize(
+    "name", ["sar-u", "sar-iso", "mpstat", "pidstat", "pidstat-hH", "iostat-t", "iostat-pm", "iostat-iso", "vmstat-t"]
+)
+def test_each_tool_shows_the_same_two_seconds(name: str) -> None:
+    tool = "vmstat" if name == "vmstat-t" else "sysstat_text"
+    path = f"app1={FILES / tool / name}.txt"
+    assert values(path, "cpu_busy") == BUSY
+    if "pidstat" not in name:
+        assert values(path, "cpu_iowait") == [(T + SECOND, 0.04), (T + 2 * SECOND, 0.0)]
+        assert values(path, "cpu_steal") == [(T + SECOND, 0.01), (T + 2 * SECOND, 0.0)]
+    if "iostat" in name:
+        assert values(path, "disk_busy") == [(T + SECOND, 0.625), (T + 2 * SECOND, 0.03)]
+    if name == "vmstat-t":
+        assert values(path, "run_queue") == [(T + SECOND, 3.0), (T + 2 * SECOND, 9.0)]
+    if name == "mpstat":
+        assert values(path, "cpu_busy", "app1/cpu0") == [(T + SECOND, 0.4)]
+
+
+def test_times_before_and_after_noon() -> None:
+    midnight, one = parse_moment("2026-11-20T00:00:00Z"), parse_moment("2026-11-20T13:00:01Z")
+    assert values(FILES / "sysstat_text" / "sar-pm.txt", "cpu_busy") == [(midnight, 0.2), (one, 0.5)]
+
+
+def test_a_recording_past_midnight(tmp_path: Path) -> None:
+    text = (FILES / "sysstat_text" / "sar-u.txt").read_text()
+    (tmp_path / "sar.txt").write_text(text.replace("16:49:01", "23:59:59").replace("16:49:02", "00:00:00"))
+    end = parse_moment("2026-11-21T00:00:00Z")
+    assert values(tmp_path / "sar.txt", "cpu_busy") == [(end - SECOND, 0.2), (end, 0.5)]
+
+
+def test_the_busiest_disk_of_sar_counts() -> None:
+    assert values(FILES / "sysstat_text" / "sar-d.txt", "disk_busy") == [(T + SECOND, 0.004)]
+
+
+def test_csv_of_dstat() -> None:
+    early = T + 120_000_000
+    assert values(FILES / "dstat" / "dstat.csv", "cpu_busy") == [(early, 0.16), (early + SECOND, 0.75)]
+    assert values(FILES / "dstat" / "dstat.csv", "cpu_iowait") == [(early, 0.04), (early + SECOND, 0.05)]
+
+
+def test_the_report_since_the_start_of_the_machine_is_left_out() -> None:
+    """These were recorded at once; the first report of each tool covers eleven hours."""
+    busy = values(FILES / "sadf" / "iostat.json", "cpu_busy", "vm")
+    assert busy == values(FILES / "sysstat_text" / "recorded-iostat.txt", "cpu_busy", "vm")
+    assert busy[0] == (parse_moment("2026-11-26T04:22:49Z"), 0.995)
+    assert values(FILES / "atop" / "atop.txt", "cpu_busy", "vm")[0] == busy[0]
+    assert values(FILES / "sadf" / "mpstat.json", "cpu_busy", "vm")[0] == busy[0]
+
+
+def test_a_tool_that_prints_no_host_has_the_place_host() -> None:
+    assert values(FILES / "vmstat" / "vmstat-t.txt", "cpu_busy", "host") == BUSY
+
+
+@pytest.mark.parametrize(
+    ("file", "place"),
+    [
+        ("prometheus/node.json", "10.0.0.3:9100"),
+        ("openmetrics/node.txt", "10.0.0.3:9100"),
+        ("influx/telegraf.lp", "app1"),
+        ("influx/telegraf.json", "app1"),
+        ("otlpmetrics/metrics.jsonl", "app1"),
+    ],
+)
+def test_counters_of_each_monitoring_system_show_the_same_two_seconds(file: str, place: str) -> None:
+    path = FILES / file
+    assert values(path, "cpu_busy", place) == BUSY
+    assert values(path, "cpu_busy", f"{place}/cpu0") == [(T + SECOND, 0.3), (T + 2 * SECOND, 0.75)]
+    assert values(path, "cpu_iowait", place) == [(T + SECOND, 0.04), (T + 2 * SECOND, 0.0)]
+    assert values(path, "cpu_steal", place) == [(T + SECOND, 0.01), (T + 2 * SECOND, 0.0)]
+    assert values(path, "disk_busy", place) == [(T + SECOND, 0.625), (T + 2 * SECOND, 0.03)]
+    if "otlp" in file:
+        assert values(path, "gc_share", place) == [(T + SECOND, 0.25), (T + 2 * SECOND, 0.05)]
+    else:
+        assert values(path, "run_queue", place) == [(T, 6.0), (T + SECOND, 3.0), (T + 2 * SECOND, 9.0)]
+        assert values(path, "listen_drops", place) == [(T + SECOND, 0.0), (T + 2 * SECOND, 12.0)]
+        assert values(path, "syn_retransmits", place) == [(T + SECOND, 0.0), (T + 2 * SECOND, 2.0)]
+        assert values(path, "context_switches", place) == [(T + SECOND, 1000.0), (T + 2 * SECOND, 2000.0)]
+
+
+def test_a_counter_that_was_reset_gives_no_sample_there(tmp_path: Path) -> None:
+    lines = [f"node_context_switches_total {value} {1795193340 + i}" for i, value in enumerate((10, 30, 5, 9))]
+    (tmp_path / "metrics.txt").write_text("\n".join(lines))
+    assert values(tmp_path / "metrics.txt", "context_switches", "prometheus") == [
+        (T + SECOND, 20.0),
+        (T + 3 * SECOND, 4.0),
+    ]
+
+
+def test_the_periods_in_which_a_container_was_throttled(tmp_path: Path) -> None:
+    lines = [
+        f'container_cpu_cfs_{name}periods_total{{pod="app-1",container="app"}} {value * (i + 1)} {1795193340 + 15 * i}'
+        for name, value in (("", 150), ("throttled_", 30))
+        for i in range(2)
+    ]
+    (tmp_path / "metrics.txt").write_text("\n".join(lines))
+    assert values(tmp_path / "metrics.txt", "cpu_throttled", "app-1") == [(T + 15 * SECOND, 0.2)]
