@@ -22,6 +22,7 @@ TABLES = {
     "tiers.NAME.calls.OTHER": "Call",
     "tiers.NAME.spawn": "Spawn",
     "tiers.NAME.quota": "Quota",
+    "tiers.NAME.limit": "Limit",
     "tiers.NAME.inflation": "Inflation",
     "tiers.NAME.heap": "Heap",
     "tiers.NAME.heap.young_collection": "Collection",

@@ -42,6 +42,8 @@ NODE = {"governor": {}, "disk": {"writeback": {}}}
 CHEAP = {"base": "170 ms", "per_live": "0.1 ms"}
 HEAP = {"young": "64 MiB", "per_visit": "26 kB", "threads": 1.0, "young_collection": CHEAP}
 KEPT = {"w": {"clients": 10, "interaction": "page", "kept": True}}
+LOAD = {"clients": 10, "interaction": "page"}
+RETRIED = {"timeout": "400 ms", "retries": 3, "retry_budget": 0.2, "retried_as_one": True}
 OFTEN = {"expire": "1 s", "period": "500 ms"}
 CHANGES: dict[str, Experiment] = {
     "a longer backlog": system({"backlog": 512}, {}),
@@ -57,6 +59,7 @@ CHANGES: dict[str, Experiment] = {
     "clients that keep connections": system({}, {}, workloads=KEPT),
     "a larger quota": system({}, {"quota": {"time": "200 ms"}}),
     "a shorter period of the quota": system({}, {"quota": {"time": "10 ms", "period": "10 ms"}}),
+    "a quota with a burst": system({}, {"quota": {"time": "100 ms", "burst": "50 ms"}}),
     "no quota": system({}, {"quota": None}),
     "more CPU weight": system({}, {"weight": 4.0}),
     "a larger young generation": system({}, {"heap": HEAP | {"young": "256 MiB"}}),
@@ -70,6 +73,10 @@ CHANGES: dict[str, Experiment] = {
     "a shorter period of the governor": system({}, {}, nodes={"app": NODE | {"governor": {"period": "100 ms"}}}),
     "smaller writes": system({}, {}, nodes={"app": NODE | {"disk": {"writeback": OFTEN}}}),
     "senders with a newer kernel": system({}, {}, kernel={"syn": "linux-6.5"}),
+    "a limit by the gradient": system({}, {"limit": {}}),
+    "a limit by late answers": system({}, {"limit": {"kind": "aimd", "timeout": "200 ms"}}),
+    "clients that hedge": system({}, {}, workloads={"w": LOAD | {"hedge": "200 ms"}}),
+    "clients that repeat": system({}, {}, workloads={"w": LOAD | RETRIED}),
     "senders that repeat early": system({}, {}, kernel={"syn": ["200 ms", "400 ms"]}),
 }
 

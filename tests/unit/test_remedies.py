@@ -53,6 +53,12 @@ def bursts() -> Table:
     return table
 
 
+def behind_a_stall() -> Table:
+    """Hundreds of requests wait when app goes on, and more come almost as fast as it serves them."""
+    web = {"workers": 2000, "backlog": 2000}
+    return system(web, {"workers": 2}, {"pool": 2000}, rate=450.0, stalls=stall("freeze", "app", "1500 ms"))
+
+
 STALLED = system({}, {}, stalls=stall("freeze", "app"))
 TWO = {"count": 2, "workers": 50}
 UNEVEN = stall("freeze", "app1", "800 ms")
@@ -62,10 +68,14 @@ CASES: dict[str, Table] = {
     "pool": system({}, {"workers": 40}, {"pool": 1, "endpoint": "wait"}, rate=440.0, latency="200 us"),
     "asynchronous": STALLED,
     "shedding": system({"workers": 100}, {"workers": 100}, {"pool": 100}, stalls=stall("freeze", "app", "1500 ms")),
+    "limit": system({"workers": 500}, {"workers": 500}, {"pool": 500}, stalls=stall("freeze", "app", "1500 ms")),
     "priority": heavy_and_light(),
+    "newest": behind_a_stall(),
     "policy": system({}, TWO, {"policy": "total_request", "pool": 20}, stalls=UNEVEN),
     "mechanism": system({}, TWO, {"pool": 4, "pool_per": ["candidate"], "endpoint": "original"}, stalls=UNEVEN),
     "hedging": STALLED,
+    "elsewhere": system({}, {}, stalls=stall("freeze", "web")),
+    "retries": STALLED,
     "retransmission": STALLED,
     "keepalive": STALLED,
     "quota": system({}, {"quota": {"time": "36 ms"}}),
@@ -76,6 +86,10 @@ CASES: dict[str, Table] = {
     "smoothing": bursts(),
     "replica": system({}, {"demand_factor": 2.7}),
 }
+
+
+REFUSING = ("shedding", "limit")
+"""They exchange very long requests for refused ones."""
 
 
 def harmed(experiment: Experiment) -> tuple[int, int]:
@@ -93,9 +107,7 @@ def test_a_remedy_removes_what_it_is_meant_for(remedy: Remedy) -> None:
         for size in option.sizes:
             changed = possible(base, option.changes(size))
             assert changed is not None, option.words(size)
-            left.append(
-                harmed(changed)[remedy.name != "shedding"]
-            )  # which exchanges very long requests for refused ones
+            left.append(harmed(changed)[remedy.name not in REFUSING])
     assert min(left) <= before / 2
 
 

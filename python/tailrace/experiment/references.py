@@ -137,6 +137,12 @@ def _contradictions_of_tiers(experiment: Experiment) -> Iterator[str]:
             yield f"tiers.{name}.spawn.processes_max must be at least processes, {tier.processes}"
         if tier.heap and (tier.heap.old_every or tier.heap.old_above) and not tier.heap.old_collection:
             yield f"tiers.{name}.heap.old_collection is missing: state the cost of an old collection"
+        if tier.quota and tier.quota.burst > tier.quota.time:
+            time, burst = exact_duration(tier.quota.time), exact_duration(tier.quota.burst)
+            yield f"tiers.{name}.quota.burst must be at most time, {time}, got {burst}"
+        if tier.limit and not tier.limit.min <= tier.limit.initial <= tier.limit.max:
+            limit = tier.limit
+            yield f"tiers.{name}.limit.initial must be from min to max, {limit.min} to {limit.max}, got {limit.initial}"
 
 
 def _contradictions_of_workloads(experiment: Experiment) -> Iterator[str]:
@@ -157,6 +163,8 @@ def _contradictions_of_workloads(experiment: Experiment) -> Iterator[str]:
         if 0 < workload.timeout <= workload.hedge:
             timeout, hedge = exact_duration(workload.timeout), exact_duration(workload.hedge)
             yield f"workloads.{name}.hedge must be less than timeout, {timeout}, got {hedge}"
+        if workload.retried_as_one and workload.embedded:
+            yield f"workloads.{name}.retried_as_one must be false where pages embed objects"
         if not workload.entry and len(entries) != 1:
             yield (
                 f"workloads.{name}.entry is missing: name one of the tiers that no other tier calls ({listed(entries)})"

@@ -36,6 +36,35 @@ class Quota(Table):
     """CPU time in each period, over all cores."""
     period: Positive = 100_000_000
     """`cpu.cfs_period_us`: 100 ms, Linux' default."""
+    burst: Duration = 0
+    """Unused time of earlier periods, up to this much, is added to a later one (`cpu.max.burst`). At most `time`, as in
+    Linux."""
+
+
+class Limit(Table):
+    """A limit of the requests inside a server that adapts to their response times; what comes above it is refused at
+    once. The rules and defaults are those of Netflix' concurrency-limits (AIMDLimit, Gradient2Limit); Envoy's adaptive
+    concurrency is a gradient, too. Every visit that is answered adapts it, from its arrival to its departure."""
+
+    kind: Literal["aimd", "gradient"] = "gradient"
+    """aimd: one more after an answer within `timeout`, if half of the limit was in use; after a later one `backoff`
+    times as many. gradient: in proportion to the long-term mean response time over the last one, at least a half and at
+    most one, plus `queue`."""
+    initial: Annotated[Count, Field(le=1_000_000)] = 20
+    min: Annotated[Count, Field(le=1_000_000)] = 20
+    max: Annotated[Count, Field(le=1_000_000)] = 200
+    timeout: Positive = 5_000_000_000
+    """For aimd."""
+    backoff: Annotated[Share, Field(gt=0.0)] = 0.9
+    """For aimd."""
+    tolerance: Annotated[Above0, Field(le=1e9)] = 1.5
+    """For gradient: so many times the long-term mean is still normal."""
+    queue: Annotated[Number, Field(le=1e9)] = 4.0
+    """For gradient: by how many the limit grows while response times are normal."""
+    smoothing: Annotated[Share, Field(gt=0.0)] = 0.2
+    """For gradient: the share of each change that is made."""
+    window: Annotated[Count, Field(le=1_000_000)] = 600
+    """For gradient: visits in the long-term mean, which is exponentially weighted."""
 
 
 Bounded = Annotated[Number, Field(le=1e9)]
@@ -177,11 +206,14 @@ class Tier(Table):
     """A further process under load. Without it there is none."""
     backlog: Whole = 128
     """The argument of listen(): 128 (`rpc-vs-async` III); one more fits."""
-    order: Literal["arrival", "lightest"] = "arrival"
+    order: Literal["arrival", "lightest", "newest"] = "arrival"
     """The order in which waiting requests get a worker. lightest: first the requests of interactions with few calls,
     counted at the tier that makes most and in powers of two. This is cross-tier priority in a server that knows the
     interaction behind a request (`average` 5). It matters where workers are few and requests come on kept connections
-    or wait in a light queue; answers to an asynchronous server come before either."""
+    or wait in a light queue; answers to an asynchronous server come before either. newest: the last that came is next,
+    of those that wait inside; the accept queue stays in order."""
+    limit: Limit | None = None
+    """Requests above it are refused. Default: none."""
     light_queue: Whole | None = None
     """Accepted requests that wait inside for a worker: 65535 asynchronous, 2000 bounded (`rpc-vs-async` V), 0
     synchronous. With any number of workers it bounds the requests inside, 0: any number."""

@@ -45,10 +45,20 @@ class Workload(Table):
     times; the papers' requests hardly ever fail."""
     retry_pause: Duration = 1_000_000_000
     """How long it waits before it repeats: 1 s in RUBBoS's client."""
+    retry_budget: Share | None = None
+    """The most repetitions as a share of first requests: 20 % in Finagle and Envoy. All clients of the workload share a
+    bucket of 100 repetitions, which is full at the begin; each first request adds this share of one. Default: no such
+    limit."""
+    retried_as_one: Flag = False
+    """A request and its repetitions count as one, from the first one's sending to the last one's end, and fail only if
+    the last one does. Without it each counts as a request. `requests.parquet` has a row for each. It is not supported
+    for what pages embed."""
     hedge: Duration = 0
     """When a client sends an unanswered request a second time, to the same server, and uses the first answer; 0: never.
     Both count as one request. `requests.parquet` has a row for each (of one `client` and interaction, the second sent
     before the first had ended); the slower one is `abandoned`."""
+    hedge_elsewhere: Flag = False
+    """The second request goes to the next server of the entry tier instead of the same one."""
     begin: Duration | None = None
     """After the ramp. Default: with the ramp. After the end of the run: never; the summary of the run says so."""
     end: Duration | None = None

@@ -123,12 +123,13 @@ def refuse(experiment: Experiment, share: Share, settings: Settings) -> None:
             f"most {chains} workers can run it, got {share.shares}",
             advice=f"raise workloads.{name}.client_processes or lower --workers and --share",
         )
-    hedging = next((name for name, load in experiment.workloads.items() if load.hedge), None)
-    if hedging:
-        raise UsageError(
-            f"workloads.{hedging}.hedge works only in the simulator",
-            advice="the load generator sends every request once",
-        )
+    for load_name, load in experiment.workloads.items():
+        for key in ("hedge", "retry_budget", "retried_as_one"):
+            if getattr(load, key):
+                raise UsageError(
+                    f"workloads.{load_name}.{key} works only in the simulator",
+                    advice="the load generator sends no hedges, repeats without a budget, and counts each repetition",
+                )
     if 0 < settings.requests < share.shares:
         raise UsageError(
             f"{settings.requests} requests are too few for {share.shares} workers", advice="lower --workers"

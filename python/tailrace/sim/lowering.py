@@ -13,7 +13,7 @@ from tailrace.experiment import Experiment, losses, places
 from tailrace.experiment.kernels import schedule
 from tailrace.experiment.machines import Node
 from tailrace.experiment.model import Burn, Freeze, Iowait, Slow
-from tailrace.experiment.tiers import Call, Tier
+from tailrace.experiment.tiers import Call, Limit, Tier
 from tailrace.sim.programs import Programs
 from tailrace.sim.refusals import refuse
 from tailrace.sim.workloads import workload
@@ -134,7 +134,8 @@ def _group(experiment: Experiment, server: places.Server, nodes: dict[str, Node]
         "cores": tier.cores or nodes[server.node].cores,
     }
     if tier.quota:
-        lowered["quota"] = {"quota": tier.quota.time, "period": tier.quota.period}
+        burst = {"burst": tier.quota.burst} if tier.quota.burst else {}
+        lowered["quota"] = {"quota": tier.quota.time, "period": tier.quota.period} | burst
     if tier.inflation:
         curve = tier.inflation
         lowered["inflation"] = {"free": curve.free, "slope": curve.slope, "power": curve.power}
@@ -174,9 +175,29 @@ def _server(
             "work": spawn.work,
             "retire_after": spawn.retire_after,
         }
+    if tier.order == "newest":
+        lowered["newest_first"] = True
+    if tier.limit:
+        lowered["limit"] = _limit(tier.limit)
     if tier.heap:
         lowered["heap"] = _heap(tier, places.server_names(server.tier, tier).index(server.name))
     return lowered
+
+
+def _limit(limit: Limit) -> Json:
+    kind: Json = (
+        {"aimd": {"timeout": limit.timeout, "backoff": limit.backoff}}
+        if limit.kind == "aimd"
+        else {
+            "gradient": {
+                "tolerance": limit.tolerance,
+                "queue": limit.queue,
+                "smoothing": limit.smoothing,
+                "window": limit.window,
+            }
+        }
+    )
+    return {"initial": limit.initial, "min": limit.min, "max": limit.max, "kind": kind}
 
 
 def _heap(tier: Tier, nth: int) -> Json:

@@ -38,6 +38,9 @@ def workload(experiment: Experiment, name: str, load: AnyWorkload, programs: Pro
         "retries": load.retries,
         "retry_pause": load.retry_pause,
         "hedge": load.hedge,
+        **({"hedge_elsewhere": True} if load.hedge_elsewhere else {}),
+        **({"retried_as_one": True} if load.retried_as_one else {}),
+        **({} if load.retry_budget is None else {"retry_budget": load.retry_budget}),
         "begin": begin,
         "end": None if load.end is None else experiment.ramp + load.end,
     }

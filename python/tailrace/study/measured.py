@@ -53,7 +53,7 @@ class Measured:
 
         They are counted from the client's view: a request and its hedge are one, and so are a page and the objects that
         it embeds and fetches afterwards, unless these are apart (`embedded_apart`). A repetition by the client is a new
-        request.
+        request, unless all workloads count it with the first (`retried_as_one`).
         """
         return self._asked(place).filter(self._within("sent"))
 
@@ -81,6 +81,8 @@ class Measured:
             )
             if any(workload.hedge for workload in self.experiment.workloads.values()):
                 rows = _with_hedges(rows)
+            if self._retried:
+                rows = _with_repetitions(rows, self._retried)
             if self._apart:
                 rows = rows.filter(~self._is_embedded)
             elif self._embedded:
@@ -95,6 +97,11 @@ class Measured:
         servers = self.servers(place)
         found = self.dataset.visits().filter(pl.col("server").cast(pl.String).is_in(servers), self._within("arrival"))
         return found.filter(~self._is_embedded) if self._apart else found
+
+    @cached_property
+    def _retried(self) -> set[int]:
+        """How long after a failure a repetition comes that counts with it."""
+        return {load.retry_pause for load in self.experiment.workloads.values() if load.retries and load.retried_as_one}
 
     @cached_property
     def _embedded(self) -> set[str]:
@@ -199,6 +206,22 @@ def _with_hedges(rows: pl.LazyFrame) -> pl.LazyFrame:
             pl.col("ok").any(),
             pl.col("drops").sum(),
         )
+        .drop("number")
+    )
+
+
+def _with_repetitions(rows: pl.LazyFrame, pauses: set[int]) -> pl.LazyFrame:
+    """A client repeats what failed after exactly the pause; any other request is a new one."""
+    again = (
+        (pl.col("sent") - pl.col("end").shift(1).over("client")).is_in(sorted(pauses))
+        & ~pl.col("ok").shift(1).over("client")
+        & (pl.col("interaction") == pl.col("interaction").shift(1).over("client"))
+    )
+    return (
+        rows.sort("client", "sent", maintain_order=True)
+        .with_columns(number=(~again.fill_null(value=False)).cum_sum().over("client"))
+        .group_by("client", "number", maintain_order=True)
+        .agg(pl.col("sent", "interaction").first(), pl.col("end", "ok").last(), pl.col("drops").sum())
         .drop("number")
     )
 

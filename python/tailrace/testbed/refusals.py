@@ -44,6 +44,10 @@ def _refusals(experiment: Experiment) -> Iterator[Refusal]:
             yield f"tiers.{name}.software", f"it must be one of {', '.join(KINDS)}, got {tier.software}"
         if tier.spawn and tier.software != "apache":
             yield f"tiers.{name}.spawn", "only Apache starts further processes"
+        if tier.quota and tier.quota.burst:
+            yield f"tiers.{name}.quota.burst", "it sets the quota and its period"
+        if tier.limit:
+            yield f"tiers.{name}.limit", "its servers have fixed limits: workers, backlog, pools"
         if tier.order != "arrival":
             yield f"tiers.{name}.order", "its servers do not know the interaction of a request; try calls.NAME.priority"
     if not least <= experiment.sampling.interval <= most:

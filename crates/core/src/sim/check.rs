@@ -1,6 +1,8 @@
 //! Refuses a plan that cannot be run before anything happens.
 
-use super::plan::{Arrivals, Connector, Effect, Endpoint, Plan, Policy, Server, Step, Syn};
+use super::plan::{
+    Adaptive, Arrivals, Connector, Effect, Endpoint, Limit, Plan, Policy, Server, Step, Syn,
+};
 use super::queue::ID_MAX;
 use crate::error::Result;
 use crate::workload::check::{
@@ -88,10 +90,10 @@ fn groups(plan: &Plan) -> Result<()> {
         if group
             .quota
             .as_ref()
-            .is_some_and(|q| q.quota <= 0 || q.period <= 0)
+            .is_some_and(|q| q.quota <= 0 || q.period <= 0 || q.burst < 0)
         {
             return refuse(format!(
-                "groups[{i}].quota: quota and period must be above 0"
+                "groups[{i}].quota: quota and period must be above 0, burst at least 0"
             ));
         }
     }
@@ -161,6 +163,9 @@ fn servers(plan: &Plan) -> Result<()> {
                 lasts(&format!("servers[{i}].heap: per_live"), kind.per_live)?;
             }
         }
+        if let Some(adaptive) = &server.limit {
+            limit(&format!("servers[{i}].limit"), adaptive)?;
+        }
         for (j, connector) in server.connectors.iter().enumerate() {
             calls(plan, &format!("servers[{i}].connectors[{j}]"), connector)?;
         }
@@ -176,6 +181,31 @@ fn servers(plan: &Plan) -> Result<()> {
         programs(plan, i, server)?;
     }
     Ok(())
+}
+
+fn limit(what: &str, limit: &Limit) -> Result<()> {
+    if limit.min == 0 || limit.max < limit.min {
+        return refuse(format!(
+            "{what}: min must be above 0 and at most max, got {} and {}",
+            limit.min, limit.max
+        ));
+    }
+    match limit.kind {
+        Adaptive::Aimd { timeout, backoff } => {
+            lasts(&format!("{what}.timeout"), timeout)?;
+            within(&format!("{what}.backoff"), backoff, 1.0)
+        }
+        Adaptive::Gradient {
+            tolerance,
+            queue,
+            smoothing,
+            window: _,
+        } => {
+            within(&format!("{what}.tolerance"), tolerance, 1e9)?;
+            within(&format!("{what}.queue"), queue, 1e9)?;
+            within(&format!("{what}.smoothing"), smoothing, 1.0)
+        }
+    }
 }
 
 fn calls(plan: &Plan, what: &str, connector: &Connector) -> Result<()> {
@@ -315,6 +345,14 @@ fn workloads(plan: &Plan) -> Result<()> {
             ("begin", workload.begin),
         ] {
             lasts(&format!("{what}.{name}"), value)?;
+        }
+        if let Some(share) = workload.retry_budget {
+            within(&format!("{what}.retry_budget"), share, 1.0)?;
+        }
+        if workload.retried_as_one && !workload.embedded.is_empty() {
+            return refuse(format!(
+                "{what}: what a page embeds is not counted with its repetitions"
+            ));
         }
         syn(&what, &workload.syn)?;
         for &class in &workload.embedded {

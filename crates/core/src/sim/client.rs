@@ -3,7 +3,7 @@
 use super::plan::{Arrivals, Plan, Workload};
 use super::queue::Kind;
 use super::server::GoesOn;
-use super::source::Source;
+use super::source::{Source, BUCKET};
 use super::stay::{Status, NONE};
 use super::tables::Sink;
 use super::Sim;
@@ -188,10 +188,14 @@ impl<S: Sink> Sim<'_, S> {
     pub(super) fn ask(&mut self, client: u32) -> GoesOn {
         let c = &mut self.clients.all[client as usize];
         c.asked = self.now;
+        let settings = &self.plan.workloads[c.workload as usize];
+        if let (0, Some(share)) = (c.tries, settings.retry_budget) {
+            let left = &mut self.clients.sources[c.workload as usize].repeats_left;
+            *left = (*left + share).min(BUCKET);
+        }
         if c.fetched == 0 {
             c.early = self.now < self.plan.record_from;
         }
-        let settings = &self.plan.workloads[c.workload as usize];
         if settings.timeout > 0 {
             c.times_out = self.now + settings.timeout;
             self.queue.push(c.times_out, Kind::Timeout, client);
@@ -223,6 +227,9 @@ impl<S: Sink> Sim<'_, S> {
         let first_row = self.clients.sources[c.workload as usize].first_row;
         stay.row = first_row.map_or(NONE, |first| first + c.number);
         stay.server = c.server;
+        if slot == 1 && settings.hedge_elsewhere {
+            stay.server = after(&settings.entries, c.server);
+        }
         c.out[slot] = number;
         self.connect(number)
     }
@@ -262,11 +269,29 @@ impl<S: Sink> Sim<'_, S> {
     fn counts(&mut self, client: u32, asked: i64, status: Status, recorded: bool) {
         let c = &self.clients.all[client as usize];
         let settings = &self.plan.workloads[c.workload as usize];
-        if !settings.embedded.is_empty() && !settings.embedded_apart {
+        if settings.retried_as_one {
+            self.counts_with_repetitions(client, status);
+        } else if !settings.embedded.is_empty() && !settings.embedded_apart {
             self.counts_of_page(client, status == Status::Ok);
         } else if recorded && c.fetched == 0 {
             let in_time = self.now < self.plan.duration;
             self.report.count(self.now - asked, status, in_time);
+        }
+    }
+
+    /// The operation counts when it is over, from its first attempt on.
+    fn counts_with_repetitions(&mut self, client: u32, status: Status) {
+        let workload = self.clients.workload_of(client);
+        let next = self.now + self.plan.workloads[workload].retry_pause;
+        let in_time = next < self.clients.sources[workload].end;
+        let again = status != Status::Ok && in_time && self.repeats(client);
+        let c = &mut self.clients.all[client as usize];
+        if c.tries == 0 {
+            c.page = c.asked;
+        }
+        if !again && c.page >= self.plan.record_from {
+            let (took, in_time) = (self.now - c.page, self.now < self.plan.duration);
+            self.report.count(took, status, in_time);
         }
     }
 
@@ -338,13 +363,25 @@ impl<S: Sink> Sim<'_, S> {
         (any, recorded)
     }
 
+    /// Whether a client repeats a request that failed.
+    #[inline(always)]
+    fn repeats(&self, client: u32) -> bool {
+        let c = &self.clients.all[client as usize];
+        let settings = &self.plan.workloads[c.workload as usize];
+        let source = &self.clients.sources[c.workload as usize];
+        c.tries < settings.retries && source.repeats_left >= 1.0
+    }
+
     /// Repeats the request, or gives up.
     #[inline(always)]
     fn operation_ends(&mut self, client: u32, well: bool) {
+        if well || !self.repeats(client) {
+            return self.has_page(client, well);
+        }
         let c = &mut self.clients.all[client as usize];
         let settings = &self.plan.workloads[c.workload as usize];
-        if well || c.tries >= settings.retries {
-            return self.has_page(client, well);
+        if settings.retry_budget.is_some() {
+            self.clients.sources[c.workload as usize].repeats_left -= 1.0;
         }
         c.tries += 1;
         let again = self.now + settings.retry_pause;
@@ -412,6 +449,12 @@ impl<S: Sink> Sim<'_, S> {
         }
         None
     }
+}
+
+/// The next of the entries, which are a circle.
+fn after(entries: &[u32], server: u32) -> u32 {
+    let at = entries.iter().position(|&entry| entry == server);
+    at.map_or(server, |at| entries[(at + 1) % entries.len()])
 }
 
 /// Whether an object of the page is still to be fetched; a page that never arrived embeds nothing.

@@ -20,6 +20,7 @@ mod cpu;
 #[cfg(test)]
 mod golden_tests;
 mod heap;
+mod limiter;
 mod monitor;
 pub mod plan;
 mod pool;

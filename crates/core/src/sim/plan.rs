@@ -154,6 +154,9 @@ pub struct Group {
 pub struct Quota {
     pub quota: i64,
     pub period: i64,
+    /// What earlier periods left unused, up to this much, may be used in addition (`cpu.max.burst`).
+    #[serde(default)]
+    pub burst: i64,
 }
 
 /// Work grows with runnable threads n (cache misses, context switches): times 1 + slope·(n − free)^power for n > free.
@@ -189,6 +192,12 @@ pub struct Server {
     /// in the order of arrival.
     #[serde(default)]
     pub lightest_first: bool,
+    /// The newest of the requests that wait inside gets a worker first.
+    #[serde(default)]
+    pub newest_first: bool,
+    /// How many requests may be inside, adapted to their response times.
+    #[serde(default)]
+    pub limit: Option<Limit>,
     /// The argument of listen(): one more fits into the accept queue.
     pub backlog: u32,
     /// By class; none: that class never reaches this server.
@@ -203,6 +212,33 @@ pub struct Server {
     pub log_bytes: f64,
     #[serde(default = "one_file")]
     pub logs: u32,
+}
+
+/// Requests beyond the limit are refused at once. It stays between `min` and `max`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limit {
+    pub initial: u32,
+    pub min: u32,
+    pub max: u32,
+    pub kind: Adaptive,
+}
+
+/// How a limit adapts to each visit's response time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+pub enum Adaptive {
+    /// One more after an answer within `timeout`, and `backoff` times as many after a later one.
+    Aimd { timeout: i64, backoff: f64 },
+    /// In proportion to the long-term mean of `window` response times over the last one, where
+    /// `tolerance` times the mean counts as normal, plus `queue`; of each change, a share of
+    /// `smoothing` is made.
+    Gradient {
+        tolerance: f64,
+        queue: f64,
+        smoothing: f64,
+        window: u32,
+    },
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -424,6 +460,16 @@ pub struct Workload {
     /// answer wins.
     #[serde(default)]
     pub hedge: i64,
+    /// The second request goes to the next of the entries.
+    #[serde(default)]
+    pub hedge_elsewhere: bool,
+    /// A request and its repetitions count as one.
+    #[serde(default)]
+    pub retried_as_one: bool,
+    /// Repetitions come from a bucket: each first attempt adds this share of one, each repetition
+    /// takes one. None: no such limit.
+    #[serde(default)]
+    pub retry_budget: Option<f64>,
     #[serde(default)]
     pub begin: i64,
     #[serde(default)]

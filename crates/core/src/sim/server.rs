@@ -10,6 +10,7 @@
 //! testbed's servers listen so). Requests on kept connections are inside.
 
 use super::connector::{self, Connector};
+use super::limiter::Limiter;
 use super::plan::{self, Plan};
 use super::pool::Pool;
 use super::program::{self, Step};
@@ -47,6 +48,7 @@ pub struct Server<'a> {
     pub inside: u32,
     pub accepting: Line,
     pub light: Ranked,
+    limiter: Option<Limiter<'a>>,
     /// In an asynchronous server: the answers have arrived, but no worker is free.
     ready: Line,
     pub first_connector: u32,
@@ -101,7 +103,11 @@ pub fn build(plan: &Plan) -> System<'_> {
             room: workers.saturating_mul(server.processes),
             inside: 0,
             accepting: Line::default(),
-            light: Ranked::new(if server.lightest_first { ranks } else { 1 }),
+            light: Ranked::new(
+                if server.lightest_first { ranks } else { 1 },
+                server.newest_first,
+            ),
+            limiter: server.limit.as_ref().map(Limiter::new),
             ready: Line::default(),
             first_connector,
             lost: 0,
@@ -208,12 +214,27 @@ impl<S: Sink> Sim<'_, S> {
         let s = &mut self.servers[server as usize];
         let enters = place == Place::Inside || s.has_place();
         s.inside += 1;
+        if let Some(limiter) = &s.limiter {
+            if !limiter.admits(s.inside) {
+                return self.refuses(stay);
+            }
+            self.stays[stay].abreast = s.inside;
+        }
         let accepted = enters || s.holds && !s.stopped;
         if s.busy < s.room && accepted && !s.anyone_waits() && !s.handing_out {
             return self.start(stay);
         }
         self.waits(server, stay, enters);
         None
+    }
+
+    /// It is above the server's limit: its caller gets an error at once.
+    fn refuses(&mut self, stay: u32) -> GoesOn {
+        let s = &mut self.stays[stay];
+        s.start = self.now;
+        s.logged = true;
+        s.status = Status::Failed;
+        self.finish(stay)
     }
 
     /// Inside the server, or outside in its accept queue.
@@ -435,6 +456,7 @@ impl<S: Sink> Sim<'_, S> {
     fn finish(&mut self, stay: u32) -> GoesOn {
         let server = self.stays[stay].server;
         self.write_visit(stay);
+        self.adapts(stay);
         self.release_held(stay);
         self.give_back(stay);
         self.servers[server as usize].inside -= 1;
@@ -450,6 +472,17 @@ impl<S: Sink> Sim<'_, S> {
         }
         self.hand_out(server);
         None
+    }
+
+    /// The server's limit learns from an answer.
+    #[inline(always)]
+    fn adapts(&mut self, stay: u32) {
+        let s = &self.stays[stay];
+        if s.abreast > 0 && s.status == Status::Ok {
+            if let Some(limiter) = &mut self.servers[s.server as usize].limiter {
+                limiter.answered(self.now - s.arrival, s.abreast);
+            }
+        }
     }
 
     /// The consequences of the answer come before the worker's next step.

@@ -10,6 +10,8 @@ use crate::workload::{self, Arriving, Chooser};
 /// The time step for examining a trace, ns, and the excess of arrivals that is a burst at least.
 const CROWD_STEP: i64 = 100_000_000;
 const CROWD_LEAST: f64 = 20.0;
+/// Repetitions that a budget holds at most, and at the begin: `maxTokens` of gRPC's examples.
+pub const BUCKET: f64 = 100.0;
 
 /// A think-time mode and its begin.
 struct Mode {
@@ -27,6 +29,8 @@ pub struct Source {
     pub first_row: Option<u32>,
     /// No client sends from then on.
     pub end: i64,
+    /// How many repetitions its budget allows.
+    pub repeats_left: f64,
     /// For aggregated thinkers: their number, and when the next one sends.
     stream: Stream,
     pub thinking: Vec<u32>,
@@ -86,6 +90,7 @@ impl Source {
             came: 0,
             first_row: None,
             end: workload.end.unwrap_or(plan.duration).min(plan.duration),
+            repeats_left: workload.retry_budget.map_or(f64::INFINITY, |_| BUCKET),
             stream: stream(1 << 39, Purpose::Arrival),
             thinking: Vec::new(),
             due: i64::MAX,

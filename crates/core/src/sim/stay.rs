@@ -65,6 +65,8 @@ pub struct Stay {
     pub forced: bool,
     /// When it began to try for a free connection now and then.
     pub since: i64,
+    /// How many were inside its server when a limit admitted it; 0: no limit did.
+    pub abreast: u32,
     pub drops: u8,
     pub data_drops: u8,
     pub status: Status,
@@ -119,6 +121,7 @@ impl Stay {
             tried_again: false,
             forced: false,
             since: 0,
+            abreast: 0,
             drops: 0,
             data_drops: 0,
             status: Status::Ok,
@@ -213,17 +216,19 @@ impl std::ops::IndexMut<u32> for Stays {
     }
 }
 
-/// Lines of stays, one for each rank: the first of the lowest rank is next.
+/// Lines of stays, one for each rank: the first of the lowest rank is next, or the last of it.
 pub struct Ranked {
     lines: Vec<Line>,
     len: u32,
+    newest_first: bool,
 }
 
 impl Ranked {
-    pub fn new(ranks: u32) -> Self {
+    pub fn new(ranks: u32, newest_first: bool) -> Self {
         Ranked {
             lines: vec![Line::default(); ranks as usize],
             len: 0,
+            newest_first,
         }
     }
 
@@ -240,7 +245,12 @@ impl Ranked {
 
     #[inline]
     pub fn push(&mut self, stays: &mut Stays, number: u32, rank: u32) {
-        self.lines[rank as usize].push(stays, number);
+        let line = &mut self.lines[rank as usize];
+        if self.newest_first {
+            line.push_first(stays, number);
+        } else {
+            line.push(stays, number);
+        }
         self.len += 1;
     }
 
@@ -285,6 +295,15 @@ impl Line {
             stays[self.tail].next = number;
         }
         self.tail = number;
+        self.len += 1;
+    }
+
+    pub fn push_first(&mut self, stays: &mut Stays, number: u32) {
+        if self.len == 0 {
+            return self.push(stays, number);
+        }
+        stays[number].next = self.head;
+        self.head = number;
         self.len += 1;
     }
 

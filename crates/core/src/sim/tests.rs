@@ -5,6 +5,7 @@ mod calls;
 mod causes;
 mod clients;
 mod errors;
+mod remedies;
 
 use super::plan::Plan;
 use super::tables::{Report, Sink};

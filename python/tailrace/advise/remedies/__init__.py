@@ -6,19 +6,23 @@ from __future__ import annotations
 from tailrace.advise.remedies import (
     asynchronous,
     backlog,
+    elsewhere,
     flush,
     governor,
     heap,
     hedging,
     isolation,
     keepalive,
+    limit,
     mechanism,
+    newest,
     policy,
     pool,
     priority,
     quota,
     replica,
     retransmission,
+    retries,
     shedding,
     smoothing,
     workers,
@@ -28,8 +32,8 @@ from tailrace.advise.remedies.remedy import EFFORTS, Changes, Effort, Option, Re
 REMEDIES: tuple[Remedy, ...] = tuple(
     one.REMEDY
     for one in (
-        *(backlog, workers, pool, asynchronous, shedding, priority, policy, mechanism, hedging, retransmission),
-        *(keepalive, quota, governor, isolation, heap, flush, smoothing, replica),
+        *(backlog, workers, pool, asynchronous, shedding, limit, priority, newest, policy, mechanism, hedging),
+        *(elsewhere, retries, retransmission, keepalive, quota, governor, isolation, heap, flush, smoothing, replica),
     )
 )
 

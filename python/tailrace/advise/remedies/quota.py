@@ -1,4 +1,4 @@
-"""A larger CPU quota, the same in shorter periods, or none."""
+"""A larger CPU quota, the same in shorter periods or with a burst, or none."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from tailrace.units import MILLISECOND, exact_duration
 
 FACTORS = (1.25, 1.5, 2.0, 3.0, 4.0)
 PERIODS = (50 * MILLISECOND, 20 * MILLISECOND, 10 * MILLISECOND, 5 * MILLISECOND)
+BURSTS = (0.25, 0.5, 1.0)
+"""Of the quota; Linux allows no more."""
 NONE = "remove the CPU quota of {}"
 
 
@@ -19,6 +21,7 @@ def _options(experiment: Experiment) -> Iterator[Option]:
         if tier.quota:
             yield _raise(name, tier.quota)
             yield _shorten(name, tier.quota)
+            yield _burst(name, tier.quota)
             yield sizeless(name, {("tiers", name, "quota"): None}, NONE.format(name))
     yield from relieved(experiment, ("cpu-quota",), NONE)
 
@@ -42,6 +45,15 @@ def _shorten(name: str, now: Quota) -> Option:
             ("tiers", name, "quota", "time"): exact_duration(round(now.time * size / now.period)),
         },
         lambda size: f"give {name} its CPU quota in periods of {exact_duration(size)}",
+    )
+
+
+def _burst(name: str, now: Quota) -> Option:
+    return Option(
+        name,
+        tuple(share for share in BURSTS if share * now.time > now.burst),
+        lambda size: {("tiers", name, "quota", "burst"): exact_duration(round(now.time * size))},
+        lambda size: f"let {name} use {size:.0%} more CPU quota in a period after it used less",
     )
 
 

@@ -23,12 +23,12 @@ def _more(experiment: Experiment, name: str) -> Option:
     return Option(
         name,
         (now + 1,),
-        lambda size: _replicated(experiment, name, size),
+        lambda size: replicated(experiment, name, size),
         lambda size: f"run {size} servers of {name} instead of {now}",
     )
 
 
-def _replicated(experiment: Experiment, name: str, count: int) -> dict[Path, Any]:
+def replicated(experiment: Experiment, name: str, count: int) -> dict[Path, Any]:
     """A stall of a single server stays one of the first."""
     changes: dict[Path, Any] = {("tiers", name, "count"): count}
     if experiment.tiers[name].count > 1:

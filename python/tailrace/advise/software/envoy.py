@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from functools import partial
 
 from tailrace.advise.software.steps import Line, Step
+from tailrace.units import SECOND
 
 NAME, TITLE = "envoy", "Envoy"
+CLIENT = "in the route of the Envoy that sends the requests; retry_policy needs retry_on: 5xx"
 METHODS = {
     "least_connections": "LEAST_REQUEST",
     "current_load": "LEAST_REQUEST",
@@ -31,3 +33,19 @@ def lines(step: Step) -> Iterator[Line]:
         case "skip":
             yield line("", f"max_requests: {step.then}", thresholds)
             yield line("", "max_pending_requests: 1", thresholds)
+        case "limit" if step.then:
+            yield line("", "name: envoy.filters.http.adaptive_concurrency", "with its gradient_controller_config")
+        case "hedge" if step.then.hedge:
+            yield line("", f"per_try_timeout: {_seconds(step.then.hedge)}", CLIENT)
+            yield line("", "hedge_policy: { hedge_on_per_try_timeout: true }", CLIENT)
+        case "retries" if step.then.retries:
+            if step.then.timeout:
+                yield line("", f"per_try_timeout: {_seconds(step.then.timeout)}", CLIENT)
+                yield line("", f"num_retries: {step.then.retries}", CLIENT)
+            if step.then.retry_budget is not None:
+                percent = f"budget_percent: {{ value: {100 * step.then.retry_budget:g} }}"
+                yield line("", f"retry_budget: {{ {percent} }}", "in circuit_breakers.thresholds of the cluster")
+
+
+def _seconds(time: int) -> str:
+    return f"{time / SECOND:g}s"

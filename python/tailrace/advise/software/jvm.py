@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from tailrace.advise.software.steps import Line, Step
+from tailrace.experiment.tiers import Limit
+from tailrace.units import MILLISECOND
 
 NAME, TITLE = "jvm", "JVM"
 MIB = 2**20
@@ -27,6 +29,17 @@ def lines(step: Step) -> Iterator[Line]:
         case "heap" if step.then.threads != step.now.threads:
             now, then = (f"-XX:ParallelGCThreads={heap.threads:.0f}" for heap in (step.now, step.then))
             yield line(now, then, "with -XX:+UseParallelGC")
+        case "limit" if step.then:
+            note = "a servlet filter of com.netflix.concurrency-limits"
+            yield Line(TITLE, step.tier, "ConcurrencyLimitServletFilter", "", _builder(step.then), note)
+
+
+def _builder(limit: Limit) -> str:
+    if limit.kind == "aimd":
+        kind = f"AIMDLimit.newBuilder().timeout({limit.timeout // MILLISECOND}, TimeUnit.MILLISECONDS)"
+        return f"{kind}.initialLimit({limit.initial}).minLimit({limit.min}).maxLimit({limit.max}).build()"
+    kind = f"Gradient2Limit.newBuilder().rttTolerance({limit.tolerance:g})"
+    return f"{kind}.initialLimit({limit.initial}).minLimit({limit.min}).maxConcurrency({limit.max}).build()"
 
 
 def _mebibytes(size: int) -> int:

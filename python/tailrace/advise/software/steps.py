@@ -10,6 +10,7 @@ from tailrace.experiment import Experiment, places
 from tailrace.experiment.kernels import schedule
 from tailrace.experiment.machines import Node
 from tailrace.experiment.tiers import Tier
+from tailrace.experiment.workloads import Workload
 
 What = Literal[
     "backlog",
@@ -29,10 +30,13 @@ What = Literal[
     "cores",
     "count",
     "retransmission",
+    "limit",
+    "hedge",
+    "retries",
 ]
 """Keys of the experiment, except: skip, try another candidate or fail when no connection is free; poll, how long one is
-waited for; kind, synchronous or asynchronous."""
-OF_TIER: tuple[What, ...] = ("backlog", "workers", "quota", "weight", "heap", "log", "count")
+waited for; kind, synchronous or asynchronous; hedge and retries, of the clients of a tier (workloads)."""
+OF_TIER: tuple[What, ...] = ("backlog", "workers", "quota", "weight", "heap", "log", "count", "limit")
 OF_CALL: tuple[What, ...] = ("pool", "policy", "kept", "poll")
 OF_NODE: tuple[What, ...] = ("governor", "disk", "cores")
 KEYS: dict[What, str] = {"poll": "endpoint_timeout"}
@@ -88,8 +92,17 @@ def steps(before: Experiment, after: Experiment) -> Iterator[Step]:
         yield Step("retransmission", _entry(after), before.kernel, after.kernel)
     for name, load in after.workloads.items():
         known = before.workloads.get(name)
-        if known is not None and load.kept and not known.kept:
-            yield Step("kept", load.entry or _entry(after), False, True)
+        if known is not None:
+            yield from _of_load(load.entry or _entry(after), known, load)
+
+
+def _of_load(tier: str, old: Workload, new: Workload) -> Iterator[Step]:
+    if new.kept and not old.kept:
+        yield Step("kept", tier, False, True)
+    if new.hedge != old.hedge:
+        yield Step("hedge", tier, old, new)
+    if (new.retries, new.timeout, new.retry_budget) != (old.retries, old.timeout, old.retry_budget):
+        yield Step("retries", tier, old, new)
 
 
 def _of_tier(name: str, old: Tier, new: Tier) -> Iterator[Step]:

@@ -22,9 +22,9 @@ def lines(step: Step) -> Iterator[Line]:
             yield line(service, _share(step.now), _share(step.then))
             if step.now and step.then and step.now.period != step.then.period:
                 yield line(service, _period(step.now), _period(step.then))
-            if step.then:
-                note = "lets unused time of earlier periods be used; Tailrace does not simulate it"
-                yield line("cpu.max.burst", "0", str(step.then.time // MICROSECOND), note)
+            if step.now and step.then and step.now.burst != step.then.burst:
+                now, then = (str(quota.burst // MICROSECOND) for quota in (step.now, step.then))
+                yield line("cpu.max.burst", now, then, "microseconds, in the service's control group; since Linux 5.14")
         case "weight":
             weight = min(10_000, max(1, round(WEIGHT * step.then / step.now)))
             yield line(service, f"CPUWeight={WEIGHT}", f"CPUWeight={weight}", "beside neighbours of the default weight")

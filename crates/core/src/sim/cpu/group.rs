@@ -41,6 +41,8 @@ const UNKNOWN: Share = Share {
 
 struct Quota {
     full: f64,
+    /// What may be left over from earlier periods.
+    burst: f64,
     left: f64,
     /// Since when nothing is left.
     used_up: Option<i64>,
@@ -94,15 +96,16 @@ pub struct Group {
 
 impl Group {
     pub fn new(group: &plan::Group, first: u32) -> Self {
-        let quota = group.quota.as_ref().map(|q| q.quota as f64);
+        let quota = group.quota.as_ref();
         Group {
             node: group.node,
             first,
             weight: group.weight,
             cores: group.cores,
-            quota: quota.map(|full| Quota {
-                full,
-                left: full,
+            quota: quota.map(|q| Quota {
+                full: q.quota as f64,
+                burst: q.burst as f64,
+                left: q.quota as f64,
                 used_up: None,
                 told: false,
             }),
@@ -258,7 +261,7 @@ impl Group {
     pub fn refill(&mut self, now: i64) -> Option<i64> {
         self.advance(now);
         let quota = self.quota.as_mut()?;
-        quota.left = quota.full;
+        quota.left = quota.left.clamp(0.0, quota.burst) + quota.full;
         quota.told = false;
         let since = quota.used_up.take();
         since.filter(|&since| self.jobs.len() > 0 && since < now)
