@@ -27,7 +27,7 @@ WORDS = (
     "experiment",
 )
 ANALYSTS = ("timeline", "diagnosis", "report")
-MAKERS = ("readers", "sim", "load", "testbed", "recorder", "export", "anonymise")
+MAKERS = ("readers", "sim", "load", "testbed", "recorder", "export", "anonymise", "join")
 DOORS = (
     *("cli", "__main__", "__init__"),
     *("score", "twin", "advise", "study", "reproduce", "sweep", "watch", "gate"),

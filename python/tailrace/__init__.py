@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tailrace.errors import TailraceError
     from tailrace.experiment import read as read_experiment
     from tailrace.export import write_pcap
+    from tailrace.join import join
     from tailrace.readers import read
     from tailrace.report import write_html as write_report
     from tailrace.report import write_perfetto
@@ -36,6 +37,7 @@ __all__ = [
     "advise",
     "anonymise",
     "diagnose",
+    "join",
     "read",
     "read_experiment",
     "simulate",
@@ -52,6 +54,7 @@ _HOMES = {
     "advise": ("tailrace.advise", "advise"),
     "anonymise": ("tailrace.anonymise", "anonymise"),
     "diagnose": ("tailrace.diagnosis", "diagnose"),
+    "join": ("tailrace.join", "join"),
     "read": ("tailrace.readers", "read"),
     "read_experiment": ("tailrace.experiment", "read"),
     "simulate": ("tailrace.sim", "simulate"),

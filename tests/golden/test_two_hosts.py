@@ -7,10 +7,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 from tailrace import _core, readers
+from tailrace.dataset import Dataset
 from tailrace.diagnosis import diagnose
+from tailrace.join import join
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -59,3 +63,40 @@ def test_clocks_seconds_apart_do_not_change_the_answer(tmp_path: Path, first: st
     found, expected = diagnose(run), diagnose(alone)
     assert (found.requests, found.vlrt) == (expected.requests, expected.vlrt)
     assert found.summary == expected.summary
+
+
+HOSTS = {"web": (WEB, 0), "app": (APP, SHIFT_US), "db": (bytes((10, 77, 0, 5)), -777_777_777)}
+SAME = ["server", "interaction", "sent", "arrival", "first_byte", "departure", "drops", "data_drops", "status"]
+
+
+def rows(run: Dataset, table: str, columns: list[str]) -> pl.DataFrame:
+    frame: pl.LazyFrame = getattr(run, table)()
+    texts = frame.with_columns(pl.col(pl.Categorical).cast(pl.String))
+    return texts.select(columns).collect().sort(columns)
+
+
+def test_run_folders_of_three_hosts_become_that_of_one_capture(tmp_path: Path) -> None:
+    whole = zstd.decompress(DEMO.read_bytes())
+    runs = {}
+    for name, (address, shift_us) in HOSTS.items():
+        (tmp_path / f"{name}.pcap").write_bytes(seen_by(address, whole, shift_us))
+        runs[name] = readers.read(tmp_path / f"{name}.pcap", servers=SERVERS, out=tmp_path / name)
+    alone = readers.read(DEMO, servers=SERVERS, out=tmp_path / "alone")
+    joined = join(runs, tmp_path / "run")
+    assert joined.both == {"app": 9030, "db": 18109}
+    for name, offset in joined.offsets.items():
+        assert abs(offset.offset_ns + HOSTS[name][1] * 1000) <= offset.bound_ns
+    joined.run.validate()
+    assert_frame_equal(rows(joined.run, "visits", SAME), rows(alone, "visits", SAME))
+    entries = ["server", "sent", "end", "status", "drops"]
+    assert_frame_equal(rows(joined.run, "requests", entries), rows(alone, "requests", entries))
+    assert_frame_equal(
+        rows(joined.run, "events", ["place", "kind", "begin"]), rows(alone, "events", ["place", "kind", "begin"])
+    )
+    tiers = [{server.name: server.tier for server in run.topology.servers} for run in (joined.run, alone)]
+    assert tiers[0] == tiers[1]
+    # Few visits have another parent: three captures show a few calls less than one does.
+    orphans = [run.visits().collect()["parent"].null_count() for run in (joined.run, alone)]
+    assert abs(orphans[0] - orphans[1]) < 0.001 * joined.run.manifest.rows["visits"]
+    found, expected = diagnose(joined.run), diagnose(alone)
+    assert (found.requests, found.vlrt, found.summary) == (expected.requests, expected.vlrt, expected.summary)

@@ -16,7 +16,20 @@ import tempfile
 from dataclasses import dataclass
 
 READING = frozenset(
-    ("diagnose", "read", "report", "export", "info", "anonymise", "score", "advise", "twin", "gate", "incidents")
+    (
+        "diagnose",
+        "read",
+        "report",
+        "export",
+        "info",
+        "anonymise",
+        "score",
+        "advise",
+        "twin",
+        "gate",
+        "incidents",
+        "join",
+    )
 )
 _PR_SET_PDEATHSIG = 1
 _HANDED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
