@@ -65,9 +65,9 @@ def test_remedies_of_a_recording_do_what_they_do_to_the_system_itself(
         assert left.high is not None
         assert left.low <= made <= left.high, remedy
         assert by_name[remedy].helps
-    assert any("in the twin" in note for note in found.notes)
+    assert found.compared[0].what == "very slow requests"
     page, _, best = advise.write(found, tmp_path / "advice")
-    assert "in the twin" in page.read_text()
+    assert "How well the twin repeats the recording" in page.read_text()
     lines = {line.then for one in found.ranked if one.remedies == ("heap",) for line in found.lines(one)}
     assert lines == set()  # the name app does not tell that it is a JVM
     assert best.exists()

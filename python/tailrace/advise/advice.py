@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from tailrace.advise import software
 from tailrace.advise.outcomes import Outcome
 from tailrace.advise.prediction import Prediction
+from tailrace.advise.queues import Queues
 from tailrace.advise.remedies import Changes, Effort
 from tailrace.advise.software import Line
 from tailrace.advise.undone import Undone
 from tailrace.experiment import Experiment
+from tailrace.twin.gate import Compared
 
 HELPS = 0.5
 """Where replications are too few to be sure, a change that removes less than this share is not called a help."""
@@ -108,7 +110,11 @@ class Advice:
     software: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The software of each tier, for the lines to change."""
     notes: tuple[str, ...] = ()
-    """What limits the advice: how the twin differs from the recording, and what the recording does not show."""
+    """What limits the advice, such as what the recording does not show."""
+    compared: tuple[Compared, ...] = ()
+    """How well the twin repeats the recording; empty for an experiment."""
+    queues: Queues | None = None
+    """With and without the best change."""
 
     def lines(self, one: Ranked) -> list[Line]:
         """The lines that make the change."""

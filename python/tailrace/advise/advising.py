@@ -13,6 +13,7 @@ from tailrace import experiment as experiments
 from tailrace.advise import software as server_software
 from tailrace.advise.advice import Advice
 from tailrace.advise.headroom import headroom
+from tailrace.advise.queues import queues
 from tailrace.advise.ranking import finals, pairs, present, ranked
 from tailrace.advise.recordings import Planned, twin_of
 from tailrace.advise.remedies import REMEDIES
@@ -54,9 +55,18 @@ def advise(
         trials = Trials(folder / "runs", seconds, workers, progress, spread=planned.spread)
         found = _advise(planned.experiment, name or called, replications, trials)
         notes = planned.notes
-        if notes and found.base.vlrt.mean > SATURATED * found.base.requests:
+        if planned.compared and found.base.vlrt.mean > SATURATED * found.base.requests:
             notes = (MORE_REQUESTS, *notes)
-        return replace(found, software=chosen, notes=notes, undone=tuple(trials.undone))
+        best = found.best
+        lines = queues(found.experiment, best.experiment, found.base.first, trials) if best else None
+        return replace(
+            found,
+            software=chosen,
+            notes=notes,
+            compared=planned.compared,
+            queues=lines,
+            undone=tuple(trials.undone),
+        )
 
 
 def _planned(source: Experiment | Dataset | str | PathLike[str], folder: Path) -> tuple[Planned, str]:

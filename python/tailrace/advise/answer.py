@@ -38,7 +38,7 @@ def surge_words(surge: Surge | None) -> str:
 def _now(advice: Advice) -> str:
     base = advice.base
     failed = f", and {predicted(base.failed)} get no answer" if base.failed.mean else ""
-    where = "in the twin of the recording" if advice.notes else "now"
+    where = "in the twin of the recording" if advice.compared else "now"
     return f"{predicted(base.vlrt)} of {words.count(base.requests)} requests take 1 s or more {where}{failed}."
 
 

@@ -8,17 +8,16 @@ from importlib import resources
 from itertools import groupby
 from typing import Any
 
-from tailrace.advise import undone
+from tailrace.advise import drawings, undone
 from tailrace.advise.advice import Advice, Effect, Ranked
 from tailrace.advise.answer import predicted, sentences, surge_words
 from tailrace.advise.changing import as_options
+from tailrace.advise.drawings import AFTER, NOW
 from tailrace.advise.outcomes import EDGES
 from tailrace.advise.remedies import EFFORTS
 from tailrace.report import Section, page, words
 from tailrace.report.plots import Bar, Plot, Scale, Tick, counted
 
-NOW, AFTER = 0, 2
-"""Colours."""
 WRAPPED = "#changes th, #lines th, #others th { white-space: normal }"
 BAR = 0.6
 """Of the room of a bar."""
@@ -34,8 +33,10 @@ def html(advice: Advice) -> str:
         ("answer", "Answer", True),
         ("changes", "Changes", bool(advice.ranked)),
         ("responses", "Response times", bool(best)),
+        ("queues", "Queues", advice.queues is not None),
         ("lines", "Lines to change", bool(best)),
         ("others", "Not better", bool(advice.useless)),
+        ("twin", "The twin", bool(advice.compared)),
         ("limits", "Method", True),
     ]
     return page.render(
@@ -54,6 +55,9 @@ def html(advice: Advice) -> str:
         plots=plots,
         spread=spread,
         rows=_rows(advice),
+        queues=_queues(advice),
+        knee=drawings.sentence(knee) if (knee := advice.queues and advice.queues.knee) else "",
+        compared=advice.compared,
         files=_files(advice),
         set_options=as_options(best.changes) if best else [],
         useless=[(what, words.count(left)) for what, left in advice.useless],
@@ -77,6 +81,13 @@ def section(advice: Advice | None, answer: Sequence[str], reasons: Sequence[str]
         files=_files(advice) if advice else [],
     )
     return Section("advice", "What to change", body)
+
+
+def _queues(advice: Advice) -> list[Plot]:
+    if advice.queues is None:
+        return []
+    knee = [drawings.knee(advice.queues.knee)] if advice.queues.knee else []
+    return [drawings.queue(line) for line in advice.queues.lines] + knee
 
 
 def _template(name: str) -> str:

@@ -11,6 +11,7 @@ from tailrace.dataset import Dataset
 from tailrace.errors import TailraceError
 from tailrace.experiment import Experiment, places
 from tailrace.twin import Gate, Twin, gate, learn
+from tailrace.twin.gate import Compared
 
 
 class RefusedError(TailraceError):
@@ -29,6 +30,8 @@ class Planned:
     notes: tuple[str, ...] = ()
     protocols: Mapping[str, str] = field(default_factory=dict)
     """By tier of the twin, as the recording's topology has them."""
+    compared: tuple[Compared, ...] = ()
+    """Recorded beside reproduced."""
     spread: float = 0.0
     """How much the twin's count of very long requests may be off, as a share."""
 
@@ -42,7 +45,7 @@ def twin_of(run: Dataset, folder: Path) -> Planned:
     repeated = experiments.read(twin.write(folder, overwrite=True))
     tier = {server.name: server.tier for server in places.servers(repeated)}
     protocols = {tier[own]: protocol for server, own in twin.servers.items() if (protocol := known.get(server))}
-    return Planned(repeated, tuple(_notes(twin, checked)), protocols, _spread(checked))
+    return Planned(repeated, tuple(_notes(twin)), protocols, checked.rows, _spread(checked))
 
 
 def _refuse(run: Dataset, checked: Gate) -> None:
@@ -63,6 +66,5 @@ def _spread(checked: Gate) -> float:
     return max(abs(count - recorded) / recorded for count in counts) if recorded else 0.0
 
 
-def _notes(twin: Twin, checked: Gate) -> list[str]:
-    said = [f"{row.what}: {row.recorded} recorded, {row.reproduced} in the twin" for row in checked.rows]
-    return said + [f"the recording does not show {one.name} ({one.range}); {one.datum}" for one in twin.unknowns]
+def _notes(twin: Twin) -> list[str]:
+    return [f"the recording does not show {one.name} ({one.range}); {one.datum}" for one in twin.unknowns]

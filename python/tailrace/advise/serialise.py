@@ -10,6 +10,7 @@ from tailrace.advise.answer import sentences
 from tailrace.advise.changing import key
 from tailrace.advise.outcomes import EDGES
 from tailrace.advise.prediction import Prediction
+from tailrace.advise.queues import Knee
 
 VERSION = 1
 Json = dict[str, Any]
@@ -30,6 +31,9 @@ def to_json(advice: Advice) -> Json:
         "headroom": None if room is None else {"factor": room.factor, "tried": room.tried, "drops": room.drops or None},
         "edges_ns": EDGES,
         "notes": list(advice.notes),
+        "twin": [vars(row) for row in advice.compared],
+        "queues": [vars(line) for line in advice.queues.lines] if advice.queues else [],
+        "knee": _knee(advice.queues.knee) if advice.queues and advice.queues.knee else None,
     }
 
 
@@ -55,6 +59,14 @@ def _ranked(advice: Advice, one: Ranked) -> Json:
         "bottleneck": one.bottleneck or None,
         "surge": None if one.surge is None else {"vlrt": one.surge.vlrt, "recovers": one.surge.recovers},
         **_effect(one.effect),
+    }
+
+
+def _knee(knee: Knee) -> Json:
+    return {
+        "tier": knee.tier,
+        "at": knee.at,
+        "points": [{"inside": inside, "rate": rate} for inside, rate in knee.points],
     }
 
 

@@ -21,7 +21,7 @@ from tailrace.advise.outcomes import Outcome, outcome, questions
 from tailrace.advise.undone import Undone
 from tailrace.experiment import Experiment
 from tailrace.experiment.workloads import Trace
-from tailrace.study.runs import Runs, identity
+from tailrace.study.runs import Question, Runs, identity
 
 SCREENING = 0.5
 """The part of the remaining time in which sizes are tried, so that the best can be compared in the rest."""
@@ -63,6 +63,14 @@ class Trials:
         """The outcomes of these replications; fewer if the budget ended."""
         found = self.outcomes([replicated(experiment, number) for number in numbers])
         return [outcome for outcome in found if outcome is not None]
+
+    def asked(self, experiment: Experiment, questions: Sequence[Question]) -> list[Any] | None:
+        """Answers of one run; None if the budget had ended."""
+        if self._over(self._end):
+            return None
+        job = self._runs.ask(experiment, questions)
+        self._runs.make(self.workers)
+        return [job.answers[question.key] for question in questions]
 
     def shares(self, experiments: Sequence[Experiment]) -> list[float | None]:
         """Only the share of requests that each run harms, which is found about twice as fast. It is a share because a

@@ -52,6 +52,8 @@ class Curve:
     points: tuple[Point, ...]
     marks: tuple[tuple[float, float, str], ...] = ()
     """The paper's numbers: x, y, words."""
+    dots: bool = True
+    """Whether each point is marked."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +72,14 @@ class Plot:
     width: int = 1000
     height: int = 250
     """Size of the drawing, in px at the full width of the page."""
+    said: str = ""
+    """Its content in words, where single points say little."""
 
     @property
     def summary(self) -> str:
         """The content in words, for readers who cannot see it."""
+        if self.said:
+            return f"{self.title}: {self.said}"
         said = [bar.words for bar in self.bars] or [point.words for curve in self.curves for point in curve.points]
         shown = "; ".join(said[:SUMMARY_MAX])
         return f"{self.title}. {shown}" + (" …" if len(said) > SUMMARY_MAX else "")
