@@ -82,3 +82,5 @@ GC_NAMES = 10_000
 """Different names of stops in a JVM's log; a collector has about a hundred."""
 FIRST_LINE = 120
 """Characters that an error shows of the first line of an unknown file."""
+OTLP_MESSAGE = 64 * MIB
+"""A message of OTLP, as a Collector writes it: sixteen times the largest that its receivers accept by default."""

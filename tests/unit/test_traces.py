@@ -3,8 +3,11 @@ tests/golden/readers/traces."""
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,13 @@ import pytest
 from tailrace import readers
 from tailrace.dataset import Dataset
 from tailrace.errors import InputError
+from tailrace.readers.spans_clocks import aligned
 from tailrace.units import MILLISECOND, parse_moment
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 FILES = Path(__file__).parents[1] / "golden" / "readers" / "traces"
 T = parse_moment("2026-11-20T16:49:00Z")
@@ -150,12 +159,96 @@ def test_long_gaps_are_lost_attempts_only_if_they_have_the_shape_of_a_schedule(
     assert [row[5] for row in found if row[0] == "app"] == drops
 
 
-def test_other_clocks_and_sampling_are_named(tmp_path: Path) -> None:
-    run = readers.read(otlp(tmp_path / "t.json", [1, 1, 1], state="ot=th:8", skew_ms=-50))
-    assert [row[2] == row[3] for row in visits(run) if row[0] == "app"] == [True] * 3
+def test_clocks_of_hosts_are_aligned_by_causality_and_sampling_is_named(tmp_path: Path) -> None:
+    true = visits(readers.read(otlp(tmp_path / "true.json", [1, 3, 2], state="ot=th:8")))
+    run = readers.read(otlp(tmp_path / "t.json", [1, 3, 2], state="ot=th:8", skew_ms=-50))
+    # A call begins 2 ms after its client's span or later, and ends 1 ms before it, with a slack of 1 ms. The clock of
+    # the app is 48 to 52 ms behind, so 50 ms is added.
+    moved = [row for row in visits(run) if row[0] == "app"]
+    assert moved == [row for row in true if row[0] == "app"]
     said = " ".join(run.manifest.notes)
-    assert "calls that lie outside of their client's span: 3" in said
+    assert "the clocks of 1 hosts were aligned" in said
+    assert "the largest offset is 50 ms (app), good to 2 ms" in said
     assert "a sampler kept 50.000% of the traces" in said
+    assert "aligned" not in " ".join(readers.read(tmp_path / "true.json").manifest.notes)
+
+
+def test_clocks_that_no_offset_satisfies_are_not_moved() -> None:
+    ms = MILLISECOND
+    assert aligned([("a", "b", -1 * ms, 3 * ms), ("a", "b", -2 * ms, 1 * ms)]).offsets == {}
+    drifted = aligned([("a", "b", 40 * ms, 43 * ms), ("a", "b", -43 * ms, -40 * ms)])
+    assert (drifted.offsets, drifted.unknown) == ({}, 1)
+    chain = aligned([*[("a", "b", 40 * ms, 43 * ms)] * 3, *[("b", "c", 10 * ms, 13 * ms)] * 2])
+    assert chain.offsets == {"b": 42 * ms, "c": 54 * ms}  # towards a, which makes the most calls
+    many = [("a", "b", -1 * ms, 1 * ms)] * 200 + [("a", "b", 900 * ms, 950 * ms)]
+    assert aligned(many).offsets == {}
+
+
+def test_times_that_a_store_moved_and_traces_chosen_for_their_end_are_named(tmp_path: Path) -> None:
+    jaeger = json.loads((FILES / "jaeger.json").read_text())
+    jaeger["data"][0]["spans"][0]["warnings"] = ["This span's timestamps were adjusted by 12ms"]
+    (tmp_path / "jaeger.json").write_text(json.dumps(jaeger))
+    assert "moved the times of 1 spans" in " ".join(readers.read(tmp_path / "jaeger.json").manifest.notes)
+    policy = '{"key":"tailsampling.policy","value":{"stringValue":"slow"}},'
+    chosen = (
+        (FILES / "otlp.jsonl").read_text().replace('"attributes":[{"key":"http', f'"attributes":[{policy}{{"key":"http')
+    )
+    (tmp_path / "chosen.jsonl").write_text(chosen)
+    run = readers.read(tmp_path / "chosen.jsonl")
+    assert "tail sampling" in " ".join(run.manifest.notes)
+    assert run.requests().collect().height == 5
+    assert "visits" not in run.manifest.rows
+
+
+def protobuf(jsonl: str) -> list[bytes]:
+    """The messages of a file of OTLP JSON as protobuf."""
+    from google.protobuf.json_format import ParseDict
+    from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
+
+    messages = []
+    for line in jsonl.splitlines():
+        try:
+            batch = json.loads(line)
+        except ValueError:
+            continue
+        for span in [s for r in batch["resourceSpans"] for c in r["scopeSpans"] for s in c["spans"]]:
+            for key, length in (("traceId", 32), ("spanId", 16), ("parentSpanId", 16)):
+                if span.get(key):
+                    span[key] = base64.b64encode(bytes.fromhex(span[key].rjust(length, "0"))).decode()
+        messages.append(ParseDict(batch, TracesData(), ignore_unknown_fields=True).SerializeToString())
+    return messages
+
+
+def framed(messages: list[bytes]) -> bytes:
+    return b"".join(len(message).to_bytes(4, "big") + message for message in messages)
+
+
+def test_protobuf_of_the_collector_gives_what_its_json_gives(tmp_path: Path) -> None:
+    expected = visits(read("otlp.jsonl"))
+    text = (FILES / "otlp.jsonl").read_text()
+    messages = protobuf(text)
+    lines = [zstd.compress(line.encode()) for line in text.splitlines()]
+    for name, content in {
+        "proto.bin": framed(messages),
+        "proto.bin.gz": gzip.compress(framed(messages)),
+        "proto.zst.bin": framed([zstd.compress(message) for message in messages]),
+        "json.zst.bin": framed(lines),
+        "one": b"".join(messages),  # protobuf messages one after the other are one message
+    }.items():
+        (tmp_path / name).write_bytes(content)
+        assert visits(readers.read(tmp_path / name)) == expected, name
+
+
+def test_damaged_protobuf_keeps_what_came_before(tmp_path: Path) -> None:
+    good = framed(protobuf((FILES / "otlp.jsonl").read_text()))
+    (tmp_path / "cut").write_bytes(good + (500).to_bytes(4, "big") + b"\x0a\x10")
+    run = readers.read(tmp_path / "cut")
+    assert visits(run) == visits(read("otlp.jsonl"))
+    assert "its last message is cut" in " ".join(run.manifest.notes)
+    (tmp_path / "long").write_bytes(good + b"\xff\xff\xff\xff" + b"x" * 100)
+    assert "is too long, or a length is damaged" in " ".join(readers.read(tmp_path / "long").manifest.notes)
+    (tmp_path / "bad").write_bytes(good + framed([b"\x0a\x05ab"]))
+    assert readers.read(tmp_path / "bad").lost()["bad: damaged elements"] == 1
 
 
 def test_a_trace_without_servers_is_refused(tmp_path: Path) -> None:
@@ -163,3 +256,60 @@ def test_a_trace_without_servers_is_refused(tmp_path: Path) -> None:
     path.write_text('{"resourceSpans":[{"resource":{"attributes":[]},"scopeSpans":[]}]}\n')
     with pytest.raises(InputError, match="no span of a server"):
         readers.read(path)
+
+
+def tempo(jsonl: str) -> Any:
+    """A block of Tempo (vParquet4) with the spans of a file of OTLP JSON, a row for each trace."""
+    import pyarrow as pa
+
+    traces: dict[str, list[dict[str, Any]]] = {}
+    for line in jsonl.splitlines():
+        for batch in json.loads(line)["resourceSpans"] if line.endswith("]}]}]}") else ():
+            service = batch["resource"]["attributes"][0]["value"]["stringValue"]
+            for span in batch["scopeSpans"][0]["spans"]:
+                begin, end = int(span["startTimeUnixNano"]), int(span["endTimeUnixNano"])
+                values = [(item["key"], next(iter(item["value"].items()))) for item in span.get("attributes", [])]
+                row = {
+                    "SpanID": bytes.fromhex(span["spanId"]),
+                    "ParentSpanID": bytes.fromhex(span.get("parentSpanId", "")),
+                    **{"Name": span["name"], "Kind": span["kind"], "StatusCode": span["status"].get("code", 0)},
+                    **{"StartTimeUnixNano": begin, "DurationNano": end - begin},
+                    "Attrs": [
+                        {
+                            "Key": key,
+                            "Value": [value] if kind == "stringValue" else [],
+                            "ValueInt": [int(value)] if kind == "intValue" else [],
+                        }
+                        for key, (kind, value) in values
+                    ],
+                }
+                found = traces.setdefault(span["traceId"], [])
+                found.append({"Resource": {"ServiceName": service, "Attrs": []}, "ss": [{"Spans": [row]}]})
+    return pa.table({"TraceID": [bytes.fromhex(trace) for trace in traces], "rs": list(traces.values())})
+
+
+def test_blocks_of_tempo_give_what_otlp_gives(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    text = "\n".join(line for line in (FILES / "otlp.jsonl").read_text().splitlines() if "999" not in line)
+    kept = "\n".join(line for line in text.splitlines() if line.endswith("]}]}]}"))
+    (tmp_path / "otlp.jsonl").write_text(kept)
+    pq.write_table(tempo(kept), tmp_path / "data.parquet")
+    assert visits(readers.read(tmp_path / "data.parquet")) == visits(readers.read(tmp_path / "otlp.jsonl"))
+
+
+FLAT = (
+    "TraceID,SpanID,ParentID,PodName,OperationName,StartTimeUnixNano,EndTimeUnixNano,Duration\n"
+    "t1,a,root,frontend-1,hipstershop.Frontend/Home,{0},{20},20000000\n"
+    "t1,b,a,frontend-1,hipstershop.CartService/GetCart,{2},{18},16000000\n"
+    "t1,c,b,cart-1,hipstershop.CartService/GetCart,{5},{16},11000000\n"
+)
+
+
+def test_a_flat_table_without_kinds_has_servers_where_the_service_changes(tmp_path: Path) -> None:
+    text = re.sub(r"\{(\d+)\}", lambda found: str(T + int(found[1]) * MILLISECOND), FLAT)
+    (tmp_path / "spans.csv").write_text(text)
+    expected = [("frontend-1", None, 0, 0, 20, 0, True), ("cart-1", "frontend-1", 5, 5, 16, 0, True)]
+    assert visits(readers.read(tmp_path / "spans.csv")) == expected
+    pl.read_csv(tmp_path / "spans.csv").drop("EndTimeUnixNano").write_parquet(tmp_path / "spans.parquet")
+    assert visits(readers.read(tmp_path / "spans.parquet")) == expected

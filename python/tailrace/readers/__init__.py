@@ -72,11 +72,12 @@ def _one(read: Callable[[Source], Found]) -> Callable[[Sequence[Source]], Found]
 
 _JVM_LOG = Reader("JVM garbage collection log", gclog.sniff, gclog.read, gclog.together, began=True)
 _ACCESS_LOG = Reader("access log", accesslog.sniff, _one(accesslog.read))
+_TRACES = Reader("traces", traces.sniff, traces.read, traces.together)
 READERS: tuple[Reader, ...] = (
     Reader("collectl", collectl.sniff, _one(collectl.read)),
     _JVM_LOG,
     Reader("load test", loadtest.sniff, loadtest.read, loadtest.together, began=True, clients=True),
-    Reader("traces", traces.sniff, traces.read, traces.together),
+    _TRACES,
     _ACCESS_LOG,
     Reader("sadf", sadf.sniff, _one(sadf.read)),
     Reader("sar, mpstat, pidstat or iostat", sysstat_text.sniff, _one(sysstat_text.read)),
@@ -299,6 +300,8 @@ def _head(source: Source) -> bytes:
 
 
 def _reader(source: Source, head: bytes) -> Reader:
+    if traces.sniff_further(source):
+        return _TRACES
     for reader in READERS:
         if reader.sniff(source.path.name, head):
             return reader

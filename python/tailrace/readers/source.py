@@ -69,10 +69,15 @@ class Source:
     def texts(self, found: Found) -> Iterator[str]:
         """The text in blocks that end anywhere."""
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        for data in self.blocks(found):
+            yield decoder.decode(data)
+
+    def blocks(self, found: Found) -> Iterator[bytes]:
+        """The unpacked bytes in blocks that end anywhere."""
         for data, broken in self._blocks(_BLOCK):
             if broken:
                 found.stopped(self.path.name, broken)
-            yield decoder.decode(data)
+            yield data
 
     def _blocks(self, size: int) -> Iterator[tuple[bytes, str | None]]:
         try:

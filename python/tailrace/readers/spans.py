@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from tailrace import units
@@ -40,48 +40,52 @@ class Span:
     """Of a client: what it calls, if the span says so."""
     kept: float | None = None
     """The share of traces that a sampler kept."""
+    host: str = ""
+    """Whose clock its times are of; empty: that of its service."""
+    moved: bool = False
+    """The store of the traces moved its times, because clocks differ."""
+    chosen: bool = False
+    """Its trace was kept for what happened in it (tail sampling)."""
 
 
 @dataclass(frozen=True)
 class Form:
+    """A form of JSON. `spans` yields those of an element; None for one without an id, a time or a service."""
+
     seen: re.Pattern[str]
     opening: re.Pattern[str] | None
     resume: re.Pattern[str]
     spans: Callable[[Any, Names], Iterator[Span | None]]
-    """The spans of an element; None for one without an id, a time or a service."""
 
 
 def form_of(head: str) -> Form | None:
     return next((form for form in _FORMS if form.seen.search(head)), None)
 
 
-def read(source: Source, found: Found, form: Form, names: Names) -> Iterator[Span]:
-    lost = 0
+def read(source: Source, found: Found, form: Form, names: Names) -> Iterator[Span | None]:
     for _, element in elements(source, found, form.resume, form.opening):
-        for span in form.spans(element, names):
-            if span is None:
-                lost += 1
-            else:
-                yield span
-    found.lose("spans without an id, a time or a service", lost)
+        yield from form.spans(element, names)
 
 
-def _otlp(element: Any, names: Names) -> Iterator[Span | None]:
+def of_otlp(element: Any, names: Names) -> Iterator[Span | None]:
     batch = table(element)
     for resource in rows(batch.get("resourceSpans") or batch.get("batches")):
         about = _otlp_values(table(resource.get("resource")).get("attributes"))
         for scope in rows(resource.get("scopeSpans") or resource.get("instrumentationLibrarySpans")):
             for span in rows(scope.get("spans")):
                 values = _otlp_values(span.get("attributes"))
+                values |= {key: about[key] for key in HOSTS if key in about}
                 begin, end = _whole(span.get("startTimeUnixNano")), _whole(span.get("endTimeUnixNano"))
                 failed = table(span.get("status")).get("code") in (2, "STATUS_CODE_ERROR")
                 kind = _OTLP_KINDS.get(str(span.get("kind")), "")
                 ids = (text(span.get("traceId")), text(span.get("spanId")), text(span.get("parentSpanId")))
-                kept = _kept(text(span.get("traceState")) or "") or number(values.get("sampling.probability"))
+                kept = kept_share(text(span.get("traceState")) or "", values)
                 name = text(about.get("service.name"))
-                yield _span(ids, kind, name, begin, end, text(span.get("name")), values, names, failed, kept)
+                yield span_of(ids, kind, name, begin, end, text(span.get("name")), values, names, failed, kept)
 
 
+HOSTS = ("k8s.node.name", "host.name", "hostname", "host.id", "service.instance.id", "ip")
+"""Attributes that name a clock, the best first."""
 _OTLP_KINDS: dict[str, Kind] = {
     **{"2": "server", "3": "client", "4": "producer", "5": "consumer"},
     **{"SPAN_KIND_SERVER": "server", "SPAN_KIND_CLIENT": "client"},
@@ -89,7 +93,7 @@ _OTLP_KINDS: dict[str, Kind] = {
 }
 
 
-def _otlp_values(attributes: Any) -> Values:
+def _otlp_values(attributes: Any) -> dict[str, Any]:
     """Key → value; numbers may be text."""
     return {
         str(item.get("key")): next(iter(table(item.get("value")).values()), None)
@@ -100,18 +104,21 @@ def _otlp_values(attributes: Any) -> Values:
 _THRESHOLD = re.compile(r"(?:^|,)\s*ot=(?:[^,]*;)?th:([0-9a-f]{1,14})(?:;|,|$)")
 
 
-def _kept(state: str) -> float | None:
-    """The probability in a trace state: OpenTelemetry writes the share of traces that were dropped, in 56 bits."""
+def kept_share(state: str, values: Values) -> float | None:
+    """The probability in a trace state, where OpenTelemetry writes the share of traces that were dropped, in 56 bits;
+    else that in the attributes."""
     match = _THRESHOLD.search(state)
-    return 1 - int(match[1].ljust(14, "0"), 16) / 2**56 if match else None
+    return 1 - int(match[1].ljust(14, "0"), 16) / 2**56 if match else number(values.get("sampling.probability"))
 
 
 def _jaeger(element: Any, names: Names) -> Iterator[Span | None]:
     trace = table(element)
     processes = table(trace.get("processes"))
     for span in rows(trace.get("spans")):
-        values = {str(tag.get("key")): tag.get("value") for tag in rows(span.get("tags"))}
         process = table(span.get("process") or processes.get(str(span.get("processID"))))
+        values = {
+            str(tag.get("key")): tag.get("value") for tag in [*rows(process.get("tags")), *rows(span.get("tags"))]
+        }
         above = [text(reference.get("spanID")) for reference in rows(span.get("references"))]
         begin, end = _times(span.get("startTime"), span.get("duration"))
         kind = _KINDS.get(str(values.get("span.kind")).lower(), "")
@@ -119,7 +126,14 @@ def _jaeger(element: Any, names: Names) -> Iterator[Span | None]:
         kept = number(values.get("sampler.param")) if values.get("sampler.type") == "probabilistic" else None
         ids = (text(span.get("traceID")), text(span.get("spanID")), above[0] if above else None)
         service = text(process.get("serviceName"))
-        yield _span(ids, kind, service, begin, end, text(span.get("operationName")), values, names, failed, kept)
+        warnings = span.get("warnings")
+        moved = isinstance(warnings, list) and any(_MOVED.search(str(warning)) for warning in warnings)
+        found = span_of(ids, kind, service, begin, end, text(span.get("operationName")), values, names, failed, kept)
+        yield replace(found, moved=True) if found and moved else found
+
+
+_MOVED = re.compile(r"timestamps? (?:was|were) adjusted|clock skew adjust(?:ed|ment applied)|adjusted by")
+"""Jaeger's warnings. It also warns of a skew for which it adjusted nothing."""
 
 
 _KINDS: dict[str, Kind] = {"server": "server", "client": "client", "producer": "producer", "consumer": "consumer"}
@@ -133,11 +147,13 @@ def _zipkin(element: Any, names: Names) -> Iterator[Span | None]:
         begin, end = _times(span.get("timestamp"), span.get("duration"))
         kind = _KINDS.get(str(span.get("kind")).lower(), "")
         ids = (text(span.get("traceId")), text(span.get("id")), text(span.get("parentId")))
-        service = text(table(span.get("localEndpoint")).get("serviceName"))
-        yield _span(ids, kind, service, begin, end, text(span.get("name")), values, names, "error" in values, None)
+        local = table(span.get("localEndpoint"))
+        service = text(local.get("serviceName"))
+        values.setdefault("ip", text(local.get("ipv4")) or text(local.get("ipv6")))
+        yield span_of(ids, kind, service, begin, end, text(span.get("name")), values, names, "error" in values, None)
 
 
-def _span(
+def span_of(
     ids: tuple[str | None, str | None, str | None],
     kind: Kind,
     service: str | None,
@@ -149,12 +165,19 @@ def _span(
     failed: bool,
     kept: float | None,
 ) -> Span | None:
+    """A span; None without an id, a time or a service. `ids` are those of the trace, of the span and of its parent."""
     trace, own, parent = ids
     if not trace or not own or not service or begin is None or end is None:
         return None
     parent = None if parent is None or not parent.strip("0") or parent == own else parent
     interaction, status, peer = _interaction(name, values, names), _status(values, failed), _peer(values)
-    return Span(trace, own, parent, kind, service, begin, end, interaction, status, peer, kept)
+    host = _first(values, *HOSTS) or ""
+    chosen = any(key in values for key in _TAIL_SAMPLED)
+    return Span(trace, own, parent, kind, service, begin, end, interaction, status, peer, kept, host, chosen=chosen)
+
+
+_TAIL_SAMPLED = ("tailsampling.policy", "tailsampling.composite_policy", "tailsampling.cached_decision")
+"""Attributes that the Collector's tail_sampling processor sets."""
 
 
 def _first(values: Values, *keys: str) -> str | None:
@@ -226,7 +249,7 @@ _FORMS = (
         re.compile(r'\A[\s\ufeff]*\{\s*"(?:resourceSpans|batches)"\s*:'),
         None,
         re.compile(r'\{\s*"(?:resourceSpans|batches)"\s*:'),
-        _otlp,
+        of_otlp,
     ),
     Form(
         re.compile(r'\A[\s\ufeff]*\{[\s\S]{0,200}?"data"\s*:\s*\[\s*\{[\s\S]{0,2000}?"(?:traceID|spans)"\s*:'),

@@ -13,14 +13,16 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from tailrace import units
 from tailrace.errors import InputError
-from tailrace.readers import attempts, room, spans
+from tailrace.readers import attempts, room, spans, spans_clocks, spans_otlp, spans_tables
 from tailrace.readers.naming import Names
 from tailrace.readers.source import Found, Source, text_head
 from tailrace.readers.spans import Span
+from tailrace.readers.spans_clocks import Clocks
 from tailrace.readers.stays import Stay, Stays
 from tailrace.topology import Call, Server, Topology
 
@@ -35,8 +37,28 @@ _SLACK_NS = units.MILLISECOND
 
 
 def sniff(name: str, head: bytes) -> bool:
+    return not head.startswith(b"PAR1") and _spans_of(head) is not None
+
+
+def sniff_further(source: Source) -> bool:
+    """Whether a Parquet file contains spans, which its beginning does not show."""
+    return source.head().startswith(b"PAR1") and spans_tables.is_parquet(source)
+
+
+Spans = Callable[[Source, Found, Names], Iterator[Span | None]]
+
+
+def _spans_of(head: bytes) -> Spans | None:
+    """What reads the spans of a file that begins so."""
     text = text_head(head)
-    return text is not None and spans.form_of(text) is not None
+    form = spans.form_of(text) if text is not None else None
+    if form is not None:
+        return lambda source, found, names: spans.read(source, found, form, names)
+    if head.startswith(b"PAR1"):
+        return spans_tables.read_parquet
+    if text is not None and spans_tables.is_table(text):
+        return spans_tables.read_csv
+    return spans_otlp.read if spans_otlp.is_otlp(head) else None
 
 
 def together(source: Source) -> str:
@@ -47,15 +69,19 @@ def together(source: Source) -> str:
 def read(sources: Sequence[Source]) -> Found:
     found, forest, names = Found(), _Forest(), Names()
     for source in sources:
-        form = spans.form_of(text_head(source.head()) or "")
-        if form is None:
+        spans_in = _spans_of(source.head())
+        if spans_in is None:
             raise InputError(source.path, "it holds no spans", "docs/reference/readers.md lists what is read")
-        for span in spans.read(source, found, form, names):
+        for span in spans_in(source, found, names):
+            if span is None:
+                found.lose("spans without an id, a time or a service", 1)
+                continue
             forest.add(span)
             if forest.full:
                 found.filled(source.path.name, forest.most, "spans")
                 break
     name = sources[0].path.name
+    clocks = forest.aligned()
     visits = _Visits(forest)
     if not len(visits.stays):
         raise InputError(
@@ -64,9 +90,9 @@ def read(sources: Sequence[Source]) -> Found:
     found.lose("spans that came twice", forest.twice)
     found.lose("spans that end before they begin", forest.backwards)
     lost = visits.lost_attempts()
-    visits.stays.into(found, name, routes=names.routes)
+    visits.stays.into(found, name, visits=not forest.chosen, routes=names.routes)
     found.topology = visits.topology()
-    found.notes += [f"{name}: {note}" for note in visits.notes(lost)]
+    found.notes += [f"{name}: {note}" for note in [*visits.notes(lost), *_about_clocks(forest, clocks)]]
     return found
 
 
@@ -77,7 +103,7 @@ class _Forest:
         self.spans: list[Span] = []
         self.servers: dict[tuple[str, str], int] = {}
         self.others: dict[tuple[str, str], int] = {}
-        self.twice = self.backwards = 0
+        self.twice = self.backwards = self.moved = self.chosen = 0
         self._containers = array("q")
         self.most = room.samples() // _SPANS_PER_ROOM
 
@@ -93,8 +119,28 @@ class _Forest:
         if known.setdefault((span.trace, span.id), len(self.spans)) != len(self.spans):
             self.twice += 1
             return
+        self.moved += span.moved
+        self.chosen += span.chosen
         self.spans.append(span)
         self._containers.append(_UNKNOWN)
+
+    def aligned(self) -> Clocks:
+        """The offsets of the hosts' clocks, after they were applied to all spans."""
+        clocks = spans_clocks.aligned(self._calls())
+        if clocks.offsets:
+            for number, span in enumerate(self.spans):
+                if offset := clocks.offsets.get(span.host or span.service):
+                    self.spans[number] = replace(span, begin=span.begin + offset, end=span.end + offset)
+        return clocks
+
+    def _calls(self) -> Iterator[spans_clocks.Call]:
+        """The calls from a client's span to that of a server, which must lie inside of it."""
+        for number, span in enumerate(self.spans):
+            above = self.above(number) if span.kind == "server" else _NONE
+            if above != _NONE and self.spans[above].kind == "client":
+                client = self.spans[above]
+                hosts = (client.host or client.service, span.host or span.service)
+                yield *hosts, client.begin - span.begin, client.end - span.end
 
     def above(self, number: int) -> int:
         """The parent of a span, or _NONE. A server may share its client's id; others follow the server of an id."""
@@ -124,6 +170,33 @@ class _Forest:
         for each in path:
             self._containers[each] = found
         return found
+
+
+def _about_clocks(forest: _Forest, clocks: Clocks) -> list[str]:
+    said = []
+    if forest.moved:
+        said.append(
+            f"the store of these traces moved the times of {forest.moved} spans, because it assumed that clocks "
+            "differ; their true times are unknown"
+        )
+    if clocks.offsets:
+        largest = max(clocks.offsets.items(), key=lambda item: abs(item[1]))
+        said.append(
+            f"the clocks of {len(clocks.offsets)} hosts were aligned, because calls lay outside of their clients' "
+            f"spans; the largest offset is {units.format_duration(abs(largest[1]))} ({largest[0]}), good to "
+            f"{units.format_duration(clocks.widest_ns)}"
+        )
+    if clocks.unknown:
+        said.append(
+            f"between {clocks.unknown} pairs of hosts, no offset of the clocks puts the calls inside of their clients' "
+            "spans, so these clocks were not aligned"
+        )
+    if forest.chosen:
+        said.append(
+            "these traces were kept for what happened in them (tail sampling), so they do not show how many requests a "
+            "server held: there are requests and no visits"
+        )
+    return said
 
 
 class _Visits:
@@ -255,8 +328,7 @@ class _Visits:
             said.append(f"visits whose caller's span is missing: {self.orphans}; they {become}")
         if self.skewed:
             said.append(
-                f"calls that lie outside of their client's span: {self.skewed}; the clocks of the hosts differ, so "
-                "when these were sent is unknown"
+                f"calls that lie outside of their client's span: {self.skewed}; when these were sent is unknown"
             )
         if self.cycles:
             said.append("some spans are above themselves; such a cycle is cut")

@@ -1,0 +1,201 @@
+"""Spans in tables: the Parquet blocks of Grafana Tempo, and flat CSV or Parquet with a row for each span.
+
+```text
+TraceID, rs: [{Resource: {ServiceName, Attrs}, ss: [{Spans: [{SpanID, ParentSpanID, Kind, StartTimeUnixNano, …}]}]}]
+TraceID,SpanID,ParentID,ServiceName,OperationName,StartTimeUnixNano,EndTimeUnixNano
+```
+The columns of a flat table are found by the names that others give them. Without a column of kinds, a span is that of a
+server if the span above it is of another service, or if there is none above it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from tailrace import units
+from tailrace.dataset import tables
+from tailrace.errors import InputError
+from tailrace.readers import room
+from tailrace.readers.layout import fields
+from tailrace.readers.naming import Names
+from tailrace.readers.source import Found, Source
+from tailrace.readers.spans import HOSTS, Kind, Span, kept_share, span_of
+
+_AT_ONCE = 500
+"""Rows that are decoded together; a row of Tempo is a whole trace."""
+_KINDS: dict[str, Kind] = {
+    **{"2": "server", "3": "client", "4": "producer", "5": "consumer"},
+    **{"server": "server", "client": "client", "producer": "producer", "consumer": "consumer"},
+}
+_ALIASES = {
+    "trace": "traceid",
+    "span": "spanid id",
+    "parent": "parentid parentspanid parent",
+    "service": "servicename service resourceservicename process podname",
+    "name": "operationname spanname name operation",
+    "begin": "starttimeunixnano starttime start startnano timestamp begin starttimeus starttimems",
+    "end": "endtimeunixnano endtime end endnano",
+    "duration": "duration durationnano durationns durationus durationms",
+    "kind": "spankind kind",
+    "status": "statuscode status",
+    "host": "hostname host nodename podname",
+}
+_ROLES: dict[str, list[str]] = {}
+for _role, _words in _ALIASES.items():
+    for _word in _words.split():
+        _ROLES.setdefault(_word, []).append(_role)
+_NEEDED = {"trace", "span", "service", "begin"}
+_SCALES = {"ns": 1, "nano": 1, "us": units.MICROSECOND, "ms": units.MILLISECOND}
+
+
+def columns(names: list[str]) -> dict[str, str]:
+    """Role → column of a flat table of spans; empty for any other table."""
+    found: dict[str, str] = {}
+    for name in names:
+        for role in _ROLES.get(re.sub(r"[^a-z0-9]", "", name.lower()), ()):
+            found.setdefault(role, name)
+    return found if found.keys() >= _NEEDED and {"end", "duration"} & found.keys() else {}
+
+
+def is_table(text: str) -> bool:
+    return bool(columns(fields(text.lstrip("\ufeff").split("\n", 1)[0].strip(), ",")))
+
+
+def is_parquet(source: Source) -> bool:
+    """Whether a Parquet file contains spans: its schema shows it."""
+    with suppress(*tables.FAULTS, InputError):
+        tables.shape(source.path)
+        names = tables.scan(source.path).collect_schema().names()
+        return {"TraceID", "rs"} <= set(names) or bool(columns(names))
+    return False
+
+
+def read_parquet(source: Source, found: Found, names: Names) -> Iterator[Span | None]:
+    try:
+        frame = tables.scan(source.path)
+        schema = frame.collect_schema().names()
+        tempo = {"TraceID", "rs"} <= set(schema)
+        wanted = ["TraceID", "rs"] if tempo else sorted(set(columns(schema).values()))
+        rows = (
+            row
+            for start in range(0, tables.shape(source.path).rows, _AT_ONCE)
+            for row in frame.select(wanted).slice(start, _AT_ONCE).collect().to_dicts()
+        )
+        if tempo:
+            for row in rows:
+                yield from _of_tempo(row, names)
+        else:
+            yield from _flat(rows, columns(schema), names)
+    except tables.FAULTS as error:
+        raise tables.unreadable(source.path, error) from error
+
+
+def read_csv(source: Source, found: Found, names: Names) -> Iterator[Span | None]:
+    def rows() -> Iterator[Mapping[str, Any]]:
+        header: list[str] = []
+        for number, line in source.lines(found):
+            row = fields(line.lstrip("\ufeff") if not header else line, ",")
+            if not header:
+                header = row
+            elif len(row) == len(header):
+                yield dict(zip(header, row, strict=True))
+            else:
+                found.damaged(source.path.name, number)
+
+    first = (source.head().decode("utf-8-sig", errors="replace")).split("\n", 1)[0].strip()
+    return _flat(rows(), columns(fields(first, ",")), names)
+
+
+def _flat(rows: Iterator[Mapping[str, Any]], roles: Mapping[str, str], names: Names) -> Iterator[Span | None]:
+    kept: list[dict[str, str]] = []
+    most = room.samples() // 32
+    for row in rows:
+        if len(kept) >= most:
+            break
+        kept.append({role: _text(row.get(column)) for role, column in roles.items()})
+    services = {(row["trace"], row["span"]): row["service"] for row in kept}
+    for row in kept:
+        above = services.get((row["trace"], row.get("parent", "")))
+        kind = _KINDS.get(row.get("kind", "").lower().removeprefix("span_kind_"), "")
+        if "kind" not in roles and above != row["service"]:
+            kind = "server"
+        begin = _moment(row["begin"])
+        end = _moment(row.get("end", ""))
+        if end is None and begin is not None:
+            took = _duration(row.get("duration", ""), roles, row["begin"])
+            end = begin + took if took is not None else None
+        failed = row.get("status", "").lower() in ("2", "error", "status_code_error")
+        ids = (row["trace"], row["span"], row.get("parent") or None)
+        values = {"host.name": row["host"]} if row.get("host") else {}
+        yield span_of(ids, kind, row["service"], begin, end, row.get("name"), values, names, failed, None)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.hex()
+    if hasattr(value, "timestamp"):  # a date and time of Parquet
+        return str(round(value.timestamp() * 1_000_000))
+    return "" if value is None else str(value).strip()
+
+
+def _moment(text: str) -> int | None:
+    try:
+        return units.parse_moment(text.replace(" ", "T", 1))
+    except ValueError:
+        return None
+
+
+def _duration(text: str, roles: Mapping[str, str], begin: str) -> int | None:
+    """A duration in the unit that the column's name says, else in that of the begin."""
+    number = units.parse_number(text)
+    if number is None or not 0 <= number < 10**18:
+        return None
+    column = roles.get("duration", "").lower()
+    scale = next((scale for ending, scale in _SCALES.items() if column.endswith(ending)), None)
+    moment = units.parse_number(begin)
+    return int(number * (scale or (units.moment_scale(moment) if moment is not None else units.MICROSECOND)))
+
+
+def _of_tempo(row: Mapping[str, Any], names: Names) -> Iterator[Span | None]:
+    trace = _text(row.get("TraceID"))
+    for batch in _list(row.get("rs")):
+        resource = batch.get("Resource") or {}
+        about = _attributes(resource.get("Attrs"))
+        service = resource.get("ServiceName") or str(about.get("service.name") or "")
+        hosts = {key: about[key] for key in HOSTS if key in about}
+        for scope in _list(batch.get("ss")):
+            for span in _list(scope.get("Spans")):
+                values = {**hosts, **_attributes(span.get("Attrs")), **_dedicated(span)}
+                ids = (trace, _text(span.get("SpanID")), _text(span.get("ParentSpanID")) or None)
+                begin, took = span.get("StartTimeUnixNano"), span.get("DurationNano")
+                end = begin + took if begin and took is not None else None
+                kind = _KINDS.get(str(span.get("Kind")), "")
+                failed = span.get("StatusCode") == 2
+                kept = kept_share(span.get("TraceState") or "", values)
+                yield span_of(ids, kind, service, begin or None, end, span.get("Name"), values, names, failed, kept)
+
+
+def _dedicated(span: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes that have a column of their own."""
+    known = {"http.method": "HttpMethod", "http.url": "HttpUrl", "http.status_code": "HttpStatusCode"}
+    return {key: span[column] for key, column in known.items() if span.get(column) is not None}
+
+
+def _attributes(items: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for item in _list(items):
+        for column in ("Value", "ValueInt", "ValueDouble", "ValueBool"):
+            value = item.get(column)
+            if isinstance(value, list):
+                value = value[0] if value else None
+            if value is not None:
+                found[str(item.get("Key"))] = value
+                break
+    return found
+
+
+def _list(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
