@@ -31,6 +31,7 @@ impl Contract {
 }
 
 impl Exchanges for Contract {
+    fn no_login(&mut self) {}
     fn request(&mut self, _time: i64, _raw: Raw<'_>, _key: u64) {
         assert!(!self.opaque);
         while self.open.front().is_some_and(|front| front.told) {
@@ -59,6 +60,9 @@ impl Exchanges for Contract {
         self.open.push_front(turned);
     }
     fn finish(&mut self, _outcome: Outcome) {
+        self.close();
+    }
+    fn break_off(&mut self, _time: i64, _outcome: Outcome) {
         self.close();
     }
     fn open_ended(&mut self, _outcome: Outcome) {

@@ -15,7 +15,7 @@ use tailrace_core::capture::wire::Kind;
 type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [Target; 16] = [
     ("calls", calls::link),
     ("capture", files::capture),
     ("connections", connections::follow),
@@ -29,6 +29,9 @@ pub const TARGETS: [Target; 15] = [
         conversation::drive(Kind::FastCgi, bytes)
     }),
     ("wire_http", |bytes| conversation::drive(Kind::Http, bytes)),
+    ("wire_http2", |bytes| {
+        conversation::drive(Kind::Http2, bytes)
+    }),
     ("wire_mysql", |bytes| {
         conversation::drive(Kind::MySql, bytes)
     }),

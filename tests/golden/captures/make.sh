@@ -1,15 +1,16 @@
 #!/bin/sh
-# Records the small sessions of this folder again: nginx, php-fpm, MariaDB, PostgreSQL and Redis on a loopback of their
-# own. Arguments name the ones to record; without any, all of them are.
-# Needs root (network namespace, tcpdump), nginx, php-fpm, mariadbd, postgres, redis-server, tcpdump and uv (what
-# uv fetches must be in its cache: the loopback leads nowhere). MARIADB_BASE says where MariaDB is if not in /usr.
+# Records the small sessions of this folder again: nginx, php-fpm, MariaDB, PostgreSQL, Redis on a loopback of their
+# own, and Apache, memcached and gRPC. Arguments name the ones to record; without any, all of them are.
+# Needs root (network namespace, tcpdump), nginx, php-fpm, mariadbd, postgres, redis-server, apache2, curl, nghttp2,
+# tcpdump and uv (what uv fetches must be in its cache: the loopback leads nowhere). MARIADB_BASE says where MariaDB is
+# if not in /usr.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 if [ "${1:-}" != inside ]; then
     exec unshare -n -- env UV_OFFLINE=1 "$0" inside "$@"
 fi
 shift
-wanted=${*:-http fastcgi redis postgres mysql}
+wanted=${*:-http http2 grpc fastcgi redis postgres mysql}
 ip link set lo up
 dir=$(mktemp -d)
 chmod 755 "$dir"
@@ -62,6 +63,42 @@ EOF
     until_up 80
     record http 80
     python3 "$here/talk_http.py"
+    recorded
+}
+
+http2() { # Apache, which also upgrades from HTTP/1
+    mkdir "$dir/h2" "$dir/h2/cgi"
+    head -c 3000 /dev/zero | tr '\0' x >"$dir/h2/3000.html"
+    head -c 40000 /dev/zero | tr '\0' x >"$dir/h2/large.bin"
+    echo small >"$dir/h2/small.html"
+    printf '#!/bin/sh\nsleep 1\necho "Content-Type: text/plain"\necho\necho late\n' >"$dir/h2/cgi/slow"
+    chmod -R a+rx "$dir/h2"
+    modules=/usr/lib/apache2/modules
+    cat >"$dir/apache.conf" <<EOF
+ServerRoot $dir
+PidFile $dir/apache.pid
+ErrorLog $dir/apache.log
+Listen 127.0.0.1:8081
+ServerName here
+User nobody
+$(for module in mpm_event authz_core dir alias cgi http2; do echo "LoadModule ${module}_module $modules/mod_$module.so"; done)
+Protocols h2c http/1.1
+H2Direct on
+DocumentRoot $dir/h2
+ScriptAlias /cgi/ $dir/h2/cgi/
+Redirect gone /gone
+EOF
+    apache2 -X -f "$dir/apache.conf" 2>/dev/null &
+    pids="$pids $!"
+    until_up 8081
+    record http2 8081
+    python3 "$here/talk_http2.py"
+    recorded
+}
+
+grpc() { # grpcio on both ends
+    record grpc 50051
+    uv run -q --no-project --with grpcio python "$here/talk_grpc.py"
     recorded
 }
 

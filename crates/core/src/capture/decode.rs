@@ -5,7 +5,7 @@
 //! | field | meaning |
 //! |---|---|
 //! | `servers` | object, name → `"ip:port"` (or a list of them): the servers and their names; overrides all evidence |
-//! | `protocols` | object, port → `"http"`, `"ajp"`, `"fastcgi"`, `"mysql"`, `"postgres"`, `"redis"`, `"opaque"`: the protocol of servers on that port |
+//! | `protocols` | object, port → `"http"`, `"http2"`, `"ajp"`, `"fastcgi"`, `"mysql"`, `"postgres"`, `"redis"`, `"opaque"`: the protocol of servers on that port |
 //! | `interactions` | rules that name interactions: list of `{"match": expression, "name": text}`, tried in this order; see [`super::names`] |
 //! | `keep_queries` | true: names keep everything that was sent, with queries, literals and what is otherwise folded |
 //! | `clock_offsets` | list in the order of the captures, ns to add to each one's clock; null: infer it |
@@ -222,8 +222,9 @@ pub(super) fn servers(options: &Options) -> Result<Servers> {
     Ok(Servers::new(named, hints, &options.same_host))
 }
 
-const KINDS: [(Kind, &str); 7] = [
+const KINDS: [(Kind, &str); 8] = [
     (Kind::Http, "http"),
+    (Kind::Http2, "http2"),
     (Kind::Ajp, "ajp"),
     (Kind::FastCgi, "fastcgi"),
     (Kind::MySql, "mysql"),

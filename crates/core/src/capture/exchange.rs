@@ -268,6 +268,12 @@ impl Scribe<'_> {
 }
 
 impl Exchanges for Scribe<'_> {
+    fn no_login(&mut self) {
+        if let Some(opening) = &mut self.queue.opening {
+            opening.greeted = false;
+        }
+    }
+
     fn request(&mut self, time: i64, raw: Raw<'_>, key: u64) {
         while self.close_answered() {}
         self.close_unseen(time);
@@ -341,6 +347,10 @@ impl Exchanges for Scribe<'_> {
         {
             self.close_front(Status::of(outcome), last.max(begin));
         }
+    }
+
+    fn break_off(&mut self, time: i64, outcome: Outcome) {
+        self.close_front(Status::of(outcome), time);
     }
 
     fn open_ended(&mut self, outcome: Outcome) {

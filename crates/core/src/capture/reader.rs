@@ -81,8 +81,13 @@ impl Listening {
     /// The protocol from the bytes, else from the server; the user's choice overrides both.
     fn choose(&self, server: &Server) -> Option<(Kind, Sign)> {
         let known = server.kind.map(|kind| (kind, Sign::Likely));
-        if server.told || self.chunks.is_empty() {
+        // A server of HTTP/2 may serve HTTP/1 on the same port.
+        let decided = self.chunks.is_empty() && server.kind != Some(Kind::Http2);
+        if server.told || decided {
             return known;
+        }
+        if self.chunks.is_empty() {
+            return None;
         }
         let first = self.first();
         let shown = detect(server.endpoint.port, first[0], first[1]);

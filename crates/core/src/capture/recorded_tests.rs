@@ -85,6 +85,16 @@ fn http_by_nginx() {
 }
 
 #[test]
+fn http2_by_apache() {
+    hold_against_file("http2");
+}
+
+#[test]
+fn grpc() {
+    hold_against_file("grpc");
+}
+
+#[test]
 fn fastcgi_by_php_fpm() {
     hold_against_file("fastcgi");
 }
@@ -107,10 +117,13 @@ fn mariadb_with_and_without_eof_packets() {
 #[test]
 fn cut_to_thirty_bytes_the_exchanges_are_as_many() {
     // Exchanges that cannot be separated without the bytes: HTTP pipelined in one segment (three
-    // more GET), Redis likewise (three more commands); a pipeline of PostgreSQL in several
-    // segments, whose one Sync is not seen, counts as three.
+    // more GET), Redis likewise (three more commands); requests and responses of HTTP/2 that are
+    // sent together; a pipeline of PostgreSQL in several segments, whose one Sync is not seen,
+    // counts as three.
     for (name, more) in [
         ("http", -3),
+        ("http2", -19),
+        ("grpc", -2),
         ("fastcgi", 0),
         ("mysql", 0),
         ("postgres", 2),

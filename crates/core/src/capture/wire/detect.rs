@@ -8,6 +8,7 @@
 use super::ajp::{self, Ajp};
 use super::fastcgi::{self, FastCgi};
 use super::http::{self, Http};
+use super::http2::{self, Http2};
 use super::mysql::{self, MySql};
 use super::opaque::Opaque;
 use super::postgres::{self, Postgres};
@@ -26,9 +27,10 @@ pub enum Sign {
 type Looks = fn(&[u8]) -> Sign;
 
 /// To add a protocol: its file, and one line here and in [`open`].
-const PROTOCOLS: [(Kind, Looks, Looks); 7] = [
+const PROTOCOLS: [(Kind, Looks, Looks); 8] = [
     (Kind::Opaque, tls, tls),
     (Kind::Http, http::client_sign, http::server_sign),
+    (Kind::Http2, http2::client_sign, http2::server_sign),
     (Kind::Ajp, ajp::client_sign, ajp::server_sign),
     (Kind::FastCgi, fastcgi::client_sign, fastcgi::server_sign),
     (Kind::MySql, mysql::client_sign, mysql::server_sign),
@@ -42,6 +44,8 @@ pub fn usual(port: u16) -> Option<Kind> {
         80 | 81 | 3000 | 5000 | 8000..=8008 | 8010..=8099 | 8888 => Some(Kind::Http),
         8009 => Some(Kind::Ajp),
         9000 => Some(Kind::FastCgi),
+        // Of gRPC's examples.
+        50051 => Some(Kind::Http2),
         3306..=3309 => Some(Kind::MySql),
         5432 | 5433 | 6432 => Some(Kind::Postgres),
         6379..=6381 | 7000..=7005 => Some(Kind::Redis),
@@ -86,6 +90,7 @@ pub fn again(server_port: u16, known: Option<Kind>, client: &[u8]) -> Option<Kin
 pub fn open(kind: Kind) -> Box<dyn Protocol> {
     match kind {
         Kind::Http => Box::new(Http::default()),
+        Kind::Http2 => Box::new(Http2::default()),
         Kind::Ajp => Box::new(Ajp::default()),
         Kind::FastCgi => Box::new(FastCgi::default()),
         Kind::MySql => Box::new(MySql::default()),

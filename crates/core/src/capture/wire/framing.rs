@@ -1,4 +1,4 @@
-//! Packets whose fixed header holds their length (AJP, FastCGI, MySQL, PostgreSQL), cut from a stream that arrives in
+//! Packets whose fixed header holds their length (AJP, FastCGI, HTTP/2, MySQL, PostgreSQL and others), cut from a stream that arrives in
 //! pieces, in part, or with holes.
 //!
 //! ```text
@@ -10,8 +10,8 @@
 
 use super::Chunk;
 
-/// The longest header of these protocols: FastCGI's.
-pub const HEADER: usize = 8;
+/// The longest header of these protocols: that of memcached's binary protocol.
+pub const HEADER: usize = 24;
 
 /// A chunk on its way through a [`Framer`].
 pub struct Input<'d> {
@@ -55,6 +55,15 @@ impl<'d> Input<'d> {
         (self.bytes.len() as u64) < self.len
     }
 
+    /// What is left, as a chunk.
+    pub fn rest(&self) -> Chunk<'d> {
+        Chunk {
+            time: self.time,
+            bytes: self.bytes,
+            len: self.len,
+        }
+    }
+
     pub fn skip(&mut self, n: u64) {
         let n = n.min(self.len);
         let visible = usize::try_from(n).map_or(self.bytes.len(), |n| n.min(self.bytes.len()));
@@ -94,7 +103,8 @@ pub enum Step<'s> {
 
 pub struct Framer {
     header_len: usize,
-    limit: usize,
+    /// How much of a payload is gathered, by its header.
+    limit: Limit,
     /// Payload length from the header; None: this cannot be a header.
     payload_len: fn(&[u8]) -> Option<u64>,
     header: [u8; HEADER],
@@ -105,6 +115,11 @@ pub struct Framer {
     rest: u64,
     prefix: Vec<u8>,
     state: State,
+}
+
+enum Limit {
+    Of(usize),
+    By(fn(&[u8]) -> usize),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +134,19 @@ enum State {
 
 impl Framer {
     pub fn new(header_len: usize, limit: usize, payload_len: fn(&[u8]) -> Option<u64>) -> Self {
+        Framer::limited(header_len, Limit::Of(limit), payload_len)
+    }
+
+    /// With a limit that depends on the header.
+    pub fn with(
+        header_len: usize,
+        limit: fn(&[u8]) -> usize,
+        payload_len: fn(&[u8]) -> Option<u64>,
+    ) -> Self {
+        Framer::limited(header_len, Limit::By(limit), payload_len)
+    }
+
+    fn limited(header_len: usize, limit: Limit, payload_len: fn(&[u8]) -> Option<u64>) -> Self {
         Framer {
             header_len,
             limit,
@@ -242,7 +270,11 @@ impl Framer {
     /// from this chunk.
     fn gather<'s, 'd: 's>(&'s mut self, input: &mut Input<'d>, now: u64) -> Option<Step<'s>> {
         let len = self.prefix.len() as u64 + self.rest;
-        let want = usize::try_from(len).unwrap_or(usize::MAX).min(self.limit) - self.prefix.len();
+        let limit = match self.limit {
+            Limit::Of(limit) => limit,
+            Limit::By(limit) => limit(&self.header[..self.header_len]),
+        };
+        let want = usize::try_from(len).unwrap_or(usize::MAX).min(limit) - self.prefix.len();
         let visible = input.bytes;
         let n = want.min(visible.len());
         if n < want && !input.cut() {

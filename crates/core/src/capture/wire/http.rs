@@ -10,8 +10,8 @@
 //! that of the answer.
 //!
 //! After an upgrade (101) messages go either way and do not answer each other, so they are not
-//! exchanges. A tunnel (CONNECT) and HTTP/2 carry requests and answers, and are read by change of
-//! direction.
+//! exchanges. An upgrade to HTTP/2 goes on with [`Http2`]. A tunnel (CONNECT) carries requests and answers, and is read by
+//! change of direction.
 
 pub(crate) mod chunked;
 pub(crate) mod head;
@@ -21,6 +21,7 @@ mod tests;
 
 use super::detect::Sign;
 use super::framing::Input;
+use super::http2::{self, Http2};
 use super::waiting::Waiting;
 use super::{path_key, Chunk, Exchanges, Outcome, Protocol, Raw, Side};
 use chunked::{Chunked, Progress};
@@ -105,6 +106,8 @@ pub struct Http {
     /// The reason why the connection no longer carries HTTP, such as an upgrade to WebSocket. The later
     /// messages do not answer each other, so none of them becomes an exchange.
     upgraded: Option<&'static str>,
+    /// The reader of HTTP/2, from the client's preface or an upgrade on.
+    http2: Option<Box<Http2>>,
     /// Nothing of the client was read yet.
     fresh: bool,
 }
@@ -120,6 +123,7 @@ impl Default for Http {
             outcome: None,
             opaque: false,
             upgraded: None,
+            http2: None,
             fresh: true,
         }
     }
@@ -127,6 +131,12 @@ impl Default for Http {
 
 impl Protocol for Http {
     fn data(&mut self, side: Side, chunk: Chunk<'_>, out: &mut dyn Exchanges) {
+        if self.fresh && side == Side::Client && http2::begins_connection(chunk.bytes) {
+            self.http2 = Some(Box::default());
+        }
+        if let Some(http2) = &mut self.http2 {
+            return http2.data(side, chunk, out);
+        }
         if let Some(reason) = self.upgraded {
             return out.unreadable(reason, chunk.len);
         }
@@ -138,6 +148,9 @@ impl Protocol for Http {
     }
 
     fn gap(&mut self, side: Side, time: i64, len: u64, out: &mut dyn Exchanges) {
+        if let Some(http2) = &mut self.http2 {
+            return http2.gap(side, time, len, out);
+        }
         if self.opaque || self.upgraded.is_some() {
             return;
         }
@@ -174,7 +187,10 @@ impl Protocol for Http {
         }
     }
 
-    fn end(&mut self, side: Side, _time: i64, _out: &mut dyn Exchanges) {
+    fn end(&mut self, side: Side, time: i64, out: &mut dyn Exchanges) {
+        if let Some(http2) = &mut self.http2 {
+            return http2.end(side, time, out);
+        }
         match side {
             Side::Client => self.client.lose(),
             Side::Server => self.server.lose(),
@@ -397,10 +413,6 @@ impl Http {
             return self.become_opaque("requests without responses", out);
         }
         let (asked, key) = match raw {
-            Raw::Http {
-                method: b"PRI",
-                target: b"*",
-            } => return self.become_opaque("HTTP/2", out),
             Raw::Http { method, target } => (
                 Asked::by(method),
                 if target_whole { path_key(target) } else { 0 },
@@ -435,9 +447,6 @@ impl Http {
     /// The response is the last of HTTP on this connection; requests sent behind the upgrade were
     /// none.
     fn become_upgraded(&mut self, to: &'static str, out: &mut dyn Exchanges) {
-        if to == head::TO_HTTP2 {
-            return self.become_opaque(to, out);
-        }
         for _ in 0..self.waiting.len() {
             out.one_way();
         }
@@ -450,7 +459,7 @@ impl Http {
 
 /// A start line.
 pub(super) fn client_sign(first: &[u8]) -> Sign {
-    if request_here(first) || first.starts_with(b"PRI * HTTP/2.0") {
+    if request_here(first) {
         Sign::Certain
     } else {
         Sign::None

@@ -60,6 +60,8 @@ fn end(outcome: Outcome) -> String {
 }
 
 impl Exchanges for Log {
+    fn no_login(&mut self) {}
+
     fn request(&mut self, time: i64, raw: Raw<'_>, key: u64) {
         assert!(!self.opaque, "a request after opaque()");
         while self.open.front().is_some_and(|front| front.told) {
@@ -118,6 +120,12 @@ impl Exchanges for Log {
         self.seen[oldest].end = end(outcome);
     }
 
+    fn break_off(&mut self, time: i64, outcome: Outcome) {
+        let oldest = self.close();
+        self.seen[oldest].last = time;
+        self.seen[oldest].end = end(outcome);
+    }
+
     fn open_ended(&mut self, outcome: Outcome) {
         let oldest = self.open.front_mut();
         let oldest = oldest.expect("open_ended() without an open exchange");
@@ -127,17 +135,9 @@ impl Exchanges for Log {
     }
 
     fn one_way(&mut self) {
-        let newest = self
-            .seen
-            .len()
-            .checked_sub(1)
-            .expect("one_way() without a request");
-        assert_eq!(
-            self.open.pop_back().map(|open| open.place),
-            Some(newest),
-            "one_way() after the exchange was finished"
-        );
-        self.seen[newest].end = "one way".to_string();
+        let newest = self.open.pop_back();
+        let newest = newest.expect("one_way() after the exchange was finished");
+        self.seen[newest.place].end = "one way".to_string();
     }
 
     fn unreadable(&mut self, reason: &'static str, _len: u64) {

@@ -8,6 +8,7 @@ pub mod detect;
 pub mod fastcgi;
 mod framing;
 pub mod http;
+pub mod http2;
 #[cfg(test)]
 mod log;
 pub mod mysql;
@@ -94,7 +95,7 @@ pub enum Outcome {
     Http(u16),
     /// An error of the protocol with its number (MySQL 1040), SQLSTATE or word folded to one: see [`error_name`].
     Error(u32),
-    /// The client took its request back (FastCGI).
+    /// The client took its request back (FastCGI, HTTP/2).
     Aborted,
 }
 
@@ -104,7 +105,8 @@ pub fn error_name(number: u32) -> String {
         0..postgres::SQLSTATES => number.to_string(),
         postgres::SQLSTATES..redis::ERROR_WORDS => postgres::sqlstate(number),
         redis::ERROR_WORDS..fastcgi::EXITS => redis::error_word(number).to_owned(),
-        _ => fastcgi::end_name(number),
+        fastcgi::EXITS..http2::HTTP2_ERRORS => fastcgi::end_name(number),
+        _ => http2::error_name(number),
     }
 }
 
@@ -117,6 +119,9 @@ pub fn error_name(number: u32) -> String {
 /// whose end was not seen. Until then `response_bytes` still means it, and `finish` may still
 /// follow `open_ended` (another response begins, so it was complete).
 pub trait Exchanges {
+    /// The server's first bytes, if they came before the client's, ask for no login: the first request belongs to
+    /// opening the connection only if it follows at once. To be called before that request.
+    fn no_login(&mut self);
     /// The first byte of a request. `key` identifies the request on both sides of a proxy (hash of
     /// path or of a request-id header), 0 if there is none.
     fn request(&mut self, time: i64, raw: Raw<'_>, key: u64);
@@ -130,6 +135,8 @@ pub trait Exchanges {
     fn turn_to(&mut self, nth: usize);
     /// The response is complete: the exchange ends at the last `response_bytes`.
     fn finish(&mut self, outcome: Outcome);
+    /// The oldest unfinished exchange ends at `time`, without a further byte of its response.
+    fn break_off(&mut self, time: i64, outcome: Outcome);
     /// The outcome is known but the end of the response is not (the snap length cut off the length,
     /// or the response lasts until the connection closes): it ends at the last byte before the next
     /// request or the close.
@@ -162,6 +169,7 @@ pub trait Protocol: Send {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     Http,
+    Http2,
     Ajp,
     FastCgi,
     MySql,

@@ -158,6 +158,13 @@ impl<T> Waiting<T> {
         self.tell(outcome, out);
     }
 
+    /// The oldest ends at `time` without a further byte of its response.
+    pub fn break_off(&mut self, time: i64, outcome: Outcome, out: &mut dyn Exchanges) {
+        if self.queue.pop_front().is_some() {
+            out.break_off(time, outcome);
+        }
+    }
+
     pub fn finish(&mut self, outcome: Outcome, out: &mut dyn Exchanges) -> Option<T> {
         let entry = self.queue.pop_front()?;
         out.finish(outcome);

@@ -1,7 +1,8 @@
 //! The server's side of [`Http`]: the content of a response, and its end.
 
 use super::super::framing::Input;
-use super::super::{Exchanges, Outcome};
+use super::super::http2::Http2;
+use super::super::{Exchanges, Outcome, Protocol, Side};
 use super::chunked::{Chunked, Progress};
 use super::head::{self, Body, Parsed};
 use super::{gather, skip_line_ends, Asked, Http, State, HEAD_MAX};
@@ -17,7 +18,7 @@ impl Http {
             }
             self.server.state = State::Head;
         }
-        while input.len() > 0 && !self.opaque {
+        while input.len() > 0 && !self.opaque && self.http2.is_none() {
             match &mut self.server.state {
                 State::Head => self.response_head(input, out),
                 State::Body(rest) => {
@@ -108,6 +109,14 @@ impl Http {
         self.tell(out);
     }
 
+    /// The response to the request that asked for HTTP/2 comes on its first stream.
+    fn become_http2(&mut self, input: &mut Input<'_>, out: &mut dyn Exchanges) {
+        let mut http2 = Box::new(Http2::upgraded());
+        http2.data(Side::Server, input.rest(), out);
+        input.skip(input.len());
+        self.http2 = Some(http2);
+    }
+
     fn upgrade(&mut self, to: &'static str, input: &mut Input<'_>, out: &mut dyn Exchanges) {
         self.become_upgraded(to, out);
         if !self.opaque {
@@ -128,6 +137,9 @@ impl Http {
         input.skip(skip);
         if head.code < 200 && head.code != 101 {
             return;
+        }
+        if head.code == 101 && head.upgrade == head::TO_HTTP2 && self.waiting.len() == 1 {
+            return self.become_http2(input, out);
         }
         self.ask_unread(out);
         self.outcome = Some(outcome(head.code));

@@ -123,14 +123,6 @@ fn after_an_upgrade_messages_are_no_exchanges() {
 
 #[test]
 fn a_connection_that_leaves_http_is_opaque() {
-    let upgrade = [
-        (C, "GET / HTTP/1.1\r\nUpgrade: h2c\r\n\r\n"),
-        (S, "HTTP/1.1 101 Switching\r\nUpgrade: h2c\r\n\r\n\x01\x02"),
-    ];
-    assert_eq!(
-        lines(&upgrade),
-        ["GET / | 32 40 | ok", "opaque: upgraded to HTTP/2"]
-    );
     let connect = [
         (C, "CONNECT a:443 HTTP/1.1\r\n\r\n"),
         (S, "HTTP/1.1 200 OK\r\n\r\n"),
@@ -139,10 +131,6 @@ fn a_connection_that_leaves_http_is_opaque() {
     assert_eq!(
         lines(&connect),
         ["CONNECT a:443 | 26 19 | ok", "opaque: CONNECT tunnel"]
-    );
-    assert_eq!(
-        lines(&[(C, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")]),
-        ["opaque: HTTP/2"]
     );
     assert_eq!(
         play(&mut Http::default(), &[(C, b"\x16\x03\x01\x02\x00")]).lines(),
