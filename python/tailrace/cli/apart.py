@@ -29,6 +29,7 @@ READING = frozenset(
         "gate",
         "incidents",
         "join",
+        "windows",
     )
 )
 _PR_SET_PDEATHSIG = 1

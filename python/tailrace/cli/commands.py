@@ -18,6 +18,7 @@ from tailrace.cli import (
     info,
     join,
     load,
+    mcp,
     read,
     record,
     report,
@@ -28,6 +29,7 @@ from tailrace.cli import (
     testbed,
     twin,
     watch,
+    windows,
 )
 from tailrace.cli.words import tell
 
@@ -53,6 +55,7 @@ for module, command in (
     (gate, gate.gate),
     (export, export.export),
     (info, info.info),
+    (windows, windows.windows),
     (anonymise, anonymise.anonymise),
     (run, run.run),
     (score, score.score),
@@ -62,6 +65,7 @@ for module, command in (
     (join, join.join),
     (watch, watch.watch),
     (incidents, incidents.incidents),
+    (mcp, mcp.mcp),
     (reproduce, reproduce.reproduce),
     (sweep, sweep.sweep),
     (twin, twin.twin),

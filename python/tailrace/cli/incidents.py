@@ -19,20 +19,21 @@ EPILOG = "Examples:\n\n`tailrace incidents /var/lib/tailrace`\n\n`tailrace incid
 
 def incidents(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of `tailrace watch`.")],
+    no_page: Annotated[bool, typer.Option("--no-page", help="Only list them, and write nothing.")] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """List the incidents of a watch, the latest first, and write them into FOLDER/index.html."""
     from tailrace.watch import index, listing
 
-    confine([], [folder / index.PAGE])
+    confine([folder] if no_page else [], [None if no_page else folder / index.PAGE])
     found = listing.of(folder)
-    path = index.write(folder, found)
+    path = None if no_page else index.write(folder, found)
     if as_json:
         print_json([incident.as_dict() for incident in found])
     elif not quiet:
         _print(found)
-    if not quiet:
+    if path and not quiet:
         say(f"page: {path}")
 
 
