@@ -189,3 +189,79 @@ def test_names_are_bounded() -> None:
     assert "GET /u/{}" in found
     assert names.of("MIX", "none") == "{} {}"
     assert OTHER not in found
+
+
+# Each format: begin and duration of its requests in ms after 16:49:00, status; then calls: server, status, duration.
+OTHERS: dict[str, tuple[list[tuple[float, float, str]], list[tuple[str, str, float]]]] = {
+    "haproxy-tcp.log": (
+        [(123, 12, "ok"), (1000, 1015, "ok"), (2000, 5000, "timeout")],
+        [("db/db1", "ok", 12), ("db/db1", "ok", 1011), ("db/db1", "timeout", 5000)],
+    ),
+    "envoy.log": (
+        [(310, 12, "ok"), (400, 0, "503"), (500, 3001, "503"), (600, 900, "abandoned")],
+        [("10.0.0.3:8080", "ok", 10), ("10.0.0.3:8080", "refused", 3001), ("10.0.0.3:8080", "abandoned", 900)],
+    ),
+    "istio.log": (
+        [(310, 41, "ok"), (1310, 1, "503")],
+        [("10.244.0.14:9080", "ok", 40), ("10.244.0.14:9080", "refused", 1)],
+    ),
+    "envoy.json.log": ([(310, 12, "ok"), (600, 900, "abandoned")], [("10.0.0.3:8080", "ok", 10)]),
+    "traefik.log": ([(0, 12, "ok"), (1000, 3004, "502")], []),
+    "traefik.json.log": ([(123.456789, 12.345678, "ok")], [("10.0.0.3:8080", "ok", 11)]),
+    "caddy.log": ([(511.172725, 12.929675, "ok"), (850, 1250, "abandoned")], []),
+    "alb.log": ([(172.641, 14, "ok"), (1000, 10_000, "504")], [("10.0.0.1:80", "ok", 11)]),
+    "elb.log": ([(945.958, 1.178, "ok")], [("10.0.0.1:80", "ok", 1.048)]),
+    "cloudfront.log": ([(-203, 1203, "ok")], []),
+    "iis.log": ([(985, 15, "ok"), (969, 2031, "500"), (3984, 16, "ok")], []),
+    "uwsgi.log": ([(0, 12, "ok"), (1000, 1203, "503")], []),
+    "rails.log": ([(100.5, 12, "ok"), (1109.5, 1203, "500")], []),
+    "lograge.log": ([(100.16, 12.34, "ok")], []),
+    "rack.log": ([(-12.3, 12.3, "ok"), (796.6, 1203.4, "ok")], []),
+    "php-fpm.log": ([(0, 12.345, "ok"), (1000, 1203, "500")], []),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_logs_of_other_servers_and_proxies(name: str) -> None:
+    start = parse_moment("2026-11-20T16:49:00Z")
+    expected, calls = OTHERS[name]
+    run = readers.read(f"web={FILES / name}")
+    run.validate()
+    found = run.requests().sort("end").collect()
+    requests = [
+        ((sent - start) / MILLISECOND, (end - sent) / MILLISECOND, status)
+        for sent, end, status in found.select("sent", "end", pl.col("status").cast(pl.String)).rows()
+    ]
+    assert sorted(requests) == sorted(expected)
+    if "visits" in run.manifest.rows:
+        behind = run.visits().filter(pl.col("server").cast(pl.String) != "web").sort("sent").collect()
+        assert [
+            (server, status, (departure - sent) / MILLISECOND)
+            for server, status, sent, departure in behind.select(
+                pl.col("server", "status").cast(pl.String), "sent", "departure"
+            ).rows()
+        ] == calls
+
+
+def test_tcplog_shows_the_lost_attempt_and_envoy_its_flags() -> None:
+    run = readers.read(FILES / "haproxy-tcp.log")
+    assert run.visits().select(pl.col("drops").sum()).collect().item() == 1
+    said = " ".join(readers.read(FILES / "envoy.log").manifest.notes)
+    assert "a circuit breaker refused requests (UO): 1 times" in said
+    assert "the retries or connection attempts were used up (URX): 1 times" in said
+
+
+def test_other_lines_of_a_program_are_no_damage_but_those_of_a_pure_log_are() -> None:
+    assert readers.read(FILES / "rails.log").lost() == {}
+    assert readers.read(FILES / "iis.log").lost() == {"iis.log: damaged lines": 1}
+
+
+@pytest.mark.parametrize(
+    ("form", "end"),
+    [('%(h)s %(t)s "%(r)s" %(s)s %(b)s %(D)s', "1203000"), ('%(h)s %(t)s "%(r)s" %(s)s %(b)s %(L)s', "1.203000")],
+)
+def test_a_format_of_gunicorn(form: str, end: str, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(f'a [20/Nov/2026:16:49:02 +0000] "GET /x HTTP/1.1" 200 5 {end}\n')
+    run = readers.read(tmp_path / "log", log_format=form)
+    [(sent, end_of)] = run.requests().select("sent", "end").collect().rows()
+    assert (sent, end_of) == (T + 797 * MILLISECOND, T + 2 * SECOND)

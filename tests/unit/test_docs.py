@@ -52,6 +52,7 @@ HAVE = {
     **{"access.log": "accesslog/nginx-timed.log", "access.json": "accesslog/nginx.json.log"},
     **{"haproxy.log": "accesslog/haproxy.log", "traces.json": "traces/otlp.jsonl", "sar.json": "sadf/sar.json"},
     **{"jaeger.json": "traces/jaeger.json", "zipkin.json": "traces/zipkin.json", "gc.log": "gclog/jdk17-g1.log"},
+    **{"envoy.log": "accesslog/envoy.log", "alb.log": "accesslog/alb.log", "mysql-slow.log": "dblog/mysql-slow.log"},
     **{"results.jtl": "loadtest/jmeter.jtl", "hey.csv": "loadtest/hey.csv"},
     **{"vmstat.txt": "vmstat/vmstat-t.txt", "iostat.txt": "sysstat_text/iostat-t.txt"},
     **{"node.json": "prometheus/node.json", "telegraf.lp": "influx/telegraf.lp"},

@@ -1,4 +1,4 @@
-"""Access logs of nginx, Apache and HAProxy: one server's visits, and its calls to the server behind it.
+"""Access logs of web servers, proxies and load balancers: one server's visits, and its calls to the server behind it.
 
 `accesslog_lines` reads one line; this module turns lines into visits:
 
@@ -16,9 +16,9 @@ from shlex import quote
 
 from tailrace import units
 from tailrace.errors import InputError
-from tailrace.readers import attempts
+from tailrace.readers import accesslog_lines, accesslog_proxies, accesslog_servers, attempts
 from tailrace.readers.accesslog_format import form as log_format
-from tailrace.readers.accesslog_lines import Form, Line, form_of
+from tailrace.readers.accesslog_lines import Form, Line
 from tailrace.readers.naming import Names
 from tailrace.readers.source import Found, Source, text_head
 from tailrace.readers.stays import Stay, Stays
@@ -36,6 +36,29 @@ def sniff(name: str, head: bytes) -> bool:
     return text is not None and form_of(text) is not None
 
 
+def form_of(text: str) -> Form | None:
+    """The form of the log that begins with this text: that of the first line which has one."""
+    if (form := accesslog_servers.w3c(text)) is not None:
+        return form
+    for line in text.split("\n")[:_EXAMINED]:
+        for form in _FORMS:
+            if form.parse(line.rstrip("\r")):
+                return form
+    return None
+
+
+# HAProxy's httplog and tcplog come before the combined format, and Traefik's before it, which their lines contain.
+_FORMS = (*accesslog_proxies.FORMS, *accesslog_servers.FORMS, *accesslog_lines.FORMS)
+_EXAMINED = 40
+_FLAGS = {
+    "UO": "a circuit breaker refused requests (UO)",
+    "UF": "connecting to the server behind failed (UF)",
+    "URX": "the retries or connection attempts were used up (URX)",
+    "UT": "the server behind did not answer in time (UT)",
+    "DC": "the client gave up (DC)",
+}
+
+
 @dataclass
 class _Log:
     server: str
@@ -47,8 +70,11 @@ class _Log:
     untimed: int = 0
     whole: bool = True
     """All stamps are whole seconds."""
+    fine: bool = False
+    """Some stamps are no whole milliseconds."""
     queued_ns: int = 0
     queued: int = 0
+    flags: Counter[str] = field(default_factory=Counter)
 
 
 def read(source: Source) -> Found:
@@ -62,7 +88,8 @@ def read(source: Source) -> Found:
     for number, text in source.lines(found):
         line = form.parse(text)
         if line is None:
-            found.damaged(name, number)
+            if not form.sparse and not text.startswith("#"):
+                found.damaged(name, number)
         elif line.duration_ns is None:
             log.untimed += 1
         else:
@@ -87,6 +114,7 @@ def _add(log: _Log, line: Line, duration: int) -> None:
     begin = line.stamp_ns - duration if line.at_end else line.stamp_ns
     end = begin + duration
     log.whole = log.whole and line.stamp_ns % units.SECOND == 0
+    log.fine = log.fine or line.stamp_ns % units.MILLISECOND != 0
     interaction = log.names.of(line.method, line.target) if line.method else None
     took = sum(up.duration_ns for up in line.upstreams) or None
     stay = Stay(
@@ -97,6 +125,7 @@ def _add(log: _Log, line: Line, duration: int) -> None:
     if visit is None:
         return
     log.queued += line.queued_ns > 0
+    log.flags.update(flag for flag in line.flags.split(",") if flag in _FLAGS)
     log.queued_ns = max(log.queued_ns, line.queued_ns)
     sent = begin + line.before_ns
     for up in line.upstreams:
@@ -144,7 +173,8 @@ def _notes(log: _Log, form: Form, source: Source, drops: int) -> list[str]:
             "queues in steps of 50 ms, and what a server did meanwhile are unknown (nginx: log $msec)"
         )
     elif form.at_end:
-        said.append("its stamps are good to 1 ms; a request begins at its stamp less its duration")
+        good = "1 µs" if log.fine else "1 ms"
+        said.append(f"its stamps are good to {good}; a request begins at its stamp less its duration")
     if form.zoneless:
         said.append("its times have no time zone and are taken as UTC")
     if drops:
@@ -152,6 +182,7 @@ def _notes(log: _Log, form: Form, source: Source, drops: int) -> list[str]:
             "connecting to a server behind took 1, 3, 7 s or the like, the times at which a kernel repeats connection "
             f"attempts: these are taken as lost attempts ({drops} in all), which is indirect evidence"
         )
+    said += [f"{_FLAGS[flag]}: {count} times" for flag, count in log.flags.most_common()]
     if log.queued:
         longest = units.format_duration(log.queued_ns)
         said.append(f"requests that waited in HAProxy's own queue: {log.queued}, up to {longest}")

@@ -15,7 +15,12 @@ from tailrace.readers.accesslog_lines import Form, Line
 
 _NGINX = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 _APACHE = re.compile(r"%[<>!,\d]*(?:\{([^}]*)\})?(?:\^?[A-Za-z]{1,3}|%)")
+_GUNICORN = re.compile(r"%\(([^)\s]{1,80})\)s")
+"""Gunicorn's fields: `%(D)s`. They have Apache's letters, but for these; its line is stamped at the end."""
+_OF_GUNICORN = {**{letter: f"%{letter}" for letter in "hlutrsbfaDTmUqHB"}, "M": "%{ms}T", "L": "%{decimal}T"}
 _EXAMPLE = "like '$remote_addr [$time_local] \"$request\" $status $request_time' or '%h %l %u %t \"%r\" %>s %b %D'"
+_DECIMAL = "%{decimal}T"
+"""Seconds with a fraction: gunicorn's `L`."""
 _DURATIONS = {"%D": 1_000, "%{us}T": 1_000, "%{ms}T": units.MILLISECOND, "%{s}T": units.SECOND, "%T": units.SECOND}
 _MOMENTS = {"sec": units.SECOND, "msec": units.MILLISECOND, "usec": units.MICROSECOND}
 _FRACTIONS = {"msec_frac": units.MILLISECOND, "usec_frac": units.MICROSECOND}
@@ -23,17 +28,21 @@ _FRACTIONS = {"msec_frac": units.MILLISECOND, "usec_frac": units.MICROSECOND}
 
 def form(text: str) -> Form:
     """The form of the lines that this format makes. Raises UsageError if it lacks a time or a duration."""
+    gunicorn = _GUNICORN.search(text) is not None
+    text = _GUNICORN.sub(lambda found: _OF_GUNICORN.get(found[1], f"%{{{found[1]}}}x"), text)
     apache = "$" not in text
     fields, expression = _compiled(text, _APACHE if apache else _NGINX)
     if apache:
         fields = [re.sub(r"^%[<>!,\d]*", "%", field) for field in fields]
-        timed = any(field in _DURATIONS for field in fields) and any(field.endswith("t") for field in fields)
+        timed = any(field in (*_DURATIONS, _DECIMAL) for field in fields) and any(
+            field.endswith("t") for field in fields
+        )
     else:
         timed = "request_time" in fields and not {"msec", "time_local", "time_iso8601"}.isdisjoint(fields)
     if not timed:
         said = f"--log-format {text}: it lacks a time or the duration of a request"
         raise UsageError(said, advice=f"log both, {_EXAMPLE}")
-    at_end = not apache or any(field.startswith("%{end:") for field in fields)
+    at_end = not apache or gunicorn or any(field.startswith("%{end:") for field in fields)
 
     def parse(line: str) -> Line | None:
         match = expression.match(line)
@@ -80,6 +89,8 @@ def _apache(values: Mapping[str, str], *, at_end: bool) -> Line | None:
         if values.get(field, "-").isdecimal() and len(values[field]) < 16:
             duration = int(values[field]) * scale
             break
+    if (seconds := units.parse_number(values.get(_DECIMAL, ""))) is not None and 0 <= seconds < 10**8:
+        duration = int(seconds * units.SECOND)
     method, target = accesslog_lines.asked(values.get("%r", ""))
     sent = values.get("%B", values.get("%b", values.get("%O", "")))
     return Line(

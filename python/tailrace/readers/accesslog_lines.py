@@ -29,7 +29,7 @@ _HAPROXY = re.compile(
 # What a client sends stands in quotes without a name, and may look like a field itself.
 _PAIR = re.compile(r"\"(?:[^\"\\]|\\.)*\"|\b([A-Za-z_]\w{0,40})[=:](?:\"((?:[^\"\\]|\\.)*)\"|([^\s\"]+))")
 _TOKEN = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|(\S+)")
-_SECONDS = re.compile(r"\d{1,9}\.\d{3}(?:\s?[,:]\s?(?:\d{1,9}\.\d{3}|-))*")
+_SECONDS = re.compile(r"\d{1,9}\.\d{3,6}(?:\s?[,:]\s?(?:\d{1,9}\.\d{3,6}|-))*")
 _REQUEST = re.compile(r"\"(?:([A-Z]{3,20}) (\S+)[^\"]*|[^\"]*)\"?")
 _PART = re.compile(r"\s*[,:]\s+|,")
 # Names of nginx' fields in common log formats.
@@ -74,6 +74,8 @@ class Line:
     """From the begin to the first call."""
     queued_ns: int = 0
     """Of that, in the proxy's own queue."""
+    flags: str = ""
+    """Envoy's, which say what happened to the request."""
 
 
 @dataclass(frozen=True)
@@ -81,15 +83,8 @@ class Form:
     parse: Callable[[str], Line | None]
     at_end: bool
     zoneless: bool = False
-
-
-def form_of(text: str) -> Form | None:
-    """The form of the log that begins with this text: that of the first line which has one."""
-    for line in text.split("\n")[:20]:
-        for form in _FORMS:
-            if form.parse(line):
-                return form
-    return None
+    sparse: bool = False
+    """The program writes other lines into the same file."""
 
 
 def _combined(line: str) -> Line | None:
@@ -108,7 +103,7 @@ def _combined(line: str) -> Line | None:
 
 def _bare(rest: str) -> dict[str, str]:
     """Durations without names: the first is the request's, the next the upstream's, as in most configurations. They
-    follow the referrer and the user agent, which are in quotes and a client's to choose."""
+    follow the referrer and the user agent, which are in quotes and a client's to choose. Rack writes four decimals."""
     tokens = _TOKEN.findall(rest)
     for _ in range(2):
         tokens = tokens[1:] if tokens and not tokens[0][1] else tokens
@@ -117,17 +112,25 @@ def _bare(rest: str) -> dict[str, str]:
 
 
 def _json(line: str) -> Line | None:
-    if not line.lstrip("\ufeff ").startswith("{"):
-        return None
-    try:
-        table = json.loads(line.lstrip("\ufeff "))
-    except (ValueError, RecursionError):
+    table = json_table(line)
+    if table is None:
         return None
     fields = {_CALLED.get(name, name): value for name, value in table.items()}
     if not {"request_time", "status"} <= fields.keys():
         return None
     method, target = asked(str(fields.get("request") or ""))
     return _nginx({"method": method, "uri": target, **fields}, None)
+
+
+def json_table(line: str) -> dict[str, Any] | None:
+    """The object of a line of JSON."""
+    if not line.lstrip("\ufeff ").startswith("{"):
+        return None
+    try:
+        table = json.loads(line.lstrip("\ufeff "))
+    except (ValueError, RecursionError):
+        return None
+    return table if isinstance(table, dict) else None
 
 
 def of_nginx(values: Mapping[str, str]) -> Line | None:
@@ -150,7 +153,7 @@ def _nginx(fields: Mapping[str, Any], stamp: tuple[str, str] | None) -> Line | N
         method=str(fields.get("method") or ""),
         target=str(fields.get("uri") or ""),
         status=status,
-        bytes_out=int(sent) if sent.isascii() and sent.isdigit() and len(sent) < 19 else None,
+        bytes_out=size_of(sent),
         upstreams=_upstreams(fields),
     )
 
@@ -202,6 +205,11 @@ def asked(request: str) -> tuple[str, str]:
     return (parts[0], parts[1]) if len(parts) >= 2 else ("", "")
 
 
+def size_of(text: str) -> int | None:
+    """A number of bytes."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+
+
 def status_of(code: str) -> str | None:
     if len(code) != 3 or not code.isascii() or not code.isdigit():
         return None
@@ -237,7 +245,7 @@ def local_moment(clock: str, zone: str) -> int | None:
     return int(moment.timestamp()) * units.SECOND
 
 
-_FORMS = (
+FORMS = (
     Form(_haproxy, at_end=False, zoneless=True),
     Form(_json, at_end=True),
     Form(_combined, at_end=True),

@@ -1,0 +1,121 @@
+"""Lines of other servers: IIS and CloudFront (W3C), uWSGI, Rails, PHP-FPM.
+
+```text
+#Fields: date time cs-method cs-uri-stem sc-status time-taken                                       IIS: milliseconds
+2026-11-20 16:49:00 GET /x 200 1203                                                                 CloudFront: seconds
+[pid: 22|app: 0|req: 1/2] 10.0.0.9 () {…} [Fri Nov 20 16:49:00 2026] GET /x => generated 5 bytes in 12 msecs …
+I, [2026-11-20T16:49:00.123456 #22]  INFO -- : [id] Completed 200 OK in 12ms (Views: 1.0ms | ActiveRecord: 2.0ms)
+method=GET path=/x format=html status=200 duration=12.34 view=1.0 db=2.0                            lograge
+10.0.0.9 -  20/Nov/2026:16:49:00 +0000 "GET /index.php" 200 /var/www/index.php 12.345 2048 0.00%    PHP-FPM
+```
+The line of uWSGI and PHP-FPM is stamped at the begin of the request, the others at its end.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from tailrace import units
+from tailrace.readers.accesslog_lines import Form, Line, local_moment, size_of, status_of
+from tailrace.readers.elements import number
+
+_STAMP = r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,]\d{3,6})"
+_UWSGI = re.compile(
+    r"\[pid: \d+\|app: \S{1,20}\|req: \S{1,40}\] .{0,400}?"
+    r"\[([A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] "
+    r"([A-Z]{3,20}) (\S{0,4000}) => generated (\d{1,18}) bytes in (\d{1,9}) (msecs|micros)(?: \([^)]{0,40} (\d{3})\))?"
+)
+_RAILS = re.compile(rf"{_STAMP}\S{{0,10}}.{{0,300}}?Completed (\d{{3}}) .{{0,60}}? in (\d{{1,9}}(?:\.\d{{1,6}})?)ms")
+_LOGRAGE = re.compile(
+    _STAMP + r"(?=.{0,300}?\bmethod=([A-Z]{3,20})\b)(?=.{0,3000}?\bpath=(\S{1,2000}))"
+    r"(?=.{0,3000}?\bstatus=(\d{3})\b).{0,5000}?\bduration=(\d{1,9}(?:\.\d{1,6})?)"
+)
+_PHP = re.compile(
+    r"^\S{1,60} - \S{0,60} ?(\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d) ([+-]\d{4}) \"([A-Z]{3,20}) ([^\"]{0,4000})\" "
+    r"(\d{3}) (?:\S{1,400} )?(\d{1,9}\.\d{3})(?: |$)"
+)
+
+
+def w3c(head: str) -> Form | None:
+    """The form of a log with a line of `#Fields`; None for any other, or one without time and duration."""
+    named = next((line for line in head.split("\n")[:20] if line.startswith("#Fields:")), None)
+    if named is None or not {"date", "time", "time-taken"} <= set(named.split()):
+        return None
+    columns = named.split()[1:]
+
+    def parse(line: str) -> Line | None:
+        nonlocal columns
+        if line.startswith("#Fields:"):
+            columns = line.split()[1:]
+            return None
+        row = line.split("\t") if "\t" in line else line.split(" ")
+        values = dict(zip(columns, row, strict=True)) if len(row) == len(columns) else {}
+        took = number(values.get("time-taken"))
+        stamp = _utc(f"{values.get('date')} {values.get('time')}", "%Y-%m-%d %H:%M:%S")
+        if stamp is None or took is None or not 0 <= took < 10**9:
+            return None
+        scale = units.SECOND if "x-edge-location" in values else units.MILLISECOND
+        target, query = values.get("cs-uri-stem", ""), values.get("cs-uri-query", "-")
+        status = status_of(values.get("sc-status", "")) or "abandoned"
+        method = values.get("cs-method", "")
+        target = target if query in ("-", "") else f"{target}?{query}"
+        return Line(stamp, True, round(took * scale), method, target, status, size_of(values.get("sc-bytes", "")))
+
+    return Form(parse, at_end=True)
+
+
+def _utc(text: str, form: str) -> int | None:
+    try:
+        return int(datetime.strptime(text, form).replace(tzinfo=UTC).timestamp()) * units.SECOND
+    except ValueError:
+        return None
+
+
+def _moment(text: str) -> int | None:
+    try:
+        return units.parse_moment(text.replace(" ", "T").replace(",", ".") + "Z")
+    except ValueError:
+        return None
+
+
+def _uwsgi(line: str) -> Line | None:
+    match = _UWSGI.search(line)
+    begin = _utc(match[1], "%a %b %d %H:%M:%S %Y") if match else None
+    if match is None or begin is None:
+        return None
+    duration = int(match[5]) * (units.MILLISECOND if match[6] == "msecs" else units.MICROSECOND)
+    status = status_of(match[7] or "") or "unknown"
+    return Line(begin, False, duration, match[2], match[3], status, size_of(match[4]))
+
+
+def _rails(line: str) -> Line | None:
+    match = _RAILS.search(line)
+    if match:
+        end, took, status = _moment(match[1]), number(match[3]), status_of(match[2])
+        method = target = ""
+    elif match := _LOGRAGE.search(line):
+        end, took, status = _moment(match[1]), number(match[5]), status_of(match[4])
+        method, target = match[2], match[3]
+    else:
+        return None
+    if end is None or took is None or status is None:
+        return None
+    return Line(end, True, round(took * units.MILLISECOND), method, target, status, None)
+
+
+def _php(line: str) -> Line | None:
+    match = _PHP.match(line)
+    begin = local_moment(match[1], match[2]) if match else None
+    took = number(match[6]) if match else None
+    if match is None or begin is None or took is None:
+        return None
+    status = status_of(match[5]) or "unknown"
+    return Line(begin, False, round(took * units.MILLISECOND), match[3], match[4], status, None)
+
+
+FORMS = (
+    Form(_uwsgi, at_end=False, zoneless=True, sparse=True),
+    Form(_rails, at_end=True, zoneless=True, sparse=True),
+    Form(_php, at_end=False),
+)

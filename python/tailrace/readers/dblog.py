@@ -1,0 +1,180 @@
+"""Logs of databases with durations: MySQL's and MariaDB's slow query log, PostgreSQL's log of durations and plans.
+
+```text
+# Time: 2026-11-20T16:49:01.203000Z                                                        MySQL: the end
+# User@Host: app[app] @  [10.0.0.2]  Id:     8
+# Query_time: 1.203000  Lock_time: 0.000100 Rows_sent: 1  Rows_examined: 100
+SET timestamp=1795193340;                                                                  MySQL, MariaDB: the begin
+SELECT * FROM items WHERE id = 17;
+2026-11-20 16:49:01.203 UTC [22] app@shop LOG:  duration: 1203.000 ms  statement: SELECT * FROM items WHERE id = 17
+```
+PostgreSQL stamps the end. Its logs as CSV and JSON have the same message. A query is a request to the database. If the
+log contains slow queries only, the others are unknown, and so is how many queries the database held.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tailrace import units
+from tailrace.readers.accesslog_lines import json_table
+from tailrace.readers.layout import fields
+from tailrace.readers.naming import folded
+from tailrace.readers.source import Found, Source, text_head
+from tailrace.readers.stays import Stay, Stays
+from tailrace.topology import Server, Topology
+
+_QUERY_TIME = re.compile(r"^# Query_time: (\d{1,9}\.\d{1,6})\s+Lock_time: ", re.MULTILINE)
+_ISO = re.compile(r"^# Time: (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:\d\d))")
+_BEGAN = re.compile(r"^SET timestamp=(\d{9,11}(?:\.\d{1,6})?);")
+_PG = re.compile(
+    r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?) ([A-Z]{1,5}|[+-]\d\d(?::?\d\d)?)\b.{0,400}?"
+    r"duration: (\d{1,9}\.\d{1,3}) ms(.*)",
+    re.MULTILINE,
+)
+_SAID = re.compile(r"^duration: (\d{1,9}\.\d{1,3}) ms(.*)", re.DOTALL)
+_STATEMENT = re.compile(r"^\s+(?:statement|execute [^:]{0,80}|parse [^:]{0,80}|bind [^:]{0,80}|plan): *(.*)", re.DOTALL)
+_SQL = re.compile(r"\s*(?:Query Text: *)?([A-Za-z]{3,20})\b")
+_TABLE = re.compile(
+    r"\b(?:from|into|update|table|join)\s+[`\"\[]?(?:\w{1,64}[`\"\]]?\.[`\"\[]?)?(\w{1,64})", re.IGNORECASE
+)
+_THRESHOLD_NS = 10 * units.MILLISECOND
+"""If no query was shorter, the log has a threshold. MySQL's is 10 s by default, and PostgreSQL has none."""
+_LINES_MAX = 200
+"""Of a statement; its command and table stand at its beginning."""
+
+
+@dataclass(frozen=True)
+class _Query:
+    begin: int
+    duration: int
+    sql: str
+
+
+def sniff(name: str, head: bytes) -> bool:
+    text = text_head(head) or ""
+    return bool(_QUERY_TIME.search(text) or _PG.search(text) or _is_pg_table(text))
+
+
+def _is_pg_table(text: str) -> bool:
+    lines = text.split("\n")[:200]
+    return any(query is not None for line in lines for query in (_of_pg_csv(line), _of_pg_json(line)))
+
+
+def read(source: Source) -> Found:
+    found, stays, name = Found(), Stays(), source.path.name
+    head = text_head(source.head()) or ""
+    mysql = bool(_QUERY_TIME.search(head))
+    server = source.place or ("mysql" if mysql else "postgresql")
+    shortest: int | None = None
+    zones: set[str] = set()
+    for query in _mysql(source, found) if mysql else _postgresql(source, found, zones):
+        shortest = query.duration if shortest is None else min(shortest, query.duration)
+        stays.add(
+            Stay(server, query.begin, query.begin, query.begin + query.duration, "ok", _named(query.sql), entry=True)
+        )
+        if stays.full:
+            break
+    all_logged = shortest is not None and shortest < _THRESHOLD_NS
+    stays.into(found, name, visits=all_logged)
+    found.topology = Topology(servers=(Server(name=server, protocol="mysql" if mysql else "postgres"),))
+    if source.place is None:
+        found.notes.append(f"{name}: its server is called {server}; pass NAME=FILE")
+    if not all_logged and shortest is not None:
+        found.notes.append(
+            f"{name}: no query took less than {units.format_duration(shortest)}, so the log has a threshold: the "
+            "faster queries, and how many the database held, are unknown"
+        )
+    found.notes.append(f"{name}: the log does not contain whether a query succeeded; all count as ok")
+    if zones - {"UTC", "GMT"}:
+        found.notes.append(f"{name}: its times are in {', '.join(sorted(zones)[:3])} and are taken as UTC")
+    return found
+
+
+def _mysql(source: Source, found: Found) -> Iterator[_Query]:
+    end, began, duration, sql = None, None, None, list[str]()
+    for line_number, line in source.lines(found):
+        if line.startswith("# "):
+            if duration is not None and sql:
+                yield from _whole(end, began, duration, sql)
+                end, began, duration, sql = None, None, None, []
+            if stamp := _ISO.match(line):
+                end = _moment(stamp[1])
+            elif line.startswith("# Time:"):
+                end = None  # of MariaDB: whole seconds of an unknown zone
+            elif line.startswith("# Query_time:"):
+                match = _QUERY_TIME.match(line)
+                if match is None:
+                    found.damaged(source.path.name, line_number)
+                else:
+                    duration = round(float(match[1]) * units.SECOND)
+        elif stamp := _BEGAN.match(line):
+            began = units.parse_moment(stamp[1], scale=units.SECOND)
+        elif duration is not None and len(sql) < _LINES_MAX and not line.lower().startswith("use "):
+            sql.append(line)
+    if duration is not None and sql:
+        yield from _whole(end, began, duration, sql)
+
+
+def _whole(end: int | None, began: int | None, duration: int, sql: list[str]) -> Iterator[_Query]:
+    begin = end - duration if end is not None else began
+    if begin is not None:
+        yield _Query(begin, duration, " ".join(sql))
+
+
+def _moment(stamp: str) -> int | None:
+    try:
+        return units.parse_moment(stamp)
+    except ValueError:
+        return None
+
+
+def _postgresql(source: Source, found: Found, zones: set[str]) -> Iterator[_Query]:
+    for _, line in source.lines(found):
+        query = _of_pg_text(line, zones) or _of_pg_csv(line) or _of_pg_json(line)
+        if query is not None:
+            yield query
+
+
+def _of_pg_text(line: str, zones: set[str]) -> _Query | None:
+    match = _PG.match(line)
+    if match is None:
+        return None
+    if len(zones) < 10 and match[2][0] not in "+-":
+        zones.add(match[2])
+    return _pg(match[1], match[2], match[3], match[4])
+
+
+def _of_pg_csv(line: str) -> _Query | None:
+    if "duration: " not in line or not line[:4].isdigit():
+        return None
+    row = fields(line, ",")
+    said = _SAID.match(row[13]) if len(row) > 13 else None
+    stamp, _, zone = row[0].rpartition(" ") if row else ("", "", "")
+    return _pg(stamp, zone, said[1], said[2]) if said else None
+
+
+def _of_pg_json(line: str) -> _Query | None:
+    values = json_table(line) or {}
+    said = _SAID.match(str(values.get("message")))
+    stamp, _, zone = str(values.get("timestamp")).rpartition(" ")
+    return _pg(stamp, zone, said[1], said[2]) if said else None
+
+
+def _pg(stamp: str, zone: str, took_ms: str, rest: str) -> _Query | None:
+    offset = zone if zone[:1] in ("+", "-") else "Z"
+    end = _moment(stamp.replace(" ", "T") + (offset + ":00" if len(offset) == 3 else offset))
+    if end is None:
+        return None
+    duration = round(float(took_ms) * units.MILLISECOND)
+    statement = _STATEMENT.match(rest)
+    return _Query(end - duration, duration, statement[1] if statement else "")
+
+
+def _named(sql: str) -> str | None:
+    """The command and its first table: no value of a statement is kept."""
+    command, of = _SQL.match(sql), _TABLE.search(sql[:2000])
+    words = [command[1].upper() if command else "", folded(of[1]) if of else ""]
+    return " ".join(word for word in words if word) or None
