@@ -19,6 +19,7 @@ from tailrace.cli import (
     join,
     load,
     mcp,
+    prove,
     read,
     record,
     report,
@@ -49,6 +50,7 @@ app = typer.Typer(
 for module, command in (
     (diagnose, diagnose.diagnose),
     (advise, advise.advise),
+    (prove, prove.prove),
     (demo, demo.demo),
     (read, read.read),
     (report, report.report),
