@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tailrace.cli.afterwards import read_apart, show_run
 from tailrace.cli.confinement import elsewhere, foreign
 from tailrace.cli.options import KeepQueries, Out, Protocols, Servers
 from tailrace.cli.recording import (
@@ -30,9 +29,8 @@ from tailrace.cli.recording import (
     plan_of,
     servers_of,
 )
-from tailrace.cli.screen import for_another_tailrace
 from tailrace.cli.words import Overwrite, say, tell
-from tailrace.errors import OutputError, UsageError
+from tailrace.errors import UsageError
 
 EPILOG = (
     "Examples:\n\n`tailrace record -o run --interface eth0 --duration 60s`, then `tailrace diagnose run`\n\n"
@@ -84,9 +82,9 @@ def record(
     if capture:
         words += _words("--interactions", [str(interactions)] if interactions else []) + _words("--protocol", protocol)
         words += ["--keep-queries"] if keep_queries else []
-    _read(folder, out, [*words, *(["--overwrite"] if overwrite else [])])
+    read_apart(folder, out, [*words, *(["--overwrite"] if overwrite else [])])
     discard(folder)
-    _show(out)
+    show_run(out)
 
 
 def _words(option: str, values: list[str] | None) -> list[str]:
@@ -104,27 +102,3 @@ def _heard(kind: str, sentence: str) -> None:
         tell("recording", lenient=True)
     else:
         say(f"tailrace: {sentence}", lenient=True)
-
-
-def _read(folder: Path, out: Path, words: list[str]) -> None:
-    """Make the run folder in a process without rights. Damage in the recording can end only that process."""
-    command = (sys.executable, "-P", "-m", "tailrace", "read", "--quiet", f"--out={out}", *words, "--", str(folder))
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=for_another_tailrace()) as reader:
-        try:
-            code = reader.wait()
-        except KeyboardInterrupt:
-            reader.terminate()
-            raise
-    if code:
-        advice = f"once that is mended, make a run folder of it with `tailrace read {folder} -o NAME`"
-        ended = f"signal {-code} ended the process that reads it; " if code < 0 else ""
-        raise OutputError(folder, f"{ended}the recording is kept", advice)
-
-
-def _show(out: Path) -> None:
-    from tailrace.dataset import Dataset
-
-    run = Dataset.open(out)
-    rows = ", ".join(f"{count:,} {table}" for table, count in run.manifest.rows.items()) or "nothing"
-    tell(f"{run.path}: {rows}; explain it with `tailrace diagnose {run.path}`", lenient=True)
-    say(*(f"lost: {what}: {count:,}" for what, count in run.manifest.lost.items()), lenient=True)

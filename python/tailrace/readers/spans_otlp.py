@@ -29,6 +29,7 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 _LENGTH = 4
 _SPAN = re.compile(rb"\x0a\x10[\s\S]{16}\x12\x08[\s\S]{8}")
 """The first two fields of a span: the ids of 16 and 8 bytes."""
+_JSON = re.compile(rb'\s*\{\s*"resourceSpans"')
 _BATCH = 0x0A
 """The first byte of TracesData: its first field, which has a length."""
 _EXAMINED = 4096
@@ -45,7 +46,7 @@ def _framed(head: bytes) -> bool:
     first = head[_LENGTH:]
     if not 0 < length <= OTLP_MESSAGE:
         return False
-    return _is_message(first[:length]) or first.startswith(b'{"resourceSpans"')
+    return _is_message(first[:length]) or _JSON.match(first) is not None
 
 
 def _is_message(data: bytes) -> bool:
@@ -54,7 +55,7 @@ def _is_message(data: bytes) -> bool:
             data = zstd.ZstdDecompressor().decompress(data, max_length=_EXAMINED)
         except zstd.ZstdError:
             return False
-        return data.startswith(b'{"resourceSpans"') or _is_message(data[:_EXAMINED])
+        return _JSON.match(data) is not None or _is_message(data[:_EXAMINED])
     return data[:1] == bytes([_BATCH]) and _SPAN.search(data[:_EXAMINED]) is not None
 
 

@@ -28,16 +28,16 @@ SILENT_S = 5
 _SERVE = "from tailrace.watch import serving; serving.serve()"
 
 
-def listen(address: str) -> socket.socket:
+def listen(address: str, option: str = "--metrics") -> socket.socket:
     """A socket at `ADDR:PORT` or `[ADDR]:PORT`. Raises UsageError if there cannot be one."""
     host, colon, port = address.rpartition(":")
     if not (colon and host and port.isascii() and port.isdigit() and int(port) < 1 << 16):
-        raise UsageError(f"--metrics {address}: expected ADDR:PORT, like 127.0.0.1:9464")
+        raise UsageError(f"{option} {address}: expected ADDR:PORT, like 127.0.0.1:9464")
     try:
         found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
         return socket.create_server(found[4][:2], family=found[0], backlog=CONNECTIONS_MAX)
     except OSError as error:
-        raise UsageError(f"--metrics {address}: {error.strerror or error}", advice="choose another address") from error
+        raise UsageError(f"{option} {address}: {error.strerror or error}", advice="choose another address") from error
 
 
 class Endpoint:

@@ -1,0 +1,148 @@
+"""Receives traces over OTLP/HTTP and keeps them as they come, in the form of the Collector's files (`spans_otlp`).
+
+Nothing of what is sent is interpreted here, except its length and its compression: another process reads the file, and
+has no rights.
+"""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from socket import socket
+from typing import BinaryIO
+
+from tailrace.bounds import OTLP_MESSAGE
+
+CONNECTIONS_MAX = 64
+"""Senders that are served at once; a further one waits for its turn."""
+_SILENT_S = 30
+_JSON, _PROTOBUF = "application/json", "application/x-protobuf"
+
+
+@dataclass
+class Spool:
+    """The messages that were received, each with its length before it."""
+
+    file: BinaryIO
+    most: int
+    """Bytes of the file."""
+    written: int = 0
+    messages: int = 0
+    refused: int = 0
+    full: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, message: bytes) -> bool:
+        with self._lock:
+            if self.written + len(message) > self.most:
+                self.full = True
+                self.refused += 1
+                return False
+            self.file.write(len(message).to_bytes(4, "big") + message)
+            self.written += len(message) + 4
+            self.messages += 1
+            return True
+
+    def finish(self) -> None:
+        """Take no more; a thread may still be writing a message."""
+        with self._lock:
+            self.most = 0
+            self.file.flush()
+
+
+def receive(listening: socket, path: Path, most: int, wait: Callable[[Spool], None]) -> Spool:
+    """Take what comes until `wait` returns; the file at `path` then contains it."""
+    with path.open("xb") as file:
+        spool = Spool(file, most)
+        server = _Server(listening, spool)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
+        thread.start()
+        try:
+            wait(spool)
+        finally:
+            server.shutdown()
+            server.server_close()
+            spool.finish()
+    return spool
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, listening: socket, spool: Spool) -> None:
+        self.spool = spool
+        self._free = threading.BoundedSemaphore(CONNECTIONS_MAX)
+        super().__init__(listening.getsockname()[:2], _Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listening
+
+    def process_request(self, request: object, client_address: object) -> None:
+        self._free.acquire()
+        super().process_request(request, client_address)  # type: ignore[arg-type]
+
+    def process_request_thread(self, request: object, client_address: object) -> None:
+        try:
+            super().process_request_thread(request, client_address)  # type: ignore[arg-type]
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A connection that breaks is its sender's affair."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = _SILENT_S
+    server: _Server
+
+    def do_POST(self) -> None:
+        kind = (self.headers.get("Content-Type") or "").partition(";")[0].strip().lower()
+        length = self.headers.get("Content-Length") or ""
+        if not (length.isascii() and length.isdigit() and len(length) < 12):
+            return self._refuse(HTTPStatus.LENGTH_REQUIRED)
+        if int(length) > OTLP_MESSAGE:
+            return self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        body = self.rfile.read(int(length))
+        if self.path.partition("?")[0] != "/v1/traces":
+            return self._refuse(HTTPStatus.NOT_FOUND)
+        if kind not in (_JSON, _PROTOBUF):
+            return self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+        message = _unpacked(body, self.headers.get("Content-Encoding") or "")
+        if len(body) < int(length) or message is None:
+            return self._refuse(HTTPStatus.BAD_REQUEST)
+        if message and not self.server.spool.add(message):
+            return self._refuse(HTTPStatus.SERVICE_UNAVAILABLE)
+        return self._answer(HTTPStatus.OK, kind, b"{}" if kind == _JSON else b"")
+
+    def _refuse(self, status: HTTPStatus) -> None:
+        self.close_connection = True
+        self._answer(status, "text/plain", status.phrase.encode() + b"\n")
+
+    def _answer(self, status: HTTPStatus, kind: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *values: object) -> None:
+        """Only the command prints."""
+
+
+def _unpacked(body: bytes, encoding: str) -> bytes | None:
+    if encoding in ("", "identity"):
+        return body
+    if encoding != "gzip":
+        return None
+    unpacking = zlib.decompressobj(wbits=31)
+    try:
+        message = unpacking.decompress(body, OTLP_MESSAGE + 1)
+    except zlib.error:
+        return None
+    return message if len(message) <= OTLP_MESSAGE and unpacking.eof else None
