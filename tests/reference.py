@@ -40,6 +40,9 @@ TABLES = {
     "stalls, kind = freeze": "Freeze",
     "stalls, kind = iowait": "Iowait",
     "stalls, kind = burn": "Burn",
+    "stalls, kind = memory": "MemoryWait",
+    "stalls, kind = lock": "Lock",
+    "stalls, kind = packet-loss": "PacketLoss",
     "losses": "Loss",
 }
 QUANTITIES = {"50 ms": "duration", "64 MiB": "size", "60 MB/s": "rate", "2.26 GHz": "frequency", "25%": "share"}

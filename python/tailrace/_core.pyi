@@ -163,8 +163,16 @@ class Replay:
         first call, and as a whole."""
 
     def run(
-        self, capacity: object, sent: object, anew: list[bool], departure: object, arrival: object | None = None
+        self,
+        capacity: object,
+        sent: object,
+        anew: list[bool],
+        departure: object,
+        arrival: object | None = None,
+        late: object | None = None,
+        pause: object | None = None,
     ) -> None:
         """Run at these capacities, with roots sent at `sent` (int64) and the choices in `anew` made anew, in turn.
-        Writes when each visit is first sent into `sent`, when it leaves into `departure` (int64), and when it arrives
-        into `arrival`, if given. The largest number is never. The lock is released."""
+        `late` and `pause` (int64) hold up each visit before it arrives, and after a worker took it. Writes when each
+        visit is first sent into `sent`, when it leaves into `departure` (int64), and when it arrives into `arrival`, if
+        given. The largest number is never. The lock is released."""

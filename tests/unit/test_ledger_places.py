@@ -108,6 +108,7 @@ SYSTEMS = {
     "stops": chain({"compute": "0.5 ms"}, workers=10, reports=1, stalls=(FREEZE, FREEZE | {"at": "8.75 s"})),
     "slow by themselves": chain({"compute": "0.5 ms", "wait": "1.3 s"}, workers=60, reports=6),
 }
+SYSTEMS["memory"] = chain({"compute": "0.5 ms"}, workers=10, reports=1, stalls=(FREEZE | {"kind": "memory"},))
 SYSTEMS["all wait"] = chain({"compute": "0.5 ms"}, workers=10, reports=1, stalls=(FREEZE | {"place": "db"},))
 SYSTEMS["all wait"]["tiers"]["web"]["workers"] = SYSTEMS["all wait"]["tiers"]["app"]["backlog"] = 400
 SYSTEMS["collections"]["tiers"]["app"]["heap"] = {
@@ -264,6 +265,35 @@ def test_waiting_for_memory_is_charged_to_memory() -> None:
 def test_memory_that_took_nothing_is_not_charged(server: str, usual: float) -> None:
     memory = system(Slow("app", 4.0, 4.6)).sample(server, "psi_memory", usual, (4.0, 4.6, 0.9))
     assert shares(memory).get("memory", 0.0) <= 0.05
+
+
+def blocked_on_a_disk(faults: float) -> Any:
+    waits = system(Slow("app", 4.0, 4.6)).sample("app", "cpu_iowait", 0.01, (4.0, 4.6, 0.95))
+    return waits.sample("app", "major_faults", 0.2, (4.0, 4.6, faults))
+
+
+def test_a_wait_for_pages_that_are_read_back_is_charged_to_memory() -> None:
+    found = shares(blocked_on_a_disk(40.0))
+    assert found["memory"] >= 0.9
+
+
+def test_a_wait_for_a_disk_with_hardly_a_major_fault_is_not_charged_to_memory() -> None:
+    found = shares(blocked_on_a_disk(1.0))
+    assert "memory" not in found
+    assert found["log-flush"] + found.get("writeback", 0.0) >= 0.9
+
+
+@pytest.mark.parametrize(("blocked", "charged"), [(4.0, True), (0.0, False)])
+def test_allocations_that_free_memory_first_are_charged_where_threads_were_blocked(
+    blocked: float, charged: bool
+) -> None:
+    memory = system(Slow("app", 4.0, 4.6)).sample("app", "tasks_blocked", 0.0, (4.0, 4.6, blocked))
+    found = shares(memory.sample("host", "direct_reclaims", 0.0, (4.0, 4.6, 30.0)))
+    assert (found.get("memory", 0.0) >= 0.9) == charged
+
+
+def test_a_simulated_wait_for_memory_is_charged_to_memory() -> None:
+    assert shares(_simulated("memory"))["memory"] >= 0.95
 
 
 def impatient(retries: int) -> Table:

@@ -22,6 +22,7 @@ pub enum Purpose {
     Arrival,
     Balance,
     Phase,
+    Path,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use tailrace_core::replay::{Capacity, Grid, Limits, Network, Program, Step, Visits, KINDS};
+use tailrace_core::replay::{Capacity, Grid, Held, Limits, Network, Program, Step, Visits, KINDS};
 
 /// The least number of known parts in a group for measuring its demand.
 const LEAST: u32 = 10;
@@ -239,8 +239,9 @@ impl Replay {
     }
 
     /// Run at these capacities; writes when each visit is first sent, leaves and arrives into
-    /// `sent`, `departure` and `arrival`.
-    #[pyo3(signature = (capacity, sent, anew, departure, arrival=None))]
+    /// `sent`, `departure` and `arrival`. `late` and `pause` hold up each visit before its arrival and after its start.
+    #[pyo3(signature = (capacity, sent, anew, departure, arrival=None, late=None, pause=None))]
+    #[allow(clippy::too_many_arguments)]
     fn run(
         &self,
         py: Python<'_>,
@@ -249,10 +250,20 @@ impl Replay {
         anew: Vec<bool>,
         departure: PyBuffer<i64>,
         arrival: Option<PyBuffer<i64>>,
+        late: Option<PyBuffer<i64>>,
+        pause: Option<PyBuffer<i64>>,
     ) -> PyResult<()> {
         let (capacity, sent_at) = (self.by_server(py, &capacity)?, sent);
         let sent = sent_at.to_vec(py)?;
-        if sent.len() != self.visits.len() {
+        let mut held = Held::nothing(self.visits.len());
+        if let Some(late) = late {
+            held.late = late.to_vec(py)?;
+        }
+        if let Some(pause) = pause {
+            held.pause = pause.to_vec(py)?;
+        }
+        let lengths = [sent.len(), held.late.len(), held.pause.len()];
+        if lengths.iter().any(|&n| n != self.visits.len()) {
             return Err(PyValueError::new_err("a time for each visit"));
         }
         let outcome = py.detach(|| {
@@ -271,7 +282,7 @@ impl Replay {
                 choice: &self.choice,
                 choices: &self.choices,
             };
-            network.run(&capacity, &sent, &anew)
+            network.run(&capacity, &sent, &anew, &held)
         });
         sent_at.copy_from_slice(py, &outcome.sent)?;
         if let Some(arrival) = arrival {

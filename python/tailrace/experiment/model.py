@@ -98,7 +98,40 @@ class Burn(Injected):
     """Its CPU weight when the cores are short."""
 
 
-Stall = Annotated[Slow | Freeze | Iowait | Burn, Field(discriminator="kind")]
+class MemoryWait(Injected):
+    """The server waits for memory: for pages that are reclaimed, or that are read back from the disk. It uses no CPU
+    and accepts nothing meanwhile. Samples show `psi_memory` and `major_faults`."""
+
+    kind: Literal["memory"]
+    place: Name
+    """A server, or a tier for all its servers."""
+
+
+class Lock(Injected):
+    """Visits that a worker takes while the stall lasts wait for a lock until its end. They keep their workers."""
+
+    kind: Literal["lock"]
+    place: Name
+    """A server, or a tier for all its servers."""
+    interactions: tuple[Name, ...] = ()
+    """Only visits of these interactions need the lock. Default: all."""
+
+
+class PacketLoss(Injected):
+    """The network loses packets on their way to the server. Lost connection attempts are repeated as `kernel` says;
+    data on a kept connection after 0.2, 0.6, 1.4 s … (Linux)."""
+
+    kind: Literal["packet-loss"]
+    place: Name
+    """A server, or a tier for all its servers."""
+    sender: Name | None = None
+    """The tier whose packets are lost. Default: those of all senders, clients included."""
+    share: Share = 1.0
+    """The share of the packets that is lost. The default is a hole in the path."""
+
+
+AnyStall = Slow | Freeze | Iowait | Burn | MemoryWait | Lock | PacketLoss
+Stall = Annotated[AnyStall, Field(discriminator="kind")]
 
 
 class Experiment(Table):

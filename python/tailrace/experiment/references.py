@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tailrace.experiment import burstiness, places, rubbos
 from tailrace.experiment.interactions import Interaction
 from tailrace.experiment.machines import Governor
-from tailrace.experiment.model import SYN_SCHEDULES, Burn, Experiment, Iowait
+from tailrace.experiment.model import SYN_SCHEDULES, Burn, Experiment, Iowait, Lock, PacketLoss
 from tailrace.experiment.workloads import Batch, Closed, Modulated, Workload, never
 from tailrace.foreign import listed
 from tailrace.toml import nearest, wrong_name
@@ -68,6 +68,11 @@ def _uses(experiment: Experiment) -> Iterator[Use]:
             yield f"stalls[{number}].place", stall.place, nodes, "node"
         else:
             yield f"stalls[{number}].place", stall.place, tiers | {server.name for server in servers}, "server or tier"
+        if isinstance(stall, PacketLoss) and stall.sender:
+            yield f"stalls[{number}].sender", stall.sender, tiers, "tier"
+        if isinstance(stall, Lock):
+            for i, name in enumerate(stall.interactions):
+                yield f"stalls[{number}].interactions[{i}]", name, known, "interaction"
     for number, loss in enumerate(experiment.losses):
         yield f"losses[{number}].place", loss.place, {server.name for server in servers}, "server"
 

@@ -75,6 +75,8 @@ METRIC_WORDS = {
     "psi_cpu": "CPU pressure",
     "psi_io": "I/O pressure",
     "psi_memory": "Memory pressure",
+    "major_faults": "Major page faults",
+    "direct_reclaims": "Direct reclaims",
     "balancer_value": "Balancer value",
 }
 

@@ -14,7 +14,7 @@ from tailrace.dataset import Dataset
 from tailrace.topology import Topology
 from tailrace.units import SECOND
 
-COUNTED = ("context_switches", "listen_drops", "syn_retransmits")
+COUNTED = ("context_switches", "direct_reclaims", "listen_drops", "major_faults", "syn_retransmits")
 """Metrics that count events of an interval: the value of a longer interval is their sum. For other metrics it is the
 mean."""
 LOST = 0.01

@@ -12,7 +12,7 @@ from typing import Any
 from tailrace.experiment import Experiment, losses, places
 from tailrace.experiment.kernels import schedule
 from tailrace.experiment.machines import Node
-from tailrace.experiment.model import Burn, Freeze, Iowait, Slow
+from tailrace.experiment.model import AnyStall, Burn, Iowait, Lock, MemoryWait, PacketLoss, Slow
 from tailrace.experiment.tiers import Call, Limit, Tier
 from tailrace.sim.programs import Programs
 from tailrace.sim.refusals import refuse
@@ -46,11 +46,11 @@ def lower(experiment: Experiment) -> Json:
         indices.neighbours[node, weight] = len(indices.groups)
         cores = nodes[node].cores
         indices.groups.append({"name": name, "node": indices.nodes[node], "weight": weight, "cores": cores})
-    stalls = _stalls(experiment, indices)
     programs = Programs(experiment)
     workloads = [
         workload(experiment, name, load, programs, indices.servers) for name, load in experiment.workloads.items()
     ]
+    stalls = _stalls(experiment, indices, programs)
     programs_of = programs.by_tier()  # complete only now, because workloads add the programs that they need
     plan: Json = {
         "seed": experiment.seed,
@@ -255,12 +255,12 @@ def _endpoint(endpoint: str, call: Call) -> str | Json:
     return "skip" if endpoint == "modified" else "wait"
 
 
-def _stalls(experiment: Experiment, indices: Indices) -> list[Json]:
+def _stalls(experiment: Experiment, indices: Indices, programs: Programs) -> list[Json]:
     """Every injected stall, with each repetition, sorted by begin."""
     lowered: list[Json] = []
     for stall in experiment.stalls:
         begins = range(stall.at, experiment.duration, stall.every or experiment.duration)
-        for effect in _effects(experiment, stall, indices):
+        for effect in _effects(experiment, stall, indices, programs):
             lowered += [
                 {
                     "begin": experiment.ramp + begin,
@@ -286,7 +286,7 @@ def _capacities(experiment: Experiment, indices: Indices) -> list[Json]:
     return found
 
 
-def _effects(experiment: Experiment, stall: Slow | Freeze | Iowait | Burn, indices: Indices) -> list[Json]:
+def _effects(experiment: Experiment, stall: AnyStall, indices: Indices, programs: Programs) -> list[Json]:
     if isinstance(stall, Iowait):
         on = places.machines(experiment, stall.place)
         return [{"iowait": {"node": indices.nodes[node], "blocks": stall.blocks}} for node in on]
@@ -294,8 +294,24 @@ def _effects(experiment: Experiment, stall: Slow | Freeze | Iowait | Burn, indic
         on = places.machines(experiment, stall.place)
         groups = [indices.neighbours[node, stall.weight] for node in on]
         return [{"burn": {"group": group, "threads": stall.threads}} for group in groups]
-    named = experiment.tiers.get(stall.place)
-    groups = [indices.servers[name] for name in (places.server_names(stall.place, named) if named else (stall.place,))]
+    servers = [indices.servers[name] for name in _servers_of(experiment, stall.place)]
+    if isinstance(stall, Lock):
+        # An interaction that no workload sends has no class: its visits never come.
+        known = (programs.number_of(name) for name in stall.interactions)
+        classes = [number for number in known if number is not None]
+        never = stall.interactions and not classes
+        return [] if never else [{"lock": {"server": server, "classes": classes}} for server in servers]
+    if isinstance(stall, PacketLoss):
+        senders = [indices.servers[name] for name in _servers_of(experiment, stall.sender)] if stall.sender else []
+        lost = {"senders": senders, "share": stall.share}
+        return [{"packet_loss": {"server": server, **lost}} for server in servers]
+    # Each server has a group of the same number.
     if isinstance(stall, Slow):
-        return [{"slow": {"group": group, "left": stall.left}} for group in groups]
-    return [{"freeze": {"group": group}} for group in groups]
+        return [{"slow": {"group": group, "left": stall.left}} for group in servers]
+    return [{"memory" if isinstance(stall, MemoryWait) else "freeze": {"group": group}} for group in servers]
+
+
+def _servers_of(experiment: Experiment, place: str) -> tuple[str, ...]:
+    """The server of this name, or all servers of a tier."""
+    tier = experiment.tiers.get(place)
+    return tuple(places.server_names(place, tier)) if tier else (place,)

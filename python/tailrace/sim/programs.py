@@ -40,6 +40,10 @@ class Programs:
         self.programs[place] = self._steps(tier, interaction, work)
         return number
 
+    def number_of(self, interaction: str) -> int | None:
+        """The class of an interaction, if any workload needs it."""
+        return self._classes.get(interaction)
+
     def by_tier(self) -> dict[str, list[int | None]]:
         """For each tier, its program for each class; None if that class never reaches it."""
         return {

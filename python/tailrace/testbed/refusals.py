@@ -8,13 +8,20 @@ from pathlib import Path
 
 from tailrace.errors import UsageError
 from tailrace.experiment import Experiment, places, rubbos
-from tailrace.experiment.model import Iowait
 from tailrace.testbed import disk, syn
 from tailrace.testbed.servers import KINDS
 from tailrace.testbed.settings import settings
 from tailrace.units import MILLISECOND, format_duration
 
 Refusal = tuple[str, str]
+
+SIMULATED = {
+    "iowait": "real waiting needs a busy disk: use nodes.NAME.disk with a flush",
+    "memory": "only the simulator makes a server wait for memory",
+    "lock": "only the simulator makes visits wait for a lock",
+    "packet-loss": "only the simulator loses packets on their way",
+}
+"""Stalls that only the simulator makes, and why."""
 
 
 def refuse(experiment: Experiment) -> None:
@@ -74,8 +81,8 @@ def _of_machines(experiment: Experiment) -> Iterator[Refusal]:
     if experiment.losses:
         yield "losses", "real servers lose capacity to real causes: use stalls"
     for number, stall in enumerate(experiment.stalls):
-        if isinstance(stall, Iowait):
-            yield f"stalls[{number}].kind", "real waiting needs a busy disk: use nodes.NAME.disk with a flush"
+        if why := SIMULATED.get(stall.kind):
+            yield f"stalls[{number}].kind", why
 
 
 def _of_workloads(experiment: Experiment) -> Iterator[Refusal]:

@@ -14,5 +14,5 @@ mod program;
 mod tests;
 
 pub use capacity::{Capacity, Grid, Need};
-pub use network::{Limits, Network, Outcome};
+pub use network::{Held, Limits, Network, Outcome};
 pub use program::{Part, Program, Step, Visits, KINDS};

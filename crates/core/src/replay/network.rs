@@ -56,6 +56,23 @@ pub struct Network<'a> {
     pub choices: &'a [Vec<(u32, u32)>],
 }
 
+/// What held up each visit, in nanoseconds: its packets on their way to the server, and its worker after it took the
+/// visit.
+#[derive(Clone, Default)]
+pub struct Held {
+    pub late: Vec<i64>,
+    pub pause: Vec<i64>,
+}
+
+impl Held {
+    pub fn nothing(visits: usize) -> Held {
+        Held {
+            late: vec![0; visits],
+            pause: vec![0; visits],
+        }
+    }
+}
+
 /// When each visit was first sent, arrived and left (`NEVER`: not at all), and how many of its
 /// attempts were lost.
 pub struct Outcome {
@@ -69,8 +86,8 @@ impl Network<'_> {
     /// Run it. `sent` is when each root is sent (`NEVER`: not at all), `capacity` the share of full
     /// speed by server and step. In the choices `anew`, candidates take turns instead of being as
     /// recorded.
-    pub fn run(&self, capacity: &[Vec<f64>], sent: &[i64], anew: &[bool]) -> Outcome {
-        let mut state = State::new(self, capacity, anew);
+    pub fn run(&self, capacity: &[Vec<f64>], sent: &[i64], anew: &[bool], held: &Held) -> Outcome {
+        let mut state = State::new(self, capacity, anew, held);
         for (visit, &time) in sent.iter().enumerate() {
             let waits =
                 usize::try_from(self.follows[visit]).is_ok_and(|before| sent[before] < NEVER);
@@ -89,6 +106,7 @@ impl Network<'_> {
                 Event::Completes(server, version) => state.completes(server, version, time),
                 Event::Resumes(server) => state.takes_next(server as usize, time),
                 Event::Sends(call) => state.takes_connection(call, time),
+                Event::Proceeds(visit) => state.goes_on(visit, time),
             }
         }
         state.out
@@ -152,11 +170,14 @@ enum Event {
     Resumes(u32),
     /// A caller that waited for another pool sends its call.
     Sends(u32),
+    /// What held up the worker of a visit is over.
+    Proceeds(u32),
 }
 
 struct State<'a, 'b> {
     net: &'a Network<'b>,
     capacity: &'a [Vec<f64>],
+    held: &'a Held,
     events: BinaryHeap<Reverse<(i64, u64, Event)>>,
     turn: u64,
     servers: Vec<Server>,
@@ -176,11 +197,17 @@ struct State<'a, 'b> {
 }
 
 impl<'a, 'b> State<'a, 'b> {
-    fn new(net: &'a Network<'b>, capacity: &'a [Vec<f64>], anew: &[bool]) -> State<'a, 'b> {
+    fn new(
+        net: &'a Network<'b>,
+        capacity: &'a [Vec<f64>],
+        anew: &[bool],
+        held: &'a Held,
+    ) -> State<'a, 'b> {
         let n = net.visits.len();
         State {
             net,
             capacity,
+            held,
             events: BinaryHeap::new(),
             turn: 0,
             servers: net
@@ -222,11 +249,11 @@ impl<'a, 'b> State<'a, 'b> {
 
     /// The first attempt to reach the server of a visit.
     fn attempts(&mut self, visit: u32, now: i64) {
-        self.out.sent[visit as usize] = now;
-        self.at(
-            now.saturating_add(self.net.latency(visit as usize)),
-            Event::Arrives(visit),
-        );
+        let i = visit as usize;
+        self.out.sent[i] = now;
+        let late = self.held.late[i];
+        let takes = if late > 0 { late } else { self.net.latency(i) };
+        self.at(now.saturating_add(takes), Event::Arrives(visit));
     }
 
     fn arrives(&mut self, visit: u32, now: i64) {
@@ -307,7 +334,10 @@ impl<'a, 'b> State<'a, 'b> {
     fn starts(&mut self, visit: u32, now: i64) {
         let place = self.place(visit);
         self.servers[place].in_service += 1;
-        self.goes_on(visit, now);
+        match self.held.pause[visit as usize] {
+            pause if pause > 0 => self.at(now.saturating_add(pause), Event::Proceeds(visit)),
+            _ => self.goes_on(visit, now),
+        }
     }
 
     fn goes_on(&mut self, visit: u32, now: i64) {

@@ -33,6 +33,7 @@ struct System {
     held: Vec<u32>,
     choice: Vec<u32>,
     choices: Vec<Vec<(u32, u32)>>,
+    held_up: Held,
 }
 
 impl System {
@@ -49,6 +50,7 @@ impl System {
             held: none.clone(),
             choice: none,
             choices: vec![],
+            held_up: Held::nothing(n),
         }
     }
 
@@ -83,7 +85,7 @@ impl System {
             choice: &self.choice,
             choices: &self.choices,
         };
-        network.run(at, &self.visits.sent, anew)
+        network.run(at, &self.visits.sent, anew, &self.held_up)
     }
 }
 
@@ -301,6 +303,26 @@ fn a_client_sends_its_next_request_as_long_after_its_answer_as_it_did() {
     let without = system.run(&[stopped(100, 300)], &[full()], &[]);
     assert_close(without.sent[1], 200 * MS);
     assert_close(without.departure[1], 210 * MS);
+}
+
+#[test]
+fn a_packet_that_is_late_arrives_later_and_a_pause_holds_the_worker() {
+    let one_worker = Limits {
+        workers: 1,
+        ..one_core()
+    };
+    let mut system = System::of(visits(&[(0, 10), (20, 30)]), vec![one_worker]);
+    let run = |system: &System| system.run(&[full()], &[full()], &[]);
+    assert_close(run(&system).departure[1], 30 * MS);
+    system.held_up.late[0] = 1000 * MS;
+    let out = run(&system);
+    assert_close(out.departure[0], 1010 * MS);
+    assert_close(out.departure[1], 30 * MS);
+    system.held_up = Held::nothing(2);
+    system.held_up.pause[0] = 500 * MS;
+    let out = run(&system);
+    assert_close(out.departure[0], 510 * MS);
+    assert_close(out.departure[1], 520 * MS);
 }
 
 #[test]

@@ -398,17 +398,33 @@ fn stalls(plan: &Plan) -> Result<()> {
                 "{what} must begin at 0 or later and end after it begins"
             ));
         }
-        match stall.effect {
-            Effect::Slow { group, left } => {
+        match &stall.effect {
+            &Effect::Slow { group, left } => {
                 index(&format!("{what}.group"), group, plan.groups.len())?;
                 above(&format!("{what}.left"), left)?;
             }
-            Effect::Freeze { group } | Effect::Burn { group, .. } => {
+            &Effect::Freeze { group } | &Effect::Burn { group, .. } | &Effect::Memory { group } => {
                 index(&format!("{what}.group"), group, plan.groups.len())?;
             }
-            Effect::Iowait { node, blocks } => {
+            &Effect::Iowait { node, blocks } => {
                 index(&format!("{what}.node"), node, plan.nodes.len())?;
                 within(&format!("{what}.blocks"), blocks, 1.0)?;
+            }
+            Effect::Lock { server, classes } => {
+                index(&format!("{what}.server"), *server, plan.servers.len())?;
+                for &class in classes {
+                    index(&format!("{what}.classes"), class, plan.classes.len())?;
+                }
+            }
+            Effect::PacketLoss {
+                server,
+                senders,
+                share,
+            } => {
+                for &one in senders.iter().chain([server]) {
+                    index(&format!("{what}.senders"), one, plan.servers.len())?;
+                }
+                within(&format!("{what}.share"), *share, 1.0)?;
             }
         }
     }

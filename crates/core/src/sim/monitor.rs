@@ -5,6 +5,9 @@ use super::tables::{places, Sink};
 use super::Sim;
 use crate::record::rows::Sample;
 
+/// Reading a page back from a disk takes a tenth of a millisecond, ns: most of a request to an SSD is its own latency.
+const FAULT: f64 = 100_000.0;
+
 /// Readings of the previous interval.
 pub struct Monitor {
     pub places: Vec<String>,
@@ -20,6 +23,7 @@ struct GroupSeen {
     busy: f64,
     stolen: f64,
     throttled: f64,
+    paged: i64,
 }
 
 #[derive(Clone, Default)]
@@ -117,6 +121,12 @@ impl<S: Sink> Sim<'_, S> {
                 self.put(place, "cpu_throttled", throttled);
             }
             self.put(place, "run_queue", self.cpus.runnable(i as u32) as f64);
+            if let Some(paged) = self.paged(i) {
+                let before = std::mem::replace(&mut self.monitor.groups[i].paged, paged);
+                let waited = (paged - before) as f64;
+                self.put(place, "psi_memory", waited / dt);
+                self.put(place, "major_faults", waited / FAULT);
+            }
         }
     }
 

@@ -507,6 +507,17 @@ pub enum Effect {
     Iowait { node: u32, blocks: f64 },
     /// Another group's threads run without end (a neighbour).
     Burn { group: u32, threads: u32 },
+    /// All threads of the group wait for pages that are reclaimed or read back from the disk.
+    Memory { group: u32 },
+    /// A worker that takes a visit of these classes (empty: of any) waits for a lock until the stall
+    /// ends.
+    Lock { server: u32, classes: Vec<u32> },
+    /// The network loses this share of what these servers (empty: all senders) send to a server.
+    PacketLoss {
+        server: u32,
+        senders: Vec<u32>,
+        share: f64,
+    },
 }
 
 fn one() -> f64 {

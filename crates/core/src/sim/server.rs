@@ -278,8 +278,13 @@ impl<S: Sink> Sim<'_, S> {
             s.process = srv.process();
         }
         srv.processes[s.process as usize] += 1;
-        if srv.settings.heap.is_some() {
+        let (has_heap, class) = (srv.settings.heap.is_some(), s.class);
+        if has_heap {
             self.allocate(server);
+        }
+        if let Some(until) = self.locked_until(server, class) {
+            self.queue.push(until, Kind::Waited, stay);
+            return None;
         }
         Some(stay)
     }

@@ -8,6 +8,11 @@ use super::stay::Status;
 use super::tables::Sink;
 use super::Sim;
 
+/// The least retransmission timeout of Linux (`TCP_RTO_MIN`), ns; it doubles each time.
+const DATA_TIMEOUT: i64 = 200_000_000;
+/// Linux gives up a connection after this many repetitions (`tcp_retries2`).
+const DATA_REPEATS: u8 = 15;
+
 impl<'a, S: Sink> Sim<'a, S> {
     /// The repetition schedule of this stay's sender.
     fn sender(&self, stay: u32) -> &'a Syn {
@@ -39,8 +44,13 @@ impl<'a, S: Sink> Sim<'a, S> {
     pub(super) fn syn_arrives(&mut self, stay: u32) -> GoesOn {
         if self.stays[stay].abandoned {
             self.stays.remove(stay);
+        } else if self.goes_astray(stay) {
+            self.repeat_syn(stay);
         } else if !self.may_connect(self.stays[stay].server) {
-            self.lose_syn(stay);
+            let server = self.stays[stay].server;
+            self.servers[server as usize].lost += 1;
+            self.report.counts.drops[server as usize] += 1;
+            self.repeat_syn(stay);
         } else if self.plan.latency > 0 && !self.sender(stay).data_repeats.is_empty() {
             // The last ACK takes the place in the accept queue, a round trip later.
             self.stays[stay].arrival = self.now;
@@ -74,15 +84,14 @@ impl<'a, S: Sink> Sim<'a, S> {
         None
     }
 
-    fn lose_syn(&mut self, stay: u32) {
+    /// A SYN got lost: its sender repeats it.
+    fn repeat_syn(&mut self, stay: u32) {
         let lost = usize::from(self.stays[stay].drops);
         let syn = self.sender(stay);
         let (again, give_up) = (syn.repeats.get(lost).copied(), syn.give_up);
         let s = &mut self.stays[stay];
         s.drops = s.drops.saturating_add(1);
         let (server, sent) = (s.server, s.sent);
-        self.servers[server as usize].lost += 1;
-        self.report.counts.drops[server as usize] += 1;
         match again {
             Some(after) => {
                 let time = sent + after + self.plan.latency;
@@ -111,9 +120,26 @@ impl<'a, S: Sink> Sim<'a, S> {
         self.respond(stay)
     }
 
-    /// A request on a kept connection: it cannot be lost, and waits inside the server.
+    /// A request on a kept connection got lost: TCP repeats its data.
+    fn repeat_data(&mut self, stay: u32) -> GoesOn {
+        let s = &mut self.stays[stay];
+        s.data_drops += 1;
+        if s.data_drops > DATA_REPEATS {
+            return self.times_out(stay);
+        }
+        let waits = (DATA_TIMEOUT << s.data_drops) - DATA_TIMEOUT;
+        let (server, time) = (s.server, s.sent + self.plan.latency + waits);
+        self.dropped(server, "data_drop", time);
+        self.queue.push(time.max(self.now + 1), Kind::Kept, stay);
+        None
+    }
+
+    /// A request on a kept connection: no server drops it, and it waits inside.
     #[inline(always)]
     pub(super) fn kept_arrives(&mut self, stay: u32) -> GoesOn {
+        if self.goes_astray(stay) {
+            return self.repeat_data(stay);
+        }
         let s = &mut self.stays[stay];
         s.arrival = self.now;
         let server = s.server;

@@ -8,6 +8,8 @@ pub struct Process<'t> {
     /// The letter of proc_pid_stat(5).
     pub state: u8,
     pub parent: i32,
+    /// How often its threads waited for a page that was read from a disk.
+    pub major_faults: u64,
     pub threads: usize,
 }
 
@@ -20,7 +22,8 @@ pub fn parse(text: &[u8]) -> Option<Process<'_>> {
         name: text.get(begin..end)?,
         state: *fields.next()?.first()?,
         parent: number(fields.next()?)?.try_into().ok()?,
-        threads: number(fields.nth(15)?)?.try_into().ok()?,
+        major_faults: number(fields.nth(7)?)?,
+        threads: number(fields.nth(7)?)?.try_into().ok()?,
     })
 }
 
@@ -38,6 +41,7 @@ mod tests {
         let found = parse(TEXT.as_bytes()).unwrap();
         assert_eq!((found.name, found.state), (&b"a) R (b"[..], b'S'));
         assert_eq!((found.parent, found.threads), (3, 33));
+        assert_eq!(found.major_faults, 3);
     }
 
     #[test]

@@ -139,12 +139,12 @@ impl Probe for Waits {
     }
 }
 
-/// Pages that wait to be written. They come early in `/proc/vmstat`, so its first page is enough.
+/// Pages that wait to be written, and waits for memory. They come early in `/proc/vmstat`, so its first page is enough.
 struct Pages {
     place: u32,
     page: f64,
     source: Source,
-    before: Before<()>,
+    before: Before<vmstat::Memory>,
 }
 
 impl Pages {
@@ -161,12 +161,21 @@ impl Pages {
 impl Probe for Pages {
     fn sample(&mut self, into: &mut Tick) -> io::Result<()> {
         let text = into.read(&self.source)?;
-        let found = vmstat::dirty_and_writeback(text.bytes());
-        if let Some((((), span), (dirty, writeback))) = self.before.replace(text.at, ()).zip(found)
-        {
-            into.say(self.place, "dirty_bytes", span, dirty as f64 * self.page);
-            let writeback = writeback as f64 * self.page;
-            into.say(self.place, "writeback_bytes", span, writeback);
+        if let Some(now) = vmstat::parse(text.bytes()) {
+            if let Some((before, span)) = self.before.replace(text.at, now) {
+                let dirty = now.dirty_pages as f64 * self.page;
+                let writeback = now.writeback_pages as f64 * self.page;
+                let faults = now.major_faults.saturating_sub(before.major_faults);
+                let reclaims = now.direct_reclaims.saturating_sub(before.direct_reclaims);
+                for (metric, value) in [
+                    ("dirty_bytes", dirty),
+                    ("writeback_bytes", writeback),
+                    ("major_faults", faults as f64),
+                    ("direct_reclaims", reclaims as f64),
+                ] {
+                    into.say(self.place, metric, span, value);
+                }
+            }
         }
         into.done(text);
         Ok(())

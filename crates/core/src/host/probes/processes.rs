@@ -38,8 +38,8 @@ struct Member {
     listens: bool,
     /// Rounds since it used more than a little, at most [`REST`].
     idle: u8,
-    /// At the last reading, if it listens.
-    states: States,
+    /// At the last reading, if it listens; None before the first.
+    states: Option<States>,
     groups: Vec<usize>,
 }
 
@@ -128,7 +128,7 @@ impl ProcessesProbe {
             used,
             listens,
             idle: 0,
-            states: States::default(),
+            states: None,
             groups,
         };
         self.members.insert(found.pid, member);
@@ -181,12 +181,16 @@ impl ProcessesProbe {
         self.members.retain(|pid, member| {
             let turn = (round + u64::from(pid.unsigned_abs())) % NOW_AND_THEN == 0;
             let rests = member.idle == REST && !turn;
+            let before = member.states;
             if member.listens && !rests {
-                member.states = states::of(Path::new("/proc"), *pid).unwrap_or_default();
+                member.states = states::of(Path::new("/proc"), *pid);
             }
+            let mut states = member.states.unwrap_or_default();
+            let earlier = before.map_or(states.major_faults, |states| states.major_faults);
+            states.major_faults = states.major_faults.saturating_sub(earlier);
             for &group in &member.groups {
                 if let Some(group) = groups.get_mut(group) {
-                    group.states.add(member.states);
+                    group.states.add(states);
                 }
             }
             if rests {
@@ -251,7 +255,8 @@ impl Group {
         }
     }
 
-    /// Reports what the threads of a listening server do now. How many are runnable or blocked is
+    /// Reports what the threads of a listening server do now, and how often they have waited for a page
+    /// since the last round. How many are runnable or blocked is
     /// not known of a process with too many threads.
     fn tell_states(&self, end: i64, ns: i64, into: &mut Tick) {
         let Some(place) = self.number.filter(|_| self.listens && ns > 0) else {
@@ -260,6 +265,7 @@ impl Group {
         let span = Span { end, ns };
         let states = self.states;
         into.say(place, "tasks_stopped", span, f64::from(states.stopped));
+        into.say(place, "major_faults", span, states.major_faults as f64);
         if states.unread == 0 {
             into.say(place, "tasks_runnable", span, f64::from(states.runnable));
             into.say(place, "tasks_blocked", span, f64::from(states.blocked));
@@ -364,7 +370,7 @@ mod tests {
                 used: 0,
                 listens: false,
                 idle: REST,
-                states: States::default(),
+                states: None,
                 groups: Vec::new(),
             };
             probe.members.insert((i32::MAX >> 3) - pid, resting);

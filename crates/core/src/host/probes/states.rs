@@ -13,7 +13,7 @@ use crate::host::formats::process;
 /// round must take less than one millisecond.
 const THREADS: usize = 32;
 
-/// So many threads are in each state that is no sleep.
+/// So many threads are in each state that is no sleep, and what they have waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct States {
     /// They run, or wait for a CPU.
@@ -24,6 +24,8 @@ pub struct States {
     pub stopped: u32,
     /// Threads that were not read, because their process has too many.
     pub unread: u32,
+    /// How often all of its threads have waited for a page that was read from a disk.
+    pub major_faults: u64,
 }
 
 impl States {
@@ -32,6 +34,7 @@ impl States {
         self.blocked += other.blocked;
         self.stopped += other.stopped;
         self.unread += other.unread;
+        self.major_faults += other.major_faults;
     }
 
     fn count(&mut self, state: u8) {
@@ -47,27 +50,30 @@ impl States {
 /// The states of the threads of a process now; None: it is gone, or cannot be read.
 pub fn of(proc: &Path, pid: i32) -> Option<States> {
     let folder = proc.join(pid.to_string());
-    let (state, threads) = stat(&folder)?;
-    let mut found = States::default();
+    let (state, threads, major_faults) = stat(&folder)?;
+    let mut found = States {
+        major_faults,
+        ..States::default()
+    };
     if threads <= 1 || threads > THREADS {
         found.count(state);
         found.unread = u32::try_from(threads.saturating_sub(1)).unwrap_or(u32::MAX);
         return Some(found);
     }
     let tasks = std::fs::read_dir(folder.join("task")).ok()?.flatten();
-    for (state, _) in tasks.filter_map(|task| stat(&task.path())) {
+    for (state, ..) in tasks.filter_map(|task| stat(&task.path())) {
         found.count(state);
     }
     Some(found)
 }
 
-/// State and number of threads. They stand in the first part of the text, and one reading is enough for that.
-fn stat(folder: &Path) -> Option<(u8, usize)> {
+/// State, number of threads, and waits for pages. They stand in the first part of the text, and one reading is enough for that.
+fn stat(folder: &Path) -> Option<(u8, usize, u64)> {
     let mut buffer = [0; 512];
     let mut file = std::fs::File::open(folder.join("stat")).ok()?;
     let length = file.read(&mut buffer).ok()?;
     let found = process::parse(buffer.get(..length)?)?;
-    Some((found.state, found.threads))
+    Some((found.state, found.threads, found.major_faults))
 }
 
 #[cfg(test)]
@@ -83,7 +89,11 @@ mod tests {
         let pid = i32::try_from(child.0.id()).unwrap();
         let proc = Path::new("/proc");
         let until = |wanted: States| {
-            while of(proc, pid).unwrap() != wanted {
+            while {
+                let found = of(proc, pid).unwrap();
+                (found.runnable, found.blocked, found.stopped)
+                    != (wanted.runnable, wanted.blocked, wanted.stopped)
+            } {
                 std::thread::yield_now();
             }
         };
@@ -120,7 +130,10 @@ mod tests {
         let fields = "1 7 7 0 -1 4194304 9 0 3 0 5 5 0 0 20 0 33 0 1";
         std::fs::write(folder.join("7/stat"), format!("7 (a) R (b) T {fields}")).unwrap();
         let found = of(&folder, 7).unwrap();
-        assert_eq!((found.stopped, found.unread), (1, 32));
+        assert_eq!(
+            (found.stopped, found.unread, found.major_faults),
+            (1, 32, 3)
+        );
         std::fs::write(folder.join("7/stat"), "7 (cut").unwrap();
         assert_eq!(of(&folder, 7), None);
         std::fs::remove_dir_all(folder).unwrap();

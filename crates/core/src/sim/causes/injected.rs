@@ -1,10 +1,31 @@
 //! Stalls that the plan injects at given times.
 
 use super::super::cpu::ENDLESS;
-use super::super::plan::Effect;
+use super::super::plan::{Effect, Plan};
 use super::super::tables::Sink;
 use super::super::Sim;
 use super::BURN;
+use crate::rng::{Purpose, Stream};
+
+/// Of a group that waits for memory at times: for how long in all, and since when.
+#[derive(Clone, Copy, Default)]
+pub struct Paging {
+    waited: i64,
+    since: Option<i64>,
+}
+
+impl Paging {
+    /// For each group, if the plan has such a stall for it.
+    pub fn of(plan: &Plan) -> Vec<Option<Paging>> {
+        let mut found = vec![None; plan.groups.len()];
+        for stall in &plan.stalls {
+            if let Effect::Memory { group } = stall.effect {
+                found[group as usize] = Some(Paging::default());
+            }
+        }
+        found
+    }
+}
 
 impl<S: Sink> Sim<'_, S> {
     pub(super) fn stall_begins(&mut self, number: u32) {
@@ -17,6 +38,13 @@ impl<S: Sink> Sim<'_, S> {
                     self.cpus.add(self.now, group, ENDLESS, BURN + number);
                 }
             }
+            Effect::Memory { group } => {
+                if let Some(paging) = &mut self.causes.paging[group as usize] {
+                    paging.since.get_or_insert(self.now);
+                }
+                self.stop(group, true);
+            }
+            Effect::Lock { .. } | Effect::PacketLoss { .. } => self.causes.active.push(number),
         }
     }
 
@@ -28,8 +56,64 @@ impl<S: Sink> Sim<'_, S> {
             Effect::Burn { group, .. } => self
                 .cpus
                 .remove(self.now, group, |job| job == BURN + number),
+            Effect::Memory { group } => {
+                if let Some(paging) = &mut self.causes.paging[group as usize] {
+                    paging.waited += paging.since.take().map_or(0, |since| self.now - since);
+                }
+                self.stop(group, false);
+            }
+            Effect::Lock { .. } | Effect::PacketLoss { .. } => {
+                self.causes.active.retain(|&one| one != number);
+            }
         }
         self.stall_is_over(number);
+    }
+
+    /// When the lock is free that a visit of this class meets at a server; None: it meets none.
+    #[inline(always)]
+    pub(in super::super) fn locked_until(&self, server: u32, class: u32) -> Option<i64> {
+        if self.causes.active.is_empty() {
+            return None;
+        }
+        let stalls = self.causes.active.iter();
+        let stalls = stalls.map(|&number| &self.plan.stalls[number as usize]);
+        let met = stalls.filter(|stall| {
+            matches!(&stall.effect, Effect::Lock { server: at, classes }
+                if *at == server && (classes.is_empty() || classes.contains(&class)))
+        });
+        met.map(|stall| stall.end).max()
+    }
+
+    /// Whether the network loses what the sender of this stay sends now.
+    #[inline(always)]
+    pub(in super::super) fn goes_astray(&self, stay: u32) -> bool {
+        !self.causes.active.is_empty() && self.is_lost_on_its_way(stay)
+    }
+
+    fn is_lost_on_its_way(&self, stay: u32) -> bool {
+        let s = &self.stays[stay];
+        let sender = (!s.is_root()).then(|| self.stays[s.parent].server);
+        let attempt = s.visit << 16 | u64::from(s.drops) << 8 | u64::from(s.data_drops);
+        let (seed, replication) = (self.plan.seed, self.plan.replication);
+        self.causes.active.iter().any(|&number| {
+            let Effect::PacketLoss {
+                server,
+                senders,
+                share,
+            } = &self.plan.stalls[number as usize].effect
+            else {
+                return false;
+            };
+            let on_its_way = *server == s.server
+                && (senders.is_empty() || sender.is_some_and(|one| senders.contains(&one)));
+            on_its_way && Stream::of(seed, replication, attempt, Purpose::Path).uniform() < *share
+        })
+    }
+
+    /// For how long a group has waited for memory up to now, ns, if it ever does.
+    pub(in super::super) fn paged(&self, group: usize) -> Option<i64> {
+        let paging = self.causes.paging[group]?;
+        Some(paging.waited + paging.since.map_or(0, |since| self.now - since))
     }
 
     /// A recorded capacity takes its next value; returns how long it lasts.
@@ -60,8 +144,12 @@ impl<S: Sink> Sim<'_, S> {
         let plan = self.plan;
         let stall = &plan.stalls[number as usize];
         let place = match stall.effect {
-            Effect::Slow { group, .. } | Effect::Freeze { group } | Effect::Burn { group, .. } => {
-                plan.groups[group as usize].name.clone()
+            Effect::Slow { group, .. }
+            | Effect::Freeze { group }
+            | Effect::Burn { group, .. }
+            | Effect::Memory { group } => plan.groups[group as usize].name.clone(),
+            Effect::Lock { server, .. } | Effect::PacketLoss { server, .. } => {
+                plan.servers[server as usize].name.clone()
             }
             Effect::Iowait { node, .. } => plan.nodes[node as usize].name.clone(),
         };

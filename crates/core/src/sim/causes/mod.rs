@@ -50,6 +50,9 @@ pub struct Causes {
     first_idle: u32,
     /// Of each recorded capacity, its next time.
     capacities: Vec<usize>,
+    /// The stalls that act on visits or packets now: locks, and paths that lose packets.
+    active: Vec<u32>,
+    paging: Vec<Option<injected::Paging>>,
 }
 
 impl Causes {
@@ -73,6 +76,8 @@ impl Causes {
             first_retire,
             first_idle,
             capacities: vec![0; plan.capacities.len()],
+            active: Vec::new(),
+            paging: injected::Paging::of(plan),
         }
     }
 }

@@ -1,10 +1,13 @@
-"""This module finds the time spent waiting for I/O, and where the written bytes came from.
+"""This module finds the time spent waiting for I/O, and which bytes moved.
 
 log flush   bytes are handed over at once and forced out:      dirty ___|▔▔\\____
 writeback   dirty pages gather for seconds before               dirty __/▔▔▔▔\\___
+memory      pages are read back: more major faults than usual
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,23 +19,41 @@ from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import where
 from tailrace.units import SECOND
 
+FAULTS = 100.0
+"""Per second. The slowest disks read a page in 10 ms, so a server that waits for pages all the time waits for a hundred
+a second or more."""
 LEAST = 0.1
 """Shorter waits occur with every small write."""
 
 
 def waits(seen: Seen, server: str, gathered: bool) -> Loss | None:
     """Return the waits for I/O whose bytes had gathered, or had not. Waits of unknown origin count as both."""
-    found = most(*(seen.sampled(server, metric) for metric in WAITS))
+    found = _all_waits(seen, server)
     if found is None:
         return None
     dirty = next(iter(seen.view.series(server, "dirty_bytes") + seen.view.elsewhere("dirty_bytes")), None)
-    share = np.where(_may_wait(seen, server), found.share, 0.0)
+    share = found.share
+    if (faults := seen.more_than_usual(server, "major_faults", FAULTS)) is not None:
+        share = np.where(faults, 0.0, share)
     begins = seen.steps.begins
     for begin, end in where(begins, begins + STEP_NS, share >= LEAST, gap=found.blur * STEP_NS).tolist():
         had_gathered = None if dirty is None else _had_gathered(dirty, begin, end)
         if had_gathered is not None and had_gathered != gathered:
             share[(begins >= begin) & (begins < end)] = 0.0
     return Loss(np.where(share >= LEAST, share, 0.0), found.blur, found.place)
+
+
+def read_back(seen: Seen, server: str) -> Loss | None:
+    """Return the waits for I/O while pages were read back from a disk more often than usual."""
+    found, faults = _all_waits(seen, server), seen.more_than_usual(server, "major_faults", FAULTS)
+    if found is None or faults is None:
+        return None
+    return Loss(np.where(faults & (found.share >= LEAST), found.share, 0.0), found.blur, found.place)
+
+
+def _all_waits(seen: Seen, server: str) -> Loss | None:
+    found = most(*(seen.sampled(server, metric) for metric in WAITS))
+    return None if found is None else replace(found, share=np.where(_may_wait(seen, server), found.share, 0.0))
 
 
 def _may_wait(seen: Seen, server: str) -> NDArray[np.bool_]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailrace.diagnosis.ledger.places import Held
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares, Steps
@@ -14,6 +15,10 @@ from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import Spans, union
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Slow
+from tailrace.units import SECOND
+
+USUAL_TIMES = 2.0
+"""A count is higher than usual if it is at least twice its mean in calm time: counts of rare events vary that much."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,13 @@ class Seen:
             return None
         most = np.maximum.reduce([self.beyond(series) for series in found])
         return Loss(most, max(blur(series) for series in found))
+
+    def more_than_usual(self, server: str, metric: str, least_per_second: float) -> NDArray[np.bool_] | None:
+        """Return the steps in which a count was high and higher than usual, at the server or on its host."""
+        for series in (*self.view.series(server, metric), *self.view.elsewhere(metric))[:1]:
+            least = max(USUAL_TIMES * self.slow.usual(series), least_per_second * series.interval_ns / SECOND)
+            return np.asarray(self.at(series) >= least)
+        return None
 
     def recorded(self, server: str, *kinds: str) -> Loss | None:
         """Return the events at the server. If there are none, use those of a place that the topology does not know."""
