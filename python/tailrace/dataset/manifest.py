@@ -16,8 +16,24 @@ from tailrace.errors import InputError
 
 MANIFEST = "manifest.json"
 _AGAIN = "make the run again"
-_ENTRIES = dict.fromkeys(("notes", "lost", "checksums"), MANIFEST_ENTRIES)
+_ENTRIES = dict.fromkeys(("notes", "lost", "inputs", "checksums"), MANIFEST_ENTRIES)
 _ENTRIES_OF_CONNECTIONS = {"servers": SERVERS, "apart": MANIFEST_ENTRIES}
+
+
+STEPS = ("responses", "losses", "queues", "resources")
+"""What an input may carry: response times, lost packets, queue lengths, saturated resources and what saturated them."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """A file from which the run folder was made; `carries` has a few words for each of `STEPS` that it shows."""
+
+    file: str
+    kind: str
+    carries: Mapping[str, str] = field(default_factory=dict)
+
+    def to_table(self) -> dict[str, Any]:
+        return {"file": self.file, "kind": self.kind, "carries": dict(self.carries)}
 
 
 @dataclass(frozen=True)
@@ -34,6 +50,7 @@ class Manifest:
     """What was lost and how much: ring drops, gaps, truncated bytes, damaged lines."""
     notes: tuple[str, ...] = ()
     """Sentences for the reader about how the data were made."""
+    inputs: tuple[Input, ...] = ()
     connections: Connections = field(default_factory=Connections)
     checksums: dict[str, str] = field(default_factory=dict)
     """SHA-256 of each file, by its path within the folder."""
@@ -46,6 +63,7 @@ class Manifest:
             "rows": self.rows,
             "lost": self.lost,
             "notes": list(self.notes),
+            "inputs": [one.to_table() for one in self.inputs],
             "connections": self.connections.to_table(),
             "checksums": self.checksums,
         }
@@ -76,6 +94,7 @@ def read(path: Path) -> Manifest:
         rows=table.get("rows", {}),
         lost=table.get("lost", {}),
         notes=tuple(table.get("notes", ())),
+        inputs=tuple(Input(one["file"], one["kind"], one["carries"]) for one in table.get("inputs", ())),
         connections=_connections(table, path),
         checksums=table.get("checksums", {}),
     )
@@ -114,6 +133,9 @@ def _wrong(table: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield f"rows.{name}", f"one of {', '.join(schema.TABLES)}"
     if not (isinstance(table.get("notes", []), list) and all(map(_is_text, table.get("notes", [])))):
         yield "notes", "a list of sentences"
+    inputs = table.get("inputs", [])
+    if not (isinstance(inputs, list) and all(map(_is_input, inputs))):
+        yield "inputs", "a list of files with their kind and what they carry"
     checksums = table.get("checksums", {})
     if not (isinstance(checksums, Mapping) and all(map(_is_text, checksums.values()))):
         yield "checksums", "names with their SHA-256"
@@ -121,6 +143,13 @@ def _wrong(table: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for name in checksums:
         if not is_inside(name):
             yield f"checksums.{name}", "the path of a file within the folder"
+
+
+def _is_input(value: Any) -> bool:
+    if not (isinstance(value, dict) and _is_text(value.get("file")) and _is_text(value.get("kind"))):
+        return False
+    carries = value.get("carries")
+    return isinstance(carries, dict) and all(step in STEPS and _is_text(said) for step, said in carries.items())
 
 
 def _is_longer(value: Any, most: int) -> bool:

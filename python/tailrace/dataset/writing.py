@@ -27,7 +27,7 @@ from tailrace import locks, whole
 from tailrace import topology as topology_file
 from tailrace.dataset import overwriting, schema
 from tailrace.dataset.connections import Connections
-from tailrace.dataset.manifest import MANIFEST, Manifest
+from tailrace.dataset.manifest import MANIFEST, Input, Manifest
 from tailrace.dataset.overwriting import TOPOLOGY, strangers
 from tailrace.dataset.tables import scan, sha256
 from tailrace.dataset.tables import write as write_parquet
@@ -46,6 +46,7 @@ class Writer:
     clocks: tuple[Clock, ...] = ()
     losses: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    inputs: list[Input] = field(default_factory=list)
     connections: Connections = field(default_factory=Connections)
     keep: str = ""
     """Advice for a folder that could not be finished and holds data that cannot be produced again; the folder then
@@ -163,6 +164,7 @@ def _finish(writer: Writer) -> None:
         rows={name: count for name, (count, _) in ranges.items()},
         lost=dict(writer.losses),
         notes=tuple(writer.notes),
+        inputs=tuple(writer.inputs),
         connections=writer.connections,
         checksums={file.as_posix(): sha256(folder / file) for file in files},
     )

@@ -26,6 +26,7 @@ from tailrace.readers import (
     assembly,
     atop,
     capture,
+    carried,
     collectl,
     dblog,
     dstat,
@@ -72,7 +73,7 @@ def _one(read: Callable[[Source], Found]) -> Callable[[Sequence[Source]], Found]
 
 
 _JVM_LOG = Reader("JVM garbage collection log", gclog.sniff, gclog.read, gclog.together, began=True)
-_ACCESS_LOG = Reader("access log", accesslog.sniff, _one(accesslog.read))
+_ACCESS_LOG = Reader("access log", accesslog.sniff, accesslog.read, accesslog.together)
 _TRACES = Reader("traces", traces.sniff, traces.read, traces.together)
 READERS: tuple[Reader, ...] = (
     Reader("collectl", collectl.sniff, _one(collectl.read)),
@@ -175,13 +176,13 @@ def fill(writer: Writer, paths: Sequence[AnyPath], topology: Topology, interacti
     assembly.add(writer, texts)
 
 
-def _read_texts(texts: Sequence[tuple[Source, Reader]]) -> list[tuple[Source, Found]]:
+def _read_texts(texts: Sequence[tuple[Source, Reader]]) -> list[assembly.Text]:
     """What readers find, the views of clients first; files that belong together count as the first of them."""
     groups: dict[Hashable, tuple[Reader, list[Source]]] = {}
     for source, reader in texts:
         groups.setdefault((reader.name, reader.together(source)), (reader, []))[1].append(source)
     ordered = sorted(groups.values(), key=lambda group: not group[0].clients)
-    return [(sources[0], reader.read(sources)) for reader, sources in ordered]
+    return [(sources[0], reader.name, reader.read(sources)) for reader, sources in ordered]
 
 
 def _dated(texts: Sequence[tuple[Source, Reader]], began: Sequence[str]) -> list[tuple[Source, Reader]]:
@@ -206,9 +207,9 @@ def _dated(texts: Sequence[tuple[Source, Reader]], began: Sequence[str]) -> list
     ]
 
 
-def _refuse_undated(files: _Files, texts: Sequence[tuple[Source, Found]]) -> None:
+def _refuse_undated(files: _Files, texts: Sequence[assembly.Text]) -> None:
     alone = len(texts) == 1 and not (files.run or files.recording or files.captures)
-    for source, found in texts:
+    for source, _, found in texts:
         if found.undated and not alone:
             name = source.place or source.path.name
             raise UsageError(
@@ -230,8 +231,10 @@ def _inferred(
     """The tables of a recording or of captures; returns the topology that they show."""
     if files.recording:
         inferred = recording.join(files.recording, writer, decoding)
+        writer.inputs += carried.of_packets([files.recording.name], "recording", "what was sampled, at its interval")
     elif files.captures:
         inferred = capture.decode(files.captures, writer, decoding, progress)
+        writer.inputs += carried.of_packets([Path(name).name for name in files.captures], "capture")
     else:
         return Topology(servers=tuple(Server(name=name, address=at) for name, at in decoding.servers.items()))
     writer.notes += assembly.unseen_servers(decoding.servers, inferred)

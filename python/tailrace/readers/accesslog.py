@@ -10,7 +10,9 @@ A log whose stamps are whole seconds gives requests and no visits, because their
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from shlex import quote
 
@@ -77,14 +79,39 @@ class _Log:
     flags: Counter[str] = field(default_factory=Counter)
 
 
-def read(source: Source) -> Found:
-    found, name = Found(), source.path.name
+def together(source: Source) -> str:
+    """Parts of one log, which was rotated: they have a common NAME, or names that differ in numbers and packing."""
+    return source.place or re.sub(r"(?:[.-]\d+)*(?:\.gz|\.zst)?$", "", source.path.name)
+
+
+def read(sources: Sequence[Source]) -> Found:
+    found, source = Found(), sources[0]
+    log, form = _Log(source.place or "server"), None
+    for part in sources:
+        form = _read(part, found, log)
+    name = source.path.name
+    found.lose("lines without a duration", log.untimed)
+    if not len(log.stays) or form is None:
+        raise _without_durations(source, log)
+    drops = _lost_attempts(log)
+    log.stays.into(found, name, visits=not log.whole)
+    found.attempts = "indirectly, of the servers behind" if log.calls else ""
+    found.topology = Topology(
+        servers=(Server(name=log.server, protocol="http"), *(Server(name=other) for other in sorted(log.calls))),
+        calls=tuple(Call(caller=log.server, callee=other) for other in sorted(log.calls)),
+    )
+    found.notes += [f"{name}: {note}" for note in _notes(log, form, source, drops)]
+    return found
+
+
+def _read(source: Source, found: Found, log: _Log) -> Form:
+    """The lines of one part; returns their form."""
+    name = source.path.name
     form = log_format(source.log_format) if source.log_format else form_of(text_head(source.head()) or "")
     if form is None:
         raise InputError(
             source.path, "Tailrace does not know this format of an access log", "docs/reference/readers.md lists them"
         )
-    log = _Log(source.place or "server")
     for number, text in source.lines(found):
         line = form.parse(text)
         if line is None:
@@ -96,17 +123,7 @@ def read(source: Source) -> Found:
             _add(log, line, line.duration_ns)
         if log.stays.full:
             break
-    found.lose("lines without a duration", log.untimed)
-    if not len(log.stays):
-        raise _without_durations(source, log)
-    drops = _lost_attempts(log)
-    log.stays.into(found, name, visits=not log.whole)
-    found.topology = Topology(
-        servers=(Server(name=log.server, protocol="http"), *(Server(name=other) for other in sorted(log.calls))),
-        calls=tuple(Call(caller=log.server, callee=other) for other in sorted(log.calls)),
-    )
-    found.notes += [f"{name}: {note}" for note in _notes(log, form, source, drops)]
-    return found
+    return form
 
 
 def _add(log: _Log, line: Line, duration: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -12,7 +12,7 @@ import polars as pl
 from tailrace import topology as topology_file
 from tailrace.dataset import TABLES, Dataset, Writer, scan
 from tailrace.errors import UsageError, cannot_write
-from tailrace.readers import outliers
+from tailrace.readers import carried, outliers
 from tailrace.readers.source import Found, Source
 from tailrace.topology import Server, Topology, distances
 
@@ -23,11 +23,16 @@ JVM = "jvm"
 _EVENT_COLUMNS = {name: pl.col(name) for name in ("kind", "begin", "end", "detail")}
 
 
-def add(writer: Writer, texts: Sequence[tuple[Source, Found]]) -> None:
+Text = tuple[Source, str, Found]
+"""A file (of several that belong together, the first), the name of its reader, and what that found."""
+
+
+def add(writer: Writer, texts: Sequence[Text]) -> None:
     """Put what readers found into the tables; events without a place get one."""
     events: list[pl.DataFrame] = []
-    for source, found in texts:
-        _add_stays(writer, source, found)
+    for source, kind, found in texts:
+        counted, visits = _add_stays(writer, kind, source, found)
+        writer.inputs.append(carried.of_found(source.path.name, kind, found, counted=counted, visits=visits))
         if found.events:
             place, note = (source.place, None) if source.place else jvm_place(source, writer.topology)
             found.notes += [note] if note else []
@@ -36,43 +41,63 @@ def add(writer: Writer, texts: Sequence[tuple[Source, Found]]) -> None:
         writer.notes += found.notes
         for what, count in found.lost.items():
             writer.lose(f"{source.path.name}: {what}", count)
-    samples = [frame for _, found in texts for frame in found.samples]
+    samples = [frame for _, _, found in texts for frame in found.samples]
     if samples:
         writer.append_table("samples", pl.concat(samples))
     if events:
         writer.append_table("events", pl.concat(events))
 
 
-def _add_stays(writer: Writer, source: Source, found: Found) -> None:
+def _add_stays(writer: Writer, kind: str, source: Source, found: Found) -> tuple[bool, bool]:
     """Visits and requests of a log or a trace, beside those that are there. A server's visits come from one input, and
-    so do the requests, because two inputs would count the same ones twice."""
-    visits, requests, name = found.visits, found.requests, source.path.name
-    first = 0
-    if (written := writer.folder / TABLES["visits"].file).exists() and visits:
-        there = scan(written).select(pl.col("visit").max(), pl.col("server").unique().cast(pl.String).implode())
-        last, servers = there.collect().row(0)
-        first = (last or 0) + 1
-        visits = [frame.filter(~pl.col("server").cast(pl.String).is_in(servers)) for frame in visits]
+    so do the requests, because two inputs would count the same ones twice. Returns whether its requests count, and
+    whether it has visits that do."""
+    visits, name = found.visits, source.path.name
+    first, with_visits, with_requests = _there(writer)
+    if visits and with_visits:
+        visits = [frame.filter(~pl.col("server").cast(pl.String).is_in(with_visits)) for frame in visits]
         left_out = sum(frame.height for frame in found.visits) - sum(frame.height for frame in visits)
         if left_out:
             found.notes.append(f"{name}: {left_out} visits of servers that another input shows were left out")
-    entered = not (writer.folder / TABLES["requests"].file).exists()
-    if requests and not entered:
+    entered = not with_requests or _beside(writer, kind, found, {*with_visits, *with_requests})
+    if found.requests and not entered:
         rest = "are visits only" if found.visits else "are left out"
         found.notes.append(f"{name}: the requests of another input count; this one's {rest}")
     moved = [(pl.col(key) + first).alias(key) for key in ("visit", "parent")]
     request = pl.col("request") + first if entered else pl.lit(None, pl.UInt64)
     for frame in visits:
         writer.append_table("visits", frame.with_columns(*moved, request.alias("request")))
-    for frame in requests if entered else ():
+    for frame in found.requests if entered else ():
         writer.append_table("requests", frame.with_columns(pl.col("request") + first))
+    return entered, any(frame.height for frame in visits)
 
 
-def joined(inferred: Topology, texts: Sequence[tuple[Source, Found]]) -> Topology:
+def _there(writer: Writer) -> tuple[int, list[str], list[str]]:
+    """The first number that no visit and no request has, and the servers that have visits, and requests."""
+    first, servers = 0, list[list[str]]()
+    for table, number in (("visits", "visit"), ("requests", "request")):
+        servers.append([])
+        if (written := writer.folder / TABLES[table].file).exists():
+            there = scan(written).select(pl.col(number).max(), pl.col("server").unique().cast(pl.String).implode())
+            last, servers[-1] = there.collect().row(0)
+            first = max(first, (last or 0) + 1)
+    return first, servers[0], servers[1]
+
+
+def _beside(writer: Writer, kind: str, found: Found, known: Collection[str]) -> bool:
+    """Whether requests of an access log are those of further clients: all others are of access logs as well, and no
+    server in the logs calls this one."""
+    kinds = {one.kind for one in writer.inputs if one.carries.get("responses") == carried.COUNTED}
+    servers = {name for frame in found.requests for name in frame.get_column("server").cast(pl.String).unique()}
+    called = {call.callee for call in writer.topology.calls}
+    return kind == "access log" and kinds == {kind} and not servers.intersection({*known, *called})
+
+
+def joined(inferred: Topology, texts: Sequence[Text]) -> Topology:
     """The servers and calls that captures show, and those that logs and traces show besides. A server that these call
     by its address gets its name."""
     names = {server.address: server.name for server in inferred.servers if server.address}
-    shown = [(found, found.topology) for _, found in texts if found.topology is not None]
+    shown = [(found, found.topology) for _, _, found in texts if found.topology is not None]
     for found, topology in shown:
         found.visits = [_renamed(frame, names) for frame in found.visits]
         found.requests = [_renamed(frame, names) for frame in found.requests]
@@ -143,6 +168,7 @@ def copy_run(run: Dataset, writer: Writer) -> Topology:
     writer.maker = run.manifest.maker
     writer.losses |= run.lost()
     writer.notes += run.manifest.notes
+    writer.inputs += run.manifest.inputs
     writer.connections = run.manifest.connections
     return run.topology
 

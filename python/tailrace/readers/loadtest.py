@@ -48,6 +48,8 @@ class _Test:
         self.servers: set[str] = set()
         self.connects: dict[int, int] = {}
         self.whole = True
+        self.connecting = False
+        """A file contains how long connecting took."""
 
     def add(self, sent: Sent, place: str | None) -> None:
         server = place or authority(sent.url) or "server"
@@ -60,6 +62,7 @@ class _Test:
         if visit is None:
             return
         self.servers.add(server)
+        self.connecting = self.connecting or connect is not None
         if connect is not None and connect >= _SLOW_CONNECT_NS:
             self.connects[visit] = connect
 
@@ -87,6 +90,7 @@ def read(sources: Sequence[Source]) -> Found:
     drops = test.lost_attempts()
     test.stays.into(found, name, visits=False)
     found.topology = Topology(servers=tuple(Server(name=server) for server in sorted(test.servers)))
+    found.attempts = "indirectly" if test.connecting else "by response times alone"
     if drops:
         found.notes.append(
             f"{name}: connecting took 1, 3, 7 s or the like, the times at which a kernel repeats connection attempts: "

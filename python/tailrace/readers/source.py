@@ -103,6 +103,8 @@ class Found:
     topology: Topology | None = None
     notes: list[str] = field(default_factory=list)
     lost: dict[str, int] = field(default_factory=dict)
+    attempts: str = ""
+    """How the file shows lost connection attempts, in a few words; empty if it shows none."""
     undated: bool = False
     """The times count from a start that is unknown, so they cannot be compared with those of other files."""
 

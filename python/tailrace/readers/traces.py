@@ -91,6 +91,7 @@ def read(sources: Sequence[Source]) -> Found:
     found.lose("spans that end before they begin", forest.backwards)
     lost = visits.lost_attempts()
     visits.stays.into(found, name, visits=not forest.chosen, routes=names.routes)
+    found.attempts = "indirectly"
     found.topology = visits.topology()
     found.notes += [f"{name}: {note}" for note in [*visits.notes(lost), *_about_clocks(forest, clocks)]]
     return found

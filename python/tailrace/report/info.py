@@ -16,6 +16,12 @@ from tailrace.units import format_bytes, format_count, format_duration, format_m
 _ROWS_MAX = 100
 """Rows of each table that are printed: more than one screen, because a run may have a million servers."""
 _UNANSWERED = ("refused", "reset", "timeout", "abandoned")
+_STEPS = {
+    "responses": "1 response times",
+    "losses": "2 lost packets",
+    "queues": "3 queues",
+    "resources": "4 and 5 resources, causes",
+}
 _MISSING = {
     "requests": "no end-to-end requests, so no response times; capture on the clients' side too",
     "visits": "no visits, so drops and queue lengths are not known; give a packet capture",
@@ -44,6 +50,7 @@ def describe(dataset: Dataset) -> dict[str, Any]:
         "clocks": [clock.model_dump() for clock in topology.clocks],
         "metrics": _groups(dataset.samples(), "metric"),
         "events": _groups(dataset.events(), "kind"),
+        "inputs": [one.to_table() for one in manifest.inputs],
         "connections": manifest.connections.to_table(),
         "unanswered": _unanswered(dataset),
         "lost": dataset.lost(),
@@ -60,6 +67,7 @@ def print_info(dataset: Dataset, console: Console) -> None:
         length = format_duration(told["end"] - told["begin"])
         console.print(Text(f"{format_moment(told['begin'])} to {format_moment(told['end'])} ({length})"))
     _print_tables(told, console)
+    _print_inputs(told, console)
     _print_servers(told, console)
     _print_groups("metric", told["metrics"], console)
     _print_groups("event", told["events"], console)
@@ -87,6 +95,20 @@ def _print_tables(told: dict[str, Any], console: Console) -> None:
     for table_name, size in told["tables"].items():
         table.add_row(Text(name(table_name)), format_count(size["rows"]), format_bytes(size["bytes"]))
     console.print(table)
+
+
+def _print_inputs(told: dict[str, Any], console: Console) -> None:
+    """Step by step, what each file shows of it."""
+    if not told["inputs"]:
+        return
+    table = _table("input", "kind", *_STEPS.values())
+    for one in told["inputs"][:_ROWS_MAX]:
+        shown = (one["carries"].get(step, "no") for step in _STEPS)
+        table.add_row(
+            Text(name(one["file"]), overflow="fold"), Text(name(one["kind"])), *(Text(sentence(said)) for said in shown)
+        )
+    console.print(table)
+    _print_rest(len(told["inputs"]), "input", console)
 
 
 def _print_servers(told: dict[str, Any], console: Console) -> None:

@@ -1,0 +1,56 @@
+"""What each input carries of the steps of a diagnosis: `tailrace info` shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from tailrace import units
+from tailrace.dataset.manifest import Input
+from tailrace.dataset.metrics import SHARES
+from tailrace.readers.source import Found
+
+COUNTED = "each request"
+"""Of an input whose requests are those of the run folder."""
+_COUNTERS = ("listen_drops", "syn_retransmits")
+_STALL_INTERVALS = 2
+"""Samples show what lasts so many of their intervals, or longer (diagnosis: coarse samples)."""
+
+
+def of_found(file: str, kind: str, found: Found, *, counted: bool, visits: bool) -> Input:
+    """What a file of text carries. `counted`: its requests are those of the run folder; `visits`: so are its visits."""
+    told = {
+        "responses": (COUNTED if counted else "another input counts") if found.requests else "",
+        "losses": found.attempts or _counters(found.samples),
+        "queues": "without the accept queue" if visits else "",
+        "resources": _resources(found),
+    }
+    return Input(file, kind, {step: said for step, said in told.items() if said})
+
+
+def of_packets(names: Sequence[str], kind: str, samples: str = "") -> list[Input]:
+    """What captures carry, and with `samples` a recording of this host."""
+    carries = {"responses": COUNTED, "losses": "seen", "queues": "whole"}
+    return [Input(name, kind, {**carries, **({"resources": samples} if samples else {})}) for name in names]
+
+
+def _counters(samples: Sequence[pl.DataFrame]) -> str:
+    metrics = {name for frame in samples for name in frame.get_column("metric").cast(pl.String).unique()}
+    return "counts of a host" if metrics.intersection(_COUNTERS) else ""
+
+
+def _resources(found: Found) -> str:
+    """The shortest stall that samples can show, and what events are of."""
+    shares = [
+        interval
+        for frame in found.samples
+        for interval in frame.filter(pl.col("metric").cast(pl.String).is_in(list(SHARES)))
+        .select(pl.col("interval_ns").median())
+        .to_series()
+        .drop_nulls()
+    ]
+    said = [f"what lasts {units.format_duration(int(min(shares)) * _STALL_INTERVALS)} or longer"] if shares else []
+    kinds = {str(kind) for frame in found.events for kind in frame.get_column("kind").unique()}
+    said += [", ".join(sorted(kinds)[:4])] if kinds else []
+    return "; ".join(said)
