@@ -10,6 +10,7 @@ losses     what each cause took of a server's capacity, by samples and events: o
 places     visits that take long by themselves, and how many places they held
 bursts     requests beyond the usual number
 retries    requests that clients sent again
+delays     visits that were held up without a loss of capacity
 waits      visits that waited for a connection, and needed nothing from the server meanwhile
 groups     episodes that are judged together, and which requests count for them
 account    how fast each server was, what took the rest, and the part that nothing in the recording accounts for

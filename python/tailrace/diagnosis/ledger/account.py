@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from tailrace._core import Replay
 from tailrace.diagnosis import tasks
 from tailrace.diagnosis.causes import UNKNOWN
-from tailrace.diagnosis.ledger import limits, places, waits
+from tailrace.diagnosis.ledger import delays, limits, places, waits
 from tailrace.diagnosis.ledger.limits import Choices
-from tailrace.diagnosis.ledger.losses import CAPACITY, HOLDERS, Cause, Loss, Seen
+from tailrace.diagnosis.ledger.losses import CAPACITY, DELAYS, HOLDERS, Cause, Loss, Seen
 from tailrace.diagnosis.ledger.losses.freeze import CAUSE as FREEZE
 from tailrace.diagnosis.ledger.losses.loss import blur
 from tailrace.diagnosis.ledger.recorded import Flags, Numbers, Recorded
@@ -75,6 +75,16 @@ class Account:
         loss = self.losses.get(line)
         return np.empty(0, dtype=np.int64) if loss is None or loss.visits is None else loss.visits
 
+    def involved(self, line: Line) -> Times:
+        """Return the visits that held places, or that were held up."""
+        loss = self.losses.get(line)
+        return self.visits_of(line) if loss is None or loss.delays is None else loss.delays.visits
+
+    def held_up(self, without: frozenset[Line]) -> tuple[Times, Times]:
+        """Return how late each visit arrives and how long its worker pauses, without these lines."""
+        left = (loss.delays for line, loss in self.losses.items() if loss.delays is not None and line not in without)
+        return delays.held_up(len(self.recorded.sent), left)
+
     def who(self, line: Line) -> str | None:
         """Return the place that took what the line shows, if it is not the server itself."""
         loss = self.losses.get(line)
@@ -82,7 +92,9 @@ class Account:
 
 
 def draw_up(seen: Seen, recorded: Recorded) -> Account:
-    losses = _losses(seen, recorded, CAPACITY)
+    seen = replace(seen, recorded_visits=recorded)
+    losses = _losses(seen, recorded, CAPACITY + DELAYS)
+    recorded = delays.after_pauses(recorded, (loss.delays for loss in losses.values() if loss.delays is not None))
     prior = np.ones((len(recorded.servers), len(recorded.steps)))
     for (_, server), loss in losses.items():
         prior[recorded.number[server]] -= loss.share
@@ -159,7 +171,7 @@ def _charge(account: Account, number: int, losses: dict[Line, Loss]) -> None:
                 part = min(1.0, float(loss.share[first:last].sum()) / lacked)
                 took[begin:end] = np.maximum(took[begin:end], left[begin:end] * part)
         left = left - took
-        if took.any() or loss.visits is not None:
+        if took.any() or loss.visits is not None or loss.delays is not None:
             account.taken[line] = took
             account.losses[line] = loss
 

@@ -55,6 +55,10 @@ class Steps:
         """Return these moments on a clock that stands still between stretches."""
         return covered_before(self.stretches, times)
 
+    def at(self, shortened: Times) -> Times:
+        """Return the numbers of the steps of these moments on the shortened clock."""
+        return np.clip(shortened // STEP_NS, 0, len(self) - 1)
+
     def covered(self, table: Spans) -> Shares:
         """Return the share of each step that these spans cover."""
         return overlap(table, self.begins, self.begins + STEP_NS) / STEP_NS

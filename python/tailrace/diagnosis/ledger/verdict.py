@@ -178,9 +178,9 @@ class _Bench:
         ]
 
     def _held(self, line: Line, begin: int, end: int) -> bool:
-        """Return whether visits of this line held places in this time."""
-        recorded, visits = self.account.recorded, self.account.visits_of(line)
-        return bool(((recorded.start[visits] < end) & (recorded.departure[visits] > begin)).any())
+        """Return whether visits of this line held places or were held up in this time."""
+        recorded, visits = self.account.recorded, self.account.involved(line)
+        return bool(((recorded.sent[visits] < end) & (recorded.departure[visits] > begin)).any())
 
     def left(self, number: int, without: frozenset[Line]) -> int:
         """Return how many requests of a group are very slow without these lines, in a replay of the time around the
@@ -221,7 +221,7 @@ class _Bench:
             sent[self.of_clients[line]] = NEVER
         anew = [(BALANCER, by) in without for by in account.choices.alike]
         departure, arrival = np.empty(len(sent), dtype=np.int64), np.empty(len(sent), dtype=np.int64)
-        account.replay.run(capacity, sent, anew, departure, arrival)
+        account.replay.run(capacity, sent, anew, departure, arrival, *account.held_up(without))
         asked = (recorded.parent < 0) & (sent < NEVER)
         slow = asked & ((departure == NEVER) | (departure - np.where(asked, sent, 0) >= self.seen.slow.threshold_ns))
         if (RETRIES, "") in without:  # without them, the client of a very slow first attempt waits as long

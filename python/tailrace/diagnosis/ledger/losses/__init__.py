@@ -1,5 +1,5 @@
 """This package computes what each cause took of a server's capacity. Each cause has one file, and one line in
-`CAPACITY` or `HOLDERS`.
+`CAPACITY`, `DELAYS` or `HOLDERS`.
 
 A loss is a function of the recording and a server. For each step, it returns the share of the server's capacity that
 the cause took beyond what it usually takes. It returns None where nothing was recorded that would show this. It knows
@@ -17,9 +17,11 @@ from tailrace.diagnosis.ledger.losses import (
     collection,
     flush,
     freeze,
+    lock,
     memory,
     neighbour,
     own_work,
+    path,
     places,
     quota,
     writeback,
@@ -58,9 +60,11 @@ class Cause:
 
 
 CAPACITY = tuple(map(Cause.of, (collection, clock, neighbour, flush, writeback, quota, memory, freeze)))
+DELAYS = tuple(map(Cause.of, (path, lock)))
+"""These causes hold up visits and take no capacity."""
 HOLDERS = tuple(map(Cause.of, (places, own_work)))
 """These are causes of visits that hold places. The account judges such visits by how fast the losses of capacity left
 the server."""
-CAUSES = CAPACITY + HOLDERS
+CAUSES = CAPACITY + DELAYS + HOLDERS
 
-__all__ = ["CAPACITY", "CAUSES", "HOLDERS", "Cause", "Loss", "Seen"]
+__all__ = ["CAPACITY", "CAUSES", "DELAYS", "HOLDERS", "Cause", "Loss", "Seen"]

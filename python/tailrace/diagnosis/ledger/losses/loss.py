@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.places import Held
+from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares, Steps
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.series import Series
@@ -32,10 +34,12 @@ class Loss:
     """This place, or these visits in words, took the share, if it was not the server itself."""
     visits: Times | None = None
     """These rows of the recording held places. Without the loss, their requests are not sent."""
+    delays: Delays | None = None
+    """These visits were held up, and took no capacity."""
 
     @property
     def took(self) -> bool:
-        return self.visits is not None or bool(self.share.any())
+        return self.visits is not None or self.delays is not None or bool(self.share.any())
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,8 @@ class Seen:
     steps: Steps
     held: Mapping[str, Held] = field(default_factory=dict)
     """This maps each server to the visits that held its places."""
+    recorded_visits: Recorded | None = None
+    """These are the visits that are replayed, as they were recorded."""
 
     def at(self, series: Series) -> Shares:
         return series.at(self.steps.middles)

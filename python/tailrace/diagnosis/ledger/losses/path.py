@@ -1,0 +1,65 @@
+"""Packets were lost on their way to the server, and their senders sent them again.
+
+A lost attempt arrives late. The server's queue did not refuse it if the kernel of the server counted no drop
+meanwhile. Without such a counter, it is not known where an attempt was lost, and nothing is charged.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.diagnosis.ledger.delays import Delays
+from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
+from tailrace.diagnosis.ledger.recorded import Recorded
+from tailrace.diagnosis.queues import Times
+from tailrace.diagnosis.view import View
+from tailrace.diagnosis.words import listing
+from tailrace.units import MILLISECOND
+
+CAUSE = "packet-loss"
+SAYS = "the packets that were lost {place}"
+PLAIN = "packets were lost {place}"
+METRICS, EVENTS = ("listen_drops", "syn_retransmits"), ("drop", "data_drop")
+COMPUTES = False
+
+REPEATED_NS = 200 * MILLISECOND
+"""The least retransmission timeout of Linux (`TCP_RTO_MIN`): no sender repeats sooner."""
+CLIENTS = "clients"
+
+
+def find(seen: Seen, server: str) -> Loss | None:
+    recorded, refusals = seen.recorded_visits, seen.view.refusals_of(server)
+    if recorded is None or not refusals:
+        return None
+    took = recorded.arrival - recorded.sent
+    late = np.flatnonzero((recorded.server == recorded.number[server]) & (2 * took >= REPEATED_NS))
+    late = late[~_refused(seen, server, recorded, late)]
+    if not len(late):
+        return None
+    return Loss(np.zeros(len(seen.steps)), 1, _way(recorded, server, late), delays=Delays(late, took[late], late=True))
+
+
+def _refused(seen: Seen, server: str, recorded: Recorded, late: Times) -> NDArray[np.bool_]:
+    """Return which of these visits were late while the kernel counted drops. It counts a drop some time after the
+    packet was sent."""
+    edges = np.concatenate(([0], np.cumsum(_counts(seen, server))))
+    first, last = recorded.steps.at(recorded.sent[late]), recorded.steps.at(recorded.arrival[late])
+    after = max(series.interval_ns for series in seen.view.refusals_of(server)) + REPEATED_NS
+    last = np.maximum(last, recorded.steps.at(recorded.sent[late] + after))
+    return np.asarray(edges[last + 1] > edges[first])
+
+
+def _counts(seen: Seen, server: str) -> NDArray[np.float64]:
+    found: NDArray[np.float64] = np.sum([seen.at(series) for series in seen.view.refusals_of(server)], axis=0)
+    return found
+
+
+def _way(recorded: Recorded, server: str, late: Times) -> str:
+    numbers = np.unique(recorded.caller[late]).tolist()
+    callers = sorted(recorded.servers[number] if number >= 0 else CLIENTS for number in numbers)
+    return f"between {listing(callers)} and {server}"
+
+
+def missing(view: View, server: str) -> str | None:
+    return None if view.refusals_of(server) else f"listen_drops of {server}"

@@ -1,0 +1,147 @@
+"""Causes that hold up visits and take no capacity: packets lost on their way, and visits that wait together."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from plans import made
+from tailrace.dataset import Dataset
+from tailrace.diagnosis import diagnose, ledger, tables, vlrt
+from tailrace.diagnosis.ledger import delays
+from tailrace.diagnosis.ledger.delays import Delays
+from tailrace.diagnosis.serialise import as_dict
+from tailrace.score import score
+
+MS = 1_000_000
+Table = dict[str, Any]
+
+
+def shop(*stalls: Table, writes: float = 0.2) -> Table:
+    """web → app → db at 300 requests a second, of which some write."""
+    return {
+        "seed": 5,
+        "duration": "16 s",
+        "ramp": "3 s",
+        "sampling": {"interval": "50 ms"},
+        "kernel": {"syn": "linux-6.5"},
+        "tiers": {
+            "web": {"kind": "sync", "workers": 60, "backlog": 30, "calls": {"app": {"kept": False, "pool": 0}}},
+            "app": {"kind": "sync", "workers": 60, "backlog": 60, "calls": {"db": {"kept": True, "pool": 60}}},
+            "db": {"kind": "sync", "workers": 80},
+        },
+        "interactions": {
+            "page": {"at": {"web": {"compute": "0.4 ms", "calls": {"servlet": 1}}}},
+            "order": {"at": {"web": {"compute": "0.4 ms", "calls": {"buy": 1}}}},
+            "servlet": {"at": {"app": {"compute": "1 ms", "calls": {"query": 1}}}},
+            "buy": {"at": {"app": {"compute": "1 ms", "calls": {"write": 1}}}},
+            "query": {"at": {"db": {"compute": "0.5 ms"}}},
+            "write": {"at": {"db": {"compute": "0.6 ms"}}},
+        },
+        "workloads": {
+            "users": {"kind": "poisson", "rate": 300, "mix": {"page": 1 - writes, "order": writes}, "entry": "web"}
+        },
+        "stalls": list(stalls),
+    }
+
+
+def stall(kind: str, place: str, lasts: str, **more: Any) -> Table:
+    return {"kind": kind, "place": place, "at": "6 s", "for": lasts} | more
+
+
+SYSTEMS = {
+    "a hole before app": shop(stall("packet-loss", "app", "0.6 s")),
+    "a fifth is lost": shop(stall("packet-loss", "app", "2 s", share=0.2)),
+    "a hole before db, on kept connections": shop(stall("packet-loss", "db", "1.2 s")),
+    "writes wait": shop(stall("lock", "db", "1.6 s", interactions=["write"])),
+    "db stops": shop(stall("freeze", "db", "1.0 s")),
+    "app stops": shop(stall("freeze", "app", "0.9 s")),
+}
+
+
+@cache
+def simulated(name: str) -> Dataset:
+    folder = Path(mkdtemp(prefix="tailrace-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return made(SYSTEMS[name], folder / "run")
+
+
+class Without:
+    """A recording without some metrics."""
+
+    def __init__(self, run: Dataset, *metrics: str) -> None:
+        self.run, self.metrics = run, metrics
+
+    def samples(self) -> pl.LazyFrame:
+        return self.run.samples().filter(~pl.col("metric").cast(pl.String).is_in(self.metrics))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.run, name)
+
+
+def shares(dataset: Any) -> dict[str, float]:
+    """Cause → its part of the very slow requests of episodes that the replay reproduces."""
+    seen = tables.look(dataset, 50 * MS)
+    found: dict[str, float] = {}
+    for one in ledger.judge(seen, vlrt.find(seen, None)):
+        for share in one.shares if one is not None and one.reproduced else ():
+            found[share.cause] = found.get(share.cause, 0.0) + share.vlrt
+    whole = sum(found.values())
+    return {cause: vlrt / whole for cause, vlrt in found.items()} if whole else {}
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("a hole before app", "packet-loss"),
+        ("a fifth is lost", "packet-loss"),
+        ("a hole before db, on kept connections", "packet-loss"),
+        ("writes wait", "lock"),
+    ],
+)
+def test_what_holds_up_visits_is_reported_and_right_by_simulating_without(name: str, cause: str) -> None:
+    run = simulated(name)
+    found = score(run, as_dict(diagnose(run)))
+    assert found.vlrt > 100
+    assert found.causes[cause]["right"] >= 0.95 * found.vlrt
+    assert found.wrong == 0
+
+
+@pytest.mark.parametrize("name", ["db stops", "app stops"])
+def test_a_server_that_stops_and_refuses_connections_is_no_lossy_path_and_no_lock(name: str) -> None:
+    found = shares(simulated(name))
+    assert found.get("freeze", 0.0) >= 0.9
+    assert not found.keys() & {"packet-loss", "lock"}
+
+
+def test_without_a_counter_of_refusals_no_path_is_charged() -> None:
+    unseen = Without(simulated("a hole before app"), "listen_drops")
+    assert "packet-loss" not in shares(unseen)
+
+
+def test_the_ends_of_a_lossy_path_are_named() -> None:
+    diagnosed = as_dict(diagnose(simulated("a hole before app")))
+    lines = [line for episode in diagnosed["episodes"] for line in episode["ledger"]["lines"]]
+    assert {(line["cause"], line["place"]) for line in lines} == {("packet-loss", "between web and app")}
+
+
+def test_visits_that_wait_for_a_call_wait_for_no_lock() -> None:
+    """The writes of app wait for db, where the lock is."""
+    diagnosed = as_dict(diagnose(simulated("writes wait")))
+    lines = [line for episode in diagnosed["episodes"] for line in episode["ledger"]["lines"]]
+    assert {(line["cause"], line["server"]) for line in lines} == {("lock", "db")}
+
+
+def test_delays_of_lines_add_up_by_visit() -> None:
+    late = Delays(np.array([1]), np.array([200]), late=True)
+    pause = Delays(np.array([0, 2]), np.array([5, 7]), late=False)
+    found = delays.held_up(3, [late, pause])
+    assert [part.tolist() for part in found] == [[0, 200, 0], [5, 0, 7]]
