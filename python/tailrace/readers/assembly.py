@@ -28,16 +28,20 @@ Text = tuple[Source, str, Found]
 
 
 def add(writer: Writer, texts: Sequence[Text]) -> None:
-    """Put what readers found into the tables; events without a place get one."""
+    """Put what readers found into the tables; events of a JVM's log get a place."""
     events: list[pl.DataFrame] = []
     for source, kind, found in texts:
         counted, visits = _add_stays(writer, kind, source, found)
         writer.inputs.append(carried.of_found(source.path.name, kind, found, counted=counted, visits=visits))
-        if found.events:
-            place, note = (source.place, None) if source.place else jvm_place(source, writer.topology)
-            found.notes += [note] if note else []
-            kept = (outliers.without(frame, "begin", found, source.path.name) for frame in found.events)
-            events += [frame.select(place=pl.lit(place), **_EVENT_COLUMNS) for frame in kept]
+        placed = all("place" in frame.columns for frame in found.events)
+        place, note = (None, None) if placed else (source.place, None)
+        if not placed and place is None:
+            place, note = jvm_place(source, writer.topology)
+        found.notes += [note] if note else []
+        for frame in found.events:
+            kept = outliers.without(frame, "begin", found, source.path.name)
+            at = pl.col("place") if placed else pl.lit(place)
+            events.append(kept.select(place=at, **_EVENT_COLUMNS))
         writer.notes += found.notes
         for what, count in found.lost.items():
             writer.lose(f"{source.path.name}: {what}", count)

@@ -35,7 +35,7 @@ def read(source: Source) -> Found:
     disks: dict[tuple[str, int, int], float] = {}
     for line_number, line in source.lines(found):
         words = line.split()
-        if words[0] in ("RESET", "SEP"):
+        if words[:1] in (["RESET"], ["SEP"]):
             boot = words[0] == "RESET"
             continue
         values = [number(word) for word in words]

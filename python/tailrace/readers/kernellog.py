@@ -1,0 +1,106 @@
+"""Lines of the Linux kernel about what makes requests slow, in the forms of dmesg and the journal.
+
+```text
+[Fri Nov 20 16:49:00 2026] TCP: request_sock_TCP: Possible SYN flooding on port 0.0.0.0:8080. …              dmesg -T
+2026-11-20T16:49:00,123456+00:00 Out of memory: Killed process 950 (java) …                    dmesg --time-format iso
+1795193340.123456 app1 kernel: nf_conntrack: nf_conntrack: table full, dropping packet         journalctl -o short-unix
+[12345.678901] INFO: task jbd2/vda1-8:123 blocked for more than 120 seconds.                   dmesg; --began is needed
+```
+Each becomes an event. All other lines are skipped. The kernel reports SYN flooding once for each listening socket, so
+one line may stand for many lost attempts.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import polars as pl
+
+from tailrace import units
+from tailrace.errors import InputError
+from tailrace.readers.source import Found, Source, text_head
+from tailrace.units import SECOND
+
+KINDS = {
+    "syn_flooding": re.compile(r"[Pp]ossible SYN flooding on port (\S{1,60}?)\.? "),
+    "oom_kill": re.compile(r"Out of memory: Kill(?:ed)? process|oom-kill:|Memory cgroup out of memory"),
+    "conntrack_full": re.compile(r"nf_conntrack: table full, dropping packet"),
+    "neighbour_table_full": re.compile(r"[Nn]eighbour table overflow|neighbor table overflow"),
+    "tcp_memory": re.compile(r"TCP: out of memory|too many orphaned sockets"),
+    "hung_task": re.compile(r"INFO: task \S{1,100} blocked for more than (\d{1,6}) seconds"),
+    "soft_lockup": re.compile(r"soft lockup - CPU#\d{1,5} stuck for (\d{1,6})s"),
+    "rcu_stall": re.compile(r"rcu\S{0,30}: (?:INFO: )?(?:rcu\S{0,30} )?(?:self-)?detected (?:expedited )?stalls?"),
+    "thermal_throttling": re.compile(r"cpu clock (?:is )?throttled"),
+}
+_SEEN = re.compile("|".join(f"(?:{kind.pattern})" for kind in KINDS.values()))
+_STAMPS = (
+    re.compile(r"^\[([A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\]"),
+    re.compile(r"^\[?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"),
+    re.compile(r"^(\d{9,11}\.\d{1,9}) "),
+)
+_SINCE_BOOT = re.compile(r"^(?:<\d{1,3}>)?\[ *(\d{1,9}\.\d{1,9})\]")
+_HOST = re.compile(r"^\S+ (\S{1,255}) kernel(?:\[\d+\])?:")
+_DETAIL_MAX = 300
+
+
+def sniff(name: str, head: bytes) -> bool:
+    text = text_head(head) or ""
+    return any(_SEEN.search(line) and _stamped(line) for line in text.split("\n"))
+
+
+def _stamped(line: str) -> bool:
+    return any(stamp.match(line) for stamp in (*_STAMPS, _SINCE_BOOT))
+
+
+def read(source: Source) -> Found:
+    found, rows, undated = Found(), list[tuple[str, str, int, int, str]](), 0
+    zoneless = False
+    for _, line in source.lines(found):
+        kind = next((kind for kind, seen in KINDS.items() if seen.search(line)), None) if _SEEN.search(line) else None
+        if kind is None:
+            continue
+        moment, zoned = _moment(line, source.began)
+        if moment is None:
+            undated += 1
+            continue
+        zoneless = zoneless or not zoned
+        host = _HOST.match(line)
+        lasted = KINDS[kind].search(line)
+        seconds = int(lasted[1]) if kind in ("hung_task", "soft_lockup") and lasted else 0
+        place = source.place or (host[1] if host else "host")
+        rows.append((place, kind, moment - seconds * SECOND, moment, line[:_DETAIL_MAX]))
+    if not rows:
+        advice = "pass the start of the machine as --began NAME=MOMENT, or write `journalctl -k -o short-unix`"
+        raise InputError(source.path, "its lines have no date", advice)
+    columns = {"place": pl.String, "kind": pl.String, "begin": pl.Int64, "end": pl.Int64, "detail": pl.String}
+    found.events.append(pl.DataFrame(rows, schema=columns, orient="row"))
+    found.lose("lines without a date", undated)
+    if zoneless:
+        found.notes.append(f"{source.path.name}: its times have no time zone and are taken as UTC")
+    if any(kind == "syn_flooding" for _, kind, *_ in rows):
+        found.notes.append(
+            f"{source.path.name}: the kernel reports SYN flooding once for a listening socket, so it shows that a "
+            "queue of connections overflowed, and not how often"
+        )
+    return found
+
+
+def _moment(line: str, began: tuple[int, ...]) -> tuple[int | None, bool]:
+    """The moment of a line, and whether its time zone is known."""
+    with suppress(ValueError):
+        for number, stamp in enumerate(_STAMPS):
+            match = stamp.match(line)
+            if match and number == 0:
+                parsed = datetime.strptime(match[1], "%a %b %d %H:%M:%S %Y").replace(tzinfo=UTC)
+                return int(parsed.timestamp()) * SECOND, False
+            if match and number == 1:
+                text = match[1].replace(",", ".").replace(" ", "T")
+                zoned = bool(re.search(r"(?:Z|[+-]\d\d:?\d\d)$", text[11:]))
+                return units.parse_moment(text if zoned else text + "Z"), zoned
+            if match:
+                return units.parse_moment(match[1], scale=SECOND), True
+        if began and (match := _SINCE_BOOT.match(line)):
+            return began[0] + int(float(match[1]) * SECOND), True
+    return None, True

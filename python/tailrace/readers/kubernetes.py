@@ -1,0 +1,59 @@
+"""Events of Kubernetes: `kubectl get events --all-namespaces -o json`.
+
+```text
+{"kind": "List", "items": [{"kind": "Event", "reason": "OOMKilling", "involvedObject": {"kind": "Pod", "name": "app-1"},
+    "firstTimestamp": "2026-11-20T16:49:00Z", "lastTimestamp": …, "count": 3, "message": "…"}]}
+```
+The place is the object's name, and the kind is the reason: `k8s OOMKilling`. Of events that were counted together, the
+first and the last time are known.
+"""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+from tailrace import units
+from tailrace.errors import InputError
+from tailrace.readers.elements import elements, table, text
+from tailrace.readers.source import Found, Source, text_head
+
+_SEEN = re.compile(r'"items"\s*:\s*\[\s*\{[\s\S]{0,4000}?"(?:involvedObject|firstTimestamp|kind"\s*:\s*"Event)')
+_OPENING = re.compile(r'"items"\s*:\s*\[')
+_RESUME = re.compile(r'\{\s*"apiVersion"\s*:')
+_DETAIL_MAX = 300
+
+
+def sniff(name: str, head: bytes) -> bool:
+    beginning = text_head(head) or ""
+    return beginning.lstrip("\ufeff \r\n\t").startswith("{") and bool(_SEEN.search(beginning))
+
+
+def read(source: Source) -> Found:
+    found, rows = Found(), list[tuple[str, str, int, int, str]]()
+    for _, element in elements(source, found, _RESUME, _OPENING):
+        event = table(element)
+        about = table(event.get("involvedObject")) or table(event.get("regarding"))
+        single = _moment(event.get("eventTime"))
+        first = _moment(event.get("firstTimestamp")) or single
+        last = _moment(event.get("lastTimestamp")) or first
+        reason = text(event.get("reason"))
+        if first is None or last is None or reason is None:
+            found.lose("events without a time or a reason", 1)
+            continue
+        place = source.place or text(about.get("name")) or "kubernetes"
+        detail = f"{event.get('count') or 1} times: {event.get('message') or event.get('note') or ''}"
+        rows.append((place[:1000], f"k8s {reason}"[:100], min(first, last), last, detail[:_DETAIL_MAX]))
+    if not rows:
+        raise InputError(source.path, "there is no event in it", "docs/reference/readers.md lists what is read")
+    columns = {"place": pl.String, "kind": pl.String, "begin": pl.Int64, "end": pl.Int64, "detail": pl.String}
+    found.events.append(pl.DataFrame(rows, schema=columns, orient="row").sort("begin"))
+    return found
+
+
+def _moment(value: object) -> int | None:
+    try:
+        return units.parse_moment(value) if isinstance(value, str) else None
+    except ValueError:
+        return None

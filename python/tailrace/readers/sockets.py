@@ -1,0 +1,91 @@
+"""Dumps of `ss`, `nstat` and `/proc/net/netstat` in sequence, each after a line with its time.
+
+```text
+1795193340.12                                                   date +%s.%N, or an ISO time
+LISTEN 129    128          0.0.0.0:8080      0.0.0.0:*          ss -lnt: the accept queue and its limit
+TcpExtListenDrops               12                 0.0          nstat -az
+TcpExt: SyncookiesSent ListenOverflows ListenDrops …            cat /proc/net/netstat: names, then numbers
+TcpExt: 0 12 12 …
+```
+The place of a listening socket is its address, or `NAME:PORT` with NAME=FILE; that of a counter is the host. A level is
+as it was at that moment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tailrace import units
+from tailrace.readers.counters import Counters
+from tailrace.readers.elements import number
+from tailrace.readers.sampled import Sampled
+from tailrace.readers.source import Found, Source, text_head
+
+_STAMP = re.compile(
+    r"\s*(\d{9,10}(?:\.\d{1,9})?|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)\s*$"
+)
+_LISTEN = re.compile(r"(?:tcp\s+)?LISTEN\s+(\d{1,9})\s+(\d{1,9})\s+(\S{1,100}:\d{1,5})\s+\S+:\*")
+_NSTAT = re.compile(r"(TcpExt(?:ListenDrops|ListenOverflows|TCPSynRetrans))\s+(\d{1,19})\b")
+_NETSTAT = re.compile(r"TcpExt: (\S.*)")
+
+
+def sniff(name: str, head: bytes) -> bool:
+    """A line with a time, and below it one of a dump."""
+    lines = (text_head(head) or "").split("\n")[:2000]
+    stamped = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
+    if stamped == len(lines) or not _STAMP.match(lines[stamped]):
+        return False
+    return any(_LISTEN.match(line) or _NSTAT.match(line) or _NETSTAT.match(line) for line in lines[stamped + 1 :])
+
+
+def read(source: Source) -> Found:
+    found, samples, points = Found(), Sampled(), Counters()
+    host = source.place or "host"
+    for moment, kind, of, value in _values(source, found):
+        if kind == "counter":
+            points.add(host, f"nstat_{of}", "", moment, value)
+        else:
+            port = of.rpartition(":")[2]
+            samples.add(moment, None, of if source.place is None else f"{source.place}:{port}", kind, value)
+        if samples.full or points.full:
+            break
+    points.into(samples)
+    samples.into(found, source, "there is no listening socket in it, and a single value of each counter")
+    return found
+
+
+def _values(source: Source, found: Found) -> Iterator[tuple[int, str, str, float | None]]:
+    """Moment, kind (a metric of the record, or `counter`), address or name, and value."""
+    moment: int | None = None
+    names: list[str] = []
+    for line_number, line in source.lines(found):
+        if stamp := _STAMP.match(line):
+            moment = _moment(stamp[1])
+            if moment is None:
+                found.damaged(source.path.name, line_number)
+        elif moment is None:
+            continue
+        elif match := _LISTEN.match(line):
+            yield moment, "accept_queue", match[3], number(match[1])
+            yield moment, "accept_queue_limit", match[3], number(match[2])
+        elif match := _NSTAT.match(line):
+            yield moment, "counter", match[1], number(match[2])
+        elif match := _NETSTAT.match(line):
+            words = match[1].split()
+            if not words[0].lstrip("-").isdigit():
+                names = words
+                continue
+            for name, word in zip(names, words, strict=False):
+                if name in ("ListenDrops", "TCPSynRetrans"):
+                    yield moment, "counter", f"TcpExt{name}", number(word)
+
+
+def _moment(text: str) -> int | None:
+    try:
+        zoned = text.replace(",", ".").replace(" ", "T")
+        if "T" in zoned and not re.search(r"(?:Z|[+-]\d\d:?\d\d)$", zoned[11:]):
+            zoned += "Z"
+        return units.parse_moment(zoned)
+    except ValueError:
+        return None
