@@ -30,7 +30,7 @@ ANALYSTS = ("timeline", "diagnosis", "report")
 MAKERS = ("readers", "sim", "load", "testbed", "recorder", "export", "anonymise", "join")
 DOORS = (
     *("cli", "__main__", "__init__"),
-    *("score", "twin", "advise", "study", "reproduce", "sweep", "watch", "gate", "mcp"),
+    *("score", "twin", "advise", "study", "reproduce", "sweep", "watch", "gate", "mcp", "engines"),
 )
 ENGINE = "_core"
 

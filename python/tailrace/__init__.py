@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tailrace.dataset import Dataset
     from tailrace.diagnosis import diagnose
     from tailrace.diagnosis.finding import Diagnosis
+    from tailrace.engines import windows
     from tailrace.errors import TailraceError
     from tailrace.experiment import read as read_experiment
     from tailrace.export import write_pcap
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from tailrace.report import write_html as write_report
     from tailrace.report import write_perfetto
     from tailrace.sim import simulate
-    from tailrace.timeline.windows import windows
 
 __all__ = [
     "Dataset",
@@ -58,7 +58,7 @@ _HOMES = {
     "read": ("tailrace.readers", "read"),
     "read_experiment": ("tailrace.experiment", "read"),
     "simulate": ("tailrace.sim", "simulate"),
-    "windows": ("tailrace.timeline.windows", "windows"),
+    "windows": ("tailrace.engines", "windows"),
     "write_pcap": ("tailrace.export", "write_pcap"),
     "write_perfetto": ("tailrace.report", "write_perfetto"),
     "write_report": ("tailrace.report", "write_html"),

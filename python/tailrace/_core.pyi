@@ -94,6 +94,29 @@ def reduce(
 ) -> Windows:
     """The exact reduction of visits.parquet files to windows; columns in `tailrace.timeline.windows`."""
 
+def partial(
+    visits: list[str],
+    window_ns: int,
+    *,
+    by_interaction: bool = False,
+    begin: int | None = None,
+    end: int | None = None,
+    vlrt_ns: int = 1_000_000_000,
+    threads: int = 0,
+) -> Windows:
+    """The sums of visits.parquet files that `finish` makes windows of (crates/core/src/window/partial.rs)."""
+
+def finish(
+    partials: list[Any],
+    window_ns: int,
+    *,
+    by_interaction: bool = False,
+    begin: int | None = None,
+    end: int | None = None,
+    idle_windows: int | None = None,
+) -> Windows:
+    """The windows of partials of one plan, in any order: Arrow streams with the columns that `partial` returns."""
+
 def _decode_visits(visits: list[str], threads: int) -> int:
     """Decode what `reduce` reads and do nothing with it; returns the rows. The bound of benches/reduce."""
 

@@ -41,6 +41,8 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(load::load_tables, m)?)?;
     m.add_class::<replay::Replay>()?;
     m.add_function(wrap_pyfunction!(reduce::reduce, m)?)?;
+    m.add_function(wrap_pyfunction!(reduce::partial, m)?)?;
+    m.add_function(wrap_pyfunction!(reduce::finish, m)?)?;
     m.add_function(wrap_pyfunction!(reduce::_decode_visits, m)?)?;
     m.add_function(wrap_pyfunction!(simulate::simulate, m)?)?;
     m.add_function(wrap_pyfunction!(table::examine_table, m)?)?;

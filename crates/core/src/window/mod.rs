@@ -144,6 +144,26 @@ pub fn reduce(paths: &[PathBuf], plan: &Plan) -> Result<Reduction> {
     })
 }
 
+/// The other half: windows of the sums of partials of one plan, in any order. Results that need the
+/// events themselves (the longest queue, percentiles) are not among them.
+pub fn finish(parts: impl IntoIterator<Item = Result<Partial>>, plan: &Plan) -> Result<Reduction> {
+    let plan = Plan {
+        queue_max: false,
+        percentiles: false,
+        ..plan.clone()
+    };
+    plan.check()?;
+    let mut all = Partial::default();
+    for part in parts {
+        all.merge(&part?)?;
+    }
+    Ok(Reduction {
+        windows: finish::finish(&all, &[], &plan)?,
+        rows: all.rows,
+        left_out: all.left_out,
+    })
+}
+
 /// The mergeable half of the reduction: integer sums of every cell with an event.
 pub fn partial(source: &Source, plan: &Plan) -> Result<Partial> {
     plan.check()?;

@@ -316,6 +316,17 @@ impl Partial {
                 VERSION.1
             )));
         }
+        let count = |key: &str| note(key).parse().unwrap_or(0);
+        Ok(Partial {
+            rows: count("tailrace.rows"),
+            left_out: count("tailrace.left_out"),
+            ..Self::from_columns(batch)?
+        })
+    }
+
+    /// The same from a batch that another program made: its names may be any text, and nobody
+    /// counted its rows.
+    pub fn from_columns(batch: &RecordBatch) -> Result<Self> {
         let servers = names(column(batch, "server")?)?;
         let interactions = names(column(batch, "interaction")?)?;
         let windows = typed::<Int64Type>(batch, "window")?;
@@ -346,8 +357,8 @@ impl Partial {
             groups: groups.list(),
             cells: cells.sorted(),
             opening,
-            rows: note("tailrace.rows").parse().unwrap_or(0),
-            left_out: note("tailrace.left_out").parse().unwrap_or(0),
+            rows: 0,
+            left_out: 0,
         })
     }
 }
@@ -390,14 +401,19 @@ fn decimals() -> Decimal128Builder {
 }
 
 fn names(column: &ArrayRef) -> Result<Vec<Option<String>>> {
-    let typed = column
+    fn owned<'a>(names: impl Iterator<Item = Option<&'a str>>) -> Vec<Option<String>> {
+        names.map(|name| name.map(str::to_string)).collect()
+    }
+    let dictionary = column
         .as_dictionary_opt::<Int32Type>()
         .and_then(|d| d.downcast_dict::<arrow_array::StringArray>());
-    let typed = typed.ok_or_else(|| damaged("names are not dictionary(int32, utf8)"))?;
-    Ok(typed
-        .into_iter()
-        .map(|name| name.map(str::to_string))
-        .collect())
+    Ok(match (column.data_type(), dictionary) {
+        (_, Some(names)) => owned(names.into_iter()),
+        (DataType::Utf8, _) => owned(column.as_string::<i32>().iter()),
+        (DataType::LargeUtf8, _) => owned(column.as_string::<i64>().iter()),
+        (DataType::Utf8View, _) => owned(column.as_string_view().iter()),
+        (other, _) => return Err(damaged(&format!("names are {other}, not text"))),
+    })
 }
 
 fn damaged(message: &str) -> Error {

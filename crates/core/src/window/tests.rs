@@ -429,13 +429,15 @@ proptest! {
         let of = |name: &str, rows: &[Row]| partial(&Source::open(&[folder.write(name, rows)], false).unwrap(), &plan).unwrap();
         let (whole, a, b) = (of("whole", &rows), of("a", &rows[..cut]), of("b", &rows[cut..]));
         let through_arrow = |p: &Partial| Partial::from_batch(&p.to_batch().unwrap()).unwrap();
-        let (mut ab, mut ba) = (through_arrow(&a), b);
+        let (mut ab, mut ba) = (through_arrow(&a), b.clone());
         ab.merge(&ba).unwrap();
         ba.merge(&through_arrow(&a)).unwrap();
         let finished = |p: &Partial| finish::finish(p, &[], &plan).unwrap();
         prop_assert_eq!(finished(&ab), finished(&whole));
         prop_assert_eq!(finished(&ba), finished(&whole));
         prop_assert_eq!((ab.rows, ab.left_out), (ba.rows, ba.left_out));
+        let columns = [&b, &a].map(|part| Partial::from_columns(&part.to_batch().unwrap()));
+        prop_assert_eq!(super::finish(columns, &plan).unwrap().windows, finished(&whole));
     }
 }
 

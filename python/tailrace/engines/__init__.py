@@ -1,0 +1,192 @@
+"""Where the visits are reduced: here, on a cluster of workers, or in a database. The sums are the same to the last bit.
+
+```text
+source ─▶ partials: integer sums of (server, window), wherever the data are ─▶ merged and finished here, by the engine
+          local, dask, ray, spark: `map_tasks`, a task for each file
+          clickhouse, chdb: SQL
+```
+
+A task that cannot be done is an error, never a smaller answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from os import PathLike
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+from urllib.parse import SplitResult, urlsplit
+
+import polars as pl
+
+from tailrace import _core
+from tailrace.dataset import Dataset
+from tailrace.dataset.schema import VISITS
+from tailrace.engines.parts import Part, Plan
+from tailrace.errors import InputError, UsageError
+from tailrace.timeline.windows import IDLE_WINDOWS
+from tailrace.timeline.windows import windows as reduce_here
+from tailrace.units import MILLISECOND, SECOND
+
+LOCAL = "local"
+FILES_MAX = 100_000
+KINDS = {
+    "dask": ("dask", "dask"),
+    "ray": ("ray", "ray"),
+    "spark": ("spark", "spark"),
+    "clickhouse": ("clickhouse", ""),
+    "clickhouses": ("clickhouse", ""),
+    "chdb": ("chdb", "chdb"),
+}
+"""Scheme of a URL → its module here, and the extra that installs its library."""
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+Source = Dataset | str | PathLike[str] | Sequence[str | PathLike[str]]
+
+
+class Mapping(Protocol):
+    """Workers: each task is done exactly once, in any order. A killed worker's tasks are done again by others."""
+
+    def map_tasks(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]: ...
+
+
+class Reducing(Protocol):
+    """A database that reduces by itself; `source` is the name of a table, or files that it can read."""
+
+    def partials(self, source: Sequence[str], plan: Plan) -> Iterator[Part]: ...
+
+
+def opened(url: str) -> Mapping | Reducing:
+    """The engine of a URL. Raises UsageError for an unknown one, and for a library that is missing."""
+    parts = urlsplit(url)
+    if parts.scheme not in KINDS:
+        known = ", ".join((LOCAL, *(f"{scheme}://…" for scheme in KINDS)))
+        raise UsageError(f"--engine {parts.scheme or url}: there is no such engine", advice=f"there are {known}")
+    module, extra = KINDS[parts.scheme]
+    try:
+        made: Mapping | Reducing = import_module(f"tailrace.engines.{module}").Engine(parts)
+    except ImportError as error:
+        found = f"--engine {parts.scheme}: its library is missing ({error})"
+        raise UsageError(found, advice="install it", commands=(f"pip install 'tailrace[{extra}]'",)) from error
+    return made
+
+
+def windows(
+    source: Source,
+    window_ns: int = 50 * MILLISECOND,
+    *,
+    engine: str = LOCAL,
+    by: str = "server",
+    begin: int | None = None,
+    end: int | None = None,
+    vlrt_ns: int = SECOND,
+    idle: int | None = IDLE_WINDOWS,
+    **more: Any,
+) -> pl.DataFrame:
+    """Windows of visits, as `tailrace.timeline.windows.windows` describes them (`more` are its other options).
+
+    With another engine than `local`, `source` may also be several run folders, a folder of them, or of a database the
+    name of a table. `queue_max` and the percentiles need all events of a window at one place, so they are then not
+    among the columns."""
+    if by not in ("server", "interaction"):
+        raise UsageError(f"by={by!r}: expected server or interaction")
+    if engine == LOCAL:
+        options: dict[str, Any] = {"by": by, "begin": begin, "end": end, "vlrt_ns": vlrt_ns, "idle": idle, **more}
+        return reduce_here(files(source) if _is_folder_of_runs(source) else source, window_ns, **options)
+    if more:
+        raise UsageError(f"{', '.join(more)}: only the engine {LOCAL} has this option")
+    plan = Plan(window_ns, by == "interaction", begin, end, vlrt_ns)
+    frames = [part.frame for part in partials(source, plan, engine)]
+    try:
+        table = _core.finish(
+            frames, window_ns, by_interaction=plan.by_interaction, begin=begin, end=end, idle_windows=idle
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    return pl.DataFrame(table).with_columns(complete=pl.lit(None, pl.Boolean))
+
+
+def partials(source: Source, plan: Plan, engine: str) -> Iterator[Part]:
+    """The sums of a source, made by an engine, in any order."""
+    one = opened(engine)
+    if hasattr(one, "partials"):
+        yield from one.partials(_named(source), plan)
+        return
+    from tailrace.engines.tasks import reduce_file
+
+    tasks = [(path, plan) for path in files(source)]
+    for _, content in answers(one, reduce_file, tasks):
+        yield Part.from_bytes(content)
+
+
+def answers(
+    engine: Mapping, function: Callable[[Any], tuple[int, Any]], tasks: Sequence[Any]
+) -> Iterator[tuple[int, Any]]:
+    """What `function` returns for each task, with the task's number. Raises InputError if a task has no answer or
+    two."""
+    left = set(range(len(tasks)))
+    for number, answer in engine.map_tasks(function, list(enumerate(tasks))):
+        if number not in left:
+            raise InputError(str(tasks[number]), "the engine answered this task twice", "run it again")
+        left.remove(number)
+        yield number, answer
+    if left:
+        raise InputError(
+            str(tasks[min(left)]), f"the engine left {len(left)} of {len(tasks)} tasks out", "run it again"
+        )
+
+
+def files(source: Source) -> list[str]:
+    """The visits tables of a source: run folders, folders of run folders, or tables."""
+    if isinstance(source, Dataset):
+        return source.files("visits")
+    paths = [Path(source)] if isinstance(source, str | PathLike) else [Path(one) for one in source]
+    found = [str(path) for one in paths for path in _tables(one)]
+    if not found:
+        raise InputError(paths[0], "it has no visits", "name run folders, a folder of them, or tables of visits")
+    if len(found) > FILES_MAX:
+        raise InputError(paths[0], f"it has {len(found):,} tables; {FILES_MAX:,} can be reduced")
+    return found
+
+
+def _tables(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path.absolute()]
+    own = path / VISITS.file
+    return [own.absolute()] if own.exists() else [one.absolute() for one in sorted(path.glob(f"*/{VISITS.file}"))]
+
+
+def _is_folder_of_runs(source: Source) -> bool:
+    return isinstance(source, str | PathLike) and Path(source).is_dir() and not (Path(source) / VISITS.file).exists()
+
+
+def _named(source: Source) -> list[str]:
+    """For a database: files that exist, else the name of a table."""
+    if isinstance(source, str) and not (source and Path(source).exists()):
+        return [source]
+    return files(source)
+
+
+@dataclass(frozen=True)
+class Address:
+    """The parts of an engine's URL that all engines have in common: `dask://local?workers=2`, `dask://10.0.0.1:8786`."""
+
+    at: str | None
+    """None: start workers on this machine."""
+    workers: int | None
+
+
+def address(parts: SplitResult) -> Address:
+    from urllib.parse import parse_qs
+
+    try:
+        given = {key: values[-1] for key, values in parse_qs(parts.query, strict_parsing=bool(parts.query)).items()}
+        workers = int(given.pop("workers")) if "workers" in given else None
+    except ValueError as error:
+        raise UsageError(f"--engine {parts.geturl()}: {error}", advice="like dask://local?workers=2") from error
+    if given or (workers is not None and not 0 < workers <= 1024):
+        raise UsageError(f"--engine {parts.geturl()}: expected ?workers=N", advice="N is 1 to 1024")
+    return Address(None if parts.netloc in ("", LOCAL) else parts.netloc, workers)

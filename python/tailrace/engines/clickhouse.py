@@ -1,0 +1,77 @@
+"""ClickHouse over HTTP: `clickhouse://[USER@]HOST[:PORT]`, or `clickhouses://` with TLS. The source is a table's name.
+
+The password is in the environment variable TAILRACE_CLICKHOUSE_PASSWORD, because other users can see command lines.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Sequence
+from urllib.parse import SplitResult, unquote
+
+import polars as pl
+
+from tailrace.engines import sql
+from tailrace.engines.parts import Part, Plan
+from tailrace.errors import InputError, UsageError
+
+PASSWORD = "TAILRACE_CLICKHOUSE_PASSWORD"
+PORTS = {"clickhouse": 8123, "clickhouses": 8443}
+PATIENCE_S = 600
+ANSWER_BYTES_MAX = 2 << 30
+"""Ten million rows, the most that windows may have, take less."""
+_NAME = re.compile(r"(?:[A-Za-z_]\w{0,127}\.)?[A-Za-z_]\w{0,127}", re.ASCII)
+SETTINGS = {"skip_unavailable_shards": "0", "wait_end_of_query": "1", "default_format": "TabSeparatedWithNames"}
+"""A dead shard is an error, and so is an error after the first rows: the answer is sent when it is complete."""
+
+
+def name(text: str) -> str:
+    """`table` or `database.table`; anything else would be SQL."""
+    if not _NAME.fullmatch(text):
+        raise UsageError(f"{text}: it is neither a file nor the name of a table", advice="like default.otel_traces")
+    return ".".join(f"`{part}`" for part in text.split("."))
+
+
+class Engine:
+    def __init__(self, parts: SplitResult) -> None:
+        if not parts.hostname:
+            raise UsageError("--engine: the URL has no host", advice="like clickhouse://127.0.0.1:8123")
+        scheme = "https" if parts.scheme == "clickhouses" else "http"
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        self._url = f"{scheme}://{host}:{parts.port or PORTS[parts.scheme]}/"
+        self._user = unquote(parts.username or "default")
+
+    def partials(self, source: Sequence[str], plan: Plan) -> Iterator[Part]:
+        for one in source:
+            table = name(one)
+            shape = sql.shape(self.rows(f"DESCRIBE TABLE {table}", one)["name"].to_list(), one)
+            yield sql.part(self.rows(sql.query(table, shape, plan), one))
+
+    def rows(self, query: str, source: str) -> pl.DataFrame:
+        content = self.send(query.encode(), SETTINGS, source)
+        return pl.read_csv(io.BytesIO(content), separator="\t", quote_char=None, infer_schema=False, null_values="\\N")
+
+    def send(self, body: bytes, settings: dict[str, str], source: str) -> bytes:
+        url = f"{self._url}?{urllib.parse.urlencode(settings)}"
+        headers = {"X-ClickHouse-User": self._user, "X-ClickHouse-Key": os.environ.get(PASSWORD, "")}
+        request = urllib.request.Request(url, body, headers, method="POST")
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+                content: bytes = answer.read(ANSWER_BYTES_MAX + 1)
+        except urllib.error.HTTPError as error:
+            said = error.read(500).decode("utf-8", "replace").partition("\n")[0]
+            raise InputError(source, f"ClickHouse refuses the query ({said})") from error
+        except OSError as error:
+            raise InputError(
+                source, f"ClickHouse at {self._url} does not answer ({error})", "check --engine"
+            ) from error
+        if len(content) > ANSWER_BYTES_MAX:
+            raise InputError(
+                source, "ClickHouse's answer has more than 2 GB", "choose wider windows, or a shorter time"
+            )
+        return content

@@ -1,0 +1,106 @@
+"""The SQL of ClickHouse that makes the same integer sums as the engine.
+
+Each visit is read once, as its arrival and its departure. Only whole numbers are used: a window is `t - t % D` (never
+`floor(t / D)`), the sum of response times is kept in two halves, so that it cannot overflow, and no mean leaves the
+database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import polars as pl
+
+from tailrace.engines.parts import COLUMNS, SUM, Part, Plan
+from tailrace.errors import InputError
+
+HALF = 1 << 32
+MOMENT_MAX = 1 << 62
+"""As in crates/core/src/bounds.rs."""
+RESULT = ("server", "interaction", "window", "arrivals", "departures", "vlrt", "drops", "area_ns", "high", "low")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a table says what a visit is."""
+
+    name: str
+    needs: frozenset[str]
+    """Columns by which the table is recognised."""
+    server: str
+    interaction: str
+    arrival: str
+    departure: str
+    sent: str
+    drops: str
+    only: str = "1"
+    """Which rows are visits."""
+    before: str = ""
+    """A condition on the order key for visits that arrived before the moment {end}."""
+
+
+SHAPES = (
+    Shape(
+        "the visits of a run folder",
+        frozenset(("server", "sent", "arrival", "departure", "drops")),
+        *("toString(server)", "toString(interaction)", "toInt64(arrival)", "toInt64(departure)"),
+        *("toInt64(ifNull(sent, arrival))", "toInt64(ifNull(drops, 0))"),
+    ),
+    Shape(
+        "otel_traces, as the OpenTelemetry collector writes it",
+        frozenset(("Timestamp", "Duration", "ServiceName", "SpanName", "SpanKind")),
+        *("toString(ServiceName)", "toString(SpanName)", "toUnixTimestamp64Nano(Timestamp)"),
+        *("toUnixTimestamp64Nano(Timestamp) + toInt64(Duration)", "toUnixTimestamp64Nano(Timestamp)", "toInt64(0)"),
+        only="SpanKind IN ('Server', 'SPAN_KIND_SERVER', 'Consumer', 'SPAN_KIND_CONSUMER')",
+        before="Timestamp < fromUnixTimestamp64Nano({end})",
+    ),
+)
+
+
+def shape(columns: Collection[str], table: str) -> Shape:
+    for one in SHAPES:
+        if one.needs.issubset(columns):
+            return one
+    known = "; ".join(f"{one.name} ({', '.join(sorted(one.needs))})" for one in SHAPES)
+    raise InputError(table, "it is not a table of visits that Tailrace knows", f"these are: {known}")
+
+
+def query(table: str, of: Shape, plan: Plan) -> str:
+    """A row for each server and window with an event, as RESULT names the columns. `table` is SQL."""
+    width = plan.window_ns
+    begin = -MOMENT_MAX if plan.begin is None else plan.begin - plan.begin % width
+    end = MOMENT_MAX if plan.end is None else -(-plan.end // width) * width
+    interaction = of.interaction if plan.by_interaction else "CAST(NULL AS Nullable(String))"
+    pruned = f" AND {of.before.format(end=end)}" if of.before and plan.end is not None else ""
+    visits = (
+        f"SELECT {of.server} AS server, {interaction} AS interaction, {of.arrival} AS arrival, "
+        f"{of.departure} AS departure, {of.sent} AS sent, {of.drops} AS drops FROM {table} WHERE ({of.only}){pruned}"
+    )
+    # An event at `t`: the arrival (1), or the departure (-1). One before the first window counts for `opening`.
+    events = (
+        f"SELECT server, interaction, arrival, departure, sent, drops, t, sign, t < {begin} AS early "
+        f"FROM ({visits}) ARRAY JOIN [arrival, departure] AS t, [1, -1] AS sign "
+        f"WHERE server IS NOT NULL AND arrival >= -{MOMENT_MAX} AND departure <= {MOMENT_MAX} AND arrival <= departure "
+        f"AND departure >= {begin} AND arrival < {end} AND t < {end}"
+    )
+    rest = f"((t % {width}) + {width}) % {width}"
+    return (
+        f"SELECT server, interaction, if(early, NULL, t - {rest}) AS window, countIf(sign = 1) AS arrivals, "
+        f"countIf(sign = -1) AS departures, countIf(sign = 1 AND NOT early AND departure - sent >= {plan.vlrt_ns}) AS "
+        "vlrt, "
+        f"ifNull(sumIf(drops, sign = 1 AND NOT early), 0) AS drops, "
+        f"ifNull(sumIf(sign * ({width} - {rest}), NOT early), 0) AS area_ns, "
+        f"ifNull(sumIf(intDiv(departure - arrival, {HALF}), sign = -1), 0) AS high, "
+        f"ifNull(sumIf((departure - arrival) % {HALF}, sign = -1), 0) AS low "
+        f"FROM ({events}) GROUP BY server, interaction, window"
+    )
+
+
+def part(rows: pl.DataFrame) -> Part:
+    """The sums of a query's answer."""
+    texts = ("server", "interaction")
+    typed = rows.select(pl.col(name).cast(pl.String if name in texts else pl.Int64) for name in RESULT)
+    response = [high * HALF + low for high, low in typed.select("high", "low").iter_rows()]
+    sums = typed.with_columns(pl.col("area_ns").cast(SUM), response_ns=pl.Series(response, dtype=SUM))
+    return Part(sums.select(list(COLUMNS)))

@@ -1,0 +1,200 @@
+"""Engines: each gives the bits of the local one, a killed worker changes nothing, and what is missing is an error."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import random
+import signal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from doors import told
+from tailrace import engines
+from tailrace.dataset.tables import write
+from tailrace.engines import Plan, sql
+from tailrace.engines.parts import Part
+from tailrace.engines.tasks import reduce_file
+from tailrace.errors import InputError, UsageError
+from tailrace.units import MILLISECOND, SECOND
+
+T0 = 1_795_193_380 * SECOND
+MAPPING = {
+    "dask://local?workers=2": "distributed",
+    "ray://local?workers=2": "ray",
+    "spark://local?workers=2": "pyspark",
+}
+
+
+def visits(rows: int, seed: int) -> pl.DataFrame:
+    """Visits of four servers, with stalls, losses, and rows that are no visits."""
+    draw = random.Random(seed)
+    found = []
+    for number in range(rows):
+        arrival = T0 + draw.randrange(20 * SECOND)
+        lasted = draw.randrange(1, 50 * MILLISECOND) if draw.random() < 0.98 else draw.randrange(3 * SECOND)
+        departure = arrival + (lasted if draw.random() < 0.99 else -lasted)
+        sent = arrival - (1_000_000_000 if draw.random() < 0.02 else draw.randrange(MILLISECOND))
+        # Moments on the edges of windows, too.
+        arrival -= arrival % (10 * MILLISECOND) if draw.random() < 0.1 else 0
+        row = (number, draw.choice(("web", "app", "db", "cache, 'q'\\")), draw.choice(("GET /a", None)))
+        found.append((*row, min(sent, arrival), arrival, departure, draw.randrange(3)))
+    schema = {"visit": pl.UInt64, "server": pl.String, "interaction": pl.String, "sent": pl.Int64}
+    more = {"arrival": pl.Int64, "departure": pl.Int64, "drops": pl.UInt8}
+    return pl.DataFrame(found, schema={**schema, **more}, orient="row")
+
+
+@pytest.fixture(scope="module")
+def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of run folders, of which only the visits matter here."""
+    folder = tmp_path_factory.mktemp("day's")
+    for hour in range(5):
+        (folder / f"hour{hour}").mkdir()
+        write(visits(2_000, hour), folder / f"hour{hour}" / "visits.parquet")
+    return folder
+
+
+PLANS: list[dict[str, Any]] = [
+    {},
+    {"window_ns": 7 * MILLISECOND, "by": "interaction"},
+    {"begin": T0 + 3 * SECOND + 1, "end": T0 + 9 * SECOND + 5, "vlrt_ns": 500 * MILLISECOND, "idle": None},
+]
+
+
+def alike(engine: str, source: Any, day: Path, plans: list[dict[str, Any]]) -> None:
+    for plan in plans:
+        here = engines.windows(day, queue_max=False, percentiles=False, **plan)
+        there = engines.windows(source, engine=engine, **plan)
+        assert here.height > 100
+        texts = [pl.col(name).cast(pl.String) for name in ("server", "interaction") if name in here.columns]
+        assert_frame_equal(there.with_columns(texts), here.with_columns(texts), check_exact=True)
+
+
+@pytest.mark.parametrize("engine", MAPPING)
+def test_workers_give_the_same_bits(engine: str, day: Path) -> None:
+    pytest.importorskip(MAPPING[engine])
+    alike(engine, day, day, PLANS[1:2])
+
+
+def killing(task: Any) -> Any:
+    """Kills its worker the first time it meets task 2."""
+    number, (path, plan, marks) = task
+    if number == 2:
+        try:
+            os.close(os.open(Path(marks) / "killed", os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            pass
+        else:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return reduce_file((number, (path, plan)))
+
+
+@pytest.mark.parametrize("engine", MAPPING)
+def test_a_killed_worker_changes_nothing(
+    engine: str, day: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip(MAPPING[engine])
+    # Workers import this module by its name.
+    monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parent}:{Path(__file__).parents[1]}:{os.environ['PYTHONPATH']}")
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    function = importlib.import_module("test_engines").killing
+    one = engines.opened(engine)
+    plan = Plan(50 * MILLISECOND)
+    tasks = [(path, plan, str(tmp_path)) for path in engines.files(day)]
+    found = dict(engines.answers(one, function, tasks))  # type: ignore[arg-type]
+    assert (tmp_path / "killed").exists()
+    for number, (path, *_) in enumerate(tasks):
+        assert_frame_equal(
+            Part.from_bytes(found[number]).frame, Part.from_bytes(reduce_file((number, (path, plan)))[1]).frame
+        )
+
+
+def test_clickhouse_reads_the_files_of_runs(day: Path) -> None:
+    pytest.importorskip("chdb")
+    alike("chdb://", day, day, PLANS)
+
+
+def test_clickhouse_reduces_the_table_of_the_opentelemetry_collector(day: Path, tmp_path: Path) -> None:
+    """As its exporter makes the table; spans of clients are no visits. Its order key leaves later rows unread."""
+    session = pytest.importorskip("chdb.session").Session(str(tmp_path / "db"))
+    files = f"file('{str(day).replace(chr(39), chr(92) + chr(39))}/*/visits.parquet', Parquet)"
+    session.query(
+        "CREATE TABLE default.otel_traces (Timestamp DateTime64(9), ServiceName LowCardinality(String), SpanName "
+        "LowCardinality(String), SpanKind LowCardinality(String), Duration UInt64) ENGINE = MergeTree PARTITION BY "
+        "toDate(Timestamp) ORDER BY (ServiceName, SpanName, toDateTime(Timestamp))"
+    )
+    for kind in ("Server", "Client"):
+        session.query(
+            "INSERT INTO default.otel_traces SELECT fromUnixTimestamp64Nano(assumeNotNull(arrival)), "
+            f"assumeNotNull(server), ifNull(interaction, 'none'), '{kind}', departure - arrival FROM {files} "
+            "WHERE departure >= arrival"
+        )
+    plan = Plan(50 * MILLISECOND, end=T0 + 2 * SECOND)
+    text = sql.query("default.otel_traces", sql.SHAPES[1], plan)
+    explained = session.query(f"EXPLAIN indexes = 1 {text}").bytes().decode()
+    session.close()
+    assert "Timestamp" in explained
+    assert "Partition" in explained
+    there = engines.windows("default.otel_traces", engine=f"chdb://{tmp_path}/db")
+    here = engines.windows(day, queue_max=False, percentiles=False)
+    known = ("arrivals", "departures", "queue_start", "queue_area_ns", "queue_mean", "response_ns_mean")
+    texts = pl.col("server").cast(pl.String)
+    assert_frame_equal(there.select(texts, "window", *known), here.select(texts, "window", *known), check_exact=True)
+
+
+def test_a_task_without_an_answer_is_an_error(day: Path) -> None:
+    class Forgetful:
+        def map_tasks(self, function: Any, tasks: Any) -> Any:
+            return map(function, tasks[1:])
+
+    class Eager:
+        def map_tasks(self, function: Any, tasks: Any) -> Any:
+            return map(function, [*tasks, tasks[0]])
+
+    tasks = [(path, Plan(50 * MILLISECOND)) for path in engines.files(day)]
+    with pytest.raises(InputError, match="left 1 of 5 tasks out"):
+        list(engines.answers(Forgetful(), reduce_file, tasks))
+    with pytest.raises(InputError, match="twice"):
+        list(engines.answers(Eager(), reduce_file, tasks))
+
+
+def test_sums_of_another_version_are_refused(day: Path) -> None:
+    [path, *_] = engines.files(day)
+    _, content = reduce_file((0, (path, Plan(50 * MILLISECOND))))
+    with pytest.raises(InputError, match="version 513"):
+        Part.from_bytes(b"\x02\x01" + content[2:])
+
+
+@pytest.mark.parametrize(
+    "engine", ["flink://x", "nowhere", "dask://local?workers=0", "dask://local?threads=2", "clickhouse://"]
+)
+def test_a_wrong_engine_is_refused(engine: str, day: Path) -> None:
+    if engine.startswith("dask"):
+        pytest.importorskip("distributed")
+    with pytest.raises(UsageError, match="--engine"):
+        list(engines.partials(day, Plan(50 * MILLISECOND), engine))
+
+
+@pytest.mark.parametrize("table", ["a b", "x; DROP TABLE y", "a.b.c", "`a`", ""])
+def test_the_name_of_a_table_is_no_sql(table: str) -> None:
+    with pytest.raises(UsageError, match="the name of a table"):
+        list(engines.partials(table, Plan(50 * MILLISECOND), "clickhouse://127.0.0.1:9"))
+
+
+def test_a_database_that_does_not_answer_is_an_error() -> None:
+    with pytest.raises(InputError, match="does not answer"):
+        list(engines.partials("default.visits", Plan(50 * MILLISECOND), "clickhouse://127.0.0.1:9"))
+
+
+def test_the_command_takes_a_folder_of_runs(day: Path, tmp_path: Path) -> None:
+    assert told("windows", day, "--window", "1s", "-o", tmp_path / "w.parquet", "-q") == 0
+    here = pl.read_parquet(tmp_path / "w.parquet")
+    if importlib.util.find_spec("chdb"):
+        assert told("windows", day, "--window", "1s", "--engine", "chdb://", "-o", tmp_path / "c.parquet", "-q") == 0
+        there = pl.read_parquet(tmp_path / "c.parquet")
+        assert_frame_equal(there, here.select(there.columns), check_exact=True)
