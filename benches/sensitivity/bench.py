@@ -25,6 +25,7 @@ from types import ModuleType
 from typing import Any
 
 RESULTS = Path(__file__).parents[1] / "results" / "sensitivity.json"
+TABLE = Path(__file__).with_name("table.md")
 HEAD = "| constant | value | right, halved | right, doubled | wrong, halved | wrong, doubled |"
 PACKAGES = ("tailrace.diagnosis.ledger",)
 SHOWN = ("_MAX", "_ALL", "NONE", "NEVER")
@@ -154,8 +155,11 @@ def main() -> None:
     found = {"command": sys.argv, "runs": len(runs), "base": base, "rows": rows}
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")
     right, wrong = (100 * base[key] for key in ("right", "wrong"))
-    print(f"{len(runs)} runs; right {right:.1f} %, wrong {wrong:.1f} %. The shares move by so many points:\n")
-    print(HEAD, "|---|---|---|---|---|---|", *(line(row, base) for row in rows), sep="\n")
+    told = f"{len(runs)} runs; right {right:.1f} %, wrong {wrong:.1f} %. The shares move by so many points:"
+    table = "\n".join((told, "", HEAD, "|---|---|---|---|---|---|", *(line(row, base) for row in rows)))
+    print(table)
+    if not arguments.only:
+        TABLE.write_text(f"# The table of the last complete run\n\n{table}\n")
 
 
 if __name__ == "__main__":

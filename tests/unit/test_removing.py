@@ -25,7 +25,7 @@ def of_papers(seed: int) -> Table:
 @pytest.mark.parametrize("draw", [drawing.draw, graphs.draw, of_papers])
 def test_nothing_is_left_of_a_trouble_that_is_removed_and_all_of_the_others(draw: Callable[[int], Table]) -> None:
     seen = set()
-    for seed in range(60):
+    for seed in range(80):
         table = removing.complete(draw(seed))
         kinds = removing.troubles(table)
         seen |= set(kinds)
@@ -37,8 +37,11 @@ def test_nothing_is_left_of_a_trouble_that_is_removed_and_all_of_the_others(draw
             sim.lower(from_table(removing.without(table, {shape})))
         assert removing.without(table, ()) == table == removing.complete(draw(seed))
         assert removing.troubles(removing.without(table, kinds)) == ()
-    # A batch holds places, so it counts as a burst.
-    assert len(seen) == len(TROUBLES) - 1 if draw != of_papers else seen >= {"frequency-step", NEIGHBOUR, BURST}
+    if draw == of_papers:
+        assert seen >= {"frequency-step", NEIGHBOUR, BURST}
+    else:  # A batch holds places, so it counts as a burst.
+        assert len(seen - {"memory", "packet-loss", "lock"}) == len(TROUBLES) - 1
+        assert seen >= {"memory", "packet-loss"}
 
 
 def of_guests(*, apart: bool) -> Table:

@@ -9,7 +9,19 @@ from __future__ import annotations
 
 from random import Random
 
-from tailrace.score.troubles import TROUBLES, System, Table, befall, begun, call, closed, poisson, tiers
+from tailrace.score.troubles import (
+    TROUBLES,
+    System,
+    Table,
+    befall,
+    begun,
+    call,
+    closed,
+    memory,
+    packet_loss,
+    poisson,
+    tiers,
+)
 
 ROLES = {2: ("web", "db"), 3: ("web", "app", "db"), 4: ("web", "app", "middle", "db")}
 
@@ -23,7 +35,7 @@ def draw(seed: int) -> Table:
     system = System(random, rate, names, begun(random, seed), way=names, pages=(page,))
     _draw_tiers(system)
     _draw_load(system)
-    befall(system, TROUBLES)
+    befall(system, TROUBLES, (memory, packet_loss))
     return system.table
 
 

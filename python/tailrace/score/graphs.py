@@ -15,7 +15,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from tailrace.score.troubles import TROUBLES, System, Table, befall, begun, call, closed, poisson, tiers
+from tailrace.score.troubles import (
+    TROUBLES,
+    System,
+    Table,
+    befall,
+    begun,
+    call,
+    closed,
+    memory,
+    packet_loss,
+    poisson,
+    tiers,
+)
 
 ENTRIES = ("web", "gate")
 SERVICES = ("orders", "search", "prices", "users", "stock")
@@ -53,7 +65,7 @@ def draw(seed: int) -> Table:
     asked = _draw_loads(system, entries, kinds)
     _draw_work(system, kinds, asked)
     system.way = tuple(_way(system, callees))
-    befall(system, (*TROUBLES, _guests))
+    befall(system, (*TROUBLES, _guests), (memory, packet_loss, *((_lock,) if len(kinds) > 1 else ())))
     return system.table
 
 
@@ -195,6 +207,13 @@ def _way(system: System, callees: Callees) -> Iterator[str]:
     while name is not None:
         yield name
         name = system.random.choice(callees[name]) if callees.get(name) else None
+
+
+def _lock(system: System) -> None:
+    """Writes of a tier wait for a lock, while it answers reads; or the other way round."""
+    tier = system.some_tier()
+    kind = system.random.choice(("read", "write"))
+    system.stall("lock", tier, 0.8, 1.8, interactions=[f"{tier} {kind}"])
 
 
 def _guests(system: System) -> None:

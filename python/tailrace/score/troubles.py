@@ -170,13 +170,16 @@ def call(random: Random, tier: Table) -> Table:
     return found
 
 
-def befall(system: System, troubles: tuple[Trouble, ...]) -> None:
-    """Adds up to two troubles, and a look-alike to every other system."""
+def befall(system: System, troubles: tuple[Trouble, ...], later: tuple[Trouble, ...]) -> None:
+    """Adds up to two troubles, a look-alike to every other system, and one of the `later` troubles to every fifth.
+    These are drawn last, so that everything else of a seed stayed the same when they were introduced."""
     random = system.random
     for _ in range(random.choices((0, 1, 2), (25, 55, 20))[0]):
         random.choice(troubles)(system)
     if random.random() < 0.5:
         random.choice(LOOK_ALIKES)(system)
+    if random.random() < 0.2:
+        random.choice(later)(system)
 
 
 def _freeze(system: System) -> None:
@@ -267,6 +270,17 @@ def _deep(system: System, name: str, tier: str, work: Table) -> Table:
         above[f"{caller} {name}"] = {"at": {caller: {"compute": "0.1 ms", "calls": {f"{callee} {name}": 1}}}}
     entry = {key: value for key, value in system.pages[0].items() if key == "entry"}
     return entry | {"interaction": f"{system.way[0]} {name}"}
+
+
+def memory(system: System) -> None:
+    system.stall("memory", system.some_server())
+
+
+def packet_loss(system: System) -> None:
+    """A hole in the path to a server, or a path that loses a part of the packets for longer."""
+    share = system.random.choice((1.0, 1.0, 0.2, 0.05))
+    low, high = (0.3, 1.0) if share == 1.0 else (1.0, 3.0)
+    system.stall("packet-loss", system.some_server(), low, high, share=share)
 
 
 TROUBLES = (
