@@ -84,3 +84,5 @@ FIRST_LINE = 120
 """Characters that an error shows of the first line of an unknown file."""
 OTLP_MESSAGE = 64 * MIB
 """A message of OTLP, as a Collector writes it: sixteen times the largest that its receivers accept by default."""
+ANSWER_BYTES = 256 * MIB
+"""An answer of Prometheus: some ten million values, a day of a hundred hosts at 15 s."""

@@ -90,6 +90,8 @@ _THROTTLED = {
     "container_cpu_cfs_throttled_periods_total": "throttled",
     "container_cpu_cfs_periods_total": "periods",
 }
+NAMES = frozenset((*RULES, *_THROTTLED))
+"""All names that have a meaning here."""
 _IDLE, _IOWAIT, _STEAL = ("idle",), ("iowait", "wait"), ("steal",)
 _GUEST = ("guest", "guest_nice")
 """These are part of user and nice."""
@@ -102,7 +104,7 @@ def plain(name: str) -> str:
 
 
 def known(name: str) -> bool:
-    return plain(name) in RULES or plain(name) in _THROTTLED
+    return plain(name) in NAMES
 
 
 class Counters:
