@@ -24,7 +24,16 @@ from tailrace.cli.options import (
     threshold_ns,
     window_ns,
 )
-from tailrace.cli.running import advised, diagnosed, read_files, show, write_beside, write_html, write_perfetto
+from tailrace.cli.running import (
+    advised,
+    diagnosed,
+    gathered,
+    read_files,
+    show,
+    write_beside,
+    write_html,
+    write_perfetto,
+)
 from tailrace.cli.words import AsJson, Overwrite, Quiet
 from tailrace.whole import refuse_unusual
 
@@ -52,6 +61,14 @@ def diagnose(
     threshold: Threshold = None,
     window: Window = "50ms",
     verify: Verify = False,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Read a folder of run folders in two passes, and fetch only what happened around the VLRT: local, "
+            "dask://…, ray://…, spark://….",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="RUN", help="Keep the run folder, with report.html and diagnosis.json."),
@@ -71,22 +88,14 @@ def diagnose(
     """Explain why some requests took seconds: from captures, samples and logs, or from a run folder."""
     width, least = window_ns(window), threshold_ns(threshold)
     refuse_unusual(report, perfetto)
+    into = out if engine is None else None
+    if engine not in (None, "local"):  # workers are reached through sockets
+        files = gathered(files, engine, least, out, overwrite, quiet)
     confine([*files, topology, interactions], [out, report, perfetto])
-    run = read_files(
-        files,
-        server,
-        place,
-        topology,
-        interactions,
-        protocol,
-        keep_queries,
-        began,
-        log_format,
-        out,
-        quiet,
-        overwrite,
-        verify,
-    )
+    if engine == "local":
+        files = gathered(files, engine, least, out, overwrite, quiet)
+    named = (server, place, topology, interactions, protocol, keep_queries, began, log_format)
+    run = read_files(files, *named, into, quiet, overwrite, verify)
     found = diagnosed(run, least, width, quiet)
     beside = advised(run, quiet) if advise else None
     if out is not None:

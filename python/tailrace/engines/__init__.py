@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 from urllib.parse import SplitResult, urlsplit
 
 import polars as pl
@@ -47,12 +47,14 @@ Result = TypeVar("Result")
 Source = Dataset | str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
+@runtime_checkable
 class Mapping(Protocol):
     """Workers: each task is done exactly once, in any order. A killed worker's tasks are done again by others."""
 
     def map_tasks(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]: ...
 
 
+@runtime_checkable
 class Reducing(Protocol):
     """A database that reduces by itself; `source` is the name of a table, or files that it can read."""
 
@@ -112,7 +114,7 @@ def windows(
 def partials(source: Source, plan: Plan, engine: str) -> Iterator[Part]:
     """The sums of a source, made by an engine, in any order."""
     one = opened(engine)
-    if hasattr(one, "partials"):
+    if isinstance(one, Reducing):
         yield from one.partials(_named(source), plan)
         return
     from tailrace.engines.tasks import reduce_file
