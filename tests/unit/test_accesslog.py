@@ -217,6 +217,10 @@ OTHERS: dict[str, tuple[list[tuple[float, float, str]], list[tuple[str, str, flo
     "rails.log": ([(100.5, 12, "ok"), (1109.5, 1203, "500")], []),
     "lograge.log": ([(100.16, 12.34, "ok")], []),
     "rack.log": ([(-12.3, 12.3, "ok"), (796.6, 1203.4, "ok")], []),
+    "pino.log": ([(123, 12, "ok"), (135, 1203, "503")], []),
+    "ecs.log": ([(123, 12, "ok")], []),
+    "gclb.log": ([(123.456, 1203, "ok")], []),
+    "zap.log": ([(123, 12, "ok"), (1334.5, 3.5, "ok")], []),
     "php-fpm.log": ([(0, 12.345, "ok"), (1000, 1203, "500")], []),
 }
 
@@ -241,6 +245,12 @@ def test_logs_of_other_servers_and_proxies(name: str) -> None:
                 pl.col("server", "status").cast(pl.String), "sent", "departure"
             ).rows()
         ] == calls
+
+
+def test_a_duration_without_a_unit_is_not_guessed(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text('{"ts": "2026-11-20T16:49:00Z", "status": 200, "duration": 12}\n')
+    with pytest.raises(InputError, match="neither a capture"):
+        readers.read(tmp_path / "log")
 
 
 def test_tcplog_shows_the_lost_attempt_and_envoy_its_flags() -> None:

@@ -84,3 +84,12 @@ def test_a_manifest_whose_inputs_are_wrong_is_refused(tmp_path: Path) -> None:
             Dataset.open(tmp_path / "run")
     path.write_text(json.dumps({key: value for key, value in table.items() if key != "inputs"}))
     assert Dataset.open(tmp_path / "run").manifest.inputs == ()
+
+
+def test_where_two_inputs_disagree_both_are_named(tmp_path: Path) -> None:
+    fast = log(tmp_path / "fast", "12")
+    slow = tmp_path / "slow"
+    slow.write_text(fast.read_text().replace("rt=0.020", "rt=1.020"))
+    run = readers.read(f"web={slow}", FILES / "traces" / "otlp.jsonl")
+    assert "Their longest at web took" in " ".join(run.manifest.notes)
+    assert "and 1.02 s in the other input. A span, or a line" in " ".join(run.manifest.notes)

@@ -18,7 +18,7 @@ from shlex import quote
 
 from tailrace import units
 from tailrace.errors import InputError
-from tailrace.readers import accesslog_lines, accesslog_proxies, accesslog_servers, attempts
+from tailrace.readers import accesslog_json, accesslog_lines, accesslog_proxies, accesslog_servers, attempts
 from tailrace.readers.accesslog_format import form as log_format
 from tailrace.readers.accesslog_lines import Form, Line
 from tailrace.readers.naming import Names
@@ -50,7 +50,7 @@ def form_of(text: str) -> Form | None:
 
 
 # HAProxy's httplog and tcplog come before the combined format, and Traefik's before it, which their lines contain.
-_FORMS = (*accesslog_proxies.FORMS, *accesslog_servers.FORMS, *accesslog_lines.FORMS)
+_FORMS = (*accesslog_proxies.FORMS, *accesslog_servers.FORMS, *accesslog_lines.FORMS, *accesslog_json.FORMS)
 _EXAMINED = 40
 _FLAGS = {
     "UO": "a circuit breaker refused requests (UO)",

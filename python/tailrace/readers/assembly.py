@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from tailrace import topology as topology_file
+from tailrace import units
 from tailrace.dataset import TABLES, Dataset, Writer, scan
 from tailrace.errors import UsageError, cannot_write
 from tailrace.readers import carried, outliers
@@ -20,6 +21,8 @@ JVM = "jvm"
 """The place of a JVM's log whose server is unknown: the diagnosis then uses time alone."""
 
 
+_DIFFERENCE_NS = units.SECOND // 4
+"""A quarter of the shortest retransmission timeout of a SYN: less than that is no lost attempt."""
 _EVENT_COLUMNS = {name: pl.col(name) for name in ("kind", "begin", "end", "detail")}
 
 
@@ -62,7 +65,10 @@ def _add_stays(writer: Writer, kind: str, source: Source, found: Found) -> tuple
         visits = [frame.filter(~pl.col("server").cast(pl.String).is_in(with_visits)) for frame in visits]
         left_out = sum(frame.height for frame in found.visits) - sum(frame.height for frame in visits)
         if left_out:
-            found.notes.append(f"{name}: {left_out} visits of servers that another input shows were left out")
+            found.notes.append(
+                f"{name}: {left_out} visits of servers that another input shows were left out"
+                f"{_disagreement(writer, found.visits)}"
+            )
     entered = not with_requests or _beside(writer, kind, found, {*with_visits, *with_requests})
     if found.requests and not entered:
         rest = "are visits only" if found.visits else "are left out"
@@ -74,6 +80,20 @@ def _add_stays(writer: Writer, kind: str, source: Source, found: Found) -> tuple
     for frame in found.requests if entered else ():
         writer.append_table("requests", frame.with_columns(pl.col("request") + first))
     return entered, any(frame.height for frame in visits)
+
+
+def _disagreement(writer: Writer, left_out: Sequence[pl.DataFrame]) -> str:
+    """Where the longest visits of a server differ by more than a quarter of a second between two inputs: both."""
+    server, took = pl.col("server").cast(pl.String), (pl.col("departure") - pl.col("sent")).max()
+    here = pl.concat([frame.group_by(server).agg(here=took) for frame in left_out])
+    there = scan(writer.folder / TABLES["visits"].file).group_by(server).agg(there=took).collect()
+    both = here.group_by("server").agg(pl.col("here").max()).join(there, on="server")
+    far = both.filter((pl.col("here") - pl.col("there")).abs() > _DIFFERENCE_NS).sort("there", "server").tail(1)
+    return "".join(
+        f". Their longest at {server_name} took {units.format_duration(mine)} here and {units.format_duration(other)} "
+        "in the other input. A span, or a line of a log, begins after the connection was accepted, which may be why"
+        for server_name, mine, other in far.iter_rows()
+    )
 
 
 def _there(writer: Writer) -> tuple[int, list[str], list[str]]:
