@@ -60,6 +60,8 @@ def behind_a_stall() -> Table:
 
 
 STALLED = system({}, {}, stalls=stall("freeze", "app"))
+EVENTS = {"kind": "async", "backlog": 10, "light_queue": 20}
+AGAIN = {"users": {"clients": 200, "think": "1 s", "interaction": "page"}}
 TWO = {"count": 2, "workers": 50}
 UNEVEN = stall("freeze", "app1", "800 ms")
 CASES: dict[str, Table] = {
@@ -77,7 +79,9 @@ CASES: dict[str, Table] = {
     "elsewhere": system({}, {}, stalls=stall("freeze", "web")),
     "retries": STALLED,
     "retransmission": STALLED,
-    "keepalive": STALLED,
+    "keepalive": system({}, {}, {"kept": False}, stalls=stall("freeze", "app"))
+    | {"tiers": {"web": EVENTS | {"calls": {"app": {"kept": False}}}, "app": {"workers": 500}}}
+    | {"stalls": stall("freeze", "web"), "workloads": AGAIN},
     "quota": system({}, {"quota": {"time": "36 ms"}}),
     "governor": system({}, {}, nodes={"app": {"governor": {"frequencies": ["0.6 GHz", "2 GHz"], "up": 0.99}}}),
     "isolation": system({}, {}, stalls=stall("burn", "app", threads=20, weight=20.0)),
@@ -114,7 +118,7 @@ def test_a_remedy_removes_what_it_is_meant_for(remedy: Remedy) -> None:
 def test_a_remedy_without_anything_to_change_does_not_apply() -> None:
     plain = from_table(STALLED)
     applied = {remedy.name for remedy in REMEDIES if any(option.sizes for option in remedy.options(plain))}
-    unfit = {"policy", "mechanism", "quota", "governor", "isolation", "heap", "flush", "smoothing"}
+    unfit = {"keepalive", "policy", "mechanism", "quota", "governor", "isolation", "heap", "flush", "smoothing"}
     assert applied == set(CASES) - unfit
 
 

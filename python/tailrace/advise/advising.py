@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -45,14 +46,17 @@ def advise(
     """Rank all remedies that apply to an experiment, or to the twin of a recording. `source` may also be the path of
     either. `software` names that of tiers, as `{"app": "tomcat,hikaricp"}`.
 
-    Runs are kept in `out`/runs, and the twin in `out`/twin. After `seconds` no further run begins, and the advice says
-    that it is incomplete. Raises RefusedError if the twin does not repeat the recording.
+    Runs are kept in `out`/runs, and the twin in `out`/twin. After `seconds`, which count while the twin is learnt, too,
+    no further run begins, and the advice says that it is incomplete. Raises RefusedError if the twin does not repeat
+    the recording.
     """
+    begun = time.monotonic()
     with ExitStack() as stack:
         folder = Path(out or stack.enter_context(tempfile.TemporaryDirectory(prefix="tailrace-")))
         planned, called = _planned(source, folder)
         chosen = server_software.chosen(planned.experiment, software or {}, planned.protocols)
-        trials = Trials(folder / "runs", seconds, workers, progress, spread=planned.spread)
+        left = None if seconds is None else max(seconds - (time.monotonic() - begun), 0.0)
+        trials = Trials(folder / "runs", left, workers, progress, spread=planned.spread)
         found = _advise(planned.experiment, name or called, replications, trials)
         notes = planned.notes
         if planned.compared and found.base.vlrt.mean > SATURATED * found.base.requests:

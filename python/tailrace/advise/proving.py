@@ -105,7 +105,7 @@ def applied(changes: Changes, experiment: Experiment) -> Changes:
             found |= {("workloads", name, *path[2:]): value for name in reaching}
         tier = experiment.tiers.get(path[1]) if path[0] == "tiers" else None
         if tier is not None and path[2:] == ("kind",) and value == "async" and tier.software in COUNTERPARTS:
-            del found[path]
+            found[path] = None  # the default of the software
             found["tiers", path[1], "software"] = COUNTERPARTS[tier.software]
     return found
 

@@ -107,10 +107,11 @@ def _nudged(experiment: Experiment, factor: float) -> Experiment:
 
 def _rows(twin: Twin, recorded: Outcome, found: Outcome, nudged: tuple[int, int]) -> Iterator[Compared]:
     vlrt, again = len(recorded.vlrt), len(found.vlrt)
-    datum = FINER if vlrt else "a recording of a time with very slow requests"
+    finer = _limits(twin, recorded) or FINER
+    datum = finer if vlrt else "a recording of a time with very slow requests"
     yield Compared("very slow requests", f"{vlrt:,}", f"{again:,}", vlrt > 0 and _near(vlrt, again), datum)
     if vlrt:
-        yield from _rows_of_vlrt(twin, recorded, found)
+        yield from _rows_of_vlrt(twin, recorded, found, finer)
     most = max(recorded.longest.values(), default=0)
     for server, name in twin.servers.items():
         longest, seen = recorded.longest.get(server, 0), found.longest.get(name, 0)
@@ -132,10 +133,10 @@ def _rows(twin: Twin, recorded: Outcome, found: Outcome, nudged: tuple[int, int]
     yield Compared("very slow requests with 1 % less and more demand", f"{vlrt:,}", between, steady, datum)
 
 
-def _rows_of_vlrt(twin: Twin, recorded: Outcome, found: Outcome) -> Iterator[Compared]:
+def _rows_of_vlrt(twin: Twin, recorded: Outcome, found: Outcome, finer: str) -> Iterator[Compared]:
     share = matched(recorded.vlrt, found.vlrt, NEAR_NS) / len(recorded.vlrt)
     near = format_duration(NEAR_NS)
-    yield Compared(f"of these, sent within {near} of a recorded one", "100 %", f"{share:.0%}", share >= MATCHED, FINER)
+    yield Compared(f"of these, sent within {near} of a recorded one", "100 %", f"{share:.0%}", share >= MATCHED, finer)
     yield _distribution("their response times, s", recorded.modes, found.modes)
     recorded_as = {name: server for server, name in twin.servers.items()}
     drops = {recorded_as.get(name, name): count for name, count in found.drops.items()}
@@ -152,6 +153,16 @@ def _distribution(what: str, some: Mapping[Any, int], others: Mapping[Any, int])
 
 def _near(some: int, other: int) -> bool:
     return abs(other - some) <= max(COUNTS * some, FEW)
+
+
+def _limits(twin: Twin, recorded: Outcome) -> str:
+    """The data for unknown workers or backlogs of the server that lost most attempts, or else of that with the longest
+    queue: finer samples do not show how many requests such a server holds."""
+    counts = recorded.drops or recorded.longest
+    server = max(counts, key=lambda name: counts[name], default="")
+    prefix = f"tiers.{twin.servers.get(server, '')}."
+    unknown = (one for one in twin.unknowns if one.name in (f"{prefix}workers", f"{prefix}backlog"))
+    return "; ".join(one.datum for one in unknown)
 
 
 def _datum(twin: Twin, prefix: str) -> str:

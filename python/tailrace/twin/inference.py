@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -10,25 +11,31 @@ from tailrace.diagnosis.ledger.workers import lost_at, workers
 from tailrace.diagnosis.queues import LEAST_LIMIT
 from tailrace.diagnosis.view import View
 from tailrace.topology import Server
+from tailrace.twin.slots import Slots
 
 MOSTLY = 0.8
 """Of the longest queue: attempts are lost a little below the limit, too, after one has left."""
 
 
-def infer(view: View) -> View:
+def infer(view: View, slots: Mapping[str, Slots]) -> View:
     """The view with these limits in its topology: a visit that waits in an accept queue has no worker, and needs
     nothing."""
     known = {server.name: server for server in view.topology.servers}
-    found = {name: _of(view, known.get(name) or Server(name=name)) for name in view.servers}
+    found = {name: _of(view, known.get(name) or Server(name=name), slots.get(name)) for name in view.servers}
     servers = (*found.values(), *(server for name, server in known.items() if name not in found))
     return replace(view, topology=view.topology.model_copy(update={"servers": servers}))
 
 
-def _of(view: View, server: Server) -> Server:
-    """A backlog from samples of the accept queue; workers from the calls that were open, or from those inside, when
-    attempts were lost."""
+def _of(view: View, server: Server, slots: Slots | None) -> Server:
+    """A backlog from samples of the accept queue; workers from the calls that were open, from the rate at which they
+    serve, or from those inside when attempts were lost. With workers from the rate, the others that were inside then
+    are the backlog, because samples miss its peak."""
     backlog = server.backlog or _backlog(view, server.name)
     count = server.workers or workers(view, server.name)
+    if not count and slots:
+        count = slots.workers
+        held = _held_at(view, server.name)
+        backlog = server.backlog or max(held - count - 1, backlog)
     if not count and backlog and server.kind != "async":
         held = _held_at(view, server.name)
         # Where many more were inside at other times, it was no limit of the server that lost them.

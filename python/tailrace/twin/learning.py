@@ -19,7 +19,7 @@ from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.spans import spans
 from tailrace.diagnosis.view import View
 from tailrace.errors import InputError
-from tailrace.twin import adoption, clients, cpu, demands, habits, inference, limits, machines, structure, tree
+from tailrace.twin import adoption, clients, cpu, demands, habits, inference, limits, machines, slots, structure, tree
 from tailrace.twin.cpu import Cpu
 from tailrace.twin.demands import Demands
 from tailrace.twin.habits import Habits
@@ -39,7 +39,9 @@ LEAST_LOST = 0.01
 def learn(run: Dataset | str | PathLike[str]) -> Twin:
     """The experiment that repeats a run. Raises InputError for one that holds too little."""
     dataset = run if isinstance(run, Dataset) else Dataset.open(run)
-    view = inference.infer(tables.look(dataset, WINDOW_NS))
+    looked = tables.look(dataset, WINDOW_NS)
+    held = slots.find(looked)
+    view = inference.infer(looked, held)
     slow = vlrt.find(view, None)
     recorded = record(view, slow, spans([(view.begin, view.end + 1)]))
     if recorded is None or not len(view.requests):
@@ -57,6 +59,7 @@ def learn(run: Dataset | str | PathLike[str]) -> Twin:
     beside = frozenset(on.shared)
     used = cpu.reconcile(seen, account, beside)
     needs = demands.measure(seen, account, used, found, kinds, roots, latency, beside)
+    needs = slots.waiting(needs, {found.tier[name]: one.alone_ns for name, one in held.items() if name in found.tier})
     fits = Limits(view, account, found)
     lost = on.without_neighbours(account, used.lost)
     requests = clients.arrivals(view, recorded, found, kinds, needs, roots)
