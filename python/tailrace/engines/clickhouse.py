@@ -26,6 +26,8 @@ PATIENCE_S = 600
 ANSWER_BYTES_MAX = 2 << 30
 """Ten million rows, the most that windows may have, take less."""
 _NAME = re.compile(r"(?:[A-Za-z_]\w{0,127}\.)?[A-Za-z_]\w{0,127}", re.ASCII)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPES = {"b": "\b", "f": "\f", "r": "\r", "n": "\n", "t": "\t", "0": "\0"}
 SETTINGS = {"skip_unavailable_shards": "0", "wait_end_of_query": "1", "default_format": "TabSeparatedWithNames"}
 """A dead shard is an error, and so is an error after the first rows: the answer is sent when it is complete."""
 
@@ -35,6 +37,17 @@ def name(text: str) -> str:
     if not _NAME.fullmatch(text):
         raise UsageError(f"{text}: it is neither a file nor the name of a table", advice="like default.otel_traces")
     return ".".join(f"`{part}`" for part in text.split("."))
+
+
+def table(content: bytes) -> pl.DataFrame:
+    """The rows of an answer in TabSeparatedWithNames, as texts."""
+    rows = pl.read_csv(io.BytesIO(content), separator="\t", quote_char=None, infer_schema=False, null_values="\\N")
+    escaped = [column.name for column in rows if column.str.contains("\\", literal=True).any()]
+    return rows.with_columns(pl.col(name).map_elements(_unescaped, return_dtype=pl.String) for name in escaped)
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), text)
 
 
 class Engine:
@@ -53,8 +66,7 @@ class Engine:
             yield sql.part(self.rows(sql.query(table, shape, plan), one))
 
     def rows(self, query: str, source: str) -> pl.DataFrame:
-        content = self.send(query.encode(), SETTINGS, source)
-        return pl.read_csv(io.BytesIO(content), separator="\t", quote_char=None, infer_schema=False, null_values="\\N")
+        return table(self.send(query.encode(), SETTINGS, source))
 
     def send(self, body: bytes, settings: dict[str, str], source: str) -> bytes:
         url = f"{self._url}?{urllib.parse.urlencode(settings)}"
