@@ -86,3 +86,5 @@ OTLP_MESSAGE = 64 * MIB
 """A message of OTLP, as a Collector writes it: sixteen times the largest that its receivers accept by default."""
 ANSWER_BYTES = 256 * MIB
 """An answer of Prometheus: some ten million values, a day of a hundred hosts at 15 s."""
+UNDATED_NS = 946_684_800 * 10**9
+"""2000-01-01: what counts from a start that is unknown begins there."""

@@ -114,3 +114,30 @@ def test_the_history_of_locust() -> None:
     metrics = set(run.samples().select(pl.col("metric").cast(pl.String).unique()).collect().to_series())
     assert {"users", "response_time_p99_ms", "response_time_max_ms"} <= metrics
     assert "requests" not in run.manifest.rows
+
+
+def test_packets_that_bcc_saw() -> None:
+    files = FILES / "bcc"
+    assert "it has times of day and no date" in " ".join(readers.read(files / "tcpretrans.txt").manifest.notes)
+    run = readers.read(f"app1={files / 'tcpretrans.txt'}", began=["2026-11-20T16:49:00Z"])
+    found = run.samples().with_columns(pl.col("metric", "place").cast(pl.String)).collect()
+    counts = [
+        found.filter(pl.col("metric") == metric).select("time", "value").rows()
+        for metric in ("syn_retransmits", "tcp_retransmits")
+    ]
+    ends = [T + n * SECOND for n in (2, 3, 4)]
+    assert counts == [list(zip(ends, (2, 0, 1), strict=True)), list(zip(ends, (0, 0, 1), strict=True))]
+    drops = readers.read(files / "tcpdrop.txt", began=["2026-11-20"])
+    metrics = set(drops.samples().select(pl.col("metric").cast(pl.String)).collect().to_series())
+    assert metrics == {"listen_drops", "tcp_drops"}
+
+
+def test_files_of_collectd_are_read_by_their_folders(tmp_path: Path) -> None:
+    folder = FILES.parent / "collectd" / "app1" / "cpu-0"
+    run = readers.read(*sorted(folder.iterdir()))
+    found = run.samples().with_columns(pl.col("metric", "place").cast(pl.String)).collect()
+    busy = found.filter((pl.col("metric") == "cpu_busy") & (pl.col("place") == "app1/cpu0"))
+    assert busy.select("time", "value").rows() == [(T + SECOND, 0.2), (T + 2 * SECOND, 0.5)]
+    (tmp_path / "load-2026-11-20").write_text("epoch,value\n1795193341.000,1.0\n")
+    with pytest.raises(InputError, match="only those of CPUs are read"):
+        readers.read(tmp_path / "load-2026-11-20")

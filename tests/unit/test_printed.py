@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from tailrace import readers
+from tailrace.readers import room
 from tailrace.units import SECOND, parse_moment
 
 FILES = Path(__file__).parents[1] / "golden" / "readers"
@@ -117,3 +118,20 @@ def test_the_periods_in_which_a_container_was_throttled(tmp_path: Path) -> None:
     ]
     (tmp_path / "metrics.txt").write_text("\n".join(lines))
     assert values(tmp_path / "metrics.txt", "cpu_throttled", "app-1") == [(T + 15 * SECOND, 0.2)]
+
+
+def test_a_header_with_a_million_spaces_takes_no_time(tmp_path: Path) -> None:
+    text = (FILES / "sysstat_text" / "sar-u.txt").read_text()
+    (tmp_path / "sar.txt").write_text(text + "Linux 6.1 (app1) 11/20/26 " + " " * 900_000 + "x\n")
+    assert values(tmp_path / "sar.txt", "cpu_busy") == BUSY
+
+
+def test_events_and_disks_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "samples", lambda: 64)
+    line = "{s}.000000 app1 kernel: nf_conntrack: nf_conntrack: table full, dropping packet\n"
+    (tmp_path / "kernel").write_text("".join(line.format(s=1795193340 + n) for n in range(9)))
+    run = readers.read(tmp_path / "kernel")
+    assert run.manifest.rows["events"] == 2
+    disk = "DSK app1 {s} 2026/11/20 16:49:00 1 vda 625 0 0 0 0\n"
+    (tmp_path / "atop").write_text("".join(disk.format(s=1795193340 + n) for n in range(99)))
+    assert readers.read(tmp_path / "atop").manifest.rows["samples"] == 16

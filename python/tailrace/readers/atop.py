@@ -22,6 +22,8 @@ from tailrace.readers.source import Found, Source, text_head
 from tailrace.units import SECOND
 
 _LINE = re.compile(r"^(?:CPU|cpu|CPL|DSK|LVM|MDD) \S{1,99} \d{9,11} \d{4}/\d\d/\d\d \d\d:\d\d:\d\d \d", re.MULTILINE)
+_SAMPLES_PER_DISK = 4
+"""The busiest disk of a moment takes as much memory as so many samples."""
 _BEFORE, _DISKS = 6, ("DSK", "LVM", "MDD")
 """Words before the values of a label; labels of disks."""
 
@@ -50,10 +52,12 @@ def read(source: Source) -> Found:
             busy, key = values[_BEFORE + 1], (place, moment, interval)
             if busy is not None:
                 disks[key] = max(disks.get(key, 0.0), min(busy / seconds / 1000, 1.0))
-            continue
         for suffix, metric, value in _metrics(words[0], values[_BEFORE:], seconds):
             samples.add(moment, interval, place + suffix, metric, value)
         if samples.full:
+            break
+        if len(disks) * _SAMPLES_PER_DISK >= samples.most:
+            found.filled(source.path.name, len(disks), "moments")
             break
     for (place, moment, interval), busy in disks.items():
         samples.add(moment, interval, place, "disk_busy", round(busy, 9))

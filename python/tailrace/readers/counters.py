@@ -112,18 +112,18 @@ class Counters:
 
     def __init__(self) -> None:
         self._points: dict[tuple[str, str, str], list[tuple[int, float]]] = defaultdict(list)
-        self._count = 0
+        self.count = 0
         self.most = max(1, room.samples() // _SAMPLES_PER_POINT)
 
     @property
     def full(self) -> bool:
-        return self._count >= self.most
+        return self.count >= self.most
 
     def add(self, place: str, name: str, series: str, moment: int, value: float | None) -> None:
         """A value of a series; `series` distinguishes those of one name and place, and is CPU and mode of `cpu`."""
         if value is not None:
             self._points[place, plain(name), series].append((moment, value))
-            self._count += 1
+            self.count += 1
 
     def into(self, samples: Sampled) -> None:
         """The samples that the points make."""

@@ -20,6 +20,7 @@ import polars as pl
 
 from tailrace import units
 from tailrace.errors import InputError
+from tailrace.readers import room
 from tailrace.readers.source import Found, Source, text_head
 from tailrace.units import SECOND
 
@@ -70,6 +71,9 @@ def read(source: Source) -> Found:
         lasted = KINDS[kind].search(line)
         seconds = int(lasted[1]) if kind in ("hung_task", "soft_lockup") and lasted else 0
         place = source.place or (host[1] if host else "host")
+        if len(rows) >= room.events():
+            found.filled(source.path.name, len(rows), "events")
+            break
         rows.append((place, kind, moment - seconds * SECOND, moment, line[:_DETAIL_MAX]))
     if not rows:
         advice = "pass the start of the machine as --began NAME=MOMENT, or write `journalctl -k -o short-unix`"

@@ -16,6 +16,7 @@ import polars as pl
 
 from tailrace import units
 from tailrace.errors import InputError
+from tailrace.readers import room
 from tailrace.readers.elements import elements, table, text
 from tailrace.readers.source import Found, Source, text_head
 
@@ -44,6 +45,9 @@ def read(source: Source) -> Found:
             continue
         place = source.place or text(about.get("name")) or "kubernetes"
         detail = f"{event.get('count') or 1} times: {event.get('message') or event.get('note') or ''}"
+        if len(rows) >= room.events():
+            found.filled(source.path.name, len(rows), "events")
+            break
         rows.append((place[:1000], f"k8s {reason}"[:100], min(first, last), last, detail[:_DETAIL_MAX]))
     if not rows:
         raise InputError(source.path, "there is no event in it", "docs/reference/readers.md lists what is read")

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tailrace import units
+from tailrace.bounds import UNDATED_NS
 from tailrace.errors import InputError
 from tailrace.readers import attempts
 from tailrace.readers.loadtests import form_of
@@ -25,8 +26,6 @@ from tailrace.readers.source import Found, Source, text_head
 from tailrace.readers.stays import Stay, Stays
 from tailrace.topology import Server, Topology
 
-UNDATED = units.parse_moment("2000-01-01T00:00:00Z")
-"""The start of a test whose start is unknown."""
 _SLOW_CONNECT_NS = 900 * units.MILLISECOND
 
 
@@ -109,7 +108,7 @@ _MORE = "docs/reference/readers.md lists what is read"
 def _read(source: Source, found: Found, form: Form, test: _Test) -> ClosedLoop | None:
     if form.undated and not source.began:
         found.undated = True
-        source = source.dated(UNDATED)
+        source = source.dated(UNDATED_NS)
     begins, ends, clients, numbers = array("q"), array("q"), array("q"), dict[str, int]()
     for line, sent in form.requests(source, found):
         if sent is None:

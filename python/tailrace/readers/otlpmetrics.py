@@ -47,6 +47,7 @@ def read(source: Source) -> Found:
         if name == _UTILISATION:
             core, _, mode = counters.series_of(labels).partition(" ")
             shares[where, moment][core, mode] = value
+            points.count += 1
         elif counters.known(name):
             series = counters.series_of(labels)
             if delta:

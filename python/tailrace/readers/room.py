@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tailrace.bounds import SAMPLES
 
+_SAMPLES_PER_EVENT = 32
 _SAMPLES_MIN = 1_000_000
 _BYTES_PER_SAMPLE = 220
 _BYTES_BESIDES = 1_400 << 20
@@ -31,3 +32,8 @@ def _memory() -> int:
     with suppress(OSError, ValueError):  # no such group, or the word "max"
         limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
     return min(limits)
+
+
+def events() -> int:
+    """How many events of one file are read: with its detail, one takes as much memory as so many samples."""
+    return samples() // _SAMPLES_PER_EVENT

@@ -26,7 +26,7 @@ from tailrace.readers.sampled import Sampled
 from tailrace.readers.source import Found, Source, text_head
 from tailrace.units import SECOND, parse_moment, parse_number
 
-_HEADER = re.compile(r"Linux \S{1,99} \(([^()\n]{1,99})\)\s+(\S{8,10})\s.*?(?:\((\d{1,5}) CPU\))?\s*$")
+_HEADER = re.compile(r"Linux \S{1,99} \(([^()\n]{1,99})\)\s+(\S{8,10})\s[^(]{0,99}(?:\((\d{1,5}) CPU\))?")
 _CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\s+([AP])M)?(?=\s|$)")
 _UNIX = re.compile(r"(\d{9,11})(?=\s)")
 _IOSTAT = re.compile(r"(\d\d/\d\d/\d{2,4}|\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?: [AP]M)?)([+-]\d{4})?\s*$")
