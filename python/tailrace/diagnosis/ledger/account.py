@@ -80,10 +80,11 @@ class Account:
         loss = self.losses.get(line)
         return self.visits_of(line) if loss is None or loss.delays is None else loss.delays.visits
 
-    def held_up(self, without: frozenset[Line]) -> tuple[Times, Times]:
-        """Return how late each visit arrives and how long its worker pauses, without these lines."""
-        left = (loss.delays for line, loss in self.losses.items() if loss.delays is not None and line not in without)
-        return delays.held_up(len(self.recorded.sent), left)
+    def held_up(self, without: frozenset[Line]) -> tuple[Times, Times] | tuple[()]:
+        """Return how late each visit arrives and how long its worker pauses, without these lines; nothing where no
+        visit is held up."""
+        left = [loss.delays for line, loss in self.losses.items() if loss.delays is not None and line not in without]
+        return delays.held_up(len(self.recorded.sent), left) if left else ()
 
     def who(self, line: Line) -> str | None:
         """Return the place that took what the line shows, if it is not the server itself."""
