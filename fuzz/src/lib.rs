@@ -7,6 +7,7 @@ mod conversation;
 mod files;
 mod kernel;
 mod promises;
+mod sealed;
 mod texts;
 
 use tailrace_core::capture::wire::Kind;
@@ -15,7 +16,7 @@ use tailrace_core::capture::wire::Kind;
 type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 16] = [
+pub const TARGETS: [Target; 17] = [
     ("calls", calls::link),
     ("capture", files::capture),
     ("connections", connections::follow),
@@ -24,6 +25,7 @@ pub const TARGETS: [Target; 16] = [
     ("proc", kernel::proc),
     ("response", texts::response),
     ("table", files::table),
+    ("tls", sealed::open),
     ("wire_ajp", |bytes| conversation::drive(Kind::Ajp, bytes)),
     ("wire_fastcgi", |bytes| {
         conversation::drive(Kind::FastCgi, bytes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -85,6 +86,33 @@ def test_what_a_port_speaks_can_be_said(packets: Path, tmp_path: Path, monkeypat
     for protocols in ({9000: "gopher"}, {0: "http"}, {65536: "http"}):
         with pytest.raises(UsageError, match="--protocol"):
             readers.read(packets, protocols=protocols, out=tmp_path / "other")
+
+
+def test_tls_is_decrypted_with_its_keys(tmp_path: Path) -> None:
+    golden = Path(__file__).parents[1] / "golden" / "captures"
+    closed = readers.read(golden / "tls.pcap", out=tmp_path / "closed")
+    opened = readers.read(golden / "tls.pcap", keys=golden / "tls.keys", out=tmp_path / "opened")
+    within = readers.read(golden / "tls-secrets.pcapng", out=tmp_path / "within")
+    protocols = {server.address: server.protocol for server in opened.topology.servers}
+    assert set(protocols.values()) == {"http", "mysql", "postgres"}
+    assert {server.protocol for server in within.topology.servers} == {"http"}
+    assert "127.0.0.1:8443: 6 TLS connections to shop.test (http/1.1)" in closed.notes
+    assert any("encrypted (TLS)" in note for note in closed.notes)
+    assert not any("change of direction" in note for note in opened.notes)
+
+
+def test_a_key_log_that_cannot_be_one_is_refused(packets: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_bytes(b"no keys\n\xff" * 100)
+    with pytest.raises(TailraceError, match="SSLKEYLOGFILE"):
+        readers.read(packets, keys=text, out=tmp_path / "run")
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(TailraceError, match="must be a file"):
+            readers.read(packets, keys=path, out=tmp_path / "run")
+    with pytest.raises(TailraceError, match="missing"):
+        readers.read(packets, keys=tmp_path / "missing", out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_engine_reads_the_protocols_that_can_be_said(packets: Path, tmp_path: Path) -> None:

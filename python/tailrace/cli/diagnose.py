@@ -13,6 +13,7 @@ from tailrace.cli.options import (
     Files,
     Interactions,
     KeepQueries,
+    Keys,
     LogFormat,
     Places,
     Protocols,
@@ -56,6 +57,7 @@ def diagnose(
     interactions: Interactions = None,
     protocol: Protocols = None,
     keep_queries: KeepQueries = False,
+    keys: Keys = None,
     began: Began = None,
     log_format: LogFormat = None,
     threshold: Threshold = None,
@@ -91,10 +93,10 @@ def diagnose(
     into = out if engine is None else None
     if engine not in (None, "local"):  # workers are reached through sockets
         files = gathered(files, engine, least, out, overwrite, quiet)
-    confine([*files, topology, interactions], [out, report, perfetto])
+    confine([*files, topology, interactions, keys], [out, report, perfetto])
     if engine == "local":
         files = gathered(files, engine, least, out, overwrite, quiet)
-    named = (server, place, topology, interactions, protocol, keep_queries, began, log_format)
+    named = (server, place, topology, interactions, protocol, keep_queries, keys, began, log_format)
     run = read_files(files, *named, into, quiet, overwrite, verify)
     found = diagnosed(run, least, width, quiet)
     beside = advised(run, quiet) if advise else None

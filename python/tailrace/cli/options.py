@@ -44,8 +44,14 @@ Protocols = Annotated[
     typer.Option(
         "--protocol",
         metavar="PORT=NAME",
-        help="The protocol of servers at a port, instead of what their bytes show: http, ajp, fastcgi, mysql, "
+        help="The protocol of servers at a port, instead of what their bytes show: http, http2, ajp, fastcgi, mysql, "
         "postgres, redis, or opaque (any other, by change of direction). Repeat it.",
+    ),
+]
+Keys = Annotated[
+    Path | None,
+    typer.Option(
+        "--keys", metavar="FILE", help="The secrets of TLS sessions, as SSLKEYLOGFILE logs them: TLS is decrypted."
     ),
 ]
 KeepQueries = Annotated[

@@ -8,6 +8,7 @@ from tailrace.cli.options import (
     Files,
     Interactions,
     KeepQueries,
+    Keys,
     LogFormat,
     Out,
     Places,
@@ -33,6 +34,7 @@ def read(
     interactions: Interactions = None,
     protocol: Protocols = None,
     keep_queries: KeepQueries = False,
+    keys: Keys = None,
     began: Began = None,
     log_format: LogFormat = None,
     as_json: AsJson = False,
@@ -40,7 +42,7 @@ def read(
     overwrite: Overwrite = False,
 ) -> None:
     """Read captures, samples and logs into a run folder: Parquet tables that any tool opens."""
-    confine([*files, topology, interactions], [out])
+    confine([*files, topology, interactions, keys], [out])
     show_info(
         read_files(
             files,
@@ -50,6 +52,7 @@ def read(
             interactions,
             protocol,
             keep_queries,
+            keys,
             began,
             log_format,
             out,

@@ -122,6 +122,7 @@ def read(
     interactions: AnyPath | Mapping[str, str] | None = None,
     protocols: Mapping[int, str] | None = None,
     keep_queries: bool = False,
+    keys: AnyPath | None = None,
     began: Sequence[str] = (),
     log_format: str | None = None,
     verify: bool = False,
@@ -139,6 +140,7 @@ def read(
     - `interactions` names requests by rules (a file, or expression → name).
     - `protocols` sets the protocol of ports (`{9000: "fastcgi"}`).
     - With `keep_queries`, names keep queries, literals and everything else that is otherwise folded.
+    - `keys` is a file with the secrets of TLS sessions (`SSLKEYLOGFILE`), with which TLS is decrypted.
     - `began` is the start of a JVM or a load test whose log has no wall clock (`app=2026-11-20T16:49:00Z`, or the
       moment alone; one for each run of the JVM).
     - `log_format` is the format of access logs, as the configuration of nginx or Apache has it.
@@ -156,13 +158,19 @@ def read(
         _verify(files.run)
     given = topology if isinstance(topology, Topology) or topology is None else topology_file.read(topology)
     known = topology_file.known_servers(servers or {}, given)
-    decoding = Decoding(known, interaction_rules(interactions), protocols or {}, keep_queries)
-    about_packets = bool(decoding.rules or decoding.protocols or keep_queries)
+    decoding = Decoding(
+        known,
+        interaction_rules(interactions),
+        protocols or {},
+        keep_queries,
+        keys=fspath(keys) if keys is not None else None,
+    )
+    about_packets = bool(decoding.rules or decoding.protocols or keep_queries or decoding.keys)
     if files.run and (servers or about_packets):
-        advice = "pass --server, --interactions, --protocol and --keep-queries when you read the captures"
+        advice = "pass --server, --interactions, --protocol, --keep-queries and --keys when you read the captures"
         raise UsageError("the packets of a run folder have already been read and named", advice=advice)
     if about_packets and not (files.captures or files.recording):
-        said = "--interactions, --protocol and --keep-queries apply to packets, and there is no capture"
+        said = "--interactions, --protocol, --keep-queries and --keys apply to packets, and there is no capture"
         raise UsageError(said, advice="add the capture")
     if files.run and not (files.texts or out or places or given):
         return files.run

@@ -247,6 +247,8 @@ def notes(report: Mapping[str, Any]) -> list[str]:
     for server in _servers(report):
         for reason, count in server.get("opaque", {}).items():
             said.append(f"{server['name']}: {count} connections read by change of direction only: {reason}")
+        for asked, count in server.get("tls", {}).items():
+            said.append(f"{server['name']}: {count} TLS connections to {asked or 'a server that they do not name'}")
         for reason, count in server.get("unreadable", {}).items():
             said.append(f"{server['name']}: {count} bytes could not be read: {reason}")
     return said

@@ -22,6 +22,8 @@ class Decoding:
     protocols: Mapping[int, str] = field(default_factory=dict)
     keep_queries: bool = False
     """Names keep queries, literals, and everything else that is otherwise folded."""
+    keys: str | None = None
+    """A file with the secrets of TLS sessions."""
     processes: Mapping[str, list[str]] = field(default_factory=dict)
     """Further servers, which a recorder named after their processes."""
     same_host: Sequence[str] = ()
@@ -43,6 +45,8 @@ class Decoding:
             options["protocols"] = {str(port): protocol for port, protocol in self.protocols.items()}
         if self.keep_queries:
             options["keep_queries"] = True
+        if self.keys:
+            options["keys"] = self.keys
         if self.same_host:
             options["same_host"] = list(self.same_host)
         return options

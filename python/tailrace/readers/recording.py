@@ -80,6 +80,9 @@ def _packets(state: dict[str, Any], joined: dict[str, Any], writer: Writer, deco
         processes = _processes(state, decoding.servers)
         known = replace(decoding, processes=processes, same_host=state.get("same_host", []))
         return capture.decode([joined["capture"]], writer, known, None)
+    if decoding.keys:
+        advice = "record with --capture, and read that capture with --keys"
+        raise UsageError("a recorder has already read the packets, and could not decrypt them", advice=advice)
     if decoding.rules or decoding.protocols or decoding.keep_queries:
         advice = "pass --interactions, --protocol and --keep-queries to the recorder, or record with --capture"
         raise UsageError("the packets of this recording were read when it was made", advice=advice)

@@ -2,7 +2,7 @@
 # Records the small sessions of this folder again: nginx, php-fpm, MariaDB, PostgreSQL, Redis on a loopback of their
 # own, and Apache, memcached and gRPC. Arguments name the ones to record; without any, all of them are.
 # Needs root (network namespace, tcpdump), nginx, php-fpm, mariadbd, postgres, redis-server, apache2, curl, nghttp2,
-# tcpdump and uv (what uv fetches must be in its cache: the loopback leads nowhere). MARIADB_BASE says where MariaDB is
+# openssl, tshark, tcpdump and uv (what uv fetches must be in its cache: the loopback leads nowhere). MARIADB_BASE says where MariaDB is
 # if not in /usr.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -10,7 +10,7 @@ if [ "${1:-}" != inside ]; then
     exec unshare -n -- env UV_OFFLINE=1 "$0" inside "$@"
 fi
 shift
-wanted=${*:-http http2 grpc fastcgi redis postgres mysql}
+wanted=${*:-http http2 grpc tls fastcgi redis postgres mysql}
 ip link set lo up
 dir=$(mktemp -d)
 chmod 755 "$dir"
@@ -100,6 +100,49 @@ grpc() { # grpcio on both ends
     record grpc 50051
     uv run -q --no-project --with grpcio python "$here/talk_grpc.py"
     recorded
+}
+
+tls() { # nginx, MariaDB and PostgreSQL; tls.keys has the secrets of the sessions
+    mkdir "$dir/www-tls" "$dir/pgs"
+    head -c 3000 /dev/zero | tr '\0' x >"$dir/www-tls/3000.html"
+    echo small >"$dir/www-tls/small.html"
+    openssl req -x509 -newkey rsa:2048 -nodes -keyout "$dir/key.pem" -out "$dir/cert.pem" -days 3650 -subj /CN=shop.test 2>/dev/null
+    cat >"$dir/nginx-tls.conf" <<EOF
+daemon off; pid $dir/nginx-tls.pid; error_log stderr; events {}
+http {
+    access_log off; client_body_temp_path $dir/b; proxy_temp_path $dir/p; fastcgi_temp_path $dir/f;
+    uwsgi_temp_path $dir/u; scgi_temp_path $dir/s;
+    server {
+        listen 127.0.0.1:8443 ssl http2; root $dir/www-tls;
+        ssl_certificate $dir/cert.pem; ssl_certificate_key $dir/key.pem; ssl_protocols TLSv1.2 TLSv1.3;
+        error_page 405 =200 /small.html;
+        location /gone { return 410; }
+    }
+}
+EOF
+    nginx -c "$dir/nginx-tls.conf" 2>/dev/null &
+    pids="$pids $!"
+    chmod 644 "$dir/key.pem"
+    base=${MARIADB_BASE:-/usr}
+    mariadb-install-db --no-defaults --basedir="$base" --datadir="$dir/dbs" --user=root --auth-root-authentication-method=normal >/dev/null
+    mariadbd --no-defaults --basedir="$base" --user=root --datadir="$dir/dbs" --socket="$dir/dbs.sock" --bind-address=127.0.0.1 --port=3306 \
+        --ssl-cert="$dir/cert.pem" --ssl-key="$dir/key.pem" >/dev/null 2>&1 &
+    pids="$pids $!"
+    chown nobody "$dir/pgs"
+    bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -1)
+    setpriv --reuid=nobody --clear-groups "${bin:-/usr/local/bin}/initdb" -D "$dir/pgs/data" -U me -A trust >/dev/null
+    install -o nobody -m 600 "$dir/key.pem" "$dir/pgs/key.pem"
+    setpriv --reuid=nobody --clear-groups "${bin:-/usr/local/bin}/postgres" -D "$dir/pgs/data" -k "" -p 5432 -c ssl=on \
+        -c ssl_cert_file="$dir/cert.pem" -c ssl_key_file="$dir/pgs/key.pem" >/dev/null 2>&1 &
+    pids="$pids $!"
+    for port in 8443 3306 5432; do until_up "$port"; done
+    rm -f "$here/tls.keys"
+    record tls "8443 or tcp port 3306 or tcp port 5432"
+    SSLKEYLOGFILE="$here/tls.keys" uv run -q --no-project --with pymysql --with pg8000 python "$here/talk_tls.py"
+    recorded
+    # The first connection, with its secrets inside the capture.
+    tshark -r "$here/tls.pcap" -Y "tcp.stream == 0" -w "$dir/first.pcapng" 2>/dev/null
+    editcap --inject-secrets "tls,$here/tls.keys" "$dir/first.pcapng" "$here/tls-secrets.pcapng"
 }
 
 fastcgi() { # nginx in front of php-fpm, and a client that speaks to it directly

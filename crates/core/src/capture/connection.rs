@@ -34,10 +34,12 @@ pub mod failed;
 mod handshake;
 mod held;
 mod roles;
+mod sealed;
 
 use self::again::Again;
 use self::early::Early;
 use self::held::{Held, HELD};
+use self::sealed::Sealed;
 use super::attempt::{Attempt, Syn};
 use super::exchange::{Parties, Queue, Scribe};
 use super::ledger::Ledger;
@@ -84,6 +86,8 @@ struct Body {
     streams: [Stream; 2],
     ended: [bool; 2],
     reader: Reader,
+    /// Its content, if the client began TLS.
+    sealed: Option<Box<Sealed>>,
     queue: Queue,
     held: Vec<Held>,
     again: Again,
@@ -173,6 +177,7 @@ impl Connection {
                 streams,
                 ended: [false; 2],
                 reader: Reader::new(),
+                sealed: None,
                 queue: Queue::default(),
                 held: Vec::new(),
                 again: Again::default(),
@@ -354,15 +359,18 @@ impl Connection {
             None => {}
         }
         let mut out = scribe!(self, body, ledger);
-        body.reader.data(
-            side,
-            Chunk {
-                time,
-                bytes,
-                len: u64::from(len),
-            },
-            &mut out,
-        );
+        let chunk = Chunk {
+            time,
+            bytes,
+            len: u64::from(len),
+        };
+        if side == Side::Client && self.roles == Roles::Certain && body.sealed.is_none() {
+            body.sealed = Sealed::begin(&mut body.reader, &chunk, &mut out);
+        }
+        match &mut body.sealed {
+            Some(sealed) => sealed.data(side, chunk, &mut body.reader, &mut out),
+            None => body.reader.data(side, chunk, &mut out),
+        }
         if matches!(body.reader, Reader::Listening(_)) {
             self.settle_reader(false, ledger);
         }
@@ -422,7 +430,10 @@ impl Connection {
         ledger.counts.gaps += 1;
         ledger.counts.gap_bytes += u64::from(len);
         let mut out = scribe!(self, body, ledger);
-        body.reader.gap(side, time, u64::from(len), &mut out);
+        match &mut body.sealed {
+            Some(sealed) => sealed.gap(side, time, u64::from(len), &mut body.reader, &mut out),
+            None => body.reader.gap(side, time, u64::from(len), &mut out),
+        }
     }
 
     #[inline]

@@ -42,6 +42,7 @@ use super::names::{Namer, Rule, NAMES_MAX, OTHER};
 use super::report::{FileReport, SourceReport};
 use super::servers::{Evidence, Server, Servers, Tally};
 use super::strangers::{self, Strangers};
+use super::tls::Keys;
 use super::wire::Kind;
 use super::{Endpoint, Segment};
 use crate::callgraph::{self, CallGraph};
@@ -60,6 +61,7 @@ pub struct Options {
     pub same_host: Vec<IpAddr>,
     pub hosts: Vec<IpAddr>,
     pub ports: Vec<u16>,
+    pub keys: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -137,9 +139,15 @@ fn follow(
     events: &mut EventWriter,
 ) -> Result<(Flow, SourceReport)> {
     let namer = Namer::new(&options.interactions, options.keep_queries)?;
+    let keys = match &options.keys {
+        Some(path) => Keys::of_file(path)?,
+        None => Keys::default(),
+    };
     let mut flow = Flow::new(Ledger::new(servers(options)?, namer));
+    flow.ledger.keys = keys.clone();
     let source = SourceOptions {
         offsets: options.clock_offsets.clone(),
+        keys,
     };
     let wanted = Wanted::new(options);
     let sources = segments(paths, &source, progress, |segment| {

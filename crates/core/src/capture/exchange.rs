@@ -38,6 +38,8 @@ pub struct Opening {
     /// The client has sent something; the server spoke before that.
     pub asked: bool,
     pub greeted: bool,
+    /// Of a connection with TLS: the time until the server had answered the client's hello, and its greeting before that.
+    pub shaken: Option<i64>,
 }
 
 impl Opening {
@@ -47,11 +49,24 @@ impl Opening {
     /// until the greeting stays with the server.
     fn arrival(&self, begin: i64) -> i64 {
         let accepted = self.accepted.max(self.sent);
-        if self.greeted {
-            accepted.max(begin - (self.ready - accepted).max(0))
-        } else {
-            accepted
+        match self.shaken.or(self.greeted.then(|| self.ready - accepted)) {
+            Some(waited) => accepted.max(begin - waited.max(0)),
+            None => accepted,
         }
+    }
+
+    /// A record of the TLS handshake ended; `answered`: with it, the server has answered the client's hello, after so
+    /// long.
+    pub fn shake(&mut self, answered: Option<i64>, time: i64) {
+        if let Some(waited) = answered {
+            let greeted = if self.greeted {
+                self.ready - self.accepted.max(self.sent)
+            } else {
+                0
+            };
+            self.shaken = Some(greeted.max(0).saturating_add(waited));
+        }
+        self.ready = self.ready.max(time);
     }
 }
 
@@ -239,6 +254,17 @@ impl Scribe<'_> {
                 let since = tally.unfinished_since.unwrap_or(sent);
                 tally.unfinished_since = Some(since.min(sent));
             });
+        }
+    }
+
+    /// What was read so far was no exchange, but led to TLS: the first request is still to come.
+    pub fn take_back(&mut self) {
+        for exchange in self.queue.open.drain(..) {
+            self.queue.opening = self.queue.opening.or(exchange.opening);
+            self.queue.requests -= 1;
+            self.ledger
+                .servers
+                .tally(self.parties.server, |tally| tally.leave());
         }
     }
 

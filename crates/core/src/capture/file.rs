@@ -17,6 +17,7 @@ use super::pcapng::PcapNg;
 use super::report::{FileReport, InterfaceReport, Loss};
 use super::source::Source;
 use super::steps::{is_later, Steps};
+use super::tls::Keys;
 use crate::error::{Error, Result};
 
 /// What is held back at first, in packets and in bytes, whichever is less. Captures of several CPUs
@@ -132,6 +133,14 @@ impl CaptureFile {
                 .bytes()
                 .get(packet.at..packet.at + packet.captured as usize)?,
         ))
+    }
+
+    /// Secrets that the capture holds go to `keys`.
+    pub fn share(&mut self, keys: &Keys) {
+        if let Format::PcapNg(pcapng) = &mut self.format {
+            keys.add_all(&pcapng.secrets);
+            pcapng.secrets = keys.clone();
+        }
     }
 
     /// Compressed bytes read, and the total (0: unknown).

@@ -10,6 +10,7 @@ use super::attempt::Loss;
 use super::crowd::{self, Crowd};
 use super::names::Namer;
 use super::servers::Servers;
+use super::tls::Keys;
 use super::wire::{self, Outcome, Raw};
 use super::Endpoint;
 use crate::record::rows::Event;
@@ -141,6 +142,8 @@ pub struct Ledger {
     pub drops: Vec<Drop>,
     pub counts: Counts,
     pub apart: Apart,
+    /// Secrets of TLS sessions.
+    pub keys: Keys,
     statuses: FxHashMap<Status, u32>,
     namer: Namer,
     visits_made: u64,

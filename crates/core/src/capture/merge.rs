@@ -12,6 +12,7 @@ use super::link::{self, Kinds};
 use super::packet::TIME_MAX;
 use super::report::{ClockReport, FileReport, SourceReport};
 use super::source::Source;
+use super::tls::Keys;
 use super::Segment;
 use crate::error::{Error, Result};
 
@@ -26,6 +27,8 @@ pub struct SourceOptions {
     /// The offset for the clock of each file, in nanoseconds, in the order of the paths; if
     /// missing, it is inferred.
     pub offsets: Vec<Option<i64>>,
+    /// Gets the secrets of TLS sessions that the captures themselves hold.
+    pub keys: Keys,
 }
 
 /// Passes every TCP segment of `paths` ("-" alone is standard input) to `each`, in the order of
@@ -57,7 +60,7 @@ where
     let mut open: Vec<Reading> = Vec::new();
     let mut reports: Vec<(u16, FileReport)> = Vec::new();
     loop {
-        open_due(&mut waiting, &mut open)?;
+        open_due(&mut waiting, &mut open, &options.keys)?;
         let earliest = open
             .iter()
             .enumerate()
@@ -98,14 +101,17 @@ where
 {
     let file = CaptureFile::new(Source::new(path, stream, 0)?, 0)?;
     let clock = ClockReport::default();
-    let mut reading = Reading::start(Plan {
-        number: 0,
-        path: path.to_owned(),
-        begin: 0,
-        size: 0,
-        clock,
-        file: Some(file),
-    })?;
+    let mut reading = Reading::start(
+        Plan {
+            number: 0,
+            path: path.to_owned(),
+            begin: 0,
+            size: 0,
+            clock,
+            file: Some(file),
+        },
+        &Keys::default(),
+    )?;
     let mut bar = Bar {
         progress: |_, _| Ok(()),
         total: 0,
@@ -185,12 +191,12 @@ where
 }
 
 /// Opens the files whose first packet comes before all packets of the open ones.
-fn open_due(waiting: &mut Vec<Plan>, open: &mut Vec<Reading>) -> Result<()> {
+fn open_due(waiting: &mut Vec<Plan>, open: &mut Vec<Reading>, keys: &Keys) -> Result<()> {
     loop {
         let due = open.iter().filter_map(|reading| reading.head).min();
         match waiting.pop() {
             Some(plan) if due.is_none_or(|due| plan.begin <= due) => {
-                open.push(Reading::start(plan)?)
+                open.push(Reading::start(plan, keys)?)
             }
             Some(plan) => {
                 waiting.push(plan);
@@ -214,11 +220,12 @@ struct Reading {
 }
 
 impl Reading {
-    fn start(plan: Plan) -> Result<Reading> {
+    fn start(plan: Plan, keys: &Keys) -> Result<Reading> {
         let mut file = match plan.file {
             Some(file) => file,
             None => CaptureFile::open_among(&plan.path, plan.number)?,
         };
+        file.share(keys);
         let head = file.peek().map(|time| plan.clock.shift(time));
         let (number, clock) = (plan.number, plan.clock);
         Ok(Reading {
@@ -386,6 +393,7 @@ mod tests {
         ];
         let options = SourceOptions {
             offsets: vec![None, Some(S)],
+            ..SourceOptions::default()
         };
         let mut last = 0;
         let report = segments(

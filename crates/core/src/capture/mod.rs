@@ -4,6 +4,7 @@
 //! pcap/pcapng  bytes → packets          link  packet → segment
 //! merge    several captures → segments in the order of time      clocks  the offsets of their clocks
 //! flow     segments → connections: attempts, drops, bytes in order without copies
+//! tls      records → their content, if the secrets are known
 //! wire     bytes of a connection → exchanges (one file a protocol)
 //! strangers  which failed attempts are requests, and which a scan or a flood
 //! decode   all of it, into a VisitSink     live  packets of a live host, as they come
@@ -39,6 +40,7 @@ pub mod strangers;
 mod stream;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod tls;
 pub mod wire;
 
 use std::fmt;

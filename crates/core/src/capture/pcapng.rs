@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use super::link::Link;
 use super::packet::{nanoseconds, u16_at, u32_at, Packet, Step, PACKET_MAX, TIME_MAX};
 use super::report::InterfaceReport;
+use super::tls::Keys;
 
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
@@ -15,9 +16,12 @@ const OLD_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const STATISTICS: u32 = 5;
 const PACKET: u32 = 6;
+const SECRETS: u32 = 10;
+/// The lines of a TLS key log.
+const TLS_KEY_LOG: u32 = 0x544c_534b;
 /// Name resolution, journal, decryption secrets, custom blocks: accepted when found again after
 /// damage.
-const OTHERS: [u32; 5] = [4, 9, 10, 0xbad, 0x4000_0bad];
+const OTHERS: [u32; 5] = [4, 9, SECRETS, 0xbad, 0x4000_0bad];
 
 /// The largest plausible block, as in Wireshark.
 const BLOCK_MAX: u32 = 16 << 20;
@@ -32,6 +36,8 @@ pub struct PcapNg {
     /// Of the whole file: an interface described again in a later section is the same one.
     pub reports: Vec<InterfaceReport>,
     known: HashMap<(usize, u16, String), u16>,
+    /// Of TLS sessions.
+    pub secrets: Keys,
     last_time: i64,
     scanning: bool,
 }
@@ -213,6 +219,14 @@ impl PcapNg {
             INTERFACE => self.interface(body, order, taken),
             STATISTICS => {
                 self.statistics(body, order);
+                Step::Skip { taken }
+            }
+            SECRETS => {
+                if word(0) == TLS_KEY_LOG {
+                    let text = body.get(8..).unwrap_or(&[]);
+                    let length = text.len().min(word(4) as usize);
+                    self.secrets.add(&text[..length]);
+                }
                 Step::Skip { taken }
             }
             _ => Step::Skip { taken },

@@ -147,6 +147,8 @@ pub struct Reading {
     /// client may show its protocol.
     why: &'static str,
     sniffs: bool,
+    /// No bytes came yet.
+    untouched: bool,
 }
 
 /// The client's bytes since the server's last.
@@ -175,6 +177,7 @@ impl Reading {
             },
             why: "",
             sniffs: false,
+            untouched: true,
         }
     }
 
@@ -194,6 +197,7 @@ impl Reading {
 
     #[inline]
     fn data(&mut self, side: Side, chunk: Chunk<'_>, out: &mut Scribe<'_>) {
+        self.untouched = false;
         if side == Side::Client {
             if self.turn.over {
                 if self.sniffs {
@@ -262,11 +266,7 @@ impl Reading {
         }
         server.kind = server.kind.or(Some(kind));
         if out.queue.requests == 0 {
-            // Nothing was read by change of direction.
-            if let Some(count) = server.tally.opaque.get_mut(self.why) {
-                *count -= 1;
-            }
-            server.tally.opaque.retain(|_, count| *count > 0);
+            server.tally.is_read(self.why);
         }
         *self = Reading::of(kind, false);
     }
@@ -323,6 +323,50 @@ impl Reader {
             } else {
                 self.data(chunk.side, heard.chunk(chunk), out);
             }
+        }
+    }
+
+    /// Whether the client's next bytes may begin something else: nothing was read yet, or only what led to it.
+    pub fn begins(&self) -> bool {
+        match self {
+            Reader::Listening(listening) => !listening.heard_something(),
+            Reader::Reading(reading) if reading.kind == Kind::Opaque => reading.turn.over,
+            Reader::Reading(reading) => reading.untouched,
+        }
+    }
+
+    /// What follows is read as if it were the first on the connection.
+    pub fn begin_again(&mut self, out: &mut Scribe<'_>) {
+        let Reader::Reading(reading) = &*self else {
+            return;
+        };
+        if reading.kind != Kind::Opaque {
+            return;
+        }
+        out.take_back();
+        let server = out.ledger.servers.get(out.parties.server);
+        if let Some(server) = server {
+            server.tally.is_read(reading.why);
+        }
+        let server = out.ledger.servers.get(out.parties.server);
+        match server.and_then(|server| server.kind) {
+            Some(Kind::MySql) => {
+                // The server has greeted before; the login, which goes on inside, is not read.
+                *self = Reader::Reading(Reading::of(Kind::MySql, true));
+                self.gap(Side::Client, 0, 0, out);
+                self.gap(Side::Server, 0, 0, out);
+            }
+            Some(kind) if kind != Kind::Opaque => {
+                *self = Reader::Reading(Reading::of(kind, false));
+            }
+            _ => *self = Reader::new(),
+        }
+    }
+
+    /// Nothing of the connection can be opened: it is read by change of direction.
+    pub fn close(&mut self, why: &'static str, out: &mut Scribe<'_>) {
+        if !self.is_opaque() {
+            *self = Reader::Reading(Reading::opaque(Opaque::new(), why, false, out));
         }
     }
 

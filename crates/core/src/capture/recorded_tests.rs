@@ -7,6 +7,7 @@ use super::ledger::Ledger;
 use super::merge::{segments, SourceOptions};
 use super::names::Namer;
 use super::servers::Servers;
+use super::tls::Keys;
 use super::Segment;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,11 +22,20 @@ fn folder() -> PathBuf {
 /// How often each interaction had each outcome, one a line, with at most `snap` captured bytes of a
 /// payload.
 fn exchanges(name: &str, snap: usize) -> String {
+    let flow = followed(&format!("{name}.pcap"), Keys::default(), snap);
+    counted(&flow)
+}
+
+fn followed(file: &str, keys: Keys, snap: usize) -> Flow {
     let mut flow = Flow::new(Ledger::new(Servers::default(), Namer::default()));
-    let path = folder().join(format!("{name}.pcap"));
+    flow.ledger.keys = keys.clone();
+    let options = SourceOptions {
+        keys,
+        ..SourceOptions::default()
+    };
     segments(
-        &[path],
-        &SourceOptions::default(),
+        &[folder().join(file)],
+        &options,
         &mut |_, _| Ok(()),
         |segment| {
             let payload = &segment.payload[..segment.payload.len().min(snap)];
@@ -38,6 +48,10 @@ fn exchanges(name: &str, snap: usize) -> String {
     )
     .unwrap();
     flow.finish();
+    flow
+}
+
+fn counted(flow: &Flow) -> String {
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     let names = &flow.ledger.names;
     for visit in flow.ledger.visits.iter().filter(|visit| visit.served) {
@@ -66,10 +80,13 @@ fn total(exchanges: &str) -> i32 {
 }
 
 fn hold_against_file(name: &str) {
+    hold(name, &exchanges(name, usize::MAX));
+}
+
+fn hold(name: &str, found: &str) {
     let path = folder().join(format!("{name}.txt"));
-    let found = exchanges(name, usize::MAX);
     if std::env::var_os("TAILRACE_GOLDEN").is_some_and(|value| value == "rewrite") {
-        std::fs::write(&path, &found).unwrap();
+        std::fs::write(&path, found).unwrap();
     }
     assert_eq!(
         found,
@@ -92,6 +109,81 @@ fn http2_by_apache() {
 #[test]
 fn grpc() {
     hold_against_file("grpc");
+}
+
+fn tls_keys() -> Keys {
+    Keys::of_file(&folder().join("tls.keys")).unwrap()
+}
+
+#[test]
+fn tls_with_its_secrets() {
+    let flow = followed("tls.pcap", tls_keys(), usize::MAX);
+    hold("tls", &counted(&flow));
+    let servers = flow.ledger.servers.all().iter();
+    let opaque: Vec<_> = servers.map(|server| &server.tally.opaque).collect();
+    assert!(
+        opaque.iter().all(|reasons| reasons.is_empty()),
+        "{opaque:?}"
+    );
+}
+
+#[test]
+fn tls_without_its_secrets() {
+    let flow = followed("tls.pcap", Keys::default(), usize::MAX);
+    hold("tls-closed", &counted(&flow));
+    let shop = flow
+        .ledger
+        .servers
+        .all()
+        .iter()
+        .find(|server| server.endpoint.port == 8443);
+    let asked = shop.unwrap().tally.tls.iter();
+    let asked: Vec<_> = asked
+        .map(|(asked, count)| format!("{count} {asked}"))
+        .collect();
+    assert_eq!(
+        asked,
+        ["2 shop.test (h2, http/1.1)", "6 shop.test (http/1.1)"]
+    );
+}
+
+/// The client waits for the handshake, which is no part of its request's service.
+#[test]
+fn the_handshake_of_tls_is_not_service() {
+    for keys in [tls_keys(), Keys::default()] {
+        let flow = followed("tls.pcap", keys, usize::MAX);
+        let first = flow
+            .ledger
+            .visits
+            .iter()
+            .find(|visit| visit.connected != crate::record::NO_TIME)
+            .unwrap();
+        let [until_arrival, service] =
+            [first.arrival - first.sent, first.departure - first.arrival];
+        assert!(
+            until_arrival > service,
+            "{until_arrival} ns, then {service} ns"
+        );
+    }
+}
+
+#[test]
+fn secrets_in_the_capture_itself() {
+    let flow = followed("tls-secrets.pcapng", Keys::default(), usize::MAX);
+    hold("tls-secrets", &counted(&flow));
+}
+
+#[test]
+fn records_that_are_cut_stay_closed_and_later_ones_do_not() {
+    let cut = counted(&followed("tls.pcap", tls_keys(), 1000));
+    for line in [
+        "1 | GET /gone | 410",
+        "1 | GET /missing | 404",
+        "1 | SHOW | ok",
+    ] {
+        assert!(cut.lines().any(|other| other == line), "{line}:\n{cut}");
+    }
+    assert!(cut.contains("GET /{id}.html | unknown"), "{cut}");
 }
 
 #[test]

@@ -69,6 +69,8 @@ pub struct Tally {
     pub unreadable: BTreeMap<&'static str, u64>,
     /// Connections read by change of direction only, by reason.
     pub opaque: BTreeMap<&'static str, u64>,
+    /// TLS connections by what their clients asked for: the server's name and the protocols that they offered.
+    pub tls: BTreeMap<String, u64>,
     #[serde(skip)]
     pub established_now: u64,
 }
@@ -80,6 +82,13 @@ impl Tally {
     }
     pub fn leave(&mut self) {
         self.visits_now = self.visits_now.saturating_sub(1);
+    }
+    /// Nothing of a connection was read by change of direction, although it was counted so.
+    pub fn is_read(&mut self, why: &'static str) {
+        if let Some(count) = self.opaque.get_mut(why) {
+            *count = count.saturating_sub(1);
+        }
+        self.opaque.retain(|_, count| *count > 0);
     }
     pub fn establish(&mut self) {
         self.established_now += 1;
@@ -101,6 +110,12 @@ pub struct Server {
     /// It answered a SYN.
     pub accepts: bool,
     pub tally: Tally,
+}
+
+impl Server {
+    pub fn is_told_opaque(&self) -> bool {
+        self.told && self.kind == Some(Kind::Opaque)
+    }
 }
 
 /// A host that took part in a connection.

@@ -133,6 +133,7 @@ impl Connection {
             ready: attempt.completed.max(attempt.accepted),
             asked: false,
             greeted: false,
+            shaken: None,
         });
         self.settle_reader(false, ledger);
         self.read_early(segment, side, ledger);

@@ -66,6 +66,7 @@ impl Connection {
             body.streams.swap(0, 1);
             body.ended.swap(0, 1);
             body.reader = Reader::new();
+            body.sealed = None;
             body.queue = Queue::default();
         }
         ledger.counts.roles_corrected += 1;

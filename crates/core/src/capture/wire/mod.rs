@@ -6,7 +6,7 @@
 pub mod ajp;
 pub mod detect;
 pub mod fastcgi;
-mod framing;
+pub(super) mod framing;
 pub mod http;
 pub mod http2;
 #[cfg(test)]
