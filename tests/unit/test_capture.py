@@ -96,9 +96,9 @@ def test_tls_is_decrypted_with_its_keys(tmp_path: Path) -> None:
     protocols = {server.address: server.protocol for server in opened.topology.servers}
     assert set(protocols.values()) == {"http", "mysql", "postgres"}
     assert {server.protocol for server in within.topology.servers} == {"http"}
-    assert "127.0.0.1:8443: 6 TLS connections to shop.test (http/1.1)" in closed.notes
-    assert any("encrypted (TLS)" in note for note in closed.notes)
-    assert not any("change of direction" in note for note in opened.notes)
+    assert "127.0.0.1:8443: 6 TLS connections to shop.test (http/1.1)" in closed.manifest.notes
+    assert any("encrypted (TLS)" in note for note in closed.manifest.notes)
+    assert not any("change of direction" in note for note in opened.manifest.notes)
 
 
 def test_a_key_log_that_cannot_be_one_is_refused(packets: Path, tmp_path: Path) -> None:

@@ -158,13 +158,8 @@ def read(
         _verify(files.run)
     given = topology if isinstance(topology, Topology) or topology is None else topology_file.read(topology)
     known = topology_file.known_servers(servers or {}, given)
-    decoding = Decoding(
-        known,
-        interaction_rules(interactions),
-        protocols or {},
-        keep_queries,
-        keys=fspath(keys) if keys is not None else None,
-    )
+    secrets = fspath(keys) if keys is not None else None
+    decoding = Decoding(known, interaction_rules(interactions), protocols or {}, keep_queries, secrets)
     about_packets = bool(decoding.rules or decoding.protocols or keep_queries or decoding.keys)
     if files.run and (servers or about_packets):
         advice = "pass --server, --interactions, --protocol, --keep-queries and --keys when you read the captures"

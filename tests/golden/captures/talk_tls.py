@@ -1,5 +1,5 @@
-"""The TLS session: curl over HTTP/1 and HTTP/2 with each kind of cipher, MariaDB and PostgreSQL. It writes the secrets of
-its sessions to the file that SSLKEYLOGFILE names."""
+"""The TLS session: curl over HTTP/1 and HTTP/2 with each kind of cipher, MariaDB and PostgreSQL. The secrets of its
+sessions go to the file that SSLKEYLOGFILE names."""
 
 import ssl
 import subprocess

@@ -33,12 +33,14 @@ mod early;
 pub mod failed;
 mod handshake;
 mod held;
+mod proxied;
 mod roles;
 mod sealed;
 
 use self::again::Again;
 use self::early::Early;
 use self::held::{Held, HELD};
+use self::proxied::behind_header;
 use self::sealed::Sealed;
 use super::attempt::{Attempt, Syn};
 use super::exchange::{Parties, Queue, Scribe};
@@ -359,11 +361,17 @@ impl Connection {
             None => {}
         }
         let mut out = scribe!(self, body, ledger);
-        let chunk = Chunk {
+        let mut chunk = Chunk {
             time,
             bytes,
             len: u64::from(len),
         };
+        if side == Side::Client && out.queue.requests == 0 && body.reader.begins() {
+            chunk = behind_header(chunk);
+            if chunk.len == 0 {
+                return;
+            }
+        }
         if side == Side::Client && self.roles == Roles::Certain && body.sealed.is_none() {
             body.sealed = Sealed::begin(&mut body.reader, &chunk, &mut out);
         }

@@ -5,6 +5,8 @@
 //!     └── cut by the snap length, a hole, not HTTP ──► Lost ── a segment that begins with a start line ──► Head
 //! ```
 //!
+//! The exchange of a stream of events ends with the head of the response: what follows comes when the server has news.
+//!
 //! A response of unknown length ends at its last byte before the next request, the next status line
 //! at the start of a segment, or the close. Interim responses (1xx) do not count: the first byte is
 //! that of the answer.
@@ -102,6 +104,8 @@ pub struct Http {
     unread: Option<Unread>,
     /// Of the oldest waiting exchange, once known.
     outcome: Option<Outcome>,
+    /// The current response is a stream of events: its exchange ended with its head.
+    streaming: bool,
     opaque: bool,
     /// The reason why the connection no longer carries HTTP, such as an upgrade to WebSocket. The later
     /// messages do not answer each other, so none of them becomes an exchange.
@@ -121,6 +125,7 @@ impl Default for Http {
             announced: false,
             unread: None,
             outcome: None,
+            streaming: false,
             opaque: false,
             upgraded: None,
             http2: None,
@@ -179,7 +184,7 @@ impl Protocol for Http {
         out.unreadable("lost in the capture", len);
         match side {
             Side::Client => (self.announced, self.unread) = (false, None),
-            Side::Server if !self.waiting.is_empty() => {
+            Side::Server if !self.waiting.is_empty() && !self.streaming => {
                 self.waiting.bytes(time, len, out);
                 self.tell(out);
             }

@@ -68,6 +68,8 @@ struct Half {
 struct Asked {
     stream: u32,
     grpc: bool,
+    /// It becomes a tunnel, if the server accepts it.
+    connects: bool,
     /// Frames of its response were seen.
     answered: bool,
     outcome: Outcome,
@@ -228,6 +230,7 @@ impl Talk {
         };
         let asked = Asked {
             grpc: fields.grpc,
+            connects: fields.connects(),
             ..Asked::on(block.stream)
         };
         self.ask(asked, block.begun, fields.raw(), key, out);
@@ -346,10 +349,13 @@ impl Talk {
         if !self.answer(block.stream, block.begun, block.bytes - packet.now, out) {
             return;
         }
+        let mut lasts = false;
         if let Some(asked) = self.waiting.front_mut() {
             asked.read(&fields);
+            lasts = fields.events || asked.connects && asked.outcome == Outcome::Ok;
         }
-        self.answering.last = block.ends;
+        // What follows on a stream of events or in a tunnel comes when somebody has news.
+        self.answering.last = block.ends || lasts;
         self.server_bytes(packet.now, packet.over, time, out);
     }
 
@@ -456,6 +462,7 @@ impl Asked {
         Asked {
             stream,
             grpc: false,
+            connects: false,
             answered: false,
             outcome: Outcome::Ok,
         }

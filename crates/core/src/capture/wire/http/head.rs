@@ -32,6 +32,8 @@ pub struct Response {
     pub len: usize,
     pub body: Body,
     pub upgrade: &'static str,
+    /// Its content is a stream of events, which lasts as long as the server has news.
+    pub events: bool,
     /// The server closes the connection after it.
     pub closes: bool,
 }
@@ -110,6 +112,7 @@ fn whole_response(head: &httparse::Response<'_, '_>, len: usize) -> Parsed<Respo
         len,
         body: said.body,
         upgrade: said.upgrade,
+        events: said.events,
         closes: said.closes.unwrap_or(head.version == Some(0)),
     })
 }
@@ -118,6 +121,7 @@ fn whole_response(head: &httparse::Response<'_, '_>, len: usize) -> Parsed<Respo
 struct Said {
     body: Body,
     upgrade: &'static str,
+    events: bool,
     closes: Option<bool>,
 }
 
@@ -126,12 +130,16 @@ fn said(fields: &[httparse::Header<'_>]) -> Said {
     let mut said = Said {
         body: Body::Unsaid,
         upgrade: UPGRADED,
+        events: false,
         closes: None,
     };
     for field in fields {
         match field.name.len() {
             10 if field.name.eq_ignore_ascii_case("connection") => {
                 said.closes = said.closes.or_else(|| closes(field.value));
+            }
+            12 if field.name.eq_ignore_ascii_case("content-type") => {
+                said.events = is_event_stream(field.value);
             }
             14 if field.name.eq_ignore_ascii_case("content-length")
                 && said.body == Body::Unsaid =>
@@ -156,6 +164,15 @@ fn said(fields: &[httparse::Header<'_>]) -> Said {
         }
     }
     said
+}
+
+/// Server-sent events (HTML standard, section 9.2).
+pub fn is_event_stream(content_type: &[u8]) -> bool {
+    const TYPE: &[u8] = b"text/event-stream";
+    let value = content_type.trim_ascii();
+    value
+        .get(..TYPE.len())
+        .is_some_and(|kind| kind.eq_ignore_ascii_case(TYPE))
 }
 
 /// RFC 9112, section 9.3.

@@ -17,6 +17,7 @@ impl Http {
                 self.response_over(out);
             }
             self.server.state = State::Head;
+            self.streaming = false;
         }
         while input.len() > 0 && !self.opaque && self.http2.is_none() {
             match &mut self.server.state {
@@ -26,7 +27,7 @@ impl Http {
                     *rest -= n;
                     let over = *rest == 0;
                     input.skip(n);
-                    self.waiting.bytes(input.time, n, out);
+                    self.response_bytes(input.time, n, out);
                     if over {
                         self.response_over(out);
                     }
@@ -34,7 +35,7 @@ impl Http {
                 State::Chunked(chunked) => {
                     let before = input.len();
                     let progress = chunked.advance(input);
-                    self.waiting.bytes(input.time, before - input.len(), out);
+                    self.response_bytes(input.time, before - input.len(), out);
                     match progress {
                         Progress::More => {}
                         Progress::Done => self.response_over(out),
@@ -47,9 +48,16 @@ impl Http {
                 State::UntilClose | State::Lost => {
                     let n = input.len();
                     input.skip(n);
-                    self.waiting.bytes(input.time, n, out);
+                    self.response_bytes(input.time, n, out);
                 }
             }
+        }
+    }
+
+    /// Bytes of the content of a response.
+    fn response_bytes(&mut self, time: i64, n: u64, out: &mut dyn Exchanges) {
+        if !self.streaming {
+            self.waiting.bytes(time, n, out);
         }
     }
 
@@ -157,12 +165,17 @@ impl Http {
             self.response_over(out);
             return self.become_opaque("CONNECT tunnel", out);
         }
+        if head.events && asked == Asked::Other {
+            self.response_over(out);
+            self.streaming = true;
+        }
         let bodiless = asked == Asked::Head || head.code == 204 || head.code == 304;
         match head.body {
             _ if bodiless => self.response_over(out),
             Body::Length(0) => self.response_over(out),
             Body::Length(n) => self.server.state = State::Body(n),
             Body::Chunked => self.server.state = State::Chunked(Chunked::START),
+            Body::Unsaid if self.streaming => self.server.state = State::UntilClose,
             Body::Unsaid => {
                 self.server.state = State::UntilClose;
                 self.tell(out);
@@ -179,6 +192,9 @@ impl Http {
 
     fn response_over(&mut self, out: &mut dyn Exchanges) {
         self.server.state = State::Head;
+        if std::mem::take(&mut self.streaming) {
+            return;
+        }
         let outcome = self.outcome.take().unwrap_or(Outcome::Ok);
         self.waiting.finish(outcome, out);
     }

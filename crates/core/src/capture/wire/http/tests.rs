@@ -139,6 +139,29 @@ fn a_connection_that_leaves_http_is_opaque() {
 }
 
 #[test]
+fn a_stream_of_events_is_answered_by_its_head() {
+    let head =
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let log = play(
+        &mut Http::default(),
+        &[
+            (C, "GET /news HTTP/1.1\r\n\r\n".to_owned()),
+            (S, head.to_owned()),
+            (S, "5\r\nfirst\r\n".to_owned()),
+            (S, "4\r\nlast\r\n0\r\n\r\n".to_owned()),
+            (C, "GET /next HTTP/1.1\r\n\r\n".to_owned()),
+            (
+                S,
+                "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_owned(),
+            ),
+        ],
+    );
+    assert_eq!(log.names(), ["GET /news ok", "GET /next ok"]);
+    assert_eq!(log.times(0), (0, 0, Some(1), 1));
+    assert_eq!(log.times(1), (4, 4, Some(5), 5));
+}
+
+#[test]
 fn an_unreadable_request_counts_if_it_is_answered() {
     let bad = "HTTP/1.0 400 Bad Request\r\nContent-Length: 2\r\n\r\nno";
     let lines = lines(&[

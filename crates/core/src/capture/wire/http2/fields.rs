@@ -1,6 +1,7 @@
 //! Header blocks of one direction, which may come in several frames, and what they say of an exchange.
 
 use super::super::framing::Packet;
+use super::super::http::head::is_event_stream;
 use super::super::Raw;
 use super::frame::{self, Head, CONTINUATION, END_HEADERS, END_STREAM, HEADERS, PUSH_PROMISE};
 use super::hpack::{Field, Name, Table};
@@ -84,6 +85,7 @@ pub struct Fields {
     pub target_whole: bool,
     pub status: Option<u16>,
     pub grpc: bool,
+    pub events: bool,
     pub grpc_status: Option<Vec<u8>>,
 }
 
@@ -97,10 +99,18 @@ impl Fields {
                     .ok()
                     .and_then(|code| code.parse().ok())
             }
-            Name::ContentType => self.grpc = field.value.starts_with(b"application/grpc"),
+            Name::ContentType => {
+                self.grpc = field.value.starts_with(b"application/grpc");
+                self.events = is_event_stream(field.value);
+            }
             Name::GrpcStatus => self.grpc_status = Some(field.value.to_vec()),
             Name::Other => {}
         }
+    }
+
+    /// A tunnel, which WebSocket also uses (RFC 8441).
+    pub fn connects(&self) -> bool {
+        self.method == b"CONNECT"
     }
 
     /// The method and path; without one of them, nothing names the request.

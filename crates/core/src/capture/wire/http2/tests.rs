@@ -345,6 +345,24 @@ fn an_upgrade_from_http_1_is_answered_on_stream_1() {
 }
 
 #[test]
+fn streams_of_events_and_tunnels_are_answered_by_their_heads() {
+    let events = b"\x88\x0f\x10\x11text/event-stream";
+    let connect = end_headers(3, b"\x02\x07CONNECT\x44\x03/ws", 0);
+    let log = play(
+        &mut Http2::default(),
+        &[
+            (C, joined(&[hello(), get(1, "/news"), connect])),
+            (S, joined(&[settings(), end_headers(1, events, 0)])),
+            (S, joined(&[end_headers(3, OK, 0), data(1, 10, 0)])),
+            (C, data(3, 10, 0)),
+            (S, joined(&[data(3, 10, 0), data(1, 10, END_STREAM)])),
+        ],
+    );
+    assert_eq!(log.names(), ["GET /news ok", "CONNECT /ws ok"]);
+    assert_eq!([log.times(0).3, log.times(1).3], [1, 2]);
+}
+
+#[test]
 fn requests_without_responses_are_given_up() {
     let script: Vec<_> = (0..=OPEN_MAX as u32)
         .map(|i| (C, get(2 * i + 1, "/")))
