@@ -28,6 +28,8 @@ class Outlets:
     notifier: Notifier | None = None
     gauges: Gauges | None = None
     endpoint: Endpoint | None = None
+    published: int = 0
+    """The time of the last segment that is in the offered metrics."""
 
     def begin(self, names: Mapping[str, str]) -> None:
         """Called when the recording has begun, by a thread that has no rights any more."""
@@ -47,9 +49,10 @@ class Outlets:
             self.gauges.see(table, rows, time.time_ns())
 
     def publish(self) -> list[str]:
-        """Offer the newest metrics; returns what went wrong, in sentences."""
+        """Offer the newest metrics, if a segment has come since; returns what went wrong, in sentences."""
         troubles = self.notifier.failures() if self.notifier else []
-        if self.gauges and self.endpoint:
+        if self.gauges and self.endpoint and self.gauges.seen_ns != self.published:
+            self.published = self.gauges.seen_ns
             from tailrace.watch.exposition import text
 
             families = list(self.gauges.families(time.time_ns()))
