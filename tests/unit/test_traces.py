@@ -313,3 +313,22 @@ def test_a_flat_table_without_kinds_has_servers_where_the_service_changes(tmp_pa
     assert visits(readers.read(tmp_path / "spans.csv")) == expected
     pl.read_csv(tmp_path / "spans.csv").drop("EndTimeUnixNano").write_parquet(tmp_path / "spans.parquet")
     assert visits(readers.read(tmp_path / "spans.parquet")) == expected
+
+
+def test_call_graphs_of_alibaba(tmp_path: Path) -> None:
+    (tmp_path / "calls.csv").write_text(
+        ",traceid,timestamp,rpcid,um,rpctype,dm,interface,rt\n"
+        "0,t1,1000,0,(?),http,frontend,home,20\n"
+        "1,t1,1003,0.1,frontend,rpc,cart,get,12\n"
+        "2,t1,1003,0.1,frontend,rpc,cart,get,-11\n"
+        "3,t1,1005,0.1.1,cart,db,(?),read,5\n"
+    )
+    run = readers.read(tmp_path / "calls.csv")
+    start = parse_moment("2000-01-01T00:00:01Z")
+    found = run.visits().sort("sent").select(pl.col("server").cast(pl.String), "sent", "departure").collect().rows()
+    assert [(server, (a - start) // MILLISECOND, (b - start) // MILLISECOND) for server, a, b in found] == [
+        ("frontend", 0, 20),
+        ("cart", 3, 15),
+    ]
+    assert {(call.caller, call.callee) for call in run.topology.calls} == {("frontend", "cart")}
+    assert "are dated 2000-01-01" in " ".join(run.manifest.notes)

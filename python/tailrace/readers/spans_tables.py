@@ -5,7 +5,8 @@ TraceID, rs: [{Resource: {ServiceName, Attrs}, ss: [{Spans: [{SpanID, ParentSpan
 TraceID,SpanID,ParentID,ServiceName,OperationName,StartTimeUnixNano,EndTimeUnixNano
 ```
 The columns of a flat table are found by the names that others give them. Without a column of kinds, a span is that of a
-server if the span above it is of another service, or if there is none above it.
+server if the span above it is of another service, or if there is none above it. The call graphs of Alibaba have a row
+for each call, and times that count from the start of their collection.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from contextlib import suppress
 from typing import Any
 
 from tailrace import units
+from tailrace.bounds import UNDATED_NS
 from tailrace.dataset import tables
 from tailrace.errors import InputError
 from tailrace.readers import room
@@ -47,12 +49,17 @@ _ROLES: dict[str, list[str]] = {}
 for _role, _words in _ALIASES.items():
     for _word in _words.split():
         _ROLES.setdefault(_word, []).append(_role)
+_ALIBABA = {"traceid", "timestamp", "rpcid", "um", "dm", "interface", "rt"}
+"""Columns of the call graphs that Alibaba published: a row for each call of the microservice `dm` by `um`."""
+_NOWHERE = ("", "(?)", "NAN", "UNKNOWN", "UNAVAILABLE")
 _NEEDED = {"trace", "span", "service", "begin"}
 _SCALES = {"ns": 1, "nano": 1, "us": units.MICROSECOND, "ms": units.MILLISECOND}
 
 
 def columns(names: list[str]) -> dict[str, str]:
     """Role → column of a flat table of spans; empty for any other table."""
+    if set(names) >= _ALIBABA:
+        return {name: name for name in sorted(_ALIBABA)}
     found: dict[str, str] = {}
     for name in names:
         for role in _ROLES.get(re.sub(r"[^a-z0-9]", "", name.lower()), ()):
@@ -88,7 +95,7 @@ def read_parquet(source: Source, found: Found, names: Names) -> Iterator[Span | 
             for row in rows:
                 yield from _of_tempo(row, names)
         else:
-            yield from _flat(rows, columns(schema), names)
+            yield from _of_rows(rows, columns(schema), names, found)
     except tables.FAULTS as error:
         raise tables.unreadable(source.path, error) from error
 
@@ -106,7 +113,31 @@ def read_csv(source: Source, found: Found, names: Names) -> Iterator[Span | None
                 found.damaged(source.path.name, number)
 
     first = (source.head().decode("utf-8-sig", errors="replace")).split("\n", 1)[0].strip()
-    return _flat(rows(), columns(fields(first, ",")), names)
+    return _of_rows(rows(), columns(fields(first, ",")), names, found)
+
+
+def _of_rows(
+    rows: Iterator[Mapping[str, Any]], roles: Mapping[str, str], names: Names, found: Found
+) -> Iterator[Span | None]:
+    if "rpcid" not in roles:
+        return _flat(rows, roles, names)
+    found.undated = True
+    found.notes.append("the times of these calls count from the start of their collection, and are dated 2000-01-01")
+    return (_of_alibaba(row, names) for row in rows)
+
+
+def _of_alibaba(row: Mapping[str, Any], names: Names) -> Span | None:
+    """A call as the span of the server that was called. Its id is a path (`0.1.2`); a negative time is the server's
+    own record of the same call."""
+    at, took = units.parse_number(_text(row.get("timestamp"))), units.parse_number(_text(row.get("rt")))
+    server, path = _text(row.get("dm")), _text(row.get("rpcid"))
+    if at is None or took is None or not 0 <= at < 10**12 or abs(took) >= 10**9 or server in _NOWHERE:
+        return None
+    begin = UNDATED_NS + int(at * units.MILLISECOND)
+    end = begin + int(abs(took) * units.MILLISECOND)
+    above = path.rpartition(".")[0]
+    ids = (_text(row.get("traceid")), f"call {path}", f"call {above}" if above else None)
+    return span_of(ids, "server", server, begin, end, _text(row.get("interface")), {}, names, False, None)
 
 
 def _flat(rows: Iterator[Mapping[str, Any]], roles: Mapping[str, str], names: Names) -> Iterator[Span | None]:
