@@ -13,8 +13,9 @@ from tailrace import dataset
 from tailrace.cli import perform
 from tailrace.dataset import Dataset
 from tailrace.errors import UsageError
-from tailrace.join import clocks, join, names
+from tailrace.join import clocks, join, names, tables
 from tailrace.join.pairs import nearest, paired
+from tailrace.join.tables import Tables
 from tailrace.topology import Node, Server, Topology
 
 US, MS, SECOND = 1_000, 1_000_000, 1_000_000_000
@@ -102,6 +103,53 @@ def test_pairs_need_unknown_values_to_be_unknown_on_both_sides() -> None:
     rows = {"row": [0, 1], "place": ["a", None], "begin": [0, 0]}
     both = nearest(pl.DataFrame(rows), pl.DataFrame(rows), ("place",), "begin", 5, key="row")
     assert sorted(both.select("row", "row_other").rows()) == [(0, 0), (1, 1)]
+
+
+def host(rows: list[dict[str, object]], requests: list[int]) -> Tables:
+    """The tables of a host with these visits; what is left out is unknown."""
+    plain = {"sent": T0, "arrival": T0, "departure": T0 + 1, "drops": 0, "data_drops": 0, "status": "ok"}
+    schema = {
+        name: pl.String() if kind == pl.Categorical else kind
+        for table in ("visits", "requests", "samples", "events")
+        for name, kind in dataset.TABLES[table].schema.items()
+    }
+
+    def frame(table: str, of: list[dict[str, object]]) -> pl.DataFrame:
+        return pl.DataFrame(of, schema={name: schema[name] for name in dataset.TABLES[table].schema})
+
+    asked = [{**plain, "request": number, "server": "web", "end": T0 + 1} for number in requests]
+    return Tables(
+        frame("visits", [{**plain, **row} for row in rows]),
+        frame("requests", [{key: one[key] for key in one if key in schema} for one in asked]),
+        frame("samples", []),
+        frame("events", []),
+    )
+
+
+def test_a_caller_is_taken_from_the_host_that_saw_it() -> None:
+    """The host of db saw that a server on another host called, and not which visit. Its calls belong to the request."""
+    app = host(
+        [
+            {"visit": 1, "request": 5, "server": "app", "departure": T0 + 100 * MS},
+            {"visit": 2, "parent": 1, "request": 5, "server": "db", "arrival": T0 + 10 * MS, "departure": T0 + 50 * MS},
+        ],
+        [5],
+    )
+    db = host(
+        [
+            {"visit": 1, "server": "db", "arrival": T0 + 10 * MS, "departure": T0 + 50 * MS},
+            {"visit": 2, "parent": 1, "server": "disk", "arrival": T0 + 20 * MS, "departure": T0 + 40 * MS},
+        ],
+        [],
+    )
+    for first, second in ((app, db), (db, app)):
+        joined, both = tables.join(first, second, MS)
+        assert both == 1
+        [root] = joined.requests["request"]
+        assert joined.visits["request"].to_list() == [root] * 3
+        names_of = dict(joined.visits.select("visit", "server").iter_rows())
+        called = {row["server"]: names_of.get(row["parent"]) for row in joined.visits.iter_rows(named=True)}
+        assert called == {"app": None, "db": "app", "disk": "db"}
 
 
 WEB = Server(name="nginx", address="10.0.0.3:80", node="host")

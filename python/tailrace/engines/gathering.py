@@ -24,7 +24,7 @@ import polars as pl
 from tailrace import dataset, engines
 from tailrace.dataset import TABLES, Dataset, Writer
 from tailrace.engines.here import Engine as Here
-from tailrace.errors import UsageError
+from tailrace.errors import InputError, UsageError
 from tailrace.topology import Server, Topology
 from tailrace.units import MILLISECOND, SECOND, format_duration
 
@@ -35,6 +35,7 @@ AROUND_NS = 30 * SECOND
 after 15 s, so its loss is in the span, too."""
 SPANS_NS_MAX = 1800 * SECOND
 """Of all spans together."""
+NUMBER_MAX = 1 << 62
 MOMENTS_MAX = 100_000
 """Moments that one run folder reports; of more, every n-th."""
 
@@ -159,6 +160,8 @@ def _write(writer: Writer, shards: Sequence[Table[str, pl.DataFrame]]) -> None:
             most[of] = max(most[of], last)
         for of, last in most.items():
             after[of] += last + 1
+            if after[of] >= NUMBER_MAX:
+                raise InputError("visits.parquet", f"numbers of a {of} reach {after[of]}", "they must fit into 64 bits")
     for name, frames in tables.items():
         if frames:
             rows = pl.concat(frames, how="diagonal")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import polars as pl
 
 from tailrace.dataset import TABLES, Dataset
+from tailrace.errors import InputError
 from tailrace.join.clocks import Offset
 from tailrace.join.names import CLIENT, Names
 from tailrace.join.pairs import nearest, paired
@@ -15,6 +17,8 @@ LOSSES = ("drop", "data_drop")
 """Events that the hosts at both ends see."""
 LOSS_WITHIN_NS = 50_000_000
 """The first timeout of a sender is 200 ms, so two losses of one server that are nearer are one, seen twice."""
+NUMBER_MAX = 1 << 62
+"""Numbers of visits and requests of all hosts must fit into 64 bits."""
 STEPS_MAX = 64
 """The longest way of a request through hosts that each took a call for a request of a client."""
 
@@ -50,8 +54,7 @@ def _texts(frame: pl.LazyFrame) -> pl.DataFrame:
     return frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)).collect()
 
 
-def _renamed(frame: pl.DataFrame, column: str, rename: object) -> pl.DataFrame:
-    assert callable(rename)
+def _renamed(frame: pl.DataFrame, column: str, rename: Callable[[str], str]) -> pl.DataFrame:
     known = frame[column].drop_nulls().unique()
     renamed = pl.Series([rename(text) for text in known], dtype=pl.String)
     return frame.with_columns(pl.col(column).replace_strict(known, renamed, return_dtype=pl.String))
@@ -72,7 +75,7 @@ def join(ours: Tables, theirs: Tables, within: int) -> tuple[Tables, int]:
     both = paired(ours.visits, theirs.visits, within)
     visits = pl.concat([_seen_twice(ours.visits, theirs.visits, both), _alone(theirs.visits, both)])
     same = _requests_that_are_calls(ours.visits, theirs.visits, both)
-    visits = visits.with_columns(_mapped("request", same))
+    visits = _inherited(visits.with_columns(_mapped("request", same)))
     requests = pl.concat([ours.requests, theirs.requests]).filter(~pl.col("request").is_in(same["request"].implode()))
     events = pl.concat([ours.events, _events_of_theirs_alone(ours.events, theirs.events)])
     return Tables(visits, requests, pl.concat([ours.samples, theirs.samples]), events), both.height
@@ -82,8 +85,13 @@ def _numbered_after(ours: Tables, theirs: Tables) -> Tables:
     """Their numbers begin after ours."""
 
     def after(frames: list[pl.DataFrame], column: str) -> int:
-        return max(((frame[column].max() or 0) for frame in frames if frame.height), default=0) + 1  # type: ignore[operator,return-value]
+        last = max(int(frame.select(pl.col(column).max()).item() or 0) for frame in frames)
+        if last >= NUMBER_MAX:
+            raise InputError("visits.parquet", f"a number of a {column} is {last}", f"numbers below {NUMBER_MAX} fit")
+        return last + 1
 
+    for column in ("visit", "request"):
+        after([theirs.visits], column)
     visit = after([ours.visits], "visit")
     request = after([ours.visits, ours.requests], "request")
     moved = pl.col("request") + pl.lit(request, pl.UInt64)
@@ -98,6 +106,10 @@ def _numbered_after(ours: Tables, theirs: Tables) -> Tables:
 def _mapped(column: str, numbers: pl.DataFrame) -> pl.Expr:
     """The column with the numbers of one frame (`column` → `to`) replaced."""
     return pl.col(column).replace(numbers[column], numbers["to"])
+
+
+_ONLY_THEY_KNOW = pl.col("parent").is_null() & pl.col("parent_other").is_not_null()
+"""They saw which visit called, and we did not."""
 
 
 def _seen_twice(ours: pl.DataFrame, theirs: pl.DataFrame, both: pl.DataFrame) -> pl.DataFrame:
@@ -117,6 +129,7 @@ def _seen_twice(ours: pl.DataFrame, theirs: pl.DataFrame, both: pl.DataFrame) ->
         *(pl.coalesce(name, f"{name}_other").alias(name) for name in known),
         status.alias("status"),
         pl.when(own_caller).then(pl.coalesce("caller_other", "caller")).otherwise("caller").alias("caller"),
+        pl.when(_ONLY_THEY_KNOW).then("request_other").otherwise("request").alias("request"),
         pl.coalesce("parent", pl.col("parent_other").replace(ids["parent"], ids["to"])).alias("parent"),
     )
     return rows.select(ours.columns)
@@ -137,14 +150,13 @@ def _requests_that_are_calls(ours: pl.DataFrame, theirs: pl.DataFrame, both: pl.
         .join(theirs.select(visit_other="visit", parent_other="parent", request_other="request"), on="visit_other")
         .filter(pl.col("request").is_not_null() | pl.col("request_other").is_not_null())
     )
-    # A visit with neither parent nor request came from a server's host: no client sent it.
-    call = (pl.col("parent").is_null() & pl.col("request").is_null()).alias("call")
-    call_other = pl.col("parent_other").is_not_null() | pl.col("request_other").is_null()
-    called = ~call & pl.col("parent").is_null() & call_other
+    # Neither knows the caller: if one has no request, it saw that a server's host called, and no client.
+    nobody_knows = pl.col("parent").is_null() & pl.col("parent_other").is_null()
+    from_ours = _ONLY_THEY_KNOW | (nobody_knows & pl.col("request_other").is_null())
     found = (
         pairs.select(
-            request=pl.when(called).then("request").otherwise("request_other"),
-            to=pl.when(called).then("request_other").otherwise("request"),
+            request=pl.when(from_ours).then("request").otherwise("request_other"),
+            to=pl.when(from_ours).then("request_other").otherwise("request"),
         )
         .drop_nulls("request")
         .unique("request", keep="first", maintain_order=True)
@@ -156,6 +168,18 @@ def _requests_that_are_calls(ours: pl.DataFrame, theirs: pl.DataFrame, both: pl.
             break
         found = further
     return found.filter(pl.col("to").is_null() | (pl.col("request") != pl.col("to")))
+
+
+def _inherited(visits: pl.DataFrame) -> pl.DataFrame:
+    """The visits, of which those without a request have that of their caller, if it is known now."""
+    for _ in range(STEPS_MAX):
+        known = visits.filter(pl.col("request").is_not_null()).select(parent="visit", inherited="request")
+        open_ = visits.filter(pl.col("request").is_null() & pl.col("parent").is_not_null())
+        if not open_.join(known, on="parent", how="semi").height:
+            break
+        further = visits.join(known, on="parent", how="left", maintain_order="left")
+        visits = further.with_columns(pl.coalesce("request", "inherited").alias("request")).select(visits.columns)
+    return visits
 
 
 def _events_of_theirs_alone(ours: pl.DataFrame, theirs: pl.DataFrame) -> pl.DataFrame:

@@ -92,7 +92,7 @@ class Watch:
         if over := self.explaining:
             self._guarded(lambda: self._finish(over))
         self._guarded(self._wait_for_page)
-        self._report(self.outlets.close())
+        self._guarded(lambda: self._report(self.outlets.close()))
         recorder.discard(self.recording)
 
     def _heard(self, kind: str, sentence: str) -> None:
@@ -126,15 +126,15 @@ class Watch:
     def _see(self, now: int) -> None:
         if self.notice is None:
             return
-        reasons = []
-        for segment in self._closed():
-            if read := self.notice.read(segment):
-                self.outlets.see(*read)
-                reasons += self.notice.judge(*read)
+        tables = [read for segment in self._closed() if (read := self.notice.read(segment))]
+        reasons = [reason for read in tables for reason in self.notice.judge(*read)]
         if reasons:
             self._noticed(reasons, now)
         if self.began is not None and (now - self.last >= QUIET_NS or now - self.began >= LONGEST_NS):
             self._explain()
+        # A fault of an outlet must cost no incident, so this comes last.
+        for read in tables:
+            self.outlets.see(*read)
         self._report(self.outlets.publish())
 
     def _report(self, troubles: list[str]) -> None:
