@@ -101,6 +101,11 @@ def test_tls_is_decrypted_with_its_keys(tmp_path: Path) -> None:
     assert not any("change of direction" in note for note in opened.manifest.notes)
 
 
+def test_notes_name_quic_as_what_is_not_read() -> None:
+    report = {"files": [{"path": "a.pcap", "not_tcp": {"QUIC handshake": 7, "UDP": 9}}]}
+    assert capture.notes(report) == ["a.pcap: 7 packets of QUIC handshakes: Tailrace does not read QUIC (HTTP/3)"]
+
+
 def test_a_key_log_that_cannot_be_one_is_refused(packets: Path, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_bytes(b"no keys\n\xff" * 100)

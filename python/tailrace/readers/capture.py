@@ -237,6 +237,8 @@ def notes(report: Mapping[str, Any]) -> list[str]:
     for file in report.get("files", []):
         for loss in file.get("losses", []):
             said.append(f"{file['path']}: at byte {loss['offset']}: {loss['reason']} ({loss['bytes']} bytes lost)")
+        if quic := file.get("not_tcp", {}).get("QUIC handshake"):
+            said.append(f"{file['path']}: {quic} packets of QUIC handshakes: Tailrace does not read QUIC (HTTP/3)")
         clock = file.get("clock", {})
         if clock.get("basis") == "unknown":
             said.append(

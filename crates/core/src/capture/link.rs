@@ -60,6 +60,8 @@ pub enum NotTcp {
     /// Spanning tree, LLDP and the like: no IP inside.
     NoIp,
     Udp,
+    /// A packet of a QUIC handshake, which carries HTTP/3.
+    Quic,
     Icmp,
     Sctp,
     OtherIp,
@@ -72,11 +74,12 @@ pub enum NotTcp {
 }
 
 /// Their names, in the order of [`NotTcp`].
-pub const NOT_TCP: [&str; 10] = [
+pub const NOT_TCP: [&str; 11] = [
     "unknown link type",
     "ARP",
     "not IP",
     "UDP",
+    "QUIC handshake",
     "ICMP",
     "SCTP",
     "other IP protocol",

@@ -81,8 +81,9 @@ impl Listening {
     /// The protocol from the bytes, else from the server; the user's choice overrides both.
     fn choose(&self, server: &Server) -> Option<(Kind, Sign)> {
         let known = server.kind.map(|kind| (kind, Sign::Likely));
-        // A server of HTTP/2 may serve HTTP/1 on the same port.
-        let decided = self.chunks.is_empty() && server.kind != Some(Kind::Http2);
+        // A server of HTTP/1 may serve HTTP/2 on the same port.
+        let both = matches!(server.kind, Some(Kind::Http | Kind::Http2));
+        let decided = self.chunks.is_empty() && !both;
         if server.told || decided {
             return known;
         }

@@ -235,5 +235,6 @@ fn lengths_that_contradict_each_other_are_malformed() {
 #[test]
 fn names_are_in_the_order_of_the_kinds() {
     assert_eq!(NOT_TCP[NotTcp::UnknownLink as usize], "unknown link type");
+    assert_eq!(NOT_TCP[NotTcp::Quic as usize], "QUIC handshake");
     assert_eq!(NOT_TCP[NotTcp::Malformed as usize], "malformed headers");
 }

@@ -130,8 +130,17 @@ fn udp(bytes: &[u8]) -> Inside {
     };
     match found {
         Some(Ok((tunnel, at))) if is_ip(bytes, at) => Ok((tunnel, at)),
+        _ if shakes_hands(head) => Err(NotTcp::Quic),
         _ => Err(NotTcp::Udp),
     }
+}
+
+/// A long header of QUIC, version 1 or 2, with a connection id of at most 20 bytes (RFC 8999, 9000 and 9369).
+fn shakes_hands(head: [u8; 8]) -> bool {
+    let [first, version @ .., id_len, _, _] = head;
+    first & 0xc0 == 0xc0
+        && matches!(version, [0, 0, 0, 1] | [0x6b, 0x33, 0x43, 0xcf])
+        && id_len <= 20
 }
 
 /// Ethernet behind a network's number. A group policy may use bytes that are otherwise zero.

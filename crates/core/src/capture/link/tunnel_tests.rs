@@ -237,6 +237,11 @@ fn other_datagrams_stay_datagrams() {
             "{port}"
         );
     }
+    let initial = b"\xc3\0\0\0\x01\x08abcdefgh";
+    assert_eq!(
+        read(&outer(17, &udp(443, initial), false), 2000).0,
+        Err(NotTcp::Quic)
+    );
     assert_eq!(
         read(&outer(50, &frame, false), 2000).0,
         Err(NotTcp::OtherIp)

@@ -225,8 +225,10 @@ impl Tls {
     fn handshake(&mut self, message: &[u8], time: i64, out: Out<'_>) {
         match hello::read(message) {
             Some(Hello::Client { random, asked }) => {
-                self.client = Some(random);
-                out(time, Piece::Asked(&asked));
+                // After a retry, the second hello asks for the same.
+                let retried = self.client.replace(random).is_some();
+                let piece = Piece::Asked(&asked);
+                out(time, if retried { Piece::Shaken } else { piece });
             }
             Some(Hello::Server {
                 random,

@@ -498,6 +498,9 @@ pub(super) fn client_sign(first: &[u8]) -> Sign {
 }
 
 pub(super) fn server_sign(first: &[u8]) -> Sign {
+    if frame::begins_server(first) {
+        return Sign::Certain;
+    }
     match frame::are_frames(first, &frame::REQUESTS) {
         true => Sign::Likely,
         false => Sign::None,

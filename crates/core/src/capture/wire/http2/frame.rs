@@ -119,6 +119,14 @@ pub fn are_frames(mut bytes: &[u8], refused: &[u8]) -> bool {
     telling && bytes.len() < HEADER_LEN
 }
 
+/// Whether a server begins here: with SETTINGS (section 3.4), of which ten are defined.
+pub fn begins_server(bytes: &[u8]) -> bool {
+    let settings = |head: &Head| head.kind == SETTINGS && head.flags == 0;
+    begins(bytes)
+        .filter(settings)
+        .is_some_and(|head| (6..=60).contains(&head.len))
+}
+
 /// First bytes of header blocks, which begin with pseudo-fields: of requests (`:method`, `:path`) and of responses
 /// (`:status`) in the static table, as a whole or by name.
 pub const REQUESTS: [u8; 8] = [0x82, 0x83, 0x84, 0x85, 0x42, 0x02, 0x12, 0x44];
@@ -161,7 +169,11 @@ mod tests {
     #[test]
     fn a_frame_is_recognised_by_its_shape() {
         let settings = b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\x64";
-        assert!(are_frames(settings, &[]));
+        assert!(are_frames(settings, &[]) && begins_server(settings));
+        assert!(
+            !begins_server(b"\x4a\0\0\0\x0a5.5.5-10.11"),
+            "a greeting of MySQL"
+        );
         let ping: &[u8] = b"\0\0\x08\x06\0\0\0\0\0abcdefgh";
         assert!(!are_frames(ping, &[]), "alone, it says too little");
         assert!(are_frames(&[ping, settings].concat(), &[]));
