@@ -275,3 +275,17 @@ def test_a_format_of_gunicorn(form: str, end: str, tmp_path: Path) -> None:
     run = readers.read(tmp_path / "log", log_format=form)
     [(sent, end_of)] = run.requests().select("sent", "end").collect().rows()
     assert (sent, end_of) == (T + 797 * MILLISECOND, T + 2 * SECOND)
+
+
+def test_lines_of_two_forms_in_one_file_are_all_read(tmp_path: Path) -> None:
+    """HAProxy wrote these lines, with a frontend for TCP and one for HTTP."""
+    (tmp_path / "haproxy.log").write_text(
+        "127.0.0.1:46210 [26/Nov/2026:05:41:02.125] t b/s1 1/1/12 62 -- 1/1/0/0/0 0/0\n"
+        '127.0.0.1:56456 [26/Nov/2026:05:41:02.162] h c/s1 0/0/0/4/4 200 54 - - ---- 1/1/0/0/0 0/0 "GET /y HTTP/1.1"\n'
+        "127.0.0.1:46232 [26/Nov/2026:05:41:02.558] t b/s1 1/-1/3006 0 SC 1/1/0/0/3 0/0\n"
+        '::1:56478 [26/Nov/2026:05:41:05.589] h c/s1 0/0/-1/-1/3003 503 217 - - SC-- 1/1/0/0/3 0/0 "GET /z HTTP/1.1"\n'
+    )
+    run = readers.read(f"lb={tmp_path / 'haproxy.log'}")
+    assert run.lost() == {}
+    statuses = run.requests().sort("sent").select(pl.col("status").cast(pl.String)).collect().to_series().to_list()
+    assert statuses == ["ok", "ok", "refused", "503"]

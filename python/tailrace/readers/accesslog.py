@@ -113,7 +113,7 @@ def _read(source: Source, found: Found, log: _Log) -> Form:
             source.path, "Tailrace does not know this format of an access log", "docs/reference/readers.md lists them"
         )
     for number, text in source.lines(found):
-        line = form.parse(text)
+        line = form.parse(text) or (None if source.log_format else _in_other_form(text))
         if line is None:
             if not form.sparse and not text.startswith("#"):
                 found.damaged(name, number)
@@ -124,6 +124,11 @@ def _read(source: Source, found: Found, log: _Log) -> Form:
         if log.stays.full:
             break
     return form
+
+
+def _in_other_form(text: str) -> Line | None:
+    """A line of another form, such as those of HAProxy's frontends for HTTP and for TCP in one file."""
+    return next((line for form in _FORMS if (line := form.parse(text)) is not None), None)
 
 
 def _add(log: _Log, line: Line, duration: int) -> None:
