@@ -82,6 +82,12 @@ def test_the_command_explains_a_day_and_keeps_what_it_fetched(
     calm = [str(day / "hour0"), str(day / "hour1")]
     assert perform(["diagnose", *calm, "--engine", "local", "-q"]) == 0
     assert "requests of 2 run folders took 950 ms or longer" in capsys.readouterr().out
+    assert perform(["info", str(day), "--engine", "local", "--json"]) == 0
+    counts = json.loads(capsys.readouterr().out)
+    assert (counts["run_folders"], len(counts["sent"])) == (4, counts["vlrt"])
+    assert perform(["info", str(day), "--engine", "local"]) == 0
+    assert f"{counts['requests']:,} requests in 4 run folders" in capsys.readouterr().out
+    assert told("info", day, "--engine", "nowhere://") == 2
     assert told("diagnose", tmp_path, "--engine", "nowhere://", "-q") == 2
     assert told("diagnose", day, "--engine", "clickhouse://127.0.0.1:9", "-q") == 2
 

@@ -1,16 +1,51 @@
-"""`tailrace info`: what is in a run folder."""
+"""`tailrace info`: what is in a run folder, or in many."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from tailrace.cli.confinement import confine
 from tailrace.cli.options import Run, Verify
 from tailrace.cli.running import open_run, show_info
-from tailrace.cli.words import AsJson
+from tailrace.cli.words import AsJson, print_json, tell
 
-EPILOG = "Example:\n\n`tailrace info run --json | jq .lost`"
+EPILOG = "Examples:\n\n`tailrace info run --json | jq .lost`\n\n`tailrace info day --engine dask://10.0.0.1:8786`"
 
 
-def info(run: Run, verify: Verify = False, as_json: AsJson = False) -> None:
+def info(
+    run: Run,
+    verify: Verify = False,
+    engine: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Count requests and VLRT of a folder of run folders: local, dask://…, …"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """Show what is in a run folder, what is missing, clock offsets and losses."""
+    if engine not in (None, "local"):  # workers are reached through sockets
+        return _show_many(run, str(engine), as_json)
     confine([run])
+    if engine is not None:
+        return _show_many(run, engine, as_json)
     show_info(open_run(run, verify), as_json)
+    return None
+
+
+def _show_many(folder: Path, engine: str, as_json: bool) -> None:
+    from tailrace.engines.gathering import survey
+    from tailrace.units import format_duration, format_moment, format_share
+
+    found = survey(folder, engine)
+    if as_json:
+        counts = {"run_folders": found.folders, "requests": found.requests, "vlrt": found.vlrt}
+        return print_json({**counts, "threshold_ns": found.threshold_ns, "sent": found.moments})
+    share = format_share(found.vlrt / found.requests) if found.requests else "0 %"
+    slow = f"{found.vlrt:,} ({share}) took {format_duration(found.threshold_ns)} or longer"
+    tell(f"{found.requests:,} requests in {found.folders:,} run folders; {slow}")
+    if found.moments:
+        first, last = (format_moment(moment, digits=0) for moment in (found.moments[0], found.moments[-1]))
+        tell(f"The first of these was sent at {first}, the last at {last}.")
+    return None
