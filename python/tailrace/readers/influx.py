@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from tailrace.readers import counters, metrics
+from tailrace.readers import counters
 from tailrace.readers.counters import Counters
 from tailrace.readers.elements import elements, number, rows, table, text
 from tailrace.readers.sampled import Sampled
@@ -58,8 +58,6 @@ def read(source: Source) -> Found:
             name = field if measurement in ("prometheus", field) else f"{measurement}_{field}"
             if counters.known(name):
                 points.add(place, name, counters.series_of(about), moment, value)
-            elif metrics.standard_name(name)[1] == "none" and metrics.standard_name(field)[0] != field:
-                samples.add(moment, None, place, metrics.standard_name(field)[0], value)
         if points.full or samples.full:
             break
     points.into(samples)

@@ -60,38 +60,31 @@ def _is_message(data: bytes) -> bool:
 
 
 def read(source: Source, found: Found, names: Names) -> Iterator[Span | None]:
-    proto = _package()
+    traces_data, decode_error = _package()
     for message in _messages(source, found):
         data = _unpacked(message)
         try:
             if data.lstrip()[:1] == b"{":
                 yield from of_otlp(json.loads(data), names)
                 continue
-            traces = proto.TracesData.FromString(data)
-        except (ValueError, RecursionError, proto.Error):
+            traces = traces_data.FromString(data)
+        except (ValueError, RecursionError, decode_error):
             found.lose("damaged elements", 1)
             continue
         yield from of_message(traces, names)
 
 
-class _Package:
-    """The library; raises UsageError if it is not installed."""
-
-    def __init__(self) -> None:
-        try:
-            from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-            from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
-        except ImportError as error:
-            raise UsageError(
-                "reading OTLP as protobuf needs the package opentelemetry-proto",
-                advice="install it with `pip install tailrace[otlp]`, or write JSON",
-            ) from error
-        self.TracesData: Any = TracesData
-        self.Error: type[Exception] = DecodeError
-
-
-def _package() -> _Package:
-    return _Package()
+def _package() -> tuple[Any, type[Exception]]:
+    """The library's TracesData, and the error that it raises for damaged bytes."""
+    try:
+        from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+        from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
+    except ImportError as error:
+        raise UsageError(
+            "reading OTLP as protobuf needs the package opentelemetry-proto",
+            advice="install it with `pip install tailrace[otlp]`, or write JSON",
+        ) from error
+    return TracesData, DecodeError
 
 
 def _messages(source: Source, found: Found) -> Iterator[bytes]:
