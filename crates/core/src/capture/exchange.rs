@@ -50,7 +50,7 @@ impl Opening {
     fn arrival(&self, begin: i64) -> i64 {
         let accepted = self.accepted.max(self.sent);
         match self.shaken.or(self.greeted.then(|| self.ready - accepted)) {
-            Some(waited) => accepted.max(begin - waited.max(0)),
+            Some(waited) => accepted.max(begin.saturating_sub(waited.max(0))),
             None => accepted,
         }
     }

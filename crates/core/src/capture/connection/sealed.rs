@@ -83,7 +83,7 @@ fn hand_on(
         Piece::Shaken => {
             let answered = hello.take_if(|_| side == Side::Server);
             if let Some(opening) = &mut out.queue.opening {
-                opening.shake(answered.map(|hello| time - hello), time);
+                opening.shake(answered.map(|hello| time.saturating_sub(hello)), time);
             }
         }
         Piece::Opened { begun, bytes } => {
