@@ -71,6 +71,8 @@ class Ranked:
     """The tier that drops most of those that dropped nothing before; empty if there is none."""
     surge: Surge | None
     experiment: Experiment
+    caution: str = ""
+    """What the prediction depends on and the recording does not show, in a sentence."""
 
     @property
     def helps(self) -> bool:

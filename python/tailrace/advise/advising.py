@@ -13,6 +13,7 @@ from pathlib import Path
 from tailrace import experiment as experiments
 from tailrace.advise import software as server_software
 from tailrace.advise.advice import Advice
+from tailrace.advise.cautions import cautious
 from tailrace.advise.headroom import headroom
 from tailrace.advise.queues import queues
 from tailrace.advise.ranking import finals, pairs, present, ranked
@@ -61,6 +62,7 @@ def advise(
         notes = planned.notes
         if planned.compared and found.base.vlrt.mean > SATURATED * found.base.requests:
             notes = (MORE_REQUESTS, *notes)
+        found = replace(found, ranked=tuple(cautious(found.ranked, planned.unlimited, found.experiment)))
         best = found.best
         lines = queues(found.experiment, best.experiment, found.base.first, trials) if best else None
         return replace(

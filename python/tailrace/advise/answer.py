@@ -60,6 +60,8 @@ def _mind(advice: Advice, best: Ranked | None) -> str:
         return "A larger `--budget` allows more time at once."
     if best is None:
         return "Look for what stalls the servers: `tailrace diagnose` names it."
+    if best.caution:
+        return best.caution
     if best.throughput < SLOWER:
         return f"The system then answers {words.share(1 - best.throughput)} fewer requests."
     if best.bottleneck:

@@ -111,6 +111,7 @@ def _now(base: Effect) -> dict[str, Any]:
         "number": "–",
         "smallest": "",
         "bottleneck": "",
+        "caution": "",
     }
 
 
@@ -123,6 +124,7 @@ def _row(number: int, one: Ranked) -> dict[str, Any]:
         "mark": "" if one.helps else "no better than nothing",
         "smallest": one.smallest,
         "bottleneck": words.name(one.bottleneck) if one.bottleneck else "",
+        "caution": one.caution,
     }
 
 

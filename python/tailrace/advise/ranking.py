@@ -161,12 +161,21 @@ def _surge(experiment: Experiment, quiet: Effect, trials: Trials) -> Surge | Non
 
 def ranked(found: Sequence[Ranked]) -> list[Ranked]:
     """Those that remove nearly everything come first, the least effort first; then the others, by what they leave.
-    Between equals, those come first that recover from the surge, leave less in it, and have the lower p99.9."""
+    Changes whose effect depends on what the recording does not show come behind the others. Between equals, those come
+    first that recover from the surge, leave less in it, and have the lower p99.9."""
 
     def order(one: Ranked) -> tuple[float, ...]:
         enough = one.removes >= REMOVED and one.helps
         stays = one.surge is not None and not one.surge.recovers
         left = one.surge.vlrt if one.surge else 0
-        return (not enough, 0 if enough else -one.removes, _effort(one.effort), stays, left, one.effect.first.p999_ns)
+        return (
+            not enough,
+            bool(one.caution),
+            0 if enough else -one.removes,
+            _effort(one.effort),
+            stays,
+            left,
+            one.effect.first.p999_ns,
+        )
 
     return sorted(found, key=order)

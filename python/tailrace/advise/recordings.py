@@ -32,6 +32,8 @@ class Planned:
     """By tier of the twin, as the recording's topology has them."""
     compared: tuple[Compared, ...] = ()
     """Recorded beside reproduced."""
+    unlimited: frozenset[str] = frozenset()
+    """Tiers of the twin whose number of workers the recording does not show."""
     spread: float = 0.0
     """How much the twin's count of very long requests may be off, as a share."""
 
@@ -45,7 +47,7 @@ def twin_of(run: Dataset, folder: Path) -> Planned:
     repeated = experiments.read(twin.write(folder, overwrite=True))
     tier = {server.name: server.tier for server in places.servers(repeated)}
     protocols = {tier[own]: protocol for server, own in twin.servers.items() if (protocol := known.get(server))}
-    return Planned(repeated, tuple(_notes(twin)), protocols, checked.rows, _spread(checked))
+    return Planned(repeated, tuple(_notes(twin)), protocols, checked.rows, _unlimited(twin), _spread(checked))
 
 
 def _refuse(run: Dataset, checked: Gate) -> None:
@@ -64,6 +66,11 @@ def _spread(checked: Gate) -> float:
     recorded = len(checked.recorded.vlrt)
     counts = [len(checked.reproduced[0].vlrt), *checked.nudged]
     return max(abs(count - recorded) / recorded for count in counts) if recorded else 0.0
+
+
+def _unlimited(twin: Twin) -> frozenset[str]:
+    names = (one.name.split(".") for one in twin.unknowns)
+    return frozenset(".".join(parts[1:-1]) for parts in names if parts[0] == "tiers" and parts[-1] == "workers")
 
 
 def _notes(twin: Twin) -> list[str]:

@@ -56,6 +56,7 @@ def _ranked(advice: Advice, one: Ranked) -> Json:
         "helps": one.helps,
         "removes": one.removes,
         "throughput": one.throughput,
+        "caution": one.caution or None,
         "bottleneck": one.bottleneck or None,
         "surge": None if one.surge is None else {"vlrt": one.surge.vlrt, "recovers": one.surge.recovers},
         **_effect(one.effect),

@@ -49,7 +49,7 @@ def _table(advice: Advice) -> Table:
 
 def _row(one: Ranked) -> Iterator[str]:
     first = one.effect.first
-    yield one.words + ("" if one.helps else " (no better than nothing)")
+    yield one.words + ("" if one.helps else " (no better than nothing)") + (" (not sure)" if one.caution else "")
     yield predicted(one.effect.vlrt)
     yield words.duration(first.median_ns)
     yield words.duration(first.p999_ns)

@@ -1,0 +1,64 @@
+"""Predictions that depend on how many requests a server can hold, where the recording does not show it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import SMALL
+from tailrace import advise, sim
+from tailrace.advise import page, recordings
+from tailrace.advise.cautions import cautious
+from tailrace.dataset import Dataset
+from tailrace.experiment import from_table
+
+CHAIN: dict[str, Any] = SMALL | {
+    "kernel": {"syn": "linux-3.3"},
+    "duration": "4 s",
+    "ramp": "0 s",
+    "tiers": {
+        "web": {"workers": 8, "backlog": 8, "calls": ["app"]},
+        "app": {"workers": 100, "calls": ["db"]},
+        "db": {},
+    },
+    "interactions": {
+        "page": {"at": {"web": {"compute": "1 ms", "calls": {"part": 1}}}},
+        "part": {"at": {"app": {"compute": "1 ms", "calls": {"query": 1}}}},
+        "query": {"at": {"db": {"compute": "1 ms"}}},
+    },
+    "workloads": {"w": {"kind": "poisson", "rate": 150.0, "interaction": "page"}},
+    "stalls": [{"kind": "freeze", "place": "app", "at": "1 s", "for": "400 ms"}],
+}
+
+
+def test_a_change_that_lets_more_through_is_not_sure_where_a_server_behind_may_overflow() -> None:
+    system = from_table(CHAIN)
+    found = advise.advise(system, replications=2)
+    by_name = {one.remedies: one for one in found.ranked}
+    assert all(one.caution == "" for one in found.ranked)
+    sure, unsure = by_name["backlog",], by_name["asynchronous",]
+    again = cautious([unsure, sure], {"db"}, system)
+    assert [one.remedies for one in again] == [("backlog",), ("asynchronous",)]
+    assert again[0].caution == ""
+    assert again[1].caution.startswith("The recording does not show how many requests db can hold")
+    assert "how many requests db can hold" in page.html(replace(found, ranked=tuple(again)))
+
+
+def test_tiers_that_the_change_itself_makes_roomy_need_no_caution() -> None:
+    system = from_table(CHAIN)
+    found = advise.advise(system, replications=2)
+    workers = next(one for one in found.ranked if one.remedies == ("workers",))
+    [one] = cautious([replace(workers, changes={("tiers", "db", "workers"): 9})], {"db"}, system)
+    assert one.caution == ""
+
+
+def test_a_twin_knows_which_workers_its_recording_does_not_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recordings, "_refuse", lambda run, checked: None)
+    sim.simulate(from_table(CHAIN), tmp_path / "run")
+    planned = recordings.twin_of(Dataset.open(tmp_path / "run"), tmp_path / "twin")
+    assert planned.unlimited == {"db"}
