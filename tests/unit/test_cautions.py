@@ -22,7 +22,7 @@ CHAIN: dict[str, Any] = SMALL | {
     "tiers": {
         "web": {"workers": 8, "backlog": 8, "calls": ["app"]},
         "app": {"workers": 100, "calls": ["db"]},
-        "db": {},
+        "db": {"workers": 0},
     },
     "interactions": {
         "page": {"at": {"web": {"compute": "1 ms", "calls": {"part": 1}}}},
