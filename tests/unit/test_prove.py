@@ -96,6 +96,7 @@ def test_changes_of_a_twin_are_put_into_the_terms_of_the_experiment() -> None:
         ("workloads", "w", "kept"): True,
         ("tiers", "web", "software"): "nginx",
         ("tiers", "web", "kind"): None,
+        ("tiers", "web", "calls", "app", "policy"): None,
         ("tiers", "app", "backlog"): 9,
     }
 

@@ -74,11 +74,9 @@ class Proof:
             if sum(row.found is not None for row in rows) > best:
                 break
             try:
-                experiment = self._with(claim)
+                rows.append(Measured(claim, self.measured(self._with(claim), progress)[0]))
             except TailraceError as error:
                 rows.append(Measured(claim, None, error.found))
-                continue
-            rows.append(Measured(claim, self.measured(experiment, progress)[0]))
         return rows
 
     def _with(self, claim: Claim) -> Experiment:
@@ -107,6 +105,7 @@ def applied(changes: Changes, experiment: Experiment) -> Changes:
         if tier is not None and path[2:] == ("kind",) and value == "async" and tier.software in COUNTERPARTS:
             found[path] = None  # the default of the software
             found["tiers", path[1], "software"] = COUNTERPARTS[tier.software]
+            found |= {("tiers", path[1], "calls", callee, "policy"): None for callee in tier.calls}
     return found
 
 
