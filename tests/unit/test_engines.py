@@ -100,7 +100,8 @@ def test_a_killed_worker_changes_nothing(
 ) -> None:
     pytest.importorskip(MAPPING[engine])
     # Workers import this module by its name.
-    monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parent}:{Path(__file__).parents[1]}:{os.environ['PYTHONPATH']}")
+    here = (Path(__file__).parent, Path(__file__).parents[1], os.environ.get("PYTHONPATH", ""))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, filter(None, here))))
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     function = importlib.import_module("test_engines").killing
     one = engines.opened(engine)
