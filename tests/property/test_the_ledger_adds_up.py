@@ -15,6 +15,7 @@ from tailrace.diagnosis.ledger.account import Account
 from tailrace.diagnosis.ledger.books import Books, Extract
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.steps import STEP_NS
+from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.serialise import as_dict
 from tailrace.experiment import from_table
 from tailrace.score import drawing, graphs
@@ -42,10 +43,15 @@ def drawn_up(run: Dataset) -> Account:
     return account.draw_up(Seen(view, slow, columns.steps), columns)
 
 
+def books_of(run: Dataset, drawn_up: Account, departure: Times) -> Books:
+    calm = np.ones(len(drawn_up.recorded.steps), dtype=bool)
+    return Books(tables.look(run, 50 * MILLISECOND).depth, calm, drawn_up, drawn_up.recorded.arrival, departure)
+
+
 @pytest.fixture(scope="module")
-def whole(drawn_up: Account) -> Extract:
+def whole(run: Dataset, drawn_up: Account) -> Extract:
     """The replay is the recording itself."""
-    books = Books(drawn_up, drawn_up.recorded.arrival, drawn_up.recorded.departure)
+    books = books_of(run, drawn_up, drawn_up.recorded.departure)
     return Extract(books, 0, len(drawn_up.recorded.steps))
 
 
@@ -92,8 +98,8 @@ def test_a_diagnosis_fits_the_schema(run: Dataset) -> None:
     assert problems(as_dict(diagnose(run))) == []
 
 
-def test_the_recording_is_like_itself(drawn_up: Account, whole: Extract) -> None:
+def test_the_recording_is_like_itself(run: Dataset, drawn_up: Account, whole: Extract) -> None:
     assert whole.unlike(0.7, 1.4) == ()
-    empty = Books(drawn_up, drawn_up.recorded.arrival, drawn_up.recorded.arrival)
+    empty = books_of(run, drawn_up, drawn_up.recorded.arrival)
     nobody = Extract(empty, 0, whole.last)
     assert set(nobody.unlike(0.7, 1.4)) == {server for server in whole.servers if whole.queues(server)[0].mean() >= 1.0}

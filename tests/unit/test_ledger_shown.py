@@ -11,14 +11,14 @@ from systems import NX1, Slow, system
 from tailrace.diagnosis import ledger, tables, vlrt
 from tailrace.diagnosis.judged import Judged
 from tailrace.diagnosis.ledger import BURST, Replayed, Share
-from tailrace.diagnosis.ledger.books import Books, Extract
+from tailrace.diagnosis.ledger.books import Extract
 from tailrace.units import MILLISECOND
 
 
 @pytest.fixture(scope="module")
 def stopped() -> Replayed:
     """The collections of app stop it from 4.0 to 4.6 s."""
-    memory = system(Slow("app", 4.0, 4.6)).event("app", "gc", 4.0, 4.6)
+    memory = system(Slow("app", 4.0, 4.6, cpu=1.0, always=True)).event("app", "gc", 4.0, 4.6)
     view = tables.look(memory, 50 * MILLISECOND)
     (one,) = ledger.judge(view, vlrt.find(view, None))
     assert one is not None
@@ -69,7 +69,8 @@ def test_it_says_whose_queue_is_not_reproduced(stopped: Replayed) -> None:
     extract = stopped.extract
     recorded = extract.books.account.recorded
     gone = np.where(recorded.server == recorded.number["web"], recorded.arrival, recorded.departure)
-    other = Extract(Books(extract.books.account, recorded.arrival, gone), extract.first, extract.last)
+    books = replace(extract.books, departure=gone, _known={})
+    other = Extract(books, extract.first, extract.last)
     found = shown(replace(stopped, replayed=3, extract=other), None)
     assert found.not_reproduced == ("web",)
     assert "and the queue of web is not reproduced" in found.sentence

@@ -45,6 +45,6 @@ def test_the_account_has_no_stop_of_a_server_whose_threads_slept() -> None:
 
 def test_a_server_whose_threads_slept_waited_for_something() -> None:
     (episode,) = diagnose(threads(0, 0, 0)).episodes
-    assert "All threads of app slept" in episode.findings[4].sentence
+    assert "all threads of app slept" in episode.findings[4].sentence
     assert "waited for" in (episode.findings[4].missing or "")
     assert "cpu_busy of what" not in (episode.findings[4].missing or ""), "no neighbour kept it from running"

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from tailrace.diagnosis import (
-    causes,
+    cause,
     chain,
-    confirmed,
     drops,
     episodes,
     ledger,
     losses,
     millibottleneck,
     overflow,
-    sustained,
     tables,
     vlrt,
     waiting,
@@ -52,21 +50,9 @@ def diagnose(dataset: tables.Tables, *, threshold_ns: int | None = None, window_
     slow = episodes.separate(seen, slow, lost_packets, known)
     lost = drops.find(seen, slow, lost_packets)
     overflows = overflow.find(seen, slow, lost, known)
-    stalls = millibottleneck.find(seen, slow, overflows, known)
-    found = causes.find(seen, slow, lost, overflows, stalls)
-    others = millibottleneck.elsewhere(seen, slow, overflows, stalls, known)
-    explained = tuple(zip(overflows, stalls, found, strict=True))
-    if others != overflows:
-        # An origin with neither a saturated resource nor a cause yields to one that has both, or a limit.
-        there = millibottleneck.find(seen, slow, others, known)
-        why = causes.find(seen, slow, lost, others, there)
-        pairs = zip(explained, zip(others, there, why, strict=True), strict=True)
-        explained = tuple(new if old[2].name == causes.UNKNOWN and new[2].starts_it else old for old, new in pairs)
-    parts = zip(slow.clusters, lost, explained, strict=True)
-    explained = tuple(sustained.explain(seen, slow, *part) for part in parts)
     verdicts = ledger.judge(seen, slow)
     explained = tuple(
-        confirmed.confirm(*each, lambda other: millibottleneck.find(seen, slow, (other,), known)[0])
-        for each in zip(explained, verdicts, strict=True)
+        cause.explain(seen, *each[:3], lambda there: millibottleneck.find(seen, slow, there), each[3])
+        for each in zip(slow.clusters, lost, overflows, verdicts, strict=True)
     )
     return seen.clock.restore(chain.link(seen, slow, lost_packets, lost, explained, verdicts))

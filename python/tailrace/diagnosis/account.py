@@ -17,20 +17,20 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.causes import UNKNOWN
-from tailrace.diagnosis.causes.case import LONG
+from tailrace.diagnosis.cause import Explained
 from tailrace.diagnosis.drops import Drops
-from tailrace.diagnosis.finding import Accounted, Slowest
+from tailrace.diagnosis.finding import UNKNOWN, Accounted, Slowest
 from tailrace.diagnosis.losses import Losses
 from tailrace.diagnosis.overflow import ALONE, Overflow
 from tailrace.diagnosis.queues import every
 from tailrace.diagnosis.spans import Spans, overlap, spans, union, where
-from tailrace.diagnosis.sustained import Explained
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
 from tailrace.diagnosis.waiting import STEP_NS
 from tailrace.diagnosis.words import duration, listing, share
 
+LONG = 0.25
+"""A queue is long if it is at least a quarter of its maximum."""
 HALF = 2
 """A finding that accounts for one part of two or more is the explanation."""
 SLOWEST = 20
@@ -105,8 +105,6 @@ def _long(view: View, cluster: Cluster, lost: Drops, overflow: Overflow, end: in
         return spans([])
     servers = view.chain_of(centre)
     begin = min([cluster.begin, *(step.rise for step in overflow.wave if step.server in servers)])
-    if "lasting_overload" in overflow.finding.numbers:
-        return spans([(begin, end)])
     times = every(begin, end + STEP_NS, STEP_NS)
     step = int(times[1] - times[0]) if len(times) > 1 else STEP_NS
     found = []

@@ -11,17 +11,15 @@ If a timer made most requests take the same time, a sentence between the first t
 from __future__ import annotations
 
 from tailrace.diagnosis import because, unanswered
-from tailrace.diagnosis.causes import UNKNOWN
-from tailrace.diagnosis.finding import CauseEvidence, Diagnosis, Episode, SummaryRow
-from tailrace.diagnosis.ledger import CAUSES
+from tailrace.diagnosis.finding import UNKNOWN, CauseEvidence, Diagnosis, Episode, SummaryRow
+from tailrace.diagnosis.ledger import CAUSES, bursts, limits, retries
 from tailrace.diagnosis.words import count, duration, rate, share
 
 SENTENCES = 5
 PLAIN = {cause.name: cause.plain for cause in CAUSES} | {
-    "retries": "clients sent requests again that were slow, which kept {origin} overloaded",
-    "workload-burst": "more requests came at once than {place} can serve",
-    "concurrency-overhead": "{origin} became slower the more requests it held",
-    "balancer": "{place} sent the requests to {origin} while it was stalled and others were idle",
+    bursts.CAUSE: bursts.PLAIN,
+    retries.CAUSE: retries.PLAIN,
+    limits.BALANCER: limits.PLAIN,
 }
 
 
@@ -64,8 +62,6 @@ def _took(diagnosis: Diagnosis) -> str:
 
 def _began(main: SummaryRow, episodes: list[Episode]) -> str:
     times = "" if len(episodes) == 1 else f" in each of {len(episodes)} episodes"
-    if "lasting_overload" in episodes[0].findings[2].numbers:
-        return f"All queues were long for most of the time; {main.origin} is where they could not be worked off."
     leads = sorted(int(_number(e, 2, "rise_to_drop_ns")) for e in episodes if _number(e, 2, "rise_to_drop_ns"))
     before = f", {duration(leads[len(leads) // 2])} before the first drop" if leads and leads[0] > 0 else ""
     where = {
@@ -108,24 +104,18 @@ def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str
     lengths = sorted(int(_number(e, 3, "length_ns")) for e in episodes)
     lasted = duration(lengths[0]) if lengths[0] == lengths[-1] else f"{duration(lengths[0])} to {duration(lengths[-1])}"
     rest = f" The cause of the other {open_:,} is unknown." if open_ else ""
-    evidence = _evidence(winners[0]) if winners else ""
+    evidence = _evidence(winners[0], episodes[0]) if winners else ""
     return f"The cause: {plain} for {lasted}{often}{evidence}.{rest}"
 
 
-def _evidence(winner: CauseEvidence) -> str:
+def _evidence(winner: CauseEvidence, first: Episode) -> str:
     """Return the one or two figures that convince, in brackets."""
-    n = winner.numbers
-    if winner.cause == "neighbour" and "neighbour_cpu_busy" in n and "cpu_busy" in n:
-        used, got, usual = (share(float(n[key] or 0)) for key in ("neighbour_cpu_busy", "cpu_busy", "cpu_busy_calm"))
-        return f" (it used {used} of a core and left {got}, where usually {usual} is needed)"
-    if winner.cause == "workload-burst" and "arrivals_per_s" in n:
-        came, usual, done = (
-            rate(float(n[key] or 0)) for key in ("arrivals_per_s", "arrivals_calm_per_s", "throughput_per_s")
-        )
-        return f" ({came} came instead of {usual}; it answers {done} at most)"
-    if winner.cause == "garbage-collection" and "gc_pause_ns" in n:
-        return f" (the collector's log has a pause of {duration(int(n['gc_pause_ns'] or 0))} in the first)"
-    return ""
+    if winner.cause == bursts.CAUSE:
+        keys = ("arrivals_per_s", "arrivals_calm_per_s", "throughput_per_s")
+        came, usual, done = (rate(_number(first, 3, key)) for key in keys)
+        return f" ({came} came instead of {usual}, and {done} were answered)"
+    took, lacked = (int(winner.numbers.get(key) or 0) for key in ("taken_ns", "lacked_ns"))
+    return f" (it took {duration(took)} of the {duration(lacked)} that was lacking)" if took else ""
 
 
 def _number(episode: Episode, step: int, name: str) -> float:

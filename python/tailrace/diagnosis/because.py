@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from tailrace.diagnosis.causes import PACKET_LOSS
-from tailrace.diagnosis.finding import Accounted, Diagnosis, Episode
+from tailrace.diagnosis.finding import PACKET_LOSS, Accounted, Diagnosis, Episode
 from tailrace.diagnosis.words import duration, listing
 
 NAMED = 0.02

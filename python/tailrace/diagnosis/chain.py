@@ -9,16 +9,27 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tailrace.diagnosis import account, answer, confirmed, constants, ledger, millibottleneck, settle, unanswered, vlrt
+from tailrace.diagnosis import account, answer, cause, constants, ledger, millibottleneck, settle, unanswered, vlrt
 from tailrace.diagnosis.account import HALF, NAMED, Account
-from tailrace.diagnosis.causes import PACKET_LOSS, UNKNOWN, soft_resource
+from tailrace.diagnosis.cause import Explained
 from tailrace.diagnosis.drops import STRAYED, UNPLACED, Drops
-from tailrace.diagnosis.finding import STEPS, Accounted, Ctqo, Diagnosis, Episode, Finding, SummaryRow, Unknown
+from tailrace.diagnosis.finding import (
+    PACKET_LOSS,
+    STEPS,
+    UNKNOWN,
+    Accounted,
+    Ctqo,
+    Diagnosis,
+    Episode,
+    Finding,
+    SummaryRow,
+    Unknown,
+)
 from tailrace.diagnosis.ledger import Replayed
+from tailrace.diagnosis.ledger.losses import places
 from tailrace.diagnosis.losses import NOWHERE, Losses
 from tailrace.diagnosis.overflow import judge
 from tailrace.diagnosis.queues import Times, every
-from tailrace.diagnosis.sustained import Explained
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
 from tailrace.diagnosis.waiting import STEP_NS
@@ -74,7 +85,7 @@ def _episode(
     explained: Explained,
     verdict: Replayed | None,
 ) -> Episode:
-    overflow, stall, cause = explained
+    overflow, stall, why = explained
     time = account.of_cluster(view, slow, cluster, packets, lost, explained, timed)
     told = account.told(view, time, slow.requests[cluster.rows])
     sentence = f"{first.sentence} {account.sentence(told, cluster.vlrt)}"
@@ -87,14 +98,14 @@ def _episode(
             lost.finding,
             overflow.finding,
             stall.finding if stall is not None else millibottleneck.nothing_found(view, cluster),
-            cause.finding,
+            why.finding,
         ),
         dropper=lost.dropper,
         origin=overflow.origin,
-        cause=cause.name,
-        ctqo="soft-resource" if cause.name == soft_resource.CAUSE else overflow.ctqo,
+        cause=why.name,
+        ctqo="soft-resource" if why.name == places.CAUSE else overflow.ctqo,
         wave=overflow.wave,
-        causes=cause.evidence,
+        causes=why.evidence,
         account=told,
     )
     episode = replace(episode, chains=_shared(_chains(view, episode, lost, time), episode, verdict))
@@ -177,15 +188,15 @@ def _chains(view: View, episode: Episode, drops: Drops, time: Account) -> tuple[
 
 
 def _shared(rows: tuple[SummaryRow, ...], episode: Episode, verdict: Replayed | None) -> tuple[SummaryRow, ...]:
-    """Divide the rows of the episode's cause among all causes that the replay confirms, if the replay found that
-    cause."""
+    """Divide the rows of the episode's cause among all causes that the replay confirms. If most of the capacity that
+    was lacking is unaccounted for, small shares of other causes are within the error of the replay."""
     if verdict is None or "vlrt_replayed" not in episode.findings[4].numbers:
         return rows
     found: Counter[Chain] = Counter()
     for row in rows:
-        split = confirmed.by_cause(row.vlrt, verdict) if row.cause == episode.cause else {row.cause: row.vlrt}
-        for cause, vlrt_ in split.items():
-            found[row.dropper, row.origin, cause, row.ctqo] += vlrt_
+        split = cause.by_cause(row.vlrt, verdict) if row.cause == episode.cause else {row.cause: row.vlrt}
+        for name, vlrt_ in split.items():
+            found[row.dropper, row.origin, name, row.ctqo] += vlrt_
     return _ranked(found)
 
 

@@ -15,6 +15,10 @@ Ctqo = Literal["upstream", "downstream", "local", "soft-resource", "unknown", "n
 LimitSource = Literal["topology", "samples", "plateau", "unknown"]
 Number = float | int | str | bool | None
 
+UNKNOWN = "unknown"
+PACKET_LOSS = "packet-loss"
+"""This cause belongs to no server. The network, or a filter before the accept queue, lost the packets."""
+
 STEPS: tuple[Step, ...] = ("vlrt", "drops", "overflow", "millibottleneck", "cause")
 
 
@@ -39,23 +43,20 @@ class Finding:
 
 @dataclass(frozen=True)
 class CauseEvidence:
-    """This is the evidence of one detector for one episode.
+    """This is what speaks for or against one cause in one episode.
 
-    `coverage` is the share of the stall that the evidence overlaps, from 0 to 1.
-    `lift` is the rate of the evidence inside stalls over its rate outside (1 = chance; None = not computable).
-    `p_value` belongs to that lift, under random shifts of the stalls (None = not computable).
-    `lead_ns` is the time from the onset of the evidence to the onset of the stall; it is negative if the evidence came
-    later.
+    `share` is the share of the VLRT requests that the ledger charges it with, from 0 to 1 (None = none).
+    `coverage` is the part that it took of the capacity that the origin lacked, from 0 to 1 (None = it takes no
+    capacity, or the origin lacked none).
+    `missing` is the datum that would show it, if it was not recorded and is possible.
     """
 
     cause: str
     place: str | None
     verdict: Verdict
     sentence: str
+    share: float | None = None
     coverage: float | None = None
-    lift: float | None = None
-    p_value: float | None = None
-    lead_ns: int | None = None
     begin: int | None = None
     end: int | None = None
     numbers: Mapping[str, Number] = field(default_factory=dict)

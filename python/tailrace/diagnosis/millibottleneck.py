@@ -18,12 +18,10 @@ from tailrace.diagnosis import settle
 from tailrace.diagnosis.finding import Finding, Number, Verdict
 from tailrace.diagnosis.overflow import Overflow
 from tailrace.diagnosis.queues import Rise, Times, every
-from tailrace.diagnosis.series import AT_WORK, TAKEN, Series
-from tailrace.diagnosis.service import held_by_calls, holds_nobody, waits_for_connections
-from tailrace.diagnosis.spans import Spans, spans
+from tailrace.diagnosis.series import AT_WORK, LIMITS, Series
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
-from tailrace.diagnosis.waiting import ANSWERS_PER_STEP, COLLAPSED, STEP_NS, Usual, per_second, since_it_waits
+from tailrace.diagnosis.waiting import ANSWERS_PER_STEP, COLLAPSED, STEP_NS, per_second
 from tailrace.diagnosis.words import clock, duration, listing, rate, share
 from tailrace.units import MILLISECOND, SECOND
 
@@ -32,9 +30,6 @@ RECOVERED = 0.9
 would enter and leave the stall by chance."""
 STARVED = 0.8
 """CPU is withheld up to this share of the usual use. A server with a queue uses more than usual unless it cannot."""
-HELD_UP = 3
-"""A server at two thirds of its CPU works off a backlog in twice the time in which the backlog built up:
-use / (1 - use). If it works for longer without answers, this work is the stall itself."""
 FROZEN = 0.05
 """A server that uses at most this share of its usual CPU uses none: the rest is measurement error."""
 RESOURCES = ("cpu_busy", "cpu_iowait", "cpu_steal", "cpu_throttled", "disk_busy")
@@ -75,63 +70,9 @@ class Stall:
     resources: tuple[Resource, ...]
     sampled: Literal["yes", "coarse", "no"]
     finding: Finding
-    felt: int = 0
-    """The stall first affected a request at this time: the first packet was lost, or the shortest very slow request had
-    waited for half of its response time."""
-    over: int | None = None
-    """The last packet was lost at this time. It is known only if all very slow requests lost packets; otherwise it is
-    None."""
 
     def has(self, metric: str) -> bool:
         return any(r.metric == metric and r.saturated for r in self.resources)
-
-    @property
-    def throughput_ratio(self) -> float:
-        return self.throughput / self.throughput_calm if self.throughput_calm > 0 else 1.0
-
-
-def find(view: View, slow: Slow, overflows: tuple[Overflow, ...], known: Usual) -> tuple[Stall | None, ...]:
-    return tuple(_of_cluster(view, slow, overflow, known) for overflow in overflows)
-
-
-def elsewhere(
-    view: View, slow: Slow, overflows: tuple[Overflow, ...], stalls: tuple[Stall | None, ...], known: Usual
-) -> tuple[Overflow, ...]:
-    """Return the overflows. If no resource of an origin is saturated, the next origin with a saturated resource
-    replaces it: where two queues rise slowly, chance decides which rises first. Limits on workers and connections count
-    too."""
-    return tuple(
-        _yields_to(view, slow, overflow, known, stall) if stall is not None and _idled(stall) else overflow
-        for overflow, stall in zip(overflows, stalls, strict=True)
-    )
-
-
-def _yields_to(view: View, slow: Slow, overflow: Overflow, known: Usual, idle: Stall) -> Overflow:
-    limited = _uses_up_a_limit(view, idle)
-    for other in overflow.others:
-        stall = _of_cluster(view, slow, other, known)
-        if stall is None:
-            continue
-        if any(r.saturated for r in stall.resources) or (not limited and _uses_up_a_limit(view, stall)):
-            return other
-    return overflow
-
-
-def _uses_up_a_limit(view: View, stall: Stall) -> bool:
-    """Return whether all its workers were in use for most of the time, or a request waited for a connection."""
-    begin, end, known = stall.begin, stall.end, view.topology.server(stall.origin)
-    if known is not None and known.workers:
-        busy = (series.median(begin, end) or 0.0 for series in view.series(stall.origin, "workers_busy"))
-        if any(used >= known.workers for used in busy):
-            return True
-    return waits_for_connections(view, stall.origin, begin, end)
-
-
-def _idled(stall: Stall) -> bool:
-    """Return whether the samples show no saturated resource, or the stall was over before it affected a request. Such a
-    stall is too early for samples to show anything."""
-    seen = stall.sampled == "yes" or (stall.kind == "collapse" and stall.end <= stall.felt)
-    return seen and not any(r.saturated for r in stall.resources)
 
 
 def nothing_found(view: View, cluster: Cluster) -> Finding:
@@ -143,32 +84,18 @@ def nothing_found(view: View, cluster: Cluster) -> Finding:
     return Finding("millibottleneck", "unknown", sentence, missing=settle.visits(None))
 
 
-def _of_cluster(view: View, slow: Slow, overflow: Overflow, known: Usual) -> Stall | None:
+def find(view: View, slow: Slow, overflow: Overflow) -> Stall | None:
+    """Return the stall of the origin of an overflow, or None if there is no origin."""
     origin, rise = overflow.origin, overflow.rise
     if origin is None or rise is None:
         return None
-    kind, end = _interval(view, origin, rise, per_second(view.stays[origin].departures, slow))
-    if kind == "collapse" and not held_by_calls(view, origin, rise.begin, end):
-        # A server behind it that stalled meanwhile may still hold it up when its own stall is over.
-        end = since_it_waits(view, known, origin, rise.begin, end, view.window_ns) or end
-        end = _until_at_work(view, origin, rise.begin, end)
-    return replace(until(view, slow, origin, rise, kind, end), felt=overflow.felt, over=overflow.over)
-
-
-def until(view: View, slow: Slow, origin: str, rise: Rise, kind: Kind, end: int) -> Stall:
-    """Return the stall from the rise of the origin's queue to `end`."""
     usual = per_second(view.stays[origin].departures, slow)
+    kind, end = _interval(view, origin, rise, usual)
     lasted = (end - rise.begin) / SECOND
     edges = np.array([rise.begin, end])
     throughput = float(view.stays[origin].departed(edges)[0]) / lasted
     arrivals = float(view.asked(origin).arrived(edges)[0]) / lasted
-    held_up = throughput < COLLAPSED * usual
-    resources, sampled = _resources(view, slow, origin, rise.begin, end, held_up)
-    saturated = {r.metric for r in resources if r.saturated}
-    without_cpu = saturated and saturated <= {"frozen", "cpu_withheld"}
-    if without_cpu and any(free(view, origin, rise.begin, end) for free in (holds_nobody, held_by_calls)):
-        # Nothing kept it from the CPU: the visits that hold its workers do not need any.
-        kind, (resources, sampled) = "overload", _resources(view, slow, origin, rise.begin, end, held_up=False)
+    resources, sampled = _resources(view, slow, origin, rise.begin, end, throughput < COLLAPSED * usual)
     stall = Stall(
         origin,
         rise.begin,
@@ -203,21 +130,6 @@ def _interval(view: View, origin: str, rise: Rise, usual: float) -> tuple[Kind, 
     waiting = (view.asked(origin) if len(view.sent) else view.stays[origin]).queue(times)
     peak = int(times[int(np.argmax(waiting))]) if len(times) else rise.end
     return "overload", max(peak, _half_served(view, origin, rise), rise.begin + view.window_ns)
-
-
-def _until_at_work(view: View, origin: str, begin: int, end: int) -> int:
-    """Return the end of a collapse, or the moment when the origin is back at work. Requests that share a CPU are
-    answered late. So a server that works off its backlog at full speed is no longer held up, though it gives no answers
-    for a while (`HELD_UP`). A garbage collector works at full speed too, but it saturates the CPU during the whole
-    stall, or from soon after the queue rose."""
-    for series in view.cpu_of_way[origin]:
-        inside = (series.end > begin) & (series.begin < end)
-        idle = np.flatnonzero(inside & (series.value < AT_WORK * series.capacity))
-        if len(idle) and series.interval_ns * 2 <= end - begin:
-            at_work = min(int(series.end[int(idle[-1])]), end)
-            if (at_work - begin) * HELD_UP >= end - begin:
-                return max(at_work, begin + 2 * series.interval_ns)
-    return end
 
 
 def _half_served(view: View, origin: str, rise: Rise) -> int:
@@ -277,20 +189,6 @@ def _resources(
         full = (series for series in view.shared_cpu(origin) if series.at_work(begin, end))
         found += [judge(series, series.calm(slow.calm), begin, end, held_up) for series in full]
     return tuple(found), "yes" if own or len(found) > 1 else "coarse" if coarse else "yes" if found else "no"
-
-
-LIMITS: dict[str, float] = {
-    "cpu_iowait": 0.5,
-    "cpu_steal": TAKEN,
-    "cpu_throttled": TAKEN,
-    "disk_busy": 0.9,
-    "psi_io": 0.5,
-    "psi_cpu": 0.5,
-    "psi_memory": 0.5,
-}
-"""A resource is saturated from these shares on. Waiting for I/O and pressure must last for most of the time (the
-flushes in the papers read 100 %), a disk must be busy nearly always, and a tenth of the CPU time must be taken away.
-Each value must also be three times the usual."""
 
 
 def judge(series: Series, usual: float, begin: int, end: int, held_up: bool) -> Resource:
@@ -361,8 +259,3 @@ def _finding(view: View, stall: Stall) -> Finding:
         ", for its samples are too far apart." if stall.sampled == "coarse" else ", for there are no samples of it."
     )
     return Finding("millibottleneck", "unknown", sentence, stall.origin, stall.begin, stall.end, numbers, missing)
-
-
-def intervals(stalls: tuple[Stall | None, ...], origin: str) -> Spans:
-    """Return all stalls of one origin."""
-    return spans([(s.begin, s.end) for s in stalls if s is not None and s.origin == origin])

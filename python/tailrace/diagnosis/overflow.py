@@ -8,7 +8,7 @@ It looks for the origin: the *own* queue of this server (see `queues`) rose firs
     downstream     the origin calls the dropper, or is the dropper and its caller does not block: the wave ran with the
                    calls
     local          the origin is the dropper itself, which clients or a server that blocks call
-    soft-resource  this is decided after step 4, by `causes.soft_resource`
+    soft-resource  a limit of the origin was used up, which step 5 decides
     unknown        the recording does not show where the overflow began
     none           no packet was dropped
 """
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -27,7 +26,6 @@ from tailrace.diagnosis import settle
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import Ctqo, Finding, LimitSource, Number, PushBack, Verdict
 from tailrace.diagnosis.queues import Rise, Stays, Times, every, held_from, is_more, plateau, rises
-from tailrace.diagnosis.service import held_by_calls
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import THRESHOLD_NS, Cluster, Slow
 from tailrace.diagnosis.waiting import ANSWERS_PER_STEP, COLLAPSED, STEP_NS, Level, Usual, onset, sent_to, waited_for
@@ -73,20 +71,13 @@ class Overflow:
     ctqo: Ctqo
     wave: tuple[PushBack, ...]
     finding: Finding
-    felt: int = 0
-    """It is the time at which the overflow was first felt: the first packet was lost, or half of the shortest wait had
-    passed."""
-    over: int | None = None
-    """It is the time at which the last packet was lost, if all requests lost one. Later events did not affect them."""
     levels: Mapping[str, float] = field(default_factory=dict, compare=False)
     """It maps each server to the length above which its own queue was long."""
-    look: Callable[[], tuple[Overflow, ...]] = field(default=tuple, compare=False)
-    """It finds `others`, which are seldom needed."""
+    look: Callable[[str], Overflow] | None = field(default=None, compare=False)
 
-    @cached_property
-    def others(self) -> tuple[Overflow, ...]:
-        """Return the overflow for each other origin that has a queue which also led up to it, the earliest first."""
-        return self.look()
+    def at(self, server: str) -> Overflow:
+        """Return the overflow with this server as its origin. The ledger finds which server lost capacity."""
+        return self if self.look is None or server == self.origin else self.look(server)
 
 
 @dataclass(frozen=True)
@@ -107,12 +98,7 @@ def find(view: View, slow: Slow, drops: tuple[Drops, ...], known: Usual) -> tupl
     followed = tuple(_follow(view, cluster, lost, known) for cluster, lost in zip(slow.clusters, own, strict=True))
     held = _plateaus(view, followed)
     parts = zip(slow.clusters, own, followed, strict=True)
-    found = [_of_cluster(view, slow, known, cluster, lost, part, held) for cluster, lost, part in parts]
-    return tuple(one if lost.first is None else _felt(one, lost.first) for one, lost in zip(found, drops, strict=True))
-
-
-def _felt(overflow: Overflow, felt: int) -> Overflow:
-    return replace(overflow, felt=felt, look=lambda: tuple(replace(other, felt=felt) for other in overflow.others))
+    return tuple(_of_cluster(view, slow, known, cluster, lost, part, held) for cluster, lost, part in parts)
 
 
 def origin_of(view: View, cluster: Cluster, lost: Drops, known: Usual) -> str | None:
@@ -155,39 +141,26 @@ def _of_cluster(
     unseen = _older_than_recording(view, cluster, lost)
     pushed = (_push_back(view, server, rise, part.times, held) for server, rise in part.risen.items())
     wave = tuple(sorted(pushed, key=lambda p: p.rise))
-    over = lost.last if lost.queued == 0 else None
-    felt = lost.first if lost.first is not None else cluster.begin + cluster.shortest_ns // 2
 
     def told(origin: str | None, rise: Rise | None) -> Overflow:
         ctqo = judge(view, lost.dropper, origin, part.times)
         finding = unseen or _finding(view, cluster, lost, origin, rise, ctqo, wave)
-        return Overflow(origin, rise, ctqo, wave, finding, felt, over, part.levels)
+        return Overflow(origin, rise, ctqo, wave, finding, part.levels, at)
 
-    if unseen:
-        return told(None, None)
-    origin, rise = _origin(view, known, cluster, lost, part)
+    def at(server: str) -> Overflow:
+        rise = _led_up_to(part, server, *_lasts(cluster, lost)) or part.risen.get(server)
+        return told(server, rise or _crest(part.times, view.own_queue(server, part.times)))
 
-    def look() -> tuple[Overflow, ...]:
-        others = _others(view, known, cluster, lost, part) if origin else {}
-        return tuple(told(*other) for other in others.items() if other[0] != origin)
-
-    return replace(told(origin, rise), look=look)
+    return replace(told(None, None), look=None) if unseen else told(*_origin(view, known, cluster, lost, part))
 
 
-def _others(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Followed) -> dict[str, Rise]:
-    """Return all servers that led up to the overflow and are connected with the dropper by calls, in the order in which
-    their queues rose. A server that waited for another one is left out, unless it waited for its own connections."""
-    chain = _in_time(view, known, cluster, lost, part)
-    led = {server: _led_up_to(part, server, *_lasts(cluster, lost)) for server in chain.intersection(part.risen)}
-    risen = sorted(
-        ((server, rise) for server, rise in led.items() if rise), key=lambda o: (o[1].begin, -view.depth[o[0]])
-    )
-
-    def only_waited(server: str, rise: Rise) -> bool:
-        behind = waited_for(view, known, server, onset(known, server, rise))
-        return bool(behind) and not held_by_calls(view, server, rise.begin, rise.end)
-
-    return {server: rise for server, rise in risen if not only_waited(server, rise)}
+def _crest(times: Times, queue: Times) -> Rise:
+    """Return the stretch around the longest queue in which it was at least half as long."""
+    top = int(np.argmax(queue))
+    short = np.flatnonzero(queue * 2 < queue[top])
+    first = int(short[short < top].max(initial=-1)) + 1
+    last = int(short[short > top].min(initial=len(queue))) - 1
+    return Rise(int(times[first]), int(times[last]), int(queue[top]), int(times[top]))
 
 
 def _without_queue(slow: Slow, cluster: Cluster, lost: Drops) -> Finding | None:

@@ -15,7 +15,7 @@ from typing import Any
 from tailrace import foreign
 from tailrace.diagnosis.finding import Diagnosis
 
-VERSION = 2
+VERSION = 3
 """The version is raised when a key changes its meaning or is removed. It stays the same when a key is added."""
 
 

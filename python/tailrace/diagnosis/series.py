@@ -17,6 +17,20 @@ TAKEN = 0.1
 """If a tenth of the time is taken away, a server at 70 % of its CPU has too little left for an additional burst."""
 
 
+LIMITS: dict[str, float] = {
+    "cpu_iowait": 0.5,
+    "cpu_steal": TAKEN,
+    "cpu_throttled": TAKEN,
+    "disk_busy": 0.9,
+    "psi_io": 0.5,
+    "psi_cpu": 0.5,
+    "psi_memory": 0.5,
+}
+"""A resource is saturated from these shares on. Waiting for I/O and pressure must last for most of the time (the
+flushes in the papers read 100 %), a disk must be busy nearly always, and a tenth of the CPU time must be taken away.
+Each value must also be three times the usual."""
+
+
 @dataclass(frozen=True)
 class Series:
     """Each value covers [begin, end). The values are in the order of time."""

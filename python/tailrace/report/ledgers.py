@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.causes import UNKNOWN
-from tailrace.diagnosis.finding import Diagnosis
+from tailrace.diagnosis.finding import UNKNOWN, Diagnosis
 from tailrace.diagnosis.judged import DONE, IDLE, UNACCOUNTED, Charged, Columns, Judged, Sheet
 from tailrace.report import words
 from tailrace.report.charts import CAPACITY, CURVES_MAX, Chart, Curve, Group, peaks, slot

@@ -346,10 +346,8 @@ def _evidence(evidence: CauseEvidence) -> dict[str, str]:
         "cause": words.cause(evidence.cause),
         "place": or_dash(words.name(evidence.place) if evidence.place else None),
         "verdict": evidence.verdict,
+        "share": or_dash(None if evidence.share is None else words.share(evidence.share)),
         "coverage": or_dash(None if evidence.coverage is None else words.share(evidence.coverage)),
-        "lift": or_dash(None if evidence.lift is None else words.ratio(evidence.lift)),
-        "p": or_dash(None if evidence.p_value is None else f"{evidence.p_value:.3g}"),
-        "lead": or_dash(None if evidence.lead_ns is None else words.duration(evidence.lead_ns).replace("-", "−")),
         "sentence": words.sentence(evidence.sentence),
         "missing": words.sentence(evidence.missing)
         if evidence.missing and evidence.missing not in evidence.sentence

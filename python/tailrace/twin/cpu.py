@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.causes import UNKNOWN
-from tailrace.diagnosis.causes.garbage_collection import CAUSE as COLLECTION
+from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.diagnosis.ledger.account import Account, Line
 from tailrace.diagnosis.ledger.losses import Seen
+from tailrace.diagnosis.ledger.losses.collection import CAUSE as COLLECTION
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares, Steps
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.series import Series

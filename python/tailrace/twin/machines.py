@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tailrace.diagnosis.causes.neighbour import CAUSE as NEIGHBOUR
 from tailrace.diagnosis.ledger.account import Account, Line
 from tailrace.diagnosis.ledger.losses import Seen
+from tailrace.diagnosis.ledger.losses.neighbour import CAUSE as NEIGHBOUR
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.series import AT_WORK
 from tailrace.diagnosis.view import View

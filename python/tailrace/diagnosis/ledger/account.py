@@ -15,17 +15,27 @@ from numpy.typing import NDArray
 
 from tailrace._core import Replay
 from tailrace.diagnosis import tasks
-from tailrace.diagnosis.causes import UNKNOWN
+from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.diagnosis.ledger import delays, limits, places, waits
 from tailrace.diagnosis.ledger.limits import Choices
-from tailrace.diagnosis.ledger.losses import CAPACITY, DELAYS, HOLDERS, Cause, Loss, Seen
+from tailrace.diagnosis.ledger.losses import (
+    CAPACITY,
+    CAUSES,
+    DELAYS,
+    HOLDERS,
+    Cause,
+    Loss,
+    Seen,
+    lock,
+    neighbour,
+    overhead,
+)
 from tailrace.diagnosis.ledger.losses.freeze import CAUSE as FREEZE
 from tailrace.diagnosis.ledger.losses.loss import blur
 from tailrace.diagnosis.ledger.recorded import Flags, Numbers, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
-from tailrace.diagnosis.millibottleneck import LIMITS
 from tailrace.diagnosis.queues import Times
-from tailrace.diagnosis.series import AT_WORK
+from tailrace.diagnosis.series import AT_WORK, LIMITS
 from tailrace.diagnosis.spans import where
 from tailrace.units import MILLISECOND
 
@@ -47,6 +57,7 @@ stop."""
 WITHHELD = 0.2
 """A server that was stopped uses no CPU. Samples at the edges also contain what it used before and after."""
 
+COMPUTING = frozenset(cause.name for cause in CAUSES if cause.computes)
 Line = tuple[str, str]
 """It names a cause and the server that lost capacity to it."""
 
@@ -92,9 +103,11 @@ class Account:
         return None if loss is None else loss.place
 
 
-def draw_up(seen: Seen, recorded: Recorded) -> Account:
-    seen = replace(seen, recorded_visits=recorded)
+def draw_up(seen: Seen, as_recorded: Recorded, held_by_visits: frozenset[str] = frozenset()) -> Account:
+    """Return the account. In the servers `held_by_visits`, others wait for a place and not for a lock."""
+    recorded, seen = as_recorded, replace(seen, recorded_visits=as_recorded)
     losses = _losses(seen, recorded, CAPACITY + DELAYS)
+    losses = {line: loss for line, loss in losses.items() if line[0] != lock.CAUSE or line[1] not in held_by_visits}
     recorded = delays.after_pauses(recorded, (loss.delays for loss in losses.values() if loss.delays is not None))
     prior = np.ones((len(recorded.servers), len(recorded.steps)))
     for (_, server), loss in losses.items():
@@ -104,16 +117,23 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     held = places.find(recorded, prior, _shared(seen, recorded))
     recorded = places.seated(recorded, held)
     seen = replace(seen, held=places.fullest(recorded, held))
-    losses |= _losses(seen, recorded, HOLDERS)
+    holders = _losses(seen, recorded, HOLDERS)
+    both = {server for _, server in holders if (lock.CAUSE, server) in losses}
+    if both:
+        return draw_up(seen, as_recorded, held_by_visits | both)
+    losses |= holders
     for server, one in held.items():
         known[recorded.number[server]] = one.places
     pools = limits.pools(seen.view, recorded)
     choices = limits.choices(seen.view, recorded, pools)
     replay = _replay(seen, recorded, known, pools, choices)
-    calm = (recorded.steps.covered(seen.slow.calm) > 0.5).astype(np.uint8)
+    calm = seen.calm.astype(np.uint8)
     account = Account(recorded, replay, choices, np.array(replay.fit(prior, calm, ROUNDS)), known)
-    for number, server in enumerate(recorded.servers):
-        _charge(account, number, {line: loss for line, loss in losses.items() if line[1] == server})
+    # Callees come first: what a caller seems to lack while a server behind it stands still can be its wait for it.
+    for server in sorted(recorded.servers, key=lambda name: -seen.view.depth[name]):
+        number = recorded.number[server]
+        at_work = seen.view.own_queue(server, recorded.steps.middles) >= 1
+        _charge(account, number, _possible(seen, server, losses), at_work)
         _charge_rest(seen, account, number, prior, calm)
         account.capacity[number] = np.clip(1.0 - account.taken_of(server), LEAST_CAPACITY, 1.0)
     replay.measure(account.capacity)
@@ -159,22 +179,38 @@ def _replay(seen: Seen, recorded: Recorded, known: Numbers, pools: limits.Pools,
     )
 
 
-def _charge(account: Account, number: int, losses: dict[Line, Loss]) -> None:
-    """Charge each line with what the server lacked while the line took something, the larger line first. The samples do
-    not show when within a sampling interval it was taken. The capacity of the server shows this."""
-    left = np.clip(1.0 - account.capacity[number], 0.0, 1.0)
-    for line, loss in sorted(losses.items(), key=lambda item: -float(item[1].share.sum())):
+def _possible(seen: Seen, server: str, losses: dict[Line, Loss]) -> dict[Line, Loss]:
+    """Return the losses of a server. What fills the CPU of a server takes nothing while the server used none."""
+    mine = {line: loss for line, loss in losses.items() if line[1] == server}
+    for own in seen.view.series(server, "cpu_busy")[:1]:
+        used = seen.at(own) > WITHHELD * seen.slow.usual(own)
+        for line, loss in mine.items():
+            if line[0] in COMPUTING and loss.visits is None:
+                mine[line] = replace(loss, share=loss.share * used)
+    return mine
+
+
+def _charge(account: Account, number: int, losses: dict[Line, Loss], at_work: NDArray[np.bool_]) -> None:
+    """Charge each line with what the server lacked while the line took something. Lines that together took more than
+    the server lacked are charged in proportion: the recording does not show which of them it was. The samples do
+    not show when within a sampling interval it was taken. The capacity of the server shows this. What a server without
+    visits lacked is not known, and delayed nothing."""
+    left = np.where(at_work, np.clip(1.0 - account.capacity[number], 0.0, 1.0), 0.0)
+    wanted: dict[Line, Shares] = {}
+    for line, loss in losses.items():
         took = np.zeros(len(left))
         for first, last in _stretches(loss.share > 0.01, 1):
             begin, end = max(first - loss.blur, 0), last + loss.blur
             lacked = float(left[begin:end].sum())
             if lacked > 0.0:
-                part = min(1.0, float(loss.share[first:last].sum()) / lacked)
+                part = min(1.0, float((loss.share * at_work)[first:last].sum()) / lacked)
                 took[begin:end] = np.maximum(took[begin:end], left[begin:end] * part)
-        left = left - took
         if took.any() or loss.visits is not None or loss.delays is not None:
-            account.taken[line] = took
+            wanted[line] = took
             account.losses[line] = loss
+    whole = np.sum(list(wanted.values()), axis=0) if wanted else left
+    fits = np.minimum(left / np.maximum(whole, LEAST_CAPACITY), 1.0)
+    account.taken |= {line: took * fits for line, took in wanted.items()}
 
 
 def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm: Flags) -> None:
@@ -202,12 +238,25 @@ def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm:
         whole = min(lacked, excess / cores + float(known[begin:end].sum()) * STEP_NS)
         if whole > max(chance, SHORTEST_NS):
             sure[begin:end] = 1.0 if lacked - whole <= chance else whole / lacked
-    rest = np.where(rest >= LEAST_LOSS, np.clip(rest, 0.0, 1.0), 0.0) * kept
+    rest = np.where((rest >= LEAST_LOSS) & ~_waits(seen, account, server), np.clip(rest, 0.0, 1.0), 0.0) * kept
     for cause, part in _names(seen, server, rest, np.clip(1.0 - taken, 0.0, 1.0)).items():
         # If a server used no CPU, samples show that it was slow.
-        took = part * sure if cause == UNKNOWN else part
+        took = part if cause == FREEZE else part * sure
         if took.any():
             account.taken[cause, server] = account.taken.get((cause, server), np.zeros(len(rest))) + took
+
+
+def _waits(seen: Seen, account: Account, server: str) -> NDArray[np.bool_]:
+    """Return the steps in which the server had calls open, and a server behind it with visits inside lacked most of its
+    capacity."""
+    number, middles = account.recorded.number, account.recorded.steps.middles
+    behind = [
+        np.where(seen.view.stays[name].queue(middles) >= 1, account.capacity[number[name]], 1.0)
+        for name in seen.view.downstream_of(server)
+        if name in number
+    ]
+    lacks = np.min(behind, axis=0, initial=1.0) <= 1.0 - MOST if behind else np.zeros(len(middles), dtype=bool)
+    return np.asarray(lacks & (seen.view.own_queue(server, middles) < seen.view.stays[server].queue(middles)))
 
 
 def _names(seen: Seen, server: str, rest: Shares, left: Shares) -> dict[str, Shares]:
@@ -225,7 +274,16 @@ def _names(seen: Seen, server: str, rest: Shares, left: Shares) -> dict[str, Sha
             # The samples at its edges also contain what it used before and after.
             around = slice(max(begin - blur(own[0]), 0), end + blur(own[0]))
             still[around] |= lacks[around]
-    return {FREEZE: np.where(still, left, 0.0), UNKNOWN: np.where(still, 0.0, rest)}
+    full = seen.at(own[0]) >= AT_WORK * own[0].capacity
+    inside = seen.view.own_queue(server, seen.steps.middles)
+    at_work = full & ~still & (inside > 1)
+    crowded = (
+        at_work
+        if overhead.grows(rest[at_work], inside[at_work].astype(np.float64))
+        else np.zeros(len(rest), dtype=bool)
+    )
+    named = {FREEZE: np.where(still, left, 0.0), overhead.CAUSE: np.where(crowded, rest, 0.0)}
+    return named | {UNKNOWN: np.where(still | crowded, 0.0, rest)}
 
 
 def _slept(seen: Seen, server: str, most: Times) -> bool:
@@ -236,15 +294,16 @@ def _slept(seen: Seen, server: str, most: Times) -> bool:
 
 def _may_lack_a_cpu(seen: Seen, server: str) -> NDArray[np.bool_]:
     """Return the steps in which a server that uses no CPU may wait for one. Its own `psi_cpu` or `tasks_runnable` shows
-    them. Without these, they are the steps in which its host had no CPU to spare, if the host usually has."""
+    them. Without these, they are the steps in which its host, or a place that may
+    contain it, had no CPU to spare, if it usually has."""
     for pressure in seen.view.series(server, "psi_cpu")[:1]:
         return np.asarray(seen.at(pressure) >= LIMITS["psi_cpu"])
     for runnable in seen.view.series(server, "tasks_runnable")[:1]:
         return np.asarray(seen.at(runnable) >= 1.0)
     host = seen.view.of_host(server, "cpu_busy")
-    if host is None or seen.slow.usual(host) >= AT_WORK:
-        return np.zeros(len(seen.steps), dtype=bool)
-    return np.asarray(seen.at(host) >= AT_WORK)
+    full = [] if host is None or seen.slow.usual(host) >= AT_WORK else [seen.at(host)]
+    full += [seen.at(one) / one.capacity for one in neighbour.around(seen, server)]
+    return np.asarray(np.max(full, axis=0, initial=0.0) >= AT_WORK) if full else np.zeros(len(seen.steps), dtype=bool)
 
 
 def _stretches(mask: NDArray[np.bool_], gap: int) -> list[tuple[int, int]]:

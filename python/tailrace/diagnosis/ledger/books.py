@@ -3,18 +3,21 @@ server, and its queue in the recording and in the replay."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.causes import UNKNOWN
+from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.diagnosis.judged import DONE, IDLE, UNACCOUNTED, Columns, Lost, Sheet
 from tailrace.diagnosis.ledger.account import Account
 from tailrace.diagnosis.ledger.recorded import NEVER
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.queues import Stays, Times
 
+SLOWED = 2.0
+"""Chance makes the median stay of some hundred visits longer by a tenth; a queue makes it several times as long."""
 LEAST_QUEUE = 1.0
 """Mean queues that differ by less than one visit are the same."""
 
@@ -27,12 +30,30 @@ class ServerBooks:
     recorded: Stays
     replayed: Stays
     busy: Shares
+    arrival: Times
+    own_ns: Times
+    """For each visit, this is the time in which it was inside and had no call open."""
+    calm_ns: float
+    """This is the median of the same time in calm steps."""
+
+    def own(self, first: int, last: int) -> tuple[float, float]:
+        """Return the mean own queue in these steps. Also return how many times as long as usual half of the visits
+        stayed."""
+        inside = (self.arrival >= first * STEP_NS) & (self.arrival < last * STEP_NS)
+        if not inside.any():
+            return 0.0, 0.0
+        took = self.own_ns[inside]
+        return float(took.sum()) / ((last - first) * STEP_NS), float(np.median(took)) / max(self.calm_ns, 1.0)
 
 
 @dataclass(frozen=True)
 class Books:
     """It holds an account, and the times at which its visits arrive and leave in the replay of all lines."""
 
+    depth: Mapping[str, int]
+    """It holds the distance of each server from the clients."""
+    calm: NDArray[np.bool_]
+    """It shows which steps are calm."""
     account: Account
     arrival: Times
     departure: Times
@@ -47,8 +68,16 @@ class Books:
                 _stays(recorded.arrival[here], recorded.departure[here]),
                 _stays(self.arrival[here], self.departure[here]),
                 np.clip(np.array(replay.busy(number)) / (replay.cores[number] * STEP_NS), 0.0, 1.0),
+                recorded.arrival[here],
+                recorded.own_ns[here],
+                self._usual(recorded.arrival[here], recorded.own_ns[here]),
             )
         return self._known[server]
+
+    def _usual(self, arrival: Times, own_ns: Times) -> float:
+        step = np.minimum(arrival // STEP_NS, len(self.calm) - 1)
+        calm = own_ns[self.calm[step]]
+        return float(np.median(calm)) if len(calm) else 0.0
 
 
 @dataclass(frozen=True)
@@ -81,6 +110,29 @@ class Extract:
             lost[server] += float(share[self.first : self.last].sum())
         most = max(lost, key=lost.__getitem__, default=None)
         return most if most is not None and lost[most] > 0.0 else None
+
+    def took(self, cause: str, server: str, least: float) -> tuple[int, int, int | None, int | None]:
+        """Return the CPU time that a cause took of a server and the CPU time that the server lacked, in nanoseconds.
+        Also return when it began and ended to take at least the share `least` of the server; None if it never did."""
+        account = self.books.account
+        share = account.taken.get((cause, server))
+        if share is None:
+            return 0, 0, None, None
+        inside = slice(self.first, self.last)
+        unit = account.replay.cores[account.recorded.number[server]] * STEP_NS
+        lacked = round(unit * float(account.taken_of(server)[inside].sum()))
+        acts = np.flatnonzero(share[inside] >= least) + self.first
+        begins = account.recorded.steps.begins
+        span = (int(begins[acts[0]]), int(begins[acts[-1]]) + STEP_NS) if len(acts) else (None, None)
+        return round(unit * float(share[inside].sum())), lacked, *span
+
+    def narrowest(self) -> str | None:
+        """Return the server furthest from the clients of those in which half of the visits stayed for twice as long as
+        in calm time, and whose own queue was at least a quarter as long as the longest one."""
+        own = {name: self.books.of(name).own(self.first, self.last) for name in self.servers}
+        longest = max((queue for queue, _ in own.values()), default=0.0)
+        slowed = [name for name, (queue, slower) in own.items() if queue * 4 >= longest and slower >= SLOWED]
+        return max(slowed, key=lambda name: self.books.depth[name], default=None)
 
     def queues(self, server: str) -> tuple[Shares, Shares]:
         """Return how many visits are inside in the middle of each step, in the recording and in the replay."""

@@ -6,17 +6,23 @@ from __future__ import annotations
 from math import sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tailrace.diagnosis.ledger.recorded import Recorded
+from tailrace.diagnosis.ledger.recorded import Numbers, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.vlrt import Slow
 from tailrace.units import SECOND
 
+CAUSE = "workload-burst"
+SAYS = "the requests beyond the usual number"
+PLAIN = "more requests came at once than {place} can serve"
 DRIFT = 1.1
 """A rate a tenth above the usual one is normal, because rates change by as much from one minute to the next."""
 SIGMAS = 5.0
 """By chance, a sum of Poisson numbers exceeds five standard deviations in about one of ten hours of 10 ms steps."""
+HEAVY = 2.0
+"""Requests that take up to twice the mean bring no more work than the square root law of their number allows for."""
 LEAST = 8
 """For fewer requests, the square root law is no bound."""
 
@@ -26,6 +32,29 @@ def beyond(recorded: Recorded, slow: Slow, repeated: Times) -> Times:
     because they came only because others were slow."""
     roots = np.setdiff1d(np.flatnonzero(recorded.parent < 0), repeated)
     roots = roots[np.argsort(recorded.sent[roots], kind="stable")]
+    heavy = _heavy(recorded, slow, roots)
+    parts = [roots, *(roots[recorded.group[roots] == group] for group in heavy.tolist())]
+    return np.unique(np.concatenate([_beyond(recorded, slow, part) for part in parts]))
+
+
+def _heavy(recorded: Recorded, slow: Slow, roots: Times) -> Numbers:
+    """Return the interactions whose requests usually take more than twice as long as the mean. A few of them bring as
+    much work as many others."""
+    calm = roots[_is_calm(recorded, slow)[np.minimum(recorded.sent[roots] // STEP_NS, len(recorded.steps) - 1)]]
+    if not len(calm):
+        return np.empty(0, dtype=np.uint32)
+    took = (recorded.departure[calm] - recorded.sent[calm]).astype(np.float64)
+    groups, which = np.unique(recorded.group[calm], return_inverse=True)
+    means = np.bincount(which, took) / np.bincount(which)
+    return np.asarray(groups[means > HEAVY * took.mean()])
+
+
+def _is_calm(recorded: Recorded, slow: Slow) -> NDArray[np.bool_]:
+    return np.asarray(recorded.steps.covered(slow.calm) > 0.5)
+
+
+def _beyond(recorded: Recorded, slow: Slow, roots: Times) -> Times:
+    """Return which of these requests, in the order in which they were sent, came beyond their usual number."""
     sent = recorded.sent[roots]
     counts = np.bincount(np.minimum(sent // STEP_NS, len(recorded.steps) - 1), minlength=len(recorded.steps))
     per_step = _usual(recorded, slow, counts)
@@ -41,9 +70,9 @@ def _usual(recorded: Recorded, slow: Slow, counts: Times) -> float:
     """Return how many requests would be sent in a step without any burst. The number is the highest of three: the mean
     in calm time; the mean over all steps, because this many may come evenly; and the number that clients would send if
     they were answered as usual."""
-    calm = recorded.steps.covered(slow.calm) > 0.5
+    calm = _is_calm(recorded, slow)
     in_calm = counts[calm].mean() if calm.sum() * STEP_NS >= SECOND else 0.0
-    return float(max(in_calm, counts.mean(), counts.mean() + _held_back(recorded, slow)))
+    return float(max(in_calm, counts.mean() + _held_back(recorded, slow)))
 
 
 def _held_back(recorded: Recorded, slow: Slow) -> float:
@@ -55,7 +84,7 @@ def _held_back(recorded: Recorded, slow: Slow) -> float:
     before = recorded.follows[later]
     each = float((recorded.sent[later] - recorded.departure[before]).mean()) + slow.normal_ns
     clients = len(later) - len(np.intersect1d(later, before))
-    return clients * STEP_NS / each - len(later) / len(recorded.steps)
+    return max(clients * STEP_NS / each - len(later) / len(recorded.steps), 0.0)
 
 
 def _stretches(counts: Times, usual: float) -> list[tuple[int, int]]:

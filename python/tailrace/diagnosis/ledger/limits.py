@@ -15,6 +15,10 @@ from tailrace.diagnosis.ledger.workers import lost_at
 from tailrace.diagnosis.queues import LEAST_LIMIT, Times
 from tailrace.diagnosis.view import View
 
+BALANCER = "balancer"
+SAYS = "the choices of {server} (its candidates take turns instead)"
+PLAIN = "{place} sent the requests to {origin} while it was stalled and others were idle"
+
 
 @dataclass(frozen=True)
 class Pools:

@@ -62,6 +62,15 @@ class Recorded:
         """Return the number of each server."""
         return {name: i for i, name in enumerate(self.servers)}
 
+    @cached_property
+    def own_ns(self) -> Times:
+        """Return for each visit the time in which it was inside and had no call open. Calls at the same time count one
+        after the other, so it is at least 0."""
+        called = self.parent >= 0
+        in_calls = np.zeros(len(self.parent))
+        np.add.at(in_calls, self.parent[called], (self.departure - self.sent)[called])
+        return np.asarray(np.maximum(self.departure - self.arrival - in_calls.astype(np.int64), 0))
+
     def roots(self, visits: Times) -> Times:
         """Return the requests of clients that these visits work for."""
         return np.unique(self._root[visits])

@@ -13,6 +13,8 @@ from tailrace.diagnosis.view import View
 from tailrace.units import MILLISECOND
 
 CAUSE = "retries"
+SAYS = "the requests that clients sent again"
+PLAIN = "clients sent requests again that were slow, which kept {origin} overloaded"
 FAILED = r"^(abandoned|timeout|refused|reset|5\d\d)$"
 PAUSE_NS = 1100 * MILLISECOND
 """RUBBoS's client repeats a page after 1 s. A later request may be a new one."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from math import ceil
 
-from tailrace.diagnosis.causes import UNKNOWN
+from tailrace.diagnosis.finding import UNKNOWN
+from tailrace.diagnosis.ledger import bursts, limits, retries
 from tailrace.diagnosis.ledger.losses import CAUSES
-from tailrace.diagnosis.ledger.verdict import BALANCER, BURST, RETRIES, Replayed, Share
+from tailrace.diagnosis.ledger.verdict import Replayed, Share
 from tailrace.diagnosis.words import count, listing, share
 
 SAYS = {cause.name: cause.says for cause in CAUSES} | {
-    BURST: "the requests beyond the usual number",
-    RETRIES: "the requests that clients sent again",
-    BALANCER: "the choices of {server} (its candidates take turns instead)",
+    bursts.CAUSE: bursts.SAYS,
+    retries.CAUSE: retries.SAYS,
+    limits.BALANCER: limits.SAYS,
     UNKNOWN: "what {server} lacked and nothing recorded accounts for",
 }
 TOLD = 0.05

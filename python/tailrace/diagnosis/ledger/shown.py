@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tailrace.diagnosis.causes import UNKNOWN
+from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.diagnosis.judged import Charged, Judged
 from tailrace.diagnosis.ledger.sentence import is_told, sentence
 from tailrace.diagnosis.ledger.verdict import REPRODUCED, Replayed

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -11,8 +12,8 @@ from math import factorial
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.causes import balancer, workload_burst
-from tailrace.diagnosis.ledger import bursts, retries
+from tailrace.diagnosis.finding import UNKNOWN
+from tailrace.diagnosis.ledger import bursts, limits, retries
 from tailrace.diagnosis.ledger.account import Account, Line, draw_up
 from tailrace.diagnosis.ledger.books import Books, Extract
 from tailrace.diagnosis.ledger.groups import Group, owners, together
@@ -24,21 +25,28 @@ from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
 from tailrace.units import MILLISECOND, SECOND
 
-BURST, BALANCER, RETRIES = workload_burst.CAUSE, balancer.CAUSE, retries.CAUSE
+BURST, BALANCER, RETRIES = bursts.CAUSE, limits.BALANCER, retries.CAUSE
 MATTERS = 0.02
 """A line is left out if it changes less than a fiftieth of the very slow requests, alone or on top of the others."""
+EQUAL = 0.95
+"""Counts of very slow requests that differ by a twentieth are equal: the difference is within the error of a replay."""
 PLAYERS = 5
-"""All subsets of this many lines are replayed, which takes 32 replays. If there are more lines, those that matter most
-are used."""
+"""All subsets of this many causes are replayed, which takes 32 replays. If more are needed, those that matter most are
+used."""
 SMALLEST_NS = 30 * MILLISECOND
 """If a line took less than three steps of a server around an episode, it cannot delay a request by seconds."""
 BEFORE_NS = 2 * SECOND
 """A line matters for an episode that begins up to this long after it. The longest queue in the papers drains in less
 time."""
+SKEWED = 4.0
+"""By chance, a share of the choices differs by four standard deviations in one of 16,000 cases (a binomial share has a
+variance of at most 0.25 / n)."""
+WORSE = 0.05
+"""A smaller effect is within the error of the replay."""
 NEARLY_ALL = 0.7
 """Lines explain all very slow requests of a replay if at least this fraction of them does not occur without the
 lines."""
-REPRODUCED = (0.6, 1.4)
+REPRODUCED = (0.5, 2.0)
 """These limits apply to the very slow requests of the replay divided by those of the recording. Counts of models have
 errors of up to two fifths, but still show what is necessary. Outside these limits, the replay is no model of the
 episode."""
@@ -57,6 +65,8 @@ class Share:
     without: int
     """This many very slow requests would have remained without this line alone."""
     place: str | None = None
+    which: str | None = None
+    """Most of the requests of a burst were of this interaction: `230 of them were order`."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +81,9 @@ class Replayed:
     """This is the account around the episode."""
     tested: frozenset[str]
     """These causes were taken away. The account omits causes that took next to nothing."""
+    worse: tuple[Share, ...] = ()
+    """These made it worse. They are charged with nothing, because other causes explain what they did; but without each
+    of them some of the very slow requests do not occur."""
 
     @property
     def error(self) -> float:
@@ -92,8 +105,8 @@ def judge(view: View, slow: Slow) -> tuple[Replayed | None, ...]:
     bench = _Bench(seen, draw_up(seen, recorded), groups)
     found: dict[int, Replayed] = {}
     for number, group in enumerate(groups):
-        shares, replayed, tested = _verdict(bench, number, group)
-        found |= {at: bench.part(slow.clusters[at], group, shares, replayed, tested) for at in group}
+        judged = _verdict(bench, number, group)
+        found |= {at: bench.part(slow.clusters[at], group, *judged) for at in group}
     return tuple(found[at] for at in range(len(slow.clusters)))
 
 
@@ -106,6 +119,9 @@ class _Bench:
         self.groups = groups
         repeated, self.first_attempts = retries.repeated(seen.view, account.recorded)
         beyond = bursts.beyond(account.recorded, seen.slow, repeated)
+        # A request that held places belongs to that line, however many of its kind came.
+        holding = [account.recorded.roots(account.visits_of(line)) for line in account.losses]
+        beyond = np.setdiff1d(beyond, np.concatenate(holding)) if holding else beyond
         self.of_clients = {(BURST, ""): beyond, (RETRIES, ""): repeated}
         self.owner = owners(account.recorded, seen.slow, groups, seen.view.window_ns)
         self._known: dict[tuple[int, frozenset[Line]], NDArray[np.bool_]] = {}
@@ -113,7 +129,7 @@ class _Bench:
     @cached_property
     def books(self) -> Books:
         """Return the account and its replay with all lines."""
-        return Books(self.account, *self.as_it_was[:2])
+        return Books(self.seen.view.depth, self.seen.calm, self.account, *self.as_it_was[:2])
 
     @cached_property
     def as_it_was(self) -> tuple[Times, Times, NDArray[np.bool_]]:
@@ -149,12 +165,21 @@ class _Bench:
         return Extract(self.books, first, max(last, first + 1))
 
     def part(
-        self, cluster: Cluster, group: Group, shares: tuple[Share, ...], replayed: int, tested: frozenset[str]
+        self,
+        cluster: Cluster,
+        group: Group,
+        shares: tuple[Share, ...],
+        replayed: int,
+        tested: frozenset[str],
+        worse: tuple[Share, ...],
     ) -> Replayed:
         """Return the part of a group's result that belongs to one episode."""
         part = cluster.vlrt / sum(self.seen.slow.clusters[at].vlrt for at in group)
-        its = tuple(replace(one, vlrt=one.vlrt * part, without=round(one.without * part)) for one in shares)
-        return Replayed(cluster.vlrt, round(replayed * part), its, self.extract(cluster), tested)
+        its, its_worse = (
+            tuple(replace(one, vlrt=one.vlrt * part, without=round(one.without * part)) for one in some)
+            for some in (shares, worse)
+        )
+        return Replayed(cluster.vlrt, round(replayed * part), its, self.extract(cluster), tested, its_worse)
 
     def lines(self, clusters: list[Cluster]) -> list[Line]:
         """Return the lines that can have mattered for these episodes."""
@@ -174,13 +199,54 @@ class _Bench:
         choices = self.account.choices
         chosen = choices.choice[(self.account.recorded.sent >= first) & (self.account.recorded.sent < last)]
         return found + [
-            (BALANCER, by) for by in dict.fromkeys(choices.alike[at] for at in np.unique(chosen[chosen < NONE]))
+            (BALANCER, by)
+            for by in dict.fromkeys(choices.alike[at] for at in np.unique(chosen[chosen < NONE]))
+            if self._is_skewed(by, first, last)
         ]
+
+    def _is_skewed(self, by: str, begin: int, end: int) -> bool:
+        """Return whether a balancer chose its candidates in this time in other proportions than in calm time."""
+        recorded, choices = self.account.recorded, self.account.choices
+        its = np.flatnonzero(np.isin(choices.choice, [at for at, name in enumerate(choices.alike) if name == by]))
+        sent = recorded.sent[its]
+        calm = self.seen.calm[np.minimum(sent // STEP_NS, len(recorded.steps) - 1)]
+        size = len(recorded.servers)
+        now = np.bincount(recorded.server[its[(sent >= begin) & (sent < end)]], minlength=size)
+        usual = np.bincount(recorded.server[its[calm]], minlength=size)
+        if not usual.sum() or not now.sum():
+            return bool(now.sum())
+        apart = np.abs(now / now.sum() - usual / usual.sum()).max()
+        return bool(apart > SKEWED * (0.25 / now.sum() + 0.25 / usual.sum()) ** 0.5)
 
     def _held(self, line: Line, begin: int, end: int) -> bool:
         """Return whether visits of this line held places or were held up in this time."""
         recorded, visits = self.account.recorded, self.account.involved(line)
         return bool(((recorded.sent[visits] < end) & (recorded.departure[visits] > begin)).any())
+
+    def which(self, number: int) -> str | None:
+        """Return in words of which interaction most requests of the burst are, if that differs from the usual."""
+        recorded = self.account.recorded
+        begin, end = self.around(number)
+        beyond = self.of_clients[BURST, ""]
+        sent = recorded.sent[beyond]
+        names = Counter(recorded.names[beyond[(sent >= begin) & (sent <= end)]].tolist())
+        calm = self.seen.calm[np.minimum(recorded.sent // STEP_NS, len(recorded.steps) - 1)]
+        usual = Counter(recorded.names[(recorded.parent < 0) & calm].tolist())
+        name, most = max(names.items(), key=lambda item: item[1] / (usual[item[0]] + 1), default=("", 0))
+        differs = most * (usual.total() + 1) >= 2 * (usual[name] + 1) * names.total()
+        return f"{most:,} of them were {name}" if name and differs else None
+
+    def parts(self, number: int, lines: frozenset[Line]) -> dict[Line, float]:
+        """Divide a cause among its servers by what each line removes alone, or equally if none removes anything."""
+        as_it_was = self.left(number, frozenset())
+        alone = {line: max(as_it_was - self.left(number, frozenset({line})), 0) for line in sorted(lines)}
+        whole = sum(alone.values())
+        return {line: gone / whole if whole else 1 / len(alone) for line, gone in alone.items() if gone or not whole}
+
+    def main(self, number: int, lines: frozenset[Line]) -> Line:
+        """Return the line of a cause that removes the most."""
+        parts = self.parts(number, lines)
+        return max(parts, key=parts.__getitem__)
 
     def left(self, number: int, without: frozenset[Line]) -> int:
         """Return how many requests of a group are very slow without these lines, in a replay of the time around the
@@ -229,9 +295,11 @@ class _Bench:
         return arrival, departure, slow
 
 
-def _verdict(bench: _Bench, number: int, group: Group) -> tuple[tuple[Share, ...], int, frozenset[str]]:
+def _verdict(
+    bench: _Bench, number: int, group: Group
+) -> tuple[tuple[Share, ...], int, frozenset[str], tuple[Share, ...]]:
     """Return the shares of a group, the largest first. Also return how many of its requests are very slow in the
-    replay, and the causes that were taken away."""
+    replay, the causes that were taken away, and those that made it worse."""
     clusters = [bench.seen.slow.clusters[at] for at in group]
     count = sum(cluster.vlrt for cluster in clusters)
 
@@ -239,25 +307,69 @@ def _verdict(bench: _Bench, number: int, group: Group) -> tuple[tuple[Share, ...
         return bench.left(number, without)
 
     lines = bench.lines(clusters)
-    everything = frozenset(lines)
-    as_it_was, none = left(frozenset()), left(everything)
-    alone = {line: left(frozenset({line})) for line in lines}
-    weight = {line: max(as_it_was - alone[line], left(everything - {line}) - none) for line in lines}
-    ranked = [line for line in sorted(lines, key=lambda line: -weight[line]) if weight[line] >= MATTERS * count]
-    worth = shapley(ranked[:PLAYERS], left) if as_it_was else {}
-    worth = {line: value for line, value in worth.items() if value > 0.0}
+    as_it_was = left(frozenset())
+    causes = {name: frozenset(line for line in lines if line[0] == name) for name, _ in lines}
+    players = needed([name for name in causes if name != UNKNOWN], without(causes, left), MATTERS * count)[:PLAYERS]
+    worth = shapley(players, without(causes, left)) if as_it_was else {}
+    rest = causes.get(UNKNOWN, frozenset())
+    known = frozenset(lines) - rest
+    worth[UNKNOWN] = float(left(known) - left(frozenset(lines))) if rest else 0.0
+    worth = {name: value for name, value in worth.items() if value > 0.0}
     charged = sum(worth.values())
     # If little is left without all lines, it is within the error of a replay. If more is left, something else made it.
     unit = count / max(charged if charged >= NEARLY_ALL * as_it_was else as_it_was, charged, 1.0)
     shares = [
-        Share(cause, server or None, value * unit, alone[cause, server], bench.account.who((cause, server)))
-        for (cause, server), value in worth.items()
+        _share(bench, number, line, worth[cause] * part * unit, left(frozenset({line})))
+        for cause in worth
+        for line, part in bench.parts(number, causes[cause]).items()
     ]
     tested = frozenset(cause for cause, _ in lines)
-    return tuple(sorted(shares, key=lambda share: -share.vlrt)), bench.replayed(number), tested
+    lesser = {name: left(its) for name, its in causes.items() if name not in worth and name != UNKNOWN}
+    worse = tuple(
+        _share(bench, number, bench.main(number, causes[name]), 0.0, remain)
+        for name, remain in sorted(lesser.items(), key=lambda item: item[1])
+        if as_it_was - remain >= WORSE * as_it_was > 0
+    )
+    return tuple(sorted(shares, key=lambda share: -share.vlrt)), bench.replayed(number), tested, worse
 
 
-def shapley(players: Sequence[Line], left: Callable[[frozenset[Line]], int]) -> dict[Line, float]:
+def _share(bench: _Bench, number: int, line: Line, vlrt: float, without: int) -> Share:
+    which = bench.which(number) if line[0] == BURST else None
+    return Share(line[0], line[1] or None, vlrt, without, bench.account.who(line), which)
+
+
+Left = Callable[[frozenset[str]], int]
+
+
+def without(causes: Mapping[str, frozenset[Line]], left: Callable[[frozenset[Line]], int]) -> Left:
+    """Return a function of the causes that are taken away at all servers. Causes that come in turn at several servers
+    show only together."""
+    return lambda gone: left(frozenset().union(*(causes[name] for name in gone)))
+
+
+def needed(causes: Sequence[str], left: Left, least: float) -> list[str]:
+    """Return the causes that are needed to explain what all of them together explain.
+
+    These are the causes each of which would be enough alone, then those that add the most to the causes before. A cause
+    that adds nothing is left out, because the others made what it did. It is kept if it removes as many requests
+    alone as the best cause does: then neither would have been harmful without the other.
+    """
+    everything = frozenset(causes)
+    as_it_was, none = left(frozenset()), left(everything)
+    found = [name for name in causes if left(everything - {name}) - none >= least]
+    others = [name for name in causes if name not in found]
+    while others and left(frozenset(found)) - none >= least:
+        best = min(others, key=lambda name: left(frozenset((*found, name))))
+        if left(frozenset(found)) - left(frozenset((*found, best))) < least:
+            break
+        found.append(best)
+        others.remove(best)
+    alone = {name: as_it_was - left(frozenset({name})) for name in causes}
+    most = max(alone.values(), default=0)
+    return found + [name for name in others if alone[name] >= max(EQUAL * most, least)]
+
+
+def shapley(players: Sequence[str], left: Left) -> dict[str, float]:
     """Return Shapley's value (1953) of each player. It is the mean, over all orders, of what disappears when the player
     is taken away."""
     n = len(players)

@@ -20,6 +20,7 @@ from tailrace.diagnosis.ledger.losses import (
     lock,
     memory,
     neighbour,
+    overhead,
     own_work,
     path,
     places,
@@ -27,6 +28,7 @@ from tailrace.diagnosis.ledger.losses import (
     writeback,
 )
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
+from tailrace.diagnosis.view import View
 
 
 class File(Protocol):
@@ -37,8 +39,11 @@ class File(Protocol):
     PLAIN: str
     METRICS: tuple[str, ...]
     EVENTS: tuple[str, ...]
+    COMPUTES: bool | None
 
     def find(self, seen: Seen, server: str, /) -> Loss | None: ...
+
+    def missing(self, view: View, server: str, /) -> str | None: ...
 
 
 @dataclass(frozen=True)
@@ -52,14 +57,18 @@ class Cause:
     """The report draws charts of these metrics as evidence for the cause."""
     events: tuple[str, ...]
     """Events of these kinds are marked on the charts of the metrics."""
+    computes: bool | None
+    """It shows whether the server fills its CPU meanwhile; None means that both are possible."""
     find: Callable[[Seen, str], Loss | None]
+    missing: Callable[[View, str], str | None]
+    """It returns the datum that would show the loss, if it was not recorded."""
 
     @classmethod
     def of(cls, file: File) -> Cause:
-        return cls(file.CAUSE, file.SAYS, file.PLAIN, file.METRICS, file.EVENTS, file.find)
+        return cls(file.CAUSE, file.SAYS, file.PLAIN, file.METRICS, file.EVENTS, file.COMPUTES, file.find, file.missing)
 
 
-CAPACITY = tuple(map(Cause.of, (collection, clock, neighbour, flush, writeback, quota, memory, freeze)))
+CAPACITY = tuple(map(Cause.of, (collection, clock, neighbour, flush, writeback, quota, memory, freeze, overhead)))
 DELAYS = tuple(map(Cause.of, (path, lock)))
 """These causes hold up visits and take no capacity."""
 HOLDERS = tuple(map(Cause.of, (places, own_work)))

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailrace.diagnosis.causes.capacity import clock_rate, full_rate
-from tailrace.diagnosis.causes.frequency_step import CAUSE
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur
+from tailrace.diagnosis.series import Series
+from tailrace.diagnosis.view import View
 
-__all__ = ["CAUSE", "EVENTS", "METRICS", "PLAIN", "SAYS", "find"]
-
+CAUSE = "frequency-step"
 SAYS = "the low clock rate of {server}"
 PLAIN = "the CPU of {origin} was still at a low clock rate when the work came"
 METRICS, EVENTS = ("cpu_hz",), ("frequency_step",)
+COMPUTES = True
 
 
 def find(seen: Seen, server: str) -> Loss | None:
@@ -22,3 +22,23 @@ def find(seen: Seen, server: str) -> Loss | None:
         return None
     highest = full_rate(seen.view, server, hz)
     return Loss(np.clip(1.0 - seen.at(hz) / max(highest, 1.0), 0.0, 1.0), blur(hz), hz.place)
+
+
+def clock_rate(view: View, server: str, begin: int, end: int) -> Series | None:
+    """Return the clock rate of a server, its node or its host. If cores are assigned to no server, return the rate of
+    the core that was fastest in that time, because others may idle."""
+    known = view.series(server, "cpu_hz") or view.around(server, "cpu_hz")
+    rates = (hz for hz in known if hz.value.any())
+    return max(rates, key=lambda hz: hz.mean(begin, end) or 0.0, default=None)
+
+
+def full_rate(view: View, server: str, hz: Series) -> float:
+    """Return the highest clock rate that was sampled, or the one that is documented as possible. A load may end before
+    a governor reaches that rate."""
+    said = view.series(server, "cpu_hz_max") or view.around(server, "cpu_hz_max")
+    return max(float(each.value.max()) for each in (hz, *said))
+
+
+def missing(view: View, server: str) -> str | None:
+    known = view.series(server, "cpu_hz") or view.around(server, "cpu_hz")
+    return None if known else f"cpu_hz of {server} or its node"

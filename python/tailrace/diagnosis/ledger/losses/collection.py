@@ -3,15 +3,21 @@ of the GC log, or of `gc_share` where there is no log."""
 
 from __future__ import annotations
 
-from tailrace.diagnosis.causes.garbage_collection import CAUSE
+from tailrace.diagnosis import settle
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
+from tailrace.diagnosis.view import View
 
-__all__ = ["CAUSE", "EVENTS", "METRICS", "PLAIN", "SAYS", "find"]
-
+CAUSE = "garbage-collection"
 SAYS = "the collections of {server}"
 PLAIN = "a garbage collection stopped {origin}"
 METRICS, EVENTS = ("gc_share",), ("gc", "allocation_stall")
+COMPUTES = True
 
 
 def find(seen: Seen, server: str) -> Loss | None:
     return seen.recorded(server, "gc", "allocation_stall") or seen.sampled(server, "gc_share")
+
+
+def missing(view: View, server: str) -> str | None:
+    known = view.events_of(*EVENTS) or view.series(server, METRICS[0])
+    return None if known else settle.collections(view, server)

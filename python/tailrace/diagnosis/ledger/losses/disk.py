@@ -12,23 +12,28 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.causes.disk import LEAST_BYTES, SUDDEN_NS, WAITS
-from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, most
+from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import where
-from tailrace.units import SECOND
+from tailrace.diagnosis.view import View
+from tailrace.units import MILLISECOND, SECOND
 
 FAULTS = 100.0
 """Per second. The slowest disks read a page in 10 ms, so a server that waits for pages all the time waits for a hundred
 a second or more."""
+WAITS = ("psi_io", "cpu_iowait", "disk_busy")
+LEAST_BYTES = 1_000_000
+"""Smaller movements of dirty memory go on all the time, and a disk needs only milliseconds for them."""
+SUDDEN_NS = 300 * MILLISECOND
+"""Bytes that appeared within this time before the stall were handed over at once. Gathered bytes took longer."""
 LEAST = 0.1
 """Shorter waits occur with every small write."""
 
 
 def waits(seen: Seen, server: str, gathered: bool) -> Loss | None:
     """Return the waits for I/O whose bytes had gathered, or had not. Waits of unknown origin count as both."""
-    found = _all_waits(seen, server)
+    found = _all_waits(seen, server) or _written(seen, server)
     if found is None:
         return None
     dirty = next(iter(seen.view.series(server, "dirty_bytes") + seen.view.elsewhere("dirty_bytes")), None)
@@ -56,6 +61,12 @@ def _all_waits(seen: Seen, server: str) -> Loss | None:
     return None if found is None else replace(found, share=np.where(_may_wait(seen, server), found.share, 0.0))
 
 
+def _written(seen: Seen, server: str) -> Loss | None:
+    """Return the time in which pages were written back, if it was not sampled what waited for it."""
+    written = seen.view.series(server, "writeback_bytes") + seen.view.elsewhere("writeback_bytes")
+    return most(*(Loss((seen.at(one) >= LEAST_BYTES).astype(float), blur(one), one.place) for one in written))
+
+
 def _may_wait(seen: Seen, server: str) -> NDArray[np.bool_]:
     """Return the steps in which a thread of the server was blocked in the kernel, as by a disk. Without samples of
     this, return all steps."""
@@ -79,3 +90,8 @@ def _had_gathered(dirty: Series, begin: int, end: int) -> bool | None:
     earlier, later = float(np.median(before[:half])), float(np.median(before[-half:]))
     expected = later + max(later - earlier, 0.0)
     return expected - lowest >= (highest - lowest) / 2
+
+
+def missing(view: View, server: str) -> str | None:
+    waits = any(view.series(server, metric) for metric in WAITS)
+    return None if waits else f"psi_io, cpu_iowait or disk_busy of {server} or its node"

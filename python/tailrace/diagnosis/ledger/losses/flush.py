@@ -5,17 +5,21 @@ The signs are I/O waits while bytes that appeared at once were written out, or e
 
 from __future__ import annotations
 
-from tailrace.diagnosis.causes.log_flush import CAUSE
-from tailrace.diagnosis.ledger.losses.disk import waits
+from tailrace.diagnosis.ledger.losses import disk
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
+from tailrace.diagnosis.view import View
 
-__all__ = ["CAUSE", "EVENTS", "METRICS", "PLAIN", "SAYS", "find"]
-
+CAUSE = "log-flush"
 SAYS = "the flushes that {server} waited for"
 PLAIN = "{origin} waited for its disk while a log was flushed"
 METRICS, EVENTS = ("disk_busy", "cpu_iowait"), ("log_flush",)
+COMPUTES = False
 
 
 def find(seen: Seen, server: str) -> Loss | None:
     events = seen.view.events_of("log_flush", "writeback")
-    return seen.recorded(server, "log_flush") if events else waits(seen, server, gathered=False)
+    return seen.recorded(server, "log_flush") if events else disk.waits(seen, server, gathered=False)
+
+
+def missing(view: View, server: str) -> str | None:
+    return None if view.events_of(*EVENTS) else disk.missing(view, server)

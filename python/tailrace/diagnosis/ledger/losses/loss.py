@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,10 +62,14 @@ class Seen:
         usual = min(self.slow.usual(series), 1.0 - 1e-6)
         return np.clip((self.at(series) - usual) / (1.0 - usual), 0.0, 1.0)
 
+    @cached_property
+    def calm(self) -> NDArray[np.bool_]:
+        """Return which steps are calm."""
+        return np.asarray(self.steps.covered(self.slow.calm) > 0.5)
+
     def beyond_usual(self, share: Shares) -> Shares:
         """Return the same for a share that is known for each step."""
-        calm = self.steps.covered(self.slow.calm) > 0.5
-        usual = min(float(share[calm].mean()), 1.0 - 1e-6) if calm.any() else 0.0
+        usual = min(float(share[self.calm].mean()), 1.0 - 1e-6) if self.calm.any() else 0.0
         return np.clip((share - usual) / (1.0 - usual), 0.0, 1.0)
 
     def sampled(self, server: str, metric: str) -> Loss | None:

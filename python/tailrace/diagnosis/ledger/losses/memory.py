@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from tailrace.diagnosis.ledger.losses.disk import read_back
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
-
-__all__ = ["CAUSE", "EVENTS", "METRICS", "PLAIN", "SAYS", "find"]
+from tailrace.diagnosis.view import View
 
 CAUSE = "memory"
 SAYS = "the waits of {server} for memory"
@@ -19,6 +18,7 @@ PLAIN = "{origin} waited for memory"
 RECLAIMS = 100.0
 """Per second. A reclaim frees 32 pages, so an allocation waits for one more often than once in ten milliseconds."""
 METRICS, EVENTS = ("psi_memory", "psi_memory_full", "major_faults", "direct_reclaims"), ()
+COMPUTES = False
 
 
 def find(seen: Seen, server: str) -> Loss | None:
@@ -33,3 +33,8 @@ def _reclaiming(seen: Seen, server: str) -> Loss | None:
         return None
     waited = reclaims & (seen.at(blocked) >= 1.0)
     return Loss(waited.astype(float), blur(blocked))
+
+
+def missing(view: View, server: str) -> str | None:
+    known = any(view.series(server, metric) for metric in METRICS)
+    return None if known else f"psi_memory of {server}"

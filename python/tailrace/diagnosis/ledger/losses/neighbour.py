@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailrace.diagnosis.causes.neighbour import CAUSE, includes
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
 from tailrace.diagnosis.ledger.steps import Shares
-from tailrace.diagnosis.millibottleneck import LIMITS
-from tailrace.diagnosis.series import AT_WORK, Series
+from tailrace.diagnosis.series import AT_WORK, LIMITS, Series
+from tailrace.diagnosis.view import View
 from tailrace.topology import Node
 
-__all__ = ["CAUSE", "EVENTS", "METRICS", "PLAIN", "SAYS", "find"]
-
+CAUSE = "neighbour"
 SAYS = "what {place} took of the CPU of {server}"
 PLAIN = "{place} took the CPU that {origin} needed"
 METRICS, EVENTS = ("cpu_busy", "cpu_steal"), ("neighbour_burst",)
+COMPUTES = False
+JITTER = 0.15
+"""Samples of two places that cover the same time differ by up to this part of a core."""
+NEARLY_ALWAYS = 0.95
 
 
 def find(seen: Seen, server: str) -> Loss | None:
@@ -28,20 +30,49 @@ def find(seen: Seen, server: str) -> Loss | None:
 
 
 def _took(seen: Seen, server: str, own: Series, other: Series) -> Loss:
-    """Return the loss to another place, where both filled the CPU. The other place can have taken what the server
-    lacked, but no more than it used beyond its usual."""
+    """Return the loss to another place, where both filled the CPU, with the servers of the same node. The other place
+    can have taken what the server lacked, but no more than it used beyond its usual."""
     used, got = seen.at(other), seen.at(own)
     more = np.clip(used - seen.slow.usual(other), 0.0, None)
-    lacked = np.clip(own.capacity - got, 0.0, None)
-    filled = used + got >= AT_WORK * own.capacity
+    lacked = np.maximum(np.clip(own.capacity - got, 0.0, None), _twice(seen, server, other, used + got))
+    beside = (one for one in seen.view.beside(server) if one.place not in (own.place, other.place))
+    whole = used + got + sum(seen.at(one) for one in beside)
+    mine, its = _cpus(seen, server), _cpus(seen, other.place)
+    filled = whole >= AT_WORK * (len(mine | its) if mine and its else own.capacity)
     waited = _waited(seen, server, other, own)
+    if waited is not None and seen.view.series(server, "psi_cpu"):
+        filled = filled | (waited > 0)
     share = np.where(filled, np.minimum(more, lacked) / own.capacity, 0.0) * (1.0 if waited is None else waited)
     return Loss(np.clip(share, 0.0, 1.0), max(blur(other), blur(own)), other.place)
 
 
+def _twice(seen: Seen, server: str, other: Series, both: Shares) -> Shares | float:
+    """Return what both seem to have used beyond the cores of their node. Guests that know of no others count the time
+    in which they waited for each other as busy time."""
+    here, there = _node(seen, server), _node(seen, other.place)
+    if here is None or here != there or not here.cores:
+        return 0.0
+    return np.asarray(np.clip(both - here.cores, 0.0, None))
+
+
+def around(seen: Seen, server: str) -> list[Series]:
+    """Return the CPU use of places that may contain the server: they were always at least as busy. Places that are
+    usually full show nothing."""
+    own = seen.view.series(server, "cpu_busy")[:1]
+    known = [series for (place, metric), series in seen.view.samples.items() if metric == "cpu_busy"]
+    return [
+        series
+        for series in known
+        if own
+        and not seen.view.is_known(series.place)
+        and includes(series, own[0])
+        and seen.slow.usual(series) < AT_WORK * series.capacity
+    ]
+
+
 def _others(seen: Seen, server: str, own: Series) -> list[Series]:
-    """Return the CPU use of places that may share its CPUs, are not on the path of its requests, and do not contain
-    it."""
+    """Return the CPU use of places that may share its CPUs, are not on the path of its requests,
+    and do not contain it."""
     view = seen.view
     way, host = view.chain_of(server) & set(view.stays), view.of_host(server, "cpu_busy")
     return [
@@ -50,8 +81,8 @@ def _others(seen: Seen, server: str, own: Series) -> list[Series]:
         if metric == "cpu_busy"
         and series is not host
         and not any(view.means(place, one) for one in way)
-        and not _is_elsewhere(seen, place, server)
         and not includes(series, own)
+        and not _is_elsewhere(seen, place, server)
     ]
 
 
@@ -84,11 +115,13 @@ def _cpus(seen: Seen, place: str) -> frozenset[int]:
 
 
 def _waited(seen: Seen, server: str, other: Series, own: Series) -> Shares | None:
-    """Return the steps in which the server can have waited for the other place. Its own `psi_cpu` shows them. Without
-    it, for another node of the same host, they are the steps in which both filled all the CPUs that they may use, or
-    the host had none to spare. None stands for all steps in which both were busy."""
+    """Return the steps in which the server can have waited for the other place. Its own `psi_cpu` or `tasks_runnable`
+    shows them. Without these, for another node of the same host, they are the steps in which both filled all the CPUs
+    that they may use, or the host had none to spare. None stands for all steps in which both were busy."""
     for pressure in seen.view.series(server, "psi_cpu")[:1]:
         return np.asarray(seen.at(pressure) >= LIMITS["psi_cpu"])
+    for runnable in seen.view.series(server, "tasks_runnable")[:1]:
+        return np.asarray(seen.at(runnable) >= 1.0)
     if not _is_beside(seen, other.place, server):
         return None
     mine, its = _cpus(seen, server), _cpus(seen, other.place)
@@ -96,3 +129,20 @@ def _waited(seen: Seen, server: str, other: Series, own: Series) -> Shares | Non
         return np.asarray(seen.at(other) + seen.at(own) >= AT_WORK * len(mine | its))
     host = seen.view.of_host(server, "cpu_busy")
     return np.zeros(len(seen.steps)) if host is None else np.asarray(seen.at(host) >= AT_WORK)
+
+
+def missing(view: View, server: str) -> str | None:
+    if view.series(server, "cpu_steal") or view.events_of(*EVENTS):
+        return None
+    way = view.chain_of(server) | {server}
+    others = (place for place, metric in view.samples if metric == "cpu_busy")
+    beside = any(not any(view.means(place, name) for name in way) for place in others)
+    wanted = f"cpu_busy of what shares the CPUs of {server} (other cgroups, guests), or cpu_steal of its node"
+    if not beside or not view.series(server, "cpu_busy"):
+        return wanted
+    return None if view.series(server, "psi_cpu") else f"psi_cpu of {server}, which shows whether it waited for a CPU"
+
+
+def includes(whole: Series, part: Series) -> bool:
+    """Return whether the use of one place contains that of the other."""
+    return bool(np.mean(whole.at(part.end) >= part.value - JITTER) >= NEARLY_ALWAYS)

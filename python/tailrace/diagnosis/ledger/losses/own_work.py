@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from tailrace.diagnosis.ledger.losses.holding import visits
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
-
-__all__ = ["CAUSE", "EVENTS", "METRICS", "PLAIN", "SAYS", "find"]
+from tailrace.diagnosis.view import View
 
 CAUSE = "own-work"
 SAYS = "{place}, which kept {server} computing"
 PLAIN = "{place} kept {origin} computing, and the others waited"
 METRICS, EVENTS = ("cpu_busy",), ()
+COMPUTES = True
 
 
 def find(seen: Seen, server: str) -> Loss | None:
     return visits(seen, server, computing=True)
+
+
+def missing(view: View, server: str) -> str | None:
+    return None if view.series(server, "cpu_busy") else f"cpu_busy of {server}"

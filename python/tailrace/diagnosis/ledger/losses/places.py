@@ -6,16 +6,22 @@ how such visits are recognised.
 
 from __future__ import annotations
 
-from tailrace.diagnosis.causes.soft_resource import CAUSE
 from tailrace.diagnosis.ledger.losses.holding import visits
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
+from tailrace.diagnosis.view import View
 
-__all__ = ["CAUSE", "EVENTS", "METRICS", "PLAIN", "SAYS", "find"]
-
+CAUSE = "soft-resource"
 SAYS = "{place}, which held places of {server}"
 PLAIN = "a pool or thread limit of {origin} was used up, with hardware to spare"
 METRICS, EVENTS = ("pool_in_use", "pool_waiting", "workers_busy"), ()
+COMPUTES = False
 
 
 def find(seen: Seen, server: str) -> Loss | None:
-    return visits(seen, server, computing=False)
+    known = seen.view.topology.server(server)
+    # A server that does not block has no places that a waiting visit could hold.
+    return None if known is not None and known.kind == "async" else visits(seen, server, computing=False)
+
+
+def missing(view: View, server: str) -> str | None:
+    return None if view.series(server, "cpu_busy") else f"cpu_busy of {server}"

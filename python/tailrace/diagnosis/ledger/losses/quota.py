@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailrace.diagnosis.causes.cpu_quota import CAUSE, PERIOD_NS
+from tailrace.diagnosis import settle
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.series import TAKEN, Series
 from tailrace.diagnosis.spans import Spans, spans
+from tailrace.diagnosis.view import View
+from tailrace.units import MILLISECOND
 
-__all__ = ["CAUSE", "EVENTS", "METRICS", "PLAIN", "SAYS", "find"]
-
+CAUSE = "cpu-quota"
 SAYS = "the CPU quota of {server}"
 PLAIN = "the CPU quota of {origin} was used up"
 METRICS, EVENTS = ("cpu_throttled",), ()
+COMPUTES = False
+PERIOD_NS = 100 * MILLISECOND
+"""`cpu.cfs_period_us` and the second number of `cpu.max` are 100,000 unless they are set (Linux, sched-bwc)."""
 PINNED = 0.5
 """A period counts if its use is at least this share of the usual use in periods whose quota ran out. The use is the
 same in each of them, but a sample that spans the end of a period may show half of it."""
@@ -47,3 +51,9 @@ def _ran_out(series: Series, used: Series) -> Spans:
     allowed = used.at((ends[:, None] - inside).ravel()).reshape(len(ends), -1).mean(axis=1)
     ends = ends[allowed >= PINNED * np.median(allowed)]
     return spans(np.column_stack((ends - PERIOD_NS, ends)))
+
+
+def missing(view: View, server: str) -> str | None:
+    if view.series(server, "cpu_throttled") or settle.has_no_quota(view, server):
+        return None
+    return f"cpu_throttled of {server}"

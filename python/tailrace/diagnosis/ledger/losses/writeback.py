@@ -3,17 +3,21 @@
 
 from __future__ import annotations
 
-from tailrace.diagnosis.causes.writeback import CAUSE
-from tailrace.diagnosis.ledger.losses.disk import waits
+from tailrace.diagnosis.ledger.losses import disk
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
+from tailrace.diagnosis.view import View
 
-__all__ = ["CAUSE", "EVENTS", "METRICS", "PLAIN", "SAYS", "find"]
-
+CAUSE = "writeback"
 SAYS = "the writeback that {server} waited for"
 PLAIN = "{origin} waited for its disk while dirty pages were written back"
 METRICS, EVENTS = ("dirty_bytes", "writeback_bytes"), ("writeback",)
+COMPUTES = False
 
 
 def find(seen: Seen, server: str) -> Loss | None:
     events = seen.view.events_of("log_flush", "writeback")
-    return seen.recorded(server, "writeback") if events else waits(seen, server, gathered=True)
+    return seen.recorded(server, "writeback") if events else disk.waits(seen, server, gathered=True)
+
+
+def missing(view: View, server: str) -> str | None:
+    return None if view.events_of(*EVENTS) else disk.missing(view, server)

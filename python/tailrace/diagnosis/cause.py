@@ -1,0 +1,237 @@
+"""Step 5: the causes that the ledger confirms by taking them away, and what speaks for or against each other cause.
+
+An episode has the cause with the largest share of its requests. If the replay is not a model of the episode, or if
+what the origin lacked was not recorded, the cause is unknown. Then the finding names the datum that would settle it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tailrace.diagnosis import tasks
+from tailrace.diagnosis.drops import Drops
+from tailrace.diagnosis.finding import PACKET_LOSS, UNKNOWN, CauseEvidence, Finding, Number, Verdict
+from tailrace.diagnosis.ledger import BALANCER, BURST, RETRIES, SAYS, TOLD, Replayed, Share, is_told, taken_away
+from tailrace.diagnosis.ledger.losses import CAUSES
+from tailrace.diagnosis.ledger.losses import Cause as Line
+from tailrace.diagnosis.ledger.losses.overhead import CAUSE as OVERHEAD
+from tailrace.diagnosis.ledger.steps import STEP_NS
+from tailrace.diagnosis.ledger.verdict import REPRODUCED
+from tailrace.diagnosis.millibottleneck import Stall
+from tailrace.diagnosis.overflow import Overflow
+from tailrace.diagnosis.view import View
+from tailrace.diagnosis.vlrt import Cluster
+from tailrace.diagnosis.words import count, duration, listing
+
+_LAST = {BALANCER: 1, OVERHEAD: 1, RETRIES: 2}
+"""A balancer only makes more requests wait for a candidate that stalls, a server that is slower the more it holds must
+be filled first, and requests that are sent again only keep up what something else began. So they come after the other
+causes."""
+ACTS = 0.01
+"""In a step in which a line takes less than this share, it does not act."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    name: str
+    evidence: tuple[CauseEvidence, ...]
+    finding: Finding
+
+
+Explained = tuple[Overflow, Stall | None, Cause]
+
+
+def explain(
+    view: View,
+    cluster: Cluster,
+    lost: Drops,
+    overflow: Overflow,
+    stall_of: Callable[[Overflow], Stall | None],
+    verdict: Replayed | None,
+) -> Explained:
+    """Return where the stall of an episode began, the stall, and its cause. It began at the server from which the
+    largest cause took capacity; without such a cause, it began where a queue rose first."""
+    shares = [one for one in by_size(verdict) if is_told(one, verdict)] if verdict and verdict.reproduced else []
+    charged = sum(one.vlrt for one in shares)
+    if shares and (shares[0].cause == RETRIES or shares[0].vlrt < cluster.vlrt - charged):
+        shares = []  # Something else began it, or most of it happens without all lines, too.
+    if not any(one.cause != UNKNOWN for one in shares) and lost.astray and lost.strayed >= lost.unplaced:
+        return overflow, stall_of(overflow), _lost_on_the_way(cluster, lost)
+    if verdict is not None and shares and (slowed := _origin(shares[0], overflow, lost, verdict)):
+        overflow = overflow.at(slowed)
+    stall = stall_of(overflow)
+    # Packets that were lost on their way make no server the origin.
+    on_the_way = shares[0].server if shares and shares[0].cause == PACKET_LOSS else None
+    origin = overflow.origin or on_the_way
+    if verdict is None or origin is None:
+        sentence = "The cause is unknown: no origin is known, so no resource can be examined."
+        return (
+            overflow,
+            stall,
+            Cause(UNKNOWN, (), Finding("cause", "unknown", sentence, missing=overflow.finding.missing)),
+        )
+    evidence = _evidence(view, origin, stall, shares, verdict)
+    if not shares or shares[0].cause == UNKNOWN:
+        finding = _unknown(view, origin, stall, shares, verdict, evidence)
+    else:
+        finding = _found(origin, stall, shares, verdict, evidence)
+    return overflow, stall, Cause(shares[0].cause if shares else UNKNOWN, evidence, finding)
+
+
+def _origin(main: Share, overflow: Overflow, lost: Drops, verdict: Replayed) -> str | None:
+    """Return the server that the main cause slowed down. Requests beyond the usual number slow down no server: they
+    gather at the narrowest one."""
+    if main.cause == BALANCER or (main.server is None and main.cause != BURST):
+        return overflow.origin or lost.dropper
+    return main.server or verdict.extract.narrowest() or overflow.origin or lost.dropper
+
+
+def by_size(verdict: Replayed) -> list[Share]:
+    """Return a share for each cause, over all servers that it slowed down, with the server and the place of its largest
+    part. The largest share is first, and causes that start nothing are last."""
+    found: dict[str, Share] = {}
+    for one in verdict.shares:
+        before = found.get(one.cause)
+        found[one.cause] = one if before is None else replace(before, vlrt=before.vlrt + one.vlrt)
+    return sorted(found.values(), key=lambda one: (_LAST.get(one.cause, 0), -one.vlrt))
+
+
+def by_cause(total: int, verdict: Replayed) -> Counter[str]:
+    """Divide the requests of an episode among causes by their shares; the rest is unknown (largest remainders)."""
+    known = (one for one in by_size(verdict) if one.cause != UNKNOWN and is_told(one, verdict))
+    wanted = {one.cause: one.vlrt / verdict.recorded * total for one in known}
+    wanted = wanted if wanted.keys() - {RETRIES} else {}
+    rest = max(total - sum(wanted.values()), 0.0)
+    # A rest this small is within the error of the replay.
+    wanted = wanted if rest < TOLD * total and wanted else wanted | {UNKNOWN: rest}
+    whole = sum(wanted.values())
+    wanted = {name: number / whole * total for name, number in wanted.items()} if whole > 0 else {UNKNOWN: total}
+    found = Counter({name: int(number) for name, number in wanted.items()})
+    by_rest = sorted(wanted, key=lambda name: found[name] - wanted[name])
+    for name in by_rest[: total - found.total()]:
+        found[name] += 1
+    return +found
+
+
+def _lost_on_the_way(cluster: Cluster, lost: Drops) -> Cause:
+    of = "" if lost.strayed == cluster.vlrt else f" of {cluster.vlrt:,}"
+    lost_by = "1 request" if lost.strayed == cluster.vlrt == 1 else f"{lost.strayed:,}{of} requests"
+    sentence = f"Packets of {lost_by} were lost on the way, and sent again."
+    return Cause(PACKET_LOSS, (), Finding("cause", "found", sentence, None, lost.first, lost.last))
+
+
+def _found(
+    origin: str, stall: Stall | None, shares: list[Share], verdict: Replayed, evidence: tuple[CauseEvidence, ...]
+) -> Finding:
+    known = {one.cause: one for one in evidence}
+    first = known[shares[0].cause]
+    numbers: dict[str, Number] = {"vlrt_recorded": verdict.recorded, "vlrt_replayed": verdict.replayed}
+    numbers |= {f"share_{one.cause.replace('-', '_')}": one.vlrt / verdict.recorded for one in shares}
+    sentence = " ".join(known[one.cause].sentence for one in shares if one.cause in known)
+    worse = [known[one.cause].sentence for one in verdict.worse]
+    sentence += f" It was worse because of others. {' '.join(worse)}" if worse else ""
+    begin = first.begin if first.begin is not None else stall.begin if stall is not None else None
+    end = first.end if first.end is not None else stall.end if stall is not None else None
+    return Finding("cause", "found", sentence, first.place or origin, begin, end, {**first.numbers, **numbers})
+
+
+def _unknown(
+    view: View,
+    origin: str,
+    stall: Stall | None,
+    shares: list[Share],
+    verdict: Replayed,
+    evidence: tuple[CauseEvidence, ...],
+) -> Finding:
+    """Return the finding where the ledger charges no known cause with most of the requests."""
+    slept = _slept(view, origin, stall)
+    wanted = [stall.finding.missing] if stall is not None and stall.finding.missing else []
+    wanted += [one.missing for one in evidence if one.missing]
+    if not verdict.reproduced:
+        many = count(verdict.replayed, "very long request")
+        why = f"the replay has {many} where {verdict.recorded:,} were recorded, so it is not a model of this episode"
+        unlike = verdict.extract.unlike(*REPRODUCED)
+        wanted += [f"the limits (workers, backlog, pools) of {listing(unlike[:3])} in a topology"] if unlike else []
+    elif slept:
+        why = f"all threads of {origin} slept, so they waited for something that was not recorded"
+        wanted = [f"what {origin} waited for: a capture of the calls that it makes, if it makes any, or its lock waits"]
+    elif shares:
+        why = f"{origin} lacked capacity, and nothing recorded accounts for it"
+    else:
+        why = "no recorded cause changes these requests when it is taken away"
+    sentence = f"The cause is unknown: {why}."
+    begin, end = (stall.begin, stall.end) if stall is not None else (None, None)
+    missing = "; ".join(dict.fromkeys(wanted)) or None
+    return Finding("cause", "unknown", sentence, origin, begin, end, missing=missing)
+
+
+def _slept(view: View, origin: str, stall: Stall | None) -> bool:
+    if stall is None or not stall.has("frozen"):
+        return False
+    times = np.arange(stall.begin, stall.end, STEP_NS, dtype=np.int64)
+    found = tasks.of(view, origin, times)
+    return found is not None and found.slept
+
+
+def _evidence(
+    view: View, origin: str, stall: Stall | None, shares: list[Share], verdict: Replayed
+) -> tuple[CauseEvidence, ...]:
+    """Return the evidence for each cause: first those that are charged, then those that made it worse."""
+    known = bool(shares) and shares[0].cause != UNKNOWN
+    told = (*shares, *verdict.worse) if known else ()
+    charged = [_charged(one, origin, verdict) for one in told if one.cause != UNKNOWN]
+    names = {one.cause for one in charged}
+    of_clients = (name for name in (BURST, RETRIES, BALANCER) if name not in names)
+    idle = (CauseEvidence(name, None, "absent", "It changes nothing when it is taken away.") for name in of_clients)
+    lacks = not charged or any(one.cause == UNKNOWN for one in shares)
+    return (
+        *charged,
+        *idle,
+        *(_other(view, origin, stall, verdict, line, lacks) for line in CAUSES if line.name not in names),
+    )
+
+
+def _charged(one: Share, origin: str, verdict: Replayed) -> CauseEvidence:
+    server = one.server or origin
+    what, gone, part = taken_away(one, verdict)
+    without = (
+        f"Without {what}, {gone:,} of {count(verdict.replayed, 'very long request')} in the replay ({part}) do not "
+        f"occur; {verdict.recorded:,} were recorded."
+    )
+    took, lacked, begin, end = verdict.extract.took(one.cause, server, ACTS)
+    sentence = f"{without} {one.which}." if one.which else without
+    numbers: dict[str, Number] = {}
+    if took:
+        sentence = f"{without} It took {duration(took)} of the {duration(lacked)} that {server} lacked."
+        numbers = {"taken_ns": took, "lacked_ns": lacked}
+    share = one.vlrt / verdict.recorded
+    coverage = took / lacked if took and lacked else None
+    place = one.place or one.server
+    return CauseEvidence(one.cause, place, "found", sentence, share, coverage, begin, end, numbers)
+
+
+def _other(view: View, origin: str, stall: Stall | None, verdict: Replayed, line: Line, lacks: bool) -> CauseEvidence:
+    """Return why a cause is charged with nothing."""
+    missing = line.missing(view, origin) if _is_possible(line, stall) and lacks else None
+    took, lacked, begin, end = verdict.extract.took(line.name, origin, ACTS)
+    said: Verdict = "unknown" if missing else "absent"
+    if missing:
+        sentence = f"Whether it was {SAYS[line.name].format(server=origin, place='another place')} was not recorded."
+    elif took:
+        sentence = f"It took {duration(took)} of the {duration(lacked)} that {origin} lacked, which changes nothing."
+    else:
+        sentence = f"It took nothing that {origin} lacked."
+    coverage = took / lacked if took and lacked else None
+    return CauseEvidence(line.name, None, said, sentence, None, coverage, begin, end, {}, missing)
+
+
+def _is_possible(line: Line, stall: Stall | None) -> bool:
+    """Return whether a cause that was not recorded is possible. If the server filled its CPU, what keeps a server from
+    its CPU is not, and what fills a CPU is not if the server used none."""
+    if stall is None or line.computes is None:
+        return True
+    return line.computes == stall.has("cpu_busy") or not any(r.metric == "cpu_busy" for r in stall.resources)
