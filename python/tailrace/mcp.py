@@ -136,7 +136,7 @@ def _start(file: Any, most: int) -> str:
 
 
 def _short(found: dict[str, Any]) -> dict[str, Any]:
-    """What an assistant needs of a diagnosis; the histogram and the evidence of each detector are left out."""
+    """What an assistant needs of a diagnosis; the histogram and the evidence for each cause are left out."""
     kept = ("answer", "requests", "vlrt", "threshold_ns", "explained", "begin", "end", "summary", "unanswered")
     episodes: Sequence[dict[str, Any]] = found["episodes"]
     return {

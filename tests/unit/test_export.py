@@ -121,7 +121,9 @@ def test_a_synthetic_system_comes_back_with_the_same_answer(
     assert (written.changed, written.left_out) == ({}, {})
     # The rest is ambiguous: first come first served, many visits of one server begin and end alike.
     assert share_of_parents_kept(run, back) > 0.6
-    assert answer(back) == answer(run)
+    # A capture does not show that a server is asynchronous, so its replay may be no model.
+    assert [row[:2] for row in answer(back)] == [row[:2] for row in answer(run)]
+    assert all(mine[2] in (row[2], "unknown") for mine, row in zip(answer(back), answer(run), strict=True))
 
 
 SIMULATED: dict[str, Any] = {

@@ -23,7 +23,7 @@ HOSTILE = "</script><img src=x onerror=alert(1)>"
 def incident(folder: Path, name: str) -> Path:
     """A run folder with the diagnosis of another run in it."""
     shutil.copytree(run_folder(), folder / name)
-    plain = as_dict(diagnose(system(Slow("app", 4.0, 4.6)).event("app", "gc", 4.0, 4.6)))
+    plain = as_dict(diagnose(system(Slow("app", 4.0, 4.6, cpu=1.0, always=True)).event("app", "gc", 4.0, 4.6)))
     (folder / name / "diagnosis.json").write_text(json.dumps(plain))
     return folder / name
 

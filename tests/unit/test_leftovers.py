@@ -115,11 +115,11 @@ def watch(tmp_path: Path) -> tuple[Watch, list[str]]:
 
 
 def broken(watch: Watch, raised: BaseException) -> Callable[[], None]:
-    def see(_: Path) -> list[str]:
+    def read(_: Path) -> None:
         raise raised
 
     assert watch.notice is not None
-    watch.notice.see = see  # type: ignore[method-assign]
+    watch.notice.read = read  # type: ignore[assignment]
 
     def look() -> None:
         watch.looked = watch.seen = 0

@@ -80,6 +80,8 @@ LOSSES = re.compile(
             "damaged elements",
             "damaged lines",
             "entries without a time",
+            "events without a time or a reason",
+            "lines without a date",
             "lines without a duration",
             "milliseconds of record after the last closed segment, at most: the recorder was killed",
             "packets stored too late to be sorted",

@@ -87,7 +87,7 @@ def _origin(main: Share, overflow: Overflow, lost: Drops, verdict: Replayed) -> 
     gather at the narrowest one."""
     if main.cause == BALANCER or (main.server is None and main.cause != BURST):
         return overflow.origin or lost.dropper
-    return main.server or verdict.extract.narrowest() or overflow.origin or lost.dropper
+    return main.server or verdict.extract.narrowest(lost.first) or overflow.origin or lost.dropper
 
 
 def by_size(verdict: Replayed) -> list[Share]:

@@ -138,12 +138,11 @@ class Episode:
     dropper: str | None
     origin: str | None
     cause: str
-    """This is the kebab-case name of the winning detector, or "unknown". Ties are joined: "garbage-collection or
-    neighbour"."""
+    """This is the kebab-case name of the cause with the largest share, or "unknown"."""
     ctqo: Ctqo
     wave: tuple[PushBack, ...] = ()
     causes: tuple[CauseEvidence, ...] = ()
-    """This is the evidence of every detector, the strongest first."""
+    """This is what speaks for or against each cause: those with a share first, then those that made it worse."""
     chains: tuple[SummaryRow, ...] = ()
     """These are its VLRT requests by dropper. In one episode some may have been dropped and others may only have
     waited."""

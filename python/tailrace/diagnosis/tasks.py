@@ -27,10 +27,6 @@ class Tasks:
     """The thread waited in the kernel for a disk or for memory."""
 
     @property
-    def were_stopped(self) -> bool:
-        return self.stopped >= MOSTLY
-
-    @property
     def slept(self) -> bool:
         """Return whether all threads slept for most of the time."""
         awake = (self.stopped, self.runnable, self.blocked)

@@ -90,12 +90,6 @@ class View:
     def sent(self) -> Times:
         return self.requests["sent"].to_numpy()
 
-    @cached_property
-    def sent_for_good(self) -> Times:
-        """Return when the requests were sent that the client did not give up. At most one counts of those that were
-        sent twice, or again after a timeout."""
-        return self.requests.filter(pl.col("status").cast(pl.String).ne_missing("abandoned"))["sent"].to_numpy()
-
     def longest_stays(self, requests: pl.DataFrame) -> list[str | None]:
         """Return for each request the server in which it spent the most time, less its calls to servers behind. The
         entry is None where no visit is linked to the request."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tailrace.diagnosis.queues import EARLIER_NS, LEAST_LIMIT, Rise, Stays, Times, every, grid, held_from, levels
+from tailrace.diagnosis.queues import EARLIER_NS, LEAST_LIMIT, Rise, Stays, Times, grid, held_from, levels
 from tailrace.diagnosis.series import TAKEN
 from tailrace.diagnosis.spans import length, spans
 from tailrace.diagnosis.view import View
@@ -118,24 +118,6 @@ def waited_for(view: View, known: Usual, server: str, times: Times) -> list[str]
         if not waits and name != server:
             ends.append(name)
     return ends
-
-
-def since_it_waits(view: View, known: Usual, server: str, begin: int, end: int, window_ns: int) -> int | None:
-    """Return from when on until the end it did nothing but wait for servers behind it, or None if it did not. If it
-    waited for most of the time, the first answers may have come in the last window: the end is known only to a
-    window."""
-    if not view.callees_of(server):
-        return None
-    step = max(window_ns, int(ANSWERS_PER_STEP / max(known.answered[server], 1e-9) * SECOND))
-    for until in (end, end - window_ns):
-        since = None
-        for first in range(until - step, begin, -step):
-            if not _waits(view, known, server, every(first, first + step, STEP_NS)):
-                break
-            since = first
-        if since is not None:
-            return since if until == end or (since - begin) * 2 <= end - begin else None
-    return None
 
 
 def _waits(view: View, known: Usual, caller: str, times: Times) -> list[str]:

@@ -23,7 +23,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Stall:
-    """`kind` is the detectors' name of the cause if they have one; times are ns since the Unix epoch."""
+    """`kind` is the diagnosis's name of the cause if it has one; times are ns since the Unix epoch."""
 
     kind: str
     place: str

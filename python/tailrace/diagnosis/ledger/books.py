@@ -126,10 +126,13 @@ class Extract:
         span = (int(begins[acts[0]]), int(begins[acts[-1]]) + STEP_NS) if len(acts) else (None, None)
         return round(unit * float(share[inside].sum())), lacked, *span
 
-    def narrowest(self) -> str | None:
+    def narrowest(self, until: int | None) -> str | None:
         """Return the server furthest from the clients of those in which half of the visits stayed for twice as long as
-        in calm time, and whose own queue was at least a quarter as long as the longest one."""
-        own = {name: self.books.of(name).own(self.first, self.last) for name in self.servers}
+        in calm time, and whose own queue was at least a quarter as long as the longest one. Visits that arrived after
+        `until` (nanoseconds since the Unix epoch) do not count."""
+        steps = self.books.account.recorded.steps
+        last = self.last if until is None else int(steps.at(steps.shortened(np.array([until])))[0]) + 1
+        own = {name: self.books.of(name).own(self.first, max(last, self.first + 1)) for name in self.servers}
         longest = max((queue for queue, _ in own.values()), default=0.0)
         slowed = [name for name, (queue, slower) in own.items() if queue * 4 >= longest and slower >= SLOWED]
         return max(slowed, key=lambda name: self.books.depth[name], default=None)

@@ -12,7 +12,7 @@ from tailrace.experiment import truth
 @dataclass(frozen=True)
 class Injection:
     kind: str
-    """The detectors' name of the cause."""
+    """The diagnosis's name of the cause."""
     place: str
     begin: Callable[[], None]
     end: Callable[[], None]
