@@ -286,8 +286,8 @@ def _names(seen: Seen, server: str, rest: Shares, left: Shares) -> dict[str, Sha
     for begin, end in _stretches(unused, JOINED):
         steps = np.arange(begin, end)
         if len(steps) * STEP_NS >= own[0].interval_ns and not _slept(seen, server, steps[unused[begin:end]]):
-            # The samples at its edges also contain what it used before and after.
-            around = slice(max(begin - blur(own[0]), 0), end + blur(own[0]))
+            # The samples at its edges also contain what it used before and after, but while it stood still none left.
+            around = _without_answers(seen, server, begin, end, blur(own[0]))
             still[around] |= lacks[around]
     full = seen.at(own[0]) >= AT_WORK * own[0].capacity
     inside = seen.view.own_queue(server, seen.steps.middles)
@@ -299,6 +299,18 @@ def _names(seen: Seen, server: str, rest: Shares, left: Shares) -> dict[str, Sha
     )
     named = {FREEZE: np.where(still, left, 0.0), overhead.CAUSE: np.where(crowded, rest, 0.0)}
     return named | {UNKNOWN: np.where(still | crowded, 0.0, rest)}
+
+
+def _without_answers(seen: Seen, server: str, begin: int, end: int, most: int) -> slice:
+    """Return these steps, and at most `most` steps on either side in which no visit left."""
+    left, begins = seen.view.stays[server].departures, seen.steps.begins
+    gone = np.searchsorted(left, begins + STEP_NS) > np.searchsorted(left, begins)
+    first, last = begin, end
+    while first > max(begin - most, 0) and not gone[first - 1]:
+        first -= 1
+    while last < min(end + most, len(gone)) and not gone[last]:
+        last += 1
+    return slice(first, last)
 
 
 def _slept(seen: Seen, server: str, most: Times) -> bool:
