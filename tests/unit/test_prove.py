@@ -77,7 +77,7 @@ def test_the_advice_of_an_experiment_is_that_on_its_recording(tmp_path: Path) ->
     kept = replace(proof(tmp_path), engine=replace(SIMULATOR, measures=True))
     folder = kept.advise(replications=2, seconds=1e-9)
     now, *_ = claims.read(folder)
-    assert now.mean == sim.count(from_table(STALLED)).over_1s
+    assert now.mean == pytest.approx(sim.count(from_table(STALLED)).over_1s, rel=0.15), "as the gate of the twin has it"
     assert json.loads((folder / "advice.json").read_text())["twin"] != []
 
 
