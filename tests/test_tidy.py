@@ -404,17 +404,23 @@ def test_every_reader_is_listed_and_has_a_golden_case() -> None:
             assert name in golden_names(), f"readers/{name}.py: add a golden case tests/golden/{name}/"
 
 
-def test_every_detector_is_listed_and_has_three_cases() -> None:
-    causes = PACKAGE / "diagnosis" / "causes"
-    if not causes.is_dir():
-        pytest.skip("there are no detectors yet")
-    cases = (ROOT / "tests" / "unit" / "test_causes.py").read_text()
-    for name, text in listed(causes, "__init__.py"):
-        assert f"{name}.detect" in text, f"causes/{name}.py: add its line to DETECTORS in causes/__init__.py"
-        cause = re.search(r'^CAUSE = "([a-z-]+)"', (causes / f"{name}.py").read_text(), re.MULTILINE)
-        assert cause, f"causes/{name}.py: say the name of the cause as CAUSE"
-        assert cases.count(f'"{cause[1]}"') >= 3, (
-            f"causes/{name}.py: add a positive, a negative and a confusable case to tests/unit/test_causes.py"
+def test_every_cause_is_listed_and_has_three_cases() -> None:
+    losses = PACKAGE / "diagnosis" / "ledger" / "losses"
+    cases = "".join(
+        path.read_text() for path in (ROOT / "tests" / "unit").glob("test_*.py") if "diagnos" in path.read_text()
+    )
+    listed_ = (losses / "__init__.py").read_text().partition("CAPACITY = ")[2]
+    files = {path.stem: path.read_text() for path in losses.glob("*.py")}
+    causes = {
+        name: found[1] for name, text in files.items() if (found := re.search(r'^CAUSE = "([a-z-]+)"', text, re.M))
+    }
+    assert len(causes) >= 10
+    for name, cause in causes.items():
+        assert re.search(rf"\b{name}\b", listed_), (
+            f"losses/{name}.py: add it to CAPACITY, DELAYS or HOLDERS in losses/__init__.py"
+        )
+        assert cases.count(f'"{cause}"') >= 3, (
+            f"losses/{name}.py: add a positive, a negative and a confusable case to tests/unit/test_ledger.py"
         )
 
 

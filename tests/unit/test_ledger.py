@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import T0
+from ledgers import charged as shares
 from systems import NX1, SYNC, Memory, Slow, system
 from tailrace.diagnosis import ledger, tables, vlrt
 from tailrace.diagnosis.ledger import account, bursts, groups, limits, recorded, verdict, waits
@@ -28,16 +29,6 @@ def drawn_up(memory: Memory) -> tuple[Seen, account.Account]:
     assert columns is not None
     all_of_it = Seen(seen, slow, columns.steps)
     return all_of_it, account.draw_up(all_of_it, columns)
-
-
-def shares(memory: Memory) -> dict[str, float]:
-    """Cause → the very slow requests of all episodes that are charged to it."""
-    seen = tables.look(memory, 50 * MS)
-    found: dict[str, float] = {}
-    for one in ledger.judge(seen, vlrt.find(seen, None)):
-        for share in one.shares if one is not None and one.reproduced else ():
-            found[share.cause] = found.get(share.cause, 0.0) + share.vlrt
-    return found
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from ledgers import shares
 from plans import made
 from tailrace.dataset import Dataset
-from tailrace.diagnosis import diagnose, ledger, tables, vlrt
+from tailrace.diagnosis import diagnose
 from tailrace.diagnosis.ledger import delays
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.serialise import as_dict
@@ -85,17 +86,6 @@ class Without:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.run, name)
-
-
-def shares(dataset: Any) -> dict[str, float]:
-    """Cause → its part of the very slow requests of episodes that the replay reproduces."""
-    seen = tables.look(dataset, 50 * MS)
-    found: dict[str, float] = {}
-    for one in ledger.judge(seen, vlrt.find(seen, None)):
-        for share in one.shares if one is not None and one.reproduced else ():
-            found[share.cause] = found.get(share.cause, 0.0) + share.vlrt
-    whole = sum(found.values())
-    return {cause: vlrt / whole for cause, vlrt in found.items()} if whole else {}
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from ledgers import shares
 from plans import made
 from systems import Slow, system
 from tailrace.dataset import Dataset
@@ -134,17 +135,6 @@ def bare(run: Any) -> Changed:
 def unnamed(run: Any) -> Changed:
     """No request says what it asks for."""
     return Changed(run, run.topology, lambda frame: frame.with_columns(interaction=pl.lit(None, pl.Categorical)))
-
-
-def shares(dataset: Any) -> dict[str, float]:
-    """Cause → its part of the very slow requests of episodes that the replay reproduces."""
-    seen = tables.look(dataset, 50 * MS)
-    found: dict[str, float] = {}
-    for one in ledger.judge(seen, vlrt.find(seen, None)):
-        for share in one.shares if one is not None and one.reproduced else ():
-            found[share.cause] = found.get(share.cause, 0.0) + share.vlrt
-    whole = sum(found.values())
-    return {cause: vlrt / whole for cause, vlrt in found.items()} if whole else {}
 
 
 @pytest.mark.parametrize("seen_as", [lambda run: run, bare, unnamed], ids=["simulated", "captured", "unnamed"])

@@ -11,7 +11,6 @@ import polars as pl
 from tailrace.dataset import Connections
 from tailrace.diagnosis.callers import Callers
 from tailrace.diagnosis.clock import REAL, Clock
-from tailrace.diagnosis.demand import LEAST_BESIDE, SEEN, Demand, costs_of, demand
 from tailrace.diagnosis.queues import STEPS_MOST, Crowds, Stays, Times, together
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import Spans, spans
@@ -23,6 +22,10 @@ def _together(used: tuple[Series, ...]) -> Series:
     first = used[0]
     middle = (first.begin + first.end) // 2
     return replace(first, value=np.sum([series.at(middle) for series in used], axis=0))
+
+
+SEEN = 1000
+"""Of so many requests at least one comes to a server, unless fewer than one in 200 do (p = 0.7 %)."""
 
 
 @dataclass(frozen=True)
@@ -137,56 +140,8 @@ class View:
             self._asking[server] = self.requests if own.is_empty() else own
         return self._asking[server]
 
-    def demand(self, server: str, by: str, calm: Spans) -> Demand:
-        """Return the service demand at the server `by` of the requests that may come to `server`; both may be the same.
-        `calm` is the same throughout a diagnosis."""
-        if (server, by) not in self._demands:
-            if not self._costs:
-                self._costs.update(costs_of(self.requests, self._own_times, calm, self.window_ns))
-            self._demands[server, by] = demand(self.asking(server), self._costs.get(by, {}), calm)
-        return self._demands[server, by]
-
-    def wanted(self, server: str) -> Times:
-        """Return when these requests were sent. Of requests that were sent twice only the first counts, because the
-        client wants one answer."""
-        if server not in self._wanted:
-            asking = self.asking(server)
-            self._wanted[server] = asking["sent"].filter(~asking["twice"]).to_numpy()
-        return self._wanted[server]
-
-    @cached_property
-    def _wanted(self) -> dict[str, Times]:
-        return {}
-
-    def served(self, server: str) -> pl.DataFrame:
-        """Return the visits to the server. `start` is when a worker took the visit, or when it arrived where that is
-        unknown. `served_ns` is the time from `start` to the departure. `usual_ns` is the median of `served_ns` over the
-        visits of the same interaction, which are at least `LEAST_BESIDE`."""
-        if server not in self._served:
-            start = pl.col("start").fill_null(pl.col("arrival"))
-            rows = (
-                self.visits.filter(pl.col("server").cast(pl.String) == server, pl.col("interaction").is_not_null())
-                .select("interaction", start=start, served_ns=pl.col("departure") - start)
-                .filter(pl.len().over("interaction") >= LEAST_BESIDE)
-            )
-            usual = pl.col("served_ns").median().over("interaction")
-            self._served[server] = rows.select("start", "served_ns", usual_ns=usual).collect()
-        return self._served[server]
-
-    @cached_property
-    def _served(self) -> dict[str, pl.DataFrame]:
-        return {}
-
     @cached_property
     def _asked(self) -> dict[str, Stays]:
-        return {}
-
-    @cached_property
-    def _demands(self) -> dict[tuple[str, str], Demand]:
-        return {}
-
-    @cached_property
-    def _costs(self) -> dict[str, dict[str, float]]:
         return {}
 
     @cached_property

@@ -79,8 +79,6 @@ class Replayed:
     """The largest share comes first."""
     extract: Extract
     """This is the account around the episode."""
-    tested: frozenset[str]
-    """These causes were taken away. The account omits causes that took next to nothing."""
     worse: tuple[Share, ...] = ()
     """These made it worse. They are charged with nothing, because other causes explain what they did; but without each
     of them some of the very slow requests do not occur."""
@@ -170,7 +168,6 @@ class _Bench:
         group: Group,
         shares: tuple[Share, ...],
         replayed: int,
-        tested: frozenset[str],
         worse: tuple[Share, ...],
     ) -> Replayed:
         """Return the part of a group's result that belongs to one episode."""
@@ -179,7 +176,7 @@ class _Bench:
             tuple(replace(one, vlrt=one.vlrt * part, without=round(one.without * part)) for one in some)
             for some in (shares, worse)
         )
-        return Replayed(cluster.vlrt, round(replayed * part), its, self.extract(cluster), tested, its_worse)
+        return Replayed(cluster.vlrt, round(replayed * part), its, self.extract(cluster), its_worse)
 
     def lines(self, clusters: list[Cluster]) -> list[Line]:
         """Return the lines that can have mattered for these episodes."""
@@ -295,11 +292,9 @@ class _Bench:
         return arrival, departure, slow
 
 
-def _verdict(
-    bench: _Bench, number: int, group: Group
-) -> tuple[tuple[Share, ...], int, frozenset[str], tuple[Share, ...]]:
+def _verdict(bench: _Bench, number: int, group: Group) -> tuple[tuple[Share, ...], int, tuple[Share, ...]]:
     """Return the shares of a group, the largest first. Also return how many of its requests are very slow in the
-    replay, the causes that were taken away, and those that made it worse."""
+    replay, and the causes that made it worse."""
     clusters = [bench.seen.slow.clusters[at] for at in group]
     count = sum(cluster.vlrt for cluster in clusters)
 
@@ -323,14 +318,13 @@ def _verdict(
         for cause in worth
         for line, part in bench.parts(number, causes[cause]).items()
     ]
-    tested = frozenset(cause for cause, _ in lines)
     lesser = {name: left(its) for name, its in causes.items() if name not in worth and name != UNKNOWN}
     worse = tuple(
         _share(bench, number, bench.main(number, causes[name]), 0.0, remain)
         for name, remain in sorted(lesser.items(), key=lambda item: item[1])
         if as_it_was - remain >= WORSE * as_it_was > 0
     )
-    return tuple(sorted(shares, key=lambda share: -share.vlrt)), bench.replayed(number), tested, worse
+    return tuple(sorted(shares, key=lambda share: -share.vlrt)), bench.replayed(number), worse
 
 
 def _share(bench: _Bench, number: int, line: Line, vlrt: float, without: int) -> Share:
