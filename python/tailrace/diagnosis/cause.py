@@ -69,11 +69,8 @@ def explain(
     origin = overflow.origin or on_the_way
     if verdict is None or origin is None:
         sentence = "The cause is unknown: no origin is known, so no resource can be examined."
-        return (
-            overflow,
-            stall,
-            Cause(UNKNOWN, (), Finding("cause", "unknown", sentence, missing=overflow.finding.missing)),
-        )
+        nothing = Finding("cause", "unknown", sentence, missing=overflow.finding.missing)
+        return overflow, stall, Cause(UNKNOWN, (), nothing)
     evidence = _evidence(view, origin, stall, shares, verdict)
     if not shares or shares[0].cause == UNKNOWN:
         finding = _unknown(view, origin, stall, shares, verdict, evidence)

@@ -304,8 +304,9 @@ def _verdict(bench: _Bench, number: int, group: Group) -> tuple[tuple[Share, ...
     lines = bench.lines(clusters)
     as_it_was = left(frozenset())
     causes = {name: frozenset(line for line in lines if line[0] == name) for name, _ in lines}
-    players = needed([name for name in causes if name != UNKNOWN], without(causes, left), MATTERS * count)[:PLAYERS]
-    worth = shapley(players, without(causes, left)) if as_it_was else {}
+    remain = without(causes, left)
+    players = needed([name for name in causes if name != UNKNOWN], remain, MATTERS * count)[:PLAYERS]
+    worth = shapley(players, remain) if as_it_was else {}
     rest = causes.get(UNKNOWN, frozenset())
     known = frozenset(lines) - rest
     worth[UNKNOWN] = float(left(known) - left(frozenset(lines))) if rest else 0.0
@@ -320,9 +321,9 @@ def _verdict(bench: _Bench, number: int, group: Group) -> tuple[tuple[Share, ...
     ]
     lesser = {name: left(its) for name, its in causes.items() if name not in worth and name != UNKNOWN}
     worse = tuple(
-        _share(bench, number, bench.main(number, causes[name]), 0.0, remain)
-        for name, remain in sorted(lesser.items(), key=lambda item: item[1])
-        if as_it_was - remain >= WORSE * as_it_was > 0
+        _share(bench, number, bench.main(number, causes[name]), 0.0, slow)
+        for name, slow in sorted(lesser.items(), key=lambda item: item[1])
+        if as_it_was - slow >= WORSE * as_it_was > 0
     )
     return tuple(sorted(shares, key=lambda share: -share.vlrt)), bench.replayed(number), worse
 
