@@ -45,15 +45,14 @@ def test_each_incident_is_listed_the_latest_first(tmp_path: Path) -> None:
     assert (third.failed, third.report) == ("tailrace: the disk is full", None)
 
 
-def test_a_sparkline_counts_each_very_long_request_once() -> None:
+def test_a_sparkline_counts_each_very_long_request_once(tmp_path: Path) -> None:
     run = run_folder()
     found = listing.one(run)
     assert found.slots == ()  # nothing was very long
     slow = as_dict(diagnose(Dataset.open(run), threshold_ns=1_000_000))
-    (run.parent / "slow").mkdir(exist_ok=True)
-    shutil.copytree(run, run.parent / "slow", dirs_exist_ok=True)
-    (run.parent / "slow" / "diagnosis.json").write_text(json.dumps(slow))
-    found = listing.one(run.parent / "slow")
+    shutil.copytree(run, tmp_path / "slow")
+    (tmp_path / "slow" / "diagnosis.json").write_text(json.dumps(slow))
+    found = listing.one(tmp_path / "slow")
     assert found.vlrt > 100
     assert (len(found.slots), sum(found.slots)) == (listing.SLOTS, found.vlrt)
 

@@ -44,9 +44,8 @@ def views(
 
     def frame(arrivals: object, departures: object) -> pl.DataFrame:
         columns = {"visit": np.arange(count, dtype=np.uint64), "arrival": arrivals, "departure": departures}
-        sizes = pl.Series(draw.integers(0, 3, count), dtype=pl.UInt64)
         return pl.DataFrame(columns).with_columns(
-            server=pl.lit("app"), status=pl.lit("ok"), bytes_in=pl.lit(100, pl.UInt64), bytes_out=sizes * 0 + 5
+            server=pl.lit("app"), status=pl.lit("ok"), bytes_in=pl.lit(100, pl.UInt64), bytes_out=pl.lit(5, pl.UInt64)
         )
 
     ours = frame(arrival, there + lasted + back)

@@ -14,6 +14,7 @@ import pytest
 
 from doors import run_folder
 from tailrace.cli import perform
+from tailrace.errors import UsageError
 from tailrace.mcp import EPISODES_MAX, Tools, server
 
 anyio = pytest.importorskip("anyio", reason="the extra mcp is not installed")
@@ -95,8 +96,6 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tailrace.errors import UsageError
-
     monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
     with pytest.raises(UsageError) as error:
         server(tmp_path)

@@ -17,7 +17,7 @@ from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 import polars as pl
 
@@ -182,8 +182,6 @@ class Address:
 
 
 def address(parts: SplitResult) -> Address:
-    from urllib.parse import parse_qs
-
     try:
         given = {key: values[-1] for key, values in parse_qs(parts.query, strict_parsing=bool(parts.query)).items()}
         workers = int(given.pop("workers")) if "workers" in given else None

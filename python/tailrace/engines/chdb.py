@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, unquote
@@ -12,7 +13,7 @@ import polars as pl
 from chdb.session import Session
 
 from tailrace.engines import sql
-from tailrace.engines.clickhouse import name
+from tailrace.engines.clickhouse import literal, name
 from tailrace.engines.parts import Part, Plan
 from tailrace.errors import InputError
 
@@ -25,9 +26,8 @@ class Engine:
     def partials(self, source: Sequence[str], plan: Plan) -> Iterator[Part]:
         try:
             for one in source:
-                table = f"file('{_quoted(one)}', 'Parquet')" if Path(one).exists() else name(one)
-                shape = sql.shape(self._rows(f"DESCRIBE TABLE {table}", one)["name"].to_list(), one)
-                yield sql.part(self._rows(sql.query(table, shape, plan), one))
+                table = f"file({literal(one)}, 'Parquet')" if Path(one).exists() else name(one)
+                yield sql.reduced(table, partial(self._rows, source=one), one, plan)
         finally:
             self._session.close()
 
@@ -37,7 +37,3 @@ class Engine:
         except Exception as error:  # chDB raises its own class, or RuntimeError
             raise InputError(source, f"chDB refuses the query ({str(error).partition(chr(10))[0][:500]})") from error
         return pl.read_parquet(io.BytesIO(content))
-
-
-def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("'", "\\'")

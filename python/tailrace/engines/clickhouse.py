@@ -12,6 +12,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Sequence
+from functools import partial
 from urllib.parse import SplitResult, unquote
 
 import polars as pl
@@ -27,7 +28,9 @@ ANSWER_BYTES_MAX = 2 << 30
 """Ten million rows, the most that windows may have, take less."""
 _NAME = re.compile(r"(?:[A-Za-z_]\w{0,127}\.)?[A-Za-z_]\w{0,127}", re.ASCII)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-_ESCAPES = {"b": "\b", "f": "\f", "r": "\r", "n": "\n", "t": "\t", "0": "\0"}
+_LETTERS = {"b": "\b", "f": "\f", "r": "\r", "n": "\n", "t": "\t", "0": "\0"}
+"""What a letter after a backslash means; any other character means itself."""
+_ESCAPES = str.maketrans({"\\": r"\\", **{character: rf"\{letter}" for letter, character in _LETTERS.items()}})
 SETTINGS = {"skip_unavailable_shards": "0", "wait_end_of_query": "1", "default_format": "TabSeparatedWithNames"}
 """A dead shard is an error, and so is an error after the first rows: the answer is sent when it is complete."""
 
@@ -42,12 +45,23 @@ def name(text: str) -> str:
 def table(content: bytes) -> pl.DataFrame:
     """The rows of an answer in TabSeparatedWithNames, as texts."""
     rows = pl.read_csv(io.BytesIO(content), separator="\t", quote_char=None, infer_schema=False, null_values="\\N")
-    escaped = [column.name for column in rows if column.str.contains("\\", literal=True).any()]
-    return rows.with_columns(pl.col(name).map_elements(_unescaped, return_dtype=pl.String) for name in escaped)
+    coded = [column.name for column in rows if column.str.contains("\\", literal=True).any()]
+    return rows.with_columns(pl.col(name).map_elements(_unescaped, return_dtype=pl.String) for name in coded)
 
 
 def _unescaped(text: str) -> str:
-    return _ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), text)
+    return _ESCAPED.sub(lambda found: _LETTERS.get(found[1], found[1]), text)
+
+
+def escaped(text: str) -> str:
+    """The text in TabSeparated."""
+    return text.translate(_ESCAPES)
+
+
+def literal(text: str) -> str:
+    """The text as a string of SQL."""
+    quoted = escaped(text).replace("'", r"\'")
+    return f"'{quoted}'"
 
 
 class Engine:
@@ -61,9 +75,7 @@ class Engine:
 
     def partials(self, source: Sequence[str], plan: Plan) -> Iterator[Part]:
         for one in source:
-            table = name(one)
-            shape = sql.shape(self.rows(f"DESCRIBE TABLE {table}", one)["name"].to_list(), one)
-            yield sql.part(self.rows(sql.query(table, shape, plan), one))
+            yield sql.reduced(name(one), partial(self.rows, source=one), one, plan)
 
     def rows(self, query: str, source: str) -> pl.DataFrame:
         return table(self.send(query.encode(), SETTINGS, source))

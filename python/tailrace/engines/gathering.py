@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Mapping as Table
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -25,11 +24,9 @@ from tailrace import dataset, engines
 from tailrace.dataset import TABLES, Dataset, Writer
 from tailrace.engines.here import Engine as Here
 from tailrace.errors import InputError, UsageError
-from tailrace.topology import Server, Topology
-from tailrace.units import MILLISECOND, SECOND, format_duration
+from tailrace.topology import Topology
+from tailrace.units import SECOND, format_duration
 
-VLRT_NS = 950 * MILLISECOND
-"""The default of the diagnosis: a lost SYN is sent again after 1 s, and may arrive a timer's tick earlier."""
 AROUND_NS = 30 * SECOND
 """Calm time on either side of the VLRT, which the diagnosis compares with. A SYN that is lost four times is sent again
 after 15 s, so its loss is in the span, too."""
@@ -38,6 +35,8 @@ SPANS_NS_MAX = 1800 * SECOND
 NUMBER_MAX = 1 << 62
 MOMENTS_MAX = 100_000
 """Moments that one run folder reports; of more, every n-th."""
+_NUMBERS = {"visit": "visit", "parent": "visit", "request": "request"}
+"""Column → what its numbers count."""
 
 Span = tuple[int, int]
 
@@ -55,7 +54,9 @@ class Survey:
 
 def survey(source: engines.Source, engine: str, threshold_ns: int | None = None) -> Survey:
     """Count the requests and the VLRT of all run folders of a source."""
-    threshold = VLRT_NS if threshold_ns is None else threshold_ns
+    from tailrace.diagnosis.vlrt import THRESHOLD_NS  # workers do without the diagnosis
+
+    threshold = THRESHOLD_NS if threshold_ns is None else threshold_ns
     tasks = [(folder, threshold) for folder in folders(source)]
     requests = vlrt = 0
     moments: list[int] = []
@@ -145,7 +146,7 @@ def _mapping(engine: str) -> engines.Mapping:
     return one
 
 
-def _write(writer: Writer, shards: Sequence[Table[str, pl.DataFrame]]) -> None:
+def _write(writer: Writer, shards: Sequence[Mapping[str, pl.DataFrame]]) -> None:
     """The tables of all run folders; numbers of visits and requests begin after those of the folder before."""
     tables: dict[str, list[pl.DataFrame]] = {name: [] for name in TABLES}
     after = Counter[str]()
@@ -153,13 +154,10 @@ def _write(writer: Writer, shards: Sequence[Table[str, pl.DataFrame]]) -> None:
         moved = {name: pl.col(name) + pl.lit(after[of], pl.UInt64) for name, of in _NUMBERS.items()}
         for name, rows in shard.items():
             tables[name].append(rows.with_columns(moved[column] for column in _NUMBERS if column in rows.columns))
-        most = Counter[str]()
-        for column, of in _NUMBERS.items():
-            numbers = [rows[column].max() for rows in shard.values() if column in rows.columns]
-            last = max((number for number in numbers if isinstance(number, int)), default=0)
-            most[of] = max(most[of], last)
-        for of, last in most.items():
-            after[of] += last + 1
+        for of in ("visit", "request"):
+            columns = [column for column, counted in _NUMBERS.items() if counted == of]
+            numbers = [rows[column].max() for rows in shard.values() for column in columns if column in rows.columns]
+            after[of] += 1 + max((number for number in numbers if isinstance(number, int)), default=0)
             if after[of] >= NUMBER_MAX:
                 raise InputError("visits.parquet", f"numbers of a {of} reach {after[of]}", "they must fit into 64 bits")
     for name, frames in tables.items():
@@ -169,9 +167,6 @@ def _write(writer: Writer, shards: Sequence[Table[str, pl.DataFrame]]) -> None:
                 known = rows["visit"].implode()
                 rows = rows.with_columns(pl.when(pl.col("parent").is_in(known)).then("parent").alias("parent"))
             writer.write_table(name, rows)
-
-
-_NUMBERS = {"visit": "visit", "parent": "visit", "request": "request"}
 
 
 def _describe(writer: Writer, runs: Sequence[Dataset], found: Survey, spans: Sequence[Span], left_out: int) -> None:
@@ -194,14 +189,10 @@ def _describe(writer: Writer, runs: Sequence[Dataset], found: Survey, spans: Seq
 
 def _topology(known: Sequence[Topology]) -> Topology:
     """The first one, with the servers and calls of the others that it does not have."""
-    first, *others = known
-    servers: dict[str, Server] = {server.name: server for server in first.servers}
-    nodes = {node.name: node for node in first.nodes}
-    calls = {(call.caller, call.callee): call for call in first.calls}
-    for one in others:
-        servers = {**{server.name: server for server in one.servers}, **servers}
-        nodes = {**{node.name: node for node in one.nodes}, **nodes}
-        calls = {**{(call.caller, call.callee): call for call in one.calls}, **calls}
-    parts: dict[str, Any] = {"servers": servers, "nodes": nodes, "calls": calls}
+    servers = {server.name: server for one in reversed(known) for server in one.servers}
+    nodes = {node.name: node for one in reversed(known) for node in one.nodes}
+    calls = {(call.caller, call.callee): call for one in reversed(known) for call in one.calls}
     places = {place: to for one in reversed(known) for place, to in one.places.items()}
-    return first.model_copy(update={**{key: tuple(value.values()) for key, value in parts.items()}, "places": places})
+    lists: dict[str, Mapping[Any, Any]] = {"servers": servers, "nodes": nodes, "calls": calls}
+    parts = {key: tuple(named.values()) for key, named in lists.items()}
+    return known[0].model_copy(update={**parts, "places": places})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import polars as pl
@@ -22,8 +21,6 @@ _TYPES: dict[type[pl.DataType], str] = {
     pl.UInt8: "UInt8",
     pl.Float64: "Float64",
 }
-_SPECIAL = re.compile(r"[\\\t\n\r\0\b\f]")
-_ESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\0": "\\0", "\b": "\\b", "\f": "\\f"}
 
 
 def load(run: Dataset, engine: str, database: str, name: str) -> dict[str, int]:
@@ -40,7 +37,8 @@ def load(run: Dataset, engine: str, database: str, name: str) -> dict[str, int]:
             continue
         target = f"{quoted}.`{table.name}`"
         server.send(_made(target, table).encode(), {}, target)
-        if server.rows(f"SELECT count() AS rows FROM {target} WHERE run = {_literal(name)}", target).item() != "0":
+        count = f"SELECT count() AS rows FROM {target} WHERE run = {clickhouse.literal(name)}"
+        if server.rows(count, target).item() != "0":
             raise UsageError(f"{database}.{table.name} has a run {name} already", advice="choose another --name")
         done[table.name] = 0
         for rows in _pieces(run, table):
@@ -76,16 +74,7 @@ def _pieces(run: Dataset, table: Table) -> Iterator[pl.DataFrame]:
 def _written(rows: pl.DataFrame, name: str) -> bytes:
     """The rows in TabSeparated."""
     texts = [column.name for column in rows if column.dtype in (pl.Categorical, pl.Enum, pl.String)]
-    safe = [pl.col(text).cast(pl.String).map_elements(_escaped, return_dtype=pl.String) for text in texts]
-    named = rows.with_columns(safe).select(pl.lit(_escaped(name)).alias("run"), pl.all())
+    safe = [pl.col(text).cast(pl.String).map_elements(clickhouse.escaped, return_dtype=pl.String) for text in texts]
+    named = rows.with_columns(safe).select(pl.lit(clickhouse.escaped(name)).alias("run"), pl.all())
     content = named.write_csv(separator="\t", include_header=False, null_value="\\N", quote_style="never")
     return content.encode()
-
-
-def _escaped(text: str) -> str:
-    return _SPECIAL.sub(lambda found: _ESCAPES[found[0]], text)
-
-
-def _literal(text: str) -> str:
-    quoted = _escaped(text).replace("'", "\\'")
-    return f"'{quoted}'"

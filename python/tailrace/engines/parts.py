@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import io
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import polars as pl
 
 from tailrace.errors import InputError
+from tailrace.units import SECOND
 
 VERSION = 1
 """Of the columns; a worker with another version of Tailrace is refused."""
@@ -35,10 +35,7 @@ class Plan:
     by_interaction: bool = False
     begin: int | None = None
     end: int | None = None
-    vlrt_ns: int = 1_000_000_000
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+    vlrt_ns: int = SECOND
 
 
 @dataclass(frozen=True)

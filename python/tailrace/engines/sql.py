@@ -7,17 +7,16 @@ database.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import polars as pl
 
+from tailrace.dataset.schema import MOMENT_MAX, MOMENT_MIN
 from tailrace.engines.parts import COLUMNS, SUM, Part, Plan
 from tailrace.errors import InputError
 
 HALF = 1 << 32
-MOMENT_MAX = 1 << 62
-"""As in crates/core/src/bounds.rs."""
 RESULT = ("server", "interaction", "window", "arrivals", "departures", "vlrt", "drops", "area_ns", "high", "low")
 
 
@@ -58,6 +57,12 @@ SHAPES = (
 )
 
 
+def reduced(table: str, ask: Callable[[str], pl.DataFrame], source: str, plan: Plan) -> Part:
+    """The sums of a table, by the queries that `ask` answers. `table` is SQL, and `source` its name in an error."""
+    of = shape(ask(f"DESCRIBE TABLE {table}")["name"].to_list(), source)
+    return part(ask(query(table, of, plan)))
+
+
 def shape(columns: Collection[str], table: str) -> Shape:
     for one in SHAPES:
         if one.needs.issubset(columns):
@@ -69,7 +74,7 @@ def shape(columns: Collection[str], table: str) -> Shape:
 def query(table: str, of: Shape, plan: Plan) -> str:
     """A row for each server and window with an event, as RESULT names the columns. `table` is SQL."""
     width = plan.window_ns
-    begin = -MOMENT_MAX if plan.begin is None else plan.begin - plan.begin % width
+    begin = MOMENT_MIN if plan.begin is None else plan.begin - plan.begin % width
     end = MOMENT_MAX if plan.end is None else -(-plan.end // width) * width
     interaction = of.interaction if plan.by_interaction else "CAST(NULL AS Nullable(String))"
     pruned = f" AND {of.before.format(end=end)}" if of.before and plan.end is not None else ""
@@ -81,7 +86,7 @@ def query(table: str, of: Shape, plan: Plan) -> str:
     events = (
         f"SELECT server, interaction, arrival, departure, sent, drops, t, sign, t < {begin} AS early "
         f"FROM ({visits}) ARRAY JOIN [arrival, departure] AS t, [1, -1] AS sign "
-        f"WHERE server IS NOT NULL AND arrival >= -{MOMENT_MAX} AND departure <= {MOMENT_MAX} AND arrival <= departure "
+        f"WHERE server IS NOT NULL AND arrival >= {MOMENT_MIN} AND departure <= {MOMENT_MAX} AND arrival <= departure "
         f"AND departure >= {begin} AND arrival < {end} AND t < {end}"
     )
     rest = f"((t % {width}) + {width}) % {width}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import polars as pl
 
 from tailrace import _core
@@ -14,5 +16,5 @@ def reduce_file(task: Numbered) -> tuple[int, bytes]:
     """The sums of a table of visits. The file is opened here, by the engine: rows that another library has decoded
     would cost more to hand over than to decode again."""
     number, (path, plan) = task
-    table = _core.partial([path], threads=1, **plan.as_dict())
+    table = _core.partial([path], threads=1, **asdict(plan))
     return number, Part(pl.DataFrame(table).cast(COLUMNS)).to_bytes()

@@ -11,7 +11,7 @@ from tailrace.gate import Check
 SUITE = "tailrace gate"
 # docs.github.com/actions/reference/workflow-commands: a message ends at its line, a property also at "," and ":".
 _IN_MESSAGE = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
-_IN_PROPERTY = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%3A", ",": "%2C"})
+_IN_PROPERTY = _IN_MESSAGE | str.maketrans({":": "%3A", ",": "%2C"})
 
 
 def junit(checks: Sequence[Check], of: str, answer: Sequence[str]) -> bytes:

@@ -28,7 +28,7 @@ def nearest(
 ) -> pl.DataFrame:
     """Pairs of rows that are each other's nearest in `time` among those with equal `by`, the unknown included."""
     left, right = ours.sort(time), theirs.sort(time)
-    found: list[pl.DataFrame] = []
+    found = [pl.DataFrame(schema={key: ours.schema[key], f"{key}_other": theirs.schema[key]})]
     for _ in range(ROUNDS):
         there = _toward(left, right, by, time, within, key)
         back = _toward(right, left, by, time, within, key).rename({key: f"{key}_other", f"{key}_other": key})
@@ -38,9 +38,6 @@ def nearest(
         found.append(mutual)
         left = left.join(mutual, on=key, how="anti", maintain_order="left")
         right = right.join(mutual, left_on=key, right_on=f"{key}_other", how="anti", maintain_order="left")
-    if not found:
-        empty = pl.DataFrame(schema={key: ours.schema[key], f"{key}_other": theirs.schema[key]})
-        found = [empty]
     both = pl.concat(found).join(ours, on=key, how="left")
     other = theirs.drop(by).rename(lambda name: f"{name}_other")
     return both.join(other, on=f"{key}_other", how="left")

@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 from tailrace.units import MILLISECOND, SECOND
 from tailrace.watch.exposition import Exemplar, Family
 from tailrace.watch.listing import Incident
-from tailrace.watch.noticing import VLRT_NS, counted, samples_of
+from tailrace.watch.noticing import VLRT_NS, lost, refused
 
 STEP_NS = 10 * MILLISECOND
 """Between two looks at a queue: a fifth of the window in which the diagnosis orders events."""
 LAST_NS = 60 * SECOND
 """Gauges are over this time, so that a scraper with the usual interval of 15 s to 60 s misses no peak."""
 SERVERS_MAX = 1_000
-"""Each server has 24 KB of queue lengths, and its own lines at each scrape."""
+"""Each server has 48 KB of queue lengths, and its own lines at each scrape."""
 OTHERS = "(other servers)"
 _STEPS = LAST_NS // STEP_NS
 
@@ -91,10 +91,9 @@ class Gauges:
         if table == "stays":
             self._stays(rows, now)
         elif table == "events":
-            self._add(self.lost, counted(rows.filter(pl.col("kind").cast(pl.String) == "drop"), "place"))
+            self._add(self.lost, lost(rows))
         elif table == "samples":
-            drops = samples_of(rows, "listen_drops").group_by("place").agg(pl.col("value").sum())
-            self._add(self.refused, {place: int(value) for place, value in drops.iter_rows() if value})
+            self._add(self.refused, refused(rows))
 
     def incident(self, incident: Incident, now: int) -> None:
         if incident.failed is not None:

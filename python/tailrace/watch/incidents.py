@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tailrace.errors import cannot_write
 from tailrace.recorder import STATE, discard, recording_of
@@ -103,33 +103,27 @@ def has_failed(kept: Path) -> bool:
 def explain(out: Path, words: Sequence[str], earlier: bool = False) -> Explaining:
     """Start to explain what was kept for `out`; `words` are further options of `tailrace diagnose`."""
     kept = recording_of(out)
-    command = (sys.executable, "-P", "-m", "tailrace", "diagnose", "--quiet", f"--out={out}", *words, "--", str(kept))
     try:
         with (kept / SAID).open("wb") as said, (kept / WHY_NOT).open("wb") as why_not:
             fcntl.flock(why_not, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the process holds the lock, too, until it has ended
-            process = subprocess.Popen(
-                ("nice", "-n", str(_LOWEST_PRIORITY), *command),
-                stdout=said,
-                stderr=why_not,
-                start_new_session=True,  # Ctrl-C must reach only the watch, which waits for the explanation
-            )
+            process = _started(("diagnose", "--quiet", f"--out={out}", *words, "--", str(kept)), said, why_not)
     except OSError as error:
         raise cannot_write(kept, error) from error
     return Explaining(out, process, earlier)
 
 
 def list_all(folder: Path) -> subprocess.Popen[bytes]:
-    """Start to write the page of all incidents, in a process that can be taken over without harm to the watch."""
-    command = (sys.executable, "-P", "-m", "tailrace", "incidents", "--quiet", "--", str(folder))
+    """Start to write the page of all incidents. Its process reads what strangers wrote, so it is not the watch's."""
     try:
-        return subprocess.Popen(
-            ("nice", "-n", str(_LOWEST_PRIORITY), *command),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        return _started(("incidents", "--quiet", "--", str(folder)), subprocess.DEVNULL, subprocess.PIPE)
     except OSError as error:
         raise cannot_write(folder, error) from error
+
+
+def _started(words: Sequence[str], out: IO[bytes] | int, why_not: IO[bytes] | int) -> subprocess.Popen[bytes]:
+    """A command of Tailrace at the lowest priority. Ctrl-C reaches only the watch, which waits for it."""
+    command = ("nice", "-n", str(_LOWEST_PRIORITY), sys.executable, "-P", "-m", "tailrace", *words)
+    return subprocess.Popen(command, stdout=out, stderr=why_not, start_new_session=True)
 
 
 def keep(recording: Path, kept: Path) -> None:

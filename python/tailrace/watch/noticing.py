@@ -46,28 +46,30 @@ class Sign:
     sentence: str
 
 
-def _lost(events: pl.DataFrame) -> Counts:
-    return counted(events.filter(pl.col("kind").cast(pl.String) == "drop"), "place")
+def lost(events: pl.DataFrame) -> Counts:
+    """Connection attempts that were lost and repeated."""
+    return _counted(events.filter(pl.col("kind").cast(pl.String) == "drop"), "place")
 
 
-def _refused(samples: pl.DataFrame) -> Counts:
-    drops = samples_of(samples, "listen_drops").group_by("place").agg(pl.col("value").sum())
-    return {place: int(value) for place, value in drops.iter_rows()}
+def refused(samples: pl.DataFrame) -> Counts:
+    """Connections that the kernel refused."""
+    drops = _samples_of(samples, "listen_drops").group_by("place").agg(pl.col("value").sum())
+    return {place: int(value) for place, value in drops.iter_rows() if value}
 
 
 def _full(samples: pl.DataFrame) -> Counts:
-    queue, limit = samples_of(samples, "accept_queue"), samples_of(samples, "accept_queue_limit")
+    queue, limit = _samples_of(samples, "accept_queue"), _samples_of(samples, "accept_queue_limit")
     both = queue.join(limit, on=["time", "place"], suffix="_limit")
-    return counted(both.filter(pl.col("value") >= pl.col("value_limit").clip(lower_bound=1)), "place")
+    return _counted(both.filter(pl.col("value") >= pl.col("value_limit").clip(lower_bound=1)), "place")
 
 
 def _slow(stays: pl.DataFrame) -> Counts:
-    return counted(stays.filter(pl.col("departure") - pl.col("sent") >= VLRT_NS), "server")
+    return _counted(stays.filter(pl.col("departure") - pl.col("sent") >= VLRT_NS), "server")
 
 
 SIGNS: tuple[Sign, ...] = (
-    Sign("events", _lost, CLUSTER, "{count} connection attempts to {place} were lost"),
-    Sign("samples", _refused, CLUSTER, "{place} refused {count} connections"),
+    Sign("events", lost, CLUSTER, "{count} connection attempts to {place} were lost"),
+    Sign("samples", refused, CLUSTER, "{place} refused {count} connections"),
     Sign("samples", _full, FULL, "the accept queue of {place} was full in {count} samples"),
     Sign("stays", _slow, CLUSTER, "{count} requests to {place} took " + format_duration(VLRT_NS) + " or longer"),
 )
@@ -110,11 +112,11 @@ class Notice:
         return found
 
 
-def samples_of(samples: pl.DataFrame, metric: str) -> pl.DataFrame:
+def _samples_of(samples: pl.DataFrame, metric: str) -> pl.DataFrame:
     wanted = samples.filter(pl.col("metric").cast(pl.String) == metric)
     return wanted.select("time", pl.col("place").cast(pl.String), "value")
 
 
-def counted(rows: pl.DataFrame, by: str) -> Counts:
+def _counted(rows: pl.DataFrame, by: str) -> Counts:
     counted = rows.group_by(pl.col(by).cast(pl.String)).len()
     return {place: count for place, count in counted.iter_rows() if place is not None}
