@@ -1,4 +1,4 @@
-"""Every detector: a case that it must find, one that it must not, and one that looks like it but is something else."""
+"""Every cause: a case that it must find, one that it must not, and one that looks like it but is something else."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tailrace.advise import page, undone
+from tailrace.advise import page
 from tailrace.advise.advice import Advice
 from tailrace.advise.advising import advise
 from tailrace.advise.answer import sentences
@@ -26,8 +26,7 @@ class Beside:
     """Why there is no advice, and which data would allow it."""
 
     def section(self) -> Section:
-        more = undone.sentence(self.advice.undone) if self.advice else ""
-        return page.section(self.advice, self.sentences, self.reasons, more)
+        return page.section(self.advice, self.sentences, self.reasons)
 
     def to_json(self) -> dict[str, Any]:
         return to_json(self.advice) if self.advice else {"refused": self.sentences[0], "reasons": list(self.reasons)}

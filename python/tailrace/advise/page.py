@@ -67,14 +67,14 @@ def html(advice: Advice) -> str:
     )
 
 
-def section(advice: Advice | None, answer: Sequence[str], reasons: Sequence[str], more: str) -> Section:
+def section(advice: Advice | None, answer: Sequence[str], reasons: Sequence[str]) -> Section:
     """The advice as a section of a diagnosis' report: the answer, the changes, and the lines of the best. Without an
     advice, `reasons` says why."""
     body = page.fragment(
         _template("section.html.j2"),
         {"parts.html.j2": _template("parts.html.j2")},
         answer=answer,
-        undone=more,
+        undone=undone.sentence(advice.undone) if advice else "",
         reasons=[words.sentence(reason) for reason in reasons],
         plots=[_bars(advice)] if advice and advice.ranked else [],
         rows=_rows(advice) if advice else [],

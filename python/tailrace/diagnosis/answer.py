@@ -98,13 +98,14 @@ def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str
             return f"{unknown} Would settle it: {blind.findings[3].missing}." if blind.findings[3].missing else unknown
         settle = next((e.findings[4].missing for e in episodes if e.findings[4].missing), None)
         return f"{seen}Why is unknown. Would settle it: {settle}." if settle else f"{seen}Why is unknown."
-    winners = [w for w in episodes[0].causes if w.verdict == "found" and w.cause in main.cause.split(" or ")]
-    plain = " or ".join(PLAIN[w.cause].format(origin=main.origin, place=w.place or main.origin) for w in winners)
+    winner = next((w for w in episodes[0].causes if w.verdict == "found" and w.cause == main.cause), None)
+    place = (winner.place if winner else None) or main.origin
+    plain = PLAIN[main.cause].format(origin=main.origin, place=place)
     often = "" if len(episodes) == 1 else f", {len(episodes)} times"
     lengths = sorted(int(_number(e, 3, "length_ns")) for e in episodes)
     lasted = duration(lengths[0]) if lengths[0] == lengths[-1] else f"{duration(lengths[0])} to {duration(lengths[-1])}"
     rest = f" The cause of the other {open_:,} is unknown." if open_ else ""
-    evidence = _evidence(winners[0], episodes[0]) if winners else ""
+    evidence = _evidence(winner, episodes[0]) if winner else ""
     return f"The cause: {plain} for {lasted}{often}{evidence}.{rest}"
 
 

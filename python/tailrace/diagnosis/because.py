@@ -6,11 +6,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from tailrace.diagnosis.account import NAMED
 from tailrace.diagnosis.finding import PACKET_LOSS, Accounted, Diagnosis, Episode
 from tailrace.diagnosis.words import duration, listing
-
-NAMED = 0.02
-"""A smaller part of the time is not mentioned (`account`)."""
 
 
 @dataclass

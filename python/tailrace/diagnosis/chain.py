@@ -97,7 +97,7 @@ def _episode(
             replace(first, sentence=sentence),
             lost.finding,
             overflow.finding,
-            stall.finding if stall is not None else millibottleneck.nothing_found(view, cluster),
+            stall.finding if stall is not None else millibottleneck.nothing_found(view, cluster.begin, cluster.end),
             why.finding,
         ),
         dropper=lost.dropper,
@@ -116,7 +116,7 @@ def _without_explanation(view: View, episode: Episode, told: Accounted) -> Episo
     """Replace the findings that do not explain the episode. Most of its requests took more time than the findings
     account for."""
     main = episode.chains[0]
-    findings = (*episode.findings[:2], *_not_why(episode), _cause_unknown(view, episode, told))
+    findings = (*episode.findings[:2], *_not_why(view, episode), _cause_unknown(view, episode, told))
     return replace(
         episode,
         findings=findings,
@@ -127,16 +127,15 @@ def _without_explanation(view: View, episode: Episode, told: Accounted) -> Episo
     )
 
 
-def _not_why(episode: Episode) -> tuple[Finding, Finding]:
+def _not_why(view: View, episode: Episode) -> tuple[Finding, Finding]:
     """Return the third and fourth step. A queue that rose marks no origin if it accounts for less than half of the
     time."""
     third, fourth = episode.findings[2:4]
     if episode.origin is None:
         return third, fourth
     sentence = f"The own queue of {episode.origin} rose, but that accounts for less than half of the time."
-    nothing = "There is no origin in which to look for a saturated resource."
-    span = None, episode.begin, episode.end
-    return Finding("overflow", "absent", sentence, *span), Finding("millibottleneck", "absent", nothing, *span)
+    span = episode.begin, episode.end
+    return Finding("overflow", "absent", sentence, None, *span), millibottleneck.nothing_found(view, *span)
 
 
 def _cause_unknown(view: View, episode: Episode, told: Accounted) -> Finding:

@@ -20,7 +20,7 @@ from tailrace.diagnosis.overflow import Overflow
 from tailrace.diagnosis.queues import Rise, Times, every
 from tailrace.diagnosis.series import AT_WORK, LIMITS, Series
 from tailrace.diagnosis.view import View
-from tailrace.diagnosis.vlrt import Cluster, Slow
+from tailrace.diagnosis.vlrt import Slow
 from tailrace.diagnosis.waiting import ANSWERS_PER_STEP, COLLAPSED, STEP_NS, per_second
 from tailrace.diagnosis.words import clock, duration, listing, rate, share
 from tailrace.units import MILLISECOND, SECOND
@@ -75,11 +75,11 @@ class Stall:
         return any(r.metric == metric and r.saturated for r in self.resources)
 
 
-def nothing_found(view: View, cluster: Cluster) -> Finding:
+def nothing_found(view: View, begin: int, end: int) -> Finding:
     """Return the finding of this step if there is no origin to search."""
     sentence = "There is no origin in which to look for a saturated resource."
     if view.stays:
-        return Finding("millibottleneck", "absent", sentence, None, cluster.begin, cluster.end)
+        return Finding("millibottleneck", "absent", sentence, None, begin, end)
     sentence = "Without visits to servers there is no origin in which to look for a saturated resource."
     return Finding("millibottleneck", "unknown", sentence, missing=settle.visits(None))
 
@@ -169,16 +169,7 @@ def _resources(
 ) -> tuple[tuple[Resource, ...], Literal["yes", "coarse", "no"]]:
     found: list[Resource] = []
     coarse = False
-    for metric in (
-        "cpu_busy",
-        "cpu_iowait",
-        "cpu_steal",
-        "cpu_throttled",
-        "disk_busy",
-        "psi_io",
-        "psi_cpu",
-        "psi_memory",
-    ):
+    for metric in ("cpu_busy", *LIMITS):
         for series in view.series(origin, metric):
             if not series.resolves(begin, end):
                 coarse = True

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.spans import Spans, overlap, where
+from tailrace.diagnosis.spans import Spans, overlap
 
 AT_WORK = 0.9
 """From this utilisation on, a CPU works as fast as it can: samples jitter by up to a tenth."""
@@ -88,12 +88,6 @@ class Series:
     def at(self, times: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the values of the samples in which these times lie. If there is none, return that of the next one."""
         return self.value[np.clip(np.searchsorted(self.end, times), 0, len(self.end) - 1)]
-
-    def above(self, limit: float) -> Spans:
-        return where(self.begin, self.end, self.value >= limit, gap=self.interval_ns // 2)
-
-    def below(self, limit: float) -> Spans:
-        return where(self.begin, self.end, self.value <= limit, gap=self.interval_ns // 2)
 
     def resolves(self, begin: int, end: int) -> bool:
         """Return whether a sample shows this interval alone. This is so if two sampling intervals fit into it, because

@@ -66,17 +66,7 @@ def covered_before(table: Spans, times: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.where(index > 0, total[np.maximum(index - 1, 0)] + running, 0)
 
 
-def cut(table: Spans, kept: Spans) -> Spans:
-    """Return what is left of a table, on a clock that stands still outside of `kept`."""
-    return spans(covered_before(kept, table.ravel()).reshape(-1, 2))
-
-
 def overlap(table: Spans, begin: NDArray[np.int64] | int, end: NDArray[np.int64] | int) -> NDArray[np.int64]:
     """Return for each [begin, end) how many nanoseconds of it `table` covers."""
     starts, stops = np.atleast_1d(np.asarray(begin)), np.atleast_1d(np.asarray(end))
     return covered_before(table, stops) - covered_before(table, starts)
-
-
-def contains(table: Spans, times: NDArray[np.int64]) -> NDArray[np.bool_]:
-    index = np.searchsorted(table[:, 0], times, side="right") - 1
-    return (index >= 0) & (times < table[np.maximum(index, 0), 1]) if len(table) else np.zeros(len(times), dtype=bool)

@@ -11,7 +11,7 @@ import polars as pl
 from tailrace.dataset import Connections
 from tailrace.diagnosis.callers import Callers
 from tailrace.diagnosis.clock import REAL, Clock
-from tailrace.diagnosis.queues import STEPS_MOST, Crowds, Stays, Times, together
+from tailrace.diagnosis.queues import Crowds, Stays, Times, together
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import Spans, spans
 from tailrace.topology import Topology
@@ -60,11 +60,6 @@ class View:
     def moment(self, time: int) -> int:
         """Return a moment in real time, relative to the begin of the recording."""
         return self.clock.real(time) - self.begin
-
-    def step(self, least: int) -> int:
-        """Return a step with which the whole recording can be walked. It is `least` unless the recording is very
-        long."""
-        return max(least, (self.end - self.begin) // STEPS_MOST)
 
     @cached_property
     def servers(self) -> tuple[str, ...]:

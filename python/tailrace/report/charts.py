@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 
 from tailrace import units
+from tailrace.dataset.metrics import SHARES
 from tailrace.diagnosis.finding import STEPS, Diagnosis, Episode
 from tailrace.diagnosis.ledger import CAUSES
 from tailrace.report import words
@@ -244,24 +245,22 @@ def _saturated(recording: Recording, index: int, this: Episode, known: list[str]
 
 
 def _cause(recording: Recording, index: int, this: Episode, span: tuple[int, int]) -> list[Chart]:
-    charts: list[Chart] = []
-    for cause in this.cause.split(" or "):
-        evidence = [c.place for c in this.causes if c.cause == cause and c.place is not None]
-        places = list(dict.fromkeys((*evidence, *((this.findings[4].place,) if this.findings[4].place else ()))))
-        if cause == "workload-burst" or not places:
-            places = [*places, *(s for s in recording.servers[:1] if s not in places)]
-        places = [*places, *(n for n in _node(recording, *places) if n not in places)]
-        wanted = [(p, m) for p in places for m in CAUSE_METRICS.get(cause, ())]
-        marks = _evidence_marks(recording, places, CAUSE_EVENTS.get(cause, ()), span)
-        title = f"Evidence for {words.cause(cause)}"
-        made = _charts(recording, index, 5, title, wanted, span, marks)
-        if not made and marks and this.origin is not None:
-            # Only events show the cause: they are drawn above their effect on the origin.
-            bases = [(this.origin, "cpu_busy"), *((p, "cpu_busy") for p in _node(recording, this.origin))]
-            bases = [b for b in (*bases, (this.origin, "queue_length")) if recording.line(*b, index) is not None]
-            made = _charts(recording, index, 5, title, bases[:1], span, marks)
-        charts += made
-    return charts
+    cause = this.cause
+    evidence = [c.place for c in this.causes if c.cause == cause and c.place is not None]
+    places = list(dict.fromkeys((*evidence, *((this.findings[4].place,) if this.findings[4].place else ()))))
+    if cause == "workload-burst" or not places:
+        places = [*places, *(s for s in recording.servers[:1] if s not in places)]
+    places = [*places, *(n for n in _node(recording, *places) if n not in places)]
+    wanted = [(p, m) for p in places for m in CAUSE_METRICS.get(cause, ())]
+    marks = _evidence_marks(recording, places, CAUSE_EVENTS.get(cause, ()), span)
+    title = f"Evidence for {words.cause(cause)}"
+    made = _charts(recording, index, 5, title, wanted, span, marks)
+    if not made and marks and this.origin is not None:
+        # Only events show the cause: they are drawn above their effect on the origin.
+        bases = [(this.origin, "cpu_busy"), *((p, "cpu_busy") for p in _node(recording, this.origin))]
+        bases = [b for b in (*bases, (this.origin, "queue_length")) if recording.line(*b, index) is not None]
+        made = _charts(recording, index, 5, title, bases[:1], span, marks)
+    return made
 
 
 def _charts(
@@ -344,7 +343,7 @@ def _evidence_marks(
 
 
 def unit_of(metric: str) -> Unit:
-    if metric in words.SHARE_WORDS or metric.startswith(CAPACITY):
+    if metric in SHARES or metric.startswith(CAPACITY):
         return "share"
     if metric == "response":
         return "duration"

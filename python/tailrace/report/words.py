@@ -82,9 +82,6 @@ METRIC_WORDS = {
 
 EVENT_WORDS = {"gc": "garbage collection", "neighbour_burst": "burst", "process_spawn": "new process"}
 
-SHARE_WORDS = SHARES | {"coverage", "explained"}
-"""Words in the key of a finding's number that mark a share."""
-
 
 def share(part: float) -> str:
     return units.format_share(part)
@@ -120,11 +117,9 @@ def number(key: str, value: Number) -> str:
         return duration(value)
     if "bytes" in key:
         return units.format_bytes(round(value))
-    if key == "p_value":
-        return f"{value:.3g}"
     if key.endswith("_per_s"):
         return f"{value:,.0f}/s" if abs(value) >= 10 else f"{value:.1f}/s"
-    if key.endswith("_share") or any(share_of in key for share_of in SHARE_WORDS):
+    if key.endswith("_share") or any(metric in key for metric in SHARES):
         return share(value) if 0 <= value <= 1 else f"{value:.3g}"
     return count(value) if float(value).is_integer() else f"{value:.3g}"
 
@@ -134,7 +129,7 @@ def label(key: str) -> str:
     for suffix in ("_ns", "_bytes", "_per_s"):
         key = key.removesuffix(suffix)
     text = key.replace("_ns_", " ").replace("_", " ")
-    text = {"p value": "p", "vlrt": "VLRT", "ctqo": "CTQO"}.get(text, text)
+    text = {"vlrt": "VLRT", "ctqo": "CTQO"}.get(text, text)
     return text.replace("cpu", "CPU").replace("vlrt", "VLRT")
 
 
@@ -143,12 +138,8 @@ def metric(key: str) -> str:
 
 
 def cause(text: str) -> str:
-    """`garbage-collection or neighbour` as words."""
+    """Return the name of a cause as words."""
     return name(text.replace("-", " "))
-
-
-def ratio(value: float) -> str:
-    return f"{value:,.0f} ×" if value >= 100 else f"{value:.3g} ×"
 
 
 def plural(number: int, one: str, many: str | None = None) -> str:

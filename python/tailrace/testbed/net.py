@@ -14,7 +14,6 @@ from tailrace.testbed.site import Site
 SWITCH, BRIDGE = "switch", "br0"
 _SUBNET = "10.77.0"
 _FIRST, _LAST = 2, 254
-NODES_MAX = _LAST - _FIRST + 1
 NAMED = Path("/run/netns")
 SYSCTLS: dict[str, str] = {
     "net.ipv4.ip_local_port_range": "10000 65535",  # a connection for each request leaves many ports in TIME_WAIT

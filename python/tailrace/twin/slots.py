@@ -105,5 +105,4 @@ def _cpu(view: View, server: str, starts: np.ndarray, width: int) -> float:
     if not found:
         return 1.0
     one = found[0]
-    place = np.clip(np.searchsorted(one.end, starts + width // 2), 0, len(one.value) - 1)
-    return float(np.median(one.value[place])) if len(one.value) else 1.0
+    return float(np.median(one.at(starts + width // 2))) if len(one.value) else 1.0

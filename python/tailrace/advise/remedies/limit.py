@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tailrace.advise.remedies.remedy import Option, Remedy
@@ -40,7 +40,7 @@ def _gradient(name: str) -> Option:
     )
 
 
-def _adaptive(name: str, sizes: tuple[Any, ...], table: Any, words: Any) -> Option:
+def _adaptive(name: str, sizes: tuple[Any, ...], table: Callable[[Any], Any], words: Callable[[Any], str]) -> Option:
     return Option(
         name,
         sizes,
