@@ -135,3 +135,31 @@ def test_events_and_disks_are_bounded(tmp_path: Path, monkeypatch: pytest.Monkey
     disk = "DSK app1 {s} 2026/11/20 16:49:00 1 vda 625 0 0 0 0\n"
     (tmp_path / "atop").write_text("".join(disk.format(s=1795193340 + n) for n in range(99)))
     assert readers.read(tmp_path / "atop").manifest.rows["samples"] == 16
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["node_context_switches_total {n}0 {s}"],
+        ["kernel,host=app1 context_switches={n}0i {s}000000000"],
+        ["{s}", "TcpExtListenDrops {n} 0.0"],
+    ],
+)
+def test_values_of_counters_are_bounded_and_a_note_says_so(
+    lines: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "samples", lambda: 64)
+    text = "\n".join(line.format(n=n, s=1795193340 + n) for n in range(1, 50) for line in lines)
+    (tmp_path / "values").write_text(text)
+    run = readers.read(tmp_path / "values")
+    assert run.manifest.rows["samples"] == 15, "of the growth between 16 values"
+    assert any("16 values were read" in note for note in run.manifest.notes)
+
+
+def test_percentages_of_telegraf_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "samples", lambda: 64)
+    line = "cpu,cpu=cpu-total,host=app1 usage_idle=75 {s}000000000"
+    (tmp_path / "cpu").write_text("\n".join(line.format(s=1795193340 + n) for n in range(99)))
+    run = readers.read(tmp_path / "cpu")
+    assert run.manifest.rows["samples"] == 66, "of 22 lines"
+    assert any("64 samples were read" in note for note in run.manifest.notes)

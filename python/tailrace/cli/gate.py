@@ -11,7 +11,7 @@ import typer
 from tailrace.cli.confinement import confine
 from tailrace.cli.options import Threshold, Window, threshold_ns, window_ns
 from tailrace.cli.running import diagnosed, open_run
-from tailrace.cli.words import AsJson, Quiet, duration_ns, print_json, tell
+from tailrace.cli.words import AsJson, Quiet, duration_ns, parsed, print_json, tell
 from tailrace.errors import UsageError
 from tailrace.whole import refuse_unusual
 
@@ -55,10 +55,12 @@ def gate(
     from tailrace import whole
     from tailrace.gate import Limits, judge, passed, results
     from tailrace.report import stored
+    from tailrace.units import parse_share
 
     if not no_drops and all(limit is None for limit in (max_vlrt, max_response, max_unanswered, baseline)):
         raise UsageError("no limit is given", advice="give --max-vlrt, --no-drops, or another one of `--help`")
-    most, longest = _share(max_vlrt), None if max_response is None else duration_ns("--max-response", max_response)
+    most = None if max_vlrt is None else parsed("--max-vlrt", parse_share, max_vlrt)
+    longest = None if max_response is None else duration_ns("--max-response", max_response)
     least, width = threshold_ns(threshold), window_ns(window)
     refuse_unusual(junit)
     confine([run, baseline], [junit])
@@ -88,12 +90,3 @@ def _found(run: Path, threshold: int | None, window: int, quiet: bool) -> Stored
     if threshold is not None:
         raise UsageError("--threshold: a diagnosis.json has its own threshold", advice="give the run folder instead")
     return stored.read(run)
-
-
-def _share(text: str | None) -> float | None:
-    from tailrace.units import parse_share
-
-    try:
-        return None if text is None else parse_share(text)
-    except ValueError as error:
-        raise UsageError(f"--max-vlrt: {error}") from error

@@ -25,13 +25,14 @@ def info(
     as_json: AsJson = False,
 ) -> None:
     """Show what is in a run folder, what is missing, clock offsets and losses."""
-    if engine not in (None, "local"):  # workers are reached through sockets
-        return _show_many(run, str(engine), as_json)
+    if engine is not None and engine != "local":  # its workers are reached through sockets
+        _show_many(run, engine, as_json)
+        return
     confine([run])
-    if engine is not None:
-        return _show_many(run, engine, as_json)
-    show_info(open_run(run, verify), as_json)
-    return None
+    if engine is None:
+        show_info(open_run(run, verify), as_json)
+    else:
+        _show_many(run, engine, as_json)
 
 
 def _show_many(folder: Path, engine: str, as_json: bool) -> None:
@@ -41,11 +42,11 @@ def _show_many(folder: Path, engine: str, as_json: bool) -> None:
     found = survey(folder, engine)
     if as_json:
         counts = {"run_folders": found.folders, "requests": found.requests, "vlrt": found.vlrt}
-        return print_json({**counts, "threshold_ns": found.threshold_ns, "sent": found.moments})
+        print_json({**counts, "threshold_ns": found.threshold_ns, "sent": found.moments})
+        return
     share = format_share(found.vlrt / found.requests) if found.requests else "0 %"
     slow = f"{found.vlrt:,} ({share}) took {format_duration(found.threshold_ns)} or longer"
     tell(f"{found.requests:,} requests in {found.folders:,} run folders; {slow}")
     if found.moments:
         first, last = (format_moment(moment, digits=0) for moment in (found.moments[0], found.moments[-1]))
         tell(f"The first of these was sent at {first}, the last at {last}.")
-    return None

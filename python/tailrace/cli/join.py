@@ -51,7 +51,7 @@ def join(
 
 
 def _read(folder: Path, quiet: bool) -> Dataset:
-    return read_files([str(folder)], None, None, None, None, None, False, None, None, None, None, quiet, False)
+    return read_files([str(folder)], quiet=quiet)
 
 
 def _hosts(runs: list[str]) -> dict[str, Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -31,5 +30,5 @@ def load_table(
 
     dataset = Dataset.open(run)
     with progress("Loading", quiet):
-        done = load(dataset, engine, database, name or Path(run).resolve().name)
+        done = load(dataset, engine, database, name or run.resolve().name)
     tell(*(f"{database}.{table}: {rows:,} rows" for table, rows in done.items()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import tempfile
 import threading
-from collections.abc import Callable
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +13,7 @@ import typer
 
 from tailrace.cli.afterwards import read_apart, show_run
 from tailrace.cli.options import Out
-from tailrace.cli.words import Overwrite, say, tell
+from tailrace.cli.words import Overwrite, parsed, say, tell
 from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ def receive(
     from tailrace.watch.serving import listen as listen_at
 
     refuse(out, overwrite)
-    seconds, bytes_most = _words(parse_duration, "--duration", duration), _words(parse_bytes, "--most", most)
+    lasting = None if duration is None else parsed(f"--duration {duration}", parse_duration, duration)
+    bytes_most = parsed(f"--most {most}", parse_bytes, most)
     listening = listen_at(listen, "--listen")
     ended = threading.Event()
     for number in _SIGNALS:
@@ -50,15 +51,14 @@ def receive(
 
     def wait(spool: Spool) -> None:
         tell(f"receiving traces at http://{listen}/v1/traces", lenient=True)
-        left = seconds / 1e9 if seconds is not None else None
+        begin = time.monotonic_ns()
         while not ended.wait(0.1) and not spool.full:
-            left = left - 0.1 if left is not None else None
-            if left is not None and left <= 0:
+            if lasting is not None and time.monotonic_ns() - begin >= lasting:
                 break
 
     folder = Path(tempfile.mkdtemp(prefix="tailrace-received-", dir=out.absolute().parent))
     traces = folder / "traces.otlp"
-    spool = receive_traces(listening, traces, bytes_most or 0, wait)
+    spool = receive_traces(listening, traces, bytes_most, wait)
     say(f"received: {spool.messages:,} messages, {spool.written:,} bytes", lenient=True)
     if spool.refused:
         say(f"refused, because --most {most} was reached: {spool.refused:,} messages", lenient=True)
@@ -70,10 +70,3 @@ def receive(
     traces.unlink()
     folder.rmdir()
     show_run(out)
-
-
-def _words(parse: Callable[[str], int], option: str, text: str | None) -> int | None:
-    try:
-        return parse(text) if text is not None else None
-    except ValueError as error:
-        raise UsageError(f"{option} {text}: {error}") from error

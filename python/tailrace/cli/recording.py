@@ -10,7 +10,7 @@ import typer
 
 from tailrace.cli.confinement import elsewhere
 from tailrace.cli.options import SERVER_FORM, protocols_of
-from tailrace.cli.words import duration_ns, pairs
+from tailrace.cli.words import duration_ns, pairs, parsed
 from tailrace.errors import UsageError
 from tailrace.units import exact_bytes, parse_bytes
 
@@ -147,10 +147,7 @@ def _interface(text: str, nodes: Sequence[Node]) -> Interface:
 
 
 def _ring_bytes(text: str) -> int:
-    try:
-        size = parse_bytes(text)
-    except ValueError as error:
-        raise UsageError(f"--ring: {error}") from error
+    size = parsed("--ring", parse_bytes, text)
     if not RING_MIN <= size <= RING_MAX:
         raise UsageError(f"--ring {text}: it must be {exact_bytes(RING_MIN)} to {exact_bytes(RING_MAX)}")
     return size

@@ -11,7 +11,7 @@ from tailrace.cli.confinement import confine
 from tailrace.cli.options import Window, window_ns
 from tailrace.cli.running import open_run
 from tailrace.cli.screen import Screen
-from tailrace.cli.words import AsJson, Quiet, print_json, progress, say
+from tailrace.cli.words import AsJson, Quiet, parsed, print_json, progress, say
 from tailrace.errors import UsageError
 from tailrace.whole import refuse_unusual
 
@@ -108,10 +108,7 @@ def _only(frame: pl.DataFrame, server: list[str] | None) -> pl.DataFrame:
 def _moment(option: str, text: str | None) -> int | None:
     from tailrace.units import parse_moment
 
-    try:
-        return None if text is None else parse_moment(text)
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}") from error
+    return None if text is None else parsed(option, parse_moment, text)
 
 
 def _write(frame: pl.DataFrame, out: Path) -> None:

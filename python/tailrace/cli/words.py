@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -14,6 +14,8 @@ from tailrace.cli.screen import Screen, print_json, say, tell
 from tailrace.errors import UsageError
 
 __all__ = ["print_json", "progress", "say", "tell"]
+
+Parsed = TypeVar("Parsed")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
@@ -67,7 +69,12 @@ def pairs(option: str, values: list[str] | None, example: str) -> dict[str, str]
 def duration_ns(option: str, text: str) -> int:
     from tailrace.units import parse_duration
 
+    return parsed(option, parse_duration, text)
+
+
+def parsed(option: str, parse: Callable[[str], Parsed], text: str) -> Parsed:
+    """The value of an option; wrong use if `parse` raises ValueError."""
     try:
-        return parse_duration(text)
+        return parse(text)
     except ValueError as error:
         raise UsageError(f"{option}: {error}") from error

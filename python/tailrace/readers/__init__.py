@@ -141,8 +141,8 @@ def read(
     - `protocols` sets the protocol of ports (`{9000: "fastcgi"}`).
     - With `keep_queries`, names keep queries, literals and everything else that is otherwise folded.
     - `keys` is a file with the secrets of TLS sessions (`SSLKEYLOGFILE`), with which TLS is decrypted.
-    - `began` is the start of a JVM or a load test whose log has no wall clock (`app=2026-11-20T16:49:00Z`, or the
-      moment alone; one for each run of the JVM).
+    - `began` is the start of a JVM, a load test or a machine whose log has no wall clock, or the day of a log that has
+      the time of day alone (`app=2026-11-20T16:49:00Z`, or the moment alone; one for each run of the JVM).
     - `log_format` is the format of access logs, as the configuration of nginx or Apache has it.
     - With `verify` every row of a run folder and the SHA-256 of its files are checked first.
     - Without `out` the run folder is temporary and is removed at the end of the Python process.

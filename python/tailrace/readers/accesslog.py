@@ -30,7 +30,6 @@ NGINX = (
     'log_format timed \'$remote_addr - - [$time_local] "$request" $status $body_bytes_sent msec=$msec '
     'rt=$request_time uct="$upstream_connect_time" urt="$upstream_response_time" ua="$upstream_addr"\';'
 )
-_SLOW_CONNECT_NS = 900 * units.MILLISECOND
 
 
 def sniff(name: str, head: bytes) -> bool:
@@ -49,7 +48,7 @@ def form_of(text: str) -> Form | None:
     return None
 
 
-# HAProxy's httplog and tcplog come before the combined format, and Traefik's before it, which their lines contain.
+# Lines of Traefik contain the combined format, so its form comes first.
 _FORMS = (*accesslog_proxies.FORMS, *accesslog_servers.FORMS, *accesslog_lines.FORMS, *accesslog_json.FORMS)
 _EXAMINED = 40
 _FLAGS = {
@@ -93,7 +92,7 @@ def read(sources: Sequence[Source]) -> Found:
     found.lose("lines without a duration", log.untimed)
     if not len(log.stays) or form is None:
         raise _without_durations(source, log)
-    drops = _lost_attempts(log)
+    drops = log.stays.lost_attempts(log.connects)
     log.stays.into(found, name, visits=not log.whole)
     found.attempts = "indirectly, of the servers behind" if log.calls else ""
     found.topology = Topology(
@@ -157,19 +156,9 @@ def _add(log: _Log, line: Line, duration: int) -> None:
         )
         if called is not None:
             log.calls[name] += 1
-            if up.connect_ns is not None and up.connect_ns >= _SLOW_CONNECT_NS:
+            if up.connect_ns is not None and up.connect_ns >= attempts.LONG_NS:
                 log.connects[called] = min(up.connect_ns, up.duration_ns)
         sent += up.duration_ns
-
-
-def _lost_attempts(log: _Log) -> int:
-    """Set the lost attempts that slow connections show; returns the number of these connections."""
-    times = attempts.schedule(log.connects.values())
-    lost = {visit: (attempts.lost(wait, times), wait) for visit, wait in log.connects.items()}
-    for visit, (count, wait) in lost.items():
-        if count:
-            log.stays.lost(visit, count, wait)
-    return sum(count > 0 for count, _ in lost.values())
 
 
 def _without_durations(source: Source, log: _Log) -> InputError:
@@ -200,10 +189,7 @@ def _notes(log: _Log, form: Form, source: Source, drops: int) -> list[str]:
     if form.zoneless:
         said.append("its times have no time zone and are taken as UTC")
     if drops:
-        said.append(
-            "connecting to a server behind took 1, 3, 7 s or the like, the times at which a kernel repeats connection "
-            f"attempts: these are taken as lost attempts ({drops} in all), which is indirect evidence"
-        )
+        said.append(attempts.note("connecting to a server behind took", drops))
     said += [f"{_FLAGS[flag]}: {count} times" for flag, count in log.flags.most_common()]
     if log.queued:
         longest = units.format_duration(log.queued_ns)

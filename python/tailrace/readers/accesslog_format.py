@@ -100,7 +100,7 @@ def _apache(values: Mapping[str, str], *, at_end: bool) -> Line | None:
         method=method or values.get("%m", ""),
         target=target or values.get("%U", ""),
         status=status,
-        bytes_out=int(sent) if sent.isdecimal() and sent.isascii() and len(sent) < 19 else None,
+        bytes_out=accesslog_lines.size_of(sent),
     )
 
 

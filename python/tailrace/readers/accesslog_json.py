@@ -19,7 +19,7 @@ from typing import Any
 
 from tailrace import units
 from tailrace.readers.accesslog_lines import Form, Line, json_table, size_of, status_of
-from tailrace.readers.elements import number, text
+from tailrace.readers.elements import moment, number, text
 
 _DEPTH_MAX = 4
 _GOOGLE = "httprequest.latency"
@@ -77,11 +77,7 @@ def _first(values: Mapping[str, Any], names: tuple[str, ...]) -> str:
 
 
 def _moment(values: Mapping[str, Any]) -> int | None:
-    for name in _TIMES:
-        if name in values:
-            with suppress(ValueError):
-                return units.parse_moment(str(values[name]))
-    return None
+    return next((at for name in _TIMES if name in values and (at := moment(str(values[name]))) is not None), None)
 
 
 def _duration(values: Mapping[str, Any]) -> int | None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from tailrace import units
 from tailrace.readers.accesslog_lines import Form, Line, Upstream, asked, json_table, local_moment, size_of, status_of
-from tailrace.readers.elements import number, table, text
+from tailrace.readers.elements import moment, number, table, text
 
 _TCP = re.compile(
     r"\[(\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d)(\.\d{3})\] (\S{1,255}) ([^\s/]{1,255})/(\S{1,255}) "
@@ -42,13 +42,6 @@ _ENDED = {"DC": "abandoned", "UT": "timeout", "UF": "refused", "UC": "reset", "U
 """Envoy's flags → what became of a call without a response of the server behind."""
 
 
-def _moment(stamp: str) -> int | None:
-    try:
-        return units.parse_moment(stamp)
-    except ValueError:
-        return None
-
-
 def _tcp(line: str) -> Line | None:
     match = _TCP.search(line)
     begin = local_moment(match[1], "+0000") if match else None
@@ -71,7 +64,7 @@ def _tcp(line: str) -> Line | None:
 
 def _envoy(line: str) -> Line | None:
     match = _ENVOY.match(line)
-    begin = _moment(match[1]) if match else None
+    begin = moment(match[1]) if match else None
     if match is None or begin is None:
         return None
     words = [word.group(1) for word in _QUOTED.finditer(match[12])]
@@ -113,14 +106,14 @@ def _balancer(line: str) -> Line | None:
     match = _ALB.match(line)
     at_end = match is not None
     match = match or _ELB.match(line)
-    stamp = _moment(match[1]) if match else None
+    stamp = moment(match[1]) if match else None
     if match is None or stamp is None:
         return None
     parts = [None if match[i] == "-1" else number(match[i]) for i in (4, 5, 6)]
     known = [round(part * units.SECOND) for part in parts if part is not None]
     duration = sum(known) if len(known) == 3 else None
     created = _CREATED.search(match[12]) if at_end else None
-    begin = _moment(created[1]) if created else None
+    begin = moment(created[1]) if created else None
     if begin is not None and begin <= stamp:
         duration = max(duration or 0, stamp - begin)
     method, target = asked(match[11])
@@ -137,7 +130,7 @@ def _json(line: str) -> Line | None:
     if values is None:
         return None
     if {"start_time", "response_code", "duration"} <= values.keys():
-        begin, took = _moment(str(values["start_time"])), number(values["duration"])
+        begin, took = moment(str(values["start_time"])), number(values["duration"])
         if begin is None or took is None or not 0 <= took < 10**9:
             return None
         method, target = str(values.get("method") or ""), str(values.get("path") or "")
@@ -152,7 +145,7 @@ def _json(line: str) -> Line | None:
 
 
 def _of_traefik(values: Mapping[str, Any]) -> Line | None:
-    begin, took = _moment(str(values["StartUTC"])), number(values["Duration"])
+    begin, took = moment(str(values["StartUTC"])), number(values["Duration"])
     if begin is None or took is None or not 0 <= took < 10**18:
         return None
     host, inside = text(values.get("ServiceAddr")), number(values.get("OriginDuration"))
@@ -165,7 +158,7 @@ def _of_traefik(values: Mapping[str, Any]) -> Line | None:
 
 
 def _of_caddy(values: Mapping[str, Any]) -> Line | None:
-    end, took, request = _moment(str(values["ts"])), number(values["duration"]), table(values["request"])
+    end, took, request = moment(str(values["ts"])), number(values["duration"]), table(values["request"])
     if end is None or took is None or not 0 <= took < 10**6:
         return None
     own = status_of(text(values["status"]) or "") or "abandoned"

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 
 from tailrace import units
 from tailrace.readers.accesslog_lines import Form, Line, local_moment, size_of, status_of
-from tailrace.readers.elements import number
+from tailrace.readers.elements import moment, number
 
 _STAMP = r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,]\d{3,6})"
 _UWSGI = re.compile(
@@ -72,13 +72,6 @@ def _utc(text: str, form: str) -> int | None:
         return None
 
 
-def _moment(text: str) -> int | None:
-    try:
-        return units.parse_moment(text.replace(" ", "T").replace(",", ".") + "Z")
-    except ValueError:
-        return None
-
-
 def _uwsgi(line: str) -> Line | None:
     match = _UWSGI.search(line)
     begin = _utc(match[1], "%a %b %d %H:%M:%S %Y") if match else None
@@ -92,10 +85,10 @@ def _uwsgi(line: str) -> Line | None:
 def _rails(line: str) -> Line | None:
     match = _RAILS.search(line)
     if match:
-        end, took, status = _moment(match[1]), number(match[3]), status_of(match[2])
+        end, took, status = moment(match[1]), number(match[3]), status_of(match[2])
         method = target = ""
     elif match := _LOGRAGE.search(line):
-        end, took, status = _moment(match[1]), number(match[5]), status_of(match[4])
+        end, took, status = moment(match[1]), number(match[5]), status_of(match[4])
         method, target = match[2], match[3]
     else:
         return None

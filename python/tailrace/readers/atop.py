@@ -61,8 +61,7 @@ def read(source: Source) -> Found:
             break
     for (place, moment, interval), busy in disks.items():
         samples.add(moment, interval, place, "disk_busy", round(busy, 9))
-    samples.into(found, source, "there is no sample of CPU, context switches or disks in it")
-    found.notes.append(f"{source.path.name}: its stamps are whole seconds, so its samples are good to 1 s only")
+    samples.into(found, source, "there is no sample of CPU, context switches or disks in it", whole_seconds=True)
     return found
 
 

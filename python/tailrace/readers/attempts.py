@@ -39,5 +39,13 @@ def fits(waits_ns: Collection[int], times: tuple[int, ...]) -> bool:
     return len(waits_ns) >= _LEAST and sum(lost(wait, times) > 0 for wait in waits_ns) >= 0.9 * len(waits_ns)
 
 
+def note(took: str, count: int) -> str:
+    """Why waits were taken as lost attempts; `took` is what took so long, and a verb."""
+    return (
+        f"{took} 1, 3, 7 s or the like, the times at which a kernel repeats connection attempts: these are taken as "
+        f"lost attempts ({count} in all), which is indirect evidence"
+    )
+
+
 def _at(wait_ns: int, second: int) -> bool:
     return second * SECOND - _EARLY <= wait_ns <= second * SECOND + _LATE

@@ -20,19 +20,21 @@ _STALL_INTERVALS = 2
 
 def of_found(file: str, kind: str, found: Found, *, counted: bool, visits: bool) -> Input:
     """What a file of text carries. `counted`: its requests are those of the run folder; `visits`: so are its visits."""
-    told = {
+    carries = {
         "responses": (COUNTED if counted else "another input counts") if found.requests else "",
         "losses": found.attempts or _counters(found.samples),
         "queues": "without the accept queue" if visits else "",
         "resources": _resources(found),
     }
-    return Input(file, kind, {step: said for step, said in told.items() if said})
+    return Input(file, kind, {step: said for step, said in carries.items() if said})
 
 
 def of_packets(names: Sequence[str], kind: str, samples: str = "") -> list[Input]:
     """What captures carry, and with `samples` a recording of this host."""
     carries = {"responses": COUNTED, "losses": "seen", "queues": "whole"}
-    return [Input(name, kind, {**carries, **({"resources": samples} if samples else {})}) for name in names]
+    if samples:
+        carries["resources"] = samples
+    return [Input(name, kind, carries) for name in names]
 
 
 def _counters(samples: Sequence[pl.DataFrame]) -> str:

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from tailrace import units
 from tailrace.readers import room
 from tailrace.readers.sampled import Sampled
+from tailrace.readers.source import Found, Source
 from tailrace.units import SECOND
 
 Kind = Literal["level", "largest", "count", "rate", "busiest", "cpu"]
@@ -125,8 +125,10 @@ class Counters:
             self._points[place, plain(name), series].append((moment, value))
             self.count += 1
 
-    def into(self, samples: Sampled) -> None:
-        """The samples that the points make."""
+    def into(self, samples: Sampled, found: Found, source: Source) -> None:
+        """The samples that the points make; `found` notes if not all points fit into memory."""
+        if self.full:
+            found.filled(source.path.name, self.most, "values")
         by_name: dict[tuple[str, str], dict[str, list[tuple[int, float]]]] = defaultdict(dict)
         for (place, name, series), points in self._points.items():
             by_name[place, name][series] = sorted(points)
@@ -231,11 +233,3 @@ def series_of(labels: Mapping[str, str]) -> str:
     if mode is not None:
         return f"{labels.get('cpu', labels.get('cpu_logical_number', ''))} {mode}"
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
-
-
-def moment_of(text: str) -> int | None:
-    """A Unix time in seconds, ms, µs or ns."""
-    try:
-        return units.parse_moment(text)
-    except ValueError:
-        return None

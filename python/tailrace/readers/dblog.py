@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from tailrace import units
 from tailrace.readers.accesslog_lines import json_table
+from tailrace.readers.elements import moment
 from tailrace.readers.layout import fields
 from tailrace.readers.naming import folded
 from tailrace.readers.source import Found, Source, text_head
@@ -101,7 +102,7 @@ def _mysql(source: Source, found: Found) -> Iterator[_Query]:
                 yield from _whole(end, began, duration, sql)
                 end, began, duration, sql = None, None, None, []
             if stamp := _ISO.match(line):
-                end = _moment(stamp[1])
+                end = moment(stamp[1])
             elif line.startswith("# Time:"):
                 end = None  # of MariaDB: whole seconds of an unknown zone
             elif line.startswith("# Query_time:"):
@@ -122,13 +123,6 @@ def _whole(end: int | None, began: int | None, duration: int, sql: list[str]) ->
     begin = end - duration if end is not None else began
     if begin is not None:
         yield _Query(begin, duration, " ".join(sql))
-
-
-def _moment(stamp: str) -> int | None:
-    try:
-        return units.parse_moment(stamp)
-    except ValueError:
-        return None
 
 
 def _postgresql(source: Source, found: Found, zones: set[str]) -> Iterator[_Query]:
@@ -165,7 +159,7 @@ def _of_pg_json(line: str) -> _Query | None:
 
 def _pg(stamp: str, zone: str, took_ms: str, rest: str) -> _Query | None:
     offset = zone if zone[:1] in ("+", "-") else "Z"
-    end = _moment(stamp.replace(" ", "T") + (offset + ":00" if len(offset) == 3 else offset))
+    end = moment(stamp + (f"{offset}:00" if len(offset) == 3 else offset))
     if end is None:
         return None
     duration = round(float(took_ms) * units.MILLISECOND)

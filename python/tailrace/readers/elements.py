@@ -90,6 +90,14 @@ def text(value: Any) -> str | None:
     return value or None if isinstance(value, str) else str(value) if type(value) is int else None
 
 
+def moment(value: str) -> int | None:
+    """The moment of ISO 8601 text, in UTC if it has no offset, or of a Unix time in s, ms, µs or ns."""
+    try:
+        return units.parse_moment(value)
+    except ValueError:
+        return None
+
+
 def number(value: Any) -> float | None:
     """The value if it is a finite number, or text of one."""
     if isinstance(value, str):

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 
 from tailrace.readers import counters
 from tailrace.readers.counters import Counters
-from tailrace.readers.elements import elements, number, rows, table, text
+from tailrace.readers.elements import elements, moment, number, rows, table, text
 from tailrace.readers.sampled import Sampled
 from tailrace.readers.source import Found, Source, text_head
 
@@ -44,28 +44,34 @@ def sniff(name: str, head: bytes) -> bool:
 def read(source: Source) -> Found:
     found, samples, points = Found(), Sampled(), Counters()
     read_points = _json if _JSON.match(text_head(source.head()) or "") else _lines
-    for measurement, tags, fields, stamp in read_points(source, found):
-        moment = counters.moment_of(stamp)
-        if moment is None:
+    for measurement, tags, fields, time in read_points(source, found):
+        stamp = moment(time)
+        if stamp is None:
             samples.unusable += 1
             continue
         place = source.place or counters.place_of(measurement, tags, "telegraf")
         if measurement == "cpu":
-            _cpu(samples, moment, place, tags, fields)
-            continue
-        about = {key: value for key, value in tags.items() if key != "host"}
-        for field, value in fields.items():
-            name = field if measurement in ("prometheus", field) else f"{measurement}_{field}"
-            if counters.known(name):
-                points.add(place, name, counters.series_of(about), moment, value)
+            _cpu(samples, stamp, place, tags, fields)
+        else:
+            _count(points, stamp, place, measurement, tags, fields)
         if points.full or samples.full:
             break
-    points.into(samples)
+    points.into(samples, found, source)
     samples.into(found, source, "it has no metric that Tailrace knows, or a single moment of each")
     return found
 
 
-def _cpu(samples: Sampled, moment: int, place: str, tags: Mapping[str, str], fields: Mapping[str, float]) -> None:
+def _count(
+    points: Counters, stamp: int, place: str, measurement: str, tags: Mapping[str, str], fields: Mapping[str, float]
+) -> None:
+    series = counters.series_of({key: value for key, value in tags.items() if key != "host"})
+    for field, value in fields.items():
+        name = field if measurement in ("prometheus", field) else f"{measurement}_{field}"
+        if counters.known(name):
+            points.add(place, name, series, stamp, value)
+
+
+def _cpu(samples: Sampled, stamp: int, place: str, tags: Mapping[str, str], fields: Mapping[str, float]) -> None:
     core = tags.get("cpu", "cpu-total")
     suffix = "" if core == "cpu-total" else f"/{core}"
     idle, waits = fields.get("usage_idle"), fields.get("usage_iowait", 0.0)
@@ -74,7 +80,7 @@ def _cpu(samples: Sampled, moment: int, place: str, tags: Mapping[str, str], fie
         return
     busy = round(max(0.0, min((100 - idle - waits - stolen) / 100, 1.0)), 9)
     for metric, value in (("cpu_busy", busy), ("cpu_iowait", waits / 100), ("cpu_steal", stolen / 100)):
-        samples.add(moment, None, place + suffix, metric, round(value, 9))
+        samples.add(stamp, None, place + suffix, metric, round(value, 9))
 
 
 def _lines(source: Source, found: Found) -> Iterator[Point]:

@@ -16,11 +16,9 @@ import re
 from contextlib import suppress
 from datetime import UTC, datetime
 
-import polars as pl
-
 from tailrace import units
 from tailrace.errors import InputError
-from tailrace.readers import room
+from tailrace.readers.happened import Happened
 from tailrace.readers.source import Found, Source, text_head
 from tailrace.units import SECOND
 
@@ -43,7 +41,6 @@ _STAMPS = (
 )
 _SINCE_BOOT = re.compile(r"^(?:<\d{1,3}>)?\[ *(\d{1,9}\.\d{1,9})\]")
 _HOST = re.compile(r"^\S+ (\S{1,255}) kernel(?:\[\d+\])?:")
-_DETAIL_MAX = 300
 
 
 def sniff(name: str, head: bytes) -> bool:
@@ -56,7 +53,7 @@ def _stamped(line: str) -> bool:
 
 
 def read(source: Source) -> Found:
-    found, rows, undated = Found(), list[tuple[str, str, int, int, str]](), 0
+    found, events, undated = Found(), Happened(), 0
     zoneless = False
     for _, line in source.lines(found):
         kind = next((kind for kind, seen in KINDS.items() if seen.search(line)), None) if _SEEN.search(line) else None
@@ -71,19 +68,17 @@ def read(source: Source) -> Found:
         lasted = KINDS[kind].search(line)
         seconds = int(lasted[1]) if kind in ("hung_task", "soft_lockup") and lasted else 0
         place = source.place or (host[1] if host else "host")
-        if len(rows) >= room.events():
-            found.filled(source.path.name, len(rows), "events")
+        events.add(place, kind, moment - seconds * SECOND, moment, line)
+        if events.full:
             break
-        rows.append((place, kind, moment - seconds * SECOND, moment, line[:_DETAIL_MAX]))
-    if not rows:
+    if not len(events):
         advice = "pass the start of the machine as --began NAME=MOMENT, or write `journalctl -k -o short-unix`"
         raise InputError(source.path, "its lines have no date", advice)
-    columns = {"place": pl.String, "kind": pl.String, "begin": pl.Int64, "end": pl.Int64, "detail": pl.String}
-    found.events.append(pl.DataFrame(rows, schema=columns, orient="row"))
+    events.into(found, source)
     found.lose("lines without a date", undated)
     if zoneless:
         found.notes.append(f"{source.path.name}: its times have no time zone and are taken as UTC")
-    if any(kind == "syn_flooding" for _, kind, *_ in rows):
+    if "syn_flooding" in events.kinds:
         found.notes.append(
             f"{source.path.name}: the kernel reports SYN flooding once for a listening socket, so it shows that a "
             "queue of connections overflowed, and not how often"
@@ -100,9 +95,8 @@ def _moment(line: str, began: tuple[int, ...]) -> tuple[int | None, bool]:
                 parsed = datetime.strptime(match[1], "%a %b %d %H:%M:%S %Y").replace(tzinfo=UTC)
                 return int(parsed.timestamp()) * SECOND, False
             if match and number == 1:
-                text = match[1].replace(",", ".").replace(" ", "T")
-                zoned = bool(re.search(r"(?:Z|[+-]\d\d:?\d\d)$", text[11:]))
-                return units.parse_moment(text if zoned else text + "Z"), zoned
+                zoned = bool(re.search(r"(?:Z|[+-]\d\d:?\d\d)$", match[1][11:]))
+                return units.parse_moment(match[1]), zoned
             if match:
                 return units.parse_moment(match[1], scale=SECOND), True
         if began and (match := _SINCE_BOOT.match(line)):

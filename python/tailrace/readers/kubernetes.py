@@ -12,18 +12,14 @@ from __future__ import annotations
 
 import re
 
-import polars as pl
-
-from tailrace import units
 from tailrace.errors import InputError
-from tailrace.readers import room
-from tailrace.readers.elements import elements, table, text
+from tailrace.readers.elements import elements, moment, table, text
+from tailrace.readers.happened import Happened
 from tailrace.readers.source import Found, Source, text_head
 
 _SEEN = re.compile(r'"items"\s*:\s*\[\s*\{[\s\S]{0,4000}?"(?:involvedObject|firstTimestamp|kind"\s*:\s*"Event)')
 _OPENING = re.compile(r'"items"\s*:\s*\[')
 _RESUME = re.compile(r'\{\s*"apiVersion"\s*:')
-_DETAIL_MAX = 300
 
 
 def sniff(name: str, head: bytes) -> bool:
@@ -32,7 +28,7 @@ def sniff(name: str, head: bytes) -> bool:
 
 
 def read(source: Source) -> Found:
-    found, rows = Found(), list[tuple[str, str, int, int, str]]()
+    found, events = Found(), Happened()
     for _, element in elements(source, found, _RESUME, _OPENING):
         event = table(element)
         about = table(event.get("involvedObject")) or table(event.get("regarding"))
@@ -45,19 +41,14 @@ def read(source: Source) -> Found:
             continue
         place = source.place or text(about.get("name")) or "kubernetes"
         detail = f"{event.get('count') or 1} times: {event.get('message') or event.get('note') or ''}"
-        if len(rows) >= room.events():
-            found.filled(source.path.name, len(rows), "events")
+        events.add(place[:1000], f"k8s {reason}"[:100], min(first, last), last, detail)
+        if events.full:
             break
-        rows.append((place[:1000], f"k8s {reason}"[:100], min(first, last), last, detail[:_DETAIL_MAX]))
-    if not rows:
+    if not len(events):
         raise InputError(source.path, "there is no event in it", "docs/reference/readers.md lists what is read")
-    columns = {"place": pl.String, "kind": pl.String, "begin": pl.Int64, "end": pl.Int64, "detail": pl.String}
-    found.events.append(pl.DataFrame(rows, schema=columns, orient="row").sort("begin"))
+    events.into(found, source)
     return found
 
 
 def _moment(value: object) -> int | None:
-    try:
-        return units.parse_moment(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
+    return moment(value) if isinstance(value, str) else None

@@ -65,6 +65,17 @@ def fields(line: str, delimiter: str) -> list[str]:
         return []
 
 
+def named_rows(source: Source, found: Found, delimiter: str = ",") -> Iterator[tuple[int, dict[str, str]]]:
+    """Each line below the first, by the names of the columns in the first; empty if it has more or fewer fields."""
+    names: list[str] = []
+    for number, line in source.lines(found):
+        row = fields(line if names else line.lstrip("\ufeff"), delimiter)
+        if not names:
+            names = row
+        else:
+            yield number, dict(zip(names, row, strict=True)) if len(row) == len(names) else {}
+
+
 def column_names(text: str) -> tuple[list[str], str]:
     """The columns of a table with a header, and its delimiter; empty if the next line has more or fewer fields."""
     lines = [line for line in text.split("\n")[:-1] if line.strip() and not line.startswith("#")][:2]

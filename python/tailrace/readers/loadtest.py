@@ -26,8 +26,6 @@ from tailrace.readers.source import Found, Source, text_head
 from tailrace.readers.stays import Stay, Stays
 from tailrace.topology import Server, Topology
 
-_SLOW_CONNECT_NS = 900 * units.MILLISECOND
-
 
 def sniff(name: str, head: bytes) -> bool:
     text = text_head(head)
@@ -62,17 +60,8 @@ class _Test:
             return
         self.servers.add(server)
         self.connecting = self.connecting or connect is not None
-        if connect is not None and connect >= _SLOW_CONNECT_NS:
+        if connect is not None and connect >= attempts.LONG_NS:
             self.connects[visit] = connect
-
-    def lost_attempts(self) -> int:
-        """Set the lost attempts that slow connections show; returns the number of these requests."""
-        times = attempts.schedule(self.connects.values())
-        lost = {visit: (attempts.lost(wait, times), wait) for visit, wait in self.connects.items()}
-        for visit, (count, wait) in lost.items():
-            if count:
-                self.stays.lost(visit, count, wait)
-        return sum(count > 0 for count, _ in lost.values())
 
 
 def read(sources: Sequence[Source]) -> Found:
@@ -86,15 +75,12 @@ def read(sources: Sequence[Source]) -> Found:
     name = sources[0].path.name
     if not len(test.stays):
         raise InputError(sources[0].path, "there is no request in it that can be read", _MORE)
-    drops = test.lost_attempts()
+    drops = test.stays.lost_attempts(test.connects)
     test.stays.into(found, name, visits=False)
     found.topology = Topology(servers=tuple(Server(name=server) for server in sorted(test.servers)))
     found.attempts = "indirectly" if test.connecting else "by response times alone"
     if drops:
-        found.notes.append(
-            f"{name}: connecting took 1, 3, 7 s or the like, the times at which a kernel repeats connection attempts: "
-            f"these are taken as lost attempts ({drops} in all), which is indirect evidence"
-        )
+        found.notes.append(f"{name}: {attempts.note('connecting took', drops)}")
     if test.whole:
         found.notes.append(
             f"{name}: its stamps are whole seconds, so response times are known and the order of requests is not"

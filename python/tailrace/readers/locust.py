@@ -11,7 +11,7 @@ seconds, in milliseconds.
 from __future__ import annotations
 
 from tailrace.readers.elements import number
-from tailrace.readers.layout import fields
+from tailrace.readers.layout import fields, named_rows
 from tailrace.readers.sampled import Sampled
 from tailrace.readers.source import Found, Source, text_head
 from tailrace.units import SECOND
@@ -32,13 +32,8 @@ def sniff(name: str, head: bytes) -> bool:
 
 
 def read(source: Source) -> Found:
-    found, samples, names = Found(), Sampled(), list[str]()
-    for line_number, line in source.lines(found):
-        row = fields(line, ",")
-        if not names:
-            names = row
-            continue
-        values = dict(zip(names, row, strict=True)) if len(row) == len(names) else {}
+    found, samples = Found(), Sampled()
+    for line_number, values in named_rows(source, found):
         stamp = number(values.get("Timestamp"))
         if stamp is None or not 0 <= stamp < 10**11:
             found.damaged(source.path.name, line_number)

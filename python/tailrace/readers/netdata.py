@@ -5,8 +5,8 @@
  "data": [[1795193341, 0, 0, 1, 0.5, 0, 12, 7, 0.5, 4], …]}
 time,guest_nice,guest,steal,softirq,irq,user,system,nice,iowait
 ```
-The values of `system.cpu` are percentages of the interval before. The chart's other name is not in the data, so only
-this chart is recognised, by its dimensions.
+The values of `system.cpu` are percentages of the interval before. The data do not contain the name of the chart, so
+only this chart is recognised, by its dimensions.
 """
 
 from __future__ import annotations
@@ -16,11 +16,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tailrace import units
-from tailrace.bounds import JSON_ELEMENT
-from tailrace.errors import InputError
-from tailrace.readers.elements import elements, number
-from tailrace.readers.layout import fields
+from tailrace.readers.elements import elements, moment, number
+from tailrace.readers.layout import fields, named_rows
 from tailrace.readers.sampled import Sampled
 from tailrace.readers.source import Found, Source, text_head
 
@@ -52,9 +49,9 @@ def sniff(name: str, head: bytes) -> bool:
 def read(source: Source) -> Found:
     found, samples, place = Found(), Sampled(), source.place or "netdata"
     for row in _rows(source, found):
-        moment = _moment(row.get("time"))
+        stamp = moment(str(row.get("time")))
         values = {key: share for key, value in row.items() if (share := number(value)) is not None}
-        if moment is None or not _NEEDED - {"time"} <= values.keys():
+        if stamp is None or not _NEEDED - {"time"} <= values.keys():
             samples.unusable += 1
             continue
         busy = sum(values.get(key, 0.0) for key in _BUSY)
@@ -64,7 +61,7 @@ def read(source: Source) -> Found:
             ("cpu_steal", values.get("steal")),
         ):
             if percent is not None:
-                samples.add(moment, None, place, metric, round(min(percent / 100, 1.0), 9))
+                samples.add(stamp, None, place, metric, round(min(percent / 100, 1.0), 9))
         if samples.full:
             break
     samples.into(found, source, "there is no sample in it")
@@ -73,27 +70,14 @@ def read(source: Source) -> Found:
 
 def _rows(source: Source, found: Found) -> Iterator[Mapping[str, Any]]:
     head = text_head(source.head()) or ""
-    names = _names(head)
-    if not names or len(head) > JSON_ELEMENT:
-        raise InputError(source.path, "it is not a chart of CPUs", "docs/reference/readers.md lists what is read")
     if head.lstrip().startswith("{"):
+        names = _names(head)
         for _, row in elements(source, found, _RESUME, _OPENING):
             if isinstance(row, list) and len(row) == len(names):
                 yield dict(zip(names, row, strict=True))
         return
-    for line_number, line in source.lines(found):
-        values = fields(line, ",")
-        if values[:1] == ["time"]:
-            continue
-        if len(values) == len(names):
-            yield dict(zip(names, values, strict=True))
+    for line_number, row in named_rows(source, found):
+        if row:
+            yield row
         else:
             found.damaged(source.path.name, line_number)
-
-
-def _moment(value: Any) -> int | None:
-    try:
-        text = str(value).replace(" ", "T")
-        return units.parse_moment(text if "T" not in text or text.endswith("Z") else f"{text}Z")
-    except ValueError:
-        return None

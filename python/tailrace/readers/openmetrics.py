@@ -15,7 +15,7 @@ import re
 
 from tailrace.readers import counters
 from tailrace.readers.counters import Counters
-from tailrace.readers.elements import number
+from tailrace.readers.elements import moment, number
 from tailrace.readers.sampled import Sampled
 from tailrace.readers.source import Found, Source, text_head
 
@@ -40,20 +40,19 @@ def read(source: Source) -> Found:
         if line.startswith("#"):
             continue
         match = _LINE.fullmatch(line)
-        moment = counters.moment_of(match[4]) if match else None
-        if match is None or moment is None:
+        stamp = moment(match[4]) if match else None
+        if match is None or stamp is None:
             found.damaged(source.path.name, line_number)
             continue
         labels = dict(_LABEL.findall(match[2] or ""))
         place = source.place or counters.place_of(match[1], labels, "prometheus")
         if counters.known(match[1]):
-            points.add(place, match[1], counters.series_of(labels), moment, number(match[3]))
+            points.add(place, match[1], counters.series_of(labels), stamp, number(match[3]))
         elif len(others) < 1000:
             others.add(match[1])
         if points.full:
-            found.filled(source.path.name, points.most, "values")
             break
-    points.into(samples)
+    points.into(samples, found, source)
     samples.into(found, source, "it has no metric that Tailrace knows, or a single moment of each")
     if others:
         found.notes.append(f"{source.path.name}: the diagnosis does not use {len(others)} other metrics; left out")

@@ -16,7 +16,7 @@ from typing import Any
 
 from tailrace.readers import counters
 from tailrace.readers.counters import Counters
-from tailrace.readers.elements import elements, number, rows, table, text
+from tailrace.readers.elements import elements, moment, number, rows, table, text
 from tailrace.readers.sampled import Sampled
 from tailrace.readers.source import Found, Source, text_head
 
@@ -35,31 +35,30 @@ def read(source: Source) -> Found:
     sums: dict[tuple[str, str, str], float] = defaultdict(float)
     shares: dict[tuple[str, int], dict[tuple[str, str], float]] = defaultdict(dict)
     for place, metric, point, labels, delta in _points(source, found):
-        moment = counters.moment_of(str(point.get("timeUnixNano")))
+        stamp = moment(str(point.get("timeUnixNano")))
         value = number(point.get("asDouble", point.get("asInt", point.get("sum"))))
         name = counters.plain(metric)
         if "sum" in point:
             name += "_sum"
-        if moment is None or value is None:
+        if stamp is None or value is None:
             samples.unusable += 1
             continue
         where = source.place or place
         if name == _UTILISATION:
             core, _, mode = counters.series_of(labels).partition(" ")
-            shares[where, moment][core, mode] = value
+            shares[where, stamp][core, mode] = value
             points.count += 1
         elif counters.known(name):
             series = counters.series_of(labels)
             if delta:
                 sums[where, name, series] += value
                 value = sums[where, name, series]
-            points.add(where, name, series, moment, value)
+            points.add(where, name, series, stamp, value)
         if points.full:
-            found.filled(source.path.name, points.most, "values")
             break
-    for (where, moment), modes in shares.items():
-        _utilisation(samples, moment, where, modes)
-    points.into(samples)
+    for (where, stamp), modes in shares.items():
+        _utilisation(samples, stamp, where, modes)
+    points.into(samples, found, source)
     samples.into(found, source, "it has no metric that Tailrace knows, or a single moment of each")
     return found
 
@@ -87,10 +86,10 @@ def _values(attributes: Any) -> dict[str, str]:
     }
 
 
-def _utilisation(samples: Sampled, moment: int, place: str, modes: dict[tuple[str, str], float]) -> None:
+def _utilisation(samples: Sampled, stamp: int, place: str, modes: dict[tuple[str, str], float]) -> None:
     cores: dict[str, float] = defaultdict(float)
     for (core, mode), share in modes.items():
         if mode not in ("idle", "wait", "iowait", "steal"):
             cores[core] += share
     if cores:
-        samples.add(moment, None, place, "cpu_busy", round(min(sum(cores.values()) / len(cores), 1.0), 9))
+        samples.add(stamp, None, place, "cpu_busy", round(min(sum(cores.values()) / len(cores), 1.0), 9))

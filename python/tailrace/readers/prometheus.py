@@ -60,7 +60,7 @@ def read(source: Source) -> Found:
                 samples.add(stamp, None, place, metric, number(value))
         if samples.full or points.full:
             break
-    points.into(samples)
+    points.into(samples, found, source)
     samples.into(found, source, "there is no sample in it", standard=True)
     return found
 

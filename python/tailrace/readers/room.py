@@ -14,6 +14,9 @@ from pathlib import Path
 from tailrace.bounds import SAMPLES
 
 _SAMPLES_PER_EVENT = 32
+"""An event takes as much memory as so many samples, with its detail."""
+_SAMPLES_PER_SPAN = 32
+"""So does a span (measured: 1 kB, with the keys by which it is found)."""
 _SAMPLES_MIN = 1_000_000
 _BYTES_PER_SAMPLE = 220
 _BYTES_BESIDES = 1_400 << 20
@@ -21,6 +24,16 @@ _BYTES_BESIDES = 1_400 << 20
 
 def samples() -> int:
     return max(_SAMPLES_MIN, min(SAMPLES, (_memory() - _BYTES_BESIDES) // _BYTES_PER_SAMPLE))
+
+
+def events() -> int:
+    """How many events of one file are read."""
+    return samples() // _SAMPLES_PER_EVENT
+
+
+def spans() -> int:
+    """How many spans of all files are read."""
+    return samples() // _SAMPLES_PER_SPAN
 
 
 def _memory() -> int:
@@ -32,8 +45,3 @@ def _memory() -> int:
     with suppress(OSError, ValueError):  # no such group, or the word "max"
         limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
     return min(limits)
-
-
-def events() -> int:
-    """How many events of one file are read: with its detail, one takes as much memory as so many samples."""
-    return samples() // _SAMPLES_PER_EVENT

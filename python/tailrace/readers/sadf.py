@@ -56,10 +56,9 @@ def read(source: Source) -> Found:
             samples.add(moment, interval, place + suffix, metric, value)
         if samples.full:
             break
-    samples.into(found, source, "there is no sample of CPU, run queue, memory or disks in it")
-    name = source.path.name
-    found.notes.append(f"{name}: its stamps are whole seconds, so its samples are good to 1 s only")
+    samples.into(found, source, "there is no sample of CPU, run queue, memory or disks in it", whole_seconds=True)
     if zones:
+        name = source.path.name
         found.notes.append(f"{name}: its times are in {', '.join(sorted(zones))} and are taken as UTC (use sadf -U)")
     return found
 

@@ -41,9 +41,11 @@ class Sampled:
     def _nameable(self, name: str) -> bool:
         return name in self.names or (len(self.names) < NAMES and 0 < len(name.encode(errors="replace")) <= SAMPLE_NAME)
 
-    def into(self, found: Found, source: Source, empty: str, *, standard: bool = False) -> None:
+    def into(
+        self, found: Found, source: Source, empty: str, *, standard: bool = False, whole_seconds: bool = False
+    ) -> None:
         """Put the samples into `found`; InputError with the sentence `empty` if there are none. `standard`: metrics get
-        the record's names where these are known."""
+        the record's names where these are known. `whole_seconds`: a note says that the stamps are."""
         found.lose("samples without a usable time, name or value", self.unusable)
         if not self.time:
             raise InputError(source.path, empty, "docs/reference/readers.md lists what is read")
@@ -67,6 +69,8 @@ class Sampled:
         if standard:
             frame, notes = metrics.standardise(frame)
             found.notes += [f"{name}: {note}" for note in notes]
+        if whole_seconds:
+            found.notes.append(f"{name}: its stamps are whole seconds, so its samples are good to 1 s only")
         found.samples.append(frame)
 
 

@@ -16,9 +16,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tailrace import units
 from tailrace.readers.counters import Counters
-from tailrace.readers.elements import number
+from tailrace.readers.elements import moment, number
 from tailrace.readers.sampled import Sampled
 from tailrace.readers.source import Found, Source, text_head
 
@@ -42,35 +41,35 @@ def sniff(name: str, head: bytes) -> bool:
 def read(source: Source) -> Found:
     found, samples, points = Found(), Sampled(), Counters()
     host = source.place or "host"
-    for moment, kind, of, value in _values(source, found):
+    for stamp, kind, of, value in _values(source, found):
         if kind == "counter":
-            points.add(host, f"nstat_{of}", "", moment, value)
+            points.add(host, f"nstat_{of}", "", stamp, value)
         else:
             port = of.rpartition(":")[2]
-            samples.add(moment, None, of if source.place is None else f"{source.place}:{port}", kind, value)
+            samples.add(stamp, None, of if source.place is None else f"{source.place}:{port}", kind, value)
         if samples.full or points.full:
             break
-    points.into(samples)
+    points.into(samples, found, source)
     samples.into(found, source, "there is no listening socket in it, and a single value of each counter")
     return found
 
 
 def _values(source: Source, found: Found) -> Iterator[tuple[int, str, str, float | None]]:
     """Moment, kind (a metric of the record, or `counter`), address or name, and value."""
-    moment: int | None = None
+    now: int | None = None
     names: list[str] = []
     for line_number, line in source.lines(found):
         if stamp := _STAMP.match(line):
-            moment = _moment(stamp[1])
-            if moment is None:
+            now = moment(stamp[1])
+            if now is None:
                 found.damaged(source.path.name, line_number)
-        elif moment is None:
+        elif now is None:
             continue
         elif match := _LISTEN.match(line):
-            yield moment, "accept_queue", match[3], number(match[1])
-            yield moment, "accept_queue_limit", match[3], number(match[2])
+            yield now, "accept_queue", match[3], number(match[1])
+            yield now, "accept_queue_limit", match[3], number(match[2])
         elif match := _NSTAT.match(line):
-            yield moment, "counter", match[1], number(match[2])
+            yield now, "counter", match[1], number(match[2])
         elif match := _NETSTAT.match(line):
             words = match[1].split()
             if not words[0].lstrip("-").isdigit():
@@ -78,14 +77,4 @@ def _values(source: Source, found: Found) -> Iterator[tuple[int, str, str, float
                 continue
             for name, word in zip(names, words, strict=False):
                 if name in ("ListenDrops", "TCPSynRetrans"):
-                    yield moment, "counter", f"TcpExt{name}", number(word)
-
-
-def _moment(text: str) -> int | None:
-    try:
-        zoned = text.replace(",", ".").replace(" ", "T")
-        if "T" in zoned and not re.search(r"(?:Z|[+-]\d\d:?\d\d)$", zoned[11:]):
-            zoned += "Z"
-        return units.parse_moment(zoned)
-    except ValueError:
-        return None
+                    yield now, "counter", f"TcpExt{name}", number(word)

@@ -22,8 +22,8 @@ _BLOCK = 4 * 1024 * 1024
 @dataclass(frozen=True)
 class Source:
     """`place` is the server or node of the file (`NAME=FILE`). `began` are the starts of what a log without a wall
-    clock counts from, a JVM or a load test (`--began`), in ns since the Unix epoch. `log_format` is that of an access
-    log (`--log-format`)."""
+    clock counts from: a JVM, a load test, a machine, a day (`--began`); in ns since the Unix epoch. `log_format` is
+    that of an access log (`--log-format`)."""
 
     path: Path
     place: str | None = None

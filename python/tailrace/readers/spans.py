@@ -86,11 +86,10 @@ def of_otlp(element: Any, names: Names) -> Iterator[Span | None]:
 
 HOSTS = ("k8s.node.name", "host.name", "hostname", "host.id", "service.instance.id", "ip")
 """Attributes that name a clock, the best first."""
-_OTLP_KINDS: dict[str, Kind] = {
-    **{"2": "server", "3": "client", "4": "producer", "5": "consumer"},
-    **{"SPAN_KIND_SERVER": "server", "SPAN_KIND_CLIENT": "client"},
-    **{"SPAN_KIND_PRODUCER": "producer", "SPAN_KIND_CONSUMER": "consumer"},
-}
+KINDS: dict[str, Kind] = {"server": "server", "client": "client", "producer": "producer", "consumer": "consumer"}
+NUMBERED: dict[str, Kind] = {"2": "server", "3": "client", "4": "producer", "5": "consumer"}
+"""The numbers of OTLP for the kinds."""
+_OTLP_KINDS = NUMBERED | {f"SPAN_KIND_{name.upper()}": kind for name, kind in KINDS.items()}
 
 
 def _otlp_values(attributes: Any) -> dict[str, Any]:
@@ -121,7 +120,7 @@ def _jaeger(element: Any, names: Names) -> Iterator[Span | None]:
         }
         above = [text(reference.get("spanID")) for reference in rows(span.get("references"))]
         begin, end = _times(span.get("startTime"), span.get("duration"))
-        kind = _KINDS.get(str(values.get("span.kind")).lower(), "")
+        kind = KINDS.get(str(values.get("span.kind")).lower(), "")
         failed = values.get("error") in (True, "true") or values.get("otel.status_code") == "ERROR"
         kept = number(values.get("sampler.param")) if values.get("sampler.type") == "probabilistic" else None
         ids = (text(span.get("traceID")), text(span.get("spanID")), above[0] if above else None)
@@ -136,16 +135,13 @@ _MOVED = re.compile(r"timestamps? (?:was|were) adjusted|clock skew adjust(?:ed|m
 """Jaeger's warnings. It also warns of a skew for which it adjusted nothing."""
 
 
-_KINDS: dict[str, Kind] = {"server": "server", "client": "client", "producer": "producer", "consumer": "consumer"}
-
-
 def _zipkin(element: Any, names: Names) -> Iterator[Span | None]:
     for span in rows(element if isinstance(element, list) else [element]):
         values = {**table(span.get("tags"))}
         remote = table(span.get("remoteEndpoint"))
         values.setdefault("peer.service", text(remote.get("serviceName")))
         begin, end = _times(span.get("timestamp"), span.get("duration"))
-        kind = _KINDS.get(str(span.get("kind")).lower(), "")
+        kind = KINDS.get(str(span.get("kind")).lower(), "")
         ids = (text(span.get("traceId")), text(span.get("id")), text(span.get("parentId")))
         local = table(span.get("localEndpoint"))
         service = text(local.get("serviceName"))

@@ -21,7 +21,7 @@ from tailrace.units import MILLISECOND
 Call = tuple[str, str, int, int]
 """Host of the client, host of the server, and the least and the largest θ in ns."""
 _BROKEN_MAX = 0.01
-_SLACK_NS = MILLISECOND
+SLACK_NS = MILLISECOND
 """A server may end its span this much after its client: the answer is sent before the span ends."""
 
 
@@ -44,7 +44,7 @@ def aligned(calls: Iterable[Call]) -> Clocks:
             continue
         weight[client] += 1
         first, second = sorted((client, server))
-        largest += _SLACK_NS
+        largest += SLACK_NS
         low, high = (least, largest) if first == client else (-largest, -least)
         bounds[first, second][0].append(low)
         bounds[first, second][1].append(high)

@@ -18,7 +18,7 @@ from tailrace.bounds import OTLP_MESSAGE
 from tailrace.errors import UsageError
 from tailrace.readers.naming import Names
 from tailrace.readers.source import Found, Source
-from tailrace.readers.spans import HOSTS, Kind, Span, kept_share, of_otlp, span_of
+from tailrace.readers.spans import HOSTS, NUMBERED, Span, kept_share, of_otlp, span_of
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -33,7 +33,6 @@ _JSON = re.compile(rb'\s*\{\s*"resourceSpans"')
 _BATCH = 0x0A
 """The first byte of TracesData: its first field, which has a length."""
 _EXAMINED = 4096
-_KINDS: dict[int, Kind] = {2: "server", 3: "client", 4: "producer", 5: "consumer"}
 _FAILED = 2
 
 
@@ -71,7 +70,7 @@ def read(source: Source, found: Found, names: Names) -> Iterator[Span | None]:
         except (ValueError, RecursionError, decode_error):
             found.lose("damaged elements", 1)
             continue
-        yield from of_message(traces, names)
+        yield from _of_message(traces, names)
 
 
 def _package() -> tuple[Any, type[Exception]]:
@@ -121,7 +120,7 @@ def _unpacked(message: bytes) -> bytes:
         return b"\xff"  # no message: it counts as damaged
 
 
-def of_message(traces: Any, names: Names) -> Iterator[Span | None]:
+def _of_message(traces: Any, names: Names) -> Iterator[Span | None]:
     """The spans of TracesData, or of the body of an export request, which has the same fields."""
     for resource in traces.resource_spans:
         about = _values(resource.resource.attributes)
@@ -133,7 +132,7 @@ def of_message(traces: Any, names: Names) -> Iterator[Span | None]:
                 ids = (span.trace_id.hex(), span.span_id.hex(), span.parent_span_id.hex() or None)
                 begin, end = span.start_time_unix_nano or None, span.end_time_unix_nano or None
                 failed = span.status.code == _FAILED
-                kind = _KINDS.get(span.kind, "")
+                kind = NUMBERED.get(str(span.kind), "")
                 kept = kept_share(span.trace_state, values)
                 yield span_of(ids, kind, service, begin, end, span.name, values, names, failed, kept)
 

@@ -21,17 +21,15 @@ from tailrace.bounds import UNDATED_NS
 from tailrace.dataset import tables
 from tailrace.errors import InputError
 from tailrace.readers import room
-from tailrace.readers.layout import fields
+from tailrace.readers.elements import moment, rows
+from tailrace.readers.layout import fields, named_rows
 from tailrace.readers.naming import Names
-from tailrace.readers.source import Found, Source
-from tailrace.readers.spans import HOSTS, Kind, Span, kept_share, span_of
+from tailrace.readers.source import Found, Source, text_head
+from tailrace.readers.spans import HOSTS, KINDS, NUMBERED, Span, kept_share, span_of
 
 _AT_ONCE = 500
 """Rows that are decoded together; a row of Tempo is a whole trace."""
-_KINDS: dict[str, Kind] = {
-    **{"2": "server", "3": "client", "4": "producer", "5": "consumer"},
-    **{"server": "server", "client": "client", "producer": "producer", "consumer": "consumer"},
-}
+_KINDS = NUMBERED | KINDS
 _ALIASES = {
     "trace": "traceid",
     "span": "spanid id",
@@ -68,7 +66,11 @@ def columns(names: list[str]) -> dict[str, str]:
 
 
 def is_table(text: str) -> bool:
-    return bool(columns(fields(text.lstrip("\ufeff").split("\n", 1)[0].strip(), ",")))
+    return bool(_columns_of(text))
+
+
+def _columns_of(text: str) -> dict[str, str]:
+    return columns(fields(text.lstrip("\ufeff").split("\n", 1)[0].strip(), ","))
 
 
 def is_parquet(source: Source) -> bool:
@@ -86,44 +88,39 @@ def read_parquet(source: Source, found: Found, names: Names) -> Iterator[Span | 
         schema = frame.collect_schema().names()
         tempo = {"TraceID", "rs"} <= set(schema)
         wanted = ["TraceID", "rs"] if tempo else sorted(set(columns(schema).values()))
-        rows = (
+        table = (
             row
             for start in range(0, tables.shape(source.path).rows, _AT_ONCE)
             for row in frame.select(wanted).slice(start, _AT_ONCE).collect().to_dicts()
         )
         if tempo:
-            for row in rows:
+            for row in table:
                 yield from _of_tempo(row, names)
         else:
-            yield from _of_rows(rows, columns(schema), names, found)
+            yield from _of_rows(table, columns(schema), names, found)
     except tables.FAULTS as error:
         raise tables.unreadable(source.path, error) from error
 
 
 def read_csv(source: Source, found: Found, names: Names) -> Iterator[Span | None]:
-    def rows() -> Iterator[Mapping[str, Any]]:
-        header: list[str] = []
-        for number, line in source.lines(found):
-            row = fields(line.lstrip("\ufeff") if not header else line, ",")
-            if not header:
-                header = row
-            elif len(row) == len(header):
-                yield dict(zip(header, row, strict=True))
+    def whole() -> Iterator[Mapping[str, Any]]:
+        for number, row in named_rows(source, found):
+            if row:
+                yield row
             else:
                 found.damaged(source.path.name, number)
 
-    first = (source.head().decode("utf-8-sig", errors="replace")).split("\n", 1)[0].strip()
-    return _of_rows(rows(), columns(fields(first, ",")), names, found)
+    return _of_rows(whole(), _columns_of(text_head(source.head()) or ""), names, found)
 
 
 def _of_rows(
-    rows: Iterator[Mapping[str, Any]], roles: Mapping[str, str], names: Names, found: Found
+    table: Iterator[Mapping[str, Any]], roles: Mapping[str, str], names: Names, found: Found
 ) -> Iterator[Span | None]:
     if "rpcid" not in roles:
-        return _flat(rows, roles, names)
+        return _flat(table, roles, names)
     found.undated = True
     found.notes.append("the times of these calls count from the start of their collection, and are dated 2000-01-01")
-    return (_of_alibaba(row, names) for row in rows)
+    return (_of_alibaba(row, names) for row in table)
 
 
 def _of_alibaba(row: Mapping[str, Any], names: Names) -> Span | None:
@@ -140,10 +137,10 @@ def _of_alibaba(row: Mapping[str, Any], names: Names) -> Span | None:
     return span_of(ids, "server", server, begin, end, _text(row.get("interface")), {}, names, False, None)
 
 
-def _flat(rows: Iterator[Mapping[str, Any]], roles: Mapping[str, str], names: Names) -> Iterator[Span | None]:
+def _flat(table: Iterator[Mapping[str, Any]], roles: Mapping[str, str], names: Names) -> Iterator[Span | None]:
     kept: list[dict[str, str]] = []
-    most = room.samples() // 32
-    for row in rows:
+    most = room.spans()
+    for row in table:
         if len(kept) >= most:
             break
         kept.append({role: _text(row.get(column)) for role, column in roles.items()})
@@ -153,8 +150,8 @@ def _flat(rows: Iterator[Mapping[str, Any]], roles: Mapping[str, str], names: Na
         kind = _KINDS.get(row.get("kind", "").lower().removeprefix("span_kind_"), "")
         if "kind" not in roles and above != row["service"]:
             kind = "server"
-        begin = _moment(row["begin"])
-        end = _moment(row.get("end", ""))
+        begin = moment(row["begin"])
+        end = moment(row.get("end", ""))
         if end is None and begin is not None:
             took = _duration(row.get("duration", ""), roles, row["begin"])
             end = begin + took if took is not None else None
@@ -172,13 +169,6 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value).strip()
 
 
-def _moment(text: str) -> int | None:
-    try:
-        return units.parse_moment(text.replace(" ", "T", 1))
-    except ValueError:
-        return None
-
-
 def _duration(text: str, roles: Mapping[str, str], begin: str) -> int | None:
     """A duration in the unit that the column's name says, else in that of the begin."""
     number = units.parse_number(text)
@@ -186,19 +176,19 @@ def _duration(text: str, roles: Mapping[str, str], begin: str) -> int | None:
         return None
     column = roles.get("duration", "").lower()
     scale = next((scale for ending, scale in _SCALES.items() if column.endswith(ending)), None)
-    moment = units.parse_number(begin)
-    return int(number * (scale or (units.moment_scale(moment) if moment is not None else units.MICROSECOND)))
+    stamp = units.parse_number(begin)
+    return int(number * (scale or (units.moment_scale(stamp) if stamp is not None else units.MICROSECOND)))
 
 
 def _of_tempo(row: Mapping[str, Any], names: Names) -> Iterator[Span | None]:
     trace = _text(row.get("TraceID"))
-    for batch in _list(row.get("rs")):
+    for batch in rows(row.get("rs")):
         resource = batch.get("Resource") or {}
         about = _attributes(resource.get("Attrs"))
         service = resource.get("ServiceName") or str(about.get("service.name") or "")
         hosts = {key: about[key] for key in HOSTS if key in about}
-        for scope in _list(batch.get("ss")):
-            for span in _list(scope.get("Spans")):
+        for scope in rows(batch.get("ss")):
+            for span in rows(scope.get("Spans")):
                 values = {**hosts, **_attributes(span.get("Attrs")), **_dedicated(span)}
                 ids = (trace, _text(span.get("SpanID")), _text(span.get("ParentSpanID")) or None)
                 begin, took = span.get("StartTimeUnixNano"), span.get("DurationNano")
@@ -217,7 +207,7 @@ def _dedicated(span: Mapping[str, Any]) -> dict[str, Any]:
 
 def _attributes(items: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for item in _list(items):
+    for item in rows(items):
         for column in ("Value", "ValueInt", "ValueDouble", "ValueBool"):
             value = item.get(column)
             if isinstance(value, list):
@@ -226,7 +216,3 @@ def _attributes(items: Any) -> dict[str, Any]:
                 found[str(item.get("Key"))] = value
                 break
     return found
-
-
-def _list(value: Any) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import polars as pl
 
 from tailrace.bounds import EARLIEST_NS, LATEST_NS, NAME_CHARACTERS, NAMES, YEAR_NS
-from tailrace.readers import room
+from tailrace.readers import attempts, room
 from tailrace.readers.rare import without_rare_words
 from tailrace.readers.source import Found
 
@@ -69,8 +69,16 @@ class Stays:
         self._numbers.append(stay.entry)
         return len(self) - 1
 
-    def lost(self, visit: int, drops: int, wait_ns: int) -> None:
-        """A visit lost so many connection attempts, and connected after `wait_ns`."""
+    def lost_attempts(self, waits_ns: Mapping[int, int]) -> int:
+        """Set the lost attempts of visits that took so long to connect; returns the number of visits with any."""
+        times, found = attempts.schedule(waits_ns.values()), 0
+        for visit, wait in waits_ns.items():
+            if drops := attempts.lost(wait, times):
+                self._lost(visit, drops, wait)
+                found += 1
+        return found
+
+    def _lost(self, visit: int, drops: int, wait_ns: int) -> None:
         row = visit * _WIDTH
         self._numbers[row + _COLUMNS.index("drops")] = drops
         self._numbers[row + _COLUMNS.index("arrival")] = self._numbers[row + _COLUMNS.index("sent")] + wait_ns

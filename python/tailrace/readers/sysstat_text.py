@@ -43,20 +43,14 @@ def sniff(name: str, head: bytes) -> bool:
 
 def read(source: Source) -> Found:
     found, samples, print_out = Found(), Sampled(), _Printed()
-    for _, line in source.lines(found):
-        for moment, values in print_out.line(line):
-            for suffix, metric, value in sadf.metrics_of(values, None):
-                samples.add(moment, None, (source.place or print_out.host) + suffix, metric, value)
-        if samples.full:
-            break
-    for moment, values in print_out.rest():
+    for moment, values in print_out.entries(source, found):
         for suffix, metric, value in sadf.metrics_of(values, None):
             samples.add(moment, None, (source.place or print_out.host) + suffix, metric, value)
-    samples.into(found, source, "there is no sample of CPU, run queue, memory or disks in it")
-    name = source.path.name
-    found.notes.append(f"{name}: its stamps are whole seconds, so its samples are good to 1 s only")
+        if samples.full:
+            break
+    samples.into(found, source, "there is no sample of CPU, run queue, memory or disks in it", whole_seconds=True)
     if not print_out.zoned:
-        found.notes.append(f"{name}: its times have no time zone and are taken as UTC")
+        found.notes.append(f"{source.path.name}: its times have no time zone and are taken as UTC")
     return found
 
 
@@ -77,22 +71,28 @@ class _Printed:
     days: int = 0
     last: int = 0
 
-    def line(self, line: str) -> Iterator[tuple[int, Row]]:
+    def entries(self, source: Source, found: Found) -> Iterator[tuple[int, Row]]:
+        """Moment and values of each entry."""
+        for _, line in source.lines(found):
+            yield from self._line(line)
+        yield from self._rest()
+
+    def _line(self, line: str) -> Iterator[tuple[int, Row]]:
         header = _HEADER.match(line)
         stamp = _IOSTAT.match(line)
         if header:
-            yield from self.rest()
+            yield from self._rest()
             self.host, self.day, self.cores = header[1], sadf.iso_date(header[2]), int(header[3] or 1)
             self.columns, self.iostat, self.days, self.last = [], False, 0, 0
         elif stamp:
-            yield from self.rest()
+            yield from self._rest()
             self.day, self.days, self.last = sadf.iso_date(stamp[1]), 0, 0
             self.moment, self.reports = self._clock(stamp[2], stamp[3] or ""), self.reports + 1
         elif line.startswith("avg-cpu:"):
-            yield from self.rest()
+            yield from self._rest()
             self.columns, self.iostat = ["CPU", *line.split()[1:]], True
         elif line.startswith("Device"):
-            yield from self.rest()
+            yield from self._rest()
             self.columns, self.iostat = ["DEV", *line.split()[1:]], True
         elif self.iostat:
             row = line.split()
@@ -108,12 +108,12 @@ class _Printed:
         if not words or line.startswith("Average:"):
             return
         if parse_number(words[-1]) is None and _COLUMNS.search(line):
-            yield from self.rest()
+            yield from self._rest()
             self.columns = words
         elif clock and self.columns:
             moment = self._moment(clock)
             if moment != self.moment:
-                yield from self.rest()
+                yield from self._rest()
                 self.moment = moment
             self._row(words)
 
@@ -144,7 +144,7 @@ class _Printed:
         if len(words) == len(self.columns) and self.moment is not None:
             self.rows.append(dict(zip((sadf.called(name) for name in names), words, strict=True)))
 
-    def rest(self) -> Iterator[tuple[int, Row]]:
+    def _rest(self) -> Iterator[tuple[int, Row]]:
         """The entry that is complete now."""
         rows, self.rows = self.rows, []
         if not rows or self.moment is None or (self.iostat and self.reports < 2):

@@ -29,11 +29,7 @@ from tailrace.topology import Call, Server, Topology
 _NONE, _ROOT, _ORPHAN, _UNKNOWN = -1, -2, -3, -4
 """In place of the number of a span. `_ROOT`: there is none, because its topmost span has no parent. `_ORPHAN`: there is
 none, because a parent is missing. `_UNKNOWN`: it was not looked for yet."""
-_SPANS_PER_ROOM = 32
-"""A span takes as much memory as so many samples (measured: 1 kB, with the keys by which it is found)."""
 _CONTAINERS = ("server", "consumer")
-_SLACK_NS = units.MILLISECOND
-"""A server may end its span this much after its client: the answer is sent before the span ends."""
 
 
 def sniff(name: str, head: bytes) -> bool:
@@ -106,7 +102,7 @@ class _Forest:
         self.others: dict[tuple[str, str], int] = {}
         self.twice = self.backwards = self.moved = self.chosen = 0
         self._containers = array("q")
-        self.most = room.samples() // _SPANS_PER_ROOM
+        self.most = room.spans()
 
     @property
     def full(self) -> bool:
@@ -252,7 +248,7 @@ class _Visits:
             entry = root or (parent is None and self.orphans_enter)
             caller = client.service if client is not None else None
         if client is not None and client.kind == "client" and span.kind == "server":
-            if client.begin <= span.begin and span.end <= client.end + _SLACK_NS:
+            if client.begin <= span.begin and span.end <= client.end + spans_clocks.SLACK_NS:
                 sent = client.begin
             else:
                 self.skewed += 1
@@ -287,13 +283,7 @@ class _Visits:
     def lost_attempts(self) -> int:
         """Set the lost attempts that gaps show, if nearly all long gaps lie at the times of a kernel."""
         times = attempts.schedule(self.waits.values())
-        if not attempts.fits(self.waits.values(), times):
-            return 0
-        lost = {visit: attempts.lost(wait, times) for visit, wait in self.waits.items()}
-        for visit, count in lost.items():
-            if count:
-                self.stays.lost(visit, count, self.waits[visit])
-        return sum(count > 0 for count in lost.values())
+        return self.stays.lost_attempts(self.waits) if attempts.fits(self.waits.values(), times) else 0
 
     def topology(self) -> Topology:
         calls = sorted(pair for pair in self.calls if pair[0] in self.count)
@@ -311,11 +301,7 @@ class _Visits:
             "client's span and the server's"
         ]
         if lost:
-            said.append(
-                "nearly all long gaps between a client's span and the server's are 1, 3, 7 s or the like, the times at "
-                f"which a kernel repeats connection attempts: these are taken as lost attempts ({lost} in all), which "
-                "is indirect evidence"
-            )
+            said.append(attempts.note("nearly all long gaps between a client's span and the server's are", lost))
         if self.kept is not None and self.kept < 1:
             said.append(
                 f"a sampler kept {self.kept:.3%} of the traces: queue lengths count these alone, and are too small"

@@ -12,15 +12,13 @@ machine's time zone.
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 
-from tailrace.readers.elements import number
+from tailrace.readers.elements import moment, number
 from tailrace.readers.sampled import Sampled
 from tailrace.readers.source import Found, Source, text_head
-from tailrace.units import parse_moment
 
 _SEEN = re.compile(r"\Aprocs -[^\n]{1,200}timestamp-+\s*\n *r +b ")
-_STAMP = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)\s*$")
+_STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*$")
 
 
 def sniff(name: str, head: bytes) -> bool:
@@ -46,25 +44,23 @@ def read(source: Source) -> Found:
             first = False
             continue
         values = {name: number(word) for name, word in zip(columns, words, strict=False)}
-        moment = _moment(stamp)
+        now = moment(stamp[0]) or 0
         user, system = values.get("us"), values.get("sy")
         if user is not None and system is not None:
-            samples.add(moment, None, place, "cpu_busy", round(min((user + system) / 100, 1.0), 9))
+            samples.add(now, None, place, "cpu_busy", round(min((user + system) / 100, 1.0), 9))
         for column, metric, factor in (("wa", "cpu_iowait", 0.01), ("st", "cpu_steal", 0.01), ("r", "run_queue", 1.0)):
             value = values.get(column)
             if value is not None:
-                samples.add(moment, None, place, metric, round(value * factor, 9))
-    samples.into(found, source, "it has no report after the first, which covers the time since the machine started")
+                samples.add(now, None, place, metric, round(value * factor, 9))
+    samples.into(
+        found,
+        source,
+        "it has no report after the first, which covers the time since the machine started",
+        whole_seconds=True,
+    )
     name = source.path.name
-    found.notes.append(f"{name}: its stamps are whole seconds, so its samples are good to 1 s only")
     if source.place is None:
         found.notes.append(f"{name}: vmstat prints no host, so its place is called host; pass NAME=FILE")
     if zone != "UTC":
         found.notes.append(f"{name}: its times are in {zone[:20]} and are taken as UTC")
     return found
-
-
-def _moment(stamp: re.Match[str]) -> int:
-    with suppress(ValueError):
-        return parse_moment(f"{stamp[1]}T{stamp[2]}Z")
-    return 0

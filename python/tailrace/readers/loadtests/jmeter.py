@@ -20,7 +20,7 @@ from xml.parsers import expat
 from tailrace import units
 from tailrace.bounds import JSON_ELEMENT
 from tailrace.errors import InputError
-from tailrace.readers.layout import fields
+from tailrace.readers.layout import fields, named_rows
 from tailrace.readers.loadtests.sent import Form, Sent, nanoseconds, outcome, whole
 from tailrace.readers.source import Found, Source, text_head
 
@@ -38,15 +38,10 @@ def _delimiter(head: str) -> str | None:
 
 def _csv(source: Source, found: Found) -> Iterator[tuple[int, Sent | None]]:
     head = text_head(source.head()) or ""
-    delimiter, names = _delimiter(head) or ",", list[str]()
+    delimiter = _delimiter(head) or ","
     at_end = _stamps_are_ends(head, delimiter)
     transactions = 0
-    for number, line in source.lines(found):
-        row = fields(line.lstrip("\ufeff") if not names else line, delimiter)
-        if not names:
-            names = row
-            continue
-        values = dict(zip(names, row, strict=True)) if len(row) == len(names) else {}
+    for number, values in named_rows(source, found, delimiter):
         if values.get("responseMessage", "").startswith(_TRANSACTION):
             transactions += 1
             continue

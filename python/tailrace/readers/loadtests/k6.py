@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 
 from tailrace import units
-from tailrace.readers.elements import elements, number, table, text
-from tailrace.readers.layout import fields
+from tailrace.readers.elements import elements, moment, number, table, text
+from tailrace.readers.layout import named_rows
 from tailrace.readers.loadtests.sent import Form, Sent, outcome
 from tailrace.readers.source import Found, Source
 
@@ -46,17 +45,10 @@ def _csv(source: Source, found: Found) -> Iterator[tuple[int, Sent | None]]:
 
 
 def _csv_points(source: Source, found: Found) -> Iterator[Point]:
-    names: list[str] = []
-    for line, content in source.lines(found):
-        row = fields(content, ",")
-        if not names:
-            names = row
-        elif len(row) != len(names):
-            yield line, "", "", None, {}
-        else:
-            tags = dict(zip(names, row, strict=True))
-            more = dict(pair.split("=", 1) for pair in tags.get("extra_tags", "").split("&") if "=" in pair)
-            yield line, row[0], row[1], number(row[2]), {**more, **tags}
+    for line, tags in named_rows(source, found):
+        metric, when, value = [*tags.values()][:3] if tags else ("", "", "")
+        more = dict(pair.split("=", 1) for pair in tags.get("extra_tags", "").split("&") if "=" in pair)
+        yield line, metric, when, number(value), {**more, **tags}
 
 
 def _requests(points: Iterable[Point]) -> Iterator[tuple[int, Sent | None]]:
@@ -81,9 +73,7 @@ def _whole(
     if not values:
         return
     took, blocked = values.get("http_req_duration"), values.get("http_req_blocked") or 0.0
-    end = None
-    with suppress(ValueError):
-        end = units.parse_moment(stamp)
+    end = moment(stamp)
     if took is None or end is None or not 0 <= took + blocked < 10**9:
         yield at, None
         return

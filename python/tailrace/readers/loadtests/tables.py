@@ -15,8 +15,8 @@ import re
 from collections.abc import Callable, Iterator
 
 from tailrace import units
-from tailrace.readers.elements import elements, table, text
-from tailrace.readers.layout import fields
+from tailrace.readers.elements import elements, moment, table, text
+from tailrace.readers.layout import fields, named_rows
 from tailrace.readers.loadtests.sent import Form, Sent, nanoseconds, outcome, whole
 from tailrace.readers.source import Found, Source
 
@@ -34,17 +34,6 @@ def _first(text: str, delimiter: str = ",") -> list[str]:
     return text.lstrip("\ufeff").split("\n", 1)[0].rstrip("\r").split(delimiter)
 
 
-def _rows(source: Source, found: Found, delimiter: str) -> Iterator[tuple[int, Row]]:
-    """Each line by the names of the columns in the first; a line with other columns is empty."""
-    names: list[str] = []
-    for number, line in source.lines(found):
-        row = fields(line.lstrip("\ufeff") if not names else line, delimiter)
-        if not names:
-            names = row
-        else:
-            yield number, dict(zip(names, row, strict=True)) if len(row) == len(names) else {}
-
-
 def _each(
     read: Callable[[Row, int], Sent | None], delimiter: str = ","
 ) -> Callable[[Source, Found], Iterator[tuple[int, Sent | None]]]:
@@ -52,7 +41,7 @@ def _each(
 
     def requests(source: Source, found: Found) -> Iterator[tuple[int, Sent | None]]:
         start = source.began[0] if source.began else 0
-        for number, row in _rows(source, found, delimiter):
+        for number, row in named_rows(source, found, delimiter):
             yield number, read(row, start)
 
     return requests
@@ -97,16 +86,14 @@ def _vegeta_csv(source: Source, found: Found) -> Iterator[tuple[int, Sent | None
 def _vegeta_json(source: Source, found: Found) -> Iterator[tuple[int, Sent | None]]:
     for number, (_, element) in enumerate(elements(source, found, _VEGETA_RESUME), 1):
         values = table(element)
-        try:
-            begin = units.parse_moment(str(values.get("timestamp")))
-        except ValueError:
+        begin, took = moment(str(values.get("timestamp"))), nanoseconds(text(values.get("latency")) or "", 1)
+        if begin is None or took is None:
             yield number, None
             continue
-        took = nanoseconds(text(values.get("latency")) or "", 1)
         status = outcome(text(values.get("code")) or "", text(values.get("error")) or "")
         method, url = text(values.get("method")) or "", text(values.get("url")) or ""
         size = whole(text(values.get("bytes_in")) or "")
-        yield number, Sent(begin, took, status, method=method, url=url, bytes_in=size) if took is not None else None
+        yield number, Sent(begin, took, status, method=method, url=url, bytes_in=size)
 
 
 FORMS = (
