@@ -36,7 +36,7 @@ from tailrace.diagnosis.ledger.losses.loss import blur
 from tailrace.diagnosis.ledger.recorded import Flags, Numbers, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.queues import Times
-from tailrace.diagnosis.series import AT_WORK, LIMITS
+from tailrace.diagnosis.series import AT_WORK
 from tailrace.diagnosis.spans import where
 from tailrace.diagnosis.waiting import per_second
 from tailrace.units import MILLISECOND, SECOND
@@ -320,13 +320,10 @@ def _slept(seen: Seen, server: str, most: Times) -> bool:
 
 
 def _may_lack_a_cpu(seen: Seen, server: str) -> NDArray[np.bool_]:
-    """Return the steps in which a server that uses no CPU may wait for one. Its own `psi_cpu` or `tasks_runnable` shows
-    them. Without these, they are the steps in which its host, or a place that may
-    contain it, had no CPU to spare, if it usually has."""
-    for pressure in seen.view.series(server, "psi_cpu")[:1]:
-        return np.asarray(seen.at(pressure) >= LIMITS["psi_cpu"])
-    for runnable in seen.view.series(server, "tasks_runnable")[:1]:
-        return np.asarray(seen.at(runnable) >= 1.0)
+    """Return the steps in which a server that uses no CPU may wait for one. Its own samples show them. Without these,
+    they are the steps in which its host, or a place that may contain it, had no CPU to spare, if it usually has."""
+    if (waited := neighbour.waited_for_cpu(seen, server)) is not None:
+        return waited
     host = seen.view.of_host(server, "cpu_busy")
     full = [] if host is None or seen.slow.usual(host) >= AT_WORK else [seen.at(host)]
     full += [seen.at(one) / one.capacity for one in neighbour.around(seen, server)]

@@ -4,6 +4,7 @@ of it, `cpu_steal`, or events of kind `neighbour_burst`."""
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
 from tailrace.diagnosis.ledger.steps import Shares
@@ -114,14 +115,12 @@ def _cpus(seen: Seen, place: str) -> frozenset[int]:
     return frozenset(cpus.get(own[0].place if own else place, ()) or cpus.get(place, ()))
 
 
-def _waited(seen: Seen, server: str, other: Series, own: Series) -> Shares | None:
-    """Return the steps in which the server can have waited for the other place. Its own `psi_cpu` or `tasks_runnable`
-    shows them. Without these, for another node of the same host, they are the steps in which both filled all the CPUs
-    that they may use, or the host had none to spare. None stands for all steps in which both were busy."""
-    for pressure in seen.view.series(server, "psi_cpu")[:1]:
-        return np.asarray(seen.at(pressure) >= LIMITS["psi_cpu"])
-    for runnable in seen.view.series(server, "tasks_runnable")[:1]:
-        return np.asarray(seen.at(runnable) >= 1.0)
+def _waited(seen: Seen, server: str, other: Series, own: Series) -> Shares | NDArray[np.bool_] | None:
+    """Return the steps in which the server can have waited for the other place. Its own samples show them. Without
+    these, for another node of the same host, they are the steps in which both filled all the CPUs that they may use, or
+    the host had none to spare. None stands for all steps in which both were busy."""
+    if (waited := waited_for_cpu(seen, server)) is not None:
+        return waited
     if not _is_beside(seen, other.place, server):
         return None
     mine, its = _cpus(seen, server), _cpus(seen, other.place)
@@ -131,10 +130,20 @@ def _waited(seen: Seen, server: str, other: Series, own: Series) -> Shares | Non
     return np.zeros(len(seen.steps)) if host is None else np.asarray(seen.at(host) >= AT_WORK)
 
 
+def waited_for_cpu(seen: Seen, server: str) -> NDArray[np.bool_] | None:
+    """Return the steps in which the server waited for a CPU, as its own `psi_cpu` or `tasks_runnable` shows. Return
+    None where neither was sampled."""
+    for pressure in seen.view.series(server, "psi_cpu")[:1]:
+        return np.asarray(seen.at(pressure) >= LIMITS["psi_cpu"])
+    for runnable in seen.view.series(server, "tasks_runnable")[:1]:
+        return np.asarray(seen.at(runnable) >= 1.0)
+    return None
+
+
 def missing(view: View, server: str) -> str | None:
     if view.series(server, "cpu_steal") or view.events_of(*EVENTS):
         return None
-    way = view.chain_of(server) | {server}
+    way = view.chain_of(server)
     others = (place for place, metric in view.samples if metric == "cpu_busy")
     beside = any(not any(view.means(place, name) for name in way) for place in others)
     wanted = f"cpu_busy of what shares the CPUs of {server} (other cgroups, guests), or cpu_steal of its node"
