@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use tailrace_core::host::formats::{
-    cgroup, cpus, disks, netstat, only, pressure, schedstat, stat, value, vmstat,
+    cgroup, cpus, disks, netstat, only, pressure, process, schedstat, stat, value, vmstat,
 };
 use tailrace_core::host::listeners;
 
@@ -12,6 +12,7 @@ pub fn proc(text: &[u8]) {
     black_box((
         cpus::list(text),
         pressure::parse(text).is_some(),
+        process::parse(text).is_some(),
         stat::parse(text).is_some(),
     ));
     black_box((

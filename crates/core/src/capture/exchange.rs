@@ -49,22 +49,24 @@ impl Opening {
     /// until the greeting stays with the server.
     fn arrival(&self, begin: i64) -> i64 {
         let accepted = self.accepted.max(self.sent);
-        match self.shaken.or(self.greeted.then(|| self.ready - accepted)) {
+        match self.shaken.or(self.greeting()) {
             Some(waited) => accepted.max(begin.saturating_sub(waited.max(0))),
             None => accepted,
         }
+    }
+
+    /// The time until the server's greeting, if it spoke first.
+    fn greeting(&self) -> Option<i64> {
+        self.greeted
+            .then(|| self.ready - self.accepted.max(self.sent))
     }
 
     /// A record of the TLS handshake ended; `answered`: with it, the server has answered the client's hello, after so
     /// long.
     pub fn shake(&mut self, answered: Option<i64>, time: i64) {
         if let Some(waited) = answered {
-            let greeted = if self.greeted {
-                self.ready - self.accepted.max(self.sent)
-            } else {
-                0
-            };
-            self.shaken = Some(greeted.max(0).saturating_add(waited));
+            let greeting = self.greeting().unwrap_or(0).max(0);
+            self.shaken = Some(greeting.saturating_add(waited));
         }
         self.ready = self.ready.max(time);
     }

@@ -100,7 +100,7 @@ impl Listening {
 
     fn why_opaque(&self, choice: Option<(Kind, Sign)>) -> &'static str {
         match choice {
-            Some((_, Sign::Certain)) => "encrypted (TLS)",
+            Some((_, Sign::Certain)) => ENCRYPTED,
             Some(_) => "as the options say",
             None if self.bytes.iter().all(Vec::is_empty) => "no payload was captured",
             None => "unknown protocol",
@@ -273,6 +273,8 @@ impl Reading {
     }
 }
 
+/// Why a connection whose content stays closed is read by change of direction.
+const ENCRYPTED: &str = "encrypted (TLS)";
 /// Why a connection is read by change of direction although its server's protocol is known.
 const NOT_AS_TAKEN: &str = "not what the server seemed to speak";
 
@@ -346,11 +348,11 @@ impl Reader {
         }
         out.take_back();
         let server = out.ledger.servers.get(out.parties.server);
-        if let Some(server) = server {
+        let kind = server.and_then(|server| {
             server.tally.is_read(reading.why);
-        }
-        let server = out.ledger.servers.get(out.parties.server);
-        match server.and_then(|server| server.kind) {
+            server.kind
+        });
+        match kind {
             Some(Kind::MySql) => {
                 // The server has greeted before; the login, which goes on inside, is not read.
                 *self = Reader::Reading(Reading::of(Kind::MySql, true));
@@ -365,9 +367,9 @@ impl Reader {
     }
 
     /// Nothing of the connection can be opened: it is read by change of direction.
-    pub fn close(&mut self, why: &'static str, out: &mut Scribe<'_>) {
+    pub fn close(&mut self, out: &mut Scribe<'_>) {
         if !self.is_opaque() {
-            *self = Reader::Reading(Reading::opaque(Opaque::new(), why, false, out));
+            *self = Reader::Reading(Reading::opaque(Opaque::new(), ENCRYPTED, false, out));
         }
     }
 
@@ -387,8 +389,7 @@ impl Reader {
     pub fn gap(&mut self, side: Side, time: i64, len: u64, out: &mut Scribe<'_>) {
         match self {
             Reader::Listening(listening) => {
-                let bytes = &[];
-                listening.push(side, Chunk { time, bytes, len }, true);
+                listening.push(side, Chunk::hole(time, len), true);
             }
             Reader::Reading(reading) => {
                 if side == Side::Server {

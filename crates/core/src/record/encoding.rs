@@ -101,7 +101,7 @@ fn plain_schema(schema: &Schema) -> SchemaRef {
     ))
 }
 
-fn is_text(kind: &DataType) -> bool {
+pub(crate) fn is_text(kind: &DataType) -> bool {
     matches!(
         kind,
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
@@ -150,7 +150,7 @@ fn plain_dictionary(column: &ArrayRef) -> std::result::Result<ArrayRef, ArrowErr
     )?))
 }
 
-fn plain_text(column: &ArrayRef) -> StringArray {
+pub(crate) fn plain_text(column: &ArrayRef) -> StringArray {
     fn copied<T: ByteArrayType<Native = str>>(array: &GenericByteArray<T>) -> StringArray {
         array.iter().collect()
     }

@@ -33,7 +33,7 @@ impl<'a> Limiter<'a> {
     /// Whether one more may be inside, when it makes `inside` of them.
     #[inline]
     pub fn admits(&self, inside: u32) -> bool {
-        f64::from(inside) <= self.limit.floor()
+        f64::from(inside) <= self.limit
     }
 
     /// A visit took `took` ns; when it was admitted, `abreast` were inside.

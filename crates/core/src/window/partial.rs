@@ -15,6 +15,7 @@ use super::groups::Group;
 use super::kernel::KernelSums;
 use super::DENSE_ROWS_MAX;
 use crate::error::{Error, Result};
+use crate::record::encoding::{is_text, plain_text};
 
 /// The version a serialised partial carries in its schema.
 const VERSION: (&str, &str) = ("tailrace.partial", "1");
@@ -409,9 +410,7 @@ fn names(column: &ArrayRef) -> Result<Vec<Option<String>>> {
         .and_then(|d| d.downcast_dict::<arrow_array::StringArray>());
     Ok(match (column.data_type(), dictionary) {
         (_, Some(names)) => owned(names.into_iter()),
-        (DataType::Utf8, _) => owned(column.as_string::<i32>().iter()),
-        (DataType::LargeUtf8, _) => owned(column.as_string::<i64>().iter()),
-        (DataType::Utf8View, _) => owned(column.as_string_view().iter()),
+        (kind, _) if is_text(kind) => owned(plain_text(column).iter()),
         (other, _) => return Err(damaged(&format!("names are {other}, not text"))),
     })
 }

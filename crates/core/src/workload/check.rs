@@ -143,10 +143,8 @@ fn trace(what: &str, trace: &Trace, classes: usize) -> Result<()> {
 
 /// Factors of a trace: one for each request and tier.
 pub fn factors(what: &str, trace: &Trace, tiers: u32) -> Result<()> {
-    let (field, wanted) = (
-        format!("{what}.factors"),
-        trace.times.len() * tiers as usize,
-    );
+    let field = format!("{what}.factors");
+    let wanted = trace.times.len() * tiers as usize;
     if !trace.factors.is_empty() && trace.factors.len() != wanted {
         let found = trace.factors.len();
         return refuse(format!("{field} must be {wanted}, got {found}"));

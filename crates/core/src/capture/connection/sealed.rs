@@ -16,6 +16,11 @@ const ASKED_MAX: usize = 16;
 
 pub(super) struct Sealed {
     tls: Tls,
+    seen: Seen,
+}
+
+/// What the connection has shown so far.
+struct Seen {
     /// Content of a record was opened.
     opened: bool,
     /// When the client's hello came; the server's answer has not yet.
@@ -36,8 +41,10 @@ impl Sealed {
         reader.begin_again(out);
         Some(Box::new(Sealed {
             tls: Tls::new(&out.ledger.keys),
-            opened: false,
-            hello: Some(chunk.time),
+            seen: Seen {
+                opened: false,
+                hello: Some(chunk.time),
+            },
         }))
     }
 
@@ -48,9 +55,9 @@ impl Sealed {
         reader: &mut Reader,
         out: &mut Scribe<'_>,
     ) {
-        let Sealed { tls, opened, hello } = self;
+        let Sealed { tls, seen } = self;
         tls.data(side, chunk, &mut |time, piece| {
-            hand_on(opened, hello, side, time, &piece, reader, out);
+            seen.hand_on(side, time, &piece, reader, out);
         });
     }
 
@@ -62,54 +69,49 @@ impl Sealed {
         reader: &mut Reader,
         out: &mut Scribe<'_>,
     ) {
-        let Sealed { tls, opened, hello } = self;
+        let Sealed { tls, seen } = self;
         tls.gap(side, time, len, &mut |time, piece| {
-            hand_on(opened, hello, side, time, &piece, reader, out);
+            seen.hand_on(side, time, &piece, reader, out);
         });
     }
 }
 
-fn hand_on(
-    opened: &mut bool,
-    hello: &mut Option<i64>,
-    side: Side,
-    time: i64,
-    piece: &Piece<'_>,
-    reader: &mut Reader,
-    out: &mut Scribe<'_>,
-) {
-    match *piece {
-        Piece::Asked(asked) => count(asked, out),
-        Piece::Shaken => {
-            let answered = hello.take_if(|_| side == Side::Server);
-            if let Some(opening) = &mut out.queue.opening {
-                opening.shake(answered.map(|hello| time.saturating_sub(hello)), time);
-            }
-        }
-        Piece::Opened { begun, bytes } => {
-            *opened = true;
-            let (first, rest) = bytes.split_at(usize::from(begun < time).min(bytes.len()));
-            for (time, bytes) in [(begun, first), (time, rest)] {
-                if !bytes.is_empty() {
-                    let len = bytes.len() as u64;
-                    reader.data(side, Chunk { time, bytes, len }, out);
+impl Seen {
+    fn hand_on(
+        &mut self,
+        side: Side,
+        time: i64,
+        piece: &Piece<'_>,
+        reader: &mut Reader,
+        out: &mut Scribe<'_>,
+    ) {
+        match *piece {
+            Piece::Asked(asked) => count(asked, out),
+            Piece::Shaken => {
+                let answered = self.hello.take_if(|_| side == Side::Server);
+                if let Some(opening) = &mut out.queue.opening {
+                    opening.shake(answered.map(|hello| time.saturating_sub(hello)), time);
                 }
             }
+            Piece::Opened { begun, bytes } => {
+                self.opened = true;
+                let (first, rest) = bytes.split_at(usize::from(begun < time).min(bytes.len()));
+                for (time, bytes) in [(begun, first), (time, rest)] {
+                    if !bytes.is_empty() {
+                        let len = bytes.len() as u64;
+                        reader.data(side, Chunk { time, bytes, len }, out);
+                    }
+                }
+            }
+            Piece::Closed(len) | Piece::Lost(len) if self.opened => {
+                reader.gap(side, time, len, out);
+            }
+            Piece::Closed(len) => {
+                reader.close(out);
+                reader.data(side, Chunk::hole(time, len), out);
+            }
+            Piece::Lost(_) => {}
         }
-        Piece::Closed(len) | Piece::Lost(len) if *opened => reader.gap(side, time, len, out),
-        Piece::Closed(len) => {
-            reader.close("encrypted (TLS)", out);
-            reader.data(
-                side,
-                Chunk {
-                    time,
-                    bytes: &[],
-                    len,
-                },
-                out,
-            );
-        }
-        Piece::Lost(_) => {}
     }
 }
 

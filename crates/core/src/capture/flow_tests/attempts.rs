@@ -175,7 +175,7 @@ fn first_bytes_ignored_by_a_full_accept_queue_are_data_drops() {
     assert!(flow.ledger.drops.iter().all(|drop| drop.data));
 }
 
-/// The second request of a connection is sent again after 200 ms and 400 ms later, and acknowledged at the given time.
+/// The second request of a connection is sent again after 200 ms and after 600 ms, and acknowledged at the given time.
 fn sent_again(acknowledged: i64) -> Flow {
     let mut talk = Talk::new();
     talk.open(0).exchange(MS);

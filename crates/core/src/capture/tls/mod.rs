@@ -14,6 +14,7 @@ mod keys;
 
 pub use keys::Keys;
 
+use super::reader::index;
 use super::wire::framing::{Framer, Input, Packet, Step};
 use super::wire::{Chunk, Side};
 use crypt::{Opener, Suite};
@@ -113,7 +114,7 @@ impl Tls {
     }
 
     pub fn data(&mut self, side: Side, chunk: Chunk<'_>, out: Out<'_>) {
-        let half = &mut self.halves[at(side)];
+        let half = &mut self.halves[index(side)];
         let mut input = Input::new(chunk);
         if half.framer.lost() && record_here(input.bytes()) {
             half.framer.resync();
@@ -124,7 +125,7 @@ impl Tls {
     /// `len` bytes are missing (0: unknown how many).
     pub fn gap(&mut self, side: Side, time: i64, len: u64, out: Out<'_>) {
         if len == 0 {
-            let half = &mut self.halves[at(side)];
+            let half = &mut self.halves[index(side)];
             let _ = half.framer.lose();
             half.miss();
             return out(time, Piece::Lost(0));
@@ -135,28 +136,28 @@ impl Tls {
     fn input(&mut self, side: Side, input: &mut Input<'_>, out: Out<'_>) {
         // The framer leaves its place while its packets, which borrow from it, are read.
         let empty = Framer::new(HEADER_LEN, 0, record_len);
-        let mut framer = std::mem::replace(&mut self.halves[at(side)].framer, empty);
+        let mut framer = std::mem::replace(&mut self.halves[index(side)].framer, empty);
         while let Some(step) = framer.next(input) {
             match step {
                 Step::Packet(packet) => self.record(side, &packet, input.time, out),
-                Step::More { now, .. } if self.halves[at(side)].closed => {
+                Step::More { now, .. } if self.halves[index(side)].closed => {
                     out(input.time, Piece::Closed(now));
                 }
                 Step::More { .. } => {}
                 Step::Lost(n) => {
-                    self.halves[at(side)].miss();
+                    self.halves[index(side)].miss();
                     out(input.time, Piece::Lost(n));
                 }
             }
         }
-        self.halves[at(side)].framer = framer;
+        self.halves[index(side)].framer = framer;
     }
 
     fn record(&mut self, side: Side, packet: &Packet<'_>, time: i64, out: Out<'_>) {
         let [kind, major, minor, high, low, ..] = packet.header;
         let header = [kind, major, minor, high, low];
         let whole = packet.prefix.len() as u64 == packet.len;
-        let half = &mut self.halves[at(side)];
+        let half = &mut self.halves[index(side)];
         half.closed = false;
         match kind {
             HANDSHAKE if !half.sealed => {
@@ -198,7 +199,7 @@ impl Tls {
                         out(time, Piece::Shaken);
                     }
                     None => {
-                        self.halves[at(side)].closed = true;
+                        self.halves[index(side)].closed = true;
                         if packet.early > 0 {
                             out(packet.begun, Piece::Closed(packet.early));
                         }
@@ -278,13 +279,6 @@ impl Half {
         if let Some(opener) = &mut self.opener {
             opener.skipped = true;
         }
-    }
-}
-
-fn at(side: Side) -> usize {
-    match side {
-        Side::Client => 0,
-        Side::Server => 1,
     }
 }
 

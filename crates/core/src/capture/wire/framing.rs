@@ -1,5 +1,5 @@
-//! Packets whose fixed header holds their length (AJP, FastCGI, HTTP/2, MySQL, PostgreSQL and others), cut from a stream that arrives in
-//! pieces, in part, or with holes.
+//! Packets whose fixed header holds their length (AJP, FastCGI, HTTP/2, MySQL, PostgreSQL, TLS), cut from a stream that
+//! arrives in pieces, in part, or with holes.
 //!
 //! ```text
 //!  header  payload ─ first `limit` bytes gathered ─ the rest skipped by length
@@ -10,8 +10,8 @@
 
 use super::Chunk;
 
-/// The longest header of these protocols: that of memcached's binary protocol.
-pub const HEADER: usize = 24;
+/// The longest header of these protocols: HTTP/2's.
+pub const HEADER: usize = 9;
 
 /// A chunk on its way through a [`Framer`].
 pub struct Input<'d> {

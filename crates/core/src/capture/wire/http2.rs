@@ -290,7 +290,7 @@ impl Talk {
                 self.server_bytes(packet.now, packet.over, time, out);
             }
             RST_STREAM if self.answer(head.stream, time, bytes, out) => {
-                let code = frame::number(packet.prefix, 0).unwrap_or(0);
+                let code = frame::number(packet.prefix).unwrap_or(0);
                 match self.waiting.front_mut() {
                     Some(asked) if code != 0 => asked.outcome = codes::reset(code),
                     _ => {}
@@ -298,7 +298,7 @@ impl Talk {
                 self.answered(out);
             }
             GOAWAY => {
-                if let Some(last) = frame::number(packet.prefix, 0) {
+                if let Some(last) = frame::number(packet.prefix) {
                     self.refuse_after(last & (u32::MAX >> 1), time, out);
                 }
             }
@@ -310,12 +310,7 @@ impl Talk {
     fn server_lost(&mut self, n: u64, time: i64, out: &mut dyn Exchanges) {
         self.answering.blocks.forget();
         self.unseen = true;
-        let stream = self.answering.stream;
-        if self
-            .waiting
-            .front()
-            .is_some_and(|front| front.stream == stream)
-        {
+        if self.answers_oldest() {
             self.waiting.bytes(time, n, out);
             self.tell(out);
         } else {
@@ -391,12 +386,7 @@ impl Talk {
 
     /// Bytes of the current frame.
     fn server_bytes(&mut self, n: u64, over: bool, time: i64, out: &mut dyn Exchanges) {
-        let stream = self.answering.stream;
-        if self
-            .waiting
-            .front()
-            .is_none_or(|front| front.stream != stream)
-        {
+        if !self.answers_oldest() {
             return;
         }
         self.waiting.bytes(time, n, out);
@@ -405,12 +395,20 @@ impl Talk {
         }
     }
 
+    /// Whether the current frame of the server belongs to the oldest exchange.
+    fn answers_oldest(&self) -> bool {
+        let oldest = self.waiting.front();
+        oldest.is_some_and(|asked| asked.stream == self.answering.stream)
+    }
+
+    /// Of the oldest exchange, as far as it is known.
+    fn outcome(&self) -> Outcome {
+        let oldest = self.waiting.front();
+        oldest.map_or(Outcome::Ok, |asked| asked.outcome)
+    }
+
     fn answered(&mut self, out: &mut dyn Exchanges) {
-        let outcome = self
-            .waiting
-            .front()
-            .map_or(Outcome::Ok, |front| front.outcome);
-        self.waiting.finish(outcome, out);
+        self.waiting.finish(self.outcome(), out);
         self.answering.stream = 0;
     }
 
@@ -441,11 +439,7 @@ impl Talk {
 
     fn tell(&mut self, out: &mut dyn Exchanges) {
         if self.waiting.answering() {
-            let outcome = self
-                .waiting
-                .front()
-                .map_or(Outcome::Ok, |front| front.outcome);
-            self.waiting.tell(outcome, out);
+            self.waiting.tell(self.outcome(), out);
         }
     }
 

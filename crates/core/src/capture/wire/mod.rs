@@ -38,6 +38,17 @@ pub struct Chunk<'a> {
     pub len: u64,
 }
 
+impl Chunk<'_> {
+    /// Bytes on the wire of which nothing was captured.
+    pub fn hole(time: i64, len: u64) -> Self {
+        Chunk {
+            time,
+            bytes: &[],
+            len,
+        }
+    }
+}
+
 /// The text that names an interaction, as found on the wire; [`crate::capture::names`] turns it
 /// into a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

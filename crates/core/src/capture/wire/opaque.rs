@@ -63,15 +63,7 @@ impl Protocol for Opaque {
 
     fn gap(&mut self, side: Side, time: i64, len: u64, out: &mut dyn Exchanges) {
         if len > 0 {
-            self.data(
-                side,
-                Chunk {
-                    time,
-                    bytes: &[],
-                    len,
-                },
-                out,
-            );
+            self.data(side, Chunk::hole(time, len), out);
         }
     }
 

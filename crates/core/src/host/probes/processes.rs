@@ -256,8 +256,8 @@ impl Group {
     }
 
     /// Reports what the threads of a listening server do now, and how often they have waited for a page
-    /// since the last round. How many are runnable or blocked is
-    /// not known of a process with too many threads.
+    /// since the last round. How many are runnable or blocked is not known of a process with too many
+    /// threads.
     fn tell_states(&self, end: i64, ns: i64, into: &mut Tick) {
         let Some(place) = self.number.filter(|_| self.listens && ns > 0) else {
             return;

@@ -3,10 +3,12 @@
 use super::causes::stalls;
 use super::*;
 
-/// Requests of 1 ms of work at 100, 300 and 700 ms, and a stall from 200 to 600 ms.
+/// Requests of 1 ms of work at 100, 300 and 700 ms, all of the first of two classes, and a stall from 200 to 600 ms.
 fn met(effect: Value) -> (Report, Rows) {
     let times = [100 * MS, 300 * MS, 700 * MS];
     let mut plan = one(json!({"constant": 1e6}), 10, 10, trace(&times), 5 * S);
+    push(&mut plan["classes"], json!({"name": "other"}));
+    push(&mut plan["servers"][0]["programs"], json!(0));
     plan["stalls"] = json!([{"begin": 200 * MS, "end": 600 * MS, "kind": "k", "effect": effect}]);
     run(&plan)
 }
@@ -28,6 +30,8 @@ fn a_lock_holds_up_visits_that_begin_meanwhile_and_only_those_of_its_classes() {
     assert_eq!(stalls(&report), [("k", "s", 200, 600)]);
     let (_, rows) = met(json!({"lock": {"server": 0, "classes": [0]}}));
     assert_eq!(ends(&rows), [101, 601, 701]);
+    let (_, rows) = met(json!({"lock": {"server": 0, "classes": [1]}}));
+    assert_eq!(ends(&rows), [101, 301, 701]);
 }
 
 #[test]

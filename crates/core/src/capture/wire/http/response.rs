@@ -127,10 +127,8 @@ impl Http {
 
     fn upgrade(&mut self, to: &'static str, input: &mut Input<'_>, out: &mut dyn Exchanges) {
         self.become_upgraded(to, out);
-        if !self.opaque {
-            out.unreadable(to, input.len());
-            input.skip(input.len());
-        }
+        out.unreadable(to, input.len());
+        input.skip(input.len());
     }
 
     /// A whole head: `skip` of its bytes are still in the input, `taken` were taken from it just now.

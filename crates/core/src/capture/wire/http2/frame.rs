@@ -156,10 +156,9 @@ pub fn block<'p>(head: Head, packet: &Packet<'p>) -> (&'p [u8], bool) {
     (&bytes[..end], whole)
 }
 
-/// The nth number of 32 bits in a payload.
-pub fn number(payload: &[u8], nth: usize) -> Option<u32> {
-    let bytes = payload.get(4 * nth..4 * nth + 4)?;
-    bytes.try_into().ok().map(u32::from_be_bytes)
+/// The number of 32 bits with which a payload begins.
+pub fn number(payload: &[u8]) -> Option<u32> {
+    payload.first_chunk().copied().map(u32::from_be_bytes)
 }
 
 #[cfg(test)]
