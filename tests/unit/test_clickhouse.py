@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -14,7 +15,10 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import ClassVar
+from urllib.parse import urlsplit
 
 import polars as pl
 import pytest
@@ -44,6 +48,34 @@ def test_escaped_names_and_missing_ones_are_read_back() -> None:
     written = loading._written(pl.DataFrame({"server": [name, None], "n": [1, None]}), "run\t1")
     read = clickhouse.table(b"run\tserver\tn\n" + written)
     assert read.rows() == [("run\t1", name, "1"), ("run\t1", None, None)]
+
+
+class Elsewhere(BaseHTTPRequestHandler):
+    """Redirects what it is asked to another path, and keeps the path and the password of each request."""
+
+    asked: ClassVar[list[tuple[str, str | None]]] = []
+
+    def do_POST(self) -> None:
+        self.asked.append((self.path.partition("?")[0], self.headers["X-ClickHouse-Key"]))
+        self.send_response(302)
+        self.send_header("Location", "/elsewhere")
+        self.end_headers()
+
+    do_GET = do_POST
+
+    def log_message(self, *words: object) -> None:
+        """Tests print nothing."""
+
+
+def test_a_redirect_does_not_get_the_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(clickhouse.PASSWORD, "secret")
+    with HTTPServer(("127.0.0.1", 0), Elsewhere) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        engine = clickhouse.Engine(urlsplit(f"clickhouse://127.0.0.1:{server.server_port}"))
+        with pytest.raises(InputError, match="redirects to .*/elsewhere"):
+            engine.rows("SELECT 1", "visits")
+        server.shutdown()
+    assert Elsewhere.asked == [("/", "secret")]
 
 
 @dataclass(frozen=True)

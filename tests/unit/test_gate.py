@@ -75,13 +75,14 @@ def test_a_histogram_decides_only_outside_of_its_last_bin() -> None:
         assert verdicts(tail, Limits(response_max_ns=most))["response"] == verdict
 
 
-def test_causes_that_the_data_cannot_distinguish_are_one_tail() -> None:
+@pytest.mark.parametrize(
+    ("changed", "verdict"), [({}, "passed"), ({"origin": "db"}, "failed"), ({"cause": "disk"}, "failed")]
+)
+def test_a_tail_is_new_if_its_origin_or_its_cause_is(changed: dict[str, str], verdict: str) -> None:
     tail = found(STOPPED)
     [chain, *_] = tail.summary
-    tied = tail.model_copy(update={"summary": (chain.model_copy(update={"cause": f"neighbour or {chain.cause}"}),)})
-    elsewhere = tail.model_copy(update={"summary": (chain.model_copy(update={"origin": "db"}),)})
-    for baseline, verdict in ((tied, "passed"), (elsewhere, "failed")):
-        assert verdicts(tail, Limits(baseline=baseline))["new-tail"] == verdict
+    baseline = tail.model_copy(update={"summary": (chain.model_copy(update=changed),)})
+    assert verdicts(tail, Limits(baseline=baseline))["new-tail"] == verdict
 
 
 HOSTILE = Check("drops", "failed", "web\x1b[31m\x00\n::stop-commands::x dropped 100% <b>")
@@ -112,6 +113,8 @@ def test_the_command_decides_by_its_exit_code(tmp_path: Path, capsys: pytest.Cap
     code, out = said(capsys, "gate", run, "--max-vlrt", "0", *words)
     assert (code, "requests" in out.splitlines()[-3], "::error title=" in out) == (1, True, True)
     assert ElementTree.parse(junit).getroot().get("failures") == "1"
+    assert said(capsys, "gate", run / "diagnosis.json", "--min-requests", "1")[0] == 0
+    assert said(capsys, "gate", run / "diagnosis.json", "--min-requests", 10**9)[0] == 1
     (tmp_path / "d.json").write_text(to_json(diagnose(STOPPED)))
     code, out = said(capsys, "gate", tmp_path / "d.json", "--max-vlrt", "0", "--json")
     assert (code, json.loads(out)["passed"]) == (1, False)

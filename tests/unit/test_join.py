@@ -16,7 +16,7 @@ from tailrace.errors import UsageError
 from tailrace.join import clocks, join, names, tables
 from tailrace.join.pairs import nearest, paired
 from tailrace.join.tables import Tables
-from tailrace.topology import Node, Server, Topology
+from tailrace.topology import Balancer, Node, Pool, Server, Topology
 
 US, MS, SECOND = 1_000, 1_000_000, 1_000_000_000
 T0 = 1_795_193_380 * SECOND
@@ -177,6 +177,17 @@ def test_a_server_has_the_name_that_its_own_host_uses() -> None:
     assert naming.hosts["b"].place("host") == "b"
     assert naming.hosts["b"].place("host:6379") == "b:6379"
     assert naming.hosts["b"].caller("client-3") == "b/client-3"
+
+
+def test_pools_and_balancers_of_each_host_are_kept() -> None:
+    there = Server(name="nginx", address="10.0.0.4:80", node="host")
+    pool = Pool(name="to-app", caller="nginx", callee="10.0.0.4:80", size=4)
+    balancer = Balancer(name="spread", server="nginx", candidates=("10.0.0.4:80", "redis"))
+    a = Topology(nodes=(NODE,), servers=(WEB, CALLED, LOCAL), pools=(pool,), balancers=(balancer,))
+    naming = names.of({"a": a, "b": Topology(nodes=(NODE,), servers=(there,))})
+    joined = naming.topology(["a/to-app"])
+    assert joined.pools == (Pool(name="a/to-app", caller="nginx", callee="b/nginx", size=4),)
+    assert joined.balancers == (Balancer(name="a/spread", server="nginx", candidates=("b/nginx", "redis")),)
 
 
 def test_what_cannot_be_joined_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,7 +40,9 @@ def gate(
         Path | None,
         typer.Option(metavar="JSON", help="A diagnosis.json; the run may have no cause at a place that it lacks."),
     ] = None,
-    min_requests: Annotated[int, typer.Option(min=1, metavar="N", help="A run with fewer does not pass.")] = 1,
+    min_requests: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="A run with fewer does not pass. Default: 1.")
+    ] = None,
     threshold: Threshold = None,
     window: Window = "50ms",
     junit: Annotated[Path | None, typer.Option(metavar="FILE.xml", help="Write the checks as JUnit XML.")] = None,
@@ -57,7 +59,9 @@ def gate(
     from tailrace.report import stored
     from tailrace.units import parse_share
 
-    if not no_drops and all(limit is None for limit in (max_vlrt, max_response, max_unanswered, baseline)):
+    if not no_drops and all(
+        limit is None for limit in (max_vlrt, max_response, max_unanswered, baseline, min_requests)
+    ):
         raise UsageError("no limit is given", advice="give --max-vlrt, --no-drops, or another one of `--help`")
     most = None if max_vlrt is None else parsed("--max-vlrt", parse_share, max_vlrt)
     longest = None if max_response is None else duration_ns("--max-response", max_response)
@@ -66,7 +70,7 @@ def gate(
     confine([run, baseline], [junit])
     before = stored.read(baseline) if baseline is not None else None
     found = _found(run, least, width, quiet)
-    checks = judge(found, Limits(min_requests, most, longest, max_unanswered, no_drops, before))
+    checks = judge(found, Limits(min_requests or 1, most, longest, max_unanswered, no_drops, before))
     if junit is not None:
         whole.write(junit, results.junit(checks, run.name, found.answer))
     if as_json:

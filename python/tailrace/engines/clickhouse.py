@@ -17,6 +17,7 @@ from urllib.parse import SplitResult, unquote
 
 import polars as pl
 
+from tailrace import web
 from tailrace.engines import sql
 from tailrace.engines.parts import Part, Plan
 from tailrace.errors import InputError, UsageError
@@ -85,11 +86,10 @@ class Engine:
         headers = {"X-ClickHouse-User": self._user, "X-ClickHouse-Key": os.environ.get(PASSWORD, "")}
         request = urllib.request.Request(url, body, headers, method="POST")
         try:
-            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            with web.answer(request, PATIENCE_S) as answer:
                 content: bytes = answer.read(ANSWER_BYTES_MAX + 1)
         except urllib.error.HTTPError as error:
-            said = error.read(500).decode("utf-8", "replace").partition("\n")[0]
-            raise InputError(source, f"ClickHouse refuses the query ({said})") from error
+            raise InputError(source, f"ClickHouse refuses the query ({web.said(error)})") from error
         except OSError as error:
             raise InputError(
                 source, f"ClickHouse at {self._url} does not answer ({error})", "check --engine"

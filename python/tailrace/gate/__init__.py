@@ -119,5 +119,4 @@ def _new_tail(found: Stored, baseline: Stored) -> Check:
 
 
 def _alike(one: Chain, other: Chain) -> bool:
-    """The same origin, and a cause in common: "a or b" means that the data cannot distinguish the two."""
-    return one.origin == other.origin and bool({*one.cause.split(" or ")} & {*other.cause.split(" or ")})
+    return (one.origin, one.cause) == (other.origin, other.cause)

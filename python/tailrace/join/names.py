@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from tailrace.dataset.connections import Connections, ServerConnections
 from tailrace.errors import InputError
-from tailrace.topology import Call, Node, Server, Topology, distances
+from tailrace.topology import Balancer, Call, Node, Pool, Server, Topology, distances
 
 HOST = "host"
 """The recorder's name of the host as a whole."""
@@ -42,7 +42,19 @@ class Names:
 
     def caller(self, text: str) -> str:
         """A server, the address of a host, or a client as this host numbered it."""
-        return f"{self.host}/{text}" if text.startswith(CLIENT) else self.servers.get(text, text)
+        return f"{self.host}/{text}" if text.startswith(CLIENT) else self.server(text)
+
+    def server(self, text: str) -> str:
+        return self.servers.get(text, text)
+
+    def pool(self, pool: Pool) -> Pool:
+        ends = {"caller": self.server(pool.caller), "callee": self.server(pool.callee)}
+        return pool.model_copy(update={"name": self.place(pool.name), **ends})
+
+    def balancer(self, balancer: Balancer) -> Balancer:
+        candidates = tuple(self.server(one) for one in balancer.candidates)
+        moved = {"server": self.server(balancer.server), "candidates": candidates}
+        return balancer.model_copy(update={"name": self.place(balancer.name), **moved})
 
 
 @dataclass(frozen=True)
@@ -58,6 +70,8 @@ class Naming:
         calls: dict[tuple[str, str], Call] = {}
         mapped: dict[str, str] = {}
         cpus: dict[str, tuple[int, ...]] = {}
+        pools: list[Pool] = []
+        balancers: list[Balancer] = []
         for host, known in self.topologies.items():
             names = self.hosts[host]
             for node in known.nodes:
@@ -69,8 +83,10 @@ class Naming:
                 )
                 servers[mine.name] = _merged(servers.get(mine.name), mine, nodes)
             for call in known.calls:
-                key = (names.servers.get(call.caller, call.caller), names.servers.get(call.callee, call.callee))
+                key = (names.server(call.caller), names.server(call.callee))
                 calls.setdefault(key, call.model_copy(update={"caller": key[0], "callee": key[1]}))
+            pools += [names.pool(pool) for pool in known.pools]
+            balancers += [names.balancer(balancer) for balancer in known.balancers]
             mapped |= {names.place(place): names.place(to) for place, to in known.places.items()}
             cpus |= {names.place(place): numbers for place, numbers in known.cpus.items()}
         used = {one.node for one in servers.values()}
@@ -85,6 +101,8 @@ class Naming:
             nodes=tuple(nodes.values()),
             servers=tuple(one.model_copy(update={"tier": tiers.get(one.name)}) for one in servers.values()),
             calls=tuple(calls.values()),
+            pools=tuple(pools),
+            balancers=tuple(balancers),
             places=mapped,
             cpus=cpus,
         )

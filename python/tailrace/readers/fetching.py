@@ -12,6 +12,7 @@ import urllib.parse
 import urllib.request
 from typing import Any
 
+from tailrace import web
 from tailrace.bounds import ANSWER_BYTES
 from tailrace.errors import InputError, UsageError
 from tailrace.readers import counters
@@ -37,11 +38,10 @@ def fetch(url: str, begin: int, end: int) -> tuple[bytes, int]:
     words = urllib.parse.urlencode(query(begin, end)).encode()
     request = urllib.request.Request(f"{url.rstrip('/')}/api/v1/query", data=words)
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:
+        with web.answer(request, _TIMEOUT_S) as answer:
             body = answer.read(ANSWER_BYTES + 1)
     except urllib.error.HTTPError as error:
-        said = error.read(300).decode(errors="replace")
-        raise InputError(url, f"it answered {error.code}: {said}", "check the URL") from error
+        raise InputError(url, f"it answered {web.said(error)}", "check the URL") from error
     except (OSError, ValueError) as error:
         raise InputError(url, f"it did not answer ({error})", "check the URL, and that it can be reached") from error
     if len(body) > ANSWER_BYTES:

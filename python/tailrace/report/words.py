@@ -119,7 +119,7 @@ def number(key: str, value: Number) -> str:
         return units.format_bytes(round(value))
     if key.endswith("_per_s"):
         return f"{value:,.0f}/s" if abs(value) >= 10 else f"{value:.1f}/s"
-    if key.endswith("_share") or any(metric in key for metric in SHARES):
+    if key.endswith("_share") or key.startswith("share_") or any(metric in key for metric in SHARES):
         return share(value) if 0 <= value <= 1 else f"{value:.3g}"
     return count(value) if float(value).is_integer() else f"{value:.3g}"
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from tailrace import foreign
+from tailrace import foreign, web
 from tailrace.errors import UsageError
 from tailrace.units import format_moment
 
@@ -143,11 +143,6 @@ class Notifier:
         return f"{failure} ({TRIES} tries)"
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *words: Any) -> None:
-        """A receiver decides no other place that messages go to; a redirect counts as an error."""
-
-
 def _post(url: str, content: object) -> None:
     body = json.dumps(content).encode()
     headers = {"Content-Type": "application/json", "User-Agent": "tailrace"}
@@ -156,7 +151,7 @@ def _post(url: str, content: object) -> None:
         headers["Authorization"] = f"Basic {b64encode(unquote(user).encode()).decode()}"
         url = url.replace(f"{user}@{host}", host, 1)
     request = urllib.request.Request(url, body, headers, method="POST")
-    with urllib.request.build_opener(_NoRedirects()).open(request, timeout=PATIENCE_S) as answer:
+    with web.answer(request, PATIENCE_S) as answer:
         answer.read(1)
 
 
