@@ -2,7 +2,7 @@
 
 Design section 2, in the order in which words may know of each other:
 
-    words      units  bounds  foreign  errors  endings  locks  whole  untrusted  toml  topology  dataset  (experiment)
+    words      units bounds foreign errors endings locks whole untrusted web toml topology dataset (experiment)
     analysts   timeline ← diagnosis ← report          makers  readers (sim, testbed, recorder)
     doors      cli  __main__  __init__                nobody imports a door
 """
@@ -23,7 +23,20 @@ PACKAGE = ROOT / "python" / "tailrace"
 CORE = ROOT / "crates" / "core" / "src"
 
 WORDS = (
-    *("units", "bounds", "foreign", "errors", "endings", "locks", "whole", "untrusted", "toml", "topology", "dataset"),
+    *(
+        "units",
+        "bounds",
+        "foreign",
+        "errors",
+        "endings",
+        "locks",
+        "whole",
+        "untrusted",
+        "web",
+        "toml",
+        "topology",
+        "dataset",
+    ),
     "experiment",
 )
 ANALYSTS = ("timeline", "diagnosis", "report")

@@ -61,7 +61,8 @@ class Elsewhere(BaseHTTPRequestHandler):
         self.send_header("Location", "/elsewhere")
         self.end_headers()
 
-    do_GET = do_POST
+    def do_GET(self) -> None:
+        self.do_POST()
 
     def log_message(self, *words: object) -> None:
         """Tests print nothing."""
@@ -72,7 +73,7 @@ def test_a_redirect_does_not_get_the_password(monkeypatch: pytest.MonkeyPatch) -
     with HTTPServer(("127.0.0.1", 0), Elsewhere) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         engine = clickhouse.Engine(urlsplit(f"clickhouse://127.0.0.1:{server.server_port}"))
-        with pytest.raises(InputError, match="redirects to .*/elsewhere"):
+        with pytest.raises(InputError, match="redirects to /elsewhere"):
             engine.rows("SELECT 1", "visits")
         server.shutdown()
     assert Elsewhere.asked == [("/", "secret")]
