@@ -13,11 +13,13 @@ from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
     from tailrace.reproduce import Reproduction
+    from tailrace.reproduce.diagnoses import Diagnosed
     from tailrace.reproduce.shelf import Entry
 
 EPILOG = (
     "Examples:\n\n`tailrace reproduce --list`\n\n`tailrace reproduce rpc-vs-async figure-1`\n\n"
     "`tailrace reproduce balancers table-I --seeds 10 --json | jq .summary`\n\n"
+    "`tailrace reproduce lightning figure-10 --diagnose`\n\n"
     "`tailrace reproduce rpc-vs-async figure-7 --engine testbed`"
 )
 
@@ -27,6 +29,15 @@ def reproduce(
     figure: Annotated[
         str | None, typer.Argument(metavar="FIGURE | TABLE", help="figure-1, table-I. Default: all of the paper.")
     ] = None,
+    every: Annotated[bool, typer.Option("--all", help="All papers.")] = False,
+    diagnose: Annotated[
+        bool,
+        typer.Option(
+            "--diagnose",
+            help="Diagnose the first replication of each run (with --seeds N, all N), and compare the reported cause "
+            "with the one that the paper names.",
+        ),
+    ] = False,
     listed: Annotated[bool, typer.Option("--list", help="Show what can be reproduced and exit.")] = False,
     engine: Annotated[
         Engine,
@@ -54,20 +65,21 @@ def reproduce(
     if listed:
         _list(every_entry(experiments), as_json)
         return
-    if paper is None:
-        raise UsageError("no paper is named", advice="`tailrace reproduce --list` shows them")
-    entries = find(experiments, paper, figure)
+    if every == (paper is not None):
+        found = "both a paper and --all are given" if every else "no paper is named"
+        raise UsageError(found, advice="`tailrace reproduce --list` shows the papers; --all means all of them")
+    entries = every_entry(experiments) if paper is None else find(experiments, paper, figure)
     real = engine is Engine.TESTBED
     if real:
         entries = _servable(entries)
     with progress("Running" if real else "Simulating", quiet, of_bytes=False) as step:
-        found = reproduce_all(entries, out, seeds, jobs, step, TESTBED if real else None)
-    name = f"{paper}-{entries[0].name}" if figure else paper
-    _write(found, out, name)
+        made = reproduce_all(entries, out, seeds, jobs, step, TESTBED if real else None, diagnose)
+    name = f"{paper}-{entries[0].name}" if figure else paper or "all"
+    _write(made, out, name)
     if as_json:
-        print_json(as_dict(found))
+        print_json(as_dict(made))
     else:
-        _show(found)
+        _show(made)
 
 
 def _servable(entries: list[Entry]) -> list[Entry]:
@@ -121,3 +133,21 @@ def _show(found: Reproduction) -> None:
                 paper, ours = number(cell.paper or 0), number(cell.ours.interval.mean)
                 why = cell.note or "no reason is written"
                 tell(f"  {cell.value} @ {cell.run}: the paper {paper}, ours {ours}; {why}")
+        for one in outcome.diagnoses:
+            tell(f"  {_told(one)}")
+
+
+def _told(one: Diagnosed) -> str:
+    """What the diagnosis reports of a run, in a line."""
+    from tailrace.units import format_share
+
+    if not one.vlrt:
+        return f"diagnosis @ {one.run}: no request was very slow"
+    reported = ", ".join(f"{name} {format_share(one.share(count))}" for name, count in one.reported.items())
+    named = f"; the paper names {' or '.join(one.cause)}" if one.cause else ""
+    named += f" at {one.origin}, reported for {format_share(one.share(one.at_origin))}" if one.origin else ""
+    verdict = {"holds": "finds it", "fails": "does not find it", None: "no claim"}[one.verdict]
+    right = format_share(one.share(one.right))
+    return (
+        f"diagnosis @ {one.run}: {one.vlrt:,} VLRT: {reported}; {right} right by simulating without{named}: {verdict}"
+    )

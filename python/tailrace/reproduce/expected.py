@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from tailrace import toml
+from tailrace.diagnosis.answer import PLAIN
 from tailrace.errors import InputError
 from tailrace.experiment.quantities import Above0, Duration, Number, Positive
 from tailrace.reproduce.crossings import Crossing
@@ -43,6 +44,10 @@ class Run(Table):
     """Changes to it, as in `tailrace run --set`: { "workloads.steady.clients" = 7000 }."""
     seeds: Count | None = None
     """Replications, if it needs more or fewer than the other runs."""
+    cause: Names | None = None
+    """The cause of this run's VLRT, instead of the figure's; [] if the paper names none."""
+    origin: Name | None = None
+    """The tier or server in which they began, instead of the figure's."""
 
 
 class Value(Table):
@@ -132,12 +137,22 @@ class Expected(Table):
     """Default number of replications: more for rare events."""
     slow: bool = False
     """It takes too long for `make test`; `tailrace reproduce` still runs it."""
+    cause: Names = ()
+    """What the paper names as the cause of the VLRT, as diagnosis.json calls it. Several: any of them."""
+    origin: Name | None = None
+    """The tier or server in which the paper says that they began."""
     runs: tuple[Run, ...] = Field(min_length=1)
     crossings: tuple[Crossing, ...] = ()
     values: tuple[Value, ...] = ()
     claims: tuple[Claim, ...] = ()
     panels: tuple[Panel, ...] = ()
     """The drawing in the figure's own form, from top to bottom; a table needs none."""
+
+    def cause_of(self, run: Run) -> tuple[str, ...]:
+        return self.cause if run.cause is None else run.cause
+
+    def origin_of(self, run: Run) -> str | None:
+        return run.origin or self.origin
 
     def run(self, name: str) -> Run:
         return next(run for run in self.runs if run.name == name)
@@ -200,7 +215,16 @@ def _spot(location: toml.Location) -> toml.Location:
     return (*location[:2], *location[3:]) if location[:1] == ("panels",) and len(location) > 2 else location
 
 
+def _problems_of_causes(expected: Expected) -> Iterator[str]:
+    of_runs = {f"runs[{number}].cause": run.cause or () for number, run in enumerate(expected.runs)}
+    for key, causes in {"cause": expected.cause, **of_runs}.items():
+        for cause in causes:
+            if cause not in PLAIN:
+                yield wrong_name(key, cause, PLAIN, "cause of diagnosis.json")
+
+
 def _problems(expected: Expected) -> Iterator[str]:
+    yield from _problems_of_causes(expected)
     runs_known = [run.name for run in expected.runs]
     values_known = [value.name for value in expected.values]
     places_known = [*runs_known, *(crossing.name for crossing in expected.crossings)]

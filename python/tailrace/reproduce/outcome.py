@@ -1,5 +1,5 @@
 """Our results for one figure: every cell with its interval, every claim with its verdict, every drawing with its
-data."""
+data, and what the diagnosis reports."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from tailrace.experiment import Experiment
 from tailrace.experiment import read as read_experiment
 from tailrace.reproduce.claims import Judged, judge
 from tailrace.reproduce.crossings import crossed
+from tailrace.reproduce.diagnoses import Diagnosed, check_origin, diagnosed
+from tailrace.reproduce.diagnoses import question as diagnosis
 from tailrace.reproduce.expected import WITHIN, Expected, Value, changes
 from tailrace.reproduce.panels import Frequency, Timeline
 from tailrace.reproduce.shelf import Entry
@@ -63,6 +65,8 @@ class Outcome:
     claims: tuple[Judged, ...]
     drawings: tuple[Drawing, ...]
     """One for each panel."""
+    diagnoses: tuple[Diagnosed, ...] = ()
+    """One for each run, if they were requested."""
 
     def cell(self, value: str, run: str) -> Cell:
         return next(cell for cell in self.cells if (cell.value, cell.run) == (value, run))
@@ -82,15 +86,18 @@ class Plan:
     told: int | None
 
 
-def plan(entry: Entry, expected: Expected, runs: Runs, seeds: int | None) -> Plan:
-    """Register every question that the figure needs."""
+def plan(entry: Entry, expected: Expected, runs: Runs, seeds: int | None, diagnose: bool = False) -> Plan:
+    """Register every question that the figure needs. With `diagnose`, the first replication of each run is diagnosed,
+    or all if the caller gave their number."""
     jobs: dict[str, list[Job]] = {}
     for run in expected.runs:
         experiment = read_experiment(entry.folder / run.experiment, changes(run))
+        check_origin(expected, run, experiment)
         values = [_question(value) for value in expected.values if run.name in expected.asked_in(value)]
         shapes = [question for panel in expected.panels for question in _shapes(panel, run.name)]
         for number in range(seeds or run.seeds or expected.seeds):
             asked = [*values, *shapes, *(_timelines(expected, run.name) if number == 0 else ())]
+            asked += [diagnosis()] if diagnose and (seeds or number == 0) else []
             jobs.setdefault(run.name, []).append(runs.ask(_seeded(experiment, number), asked))
     return Plan(entry, expected, jobs, seeds)
 
@@ -139,6 +146,7 @@ def outcome(plan: Plan) -> Outcome:
         ),
         claims=tuple(judge(claim, expected, replications) for claim in expected.claims),
         drawings=tuple(_drawing(panel, expected, jobs) for panel in expected.panels),
+        diagnoses=tuple(filter(None, (diagnosed(expected, run, jobs[run.name]) for run in expected.runs))),
     )
 
 

@@ -51,6 +51,8 @@ def _headline(reproduction: Reproduction) -> str:
     open_ones = f" ({reproduction.undecided} undecided)" if reproduction.undecided else ""
     parts = [f"{held} of {claims} claims hold{open_ones}"] if claims else []
     parts += [f"{close} of {cells} numbers are within a quarter of the paper's"] if cells else []
+    found, diagnosed = reproduction.diagnosed
+    parts += [f"the diagnosis finds the paper's cause in {found} of {diagnosed} runs"] if diagnosed else []
     if any(reproduction.sides):
         measured, tried = reproduction.claims_measured
         parts += [f"on real servers {measured} of {tried} claims hold"]
@@ -111,6 +113,8 @@ def _figure(outcome: Outcome, sides: Sides | None, key: str, timelines: Timeline
         "groups": tables.numbers(outcome, sides),
         "claims": tables.claims(outcome, sides),
         "droppers": tables.droppers(sides),
+        "diagnoses": tables.diagnoses(outcome),
+        "diagnosed_seeds": max((one.replications for one in outcome.diagnoses), default=0),
         "readme": markdown(outcome.entry, anchors),
         "commands": _commands(outcome, sides),
     }
@@ -133,6 +137,7 @@ def _commands(outcome: Outcome, sides: Sides | None) -> list[tuple[str, str]]:
     """The commands that make it again: the comparison, and each single run."""
     whole = f"tailrace reproduce {outcome.entry.paper} {outcome.entry.name}"
     whole += f" --seeds {outcome.told}" if outcome.told else ""
+    whole += " --diagnose" if outcome.diagnoses else ""
     found = [("This comparison", f"{whole} --engine testbed" if sides else whole)]
     found += [_command(outcome, run, "") for run in outcome.expected.runs]
     if sides:

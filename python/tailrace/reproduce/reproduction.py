@@ -10,6 +10,7 @@ from typing import Any
 from tailrace import foreign
 from tailrace.errors import UsageError
 from tailrace.reproduce import scaled
+from tailrace.reproduce.diagnoses import Diagnosed
 from tailrace.reproduce.expected import GUIDE, WITHIN
 from tailrace.reproduce.outcome import Cell, Outcome, outcome, plan
 from tailrace.reproduce.shelf import Entry
@@ -79,6 +80,12 @@ class Reproduction:
         """The number of claims that hold on real servers, and of all."""
         return _held([sides.testbed for sides in self.sides if sides])
 
+    @property
+    def diagnosed(self) -> tuple[int, int]:
+        """The number of runs in which the diagnosis finds what the paper names, and of all in which it could."""
+        verdicts = [found.verdict for outcome in self.outcomes for found in outcome.diagnoses]
+        return verdicts.count("holds"), len(verdicts) - verdicts.count(None)
+
     def close(self, calibrated: bool | None = None) -> tuple[int, int]:
         """The number of cells within a quarter of the paper's number, and of all that have one; only calibrated or
         predicted ones."""
@@ -104,14 +111,16 @@ def reproduce(
     workers: int | None = None,
     progress: Progress | None = None,
     testbed: Engine | None = None,
+    diagnose: bool = False,
 ) -> Reproduction:
-    """Make the runs that are missing (kept in `out`/runs) and compare.
+    """Make the runs that are missing (kept in `out`/runs) and compare. With `diagnose`, simulated runs of the papers'
+    own experiments are also diagnosed.
 
     With a testbed, figures with a scaled form are run by the simulator and then on real servers; `progress` starts
     again with the testbed. Raises UsageError if no figure has one.
     """
     simulated, measured = Runs(out / "runs"), Runs(out / "runs", testbed or SIMULATOR)
-    plans = [plan(entry, entry.read(), simulated, seeds) for entry in entries]
+    plans = [plan(entry, entry.read(), simulated, seeds, diagnose) for entry in entries]
     forms = [scaled.read(entry.folder) if testbed else None for entry in entries]
     if testbed and not any(forms):
         names = " and ".join(f"{entry.paper} {entry.name}" for entry in entries)
@@ -134,9 +143,13 @@ def as_dict(reproduction: Reproduction) -> dict[str, Any]:
     """The content of `reproduced/*.json`."""
     held, claims = reproduction.claims
     close, cells = reproduction.close()
+    found, tried = reproduction.diagnosed
     return {
         "format": 1,
-        "summary": {"claims_held": held, "claims": claims, "cells_close": close, "cells": cells},
+        "summary": {
+            **{"claims_held": held, "claims": claims, "cells_close": close, "cells": cells},
+            **({"diagnoses_held": found, "diagnoses": tried} if tried else {}),
+        },
         "figures": [
             {
                 "paper": outcome.entry.paper,
@@ -145,6 +158,7 @@ def as_dict(reproduction: Reproduction) -> dict[str, Any]:
                 "seeds": outcome.seeds[-1],
                 "cells": [_cell_json(cell) for cell in outcome.cells],
                 "claims": [asdict(claim) for claim in outcome.claims],
+                **({"diagnoses": [_diagnosed_json(one) for one in outcome.diagnoses]} if outcome.diagnoses else {}),
                 **({"scaled": _sides_json(sides)} if sides else {}),
             }
             for outcome, sides in zip(reproduction.outcomes, reproduction.sides, strict=True)
@@ -162,6 +176,10 @@ def _cell_json(cell: Cell) -> dict[str, Any]:
 
 def _ours_json(cell: Cell) -> dict[str, Any]:
     return {**asdict(cell.ours.interval), "ratio": cell.ours.ratio, "close": cell.ours.close}
+
+
+def _diagnosed_json(one: Diagnosed) -> dict[str, Any]:
+    return {**asdict(one), "verdict": one.verdict}
 
 
 def _sides_json(sides: Sides) -> dict[str, Any]:

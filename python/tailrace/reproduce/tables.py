@@ -1,4 +1,4 @@
-"""The tables of a figure on the page: claims, numbers and droppers, with a column for each engine."""
+"""The tables of a figure on the page: claims, numbers, diagnoses and droppers, with a column for each engine."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from tailrace.report.plots import number, two_digits
 from tailrace.reproduce.outcome import Cell, Outcome
 from tailrace.reproduce.reproduction import Sides
 from tailrace.study.intervals import Interval
+from tailrace.units import format_share
 
 SIMULATOR, SCALED, TESTBED = "Simulator", "Simulator, scaled", "Testbed"
 Pair = tuple[Cell, Cell]
@@ -66,6 +67,24 @@ def droppers(sides: Sides | None) -> list[dict[str, Any]]:
     return [
         {"run": one.run, "simulator": _tiers(one.simulator), "testbed": _tiers(one.testbed), "same": one.same}
         for one in (sides.droppers() if sides else ())
+    ]
+
+
+def diagnoses(outcome: Outcome) -> list[dict[str, Any]]:
+    """What the diagnosis reports of each run that has VLRT."""
+    return [
+        {
+            "run": one.run,
+            "vlrt": f"{one.vlrt:,}",
+            "paper": " or ".join(one.cause) + (f" at {one.origin}" if one.origin else "") if one.cause else "–",
+            "as_paper": format_share(one.share(one.as_paper)) if one.cause else "–",
+            "at_origin": format_share(one.share(one.at_origin)) if one.origin else "–",
+            "right": format_share(one.share(one.right)),
+            "reported": ", ".join(f"{name} {format_share(one.share(n))}" for name, n in one.reported.items()),
+            "verdict": one.verdict,
+        }
+        for one in outcome.diagnoses
+        if one.vlrt
     ]
 
 

@@ -3,7 +3,7 @@
 ```text
 experiment, seed ─▶ Job ─ runs.py: simulate, ask, keep ─▶ answers ─ intervals.py ─▶ mean, 95 % interval
                      ▲
-       questions: measures.py (one number a run), drawn.py (what a figure draws)
+       questions: measures.py (one number a run), drawn.py (what a figure draws), diagnosed.py
 ```
 `reproduce` and `sweep` use it.
 """

@@ -28,7 +28,7 @@ from tailrace import _core, dataset, whole
 from tailrace.dataset import Dataset, is_run
 from tailrace.errors import InputError, TailraceError, UsageError, cannot_write
 from tailrace.experiment import Experiment
-from tailrace.study import drawn, measures
+from tailrace.study import diagnosed, drawn, measures
 from tailrace.study.engines import SIMULATOR, Engine, Progress
 from tailrace.study.measured import Measured
 from tailrace.toml import nearest, wrong_name
@@ -36,12 +36,17 @@ from tailrace.untrusted import read_inside
 
 CODE = ("dataset", "timeline", "sim", "study")
 """Modules whose code decides a run's answers, besides the engine; the experiment is in the plan."""
-DRAWN: dict[str, Callable[..., Any]] = {"histogram": drawn.histogram, "series": drawn.series}
+OTHERS: dict[str, Callable[..., Any]] = {
+    "histogram": drawn.histogram,
+    "series": drawn.series,
+    "diagnosis": diagnosed.diagnosis,
+}
+"""Answers that are more than one number."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A measure or a drawing by name, with its named values as JSON."""
+    """A measure, a drawing or the diagnosis by name, with its named values as JSON."""
 
     name: str
     values: str
@@ -175,11 +180,11 @@ def check(name: str, values: Mapping[str, Any], where: str) -> str | None:
 
 
 @cache
-def fingerprint() -> str:
-    """The hash of the code that decides a run's answers."""
+def fingerprint(modules: tuple[str, ...] = CODE) -> str:
+    """The hash of these modules and of the engine: the code that decides an answer."""
     package = Path(__file__).parents[1]
     digest = hashlib.sha256()
-    files = [file for module in CODE for file in sorted((package / module).rglob("*.py"))]
+    files = [file for module in modules for file in sorted((package / module).rglob("*.py"))]
     for file in [Path(str(_core.__file__)), *files]:
         digest.update(file.read_bytes())
     return digest.hexdigest()
@@ -196,8 +201,8 @@ def _hash(text: str) -> str:
 
 def _ask(run: Measured, question: Question) -> Any:
     values = json.loads(question.values)
-    if question.name in DRAWN:
-        return DRAWN[question.name](run, **values)
+    if question.name in OTHERS:
+        return OTHERS[question.name](run, **values)
     return measures.MEASURES[question.name].compute(run, **values)
 
 
