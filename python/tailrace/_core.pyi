@@ -164,6 +164,9 @@ class Replay:
         rounds; `calm` (uint8) are the steps in which what is usual is measured. Of the two ways in which a server may
         serve its jobs, in turn or all at once, the one is chosen that leaves less unaccounted for."""
 
+    def take_turns(self) -> None:
+        """Measure the works of servers that may be event loops, and whose visits leave in order, as served in turn."""
+
     def excess(
         self, server: int, prior: object, calm: object, spans: list[tuple[int, int]]
     ) -> list[tuple[float, float]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,54 @@ def test_servers_that_share_a_node_share_it_in_the_twin(tmp_path: Path) -> None:
     nodes = {name: tier.node for name, tier in found.experiment.tiers.items()}
     assert nodes["app"] == nodes["db"] != ()
     assert nodes["web"] == ()
+
+
+def seconds_lost(steps: list[tuple[float, float]]) -> float:
+    """The last step ends the loss."""
+    return sum(share * (end - begin) for (begin, share), (end, _) in pairwise(steps))
+
+
+def test_what_takes_cpu_time_of_a_shared_node_is_not_lost_a_second_time(tmp_path: Path) -> None:
+    """While a burst is served, each of two servers lacks what the other uses."""
+    tiers = {"app": {"workers": 40, "calls": ["db"]}, "db": {"workers": 40, "node": "app"}}
+    interactions = {"page": {"at": {"app": {"compute": "3 ms", "calls": {"query": 2}}}}}
+    interactions["query"] = {"at": {"db": {"compute": "2 ms"}}}
+    loads = {
+        "users": {"kind": "poisson", "rate": 40.0, "interaction": "page"},
+        "burst": {"kind": "batch", "size": 160, "first": "3 s", "every": "4 s", "interaction": "page"},
+    }
+    table = {"duration": "12 s", "ramp": "1 s", "tiers": tiers, "interactions": interactions, "workloads": loads}
+    sim.simulate(experiment.from_table(table), tmp_path / "run")
+    found = twin.learn(tmp_path / "run")
+    assert sum(seconds_lost(steps) for steps in found.losses.values()) < 0.1
+
+
+def test_visits_of_an_event_loop_need_what_it_served_them_with(tmp_path: Path) -> None:
+    """A visit that waits for its turn gets nothing of the CPU, unlike one that shares it."""
+    tiers = {"web": {"kind": "async", "calls": ["db"]}, "db": {"workers": 40}}
+    interactions = {"page": {"at": {"web": {"compute": "6 ms", "calls": {"query": 1}}}}}
+    interactions["query"] = {"at": {"db": {"compute": "1 ms"}}}
+    loads = {
+        "users": {"kind": "poisson", "rate": 60.0, "interaction": "page"},
+        "burst": {"kind": "batch", "size": 80, "first": "2 s", "every": "2 s", "interaction": "page"},
+    }
+    table = {"duration": "10 s", "ramp": "1 s", "tiers": tiers, "interactions": interactions, "workloads": loads}
+    sim.simulate(experiment.from_table(table), tmp_path / "run")
+    [web] = [need for need in twin.learn(tmp_path / "run").demands if need.tier == "web" and need.visits > 100]
+    assert web.before == pytest.approx(0.5, abs=0.1)
+
+
+def test_calls_are_made_in_the_order_of_the_recording(tmp_path: Path) -> None:
+    tiers = {"web": {"workers": 40, "calls": ["search", "archive"]}}
+    tiers |= {name: {"workers": 40, "calls": []} for name in ("search", "archive")}
+    calls = {"search page": 1, "archive page": 2}
+    interactions: dict[str, Any] = {"page": {"at": {"web": {"compute": "2 ms", "calls": calls}}}}
+    interactions |= {f"{name} page": {"at": {name: {"compute": "1 ms"}}} for name in ("search", "archive")}
+    loads = {"users": {"kind": "poisson", "rate": 60.0, "interaction": "page"}}
+    table = {"duration": "5 s", "ramp": "1 s", "tiers": tiers, "interactions": interactions, "workloads": loads}
+    sim.simulate(experiment.from_table(table), tmp_path / "run")
+    work = twin.learn(tmp_path / "run").experiment.interactions["page"].at["web"]
+    assert [visits.to for visits in work.calls.values()] == ["search", "archive"]
 
 
 def test_calls_whose_caller_was_lost_belong_to_visits_that_lack_them(run: Dataset, tmp_path: Path) -> None:

@@ -2,12 +2,18 @@
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use tailrace_core::replay::{Capacity, Grid, Held, Limits, Network, Program, Step, Visits, KINDS};
+use tailrace_core::replay::{
+    in_order, Capacity, Grid, Held, Limits, Network, Program, Step, Visits, KINDS,
+};
 
 /// The least number of known parts in a group for measuring its demand.
 const LEAST: u32 = 10;
 /// A server is treated as serving in turn if that leaves less than half unaccounted for.
 const CLEARLY: f64 = 2.0;
+/// A server serves in turn if so many of at least `PAIRS` parts that were there together left in order.
+/// Of two parts that share the cores, and whose demands vary, more than one in twenty overtakes.
+const IN_ORDER: f64 = 0.95;
+const PAIRS: usize = 30;
 
 #[pyclass(module = "tailrace._core")]
 pub struct Replay {
@@ -167,6 +173,30 @@ impl Replay {
             each.map(|(server, (limits, shared))| one(limits, shared, server))
                 .collect()
         }))
+    }
+
+    /// Measure the works of servers that may be event loops, and whose visits leave in order, as served
+    /// in turn.
+    fn take_turns(&mut self, py: Python<'_>) {
+        py.detach(|| {
+            let (parts, grid) = (&self.program.parts, self.grid);
+            let each = self
+                .limits
+                .iter_mut()
+                .zip(&mut self.servers)
+                .zip(&self.may_turn);
+            for (server, ((limits, shared), may_turn)) in each.enumerate() {
+                let server = server as u32;
+                if !may_turn || limits.in_turn {
+                    continue;
+                }
+                let (together, ordered) = in_order(parts, server);
+                if together >= PAIRS && ordered as f64 >= IN_ORDER * together as f64 {
+                    limits.in_turn = true;
+                    *shared = Capacity::of(parts, server, limits.cores, grid, true);
+                }
+            }
+        });
     }
 
     /// For each span of steps, two values of the parts that work at a server in it: the variance of

@@ -48,6 +48,7 @@ def learn(run: Dataset | str | PathLike[str]) -> Twin:
         raise InputError(dataset.path, "it holds no visits of requests to servers", "make it from captures or traces")
     seen = Seen(view, slow, recorded.steps)
     account = draw_up(seen, recorded)
+    account.replay.take_turns()  # the engine's asynchronous servers are event loops
     found = structure.find(view.topology, recorded.servers)
     kinds = tree.grow(recorded, found)
     entries = tuple(name for name in view.requests["server"].cast(pl.String).unique().sort() if name in found.tier)
@@ -61,7 +62,7 @@ def learn(run: Dataset | str | PathLike[str]) -> Twin:
     needs = demands.measure(seen, account, used, found, kinds, roots, latency, beside)
     needs = slots.waiting(needs, {found.tier[name]: one.alone_ns for name, one in held.items() if name in found.tier})
     fits = Limits(view, account, found)
-    lost = on.without_neighbours(account, used.lost)
+    lost = on.without_neighbours(seen, account, used.lost)
     requests = clients.arrivals(view, recorded, found, kinds, needs, roots)
     slug = _slugs(recorded.servers + tuple(requests))
     files = {f"requests-{slug[entry]}.parquet": rows for entry, rows in requests.items()}

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.diagnosis.ledger.account import Account, Line
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.losses.neighbour import CAUSE as NEIGHBOUR
@@ -46,15 +47,31 @@ class Machines:
             return {}
         return {"node": [self.shared.get(server, f"node of {server}") for server in servers]}
 
-    def without_neighbours(self, account: Account, lost: Mapping[Line, Shares]) -> dict[Line, Shares]:
-        """Without what one server of the twin took from another on its node."""
+    def without_neighbours(self, seen: Seen, account: Account, lost: Mapping[Line, Shares]) -> dict[Line, Shares]:
+        """Without what one server of the twin took from another on its node. What no cause accounts for is at most what
+        all of them left of the node."""
 
         def beside(line: Line) -> bool:
             cause, server = line
             other = account.who(line)
             return cause == NEIGHBOUR and server in self.shared and self.shared.get(other or "") == self.shared[server]
 
-        return {line: share for line, share in lost.items() if not beside(line)}
+        found = {line: share for line, share in lost.items() if not beside(line)}
+        for cause, server in found:
+            if cause == UNKNOWN and server in self.shared:
+                found[cause, server] = np.minimum(found[cause, server], self._unused(seen, account, server))
+        return found
+
+    def _unused(self, seen: Seen, account: Account, server: str) -> Shares:
+        """The share of the node of a server that no server on it used, by samples, or else by their visits."""
+        used = np.zeros(len(seen.steps))
+        for other, node in self.shared.items():
+            if node == self.shared[server]:
+                own = own_use(seen.view, other)
+                work = np.array(account.replay.busy(account.recorded.number[other])) / (self.cores[other] * STEP_NS)
+                used += work if own is None else seen.at(own) / max(own.capacity, 1.0)
+        unused: Shares = np.clip(1.0 - used, 0.0, 1.0)
+        return unused
 
 
 def find(view: View, account: Account) -> Machines:

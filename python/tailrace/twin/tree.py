@@ -25,7 +25,7 @@ class Kind:
     tier: str
     interaction: str
     calls: tuple[tuple[int, int], ...]
-    """Kinds of calls, and how many of each."""
+    """Kinds of calls, and how many of each, in the order in which visits make them."""
     height: int
     """Of the calls below it; that of a visit without calls is 0."""
     at_once: bool = False
@@ -90,6 +90,7 @@ def grow(recorded: Recorded, structure: Structure) -> Tree:
         here, calls = np.flatnonzero(depth == level), np.flatnonzero(depth == level + 1)
         _level(tree, base, here, parent[calls], calls)
     _find_simultaneous(tree, recorded)
+    _order_calls(tree, recorded)
     _join_rare(tree)
     return tree
 
@@ -140,6 +141,23 @@ def _find_simultaneous(tree: Tree, recorded: Recorded) -> None:
     share = counts[0] / np.maximum(counts[1], 1)
     for number in np.flatnonzero(share > MOSTLY).tolist():
         tree.kinds[number].at_once = True
+
+
+def _order_calls(tree: Tree, recorded: Recorded) -> None:
+    """The calls of a kind in the order of their mean place among the calls of a visit."""
+    calls = np.flatnonzero(recorded.parent >= 0)
+    made = pl.DataFrame(
+        {
+            "caller": recorded.parent[calls],
+            "kind": tree.kind[recorded.parent[calls]],
+            "call": tree.kind[calls],
+            "sent": recorded.sent[calls],
+        }
+    )
+    mean = made.with_columns(place=pl.col("sent").rank("ordinal").over("caller")).group_by("kind", "call").mean()
+    place = {(kind, call): at for kind, call, at in mean.select("kind", "call", "place").iter_rows()}
+    for number, kind in enumerate(tree.kinds):
+        kind.calls = tuple(sorted(kind.calls, key=lambda one: (place.get((number, one[0]), 0.0), one[0])))
 
 
 def _join_rare(tree: Tree) -> None:

@@ -11,7 +11,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::program::Part;
+use super::program::{Part, KINDS};
 
 /// Steps of equal length, of at least one nanosecond; there is at least one.
 #[derive(Clone, Copy, Debug)]
@@ -288,6 +288,25 @@ impl Capacity {
             }))
             .collect()
     }
+}
+
+/// Of the parts that were at the server together with the one before them, how many there are, and
+/// how many of these ended in the order in which they began. An event loop serves those of one kind
+/// (new requests, and answers) in their order; parts that share the cores overtake each other.
+pub fn in_order(parts: &[Part], server: u32) -> (usize, usize) {
+    let mut here: Vec<&Part> = parts.iter().filter(|part| part.server == server).collect();
+    here.sort_by_key(|part| (part.end, part.begin));
+    let mut last: [Option<&Part>; 2] = [None; 2];
+    let (mut together, mut ordered) = (0, 0);
+    for part in here {
+        let before = &mut last[usize::from(part.group % KINDS == 0)];
+        if let Some(other) = before.filter(|other| part.begin < other.end) {
+            together += 1;
+            ordered += usize::from(other.begin <= part.begin);
+        }
+        *before = Some(part);
+    }
+    (together, ordered)
 }
 
 /// When each part, in the order of their ends, is served: the part that leaves next is served,

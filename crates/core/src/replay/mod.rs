@@ -13,6 +13,6 @@ mod program;
 #[cfg(test)]
 mod tests;
 
-pub use capacity::{Capacity, Grid, Need};
+pub use capacity::{in_order, Capacity, Grid, Need};
 pub use network::{Held, Limits, Network, Outcome};
 pub use program::{Part, Program, Step, Visits, KINDS};
