@@ -15,6 +15,7 @@ from tailrace.errors import UsageError
 from tailrace.study import drawn
 from tailrace.study.measured import Measured
 from tailrace.study.measures import MEASURES, dimension
+from tailrace.study.runs import check
 from tailrace.units import MILLISECOND, SECOND
 
 ROOT = Path(__file__).parents[2]
@@ -78,6 +79,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     return Measured(dataset, SYSTEM, T0, T0 + 10 * S)
 
 
+GC = {"series": "gc", "place": "app"}
+BUSY = {"series": "cpu_busy", "place": "app"}
+VLRT = {"series": "vlrt", "place": "web"}
+
 CASES: list[tuple[str, dict[str, Any], float]] = [
     ("throughput", {}, 0.4),
     ("throughput", {"place": "other"}, 0.0),
@@ -128,6 +133,26 @@ CASES: list[tuple[str, dict[str, Any], float]] = [
     ("collection_per_minute", {"place": "app"}, 2400 * MS),
     ("collection_longest", {"place": "app"}, 300 * MS),
     ("collections", {"place": "app"}, 2),
+    ("queue_together", {"place": "web"}, 2),
+    ("episodes", {"when": GC}, 2),
+    ("episodes", {"when": {**GC, "gap": 2 * S}}, 1),
+    ("episodes", {"when": GC, "per": 5 * S}, 1),
+    ("episodes", {"when": {**BUSY, "gap": 0}}, 2),
+    ("episodes", {"when": {**BUSY, "gap": 0, "lasts": 100 * MS}}, 1),
+    ("episodes", {"when": {**BUSY, "most": 0.5}}, 1),
+    ("episode_period", {"when": GC}, 1 * S),
+    ("episode_period", {"when": {**GC, "place": "web"}}, 0),
+    ("episode_length", {"when": GC}, 200 * MS),
+    ("episode_length", {"when": BUSY}, 200 * MS),
+    ("episode_size", {"when": {**VLRT, "gap": 1 * S}, "statistic": "max"}, 3),
+    ("episode_size", {"when": {**VLRT, "gap": 1 * S, "over": 3 * S}}, 2),
+    ("coincidence", {"when": VLRT, "meets": {"series": "drop", "place": "web"}}, 2 / 3),
+    ("coincidence", {"when": {"series": "drop", "place": "web"}, "meets": VLRT}, 1),
+    ("coincidence", {"when": GC, "meets": VLRT}, 0),
+    ("coincidence", {"when": GC, "meets": VLRT, "near": 1000 * MS}, 1 / 2),
+    ("coincidence_by_chance", {"when": GC, "meets": {**VLRT, "gap": 2 * S}}, (2050 + 100 + 200) / 10_000),
+    ("lag", {"when": {"series": "drop", "place": "web"}, "meets": GC, "near": 900 * MS}, 1 * S),
+    ("lag", {"when": GC, "meets": VLRT}, 0),
 ]
 
 
@@ -177,6 +202,20 @@ def test_a_server_is_one_of_its_place_and_a_window_no_wider_than_there_are(run: 
 def test_what_is_sampled_keeps_its_unit(name: str, metric: str, unit: str) -> None:
     assert dimension(name, {"series" if name == "fluctuation" else "metric": metric}) == unit
     assert drawn.unit_of(metric) == unit
+
+
+@pytest.mark.parametrize(
+    ("when", "sentence"),
+    [
+        ("queue", "when must be a table like"),
+        ({"series": "gc"}, "when must be a table like"),
+        ({"series": "queues", "place": "web"}, "when.series must be the name of a series or kind of event"),
+        ({"series": "queue", "place": "web"}, "when needs least or most, in the unit of queue"),
+        ({"series": "drops", "place": "web", "over": 1}, "when.over is for vlrt alone, got drops"),
+    ],
+)
+def test_an_episode_says_what_it_lacks(when: Any, sentence: str) -> None:
+    assert sentence in str(check("episodes", {"when": when}, ""))
 
 
 def test_a_histogram_counts_what_is_above_its_last_edge_too(run: Measured) -> None:

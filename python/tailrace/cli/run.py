@@ -11,7 +11,8 @@ import typer
 
 from tailrace.cli.options import Add, Change, ExperimentFile, Out
 from tailrace.cli.testbed import measured
-from tailrace.cli.words import AsJson, Engine, Overwrite, Quiet, print_json, progress, tell
+from tailrace.cli.words import AsJson, Engine, Overwrite, Quiet, print_json, progress, say, tell
+from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
     from tailrace.experiment import Experiment
@@ -31,6 +32,7 @@ EPILOG = (
     "Examples:\n\n"
     "`tailrace run experiments/rpc-vs-async/base -o run`, then `tailrace diagnose run`\n\n"
     "`tailrace run experiments/rpc-vs-async/base --set tiers.web.workers=300 -o run-300`\n\n"
+    "`tailrace run experiments/rpc-vs-async/base --draw system.svg`\n\n"
     "`tailrace run experiments/testbed/sync --engine testbed -o real`\n\n"
     "`tailrace run --schema > experiment.schema.json` for your editor"
 )
@@ -55,6 +57,14 @@ def run(
             "--schema", callback=_schema, is_eager=True, help="Print the JSON Schema of experiments and exit."
         ),
     ] = False,
+    draw: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.svg",
+            help="Draw the servers with their queues, pools and calls, and run nothing. Here EXPERIMENT may be a run "
+            "folder.",
+        ),
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     overwrite: Overwrite = False,
@@ -63,11 +73,35 @@ def run(
     from tailrace.experiment import read as read_experiment
 
     changes = [*(change or []), *([f"seed={seed}"] if seed is not None else [])]
+    if draw is not None:
+        _draw(experiment, changes, add, draw, overwrite)
+        return
     found = read_experiment(experiment, changes, add=add)
     outcome = (
         _simulated(found, out, overwrite, quiet) if engine is Engine.SIM else measured(found, out, overwrite, quiet)
     )
     _show_outcome(found, outcome, out, as_json)
+
+
+def _draw(source: Path, changes: list[str], add: bool, out: Path, overwrite: bool) -> None:
+    from tailrace import topology, whole
+    from tailrace.dataset import is_run
+    from tailrace.experiment import read as read_experiment
+    from tailrace.experiment.layout import topology as topology_of
+    from tailrace.report import picture
+
+    if is_run(source):
+        if changes:
+            raise UsageError("--set and --seed change an experiment, and this is a run folder", where=str(source))
+        known = topology.read(source / "topology.toml", untrusted=True)
+    else:
+        known = topology_of(read_experiment(source, changes, add=add))
+    if out.suffix != ".svg":
+        raise UsageError("the drawing is SVG", where=str(out), advice="give it a name that ends in .svg")
+    if out.exists() and not overwrite:
+        raise UsageError("it exists", where=str(out), advice="choose another name, or pass --overwrite")
+    whole.write(out, picture.svg(known, source.resolve().name).encode())
+    say(f"drawing: {out}")
 
 
 def _simulated(found: Experiment, out: Path, overwrite: bool, quiet: bool) -> Simulated:

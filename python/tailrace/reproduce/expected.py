@@ -50,12 +50,31 @@ class Run(Table):
     """The tier or server in which they began, instead of the figure's."""
 
 
+class When(Table):
+    """The times in which a series of a timeline is high, or an event lasts."""
+
+    series: Name
+    """A series of timelines, or the kind of an event: gc, drop."""
+    place: Name
+    least: float | None = None
+    """The value from which it is high, in the series' own unit. Default: 1 of what is counted, 0.95 of a share."""
+    most: float | None = None
+    """The highest value: for a series that is low."""
+    over: Duration | None = None
+    """Of vlrt: the response time from which a request is very slow. Default: 1 s."""
+    window: Positive | None = None
+    gap: Duration | None = None
+    """Episodes that are closer than this are one."""
+    lasts: Duration | None = None
+    """Shorter episodes do not count."""
+
+
 class Value(Table):
     """One measure in some runs: a column of a table, or a single number. A cell is named "VALUE @ RUN"."""
 
     name: Name
     measure: Name
-    """A measure of docs/reference/measures.md; the keys from `place` to `end` are its values."""
+    """A measure of docs/reference/measures.md; the keys from `place` to `per` are its values."""
     place: Name | None = None
     server: Name | None = None
     interaction: Name | None = None
@@ -68,6 +87,10 @@ class Value(Table):
     window: Positive | None = None
     begin: Duration | None = None
     end: Duration | None = None
+    when: When | None = None
+    meets: When | None = None
+    near: Duration | None = None
+    per: Positive | None = None
     run: Names = ()
     """Its runs or crossings. Default: all runs."""
     unit: str = ""
@@ -82,8 +105,7 @@ class Value(Table):
     @property
     def values(self) -> dict[str, Any]:
         """The values of the measure."""
-        given = {key: getattr(self, key) for key in ARGUMENTS}
-        return {key: value for key, value in given.items() if value is not None}
+        return self.model_dump(include=set(ARGUMENTS), exclude_none=True)
 
     @property
     def scale(self) -> float:
@@ -101,7 +123,7 @@ class Value(Table):
 
 ARGUMENTS = (
     *("place", "server", "interaction", "metric", "series", "statistic", "percentile"),
-    *("over", "under", "window", "begin", "end"),
+    *("over", "under", "window", "begin", "end", "when", "meets", "near", "per"),
 )
 Operand = float | Name
 """A number in the value's unit, or a cell: "VALUE @ RUN", or VALUE alone if it has one run."""
@@ -209,9 +231,9 @@ def json_schema() -> dict[str, Any]:
 
 def _spot(location: toml.Location) -> toml.Location:
     """Without the parts that pydantic adds for a choice of types."""
-    inner = [part for part in location[2:] if str(part) in Value.model_fields or location[0] != "values"]
     if location[:1] == ("values",):
-        return (*location[:2], *inner[:1])
+        inner = [part for part in location[2:] if str(part) in Value.model_fields | When.model_fields]
+        return (*location[:2], *inner[: 2 if inner[:1] in (["when"], ["meets"]) else 1])
     return (*location[:2], *location[3:]) if location[:1] == ("panels",) and len(location) > 2 else location
 
 

@@ -95,11 +95,13 @@ def read(folder: Path) -> Form | None:
 
 
 def _values(of_paper: Any, scaled: Scaled) -> Iterator[dict[str, Any]]:
-    """The paper's values, changed, and then the further ones."""
+    """The paper's values, changed, and then the further ones. The levels of episodes are of the paper's own scale, so
+    values of episodes are left out unless they are changed."""
     runs = [run.name for run in scaled.runs]
     changed = {value.get("name"): value for value in scaled.values}
     for value in of_paper:
-        if value["name"] in scaled.without:
+        of_paper_alone = "when" in value and value["name"] not in changed
+        if value["name"] in scaled.without or of_paper_alone:
             continue
         kept = {key: found for key, found in value.items() if key not in OF_THE_PAPER}
         if "run" in kept:

@@ -30,19 +30,25 @@ def series(run: Measured, series: str, place: str, begin: int, end: int, window:
 
     Each as `label`, `first` (middle of the first window, ns after the ramp), `values` (null where there is none).
     """
-    if series not in KNOWN:
-        raise UsageError(wrong_name("series", series, KNOWN, "series"))
-    found = SERIES[series](run, place, window) if series in SERIES else sampled(run, series, place, window)
+    found = values(run, series, place, window)
     first, count = begin // window, max(1, -(-(end - begin) // window))
     grid = pl.DataFrame({"window": np.arange(first, first + count) * window})
     lines = []
     for (label,), rows in found.sort("label").group_by("label", maintain_order=True):
-        values = grid.join(rows, on="window", how="left", maintain_order="left")["value"]
+        whole = grid.join(rows, on="window", how="left", maintain_order="left")["value"]
         if series in COUNTED:
-            values = values.fill_null(0)
-        digits = [None if value is None else float(f"{value:.5g}") for value in values.to_list()]
+            whole = whole.fill_null(0)
+        digits = [None if value is None else float(f"{value:.5g}") for value in whole.to_list()]
         lines.append({"label": label, "first": first * window + window // 2, "values": digits})
     return lines
+
+
+def values(run: Measured, series: str, place: str, window: int) -> pl.DataFrame:
+    """One metric of each server of a place: `label`, `window` (its begin, ns after the ramp) and `value`. Windows
+    without a row are empty."""
+    if series not in KNOWN:
+        raise UsageError(wrong_name("series", series, KNOWN, "series"))
+    return SERIES[series](run, place, window) if series in SERIES else sampled(run, series, place, window)
 
 
 def unit_of(series: str) -> Unit:
@@ -82,9 +88,9 @@ def drops(run: Measured, place: str, window: int) -> pl.DataFrame:
     return _counted(found.select("place", at=pl.col("begin")), run, window)
 
 
-def vlrt(run: Measured, place: str, window: int) -> pl.DataFrame:
-    """Requests over 1 s, by the window in which they were sent."""
-    found = run.requests(place).filter(pl.col("response") >= SECOND)
+def vlrt(run: Measured, place: str, window: int, over: int = SECOND) -> pl.DataFrame:
+    """Requests that took this long, by the window in which they were sent."""
+    found = run.requests(place).filter(pl.col("response") >= over)
     return _counted(found.select(at="sent", place=pl.lit("VLRT")), run, window)
 
 

@@ -17,13 +17,12 @@ import polars as pl
 
 from tailrace.experiment.workloads import Closed
 from tailrace.study import drawn
+from tailrace.study.episodes import SATURATED, When, by_chance, find, met
 from tailrace.study.measured import WINDOW, Measured
 from tailrace.units import SECOND
 
 Dimension = Literal["rate", "share", "ns", "count", "bytes", "hertz"]
 Statistic = Literal["mean", "max", "sd", "cv"]
-SATURATED = 0.95
-"""CPU share from which a window counts as saturated: a window at the edge of a stall is rarely full."""
 
 
 @dataclass(frozen=True)
@@ -232,6 +231,51 @@ def collections(run: Measured, place: str) -> float:
     return float(run.events(place, "gc").height)
 
 
+def episodes(run: Measured, when: When, per: int | None = None) -> float:
+    """Episodes of a series, or their mean number in a time of this length."""
+    return len(find(run, when).begin) * (per / run.length if per else 1.0)
+
+
+def episode_period(run: Measured, when: When, statistic: Statistic = "mean") -> float:
+    """Time between the begins of successive episodes; 0 with fewer than two."""
+    return _statistic(pl.Series(np.diff(find(run, when).begin)), statistic)
+
+
+def episode_length(run: Measured, when: When, statistic: Statistic = "mean") -> float:
+    """How long episodes last; 0 without any."""
+    found = find(run, when)
+    return _statistic(pl.Series(found.end - found.begin), statistic)
+
+
+def episode_size(run: Measured, when: When, statistic: Statistic = "mean") -> float:
+    """The sum of the series in an episode, such as the VLRT of a cluster; 0 without any."""
+    return _statistic(pl.Series(find(run, when).total), statistic)
+
+
+def coincidence(run: Measured, when: When, meets: When, near: int = WINDOW) -> float:
+    """Share of the episodes of `when` that overlap an episode of `meets`, or are at most `near` away; 0 without any."""
+    overlap, _ = met(find(run, when), find(run, meets), near)
+    return float(overlap.mean()) if len(overlap) else 0.0
+
+
+def coincidence_by_chance(run: Measured, when: When, meets: When, near: int = WINDOW) -> float:
+    """The same share if the episodes of `when` began at random times."""
+    return by_chance(find(run, when), find(run, meets), near, run.length)
+
+
+def lag(run: Measured, when: When, meets: When, near: int = WINDOW) -> float:
+    """The median of how much later an episode of `when` begins than the one of `meets` that it overlaps; 0 if none
+    does."""
+    _, later = met(find(run, when), find(run, meets), near)
+    return float(np.median(later)) if len(later) else 0.0
+
+
+def queue_together(run: Measured, place: str) -> float:
+    """The most simultaneous requests in all servers of a place together: the largest sum over a window of 50 ms."""
+    found = run.windows_of(place).group_by("window").agg(pl.col("queue_max").sum())
+    return _number(found["queue_max"].max())
+
+
 MEASURES: dict[str, Measure] = {
     "throughput": Measure(throughput, "rate"),
     "clients": Measure(clients, "count"),
@@ -255,6 +299,7 @@ MEASURES: dict[str, Measure] = {
     "saturated_share": Measure(saturated_share, "share"),
     "queue_max": Measure(queue_max, "count"),
     "queue_mean": Measure(queue_mean, "count"),
+    "queue_together": Measure(queue_together, "count"),
     "arrivals": Measure(arrivals, "rate"),
     "fluctuation": Measure(fluctuation, "count"),
     "visit_mean": Measure(visit_mean, "ns"),
@@ -264,6 +309,13 @@ MEASURES: dict[str, Measure] = {
     "collection_per_minute": Measure(collection_per_minute, "ns"),
     "collection_longest": Measure(collection_longest, "ns"),
     "collections": Measure(collections, "count"),
+    "episodes": Measure(episodes, "count"),
+    "episode_period": Measure(episode_period, "ns"),
+    "episode_length": Measure(episode_length, "ns"),
+    "episode_size": Measure(episode_size, "count"),
+    "coincidence": Measure(coincidence, "share"),
+    "coincidence_by_chance": Measure(coincidence_by_chance, "share"),
+    "lag": Measure(lag, "ns"),
 }
 
 

@@ -28,7 +28,7 @@ from tailrace import _core, dataset, whole
 from tailrace.dataset import Dataset, is_run
 from tailrace.errors import InputError, TailraceError, UsageError, cannot_write
 from tailrace.experiment import Experiment
-from tailrace.study import diagnosed, drawn, measures
+from tailrace.study import diagnosed, drawn, episodes, measures
 from tailrace.study.engines import SIMULATOR, Engine, Progress
 from tailrace.study.measured import Measured
 from tailrace.toml import nearest, wrong_name
@@ -169,6 +169,10 @@ def check(name: str, values: Mapping[str, Any], where: str) -> str | None:
     for parameter in parameters:
         if parameter.default is parameter.empty and parameter.name not in values:
             return f"{where}{parameter.name} is missing: {name} needs it"
+    for key in ("when", "meets"):
+        found = episodes.problem(values[key], f"{where}{key}") if key in values else None
+        if found:
+            return found
     if not 0 <= values.get("percentile", 0) <= 100:
         return f"{where}percentile must be from 0 to 100, got {values['percentile']:g}"
     if values.get("window", 1) <= 0:
