@@ -58,11 +58,35 @@ def stall(kind: str, place: str, lasts: str, **more: Any) -> Table:
     return {"kind": kind, "place": place, "at": "6 s", "for": lasts} | more
 
 
+def on_a_loop(table: Table) -> Table:
+    """The database is an event loop, so a visit that waits in it holds up all others."""
+    table["tiers"]["db"] = {"kind": "async"}
+    return table
+
+
+def with_few_workers(table: Table) -> Table:
+    table["tiers"]["db"]["workers"] = 20
+    return table
+
+
+def with_a_small_pool(table: Table) -> Table:
+    """Buyers wait for one of four connections to the database; readers need none."""
+    table["tiers"]["app"] |= {"workers": 200, "calls": {"db": {"kept": True, "pool": 4}}}
+    table["tiers"]["web"]["workers"] = 400
+    table["interactions"]["servlet"] = {"at": {"app": {"compute": "1 ms"}}}
+    return table
+
+
 SYSTEMS = {
     "a hole before app": shop(stall("packet-loss", "app", "0.6 s")),
     "a fifth is lost": shop(stall("packet-loss", "app", "2 s", share=0.2)),
     "a hole before db, on kept connections": shop(stall("packet-loss", "db", "1.2 s")),
     "writes wait": shop(stall("lock", "db", "1.6 s", interactions=["write"])),
+    "writes take all workers and wait": with_few_workers(shop(stall("lock", "db", "1.6 s", interactions=["write"]))),
+    "writes hold a loop and wait": on_a_loop(shop(stall("lock", "db", "1.2 s", every="2.8 s", interactions=["write"]))),
+    "a write holds a loop once": on_a_loop(shop(stall("lock", "db", "1.2 s", interactions=["write"]), writes=0.05)),
+    "a loop stops": on_a_loop(shop(stall("freeze", "db", "1.2 s", every="2.8 s"))),
+    "db stops behind a small pool": with_a_small_pool(shop(stall("freeze", "db", "1.5 s"))),
     "db stops": shop(stall("freeze", "db", "1.0 s")),
     "app stops": shop(stall("freeze", "app", "0.9 s")),
 }
@@ -95,6 +119,8 @@ class Without:
         ("a fifth is lost", "packet-loss"),
         ("a hole before db, on kept connections", "packet-loss"),
         ("writes wait", "lock"),
+        ("writes take all workers and wait", "lock"),
+        ("writes hold a loop and wait", "lock"),
     ],
 )
 def test_what_holds_up_visits_is_reported_and_right_by_simulating_without(name: str, cause: str) -> None:
@@ -105,11 +131,18 @@ def test_what_holds_up_visits_is_reported_and_right_by_simulating_without(name: 
     assert found.wrong == 0
 
 
-@pytest.mark.parametrize("name", ["db stops", "app stops"])
+@pytest.mark.parametrize("name", ["db stops", "app stops", "a loop stops", "db stops behind a small pool"])
 def test_a_server_that_stops_and_refuses_connections_is_no_lossy_path_and_no_lock(name: str) -> None:
     found = shares(simulated(name))
     assert found.get("freeze", 0.0) >= 0.9
     assert not found.keys() & {"packet-loss", "lock"}
+
+
+def test_what_one_visit_of_a_rare_kind_shows_is_no_proof_of_a_stop_or_a_lock() -> None:
+    """The threads' states would show which of the two it was."""
+    found = as_dict(diagnose(simulated("a write holds a loop once")))
+    assert {episode["cause"] for episode in found["episodes"]} == {"unknown"}
+    assert all("tasks_stopped of db" in episode["findings"][4]["missing"] for episode in found["episodes"])
 
 
 def test_without_a_counter_of_refusals_no_path_is_charged() -> None:

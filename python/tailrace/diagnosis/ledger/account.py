@@ -29,10 +29,11 @@ from tailrace.diagnosis.ledger.losses import (
     lock,
     neighbour,
     overhead,
+    turns,
 )
 from tailrace.diagnosis.ledger.losses.freeze import CAUSE as FREEZE
-from tailrace.diagnosis.ledger.losses.lock import EXPECTED
-from tailrace.diagnosis.ledger.losses.loss import blur
+from tailrace.diagnosis.ledger.losses.loss import EXPECTED, blur
+from tailrace.diagnosis.ledger.places import Held
 from tailrace.diagnosis.ledger.recorded import Flags, Numbers, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.queues import Times
@@ -56,8 +57,6 @@ JOINED = 5
 MOST = 0.5
 """A server that is stopped lacks more than half of its capacity in each step, except in those at the edges of the
 stop."""
-WITHHELD = 0.2
-"""A server that was stopped uses no CPU. Samples at the edges also contain what it used before and after."""
 
 COMPUTING = frozenset(cause.name for cause in CAUSES if cause.computes)
 Line = tuple[str, str]
@@ -105,11 +104,9 @@ class Account:
         return None if loss is None else loss.place
 
 
-def draw_up(seen: Seen, as_recorded: Recorded, held_by_visits: frozenset[str] = frozenset()) -> Account:
-    """Return the account. In the servers `held_by_visits`, others wait for a place and not for a lock."""
+def draw_up(seen: Seen, as_recorded: Recorded) -> Account:
     recorded, seen = as_recorded, replace(seen, recorded_visits=as_recorded)
     losses = _losses(seen, recorded, CAPACITY + DELAYS)
-    losses = {line: loss for line, loss in losses.items() if line[0] != lock.CAUSE or line[1] not in held_by_visits}
     recorded = delays.after_pauses(recorded, (loss.delays for loss in losses.values() if loss.delays is not None))
     prior = np.ones((len(recorded.servers), len(recorded.steps)))
     for (_, server), loss in losses.items():
@@ -117,13 +114,10 @@ def draw_up(seen: Seen, as_recorded: Recorded, held_by_visits: frozenset[str] = 
     prior = np.clip(prior, LEAST_CAPACITY, 1.0)
     known = recorded.workers.copy()
     held = places.find(recorded, prior, _shared(seen, recorded))
+    held = {server: one for server, one in held.items() if not _waited(recorded, one, losses.get((lock.CAUSE, server)))}
     recorded = places.seated(recorded, held)
     seen = replace(seen, held=places.fullest(recorded, held))
-    holders = _losses(seen, recorded, HOLDERS)
-    both = {server for _, server in holders if (lock.CAUSE, server) in losses}
-    if both:
-        return draw_up(seen, as_recorded, held_by_visits | both)
-    losses |= holders
+    losses |= _losses(seen, recorded, HOLDERS)
     for server, one in held.items():
         known[recorded.number[server]] = one.places
     pools = limits.pools(seen.view, recorded)
@@ -140,6 +134,13 @@ def draw_up(seen: Seen, as_recorded: Recorded, held_by_visits: frozenset[str] = 
         account.capacity[number] = np.clip(1.0 - account.taken_of(server), LEAST_CAPACITY, 1.0)
     replay.measure(account.capacity)
     return account
+
+
+def _waited(recorded: Recorded, held: Held, loss: Loss | None) -> bool:
+    """Return whether visits that held places are of a kind that waited for a lock in this server."""
+    if loss is None or loss.delays is None:
+        return False
+    return bool(np.isin(recorded.group[held.visits], recorded.group[loss.delays.visits]).any())
 
 
 def _shared(seen: Seen, recorded: Recorded) -> NDArray[np.float64]:
@@ -185,7 +186,7 @@ def _possible(seen: Seen, server: str, losses: dict[Line, Loss]) -> dict[Line, L
     """Return the losses of a server. What fills the CPU of a server takes nothing while the server used none."""
     mine = {line: loss for line, loss in losses.items() if line[1] == server}
     for own in seen.view.series(server, "cpu_busy")[:1]:
-        used = seen.at(own) > WITHHELD * seen.slow.usual(own)
+        used = ~seen.unused(own)
         for line, loss in mine.items():
             if line[0] in COMPUTING and loss.visits is None:
                 mine[line] = replace(loss, share=loss.share * used)
@@ -281,7 +282,7 @@ def _names(seen: Seen, server: str, rest: Shares, left: Shares) -> dict[str, Sha
     if not own:
         return {UNKNOWN: rest}
     lacks = rest >= MOST
-    unused = lacks & (seen.at(own[0]) <= WITHHELD * seen.slow.usual(own[0])) & ~_may_lack_a_cpu(seen, server)
+    unused = lacks & seen.unused(own[0]) & ~_may_lack_a_cpu(seen, server) & ~turns.may_wait(seen, server)
     still = np.zeros(len(rest), dtype=bool)
     for begin, end in _stretches(unused, JOINED):
         steps = np.arange(begin, end)

@@ -211,7 +211,7 @@ def _here(
     heavy: Mask,
     known: int,
 ) -> _Here:
-    begin, end = recorded.start[rows] if known else recorded.arrival[rows], recorded.departure[rows]
+    begin, end = recorded.start[rows], recorded.departure[rows]
     edges = recorded.steps.edges
     work, alone = (_lasted(edges, each, begin, end) for each in (prior, prior * shared))
     call = longest[rows]

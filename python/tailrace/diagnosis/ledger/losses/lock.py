@@ -1,12 +1,13 @@
 """Visits of one kind waited together for one thing, such as a lock, while the server answered others.
 
-    others   ─┤├─┤├──┤├─┤├─┤├──      they leave as usual, so the server runs
+    others   ─┤├─┤├──┤├─┤├─┤├──      they come after ours and leave before them, as quickly as usual
     ours      ├────────────┤         nobody leaves for a long time,
                 ├──────────┤         and then all that had come meanwhile go on at once
                     ├──────┤
 
-A server that stands still answers nobody. Visits that are slow by themselves leave one by one. Visits that wait for a
-server behind have a call open.
+A server that stands still answers nobody. A queue lets nobody pass. In a slow server, the others are slow, too. Visits
+that are slow by themselves leave one by one. Of visits that wait for a server behind, or for a connection to it, some
+have a call open. `turns` finds visits that waited in an event loop, where nobody can pass.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis.ledger.delays import Delays
-from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
+from tailrace.diagnosis.ledger.losses import turns
+from tailrace.diagnosis.ledger.losses.loss import EXPECTED, Loss, Seen
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.queues import Times
@@ -29,11 +31,19 @@ PLAIN = "{place} waited together for one thing in {origin}, such as a lock"
 METRICS, EVENTS = ("cpu_busy", "tasks_blocked"), ()
 COMPUTES = False
 
-EXPECTED = 10.0
-"""In a time in which so many visits usually leave, none leaves by chance once in 22,000 times (Poisson)."""
 LEAST = 3
 """A lock has at least so many waiting visits: fewer may be slow by themselves."""
+CHANCE = 0.01
+"""If workers take visits of only one kind by chance in less than one of a hundred stops, it was no stop."""
 MOSTLY = 0.5
+QUICK = 3.0
+"""In seven of eight cases, an exponential service time is at most three medians. The median of ten such times hardly
+ever exceeds that."""
+STUCK = 0.1
+"""Of the other visits, at most a tenth may be slow, too: that many take long by themselves."""
+
+Waited = list[tuple[Times, Times]]
+"""These are the visits that waited together, and how long each waited."""
 
 
 def find(seen: Seen, server: str) -> Loss | None:
@@ -41,18 +51,20 @@ def find(seen: Seen, server: str) -> Loss | None:
     if recorded is None or not _calls_are_seen(seen.view, server):
         return None
     here = np.flatnonzero(recorded.server == recorded.number[server])
-    found = [
-        waiting
-        for group in np.unique(recorded.group[here]).tolist()
-        for waiting in _waiting(seen, recorded, server, here, recorded.group[here] == group)
-    ]
+    groups = np.unique(recorded.group[here]).tolist()
+    found = [one for group in groups for one in _waiting(seen, recorded, server, here, recorded.group[here] == group)]
+    held = turns.held(seen, recorded, server)
+    share = np.zeros(len(seen.steps)) if held is None else held.share
     if not found:
-        return None
+        return None if held is None else Loss(share, 1, _words(held.name, held.lasts))
     visits, lasts = (np.concatenate(part) for part in zip(*found, strict=True))
-    names = sorted(set(recorded.names[visits].tolist()) - {""})
-    each = f"{count(len(visits), 'visit')} of up to {duration(int(lasts.max()))}"
-    place = f"{', '.join(names)} ({each})" if names else each
-    return Loss(np.zeros(len(seen.steps)), 1, place, delays=Delays(visits, lasts, late=False))
+    names = ", ".join(sorted(set(recorded.names[visits].tolist()) - {""}))
+    return Loss(share, 1, _words(names, lasts), delays=Delays(visits, lasts, late=False))
+
+
+def _words(names: str, lasts: Times) -> str:
+    each = f"{count(len(lasts), 'visit')} of up to {duration(int(lasts.max()))}"
+    return f"{names} ({each})" if names else each
 
 
 def _calls_are_seen(view: View, server: str) -> bool:
@@ -60,33 +72,50 @@ def _calls_are_seen(view: View, server: str) -> bool:
     return all(name in view.stays for name in view.topology.downstream_of(server))
 
 
-def _waiting(
-    seen: Seen, recorded: Recorded, server: str, here: Times, ours: NDArray[np.bool_]
-) -> list[tuple[Times, Times]]:
-    """Return the visits of a kind that waited together, and how long each waited."""
-    mine, others = here[ours], np.sort(recorded.departure[here[~ours]])
+def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, ours: NDArray[np.bool_]) -> Waited:
+    """Return the visits of a kind that waited together each time, and how long each waited."""
+    mine, others = here[ours], here[~ours]
     left = np.sort(recorded.departure[mine])
     whole = len(recorded.steps) * STEP_NS
     gaps = np.flatnonzero(np.diff(left) * (len(left) / whole) >= EXPECTED)
     work = int(np.median(recorded.departure[mine] - recorded.start[mine])) if len(mine) else 0
-    found = []
+    share, taken = len(mine) / len(here), recorded.workers[recorded.number[server]] > 0
+    found: Waited = []
     for begin, end in ((int(left[gap]), int(left[gap + 1])) for gap in gaps.tolist()):
         waited = mine[(recorded.start[mine] < end - work) & (recorded.departure[mine] >= end)]
-        gone = int(np.searchsorted(others, end) - np.searchsorted(others, begin))
-        usual = len(others) * (end - begin) / whole
-        if len(waited) < LEAST or gone < max(EXPECTED, MOSTLY * usual):
+        if len(waited) < LEAST:
             continue
-        if not _calls_wait(recorded, waited, end) and not _is_full(seen, server, begin, end):
-            released = np.maximum(end - work - recorded.start[waited], 0)
-            found.append((waited, released))
+        # Visits of this kind still left before the gap, so none of them waited then.
+        since = np.maximum(recorded.start[waited], begin)
+        passed = _others_pass(recorded, others, int(since.min()), end)
+        if passed is None or not (passed >= EXPECTED or (taken and share ** len(waited) <= CHANCE)):
+            continue
+        if not _calls_wait(recorded, waited, since, end) and not _is_full(seen, server, begin, end):
+            found.append((waited, np.maximum(end - work - since, 0)))
     return found
 
 
-def _calls_wait(recorded: Recorded, waited: Times, end: int) -> bool:
-    """Return whether most of these visits had a call open shortly before they went on."""
+def _others_pass(recorded: Recorded, others: Times, begin: int, end: int) -> int | None:
+    """Return how many visits of other kinds that a worker took since `begin` left by `end`, as quickly as usual. Return
+    None if others waited, too. The server may have no worker left for more."""
+    took = recorded.departure[others] - recorded.start[others]
+    usual = QUICK * float(np.median(took)) if len(took) else 0.0
+    came = (recorded.start[others] >= begin) & (recorded.start[others] < end - usual)
+    passed = came & (recorded.departure[others] <= end)
+    number = int(passed.sum())
+    if (came & ~passed).sum() > STUCK * number or (number and np.median(took[passed]) > usual):
+        return None
+    return number
+
+
+def _calls_wait(recorded: Recorded, waited: Times, since: Times, end: int) -> bool:
+    """Return whether some of these visits had a call open for most of the time. Then they waited for the callee, and
+    the others may have waited for a connection to it."""
     calls = np.flatnonzero(np.isin(recorded.parent, waited))
-    open_ = calls[(recorded.sent[calls] < end - STEP_NS) & (recorded.departure[calls] >= end - STEP_NS)]
-    return len(np.unique(recorded.parent[open_])) > MOSTLY * len(waited)
+    order = np.argsort(waited)
+    begin = since[order][np.searchsorted(waited[order], recorded.parent[calls])]
+    open_ = np.minimum(recorded.departure[calls], end) - np.maximum(recorded.sent[calls], begin)
+    return len(np.unique(recorded.parent[calls[open_ > MOSTLY * (end - begin)]])) >= LEAST
 
 
 def _is_full(seen: Seen, server: str, begin: int, end: int) -> bool:
@@ -98,4 +127,6 @@ def _is_full(seen: Seen, server: str, begin: int, end: int) -> bool:
 
 
 def missing(view: View, server: str) -> str | None:
-    return None
+    """Return the datum that distinguishes a wait for a lock from a stop, for a server that answers nobody."""
+    known = view.series(server, "tasks_stopped")
+    return None if known else f"tasks_stopped of {server}, which shows whether its threads were stopped or waited"

@@ -20,6 +20,10 @@ from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Slow
 from tailrace.units import SECOND
 
+EXPECTED = 10.0
+"""In a time in which so many visits usually leave, none leaves by chance once in 22,000 times (Poisson)."""
+WITHHELD = 0.2
+"""A server that was stopped uses no CPU. Samples at the edges also contain what it used before and after."""
 USUAL_TIMES = 2.0
 """A count is higher than usual if it is at least twice its mean in calm time: counts of rare events vary that much."""
 
@@ -93,6 +97,10 @@ class Seen:
         own = [table for place, table in events if self.view.means(place, server)]
         stray = [table for place, table in events if not self.view.is_known(place)]
         return Loss(self.covered(own or stray)) if own or stray else None
+
+    def unused(self, own: Series) -> NDArray[np.bool_]:
+        """Return the steps in which a server used hardly any of the CPU that it usually uses."""
+        return np.asarray(self.at(own) <= WITHHELD * self.slow.usual(own))
 
     def covered(self, tables: list[Spans]) -> Shares:
         return self.steps.covered(union(tables))
