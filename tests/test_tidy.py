@@ -40,10 +40,10 @@ WORDS = (
     "experiment",
 )
 ANALYSTS = ("timeline", "diagnosis", "report")
-MAKERS = ("readers", "sim", "load", "testbed", "recorder", "export", "anonymise", "join")
+MAKERS = ("readers", "sim", "load", "testbed", "recorder", "export", "anonymise", "join", "containers")
 DOORS = (
     *("cli", "__main__", "__init__"),
-    *("score", "twin", "advise", "study", "reproduce", "sweep", "watch", "gate", "mcp", "engines"),
+    *("score", "twin", "advise", "study", "reproduce", "sweep", "watch", "gate", "mcp", "engines", "hub"),
 )
 ENGINE = "_core"
 

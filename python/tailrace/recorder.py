@@ -48,6 +48,8 @@ class Node:
     name: str
     netns: str | None = None
     cgroup: str | None = None
+    found: bool = False
+    """Tailrace found it: if it is gone when the recording begins, it is left out."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,8 @@ class Plan:
     duration_ns: int | None = None
     keep_ns: int | None = None
     nodes: Sequence[Node] = ()
+    containers: Mapping[str, str] = field(default_factory=dict)
+    """Identifier of a container → the name of servers in it."""
     processes: Sequence[Process] = ()
     every_process: bool = False
     """Sample the CPU time of all processes, and name servers after those that listen."""

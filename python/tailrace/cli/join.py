@@ -33,6 +33,9 @@ def join(
     as_json: AsJson = False,
     quiet: Quiet = False,
     overwrite: Overwrite = False,
+    leave_out: Annotated[
+        bool, typer.Option("--leave-out", help="Leave out hosts that share no visits with the others.")
+    ] = False,
 ) -> None:
     """Join recordings of several hosts: what two hosts saw is one, and all times are on the clock of the first."""
     from tailrace.dataset import refuse
@@ -43,9 +46,10 @@ def join(
     refuse(out, overwrite)
     found = {name: _read(folder, quiet) for name, folder in folders.items()}
     with progress("Joining", quiet):
-        joined = join_runs(found, out, overwrite=overwrite)
+        joined = join_runs(found, out, overwrite=overwrite, leave_out=leave_out)
     if as_json:
-        print_json({"path": str(out), "hosts": [_row(joined, host) for host in joined.both]})
+        hosts = [_row(joined, host) for host in joined.both]
+        print_json({"path": str(out), "hosts": hosts, "left_out": list(joined.left_out)})
     else:
         _print(joined, out)
 
@@ -90,3 +94,5 @@ def _print(joined: Joined, out: Path) -> None:
     for host, offset in joined.offsets.items():
         clock = f"{exact_duration(offset.offset_ns)} ± {format_duration(offset.bound_ns)}"
         tell(f"  {host}: {joined.both[host]:,} visits seen at both ends; its clock + {clock} is the first host's")
+    for host in joined.left_out:
+        tell(f"  {host}: it is left out, because no visits show what its clock differs by")

@@ -13,6 +13,7 @@ from tailrace.cli.afterwards import read_apart, show_run
 from tailrace.cli.confinement import elsewhere, foreign
 from tailrace.cli.options import KeepQueries, Out, Protocols, Servers
 from tailrace.cli.recording import (
+    Containers,
     Duration,
     Interactions,
     Interfaces,
@@ -28,6 +29,7 @@ from tailrace.cli.recording import (
     packets_of,
     plan_of,
     servers_of,
+    with_containers,
 )
 from tailrace.cli.words import Overwrite, say, tell
 from tailrace.errors import UsageError
@@ -44,6 +46,7 @@ def record(
     out: Out,
     node: Nodes = None,
     server: Servers = None,
+    containers: Containers = False,
     process: Processes = None,
     interface: Interfaces = None,
     port: Ports = None,
@@ -67,6 +70,7 @@ def record(
 
     servers = servers_of(server)
     plan = plan_of(nodes_of(node), servers, process, interval, duration, keep)
+    plan = with_containers(plan) if containers else plan
     if interface:
         decode = decode_options(servers, interactions, protocol, keep_queries)
         packets = packets_of(interface, plan.nodes, port, promiscuous, snaplen, ring, decode, capture)

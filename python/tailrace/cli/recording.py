@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,14 +11,17 @@ import typer
 
 from tailrace.cli.confinement import elsewhere
 from tailrace.cli.options import SERVER_FORM, protocols_of
-from tailrace.cli.words import duration_ns, pairs, parsed
+from tailrace.cli.words import duration_ns, pairs, parsed, say
 from tailrace.errors import UsageError
 from tailrace.units import exact_bytes, parse_bytes
 
 if TYPE_CHECKING:
+    from tailrace.containers import Found
     from tailrace.recorder import Interface, Node, Packets, Plan
 
 RING_MIN, RING_MAX = 1 << 20, 1 << 30
+_HOST = "host"
+"""The name of the host as a whole (crates/core/src/host/options.rs)."""
 
 Nodes = Annotated[
     list[str] | None,
@@ -26,6 +30,10 @@ Nodes = Annotated[
         metavar="NAME=netns:PATH,cgroup:PATH",
         help="Sample a network namespace, a control group, or both, under this name; repeat it.",
     ),
+]
+Containers = Annotated[
+    bool,
+    typer.Option("--containers", help="Sample the containers and pods of this host, and name servers after them."),
 ]
 Processes = Annotated[
     list[str] | None,
@@ -92,6 +100,28 @@ def plan_of(
         every_process=True,
         ports=tuple(sorted({int(address.rpartition(":")[2]) for address in servers.values()})),
     )
+
+
+def with_containers(plan: Plan) -> Plan:
+    """The plan with the containers that run now; nodes that the user named keep their names."""
+    from tailrace.recorder import Node
+
+    found = elsewhere(_containers)
+    taken = {_HOST, *(node.name for node in plan.nodes)}
+    more = []
+    for pod in found.pods:
+        if pod.name not in taken:
+            taken.add(pod.name)
+            more.append(Node(pod.name, pod.netns, pod.cgroup, found=True))
+    if found.left_out:
+        say(f"tailrace: {found.left_out} further pods are named and not sampled", lenient=True)
+    return replace(plan, nodes=(*plan.nodes, *more), containers=found.names)
+
+
+def _containers() -> Found:
+    from tailrace import containers
+
+    return containers.find()
 
 
 def packets_of(

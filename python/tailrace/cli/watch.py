@@ -13,6 +13,7 @@ from tailrace.cli.confinement import foreign
 from tailrace.cli.options import KeepQueries, Protocols, Servers
 from tailrace.cli.recording import (
     INTERFACE,
+    Containers,
     Duration,
     Interactions,
     Interval,
@@ -27,10 +28,13 @@ from tailrace.cli.recording import (
     packets_of,
     plan_of,
     servers_of,
+    with_containers,
 )
 from tailrace.cli.words import tell
+from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
+    from tailrace.hub.reporting import Reporter
     from tailrace.watch.outlets import Outlets
 
 EPILOG = (
@@ -43,6 +47,7 @@ def watch(
     interface: Annotated[list[str], INTERFACE],
     node: Nodes = None,
     server: Servers = None,
+    containers: Containers = False,
     process: Processes = None,
     port: Ports = None,
     promiscuous: Promiscuous = False,
@@ -67,14 +72,28 @@ def watch(
             "Repeat it.",
         ),
     ] = None,
+    report_to: Annotated[
+        str | None, typer.Option(metavar="URL", help="Report to a hub, and send it the minutes that it asks for.")
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The secret that the hub and its hosts share.")
+    ] = None,
+    hub_ca: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="PEM certificates that the hub's is checked against.")
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What the hub calls this host. Default: its host name.")
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="End when the first incident has been explained.")] = False,
 ) -> None:
     """Keep the last minutes, detect lost or very slow requests, and explain why they happened; then go on."""
     from tailrace.watch import Watch
 
     outlets = _outlets(metrics, notify)
+    outlets.reporter = _reporter(report_to, token_file, hub_ca, host)
     servers = servers_of(server)
     plan = plan_of(nodes_of(node), servers, process, interval, duration, keep)
+    plan = with_containers(plan) if containers else plan
     decode = decode_options(servers, interactions, protocol, keep_queries)
     packets = packets_of(interface, plan.nodes, port, promiscuous, snaplen, ring, decode, capture=False)
     plan = replace(plan, packets=packets, keep_dac_override=foreign(out))
@@ -90,6 +109,27 @@ def _outlets(metrics: str | None, notify: list[str] | None) -> Outlets:
 
     notifier = Notifier(tuple(map(target, notify))) if notify else None
     return Outlets(listen(metrics) if metrics is not None else None, notifier)
+
+
+def _reporter(to: str | None, token_file: Path | None, authority: Path | None, host: str | None) -> Reporter | None:
+    if to is None:
+        if token_file or authority or host:
+            raise UsageError("--token-file, --hub-ca and --host belong to a hub", advice="add --report-to")
+        return None
+    if token_file is None:
+        raise UsageError("--report-to needs the token of the hub", advice="add --token-file")
+    from socket import gethostname
+
+    from tailrace.cli.hub import token_of
+    from tailrace.hub.reporting import Reporter, address
+    from tailrace.hub.wire import host_name
+
+    name = host if host is not None else gethostname()
+    try:
+        host_name(name)
+    except ValueError as error:
+        raise UsageError(f"--host {name}: {error}") from error
+    return Reporter(address(to, authority), token_of(token_file), name)
 
 
 def _tell_at(sentence: str) -> None:

@@ -12,7 +12,7 @@ A host joins when it shares a server with the hosts that are joined already. Vis
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -36,12 +36,17 @@ class Joined:
     both: Mapping[str, int]
     """Host → how many of its visits another host saw, too. The first host has no count."""
     offsets: Mapping[str, Offset]
+    left_out: tuple[str, ...] = ()
+    """Hosts whose clock is not known."""
 
 
-def join(runs: Mapping[str, Dataset], out: str | PathLike[str], *, overwrite: bool = False) -> Joined:
+def join(
+    runs: Mapping[str, Dataset], out: str | PathLike[str], *, overwrite: bool = False, leave_out: bool = False
+) -> Joined:
     """Write the run folder `out` from the run folders of hosts, by name. Times are on the clock of the first host.
 
-    Raises UsageError if a host shares no visit with the others, because its clock is then unknown."""
+    If a host shares no visit with the others, its clock is unknown: raises UsageError, or with `leave_out` the host is
+    left out, and a note names it."""
     if len(runs) < 2:
         raise UsageError("there is one run folder; joining needs two or more")
     rows = sum(run.manifest.rows.get(table, 0) for run in runs.values() for table in ("visits", "requests"))
@@ -57,25 +62,40 @@ def join(runs: Mapping[str, Dataset], out: str | PathLike[str], *, overwrite: bo
     offsets: dict[str, Offset] = {}
     joined = hosts[first]
     while others:
-        host, offset = _next(joined, {host: hosts[host] for host in others})
+        found = _next(joined, {host: hosts[host] for host in others})
+        if found is None and leave_out:
+            break
+        if found is None:
+            raise _unknown(others)
+        host, offset = found
         others.remove(host)
         joined, both[host] = tables.join(joined, tables.shifted(hosts[host], offset), offset.within_ns)
         offsets[host] = offset
+    if others:
+        kept = {host: run for host, run in runs.items() if host not in others}
+        naming = names.of({host: run.topology for host, run in kept.items()})
+    else:
+        kept = dict(runs)
     with dataset.create(out, overwrite) as writer:
-        _write(writer, joined, runs, naming, both, offsets)
-    return Joined(Dataset.open(out), both, offsets)
+        _write(writer, joined, kept, naming, both, offsets)
+        writer.notes += [f"{host}: it is left out: no visits show what its clock differs by" for host in others]
+    return Joined(Dataset.open(out), both, offsets, tuple(others))
 
 
-def _next(joined: Tables, others: Mapping[str, Tables]) -> tuple[str, Offset]:
+def _next(joined: Tables, others: Mapping[str, Tables]) -> tuple[str, Offset] | None:
     """The next host whose clock is known, because it shares visits with those that are joined already."""
     for host, one in others.items():
         offset = clocks.offset(joined.visits, one.visits)
         if offset is not None:
             return host, offset
-    raise UsageError(
+    return None
+
+
+def _unknown(others: Sequence[str]) -> UsageError:
+    return UsageError(
         f"{', '.join(others)}: no visits show what the clocks differ by",
         advice="record the packets of both ends at the same time, and name servers by the addresses that both ends see "
-        "(--server NAME=IP:PORT)",
+        "(--server NAME=IP:PORT); --leave-out joins the rest",
     )
 
 

@@ -71,14 +71,15 @@ def receive(listening: socket, path: Path, most: int, wait: Callable[[Spool], No
     return spool
 
 
-class _Server(ThreadingHTTPServer):
+class BoundedServer(ThreadingHTTPServer):
+    """A connection has a thread; their number is bounded."""
+
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, listening: socket, spool: Spool) -> None:
-        self.spool = spool
-        self._free = threading.BoundedSemaphore(CONNECTIONS_MAX)
-        super().__init__(listening.getsockname()[:2], _Handler, bind_and_activate=False)
+    def __init__(self, listening: socket, handler: type[BaseHTTPRequestHandler], connections_max: int) -> None:
+        self._free = threading.BoundedSemaphore(connections_max)
+        super().__init__(listening.getsockname()[:2], handler, bind_and_activate=False)
         self.socket.close()
         self.socket = listening
 
@@ -94,6 +95,12 @@ class _Server(ThreadingHTTPServer):
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A connection that breaks is its sender's affair."""
+
+
+class _Server(BoundedServer):
+    def __init__(self, listening: socket, spool: Spool) -> None:
+        self.spool = spool
+        super().__init__(listening, _Handler, CONNECTIONS_MAX)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -65,6 +65,8 @@ class Watch:
     began: int | None = None
     """When the current incident was detected."""
     last: int = 0
+    reasons: list[str] = field(default_factory=list)
+    """The first signs of the current incident."""
     explaining: incidents.Explaining | None = None
     listing: subprocess.Popen[bytes] | None = None
     """The process that writes the page of all incidents."""
@@ -106,7 +108,7 @@ class Watch:
 
         self.notice = Notice(names=incidents.listeners(self.recording, self.named))
         self.waiting = leftovers.take_up(self.folder)
-        self.outlets.begin(self.notice.names)
+        self.outlets.begin(self.notice.names, self.recording)
 
     def _look(self) -> bool:
         """Check new segments; called five times a second. False ends the watch."""
@@ -153,10 +155,13 @@ class Watch:
         self.last = now
         if self.began is None:
             self.began = now
+            self.reasons = reasons
             self.tell(f"noticed: {'; '.join(reasons)}")
 
     def _explain(self) -> None:
+        lasting = time.monotonic_ns() - self.began if self.began is not None else 0
         self.began = None
+        self._guarded(lambda: self.outlets.noticed(lasting, self.reasons))
         if self.explaining and not self.explaining.done():
             self.tell("another incident began while the previous one is being explained: it is not written")
             return

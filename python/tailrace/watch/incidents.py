@@ -64,7 +64,7 @@ class Explaining:
 
     def said(self) -> str:
         """The sentence about an explained incident, for the user."""
-        return f"{self.out}: {_headline(self.out)}; see {self.out / 'report.html'}"
+        return f"{self.out}: {headline(self.out)}; see {self.out / 'report.html'}"
 
 
 def number_of(segment: Path) -> int:
@@ -106,7 +106,7 @@ def explain(out: Path, words: Sequence[str], earlier: bool = False) -> Explainin
     try:
         with (kept / SAID).open("wb") as said, (kept / WHY_NOT).open("wb") as why_not:
             fcntl.flock(why_not, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the process holds the lock, too, until it has ended
-            process = _started(("diagnose", "--quiet", f"--out={out}", *words, "--", str(kept)), said, why_not)
+            process = started(("diagnose", "--quiet", f"--out={out}", *words, "--", str(kept)), said, why_not)
     except OSError as error:
         raise cannot_write(kept, error) from error
     return Explaining(out, process, earlier)
@@ -115,12 +115,12 @@ def explain(out: Path, words: Sequence[str], earlier: bool = False) -> Explainin
 def list_all(folder: Path) -> subprocess.Popen[bytes]:
     """Start to write the page of all incidents. Its process reads what strangers wrote, so it is not the watch's."""
     try:
-        return _started(("incidents", "--quiet", "--", str(folder)), subprocess.DEVNULL, subprocess.PIPE)
+        return started(("incidents", "--quiet", "--", str(folder)), subprocess.DEVNULL, subprocess.PIPE)
     except OSError as error:
         raise cannot_write(folder, error) from error
 
 
-def _started(words: Sequence[str], out: IO[bytes] | int, why_not: IO[bytes] | int) -> subprocess.Popen[bytes]:
+def started(words: Sequence[str], out: IO[bytes] | int, why_not: IO[bytes] | int) -> subprocess.Popen[bytes]:
     """A command of Tailrace at the lowest priority. Ctrl-C reaches only the watch, which waits for it."""
     command = ("nice", "-n", str(_LOWEST_PRIORITY), sys.executable, "-P", "-m", "tailrace", *words)
     return subprocess.Popen(command, stdout=out, stderr=why_not, start_new_session=True)
@@ -166,7 +166,7 @@ def _state(recording: Path) -> dict[str, Any]:
     return state
 
 
-def _headline(explained: Path) -> str:
+def headline(explained: Path) -> str:
     answer = json.loads((explained / "diagnosis.json").read_text(encoding="utf-8"))["answer"]
     return str(answer[0]).rstrip(".") if answer else "explained"
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from tailrace.hub.reporting import Reporter
     from tailrace.watch.gauges import Gauges
     from tailrace.watch.notifying import Notifier
     from tailrace.watch.serving import Endpoint
@@ -26,12 +27,14 @@ class Outlets:
     metrics: socket.socket | None = None
     """A listening socket for a monitoring system."""
     notifier: Notifier | None = None
+    reporter: Reporter | None = None
+    """Of a hub."""
     gauges: Gauges | None = None
     endpoint: Endpoint | None = None
     published: int = 0
     """The time of the last segment that is in the offered metrics."""
 
-    def begin(self, names: Mapping[str, str]) -> None:
+    def begin(self, names: Mapping[str, str], recording: Path) -> None:
         """Called when the recording has begun, by a thread that has no rights any more."""
         if self.metrics is not None:
             from tailrace._core import __version__
@@ -42,6 +45,8 @@ class Outlets:
             self.endpoint = Endpoint(self.metrics)
         if self.notifier:
             self.notifier.begin()
+        if self.reporter:
+            self.reporter.begin(recording)
 
     def see(self, table: str, rows: pl.DataFrame) -> None:
         """A segment of the recording was closed."""
@@ -51,6 +56,7 @@ class Outlets:
     def publish(self) -> list[str]:
         """Offer the newest metrics, if a segment has come since; returns what went wrong, in sentences."""
         troubles = self.notifier.failures() if self.notifier else []
+        troubles += self.reporter.failures() if self.reporter else []
         if self.gauges and self.endpoint and self.gauges.seen_ns != self.published:
             self.published = self.gauges.seen_ns
             from tailrace.watch.exposition import text
@@ -60,6 +66,12 @@ class Outlets:
                 self.endpoint = None
                 troubles.append("the process that serves the metrics has ended; the watch goes on without it")
         return troubles
+
+    def noticed(self, lasting_ns: int, reasons: list[str]) -> None:
+        """An incident is over that has lasted this long; the ring still holds it."""
+        if self.reporter:
+            end = time.time_ns()
+            self.reporter.noticed(end - lasting_ns, end, reasons)
 
     def incident(self, out: Path, why_not: str | None) -> None:
         """An incident was explained, or could not be, for this reason."""
@@ -76,7 +88,7 @@ class Outlets:
     def close(self) -> list[str]:
         if self.endpoint:
             self.endpoint.close()
-        if self.notifier is None:
-            return []
-        self.notifier.close()
-        return self.notifier.failures()
+        closing = [one for one in (self.notifier, self.reporter) if one is not None]
+        for one in closing:
+            one.close()
+        return [failure for one in closing for failure in one.failures()]

@@ -7,6 +7,7 @@
 //! packets   AF_PACKET → visits (in a process of its own), or a capture
 //! segments  rows of a second → a closed file; a ring of them   state      the state file of the recording
 //! processes the server of each process → probes, names         join       segments → tables
+//! containers the container of each process
 //! recorder  the threads, from beginning to end
 //! ```
 //!
@@ -14,6 +15,7 @@
 //! and steady and never forced, and no sampling thread waits for a disk.
 
 mod clock;
+pub mod containers;
 pub mod formats;
 pub mod join;
 pub mod listeners;

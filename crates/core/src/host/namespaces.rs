@@ -44,7 +44,11 @@ impl Netns {
 
     /// Whether the path leads to the namespace that was entered.
     pub fn now(&mut self) -> Now {
-        let found = fs::metadata(&self.path).map(|found| number(&found)).ok();
+        let found = match fs::metadata(&self.path) {
+            // A thread without the rights cannot look at the namespace of a process that has some.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => self.number,
+            found => found.map(|found| number(&found)).ok(),
+        };
         if found.is_some() && found == self.number {
             return Now::Same;
         }

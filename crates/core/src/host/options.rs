@@ -6,7 +6,8 @@
 //! | `epoch_ns` | the offset of the record's times from CLOCK_MONOTONIC; null: that of the system clock at the begin |
 //! | `duration_ns` | the recording ends by itself after this time; null: when it is stopped |
 //! | `keep_ns` | keep only this much of the past (a ring); null: all |
-//! | `nodes` | list of `{"name", "netns", "cgroup"}`; paths, null where there is none |
+//! | `nodes` | list of `{"name", "netns", "cgroup", "found"}`; paths, null where there is none |
+//! | `containers` | identifier of a container → the name of servers in it |
 //! | `processes` | list of `{"name", "pid"}`: CPU time of these |
 //! | `every_process` | sample the CPU time of all processes, and name servers after those that listen |
 //! | `ports` | only listeners on these ports are recorded; empty: all |
@@ -40,6 +41,7 @@ pub struct Options {
     pub duration_ns: Option<i64>,
     pub keep_ns: Option<i64>,
     pub nodes: Vec<Node>,
+    pub containers: BTreeMap<String, String>,
     pub processes: Vec<Process>,
     pub every_process: bool,
     pub ports: Vec<u16>,
@@ -55,6 +57,7 @@ impl Default for Options {
             duration_ns: None,
             keep_ns: None,
             nodes: Vec::new(),
+            containers: BTreeMap::new(),
             processes: Vec::new(),
             every_process: false,
             ports: Vec::new(),
@@ -72,6 +75,9 @@ pub struct Node {
     pub netns: Option<PathBuf>,
     #[serde(default)]
     pub cgroup: Option<PathBuf>,
+    /// The user has not named it: it may be gone when the recording begins.
+    #[serde(default)]
+    pub found: bool,
 }
 
 /// Which packets are recorded, and whether they are decoded or kept.

@@ -5,6 +5,7 @@
 //! A check lists `/proc` and reads the new processes. A low-priority thread does it, never the
 //! sampling one.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::containers;
 use super::formats::process;
 use super::listeners::{Asker, Listener};
 use super::namespaces::{Netns, Now};
@@ -129,6 +131,8 @@ pub struct Processes {
     /// Inode number of a socket → its listener, and its address.
     sockets: FxHashMap<u32, Vec<(usize, Listener)>>,
     known: FxHashMap<i32, Known>,
+    /// Identifier of a container → the name of servers in it.
+    containers: BTreeMap<String, String>,
     /// The name of a process, and its number, for each listener that has one.
     names: FxHashMap<(usize, IpAddr, u16), (i32, String)>,
     /// When the last check began, by the steady clock.
@@ -143,9 +147,15 @@ impl Processes {
             ports: ports.to_vec(),
             sockets: FxHashMap::default(),
             known: FxHashMap::default(),
+            containers: BTreeMap::new(),
             names: FxHashMap::default(),
             looked: None,
         }
+    }
+
+    /// Names servers in these containers after them, instead of after their processes.
+    pub fn in_containers(self, containers: BTreeMap<String, String>) -> Processes {
+        Processes { containers, ..self }
     }
 
     /// Checks repeatedly, and reports what it finds, until `stop` is set (and it is
@@ -205,8 +215,9 @@ impl Processes {
     }
 
     /// Names of the listening servers: that of their process, with the port if the process has
-    /// several, and with the node if several nodes have such a process.
-    pub fn servers(&self) -> Vec<(String, Vec<SocketAddr>)> {
+    /// several, and with the node if several nodes have such a process. A loopback address counts
+    /// only in the namespace whose packets are recorded: each namespace has one.
+    pub fn servers(&self, recorded: Option<&Path>) -> Vec<(String, Vec<SocketAddr>)> {
         let mut bearers: FxHashMap<&str, FxHashSet<(usize, u16)>> = FxHashMap::default();
         for ((node, _, port), (_, name)) in &self.names {
             bearers.entry(name).or_default().insert((*node, *port));
@@ -221,13 +232,17 @@ impl Processes {
                 _ if several => format!("{name}:{port}"),
                 _ => name.clone(),
             };
-            let all = self.namespaces.get(*node).map(|n| n.addresses.as_slice());
+            let namespace = self.namespaces.get(*node);
             let ips = match ip.is_unspecified() {
-                true => all.unwrap_or_default(),
+                true => namespace.map_or_else(Default::default, |n| n.addresses.as_slice()),
                 false => std::slice::from_ref(ip),
             };
-            let addresses = ips.iter().map(|ip| SocketAddr::new(*ip, *port));
-            servers.entry(name).or_default().extend(addresses);
+            let is_recorded = namespace.is_some_and(|n| n.path() == recorded);
+            let seen = ips.iter().filter(|ip| is_recorded || !ip.is_loopback());
+            let mut addresses = seen.map(|ip| SocketAddr::new(*ip, *port)).peekable();
+            if addresses.peek().is_some() {
+                servers.entry(name).or_default().extend(addresses);
+            }
         }
         let mut servers: Vec<_> = servers.into_iter().collect();
         servers.sort();
@@ -284,7 +299,8 @@ impl Processes {
                 places.push(format!("{}:{}", namespace.node, listener.port));
                 let key = (*node, listener.ip, listener.port);
                 if self.names.get(&key).is_none_or(|(first, _)| *first == INIT) {
-                    self.names.insert(key, (pid, name.to_owned()));
+                    let name = self.name_of(pid, name);
+                    self.names.insert(key, (pid, name));
                 }
             }
         }
@@ -300,6 +316,16 @@ impl Processes {
             Some(known) if known.name == name => known.owner.clone(),
             _ => Owner::nobody(format!("process {name}")),
         }
+    }
+
+    /// What a server of this process is called.
+    fn name_of(&self, pid: i32, name: &str) -> String {
+        let within = match self.containers.is_empty() {
+            true => None,
+            false => containers::of_process(&self.proc, pid),
+        };
+        let container = within.and_then(|id| self.containers.get(&id));
+        container.map_or(name, String::as_str).to_owned()
     }
 }
 
@@ -372,7 +398,7 @@ mod tests {
             (own.owner.places, own.since),
             (vec![format!("web:{port}")], None)
         );
-        let servers = processes.servers();
+        let servers = processes.servers(None);
         assert_eq!(servers.len(), 1, "{servers:?}");
         let (name, addresses) = &servers[0];
         let told = status(Path::new("/proc"), own.pid).unwrap().0;
@@ -381,6 +407,31 @@ mod tests {
             addresses.iter().map(|a| a.to_string()).collect::<Vec<_>>(),
             [format!("127.0.0.1:{port}"), format!("10.0.0.3:{port}")]
         );
+    }
+
+    #[test]
+    fn loopback_addresses_count_only_where_packets_are_recorded() {
+        let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut processes = here(port);
+        processes.look();
+        let elsewhere = processes.servers(Some(Path::new("/run/netns/other")));
+        let addresses: Vec<_> = elsewhere.into_iter().flat_map(|(_, all)| all).collect();
+        assert_eq!(addresses, [SocketAddr::from(([10, 0, 0, 3], port))]);
+    }
+
+    #[test]
+    fn a_server_in_a_container_has_the_name_of_the_container() {
+        let folder = std::env::temp_dir().join(format!("tailrace-pods-{}", std::process::id()));
+        let id = "ab".repeat(32);
+        std::fs::create_dir_all(folder.join("7")).unwrap();
+        std::fs::write(folder.join("7/cgroup"), format!("0::/docker/{id}\n")).unwrap();
+        let named = BTreeMap::from([(id, "shop/web-0/nginx".to_owned())]);
+        let mut processes = here(1).in_containers(named);
+        processes.proc.clone_from(&folder);
+        assert_eq!(processes.name_of(7, "nginx"), "shop/web-0/nginx");
+        assert_eq!(processes.name_of(8, "nginx"), "nginx");
+        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

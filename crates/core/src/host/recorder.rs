@@ -206,7 +206,8 @@ fn first_look(
     let namespaces = std::iter::once((HOST, None))
         .chain(named)
         .filter_map(|(name, path)| Namespace::open(name, path).ok());
-    let mut processes = Processes::new(namespaces.collect(), &options.ports);
+    let mut processes = Processes::new(namespaces.collect(), &options.ports)
+        .in_containers(options.containers.clone());
     for new in processes.look() {
         // The sampler removes it when it begins.
         let _ = tell.send(new);
@@ -214,7 +215,8 @@ fn first_look(
     if let Some(packets) = packets {
         packets.decode.same_host = processes.addresses(packets.netns());
         let mut state = shared.lock();
-        state.servers = packets.name_servers(processes.servers());
+        let servers = processes.servers(packets.netns());
+        state.servers = packets.name_servers(servers);
         state.same_host.clone_from(&packets.decode.same_host);
     }
     processes

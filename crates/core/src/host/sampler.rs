@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::clock::Clock;
 use super::nodes::{Group, Namespace, Network, Probes, Turn};
-use super::options::{Options, HOST};
+use super::options::{Node, Options, HOST};
 use super::places::Places;
 use super::probes::process::ProcessProbe;
 use super::probes::processes::ProcessesProbe;
@@ -61,7 +61,8 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Opens all sources; a missing source that the user named is an error.
+    /// Opens all sources; a missing source that the user named is an error, and one that was found
+    /// is left out.
     pub fn open(
         options: &Options,
         clock: Clock,
@@ -88,11 +89,9 @@ impl Sampler {
         sampler.add(Owner::Host, host::probes(place, &mountinfo));
         sampler.add_network(HOST, None, &options.ports)?;
         for node in &options.nodes {
-            if let Some(path) = &node.cgroup {
-                sampler.add_group(&node.name, path, &mountinfo)?;
-            }
-            if let Some(path) = &node.netns {
-                sampler.add_network(&node.name, Some(path), &options.ports)?;
+            match sampler.add_node(node, &options.ports, &mountinfo) {
+                Err(error) if node.found => sampler.warn(format!("it is not sampled: {error}")),
+                done => done?,
             }
         }
         for process in &options.processes {
@@ -115,6 +114,16 @@ impl Sampler {
             self.shared.clone(),
         ));
         self.add(Owner::Host, vec![probe]);
+    }
+
+    fn add_node(&mut self, node: &Node, ports: &[u16], mountinfo: &str) -> Result<()> {
+        if let Some(path) = &node.cgroup {
+            self.add_group(&node.name, path, mountinfo)?;
+        }
+        match &node.netns {
+            Some(path) => self.add_network(&node.name, Some(path), ports),
+            None => Ok(()),
+        }
     }
 
     /// Adjacent probes go into different parts of the round, because slow ones are adjacent.

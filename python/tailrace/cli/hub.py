@@ -1,0 +1,104 @@
+"""`tailrace hub`: one incident of what the watches of several hosts noticed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tailrace.cli.words import parsed, tell
+from tailrace.errors import UsageError
+from tailrace.units import SECOND
+
+if TYPE_CHECKING:
+    import ssl
+
+EPILOG = (
+    "Example:\n\n`tailrace hub -o incidents --listen 10.0.0.9:9465 --token-file token --certificate hub.pem --key "
+    "hub.key`, and on each host `tailrace watch … --report-to https://hub.example:9465 --token-file token`"
+)
+
+
+def hub(
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for incidents.")],
+    token_file: Annotated[
+        Path, typer.Option("--token-file", metavar="FILE", help="The secret that the hub and its hosts share.")
+    ],
+    listen: Annotated[str, typer.Option(metavar="ADDR:PORT", help="Where hosts report.")] = "127.0.0.1:9465",
+    certificate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="PEM certificate; needed for other hosts.")
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Its PEM key. Default: in the file of the certificate.")
+    ] = None,
+    wait: Annotated[str, typer.Option(metavar="TIME", help="How long to wait for the hosts of an incident.")] = "60s",
+    most: Annotated[int, typer.Option(min=1, help="The most incidents that the folder may hold.")] = 200,
+    duration: Annotated[
+        str | None, typer.Option(metavar="TIME", help="End by itself. Default: on SIGINT (Ctrl-C), SIGTERM or SIGHUP.")
+    ] = None,
+) -> None:
+    """Receive what `tailrace watch --report-to` notices, ask the neighbours, and write one incident of it."""
+    from tailrace import endings
+    from tailrace._core import give_up_rights
+    from tailrace.hub import opened
+    from tailrace.hub.serving import Server
+    from tailrace.recorder import Stop
+    from tailrace.units import parse_duration
+    from tailrace.watch.serving import listen as listen_at
+
+    token = token_of(token_file)
+    tls = _tls(certificate, key)
+    wait_ns = parsed(f"--wait {wait}", parse_duration, wait)
+    lasting = None if duration is None else parsed(f"--duration {duration}", parse_duration, duration)
+    listening = listen_at(listen, "--listen")
+    if tls is None and not listening.getsockname()[0].startswith(("127.", "::1")):
+        raise UsageError(
+            f"--listen {listen}: the token would cross the network unencrypted",
+            advice="add --certificate, or listen at 127.0.0.1 behind a proxy that ends TLS",
+        )
+    stop = Stop()
+    endings.handle(stop)
+    one = opened(out, _tell_at, wait_ns / SECOND, most)
+    give_up_rights()
+    address, port = listening.getsockname()[:2]
+    tell(f"hub at {'https' if tls else 'http'}://{address}:{port}; incidents go to {out}", lenient=True)
+    until = None if lasting is None else time.monotonic_ns() + lasting
+    one.run(Server(listening, one.desk, token, tls), lambda: stop.asked or _is_over(until))
+
+
+def token_of(path: Path) -> str:
+    from tailrace.hub.wire import token
+    from tailrace.untrusted import read_text
+
+    return token(read_text(path, 4_096), f"--token-file {path}")
+
+
+def _is_over(until: int | None) -> bool:
+    return until is not None and time.monotonic_ns() >= until
+
+
+def _tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    import ssl
+
+    if certificate is None:
+        if key is not None:
+            raise UsageError("--key belongs to a certificate", advice="add --certificate")
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(
+            f"it is no usable certificate ({error.strerror or error})",
+            where=str(certificate),
+            advice="give PEM files: --certificate, and --key if the key is in another file",
+        ) from error
+    return context
+
+
+def _tell_at(sentence: str) -> None:
+    from tailrace.units import format_clock
+
+    tell(f"{format_clock(time.time_ns(), digits=0)} {sentence}", lenient=True)

@@ -1,0 +1,88 @@
+"""A hub makes one incident of what the watches of several hosts have in their rings.
+
+```text
+watch: reporting ──notice──▶ serving ─▶ desk: a collection ─▶ asks the hosts that the notice's host talks to
+                 ◀──wanted──                 │
+                 ──segments─▶                ▼ all have answered, or it is late
+                                         explaining: tailrace join, tailrace diagnose ─▶ run folder, report
+```
+
+Hosts keep their rings and explain their own incidents. They call the hub, which calls nobody: a host needs no open
+port, and loses nothing when the hub is gone. `wire` has the names and bounds of what they send.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tailrace.errors import TailraceError, cannot_write
+from tailrace.hub.desk import Desk
+from tailrace.hub.explaining import Explaining
+from tailrace.hub.serving import Server
+from tailrace.watch import incidents
+
+PAGE_S = 60
+
+
+@dataclass
+class Hub:
+    """`tell` receives sentences for the user."""
+
+    folder: Path
+    desk: Desk
+    tell: Callable[[str], None]
+    explaining: Explaining | None = None
+    listing: subprocess.Popen[bytes] | None = None
+    """The process that writes the page of all incidents."""
+    waiting: list[Explaining] = field(default_factory=list)
+
+    def run(self, server: Server, ended: Callable[[], bool]) -> None:
+        """Serve until `ended`; what is being explained then is explained first."""
+        server.start()
+        try:
+            while not ended():
+                self._look()
+        finally:
+            server.stop()
+        while self.explaining:
+            self._look()
+        if self.listing:
+            with suppress(subprocess.TimeoutExpired):
+                self.listing.wait(PAGE_S)
+
+    def _look(self) -> None:
+        for sentence in self.desk.said():
+            self.tell(sentence)
+        self.waiting += [Explaining(self.folder, closed) for closed in self.desk.due(time.monotonic())]
+        if self.explaining is None and self.waiting:
+            self.explaining = self.waiting.pop(0)
+        if self.explaining and self.explaining.step():
+            over, self.explaining = self.explaining, None
+            self.tell(over.said())
+            self.desk.close(over.closed)
+            self._list()
+        time.sleep(0.1)
+
+    def _list(self) -> None:
+        if self.listing and self.listing.poll() is None:
+            return
+        try:
+            self.listing = incidents.list_all(self.folder)
+        except TailraceError as error:
+            self.tell(str(error))
+
+
+def opened(folder: Path, tell: Callable[[str], None], wait_s: float, most: int) -> Hub:
+    """The hub of a folder, with what an earlier one was collecting when it ended."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    desk = Desk(folder, wait_s, most)
+    desk.take_up(time.monotonic())
+    return Hub(folder, desk, tell)

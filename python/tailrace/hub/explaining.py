@@ -1,0 +1,78 @@
+"""Turns a closed collection into an incident: the recordings are joined, and the result is diagnosed.
+
+Both are commands of Tailrace in processes of their own, because recordings come from other hosts. If the clocks of some
+hosts remain unknown, the join leaves those out, and the incident has a note of it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+from tailrace.errors import TailraceError
+from tailrace.hub.desk import SUFFIX, Collection
+from tailrace.recorder import recording_of
+from tailrace.watch import incidents
+
+
+class Explaining:
+    """`step` is called again and again until it returns true."""
+
+    def __init__(self, folder: Path, closed: Collection) -> None:
+        self.closed = closed
+        self.out = folder / closed.name
+        self._kept = folder / f"{closed.name}{SUFFIX}"
+        self._steps = self._commands()
+        self._running: subprocess.Popen[bytes] | None = None
+        self._why_not = "" if self._steps else "no host has sent its recording"
+
+    def step(self) -> bool:
+        if self._running is not None:
+            if self._running.poll() is None:
+                return False
+            if self._running.returncode:
+                self._why_not = incidents.last_line(self._kept / incidents.WHY_NOT)
+            self._running = None
+        if self._steps and not self._why_not:
+            try:
+                self._start(self._steps.pop(0))
+                return False
+            except (OSError, TailraceError) as error:
+                self._why_not = str(error)
+        self._end()
+        return True
+
+    def said(self) -> str:
+        hosts = ", ".join(self.closed.delivered) or "no host"
+        if self._why_not:
+            return f"{self.out}: it could not be explained: {self._why_not}"
+        return f"{incidents.headline(self.out)} (recordings of {hosts}); see {self.out / 'report.html'}"
+
+    def _commands(self) -> list[tuple[str, ...]]:
+        hosts = self.closed.delivered
+        if not hosts:
+            return []
+        if len(hosts) == 1:
+            return [("diagnose", "--quiet", "--overwrite", f"--out={self.out}", "--", str(self._kept / hosts[0]))]
+        runs = [f"{host}={self._kept / host}" for host in hosts]
+        join = ("join", "--quiet", "--leave-out", "--overwrite", f"--out={self.out}", "--", *runs)
+        beside = ("diagnose", "--quiet", "--json", f"--report={self.out / 'report.html'}", "--", str(self.out))
+        return [join, beside]
+
+    def _start(self, words: tuple[str, ...]) -> None:
+        said = self.out / "diagnosis.json" if "--json" in words else self._kept / incidents.SAID
+        with said.open("wb") as out, (self._kept / incidents.WHY_NOT).open("wb") as why_not:
+            self._running = incidents.started(words, out, why_not)
+
+    def _end(self) -> None:
+        """What is explained needs its recordings no more; what is not is kept for the user, and listed."""
+        if self._why_not:
+            with suppress(OSError):
+                (self._kept / incidents.WHY_NOT).write_text(self._why_not)
+                self._kept.rename(recording_of(self.out))
+            return
+        with suppress(OSError):
+            (self._kept / incidents.SAID).replace(self.out / incidents.SAID)
+        shutil.rmtree(self._kept, ignore_errors=True)

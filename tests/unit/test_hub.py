@@ -1,0 +1,383 @@
+"""A hub and its hosts: what is asked of whom, what is refused, and one incident of what two real recorders saw."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from http import HTTPStatus
+from pathlib import Path
+
+import pytest
+
+from tailrace.dataset import Dataset
+from tailrace.errors import UsageError
+from tailrace.hub import desk as desk_module
+from tailrace.hub import reporting, wire
+from tailrace.hub.desk import DEAD_S, OPEN_MAX, STATE, SUFFIX, Desk
+from tailrace.hub.reporting import Address, Reporter
+from tailrace.hub.serving import Server
+from tailrace.hub.wire import Message
+from tailrace.units import SECOND
+from tailrace.watch import listing
+from tailrace.watch.serving import listen
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "hub"
+TOKEN = "0123456789abcdef0123"
+NOW = 1_790_000_000 * SECOND
+GENEROUS_S = 120
+
+
+@pytest.fixture
+def still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hub's clock stands still."""
+    monkeypatch.setattr(desk_module.time, "time_ns", lambda: NOW)
+
+
+def said_by(host: str, *addresses: str, **more: object) -> Message:
+    return Message(host, NOW, addresses, **more)  # type: ignore[arg-type]
+
+
+def noticed(host: str, at: int = NOW, *, peers: tuple[str, ...] = (), addresses: tuple[str, ...] = ()) -> Message:
+    return said_by(host, *addresses, begin=at - 10 * SECOND, end=at, peers=peers, reasons=("slow",))
+
+
+def deliver(desk: Desk, name: str, host: str, peers: tuple[str, ...] = ()) -> HTTPStatus:
+    place = desk.place(name, host, "recording.json", 2)
+    assert isinstance(place, Path), place
+    place.write_text("{}")
+    return desk.done(name, host, said_by(host, peers=peers), 0)
+
+
+@pytest.mark.usefixtures("still")
+class TestDesk:
+    def test_neighbours_in_the_call_graph_are_asked_one_after_the_other(self, tmp_path: Path) -> None:
+        desk = Desk(tmp_path, 60, 10)
+        for host, address in (("web", "10.0.0.3"), ("app", "10.0.0.4"), ("db", "10.0.0.5"), ("other", "10.0.0.9")):
+            desk.poll(said_by(host, address), 0)
+        name = desk.notice(noticed("web", peers=("10.0.0.4",)), 0)
+        assert isinstance(name, str)
+        assert [wanted.incident for wanted in desk.poll(said_by("app", "10.0.0.4"), 1)] == [name]
+        assert desk.poll(said_by("db", "10.0.0.5"), 1) == []
+        assert deliver(desk, name, "app", ("10.0.0.5", "10.0.0.3")) is HTTPStatus.OK
+        assert desk.poll(said_by("app", "10.0.0.4"), 2) == []
+        assert [wanted.incident for wanted in desk.poll(said_by("db", "10.0.0.5"), 2)] == [name]
+        deliver(desk, name, "web")
+        assert desk.due(3) == []
+        deliver(desk, name, "db")
+        [closed] = desk.due(3)
+        assert (closed.delivered, desk.due(4)) == (["web", "app", "db"], [])
+        assert desk.poll(said_by("other", "10.0.0.9"), 4) == []
+
+    def test_notices_of_the_same_minutes_are_one_incident(self, tmp_path: Path) -> None:
+        desk = Desk(tmp_path, 60, 10)
+        first = desk.notice(noticed("web"), 0)
+        assert desk.notice(noticed("app", NOW + 20 * SECOND), 1) == first
+        later = desk.notice(noticed("web", NOW + 120 * SECOND), 2)
+        assert later not in (None, first)
+        [closed] = [one for one in desk.due(60) if one.name == first]
+        desk.close(closed)
+        assert desk.notice(noticed("db", NOW + 5 * SECOND), 61) is None
+
+    def test_times_are_translated_to_the_clock_of_each_host(self, tmp_path: Path) -> None:
+        desk = Desk(tmp_path, 60, 10)
+        desk.poll(replace(said_by("late", "10.0.0.4"), now=NOW - 3_600 * SECOND), 0)
+        desk.notice(noticed("web", peers=("10.0.0.4",)), 0)
+        [wanted] = desk.poll(replace(said_by("late", "10.0.0.4"), now=NOW - 3_600 * SECOND), 1)
+        assert (wanted.begin, wanted.end) == (NOW - 3_610 * SECOND, NOW - 3_600 * SECOND)
+
+    def test_a_dead_host_is_not_waited_for_and_a_slow_one_has_a_deadline(self, tmp_path: Path) -> None:
+        desk = Desk(tmp_path, 60, 10)
+        for host, address in (("dead", "10.0.0.4"), ("slow", "10.0.0.5")):
+            desk.poll(said_by(host, address), 0)
+        name = desk.notice(noticed("web", peers=("10.0.0.4", "10.0.0.5")), 0)
+        assert isinstance(name, str)
+        deliver(desk, name, "web")
+        desk.poll(said_by("slow", "10.0.0.5"), DEAD_S)
+        assert desk.due(DEAD_S + 1) == []
+        [closed] = desk.due(60)
+        assert closed.delivered == ["web"]
+        assert set(closed.answered) == {"web", "dead", "slow"}
+
+        alone = Desk(tmp_path / "alone", 60, 10)
+        alone.folder.mkdir()
+        alone.poll(said_by("dead", "10.0.0.4"), 0)
+        name = alone.notice(noticed("web", peers=("10.0.0.4",)), 0)
+        assert isinstance(name, str)
+        deliver(alone, name, "web")
+        assert alone.due(DEAD_S - 1) == []
+        assert [closed.delivered for closed in alone.due(DEAD_S + 1)] == [["web"]]
+
+    def test_another_hub_goes_on_with_what_was_collected(self, tmp_path: Path) -> None:
+        desk = Desk(tmp_path, 60, 10)
+        desk.poll(said_by("app", "10.0.0.4"), 0)
+        name = desk.notice(noticed("web", peers=("10.0.0.4",)), 0)
+        assert isinstance(name, str)
+        deliver(desk, name, "web")
+        (tmp_path / f"incident-damaged{SUFFIX}").mkdir()
+        (tmp_path / f"incident-damaged{SUFFIX}" / STATE).write_text('{"begin": "x"')
+        again = Desk(tmp_path, 60, 10)
+        again.take_up(1_000)
+        assert [wanted.incident for wanted in again.poll(said_by("app", "10.0.0.4"), 1_001)] == [name]
+        assert again.place(name, "web", "recording.json", 2) is HTTPStatus.GONE
+        deliver(again, name, "app")
+        assert [closed.delivered for closed in again.due(1_002)] == [["web", "app"]]
+        assert [path.name for path in tmp_path.iterdir()] == [f"{name}{SUFFIX}"]
+
+    @pytest.mark.parametrize("segment", ["../recording.json", "x.parquet", ".lock", "00000001.packets.pcap.tmp", ""])
+    def test_only_segments_of_a_host_that_was_asked_are_taken(self, tmp_path: Path, segment: str) -> None:
+        desk = Desk(tmp_path, 60, 10)
+        name = desk.notice(noticed("web"), 0)
+        assert isinstance(name, str)
+        assert desk.place(name, "web", segment, 1) is HTTPStatus.BAD_REQUEST
+        assert desk.place(name, "stranger", "recording.json", 1) is HTTPStatus.GONE
+        assert desk.place("incident-x", "web", "recording.json", 1) is HTTPStatus.GONE
+        assert desk.done(name, "web", said_by("web"), 0) is HTTPStatus.OK
+        assert desk.due(1)[0].answered == {"web": "it sent no recording"}
+
+    def test_what_a_host_may_send_is_bounded(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        desk = Desk(tmp_path, 60, 10)
+        name = desk.notice(noticed("web"), 0)
+        assert isinstance(name, str)
+        monkeypatch.setattr(desk_module, "RECORDING_BYTES", 100)
+        assert isinstance(desk.place(name, "web", "00000001.stays.parquet", 60), Path)
+        assert desk.place(name, "web", "00000002.stays.parquet", 60) is HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+
+    def test_so_many_incidents_at_once_and_in_all_and_no_more(self, tmp_path: Path) -> None:
+        desk = Desk(tmp_path, 60, OPEN_MAX + 1)
+        for number in range(OPEN_MAX):
+            assert isinstance(desk.notice(noticed("web", NOW + number * 100 * SECOND), 0), str)
+        further = noticed("web", NOW + OPEN_MAX * 100 * SECOND)
+        assert desk.notice(further, 0) is HTTPStatus.SERVICE_UNAVAILABLE
+        (tmp_path / "incident-old").mkdir()
+        for closed in desk.due(60):
+            desk.close(closed)
+        assert desk.notice(further, 61) is None
+        assert any("--most" in sentence for sentence in desk.said())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"\xff",
+        b'{"host": "a/b"}',
+        b'{"host": ".."}',
+        b'{"host": 3}',
+        b'{"host": "web", "now": -1}',
+        b'{"host": "web", "now": 1e9}',
+        b'{"host": "web", "begin": true}',
+        b"[" * 100_000,
+    ],
+)
+def test_a_hostile_message_is_none(body: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 (the reason is not shown to anybody)
+        wire.message(body)
+
+
+def test_what_a_message_says_is_bounded_and_safe_to_show() -> None:
+    reasons = ["\x1b[2J" + "x" * 10_000] * 1_000
+    heard = wire.message(
+        json.dumps({"host": "web", "reasons": reasons, "addresses": ["127.0.0.1", 7, "x", "10.0.0.3"]}).encode()
+    )
+    assert heard.addresses == ("10.0.0.3",)
+    assert len(heard.reasons) == wire.REASONS_MAX
+    assert all("\x1b" not in reason and len(reason) < 2_000 for reason in heard.reasons)
+
+
+def certificate(folder: Path) -> Path:
+    if not shutil.which("openssl"):
+        pytest.skip("needs openssl, to make a certificate")
+    words = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost")
+    files = ("-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", "key.pem", "-out", "hub.pem")
+    subprocess.run([*words, *files], cwd=folder, check=True, capture_output=True)
+    return folder / "hub.pem"
+
+
+@contextmanager
+def serving(desk: Desk, tls: ssl.SSLContext | None = None) -> Iterator[int]:
+    server = Server(listen("127.0.0.1:0"), desk, TOKEN, tls)
+    server.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.stop()
+
+
+def asked(port: int, method: str, path: str, body: bytes = b"", token: str = TOKEN, length: str | None = None) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=GENEROUS_S)
+    headers = {"Authorization": f"Bearer {token}", "Content-Length": length if length is not None else str(len(body))}
+    connection.putrequest(method, path)
+    for key, value in headers.items():
+        connection.putheader(key, value)
+    connection.endheaders()
+    connection.send(body)
+    try:
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+POLL = json.dumps({"host": "web", "now": NOW}).encode()
+
+
+def test_requests_without_the_token_or_beyond_the_bounds_are_refused(tmp_path: Path) -> None:
+    with serving(Desk(tmp_path, 60, 10)) as port:
+        assert asked(port, "POST", "/v1/poll", POLL) == 200
+        assert asked(port, "POST", "/v1/poll", POLL, token="wrong") == 401
+        assert asked(port, "PUT", "/v1/recordings/i/web/recording.json", b"{}", token="") == 401
+        assert asked(port, "POST", "/v1/poll", b"{") == 400
+        assert asked(port, "POST", "/v1/other", POLL) == 404
+        assert asked(port, "POST", "/v1/done/incident-1/another", POLL) == 404
+        assert asked(port, "POST", "/v1/poll", length=str(wire.MESSAGE_BYTES + 1)) == 413
+        assert asked(port, "PUT", "/v1/recordings/i/web/recording.json", length=str(wire.SEGMENT_BYTES + 1)) == 413
+        assert asked(port, "POST", "/v1/poll", length="-1") == 411
+        assert asked(port, "PUT", "/v1/recordings/../../etc/passwd", b"x") == 404
+        assert asked(port, "PUT", "/v1/recordings/i/%2e%2e/recording.json", b"x") == 404
+        assert asked(port, "GET", "/") == 405
+        assert asked(port, "POST", "/v1/poll", POLL) == 200
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_body_that_breaks_off_leaves_no_file(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, 60, 10)
+    with serving(desk) as port:
+        name = desk.notice(noticed("web", time.time_ns()), time.monotonic())
+        path = f"/v1/recordings/{name}/web/00000001.stays.parquet"
+        with socket.create_connection(("127.0.0.1", port), timeout=GENEROUS_S) as broken:
+            head = f"PUT {path} HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 100\r\n\r\nhalf"
+            broken.sendall(head.encode())
+            broken.shutdown(socket.SHUT_WR)
+            assert b" 408 " in broken.recv(4_096)
+        assert list((tmp_path / f"{name}{SUFFIX}" / "web").iterdir()) == []
+        assert asked(port, "PUT", path, b"whole") == 201
+        assert [file.read_bytes() for file in (tmp_path / f"{name}{SUFFIX}" / "web").iterdir()] == [b"whole"]
+
+
+def test_with_a_certificate_the_hub_speaks_tls_and_its_hosts_check_it(tmp_path: Path) -> None:
+    pem = certificate(tmp_path)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(pem, tmp_path / "key.pem")
+    folder = tmp_path / "hub"
+    folder.mkdir()
+    with serving(Desk(folder, 60, 10), tls) as port:
+        trusting = reporting.address(f"https://127.0.0.1:{port}", pem)
+        assert Reporter(trusting, TOKEN, "web")._asked("POST", "/v1/poll", said_by("web")) == {"wanted": []}
+        doubting = reporting.address(f"https://127.0.0.1:{port}", None)
+        with pytest.raises(ssl.SSLCertVerificationError):
+            Reporter(doubting, TOKEN, "web")._asked("POST", "/v1/poll", said_by("web"))
+
+
+@pytest.mark.parametrize("url", ["http://10.0.0.9:9465", "ftp://h", "https://", "https://h:x", "https://h/path", "h"])
+def test_a_token_never_crosses_a_network_unencrypted(url: str) -> None:
+    with pytest.raises(UsageError):
+        reporting.address(url, None)
+
+
+def until(holds: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + GENEROUS_S
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+@contextmanager
+def hub(folder: Path, port: int, said: Path) -> Iterator[subprocess.Popen[bytes]]:
+    secret = folder.with_name("token")
+    secret.write_text(TOKEN)
+    words = ("hub", "-o", str(folder), "--listen", f"127.0.0.1:{port}", "--token-file", str(secret), "--wait", "10min")
+    with said.open("ab") as file:
+        process = subprocess.Popen((sys.executable, "-m", "tailrace", *words), stdout=file, stderr=file)
+    try:
+        until(lambda: "hub at" in said.read_text() or process.poll() is not None, "the hub starts")
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def watching(folder: Path, host: str, port: int) -> Reporter:
+    """The side of a watch whose ring is what a real recorder left."""
+    ring = folder / host / "recording"
+    shutil.copytree(GOLDEN / host, ring)
+    reporter = Reporter(Address("127.0.0.1", port, None), TOKEN, host)
+    reporter.begin(ring)
+    return reporter
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+def test_two_hosts_are_one_incident_although_the_hub_was_killed(tmp_path: Path) -> None:
+    folder, said, port = tmp_path / "incidents", tmp_path / "said.txt", free_port()
+    said.touch()
+    watched = watching(tmp_path, "client", port)
+    end = time.time_ns()
+    watched.noticed(end - 10 * SECOND, end, ["5 requests to web took 950 ms or longer"])
+    with hub(folder, port, said):
+        polled = {"host": "server", "now": end, "addresses": ["10.78.0.2"]}
+        assert asked(port, "POST", "/v1/poll", json.dumps(polled).encode()) == 200
+        until(lambda: list(folder.glob(f"*{SUFFIX}/client/recording.json")), said.read_text())
+    said.write_text("")
+    neighbour = watching(tmp_path, "server", port)
+    with hub(folder, port, said) as process:
+        until(
+            lambda: list(folder.glob("incident-*/report.html")) and (folder / "index.html").exists(), said.read_text()
+        )
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(GENEROUS_S) == 0
+    for reporter in (watched, neighbour):
+        reporter.close()
+    [incident] = [path for path in folder.iterdir() if path.is_dir()]
+    run = Dataset.open(incident)
+    assert run.manifest.rows["visits"] == 308
+    assert [clock.capture for clock in run.topology.clocks] == ["client", "server"]
+    [found] = listing.of(folder)
+    assert (found.failed, found.vlrt, found.dropper, found.cause) == (None, 20, "web", "freeze")
+    assert "recordings of client, server" in said.read_text()
+    for host in ("client", "server"):
+        assert [path.name for path in (tmp_path / host).iterdir()] == ["recording"]
+
+
+def test_a_host_that_loses_its_hub_says_so_once_and_keeps_its_notices(tmp_path: Path) -> None:
+    watched = watching(tmp_path, "client", free_port())
+    for number in range(reporting.NOTICES_MAX + 1):
+        watched.noticed(NOW + number, NOW + number + 1, ["slow"])
+    kept = [path.name for path in (tmp_path / "client").iterdir() if path.name != "recording"]
+    assert len(kept) == reporting.NOTICES_MAX
+    found: list[str] = []
+    until(lambda: found.extend(watched.failures()) or len(found) >= 2, "it says so")
+    watched.close()
+    found += watched.failures()
+    assert len([sentence for sentence in found if "the watch goes on" in sentence]) == 1
+    assert len([sentence for sentence in found if "later ones wait" in sentence]) == 1
+
+
+def test_recordings_that_are_none_are_kept_and_listed_as_not_explained(tmp_path: Path) -> None:
+    folder, said, port = tmp_path / "incidents", tmp_path / "said.txt", free_port()
+    said.touch()
+    with hub(folder, port, said):
+        notice = {"host": "evil", "now": time.time_ns(), "begin": time.time_ns(), "reasons": ["\x1b[2J"]}
+        assert asked(port, "POST", "/v1/notice", json.dumps(notice).encode()) == 200
+        [collecting] = folder.glob(f"*{SUFFIX}")
+        name = collecting.name.removesuffix(SUFFIX)
+        for segment in ("recording.json", "00000001.stays.parquet", "00000002.samples.parquet"):
+            assert asked(port, "PUT", f"/v1/recordings/{name}/evil/{segment}", b"\x00[[[" * 1_000) == 201
+        assert asked(port, "POST", f"/v1/done/{name}/evil", json.dumps({"host": "evil"}).encode()) == 200
+        until(lambda: list(folder.glob("*.recording")), said.read_text())
+        until(lambda: "could not be explained" in said.read_text(), said.read_text())
+    [found] = listing.of(folder)
+    assert found.failed
+    assert "\x1b" not in said.read_text()
