@@ -16,6 +16,7 @@ from tailrace.errors import InputError, UsageError
 from tailrace.report import plots
 from tailrace.reproduce import claims, expected, find, notes, page, reproduce, scaled, shelf
 from tailrace.reproduce.expected import Claim, Expected
+from tailrace.reproduce.knobs import Knobs
 from tailrace.reproduce.scaled import Scaled
 
 ROOT = Path(__file__).parents[2]
@@ -100,10 +101,11 @@ def test_a_value_is_shown_in_its_unit(tmp_path: Path, values: dict[str, Any], un
 
 def test_the_how_tos_examples_are_an_expected_toml_and_a_testbed_toml(tmp_path: Path) -> None:
     text = (ROOT / "docs/how-to/add-a-reproduction.md").read_text()
-    example, real = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    example, known, real = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     (tmp_path / "expected.toml").write_text(example)
     assert expected.read(tmp_path).paper == "rpc-vs-async"
     assert toml.check(Scaled, tomllib.loads(real), tmp_path).seeds == 3
+    toml.check(Knobs, tomllib.loads(known), tmp_path)
 
 
 @pytest.mark.parametrize("entry", shelf.entries(SHELF), ids=lambda entry: f"{entry.paper}-{entry.name}")

@@ -24,18 +24,24 @@ def html(reproduction: Reproduction) -> str:
     both = enumerate(zip(reproduction.outcomes, reproduction.sides, strict=True))
     figures = [_figure(outcome, sides, f"f{at}", timelines, anchors) for at, (outcome, sides) in both]
     notes = [{"anchor": e.anchor, "name": e.title, "readme": markdown(e, anchors)} for e in others]
+    chosen = [{"anchor": f"{p}-numbers", "paper": p, "rows": rows} for p, rows in reproduction.numbers.items() if rows]
     papers = list(dict.fromkeys(outcome.entry.paper for outcome in reproduction.outcomes))
     return page.render(
         _text("reproduce.html.j2"),
         title=f"Tailrace reproduces {', '.join(papers)}",
         numbers=payload(timelines.recording(), timelines.groups),
         css=page.asset("page/plots.css") + _text("reproduce.css"),
-        sections=[("answer", "Summary"), *((section["anchor"], section["name"]) for section in (*figures, *notes))],
+        sections=[
+            ("answer", "Summary"),
+            *((section["anchor"], section["name"]) for section in (*figures, *notes)),
+            *((one["anchor"], f"Numbers of {one['paper']}") for one in chosen),
+        ],
         papers=papers,
         headline=_headline(reproduction),
         numbers_of=_numbers_of(reproduction),
         figures=figures,
         notes=notes,
+        chosen=chosen,
         sided=any(reproduction.sides),
         timed=bool(timelines.groups),
     )

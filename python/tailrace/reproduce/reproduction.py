@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tailrace import foreign
 from tailrace.errors import UsageError
-from tailrace.reproduce import scaled
+from tailrace.reproduce import knobs, scaled
 from tailrace.reproduce.diagnoses import Diagnosed
 from tailrace.reproduce.expected import GUIDE, WITHIN
+from tailrace.reproduce.knobs import Number
 from tailrace.reproduce.outcome import Cell, Outcome, outcome, plan
 from tailrace.reproduce.shelf import Entry
 from tailrace.study.engines import SIMULATOR, Engine, Progress
@@ -64,6 +65,8 @@ class Reproduction:
     outcomes: tuple[Outcome, ...]
     sides: tuple[Sides | None, ...]
     """The scaled pair of each outcome; None if it was not requested or does not exist."""
+    numbers: Mapping[str, tuple[Number, ...]] = field(default_factory=dict)
+    """By paper, the numbers of its experiment files that it does not give."""
 
     @property
     def claims(self) -> tuple[int, int]:
@@ -119,6 +122,8 @@ def reproduce(
     With a testbed, figures with a scaled form are run by the simulator and then on real servers; `progress` starts
     again with the testbed. Raises UsageError if no figure has one.
     """
+    papers = {entry.paper: entry.folder.parent for entry in entries}
+    numbers = {paper: knobs.read(folder) for paper, folder in papers.items()}
     simulated, measured = Runs(out / "runs"), Runs(out / "runs", testbed or SIMULATOR)
     plans = [plan(entry, entry.read(), simulated, seeds, diagnose) for entry in entries]
     forms = [scaled.read(entry.folder) if testbed else None for entry in entries]
@@ -136,6 +141,7 @@ def reproduce(
     return Reproduction(
         tuple(outcome(plan) for plan in plans),
         tuple(Sides(outcome(pair[0]), outcome(pair[1])) if pair else None for pair in pairs),
+        numbers,
     )
 
 
@@ -150,6 +156,7 @@ def as_dict(reproduction: Reproduction) -> dict[str, Any]:
             **{"claims_held": held, "claims": claims, "cells_close": close, "cells": cells},
             **({"diagnoses_held": found, "diagnoses": tried} if tried else {}),
         },
+        "knobs": {paper: [_number_json(number) for number in found] for paper, found in reproduction.numbers.items()},
         "figures": [
             {
                 "paper": outcome.entry.paper,
@@ -168,6 +175,12 @@ def as_dict(reproduction: Reproduction) -> dict[str, Any]:
 
 def to_json(reproduction: Reproduction) -> str:
     return foreign.json_text(as_dict(reproduction)) + "\n"
+
+
+def _number_json(number: Number) -> dict[str, Any]:
+    knob = number.knob
+    found = {"key": number.key, "value": number.value, "file": number.file, "kind": knob.kind}
+    return {**found, "from": knob.source, "view": list(knob.view)}
 
 
 def _cell_json(cell: Cell) -> dict[str, Any]:

@@ -1,0 +1,118 @@
+"""`base/knobs.toml`: the numbers of a paper's experiment files, those that the paper gives and those that it does not.
+
+Values are read from the experiment files, so that they cannot differ from what is run. A number that is neither a knob
+nor given is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from tailrace import toml
+from tailrace.errors import InputError
+from tailrace.reproduce import expected, scaled
+from tailrace.reproduce.expected import GUIDE
+from tailrace.reproduce.panels import Names
+from tailrace.toml import Name, Table
+
+FILE = "base/knobs.toml"
+NUMBER = re.compile(r"[\d.]+ ?[A-Za-z/%µ]*")
+"""A text that is a number with its unit."""
+
+
+class Knob(Table):
+    key: Name
+    """As in `--set`: rubbos.db."""
+    file: Name | None = None
+    """The experiment file, relative to the paper's folder. Default: every file that sets the key."""
+    kind: Literal["calibrated", "chosen", "measured"]
+    """calibrated: fitted to numbers of the paper. chosen: set without a number of the paper. measured: taken from other
+    measurements."""
+    source: Name = Field(alias="from")
+    """Where it comes from."""
+    view: Names = ()
+    """The figures and tables whose numbers were in view when it was chosen."""
+
+
+class Knobs(Table):
+    knobs: tuple[Knob, ...] = ()
+    given: Mapping[Name, Name] = Field(default_factory=dict)
+    """Numbers that the paper gives: key → where."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number of an experiment file that the paper does not give."""
+
+    key: str
+    value: str
+    file: str
+    knob: Knob
+
+
+def read(paper: Path) -> tuple[Number, ...]:
+    """All of a paper, in the order of knobs.toml; none if there is no such file. Raises InputError."""
+    file = paper / FILE
+    if not file.is_file():
+        return ()
+    known = toml.check(Knobs, toml.read(file, GUIDE), file)
+    leaves = list(_leaves_of(paper))
+    found = [
+        Number(key, _shown(value), where, knob)
+        for knob in known.knobs
+        for where, key, value in leaves
+        if key == knob.key and knob.file in (None, where)
+    ]
+    problem = next(_problems(known, leaves, {(number.file, number.key) for number in found}), None)
+    if problem:
+        raise InputError(file, problem, f"see {GUIDE}")
+    return tuple(found)
+
+
+def _problems(known: Knobs, leaves: list[tuple[str, str, Any]], found: set[tuple[str, str]]) -> Iterator[str]:
+    keys = {key for _, key, _ in leaves}
+    for name in (*known.given, *(knob.key for knob in known.knobs)):
+        if name not in keys:
+            yield f"{name} is set by no experiment file of the paper"
+    for knob in known.knobs:
+        if knob.file and (knob.file, knob.key) not in found:
+            yield f"{knob.file} does not set {knob.key}"
+    for where, key, value in leaves:
+        if _is_number(value) and (where, key) not in found and key not in known.given:
+            yield f"{where} sets {key} = {_shown(value)}, which is neither a knob nor given"
+
+
+def _leaves_of(paper: Path) -> Iterator[tuple[str, str, Any]]:
+    """File, key and value of everything that the paper's experiment files set themselves."""
+    others = {expected.FILE, scaled.FILE, Path(FILE).name}
+    for file in sorted(paper.glob("*/*.toml")):
+        if file.name not in others:
+            where = file.relative_to(paper).as_posix()
+            yield from ((where, key, value) for key, value in _leaves(toml.read(file, GUIDE)))
+
+
+def _leaves(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in table.items():
+        key = f"{above}.{name}" if above else name
+        if isinstance(value, Mapping):
+            yield from _leaves(value, key)
+        else:
+            yield key, value
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, str):
+        return NUMBER.fullmatch(value) is not None
+    return isinstance(value, int | float)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:g}" if isinstance(value, float) else str(value)
