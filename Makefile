@@ -8,7 +8,7 @@ PYTHON := .venv/bin/python
 TAILRACE := .venv/bin/tailrace
 export UV_LINK_MODE ?= copy
 
-.PHONY: help setup testbed-setup demo wheel changelog test explore sweep check bench golden docs
+.PHONY: help setup testbed-setup demo wheel changelog test explore sweep check bench golden docs replicate
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +82,10 @@ bench: setup  ## measure against the peers named in benches/README.md (data in B
 	@$(PYTHON) benches/sim/tables.py 180 experiments/balancers/base
 	@$(PYTHON) benches/load/bench.py --save load
 	@if [ "$$(id -u)" = 0 ]; then $(PYTHON) benches/record/bench.py --save record; else echo "benches/record: not measured, for it needs root"; fi
+
+REPLICATIONS ?=
+replicate: setup  ## reproduce all papers and diagnose their runs (in replication/); REPLICATIONS=3: each run three times
+	@$(TAILRACE) reproduce --all --diagnose --package $(if $(REPLICATIONS),--seeds $(REPLICATIONS)) -o replication
 
 golden: setup  ## rewrite the expected results beside the golden cases; review the diff
 	@TAILRACE_GOLDEN=rewrite $(PYTHON) -m pytest tests/golden tests/unit/test_docs.py

@@ -42,9 +42,9 @@ def figure(folder: Path, **keys: Any) -> Path:
     return folder
 
 
-def made(folder: Path, seeds: int | None = None, **keys: Any) -> Reproduction:
+def made(folder: Path, diagnosed: int = 1, **keys: Any) -> Reproduction:
     figure(folder / "p" / "figure-1", **keys)
-    return reproduce(find(folder, "p"), folder / "out", seeds=seeds, workers=1, diagnose=True)
+    return reproduce(find(folder, "p"), folder / "out", workers=1, diagnosed=diagnosed)
 
 
 def test_a_cause_that_the_paper_names_is_found(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_cause_that_the_paper_names_is_found(tmp_path: Path) -> None:
 
 def test_a_cause_that_was_not_there_is_not_found(tmp_path: Path) -> None:
     runs = [{"name": "stalled", "cause": ["memory", "log-flush"]}, {"name": "unnamed", "cause": []}]
-    stalled, unnamed = made(tmp_path, seeds=2, cause="writeback", runs=runs).outcomes[0].diagnoses
+    stalled, unnamed = made(tmp_path, diagnosed=2, cause="writeback", runs=runs).outcomes[0].diagnoses
     assert (stalled.cause, stalled.as_paper, stalled.verdict) == (("memory", "log-flush"), 0, "fails")
     assert stalled.right == stalled.vlrt
     assert (unnamed.verdict, unnamed.replications) == (None, 2)

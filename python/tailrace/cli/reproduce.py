@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,8 +36,16 @@ def reproduce(
         bool,
         typer.Option(
             "--diagnose",
-            help="Diagnose the first replication of each run (with --seeds N, all N), and compare the reported cause "
-            "with the one that the paper names.",
+            help="Diagnose the runs, and compare the reported cause with the one that the paper names.",
+        ),
+    ] = False,
+    diagnosed: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Replications of each run that --diagnose diagnoses.")
+    ] = 1,
+    package: Annotated[
+        bool,
+        typer.Option(
+            "--package", help="Write a page and JSON for each paper, a summary, and a manifest with checksums."
         ),
     ] = False,
     listed: Annotated[bool, typer.Option("--list", help="Show what can be reproduced and exit.")] = False,
@@ -72,10 +82,14 @@ def reproduce(
     real = engine is Engine.TESTBED
     if real:
         entries = _servable(entries)
+    began = time.monotonic()
     with progress("Running" if real else "Simulating", quiet, of_bytes=False) as step:
-        made = reproduce_all(entries, out, seeds, jobs, step, TESTBED if real else None, diagnose)
+        made = reproduce_all(entries, out, seeds, jobs, step, TESTBED if real else None, diagnosed if diagnose else 0)
     name = f"{paper}-{entries[0].name}" if figure else paper or "all"
-    _write(made, out, name)
+    if package:
+        _package(made, out, time.monotonic() - began)
+    else:
+        _write(made, out, name)
     if as_json:
         print_json(as_dict(made))
     else:
@@ -111,6 +125,15 @@ def _write(found: Reproduction, out: Path, name: str) -> None:
     whole.write(out / f"{name}.json", to_json(found).encode())
     whole.write(out / f"{name}.html", page.html(found).encode())
     say(f"page: {out / name}.html")
+
+
+def _package(made: Reproduction, out: Path, seconds: float) -> None:
+    import shlex
+
+    from tailrace.reproduce import package
+
+    package.write(out, made, shlex.join(["tailrace", *sys.argv[1:]]), seconds)
+    say(f"package: {out}")
 
 
 def _show(found: Reproduction) -> None:

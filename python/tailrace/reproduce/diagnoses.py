@@ -66,7 +66,7 @@ def check_origin(expected: Expected, run: Run, experiment: Experiment) -> None:
         raise UsageError(wrong_name(f"origin of {run.name}", origin, {*experiment.tiers, *servers}, "tier or server"))
 
 
-def diagnosed(expected: Expected, run: Run, jobs: Sequence[Job]) -> Diagnosed | None:
+def summed(expected: Expected, run: Run, jobs: Sequence[Job]) -> Diagnosed | None:
     """From those replications that were diagnosed; None if none was."""
     key = question().key
     answers = [job.answers[key] for job in jobs if key in job.answers]

@@ -11,7 +11,7 @@ from tailrace.experiment import Experiment
 from tailrace.experiment import read as read_experiment
 from tailrace.reproduce.claims import Judged, judge
 from tailrace.reproduce.crossings import crossed
-from tailrace.reproduce.diagnoses import Diagnosed, check_origin, diagnosed
+from tailrace.reproduce.diagnoses import Diagnosed, check_origin, summed
 from tailrace.reproduce.diagnoses import question as diagnosis
 from tailrace.reproduce.expected import WITHIN, Expected, Value, changes
 from tailrace.reproduce.panels import Frequency, Timeline
@@ -86,9 +86,8 @@ class Plan:
     told: int | None
 
 
-def plan(entry: Entry, expected: Expected, runs: Runs, seeds: int | None, diagnose: bool = False) -> Plan:
-    """Register every question that the figure needs. With `diagnose`, the first replication of each run is diagnosed,
-    or all if the caller gave their number."""
+def plan(entry: Entry, expected: Expected, runs: Runs, seeds: int | None, diagnosed: int = 0) -> Plan:
+    """Register every question that the figure needs. So many replications of each run are also `diagnosed`."""
     jobs: dict[str, list[Job]] = {}
     for run in expected.runs:
         experiment = read_experiment(entry.folder / run.experiment, changes(run))
@@ -97,7 +96,7 @@ def plan(entry: Entry, expected: Expected, runs: Runs, seeds: int | None, diagno
         shapes = [question for panel in expected.panels for question in _shapes(panel, run.name)]
         for number in range(seeds or run.seeds or expected.seeds):
             asked = [*values, *shapes, *(_timelines(expected, run.name) if number == 0 else ())]
-            asked += [diagnosis()] if diagnose and (seeds or number == 0) else []
+            asked += [diagnosis()] if number < diagnosed else []
             jobs.setdefault(run.name, []).append(runs.ask(_seeded(experiment, number), asked))
     return Plan(entry, expected, jobs, seeds)
 
@@ -146,7 +145,7 @@ def outcome(plan: Plan) -> Outcome:
         ),
         claims=tuple(judge(claim, expected, replications) for claim in expected.claims),
         drawings=tuple(_drawing(panel, expected, jobs) for panel in expected.panels),
-        diagnoses=tuple(filter(None, (diagnosed(expected, run, jobs[run.name]) for run in expected.runs))),
+        diagnoses=tuple(filter(None, (summed(expected, run, jobs[run.name]) for run in expected.runs))),
     )
 
 

@@ -143,7 +143,8 @@ def _commands(outcome: Outcome, sides: Sides | None) -> list[tuple[str, str]]:
     """The commands that make it again: the comparison, and each single run."""
     whole = f"tailrace reproduce {outcome.entry.paper} {outcome.entry.name}"
     whole += f" --seeds {outcome.told}" if outcome.told else ""
-    whole += " --diagnose" if outcome.diagnoses else ""
+    diagnosed = max((one.replications for one in outcome.diagnoses), default=0)
+    whole += f" --diagnose --diagnosed {diagnosed}" if diagnosed > 1 else " --diagnose" if diagnosed else ""
     found = [("This comparison", f"{whole} --engine testbed" if sides else whole)]
     found += [_command(outcome, run, "") for run in outcome.expected.runs]
     if sides:

@@ -114,10 +114,10 @@ def reproduce(
     workers: int | None = None,
     progress: Progress | None = None,
     testbed: Engine | None = None,
-    diagnose: bool = False,
+    diagnosed: int = 0,
 ) -> Reproduction:
-    """Make the runs that are missing (kept in `out`/runs) and compare. With `diagnose`, simulated runs of the papers'
-    own experiments are also diagnosed.
+    """Make the runs that are missing (kept in `out`/runs) and compare. So many replications of each run of the papers'
+    own experiments are also `diagnosed`.
 
     With a testbed, figures with a scaled form are run by the simulator and then on real servers; `progress` starts
     again with the testbed. Raises UsageError if no figure has one.
@@ -125,7 +125,7 @@ def reproduce(
     papers = {entry.paper: entry.folder.parent for entry in entries}
     numbers = {paper: knobs.read(folder) for paper, folder in papers.items()}
     simulated, measured = Runs(out / "runs"), Runs(out / "runs", testbed or SIMULATOR)
-    plans = [plan(entry, entry.read(), simulated, seeds, diagnose) for entry in entries]
+    plans = [plan(entry, entry.read(), simulated, seeds, diagnosed) for entry in entries]
     forms = [scaled.read(entry.folder) if testbed else None for entry in entries]
     if testbed and not any(forms):
         names = " and ".join(f"{entry.paper} {entry.name}" for entry in entries)
