@@ -49,7 +49,7 @@ class Scaled(Table):
     runs: tuple[ScaledRun, ...] = Field(min_length=1)
     """The runs of expected.toml that are tried, by name, as experiments that real servers can run."""
     without: Names = ()
-    """Values that have no meaning at this scale."""
+    """Values, and claims by their words, that have no meaning at this scale."""
     values: tuple[dict[Name, Any], ...] = ()
     """By name, keys that differ from expected.toml's; or further values. `note`: why testbed and simulator differ."""
     claims: tuple[dict[Name, Any], ...] = ()
@@ -74,9 +74,10 @@ def read(folder: Path) -> Form | None:
     scaled = toml.check(Scaled, toml.read(file, expected.GUIDE), file)
     paper = toml.read(folder / expected.FILE, expected.GUIDE)
     known = [value["name"] for value in paper.get("values", ())]
+    known += [claim["says"] for claim in paper.get("claims", ())]
     for name in scaled.without:
         if name not in known:
-            raise InputError(file, wrong_name("without", name, known, "value of expected.toml"))
+            raise InputError(file, wrong_name("without", name, known, "value or claim of expected.toml"))
     whole: dict[str, Any] = {
         **{key: paper[key] for key in ("paper", "title", "shows")},
         "seeds": scaled.seeds,
@@ -125,7 +126,7 @@ def _drops(folder: Path, scaled: Scaled) -> Iterator[dict[str, Any]]:
 
 def _claims(of_paper: Any, scaled: Scaled) -> Iterator[dict[str, Any]]:
     """The paper's claims, without its notes at its own scale, and without those that are replaced."""
-    anew = [claim.get("says") for claim in scaled.claims]
+    anew = [*scaled.without, *(claim.get("says") for claim in scaled.claims)]
     for claim in of_paper:
         if claim["says"] not in anew:
             yield {key: found for key, found in claim.items() if key != "note"}
