@@ -2,9 +2,10 @@
 the system itself.
 
 Each seed draws a system with its troubles, as `tailrace examine` does, and simulates it into a run folder. The twin is
-learnt from the folder. Where the twin repeats it, every remedy that helps is applied to the system itself, too.
+learnt from the folder. Where the twin repeats it, every remedy of the ranking is applied to the system itself, too.
+With --out, each finished system is kept, and the same command continues.
 
-    PYTHONPATH=python python benches/advise/bench.py --seeds 40 --first 5000
+    PYTHONPATH=python python benches/advise/bench.py --seeds 40 --first 5000 --out advise.json
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import argparse
 import json
 import statistics
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,8 @@ from tailrace.advise.advice import Advice, Ranked
 from tailrace.advise.changing import changed
 from tailrace.errors import TailraceError
 from tailrace.experiment import Experiment, from_table
-from tailrace.score import drawing, removing
+from tailrace.score import removing
+from tailrace.score.sweep import BOTH, CHAINS, GRAPHS, draw, shape
 
 NEAR, FEW = 0.2, 10
 """A predicted count is near if it is off by at most this share, or by so many."""
@@ -41,8 +44,13 @@ CAUSES = {
 @dataclass
 class Row:
     seed: int
+    system: str
     recorded: int
-    refused: str = ""
+    refused: list[str] = field(default_factory=list)
+    """What of the twin differs from the recording."""
+    failed: str = ""
+    off: list[dict[str, Any]] = field(default_factory=list)
+    """The predictions that are not near, with what the system itself does."""
     predicted: int = 0
     near: int = 0
     inside: int = 0
@@ -50,24 +58,23 @@ class Row:
     """The place of the predicted best among the remedies of the system; 0: nothing could be compared."""
 
 
-def examined(seed: int, seconds: float) -> Row | None:
-    """None for a system with too few very long requests to compare."""
-    table = removing.complete(drawing.draw(seed))
+def examined(seed: int, systems: str, seconds: float) -> Row:
+    """A system with too few very long requests to compare has no predictions."""
+    table = removing.complete(draw(seed, systems))
     system = from_table(table)
-    recorded = sim.count(system).over_1s
-    if recorded <= FEW:
-        return None
-    row = Row(seed, recorded)
+    row = Row(seed, shape(seed, systems), sim.count(system).over_1s)
+    if row.recorded <= FEW:
+        return row
     with tempfile.TemporaryDirectory(prefix="tailrace-") as folder:
         run = Path(folder) / "run"
         sim.simulate(system, run)
         try:
             found = advise(run, Path(folder) / "advice", replications=3, seconds=seconds)
         except RefusedError as refusal:
-            row.refused = refusal.reasons[0] if refusal.reasons else str(refusal)
+            row.refused = [reason.partition(":")[0] for reason in refusal.reasons]
             return row
         except TailraceError as error:
-            row.refused = str(error)
+            row.failed = str(error)
             return row
         compare(row, found, table)
     return row
@@ -80,9 +87,11 @@ def compare(row: Row, found: Advice, table: dict[str, Any]) -> None:
         truth = made.over_1s
         truths.append(made.over_1s + made.failed)
         vlrt = one.effect.vlrt
-        off = abs(vlrt.mean - truth)
         row.predicted += 1
-        row.near += off <= max(NEAR * truth, FEW)
+        if abs(vlrt.mean - truth) <= max(NEAR * truth, FEW):
+            row.near += 1
+        else:
+            row.off.append({"change": one.words, "predicted": vlrt.mean, "itself": truth})
         row.inside += vlrt.low is not None and vlrt.high is not None and vlrt.low <= truth <= vlrt.high
     if truths:
         row.best_place = 1 + sum(other < truths[0] - max(0.01 * row.recorded, FEW) for other in truths)
@@ -103,31 +112,48 @@ def in_the_system(found: Advice, table: dict[str, Any]) -> Iterator[tuple[Ranked
         yield one, real
 
 
+def summary(rows: list[Row]) -> dict[str, Any]:
+    slow = [row for row in rows if row.recorded > FEW]
+    told = [row for row in slow if row.predicted]
+    predictions = sum(row.predicted for row in told)
+    share = {name: sum(getattr(row, name) for row in told) / predictions for name in ("near", "inside") if predictions}
+    return {
+        "systems with very long requests": len(slow),
+        "refused": sum(bool(row.refused) for row in slow),
+        "refused by": dict(Counter(_kind(what) for row in slow for what in dict.fromkeys(row.refused)).most_common()),
+        "refused by one row alone": dict(
+            Counter(_kind(row.refused[0]) for row in slow if len({_kind(what) for what in row.refused}) == 1)
+        ),
+        "failed": sum(bool(row.failed) for row in slow),
+        "predictions": predictions,
+        **share,
+        "best in the first two": statistics.fmean(row.best_place <= 2 for row in told) if told else None,
+    }
+
+
+def _kind(what: str) -> str:
+    """The row of the gate without the name of the server."""
+    return what.partition(" of ")[0] if what.startswith(("longest queue", "CPU time")) else what
+
+
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
+    options = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     options.add_argument("--seeds", type=int, default=40)
     options.add_argument("--first", type=int, default=5000)
+    options.add_argument("--systems", choices=(CHAINS, GRAPHS, BOTH), default=BOTH)
     options.add_argument("--budget", type=float, default=60.0, help="seconds of simulation for each system")
     options.add_argument("--out", type=Path)
     given = options.parse_args()
-    rows = []
+    kept = json.loads(given.out.read_text())["rows"] if given.out and given.out.exists() else []
+    rows = {row["seed"]: Row(**row) for row in kept}
     for seed in range(given.first, given.first + given.seeds):
-        if row := examined(seed, given.budget):
-            rows.append(row)
-            print(json.dumps(asdict(row)), flush=True)
-    told = [row for row in rows if row.predicted]
-    predictions = sum(row.predicted for row in told)
-    summary = {
-        "systems": len(rows),
-        "refused": sum(bool(row.refused) for row in rows),
-        "predictions": predictions,
-        "near": sum(row.near for row in told) / predictions if predictions else None,
-        "inside": sum(row.inside for row in told) / predictions if predictions else None,
-        "best_in_first_two": statistics.fmean(row.best_place <= 2 for row in told) if told else None,
-    }
-    print(json.dumps(summary, indent=2))
-    if given.out:
-        given.out.write_text(json.dumps({"summary": summary, "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
+        if seed not in rows:
+            rows[seed] = examined(seed, given.systems, given.budget)
+            print(json.dumps(asdict(rows[seed])), flush=True)
+        if given.out:
+            table = {"summary": summary(list(rows.values())), "rows": [asdict(row) for row in rows.values()]}
+            given.out.write_text(json.dumps(table, indent=1) + "\n")
+    print(json.dumps(summary(list(rows.values())), indent=2))
 
 
 if __name__ == "__main__":

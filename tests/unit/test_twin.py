@@ -166,6 +166,42 @@ def test_calls_are_made_in_the_order_of_the_recording(tmp_path: Path) -> None:
     assert [visits.to for visits in work.calls.values()] == ["search", "archive"]
 
 
+@pytest.mark.parametrize("workers", [25, 60], ids=["they hold all workers", "there are workers left"])
+def test_visits_that_wait_for_something_else_compute_nothing(workers: int, tmp_path: Path) -> None:
+    """Many reports wait at once. They do not share the CPU, whatever the number of those that are inside."""
+    tiers = {"web": {"workers": 100, "backlog": 60, "calls": ["db"]}, "db": {"workers": workers, "backlog": 20}}
+    interactions = {
+        "page": {"at": {"web": {"compute": "2 ms", "calls": {"query": 1}}}},
+        "query": {"at": {"db": {"compute": "2 ms"}}},
+        "all pages": {"at": {"web": {"compute": "100 us", "calls": {"report": 1}}}},
+        "report": {"at": {"db": {"compute": "100 us", "wait": "1200 ms"}}},
+    }
+    loads = {
+        "users": {"kind": "poisson", "rate": 150.0, "interaction": "page"},
+        "reports": {"kind": "batch", "size": 30, "first": "4 s", "every": "6 s", "interaction": "all pages"},
+    }
+    table = {"duration": "14 s", "ramp": "1 s", "tiers": tiers, "interactions": interactions, "workloads": loads}
+    sim.simulate(experiment.from_table(table), tmp_path / "run")
+    found = twin.learn(tmp_path / "run")
+    waits = [need for need in found.demands if need.tier == "db" and need.interaction == "report"]
+    mean = sum(need.wait_ns * need.visits for need in waits) / sum(need.visits for need in waits)
+    assert mean == pytest.approx(1.2e9, rel=0.02)
+    assert max(need.compute_ns for need in waits) < 10e6
+    gate = twin.gate(found, tmp_path / "run")
+    assert len(gate.reproduced[0].vlrt) == pytest.approx(len(gate.recorded.vlrt), rel=0.15)
+
+
+def test_interactions_with_the_names_of_rubbos_have_the_recorded_work(run: Dataset, tmp_path: Path) -> None:
+    """Only the first tier was recorded, so its visits make no calls."""
+    folder = shutil.copytree(run.path, tmp_path / "run")
+    visits = run.visits().filter(pl.col("server").cast(pl.String) == "web").collect()
+    visits.write_parquet(folder / "visits.parquet")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["rows"]["visits"] = len(visits)
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    assert sim.count(twin.learn(folder).experiment).requests > 0
+
+
 def test_calls_whose_caller_was_lost_belong_to_visits_that_lack_them(run: Dataset, tmp_path: Path) -> None:
     """A tenth of the calls to the database have no caller: no client sends them in the twin."""
     folder = shutil.copytree(run.path, tmp_path / "run")
@@ -243,6 +279,7 @@ def test_a_recording_of_some_requests_does_not_pass(run: Dataset, tmp_path: Path
     manifest["rows"] = {"samples": manifest["rows"]["samples"], "events": manifest["rows"]["events"]}
     (folder / "manifest.json").write_text(json.dumps(manifest))
     gate = twin.gate(twin.learn(folder), folder)
+    assert not gate.complete
     assert any("sampled traces hold a part" in sentence for sentence in gate.off)
 
 

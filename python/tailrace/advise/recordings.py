@@ -11,7 +11,7 @@ from tailrace.dataset import Dataset
 from tailrace.errors import TailraceError
 from tailrace.experiment import Experiment, places
 from tailrace.twin import Gate, Twin, gate, learn
-from tailrace.twin.gate import Compared
+from tailrace.twin.gate import ACCOUNTED, Compared
 
 
 class RefusedError(TailraceError):
@@ -53,11 +53,13 @@ def twin_of(run: Dataset, folder: Path) -> Planned:
 def _refuse(run: Dataset, checked: Gate) -> None:
     quiet = not len(checked.recorded.vlrt)
     differs = [row for row in checked.rows if not row.passed and not (quiet and row.recorded == row.reproduced)]
+    if not checked.complete:
+        differs = [row for row in differs if row.what.startswith(ACCOUNTED)]
+        found = "it holds a part of the requests, so what a change would do for all is not known"
+        raise RefusedError(found, where=str(run.path), reasons=tuple(row.sentence for row in differs))
     if differs:
-        shown = {row.what for row in differs}
-        reasons = tuple(sentence for sentence in checked.off if sentence.partition(":")[0] in shown)
         found = "its twin does not repeat it, so what a change would do is not known"
-        raise RefusedError(found, where=str(run.path), reasons=reasons)
+        raise RefusedError(found, where=str(run.path), reasons=tuple(row.sentence for row in differs))
 
 
 def _spread(checked: Gate) -> float:

@@ -1,4 +1,5 @@
-"""The folders of the papers' experiments: `experiments/<paper>/<figure-N|table-N>/`, each with an expected.toml."""
+"""The folders of the papers' experiments: `experiments/<paper>/<figure-N|table-N|remedy-NAME>/`, each with an
+expected.toml."""
 
 from __future__ import annotations
 

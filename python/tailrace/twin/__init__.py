@@ -1,5 +1,6 @@
 """A twin of a recording: an experiment that repeats it in the simulator, so that changes can be tried on it.
 
+pauses     visits that wait inside a server and use nothing of it
 structure  servers as tiers: the candidates of one balancer are one tier
 tree       kinds of visits: those that make the same calls
 adoption   calls whose caller the recording lost

@@ -13,6 +13,7 @@ from tailrace.diagnosis.ledger.account import Account
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.queues import Times
 from tailrace.twin.cpu import Cpu
+from tailrace.twin.pauses import Pauses
 from tailrace.twin.structure import Structure
 from tailrace.twin.tree import Tree
 
@@ -59,9 +60,10 @@ def measure(
     roots: Times,
     latency: int,
     beside: frozenset[str],
+    pauses: Pauses,
 ) -> Demands:
     """`beside` are servers that share a node: what they wait for is mostly the CPU, which they wait for in the twin,
-    too."""
+    too. Of visits with a pause, it is all that they waited for."""
     recorded = account.recorded
     before, stayed = _works(account, account.capacity)
     before, work = _works(account, cpu.rate)
@@ -72,7 +74,9 @@ def measure(
     work = np.where(unsampled, np.maximum(work - under_way, before), work)
     last = np.searchsorted(recorded.steps.edges, recorded.departure) - 1
     calm = (seen.steps.covered(seen.slow.calm) > 0.5)[np.clip(last, 0, len(recorded.steps) - 1)]
-    waits = _waits(tree, np.where(unsampled, 0.0, stayed - work - under_way), stayed, calm)
+    waited = np.where(unsampled, 0.0, stayed - work - under_way)
+    paused = pauses.waited
+    waits = _waits(tree, np.where(paused, pauses.lasts, waited), np.where(paused, pauses.lasts, stayed), calm | paused)
     of_kind = _of_kinds(tree, waits, before, work)
     stretched = {structure.tier[server] for server in beside}
     for number, need in of_kind.items():

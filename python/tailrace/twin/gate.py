@@ -34,6 +34,8 @@ NUDGE = 0.01
 """A system in which one percent of demand changes the very slow requests more than twofold is near-critical: no twin
 tells how many there will be."""
 CRITICAL = 2.0
+ACCOUNTED = "CPU time of"
+COMPLETER = "a recording of all requests: sampled traces hold a part"
 FINER = "samples of cpu_busy at most 50 ms apart"
 
 Progress = Callable[[int, int], None]
@@ -47,6 +49,11 @@ class Compared:
     passed: bool
     datum: str = ""
     """What would mend it."""
+
+    @property
+    def sentence(self) -> str:
+        mends = f"; {self.datum}" if self.datum else ""
+        return f"{self.what}: {self.recorded} recorded, {self.reproduced} reproduced{mends}"
 
 
 @dataclass(frozen=True)
@@ -65,11 +72,12 @@ class Gate:
     @property
     def off(self) -> tuple[str, ...]:
         """What is off, and which datum would mend it."""
-        return tuple(
-            f"{row.what}: {row.recorded} recorded, {row.reproduced} reproduced{f'; {row.datum}' if row.datum else ''}"
-            for row in self.rows
-            if not row.passed
-        )
+        return tuple(row.sentence for row in self.rows if not row.passed)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the recording holds nearly all requests. A twin of a part of them cannot repeat the rest."""
+        return not any(row.what.startswith(ACCOUNTED) for row in self.rows)
 
 
 def gate(
@@ -118,11 +126,7 @@ def _rows(twin: Twin, recorded: Outcome, found: Outcome, nudged: tuple[int, int]
         passed = _near(longest, seen) or max(longest, seen) < SHORT * most
         datum = _datum(twin, f"tiers.{name}.")
         yield Compared(f"longest queue of {server}", f"{longest:,}", f"{seen:,}", passed, datum)
-    for server, share in twin.accounted.items():
-        if share < COMPLETE:
-            what = f"CPU time of {server} that its visits account for"
-            datum = "a recording of all requests: sampled traces hold a part"
-            yield Compared(what, "100 %", f"{share:.0%}", False, datum)
+    yield from _completeness(twin)
     answered, also = recorded.answered, found.answered
     passed = abs(also - answered) <= max(RATE * answered, FEW)
     yield Compared("answered requests", f"{answered:,}", f"{also:,}", passed, "a recording that begins when it is calm")
@@ -131,6 +135,14 @@ def _rows(twin: Twin, recorded: Outcome, found: Outcome, nudged: tuple[int, int]
     steady = max(counts) <= CRITICAL * min(counts)
     datum = "it is near-critical: so small a difference is within what any recording leaves open"
     yield Compared("very slow requests with 1 % less and more demand", f"{vlrt:,}", between, steady, datum)
+
+
+def _completeness(twin: Twin) -> Iterator[Compared]:
+    for server, share in twin.accounted.items():
+        if share < COMPLETE:
+            yield Compared(
+                f"{ACCOUNTED} {server} that its visits account for", "100 %", f"{share:.0%}", False, COMPLETER
+            )
 
 
 def _rows_of_vlrt(twin: Twin, recorded: Outcome, found: Outcome, finer: str) -> Iterator[Compared]:

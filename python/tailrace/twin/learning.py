@@ -19,7 +19,20 @@ from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.spans import spans
 from tailrace.diagnosis.view import View
 from tailrace.errors import InputError
-from tailrace.twin import adoption, clients, cpu, demands, habits, inference, limits, machines, slots, structure, tree
+from tailrace.twin import (
+    adoption,
+    clients,
+    cpu,
+    demands,
+    habits,
+    inference,
+    limits,
+    machines,
+    pauses,
+    slots,
+    structure,
+    tree,
+)
 from tailrace.twin.cpu import Cpu
 from tailrace.twin.demands import Demands
 from tailrace.twin.habits import Habits
@@ -48,9 +61,11 @@ def learn(run: Dataset | str | PathLike[str]) -> Twin:
         raise InputError(dataset.path, "it holds no visits of requests to servers", "make it from captures or traces")
     seen = Seen(view, slow, recorded.steps)
     account = draw_up(seen, recorded)
+    pause = pauses.find(account)
+    account = pauses.without(seen, account, pause)
     account.replay.take_turns()  # the engine's asynchronous servers are event loops
     found = structure.find(view.topology, recorded.servers)
-    kinds = tree.grow(recorded, found)
+    kinds = tree.grow(recorded, found, pause.kind)
     entries = tuple(name for name in view.requests["server"].cast(pl.String).unique().sort() if name in found.tier)
     roots = adoption.adopt(kinds, recorded, found, entries)
     habit = habits.find(view)
@@ -59,7 +74,7 @@ def learn(run: Dataset | str | PathLike[str]) -> Twin:
     on = machines.find(view, account)
     beside = frozenset(on.shared)
     used = cpu.reconcile(seen, account, beside)
-    needs = demands.measure(seen, account, used, found, kinds, roots, latency, beside)
+    needs = demands.measure(seen, account, used, found, kinds, roots, latency, beside, pause)
     needs = slots.waiting(needs, {found.tier[name]: one.alone_ns for name, one in held.items() if name in found.tier})
     fits = Limits(view, account, found)
     lost = on.without_neighbours(seen, account, used.lost)
@@ -137,19 +152,22 @@ def _interactions(kinds: Tree, needs: Demands) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for number, label in kinds.label.items():
         kind, need = kinds.kinds[number], needs.of_kind[number]
-        work: dict[str, Any] = {"compute": exact_duration(round(need.compute_ns)), "scv": 0.0}
-        if need.wait_ns >= 1.0:
-            work["wait"] = exact_duration(round(need.wait_ns))
-        calls = kinds.calls_of(number)
-        if calls:
-            work["calls"] = {
+        # All keys: an interaction whose name is one of RUBBoS's would have that one's values for the others.
+        work: dict[str, Any] = {
+            "compute": exact_duration(round(need.compute_ns)),
+            "scv": 0.0,
+            "wait": exact_duration(round(need.wait_ns)),
+            "interleaved": True,
+            "calls": {
                 kinds.label[callee]: {
                     "count": float(count),
                     "to": kinds.kinds[callee].tier,
                     **({"parallel": True} if kind.at_once and count > 1 else {}),
                 }
-                for callee, count in calls.items()
-            }
+                for callee, count in kinds.calls_of(number).items()
+            },
+        }
+        if work["calls"]:
             work["before"] = round(need.before, 4)
         found[label] = {"servlet": kind.interaction or "request", "at": {kind.tier: work}}
     return found

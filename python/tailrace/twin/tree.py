@@ -80,11 +80,12 @@ class Tree:
         return dict(found)
 
 
-def grow(recorded: Recorded, structure: Structure) -> Tree:
+def grow(recorded: Recorded, structure: Structure, apart: Times) -> Tree:
+    """Visits with different numbers in `apart` are of different kinds."""
     parent = recorded.parent
     depth, root = _depths(parent)
     tier = np.array([structure.tier[name] for name in recorded.servers])[recorded.server]
-    base = pl.DataFrame({"tier": tier, "name": recorded.names})
+    base = pl.DataFrame({"tier": tier, "name": recorded.names, "apart": apart})
     tree = Tree([], np.zeros(len(parent), dtype=np.int64), root)
     for level in range(int(depth.max(initial=0)), -1, -1):
         here, calls = np.flatnonzero(depth == level), np.flatnonzero(depth == level + 1)
@@ -120,10 +121,11 @@ def _level(tree: Tree, base: pl.DataFrame, here: Times, callers: Times, calls: T
         .join(made, on="at", how="left", maintain_order="left")
         .with_columns(pl.col("kind").fill_null(""))
     )
-    known = mine.select("tier", "name", "kind").unique().sort("tier", "name", "kind").with_row_index("number")
-    numbers = mine.join(known, on=["tier", "name", "kind"], how="left", maintain_order="left")["number"]
+    key = ["tier", "name", "apart", "kind"]
+    known = mine.select(key).unique().sort(key).with_row_index("number")
+    numbers = mine.join(known, on=key, how="left", maintain_order="left")["number"]
     tree.kind[here] = numbers.to_numpy().astype(np.int64) + len(tree.kinds)
-    for _, tier, name, text in known.iter_rows():
+    for _, tier, name, _, text in known.iter_rows():
         counts = Counter(int(number) for number in text.split(",") if number)
         height = max((tree.kinds[callee].height + 1 for callee in counts), default=0)
         tree.kinds.append(Kind(tier, name, tuple(counts.items()), height))

@@ -143,6 +143,15 @@ def _waited(recorded: Recorded, held: Held, loss: Loss | None) -> bool:
     return bool(np.isin(recorded.group[held.visits], recorded.group[loss.delays.visits]).any())
 
 
+def remeasured(seen: Seen, account: Account, recorded: Recorded) -> Account:
+    """Return the account with other starts of its visits, at the same capacities."""
+    pools = limits.pools(seen.view, recorded)
+    choices = limits.choices(seen.view, recorded, pools)
+    replay = _replay(seen, recorded, account.workers, pools, choices)
+    replay.measure(account.capacity)
+    return replace(account, recorded=recorded, replay=replay, choices=choices)
+
+
 def _shared(seen: Seen, recorded: Recorded) -> NDArray[np.float64]:
     """Return the share of a core that each visit had, by server and step, as far as samples show it. The share is less
     than 1 only where the CPU was full."""
