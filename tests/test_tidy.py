@@ -64,6 +64,7 @@ CORE_MAY_USE = {
     "rng": set[str](),
     "bounds": set[str](),
     "replay": set[str](),
+    "lines": set[str](),
     "whole": {"error"},
     "record": {"bounds", "error", "whole"},
     "callgraph": {"error", "record"},

@@ -32,6 +32,12 @@ def export(
     few times a second with the interpreter lock held; an exception it raises stops the work.
     """
 
+def cut_lines(block: bytes, plan: str) -> ArrowStream:
+    """The lines of `block` that have a layout of `plan`, as a table: `line` (from 0), and the plan's columns.
+
+    `plan` is documented in crates/core/src/lines/mod.rs. ValueError: it cannot be followed.
+    """
+
 SAMPLING_NS: tuple[int, int]
 """The shortest and the longest time between two samples of the recorder."""
 

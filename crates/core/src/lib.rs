@@ -11,6 +11,7 @@
 //! rng        random numbers that depend on the entity, not on the order of events
 //! workload   clients: which one sends which request when
 //! sim        a plan → the visits, samples and events of a simulated system
+//! lines      lines of text that have one of a few layouts → columns
 //! load       a plan → requests to real servers, and their outcome
 //! export     visits → the packets that they would have put on the wire
 //! confine    removes the rights of a process once it has opened what it needs
@@ -26,6 +27,7 @@ pub mod error;
 pub mod export;
 #[cfg(target_os = "linux")]
 pub mod host;
+pub mod lines;
 #[cfg(target_os = "linux")]
 pub mod load;
 pub mod record;

@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 mod decode;
 mod export;
 mod guard;
+mod lines;
 #[cfg(target_os = "linux")]
 mod load;
 mod progress;
@@ -23,6 +24,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add_function(wrap_pyfunction!(decode::decode, m)?)?;
     m.add_function(wrap_pyfunction!(export::export, m)?)?;
+    m.add_function(wrap_pyfunction!(lines::cut_lines, m)?)?;
     #[cfg(target_os = "linux")]
     m.add("SAMPLING_NS", record::SAMPLING_NS)?;
     #[cfg(target_os = "linux")]

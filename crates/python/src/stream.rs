@@ -18,6 +18,24 @@ pub fn export(py: Python<'_>, batch: RecordBatch) -> PyResult<Bound<'_, PyCapsul
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(batches)), CAPSULE)
 }
 
+/// A table that Python reads through its `__arrow_c_stream__`.
+#[pyclass(frozen, module = "tailrace._core")]
+pub struct Table(pub RecordBatch);
+
+#[pymethods]
+impl Table {
+    /// The consumer may request another schema; a producer may ignore that.
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = requested_schema;
+        export(py, self.0.clone())
+    }
+}
+
 /// The batches of an object with `__arrow_c_stream__`. The reader does not need the interpreter's
 /// lock.
 pub fn import(table: &Bound<'_, PyAny>) -> PyResult<ArrowArrayStreamReader> {

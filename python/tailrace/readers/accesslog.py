@@ -12,14 +12,27 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from shlex import quote
 
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike, NDArray
+
 from tailrace import units
 from tailrace.errors import InputError
-from tailrace.readers import accesslog_json, accesslog_lines, accesslog_proxies, accesslog_servers, attempts
+from tailrace.readers import (
+    accesslog_json,
+    accesslog_layout,
+    accesslog_lines,
+    accesslog_proxies,
+    accesslog_rows,
+    accesslog_servers,
+    attempts,
+)
 from tailrace.readers.accesslog_format import form as log_format
+from tailrace.readers.accesslog_layout import Layout
 from tailrace.readers.accesslog_lines import Form, Line
 from tailrace.readers.naming import Names
 from tailrace.readers.source import Found, Source, text_head
@@ -105,24 +118,50 @@ def read(sources: Sequence[Source]) -> Found:
 
 def _read(source: Source, found: Found, log: _Log) -> Form:
     """The lines of one part; returns their form."""
-    name = source.path.name
     form = log_format(source.log_format) if source.log_format else form_of(text_head(source.head()) or "")
     if form is None:
         raise InputError(
             source.path, "Tailrace does not know this format of an access log", "docs/reference/readers.md lists them"
         )
-    for number, text in source.lines(found):
-        line = form.parse(text) or (None if source.log_format else _in_other_form(text))
-        if line is None:
-            if not form.sparse and not text.startswith("#"):
-                found.damaged(name, number)
-        elif line.duration_ns is None:
-            log.untimed += 1
-        else:
-            _add(log, line, line.duration_ns)
-        if log.stays.full:
-            break
+    layouts = _layouts(form, source)
+    if not layouts:
+        for number, text in source.lines(found):
+            _read_line(log, found, source, form, number, text)
+            if log.stays.full:
+                break
+        return form
+    plan = accesslog_layout.plan(layouts)
+    for first, block in source.byte_blocks(found):
+        for part in accesslog_rows.parts(block, plan):
+            if isinstance(part, tuple):
+                lines: Iterable[tuple[int, str]] = (part,)
+            elif _add_all(log, part, form, layouts[0].scales):
+                continue
+            else:
+                lines = accesslog_rows.singly(part, block)
+            for number, text in lines:
+                _read_line(log, found, source, form, first + number, text)
+                if log.stays.full:
+                    return form
     return form
+
+
+def _layouts(form: Form, source: Source) -> list[Layout]:
+    if form.layout is None:
+        return []
+    lines = (text_head(source.head()) or "").split("\n")[:_EXAMINED]
+    return accesslog_layout.of_lines((line.rstrip("\r") for line in lines if form.parse(line)), form.layout)
+
+
+def _read_line(log: _Log, found: Found, source: Source, form: Form, number: int, text: str) -> None:
+    line = form.parse(text) or (None if source.log_format else _in_other_form(text))
+    if line is None:
+        if not form.sparse and not text.startswith("#"):
+            found.damaged(source.path.name, number)
+    elif line.duration_ns is None:
+        log.untimed += 1
+    else:
+        _add(log, line, line.duration_ns)
 
 
 def _in_other_form(text: str) -> Line | None:
@@ -159,6 +198,66 @@ def _add(log: _Log, line: Line, duration: int) -> None:
             if up.connect_ns is not None and up.connect_ns >= attempts.LONG_NS:
                 log.connects[called] = min(up.connect_ns, up.duration_ns)
         sent += up.duration_ns
+
+
+def _add_all(log: _Log, part: pl.DataFrame, form: Form, scales: Mapping[str, int]) -> bool:
+    """The visits of many lines, as `_add` makes them; False: one of them needs it."""
+    try:
+        rows = accesslog_rows.of(part, at_end=form.at_end, scales=scales)
+    except accesslog_rows.UnusualError:
+        return False
+    ended, none = rows.ended, accesslog_rows.NONE
+    interaction = accesslog_rows.each(rows.asked, lambda asked: _name(log, asked or ""), pl.String)
+    address = ended.address.replace(log.server, f"{log.server} (upstream)")
+    server, nobody = (pl.Series([text], dtype=pl.String).new_from_index(0, len(address)) for text in (log.server, None))
+    called = ended.took >= 0
+    # Each call follows the visit that made it.
+    own = np.arange(len(called)) + np.cumsum(called) - called
+    calls, sent, first = own[called] + 1, (rows.begin + ended.before)[called], len(log.stays)
+    order = np.argsort(np.concatenate([own, calls]))
+
+    def numbers(visits: ArrayLike, of_calls: ArrayLike) -> NDArray[np.int64]:
+        both = np.broadcast_to(visits, own.shape), np.broadcast_to(of_calls, calls.shape)
+        return np.concatenate(both)[order].astype(np.int64)
+
+    def texts(visits: pl.Series, of_calls: pl.Series) -> pl.Series:
+        return pl.concat([visits, of_calls.filter(pl.Series(called))])[order]
+
+    added = log.stays.add_all(
+        {
+            "sent": numbers(rows.begin, sent),
+            "arrival": numbers(rows.begin, sent),
+            "departure": numbers(rows.begin + rows.duration, sent + ended.took[called]),
+            "drops": numbers(0, 0),
+            "parent": numbers(none, first + own[called]),
+            "bytes_out": numbers(rows.bytes_out, none),
+            "downstream_ns": numbers(np.where(ended.took > 0, ended.took, none), none),
+            "entry": numbers(1, 0),
+        },
+        {
+            "server": texts(server, address),
+            "interaction": texts(interaction, interaction),
+            "caller": texts(nobody, server),
+            "status": texts(ended.status, ended.answer),
+        },
+    )
+    if added is None:
+        return False
+    slow = ended.connect[called] >= attempts.LONG_NS
+    waits = np.minimum(ended.connect, ended.took)[called][slow]
+    log.connects.update(zip((first + calls[slow]).tolist(), waits.tolist(), strict=True))
+    log.calls.update(address.drop_nulls().to_list())
+    log.untimed += rows.untimed
+    log.whole = log.whole and not (rows.stamp % units.SECOND).any()
+    log.fine = log.fine or bool((rows.stamp % units.MILLISECOND).any())
+    log.queued += int((ended.queued > 0).sum())
+    log.queued_ns = max(log.queued_ns, int(ended.queued.max(initial=0)))
+    return True
+
+
+def _name(log: _Log, asked: str) -> str | None:
+    method, _, target = asked.partition(" ")
+    return log.names.of(method, target) if method else None
 
 
 def _without_durations(source: Source, log: _Log) -> InputError:

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 from tailrace import units
 from tailrace.errors import UsageError
-from tailrace.readers import accesslog_lines
+from tailrace.readers import accesslog_layout, accesslog_lines
+from tailrace.readers.accesslog_layout import CALLED, Layout
 from tailrace.readers.accesslog_lines import Form, Line
 
 _NGINX = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
@@ -24,6 +25,20 @@ _DECIMAL = "%{decimal}T"
 _DURATIONS = {"%D": 1_000, "%{us}T": 1_000, "%{ms}T": units.MILLISECOND, "%{s}T": units.SECOND, "%T": units.SECOND}
 _MOMENTS = {"sec": units.SECOND, "msec": units.MILLISECOND, "usec": units.MICROSECOND}
 _FRACTIONS = {"msec_frac": units.MILLISECOND, "usec_frac": units.MICROSECOND}
+_STAMPS = {f"%{{{mark}{unit}}}t": scale for unit, scale in _MOMENTS.items() for mark in ("", "begin:", "end:")}
+_OF_APACHE = {
+    **dict.fromkeys(_DURATIONS, "duration"),
+    **dict.fromkeys(_STAMPS, "stamp"),
+    _DECIMAL: "duration",
+    "%t": "clock",
+    "%s": "status",
+    "%r": "asked",
+    "%m": "method",
+    "%U": "uri",
+    "%b": "bytes",
+    "%B": "bytes",
+    "%O": "bytes",
+}
 
 
 def form(text: str) -> Form:
@@ -31,7 +46,8 @@ def form(text: str) -> Form:
     gunicorn = _GUNICORN.search(text) is not None
     text = _GUNICORN.sub(lambda found: _OF_GUNICORN.get(found[1], f"%{{{found[1]}}}x"), text)
     apache = "$" not in text
-    fields, expression = _compiled(text, _APACHE if apache else _NGINX)
+    token = _APACHE if apache else _NGINX
+    fields, expression = _compiled(text, token)
     if apache:
         fields = [re.sub(r"^%[<>!,\d]*", "%", field) for field in fields]
         timed = any(field in (*_DURATIONS, _DECIMAL) for field in fields) and any(
@@ -51,7 +67,8 @@ def form(text: str) -> Form:
         values = {field: match[i] for i, field in enumerate(fields, 1)}
         return _apache(values, at_end=at_end) if apache else accesslog_lines.of_nginx(values)
 
-    return Form(parse, at_end=at_end)
+    layout = _layout(text, token, fields)
+    return Form(parse, at_end=at_end, layout=lambda line: layout)
 
 
 def _compiled(text: str, token: re.Pattern[str]) -> tuple[list[str], re.Pattern[str]]:
@@ -70,6 +87,31 @@ def _compiled(text: str, token: re.Pattern[str]) -> tuple[list[str], re.Pattern[
             fields.append(match[0])
             pattern += r"\[([^\]]*)\]" if match[0] == "%t" else _until(after)
     return fields, re.compile(pattern + re.escape(text[at:]))
+
+
+def _layout(text: str, token: re.Pattern[str], fields: list[str]) -> Layout | None:
+    """The same for the engine; None if it has fields that only the slow reader can join."""
+    columns = [accesslog_layout.OF_NGINX.get(CALLED.get(name, name)) for name in fields]
+    scales: dict[str, int] = {}
+    if token is _APACHE:
+        columns = [_OF_APACHE.get(name) for name in fields]
+        scales = {_OF_APACHE[name]: scale for name, scale in (_DURATIONS | _STAMPS).items() if name in fields}
+        if any(name.endswith("t") and column is None for name, column in zip(fields, columns, strict=True)):
+            return None
+    used = [column for column in columns if column]
+    both = [{"clock", "stamp"}, {"asked", "method"}, {"asked", "uri"}] if token is _APACHE else []
+    if len(set(used)) < len(used) or any(pair <= set(used) for pair in both):
+        return None
+    layout, at = Layout(whole=False, scales=scales), 0
+    for match, column in zip(token.finditer(text), columns, strict=True):
+        literal, at = text[at : match.start()], match.end()
+        bracket = "[" if match[0] == "%t" else ""
+        after = "]" if bracket else text[at : at + 1]
+        layout.text(literal + bracket)
+        layout.value(column, '"\\' if after == '"' else after)
+        layout.text("]" if bracket else "")
+    layout.text(text[at:])
+    return layout
 
 
 def _until(after: str) -> str:

@@ -19,6 +19,8 @@ from functools import lru_cache
 from typing import Any
 
 from tailrace import units
+from tailrace.readers import accesslog_layout
+from tailrace.readers.accesslog_layout import CALLED, Layout
 
 _STAMP = r"\[(\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d)"
 _COMBINED = re.compile(_STAMP + r" ([+-]\d{4})\] \"((?:[^\"\\]|\\.)*)\" (\d{3}) (\d+|-)(.*)")
@@ -32,21 +34,6 @@ _TOKEN = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|(\S+)")
 _SECONDS = re.compile(r"\d{1,9}\.\d{3,6}(?:\s?[,:]\s?(?:\d{1,9}\.\d{3,6}|-))*")
 _REQUEST = re.compile(r"\"(?:([A-Z]{3,20}) (\S+)[^\"]*|[^\"]*)\"?")
 _PART = re.compile(r"\s*[,:]\s+|,")
-# Names of nginx' fields in common log formats.
-_CALLED = {
-    "rt": "request_time",
-    "uct": "upstream_connect_time",
-    "urt": "upstream_response_time",
-    "ua": "upstream_addr",
-    "response_time": "request_time",
-    "us": "upstream_status",
-    "@timestamp": "time_iso8601",
-    "timestamp": "time_iso8601",
-    "time": "time_iso8601",
-    "request_method": "method",
-    "request_uri": "uri",
-    "body_bytes_sent": "bytes_sent",
-}
 _UPSTREAMS_MAX = 16
 
 
@@ -85,6 +72,8 @@ class Form:
     zoneless: bool = False
     sparse: bool = False
     """The program writes other lines into the same file."""
+    layout: Callable[[str], Layout | None] | None = None
+    """Of lines like this one, so that many can be read at once."""
 
 
 def _combined(line: str) -> Line | None:
@@ -93,7 +82,7 @@ def _combined(line: str) -> Line | None:
         return None
     clock, zone, request, status, sent, rest = match.groups()
     fields: dict[str, Any] = {
-        _CALLED.get(name, name): quoted or bare for name, quoted, bare in _PAIR.findall(rest) if name
+        CALLED.get(name, name): quoted or bare for name, quoted, bare in _PAIR.findall(rest) if name
     }
     if "request_time" not in fields:
         fields |= _bare(rest)
@@ -115,7 +104,7 @@ def _json(line: str) -> Line | None:
     table = json_table(line)
     if table is None:
         return None
-    fields = {_CALLED.get(name, name): value for name, value in table.items()}
+    fields = {CALLED.get(name, name): value for name, value in table.items()}
     if not {"request_time", "status"} <= fields.keys():
         return None
     method, target = asked(str(fields.get("request") or ""))
@@ -136,7 +125,7 @@ def json_table(line: str) -> dict[str, Any] | None:
 def of_nginx(values: Mapping[str, str]) -> Line | None:
     """A line by nginx's own names of its fields."""
     method, target = asked(values.get("request", ""))
-    fields = {_CALLED.get(name, name): value for name, value in values.items()}
+    fields = {CALLED.get(name, name): value for name, value in values.items()}
     return _nginx({"method": method, "uri": target, **fields}, None)
 
 
@@ -246,7 +235,7 @@ def local_moment(clock: str, zone: str) -> int | None:
 
 
 FORMS = (
-    Form(_haproxy, at_end=False, zoneless=True),
-    Form(_json, at_end=True),
-    Form(_combined, at_end=True),
+    Form(_haproxy, at_end=False, zoneless=True, layout=accesslog_layout.haproxy),
+    Form(_json, at_end=True, layout=accesslog_layout.json_lines),
+    Form(_combined, at_end=True, layout=accesslog_layout.combined),
 )

@@ -51,6 +51,11 @@ class Source:
 
     def line_blocks(self, found: Found) -> Iterator[tuple[int, str]]:
         """Whole lines, many at a time, with the number of the first; without the last line end."""
+        for number, block in self.byte_blocks(found):
+            yield number, _text(block)
+
+    def byte_blocks(self, found: Found) -> Iterator[tuple[int, bytes]]:
+        """The same, before they are decoded."""
         number, rest = 1, b""
         for data, broken in self._blocks(_BLOCK):
             if broken:
@@ -61,10 +66,10 @@ class Source:
                 rest = data
                 continue
             whole, rest = (data[:cut], data[cut + 1 :]) if cut >= 0 else (data[:LINE], b"")
-            yield number, _text(whole)
+            yield number, whole
             number += whole.count(b"\n") + 1
         if rest:
-            yield number, _text(rest)
+            yield number, rest
 
     def texts(self, found: Found) -> Iterator[str]:
         """The text in blocks that end anywhere."""

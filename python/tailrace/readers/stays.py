@@ -6,7 +6,9 @@ from array import array
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from tailrace.bounds import EARLIEST_NS, LATEST_NS, NAME_CHARACTERS, NAMES, YEAR_NS
 from tailrace.readers import attempts, room
@@ -69,6 +71,28 @@ class Stays:
         self._numbers.append(stay.entry)
         return len(self) - 1
 
+    def add_all(self, columns: Mapping[str, NDArray[np.int64]], names: Mapping[str, pl.Series]) -> int | None:
+        """The number of the first of many visits, with columns like the fields of a stay and -1 for None; None if not
+        all of them can be added, and then none is."""
+        numbers = np.column_stack([columns[name] for name in _COLUMNS if name not in _TEXTS])
+        sent, arrival, departure = numbers[:, 0], numbers[:, 1], numbers[:, 2]
+        possible = (sent >= EARLIEST_NS) & (sent <= arrival) & (arrival <= departure) & (departure <= LATEST_NS)
+        texts = [names[name].fill_null("") for name in _TEXTS]
+        different = [column.unique(maintain_order=True) for column in texts]
+        new = {text for column in different for text in column} - self._names.keys()
+        fits = len(self._names) + len(new) <= NAMES and all(len(text) <= NAME_CHARACTERS for text in new)
+        if not fits or not (possible & (departure - sent <= YEAR_NS)).all() or len(self) + len(numbers) > self.most:
+            return None
+        for text in sorted(new):
+            self._names[text] = len(self._names)
+        coded = [
+            column.replace_strict(known, [self._names[text] for text in known], return_dtype=pl.Int64)
+            for column, known in zip(texts, different, strict=True)
+        ]
+        first = len(self)
+        self._numbers.frombytes(np.column_stack([*coded, numbers]).tobytes())
+        return first
+
     def lost_attempts(self, waits_ns: Mapping[int, int]) -> int:
         """Set the lost attempts of visits that took so long to connect; returns the number of visits with any."""
         times, found = attempts.schedule(waits_ns.values()), 0
@@ -107,7 +131,8 @@ class Stays:
 
     def _frame(self) -> pl.DataFrame:
         names = pl.Series([text.encode(errors="replace").decode() for text in self._names], dtype=pl.String)
-        numbers = {name: pl.Series(self._numbers[i::_WIDTH], dtype=pl.Int64) for i, name in enumerate(_COLUMNS)}
+        table = np.frombuffer(self._numbers, np.int64).reshape(-1, _WIDTH)
+        numbers = {name: pl.Series(table[:, i]) for i, name in enumerate(_COLUMNS)}
         texts = {name: names.gather(numbers.pop(name)).cast(pl.Categorical) for name in _TEXTS}
         frame = pl.DataFrame({**texts, **numbers}).with_row_index("visit")
         unknown = [pl.when(pl.col(name) >= 0).then(pl.col(name)) for name in _OPTIONAL]
@@ -137,8 +162,13 @@ def _with_common_names(frame: pl.DataFrame, routes: Collection[str]) -> pl.DataF
 
 def _root(frame: pl.DataFrame) -> pl.Series:
     """The request of each visit: the entry above it; null where there is none. Parents come before their children."""
-    parents, entries = frame.get_column("parent").to_list(), frame.get_column("entry").to_list()
-    roots: list[int | None] = []
-    for number, (parent, entry) in enumerate(zip(parents, entries, strict=True)):
-        roots.append(number if entry else roots[parent] if parent is not None and parent < number else None)
-    return pl.Series("request", roots, dtype=pl.UInt64)
+    number = np.arange(frame.height)
+    parent = frame["parent"].fill_null(frame.height).to_numpy().astype(np.int64)
+    entry = frame["entry"].to_numpy() == 1
+    nobody = frame.height
+    above = np.append(np.where(entry, number, np.where(parent < number, parent, nobody)), nobody)
+    # Each round doubles how far up each visit looks.
+    while not np.array_equal(further := above[above], above):
+        above = further
+    root = pl.Series("request", above[:-1], dtype=pl.UInt64)
+    return root.set(root == nobody, None)
