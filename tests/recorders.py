@@ -19,6 +19,21 @@ TAILRACE = (sys.executable, "-m", "tailrace")
 MISSING = os.geteuid() != 0 or not shutil.which("ip")
 """Namespaces and packets need root."""
 
+# Clients that send and wait, with a connection for each request.
+CROWD = """
+import sys, threading, time, urllib.request
+def ask():
+    until = time.monotonic() + float(sys.argv[2])
+    while time.monotonic() < until:
+        try:
+            urllib.request.urlopen(f"http://{sys.argv[1]}/page1", timeout=20).read()
+        except OSError:
+            pass
+        time.sleep(0.1)
+for _ in range(30):
+    threading.Thread(target=ask).start()
+"""
+
 
 @contextmanager
 def recording(out: Path, *words: str) -> Iterator[subprocess.Popen[str]]:

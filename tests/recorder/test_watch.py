@@ -12,25 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from recorders import MISSING, TAILRACE, served, started, two_hosts
+from recorders import CROWD, MISSING, TAILRACE, served, started, two_hosts
 from tailrace.dataset import Dataset
 
 pytestmark = pytest.mark.skipif(MISSING, reason="needs root and ip (iproute2)")
 
-# Clients that send and wait, with a connection for each request.
-CROWD = """
-import sys, threading, time, urllib.request
-def ask():
-    until = time.monotonic() + float(sys.argv[2])
-    while time.monotonic() < until:
-        try:
-            urllib.request.urlopen(f"http://{sys.argv[1]}/page1", timeout=20).read()
-        except OSError:
-            pass
-        time.sleep(0.1)
-for _ in range(30):
-    threading.Thread(target=ask).start()
-"""
 PORT = 18464
 
 
