@@ -119,28 +119,64 @@ def test_clickhouse_reads_the_files_of_runs(day: Path) -> None:
     alike("chdb://", day, day, PLANS)
 
 
-def test_clickhouse_reduces_the_table_of_the_opentelemetry_collector(day: Path, tmp_path: Path) -> None:
-    """As its exporter makes the table; spans of clients are no visits. Its order key leaves later rows unread."""
+OTEL = "Timestamp DateTime64(9), ServiceName LowCardinality(String), SpanName LowCardinality(String), "
+TABLES = {
+    "the collector": (
+        f"{OTEL}SpanKind LowCardinality(String), Duration UInt64",
+        "toDate(Timestamp) ORDER BY (ServiceName, SpanName, toDateTime(Timestamp))",
+        ("'Server'", "'Client'"),
+        ("{at}", "{server}", "{name}", "{kind}", "{lasted}"),
+    ),
+    "Coroot": (
+        f"{OTEL}SpanKind LowCardinality(String), Duration Int64",
+        "toDate(Timestamp) ORDER BY (ServiceName, SpanName, toUnixTimestamp(Timestamp))",
+        ("'SPAN_KIND_SERVER'", "'SPAN_KIND_CLIENT'"),
+        ("{at}", "{server}", "{name}", "{kind}", "{lasted}"),
+    ),
+    "SigNoz": (
+        "ts_bucket_start UInt64, timestamp DateTime64(9), `resource_string_service$$name` LowCardinality(String), "
+        "name LowCardinality(String), kind Int8, duration_nano UInt64",
+        "toDate(timestamp) ORDER BY (ts_bucket_start, name, timestamp)",
+        ("2", "3"),
+        ("intDiv(toUnixTimestamp({at}), 1800) * 1800", "{at}", "{server}", "{name}", "{kind}", "{lasted}"),
+    ),
+    "SigNoz 2": (
+        "timestamp DateTime64(9), serviceName LowCardinality(String), name LowCardinality(String), kind Int8, "
+        "durationNano UInt64",
+        "toDate(timestamp) ORDER BY (serviceName, name, timestamp)",
+        ("5", "3"),
+        ("{at}", "{server}", "{name}", "{kind}", "{lasted}"),
+    ),
+    "Jaeger": (
+        "service_name String, name String, kind String, start_time DateTime64(9), duration Int64",
+        "toDate(start_time) ORDER BY (service_name, name, toDateTime(start_time))",
+        ("'Server'", "'Client'"),
+        ("{server}", "{name}", "{kind}", "{at}", "{lasted}"),
+    ),
+}
+"""Who makes a table → its columns, its keys, a kind that is a visit and one that is none, and a row."""
+
+
+@pytest.mark.parametrize("maker", TABLES)
+def test_clickhouse_reduces_the_tables_of_tracing_systems(maker: str, day: Path, tmp_path: Path) -> None:
+    """As each makes its table; spans of clients are no visits. The keys leave later rows unread."""
     session = pytest.importorskip("chdb.session").Session(str(tmp_path / "db"))
     files = f"file('{str(day).replace(chr(39), chr(92) + chr(39))}/*/visits.parquet', Parquet)"
-    session.query(
-        "CREATE TABLE default.otel_traces (Timestamp DateTime64(9), ServiceName LowCardinality(String), SpanName "
-        "LowCardinality(String), SpanKind LowCardinality(String), Duration UInt64) ENGINE = MergeTree PARTITION BY "
-        "toDate(Timestamp) ORDER BY (ServiceName, SpanName, toDateTime(Timestamp))"
-    )
-    for kind in ("Server", "Client"):
-        session.query(
-            "INSERT INTO default.otel_traces SELECT fromUnixTimestamp64Nano(assumeNotNull(arrival)), "
-            f"assumeNotNull(server), ifNull(interaction, 'none'), '{kind}', departure - arrival FROM {files} "
-            "WHERE departure >= arrival"
-        )
-    plan = Plan(50 * MILLISECOND, end=T0 + 2 * SECOND)
-    text = sql.query("default.otel_traces", sql.SHAPES[1], plan)
+    columns, keys, kinds, row = TABLES[maker]
+    session.query(f"CREATE TABLE default.spans ({columns}) ENGINE = MergeTree PARTITION BY {keys}")
+    visit = {"at": "fromUnixTimestamp64Nano(assumeNotNull(arrival))", "server": "assumeNotNull(server)"}
+    more = {"name": "ifNull(interaction, 'none')", "lasted": "departure - arrival"}
+    for kind in kinds:
+        values = ", ".join(value.format(**visit, **more, kind=kind) for value in row)
+        session.query(f"INSERT INTO default.spans SELECT {values} FROM {files} WHERE departure >= arrival")
+    described = str(session.query("DESCRIBE TABLE default.spans", "TSV")).splitlines()
+    of = sql.shape([line.split("\t")[0] for line in described], "spans")
+    text = sql.query("default.spans", of, Plan(50 * MILLISECOND, end=T0 + 2 * SECOND))
     explained = session.query(f"EXPLAIN indexes = 1 {text}").bytes().decode()
     session.close()
-    assert "Timestamp" in explained
+    assert "PrimaryKey" in explained
     assert "Partition" in explained
-    there = engines.windows("default.otel_traces", engine=f"chdb://{tmp_path}/db")
+    there = engines.windows("default.spans", engine=f"chdb://{tmp_path}/db")
     here = engines.windows(day, queue_max=False, percentiles=False)
     known = ("arrivals", "departures", "queue_start", "queue_area_ns", "queue_mean", "response_ns_mean")
     texts = pl.col("server").cast(pl.String)
@@ -157,8 +193,9 @@ def test_a_task_without_an_answer_is_an_error(day: Path) -> None:
             return map(function, [*tasks, tasks[0]])
 
     tasks = [(path, Plan(50 * MILLISECOND)) for path in engines.files(day)]
-    with pytest.raises(InputError, match="left 1 of 5 tasks out"):
+    with pytest.raises(InputError, match="left 1 of 5 tasks out") as left:
         list(engines.answers(Forgetful(), reduce_file, tasks))
+    assert str(left.value).startswith(f"{engines.files(day)[0]}: ")
     with pytest.raises(InputError, match="twice"):
         list(engines.answers(Eager(), reduce_file, tasks))
 

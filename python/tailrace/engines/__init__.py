@@ -127,18 +127,24 @@ def partials(source: Source, plan: Plan, engine: str) -> Iterator[Part]:
 def answers(
     engine: Mapping, function: Callable[[Any], tuple[int, Any]], tasks: Sequence[Any]
 ) -> Iterator[tuple[int, Any]]:
-    """What `function` returns for each task, with the task's number. Raises InputError if a task has no answer or
-    two."""
+    """What `function` returns for each task, with the task's number. A task is a file or folder and what to do with it.
+    Raises InputError if a task has no answer or two."""
     left = set(range(len(tasks)))
     for number, answer in engine.map_tasks(function, list(enumerate(tasks))):
         if number not in left:
-            raise InputError(str(tasks[number]), "the engine answered this task twice", "run it again")
+            raise InputError(_named_by(tasks, number), "the engine answered this task twice", "run it again")
         left.remove(number)
         yield number, answer
     if left:
-        raise InputError(
-            str(tasks[min(left)]), f"the engine left {len(left)} of {len(tasks)} tasks out", "run it again"
-        )
+        found = f"the engine left {len(left)} of {len(tasks)} tasks out"
+        raise InputError(_named_by(tasks, min(left)), found, "run it again")
+
+
+def _named_by(tasks: Sequence[Any], number: int) -> str:
+    """The file or folder of a task."""
+    if not 0 <= number < len(tasks):
+        return f"task {number}"
+    return str(tasks[number][0])
 
 
 def files(source: Source) -> list[str]:

@@ -39,6 +39,8 @@ class Shape:
     """A condition on the order key for visits that arrived before the moment {end}."""
 
 
+SERVING = "(2, 5)"
+"""The numbers of the span kinds server and consumer in OTLP."""
 SHAPES = (
     Shape(
         "the visits of a run folder",
@@ -47,12 +49,40 @@ SHAPES = (
         *("toInt64(ifNull(sent, arrival))", "toInt64(ifNull(drops, 0))"),
     ),
     Shape(
-        "otel_traces, as the OpenTelemetry collector writes it",
+        "otel_traces, as the OpenTelemetry collector and Coroot write it",
         frozenset(("Timestamp", "Duration", "ServiceName", "SpanName", "SpanKind")),
         *("toString(ServiceName)", "toString(SpanName)", "toUnixTimestamp64Nano(Timestamp)"),
         *("toUnixTimestamp64Nano(Timestamp) + toInt64(Duration)", "toUnixTimestamp64Nano(Timestamp)", "toInt64(0)"),
         only="SpanKind IN ('Server', 'SPAN_KIND_SERVER', 'Consumer', 'SPAN_KIND_CONSUMER')",
         before="Timestamp < fromUnixTimestamp64Nano({end})",
+    ),
+    Shape(
+        "signoz_index_v3 of SigNoz",
+        frozenset(("ts_bucket_start", "timestamp", "duration_nano", "kind", "name", "resource_string_service$$name")),
+        *("toString(`resource_string_service$$name`)", "toString(name)", "toUnixTimestamp64Nano(timestamp)"),
+        *(
+            "toUnixTimestamp64Nano(timestamp) + toInt64(duration_nano)",
+            "toUnixTimestamp64Nano(timestamp)",
+            "toInt64(0)",
+        ),
+        only=f"kind IN {SERVING}",
+        before="toInt64(ts_bucket_start) <= intDiv({end}, 1000000000) AND timestamp < fromUnixTimestamp64Nano({end})",
+    ),
+    Shape(
+        "signoz_index_v2 of SigNoz",
+        frozenset(("timestamp", "durationNano", "kind", "name", "serviceName")),
+        *("toString(serviceName)", "toString(name)", "toUnixTimestamp64Nano(timestamp)"),
+        *("toUnixTimestamp64Nano(timestamp) + toInt64(durationNano)", "toUnixTimestamp64Nano(timestamp)", "toInt64(0)"),
+        only=f"kind IN {SERVING}",
+        before="timestamp < fromUnixTimestamp64Nano({end})",
+    ),
+    Shape(
+        "spans of Jaeger",
+        frozenset(("start_time", "duration", "kind", "name", "service_name")),
+        *("toString(service_name)", "toString(name)", "toUnixTimestamp64Nano(start_time)"),
+        *("toUnixTimestamp64Nano(start_time) + toInt64(duration)", "toUnixTimestamp64Nano(start_time)", "toInt64(0)"),
+        only="lower(kind) IN ('server', 'consumer')",
+        before="start_time < fromUnixTimestamp64Nano({end})",
     ),
 )
 
