@@ -77,6 +77,26 @@ def with_a_small_pool(table: Table) -> Table:
     return table
 
 
+def with_reports(table: Table, size: int, wait: str, every: str) -> Table:
+    """Batches of requests that wait in the database, each for a long time."""
+    table["interactions"] |= {
+        "report": {"at": {"web": {"compute": "0.1 ms", "calls": {"collect": 1}}}},
+        "collect": {"at": {"app": {"compute": "0.1 ms", "calls": {"scan": 1}}}},
+        "scan": {"at": {"db": {"compute": "0.5 ms", "wait": wait}}},
+    }
+    times = {"first": "5 s", "every": every}
+    table["workloads"]["reports"] = {"kind": "batch", "size": size, "entry": "web", "interaction": "report"} | times
+    return table
+
+
+def with_one_pool_for_replicas(table: Table) -> Table:
+    """The application calls three databases over one pool of connections."""
+    table["tiers"]["db"] |= {"count": 3}
+    table["tiers"]["app"] |= {"workers": 100, "calls": {"db": {"kept": True, "pool": 30, "policy": "random"}}}
+    table["tiers"]["web"]["workers"] = 400
+    return table
+
+
 SYSTEMS = {
     "a hole before app": shop(stall("packet-loss", "app", "0.6 s")),
     "a fifth is lost": shop(stall("packet-loss", "app", "2 s", share=0.2)),
@@ -87,6 +107,8 @@ SYSTEMS = {
     "a write holds a loop once": on_a_loop(shop(stall("lock", "db", "1.2 s", interactions=["write"]), writes=0.05)),
     "a loop stops": on_a_loop(shop(stall("freeze", "db", "1.2 s", every="2.8 s"))),
     "db stops behind a small pool": with_a_small_pool(shop(stall("freeze", "db", "1.5 s"))),
+    "reports hold a loop": with_reports(on_a_loop(shop()), 30, "0.7 s", "20 s"),
+    "reports hold a pool": with_reports(with_one_pool_for_replicas(shop()), 150, "0.7 s", "30 s"),
     "db stops": shop(stall("freeze", "db", "1.0 s")),
     "app stops": shop(stall("freeze", "app", "0.9 s")),
 }
@@ -136,6 +158,13 @@ def test_a_server_that_stops_and_refuses_connections_is_no_lossy_path_and_no_loc
     found = shares(simulated(name))
     assert found.get("freeze", 0.0) >= 0.9
     assert not found.keys() & {"packet-loss", "lock"}
+
+
+@pytest.mark.parametrize("name", ["reports hold a loop", "reports hold a pool"])
+def test_visits_that_are_slow_by_themselves_are_no_lock_and_no_stop(name: str) -> None:
+    found = shares(simulated(name))
+    assert found
+    assert not found.keys() & {"lock", "freeze"}
 
 
 def test_what_one_visit_of_a_rare_kind_shows_is_no_proof_of_a_stop_or_a_lock() -> None:

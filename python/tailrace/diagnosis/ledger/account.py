@@ -105,7 +105,10 @@ class Account:
 
 
 def draw_up(seen: Seen, as_recorded: Recorded) -> Account:
-    recorded, seen = as_recorded, replace(seen, recorded_visits=as_recorded)
+    recorded = as_recorded
+    pools = limits.pools(seen.view, recorded)
+    choices = limits.choices(seen.view, recorded, pools)
+    seen = replace(seen, recorded_visits=recorded, called=waits.find(recorded, pools, choices).ready)
     losses = _losses(seen, recorded, CAPACITY + DELAYS)
     recorded = delays.after_pauses(recorded, (loss.delays for loss in losses.values() if loss.delays is not None))
     prior = np.ones((len(recorded.servers), len(recorded.steps)))
@@ -120,8 +123,6 @@ def draw_up(seen: Seen, as_recorded: Recorded) -> Account:
     losses |= _losses(seen, recorded, HOLDERS)
     for server, one in held.items():
         known[recorded.number[server]] = one.places
-    pools = limits.pools(seen.view, recorded)
-    choices = limits.choices(seen.view, recorded, pools)
     replay = _replay(seen, recorded, known, pools, choices)
     calm = seen.calm.astype(np.uint8)
     account = Account(recorded, replay, choices, np.array(replay.fit(prior, calm, ROUNDS)), known)

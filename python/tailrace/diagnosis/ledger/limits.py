@@ -12,12 +12,15 @@ from numpy.typing import NDArray
 
 from tailrace.diagnosis.ledger.recorded import NONE, Flags, Numbers, Recorded
 from tailrace.diagnosis.ledger.workers import lost_at
-from tailrace.diagnosis.queues import LEAST_LIMIT, Times
+from tailrace.diagnosis.queues import LEAST_LIMIT, Stays, Times
 from tailrace.diagnosis.view import View
 
 BALANCER = "balancer"
 SAYS = "the choices of {server} (its candidates take turns instead)"
 PLAIN = "{place} sent the requests to {origin} while it was stalled and others were idle"
+
+Way = tuple[str, str]
+"""It names a caller and its callee."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Pools:
 
     size: tuple[int, ...]
     pool: Numbers
-    of: Mapping[tuple[str, str], int]
+    of: Mapping[Way, int]
     """This maps caller and callee to the number of the pool."""
 
 
@@ -85,16 +88,37 @@ def _held_at(view: View, server: str) -> int:
 
 def pools(view: View, recorded: Recorded) -> Pools:
     """Return the pools. Several pools of one server for calls to another, such as one for each process, count as
-    one."""
-    pool = np.full(len(recorded.server), NONE, dtype=np.uint32)
+    one. One pool may serve all candidates of a balancer."""
+    calls: dict[tuple[str, str], Times] = {}
     sizes: dict[tuple[str, str], int] = {}
     for known in view.topology.pools:
         way = known.caller, known.callee
         called = _calls(recorded, known.caller, (known.callee,))
         if len(called):
+            calls[way] = called
             sizes[way] = sizes.get(way, 0) + known.size
-            pool[called] = list(sizes).index(way)
-    return Pools(tuple(sizes.values()), pool, {way: number for number, way in enumerate(sizes)})
+    groups = _shared(view, recorded, calls, sizes)
+    pool = np.full(len(recorded.server), NONE, dtype=np.uint32)
+    for number, group in enumerate(groups):
+        pool[np.concatenate([calls[way] for way in group])] = number
+    of = {way: number for number, group in enumerate(groups) for way in group}
+    return Pools(tuple(sizes[group[0]] for group in groups), pool, of)
+
+
+def _shared(view: View, recorded: Recorded, calls: Mapping[Way, Times], sizes: Mapping[Way, int]) -> list[list[Way]]:
+    """Return which ways share a pool. The candidates of a balancer share one of N connections if the calls to all of
+    them together reached N and never exceeded it."""
+    groups = []
+    left = dict.fromkeys(calls)
+    for balancer in view.topology.balancers:
+        ways = [way for way in left if way[0] == balancer.server and way[1] in balancer.candidates]
+        if len(ways) < 2 or len({sizes[way] for way in ways}) > 1:
+            continue
+        its = np.concatenate([calls[way] for way in ways])
+        if Stays.of(recorded.sent[its], recorded.departure[its]).longest == sizes[ways[0]]:
+            groups.append(ways)
+            left = dict.fromkeys(way for way in left if way not in ways)
+    return [*groups, *([way] for way in left)]
 
 
 def choices(view: View, recorded: Recorded, known: Pools) -> Choices:

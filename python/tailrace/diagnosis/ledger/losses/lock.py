@@ -36,6 +36,8 @@ LEAST = 3
 CHANCE = 0.01
 """If workers take visits of only one kind by chance in less than one of a hundred stops, it was no stop."""
 MOSTLY = 0.5
+SHORTEST_NS = 2 * STEP_NS
+"""A shorter wait cannot delay a request by seconds."""
 QUICK = 3.0
 """In seven of eight cases, an exponential service time is at most three medians. The median of ten such times hardly
 ever exceeds that."""
@@ -87,10 +89,12 @@ def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, ours: NDA
             continue
         # Visits of this kind still left before the gap, so none of them waited then.
         since = np.maximum(recorded.start[waited], begin)
+        if end - work - int(since.min()) < SHORTEST_NS:
+            continue
         passed = _others_pass(recorded, others, int(since.min()), end)
         if passed is None or not (passed >= EXPECTED or (taken and share ** len(waited) <= CHANCE)):
             continue
-        if not _calls_wait(recorded, waited, since, end) and not _is_full(seen, server, begin, end):
+        if not _calls_wait(seen, recorded, waited, since, end) and not _is_full(seen, server, begin, end):
             found.append((waited, np.maximum(end - work - since, 0)))
     return found
 
@@ -108,13 +112,14 @@ def _others_pass(recorded: Recorded, others: Times, begin: int, end: int) -> int
     return number
 
 
-def _calls_wait(recorded: Recorded, waited: Times, since: Times, end: int) -> bool:
-    """Return whether some of these visits had a call open for most of the time. Then they waited for the callee, and
-    the others may have waited for a connection to it."""
+def _calls_wait(seen: Seen, recorded: Recorded, waited: Times, since: Times, end: int) -> bool:
+    """Return whether some of these visits had a call open for most of the time, or waited for a connection. Then they
+    waited for the callee, and the others may have waited for a connection, too."""
+    called = recorded.sent if seen.called is None else seen.called
     calls = np.flatnonzero(np.isin(recorded.parent, waited))
     order = np.argsort(waited)
     begin = since[order][np.searchsorted(waited[order], recorded.parent[calls])]
-    open_ = np.minimum(recorded.departure[calls], end) - np.maximum(recorded.sent[calls], begin)
+    open_ = np.minimum(recorded.departure[calls], end) - np.maximum(called[calls], begin)
     return len(np.unique(recorded.parent[calls[open_ > MOSTLY * (end - begin)]])) >= LEAST
 
 

@@ -56,6 +56,9 @@ class Seen:
     """This maps each server to the visits that held its places."""
     recorded_visits: Recorded | None = None
     """These are the visits that are replayed, as they were recorded."""
+    called: Times | None = None
+    """For each visit, this is when its caller wanted to call it: when it was sent, or since when the caller waited for
+    a connection."""
 
     def at(self, series: Series) -> Shares:
         return series.at(self.steps.middles)

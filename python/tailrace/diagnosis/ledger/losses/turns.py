@@ -23,6 +23,8 @@ CHANCE = 0.01
 DOUBTFUL = 0.1
 """In nine of ten cases, a stop does not look as one-sided as this. It may then be a stop or a wait."""
 MOSTLY = 0.5
+USUAL = 0.1
+"""A visit that waits ten times as long as usual does not take long by itself: service times vary about threefold."""
 
 
 @dataclass(frozen=True)
@@ -68,14 +70,17 @@ def _covered(recorded: Recorded, times: Spans) -> Shares:
 
 def _chance(seen: Seen, recorded: Recorded, server: str) -> float:
     """Return how probable it is that visits of one kind held the loops of a tier each time, if they hold them as often
-    as they come, or as long as they work. The result is 1 if several kinds held them."""
+    as they come, or as long as they work. The result is 1 if several kinds held them, or if visits of this kind usually
+    take long: these wait for nothing that is special at that time."""
     tier = next((each.candidates for each in seen.view.topology.balancers if server in each.candidates), (server,))
     every = [_stands(seen, recorded, one) for one in tier if one in recorded.number]
-    names = np.concatenate([one.names for one in every])
+    names, times = (np.concatenate(part) for part in zip(*((one.names, one.times) for one in every), strict=True))
     if len(np.unique(names)) != 1:
         return 1.0
     here = np.isin(recorded.server, [recorded.number[one] for one in tier if one in recorded.number])
     its = here & (recorded.names == names[0])
+    if np.median(recorded.own_ns[its]) > USUAL * np.median(times[:, 1] - times[:, 0]):
+        return 1.0
     part = max(its.sum() / here.sum(), recorded.own_ns[its].sum() / max(recorded.own_ns[here].sum(), 1))
     return float(part ** len(names))
 
