@@ -24,8 +24,21 @@ def words(text: str) -> list[str]:
 def test_an_experiment_shows_servers_queues_pools_and_machines() -> None:
     found = experiment.read(ROOT / "experiments/rpc-vs-async/base/system.toml")
     shown = words(picture.svg(topology(found), "system"))
-    for line in ("web", "150 workers", "holds at most 279", "pool of 50", "beside bursty-db", "on app-node, 1 core"):
+    for line in (
+        "web",
+        "150 workers",
+        "holds at most 279",
+        "pool of 50 to app",
+        "beside bursty-db",
+        "on app-node, 1 core",
+    ):
         assert line in shown, line
+
+
+def test_a_balancer_has_one_line_for_equal_pools() -> None:
+    shown = words(picture.svg(topology(experiment.read(ROOT / "experiments/balancers/base")), "balancers"))
+    assert shown.count("pool of 50 to each of 4") == 4
+    assert shown.count("17 pools of 6 to db") == 4
 
 
 def test_a_balancer_and_an_asynchronous_server_are_named() -> None:

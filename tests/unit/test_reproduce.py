@@ -223,6 +223,17 @@ def test_a_run_may_have_more_replications_than_the_others(tmp_path: Path) -> Non
     assert told.seeds == (1,)
 
 
+def test_the_page_draws_each_system_once(tmp_path: Path) -> None:
+    two_loads(tmp_path / "p" / "figure-1")
+    two_loads(tmp_path / "p" / "figure-2", **{"set": {"tiers.web.workers": 7}})
+    one, two = reproduce(find(tmp_path, "p"), tmp_path / "out", seeds=1).outcomes
+    assert [names for names, _ in one.systems] == ["low, high"]
+    assert [names for names, _ in two.systems] == ["low", "high"]
+    text = page.html(reproduce(find(tmp_path, "p", "2"), tmp_path / "out", seeds=1))
+    assert text.count('class="topology"') == 2
+    assert ">7 workers</text>" in text
+
+
 def test_the_page_names_the_command_that_made_it(tmp_path: Path) -> None:
     two_loads(tmp_path / "p" / "figure-1", seeds=3)
     own, told = (page.html(reproduce(find(tmp_path, "p"), tmp_path / "out", seeds=seeds)) for seeds in (None, 2))

@@ -1,30 +1,31 @@
 """A topology as an SVG drawing: servers from the clients on the left to the last tier on the right, what limits their
-queues, and the calls between them with their pools. Names may come from strangers, so all text is escaped.
+queues and their calls, and who calls whom. Names may come from strangers, so all text is escaped.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import escape
 
 from tailrace import foreign
 from tailrace.diagnosis.words import count
-from tailrace.topology import Server, Topology
+from tailrace.topology import Pool, Server, Topology
 
-WIDTH, LINE, GAP_X, GAP_Y, EDGE = 190, 16, 120, 24, 20
+WIDTH, LINE, GAP_X, GAP_Y, EDGE = 210, 16, 90, 24, 20
 """Of a server's box, a line of text, and the space between columns, between rows and around everything, in pixels."""
-CHARACTERS = 28
+CHARACTERS = 31
 """As many letters of 12 pixels fit into a box."""
 ROWS_MAX, COLUMNS_MAX = 24, 24
 """More servers of a tier are counted and not drawn, and so are more tiers."""
 BESIDE_MAX = 3
 """So many other servers of a machine are named."""
 STYLE = (
-    "text{font:12px sans-serif;fill:#1d2530}.name{font-weight:bold}.server{fill:#eef3f9;stroke:#4a6a8a}"
-    ".async{stroke-dasharray:5 3}.call{stroke:#7a8794;fill:none}.pool{fill:#5a4a00;text-anchor:middle}"
+    ".topology text{font:12px sans-serif;fill:#1d2530}.topology .name{font-weight:bold}"
+    ".topology .server{fill:#eef3f9;stroke:#4a6a8a}.topology .async{stroke-dasharray:5 3}"
+    ".topology .call{stroke:#7a8794;fill:none}"
 )
 
 
@@ -47,12 +48,15 @@ class _Box:
 def svg(topology: Topology, title: str) -> str:
     """Equal topologies give equal text."""
     columns, policies = _columns(topology), {one.server: one.policy for one in topology.balancers}
+    pools: dict[str, list[Pool]] = {}
+    for pool in topology.pools:
+        pools.setdefault(pool.caller, []).append(pool)
     boxes: dict[str, _Box] = {}
     heights, notes = [], []
     for number, servers in enumerate(columns[:COLUMNS_MAX]):
         x, y = EDGE + number * (WIDTH + GAP_X), EDGE + 2 * LINE
         for server in servers[:ROWS_MAX]:
-            box = _Box(server, x, y, tuple(_lines(server, topology, policies)))
+            box = _Box(server, x, y, (*_lines(server, topology, policies), *_pools(pools.get(server.name, ()))))
             boxes.setdefault(server.name, box)
             y += box.height + GAP_Y
         if len(servers) > ROWS_MAX:
@@ -64,8 +68,8 @@ def svg(topology: Topology, title: str) -> str:
     width = 2 * EDGE + max(1, len(heights)) * (WIDTH + GAP_X) - GAP_X
     height = max(heights, default=EDGE + 2 * LINE)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'role="img"><title>{escape(foreign.visible(title))}</title><style>{STYLE}</style>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="topology" role="img" viewBox="0 0 {width} {height}" '
+        f'width="{width}" height="{height}"><title>{escape(foreign.visible(title))}</title><style>{STYLE}</style>',
         f'<rect width="{width}" height="{height}" fill="white"/>',
         _text(EDGE, EDGE + LINE // 2, title, "name", width // 7),
         *_calls(topology, boxes),
@@ -87,7 +91,9 @@ def _columns(topology: Topology) -> list[list[Server]]:
 def _lines(server: Server, topology: Topology, policies: Mapping[str, str | None]) -> Iterator[str]:
     yield server.name
     workers = f"{server.workers:,} workers" if server.workers else ""
-    yield ", ".join(filter(None, ("asynchronous" if server.kind == "async" else "", workers))) or "workers unknown"
+    about = ", ".join(filter(None, ("asynchronous" if server.kind == "async" else "", workers)))
+    if about:
+        yield about
     if server.backlog:
         yield f"backlog {server.backlog:,}"
     if server.queue_max:
@@ -103,22 +109,24 @@ def _lines(server: Server, topology: Topology, policies: Mapping[str, str | None
         yield f"balances by {policies[server.name] or 'an unknown policy'}"
 
 
+def _pools(pools: Sequence[Pool]) -> Iterator[str]:
+    """The pools of a caller, in one line for callees with equal ones."""
+    sizes: dict[str, Counter[int]] = {}
+    for pool in pools:
+        sizes.setdefault(pool.callee, Counter())[pool.size] += 1
+    callees: dict[str, list[str]] = {}
+    for callee, found in sizes.items():
+        words = ", ".join(f"{n} pools of {size:,}" if n > 1 else f"pool of {size:,}" for size, n in found.items())
+        callees.setdefault(words, []).append(callee)
+    for words, names in callees.items():
+        yield f"{words} to {names[0] if len(names) == 1 else f'each of {len(names):,}'}"
+
+
 def _calls(topology: Topology, boxes: dict[str, _Box]) -> Iterator[str]:
-    pools: dict[tuple[str, str], Counter[int]] = {}
-    for pool in topology.pools:
-        pools.setdefault((pool.caller, pool.callee), Counter())[pool.size] += 1
     for call in topology.calls:
         caller, callee = boxes.get(call.caller), boxes.get(call.callee)
-        if caller is None or callee is None:
-            continue
-        x1, x2 = caller.x + WIDTH, callee.x
-        yield f'<path class="call" d="M{x1} {caller.middle}L{x2} {callee.middle}"/>'
-        sizes = pools.get((call.caller, call.callee), Counter())
-        words = ", ".join(f"{n} pools of {size:,}" if n > 1 else f"pool of {size:,}" for size, n in sizes.items())
-        if words:
-            # A third of the way, so that labels of calls to one server lie beside their callers.
-            at = caller.middle + (callee.middle - caller.middle) // 3 - 3
-            yield _text(x1 + (x2 - x1) // 3 + 8, at, words, "pool")
+        if caller and callee:
+            yield f'<path class="call" d="M{caller.x + WIDTH} {caller.middle}L{callee.x} {callee.middle}"/>'
 
 
 def _box(box: _Box) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from tailrace.experiment import Experiment
 from tailrace.experiment import read as read_experiment
+from tailrace.experiment.layout import topology
 from tailrace.reproduce.claims import Judged, judge
 from tailrace.reproduce.crossings import crossed
 from tailrace.reproduce.diagnoses import Diagnosed, check_origin, summed
@@ -18,6 +19,7 @@ from tailrace.reproduce.panels import Frequency, Timeline
 from tailrace.reproduce.shelf import Entry
 from tailrace.study.intervals import Interval, interval
 from tailrace.study.runs import Job, Question, Runs
+from tailrace.topology import Topology
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,8 @@ class Outcome:
     """One for each panel."""
     diagnoses: tuple[Diagnosed, ...] = ()
     """One for each run, if they were requested."""
+    systems: tuple[tuple[str, Topology], ...] = ()
+    """The topologies of its runs, each once, with the names of the runs."""
 
     def cell(self, value: str, run: str) -> Cell:
         return next(cell for cell in self.cells if (cell.value, cell.run) == (value, run))
@@ -146,7 +150,20 @@ def outcome(plan: Plan) -> Outcome:
         claims=tuple(judge(claim, expected, replications) for claim in expected.claims),
         drawings=tuple(_drawing(panel, expected, jobs) for panel in expected.panels),
         diagnoses=tuple(filter(None, (summed(expected, run, jobs[run.name]) for run in expected.runs))),
+        systems=_systems(jobs),
     )
+
+
+def _systems(jobs: Jobs) -> tuple[tuple[str, Topology], ...]:
+    systems: list[tuple[list[str], Topology]] = []
+    for run, found in jobs.items():
+        known = topology(found[0].experiment)
+        runs = next((runs for runs, other in systems if other == known), None)
+        if runs is None:
+            systems.append(([run], known))
+        else:
+            runs.append(run)
+    return tuple((", ".join(runs), known) for runs, known in systems)
 
 
 def _replications(expected: Expected, jobs: Jobs) -> dict[tuple[str, str], list[float]]:

@@ -6,7 +6,9 @@ import shlex
 from importlib import resources
 from typing import Any
 
-from tailrace.report import page
+from markupsafe import Markup
+
+from tailrace.report import page, picture
 from tailrace.report.payload import payload
 from tailrace.reproduce import tables
 from tailrace.reproduce.drawings import Piece, Timelines, pieces
@@ -122,6 +124,7 @@ def _figure(outcome: Outcome, sides: Sides | None, key: str, timelines: Timeline
         "diagnoses": tables.diagnoses(outcome),
         "diagnosed_seeds": max((one.replications for one in outcome.diagnoses), default=0),
         "readme": markdown(outcome.entry, anchors),
+        "systems": [(names, Markup(picture.svg(known, names))) for names, known in outcome.systems],
         "commands": _commands(outcome, sides),
     }
 
