@@ -16,7 +16,7 @@ use tailrace_core::capture::wire::Kind;
 type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 17] = [
+pub const TARGETS: [Target; 24] = [
     ("calls", calls::link),
     ("capture", files::capture),
     ("connections", connections::follow),
@@ -36,6 +36,21 @@ pub const TARGETS: [Target; 17] = [
     }),
     ("wire_mysql", |bytes| {
         conversation::drive(Kind::MySql, bytes)
+    }),
+    ("wire_amqp", |bytes| conversation::drive(Kind::Amqp, bytes)),
+    ("wire_cassandra", |bytes| {
+        conversation::drive(Kind::Cassandra, bytes)
+    }),
+    ("wire_dns", |bytes| conversation::drive(Kind::Dns, bytes)),
+    ("wire_kafka", |bytes| {
+        conversation::drive(Kind::Kafka, bytes)
+    }),
+    ("wire_ldap", |bytes| conversation::drive(Kind::Ldap, bytes)),
+    ("wire_memcached", |bytes| {
+        conversation::drive(Kind::Memcached, bytes)
+    }),
+    ("wire_mongodb", |bytes| {
+        conversation::drive(Kind::MongoDb, bytes)
     }),
     ("wire_opaque", |bytes| {
         conversation::drive(Kind::Opaque, bytes)

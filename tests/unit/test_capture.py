@@ -106,6 +106,16 @@ def test_notes_name_quic_as_what_is_not_read() -> None:
     assert capture.notes(report) == ["a.pcap: 7 packets of QUIC handshakes: Tailrace does not read QUIC (HTTP/3)"]
 
 
+def test_notes_name_lookups_that_were_sent_again(tmp_path: Path) -> None:
+    run = readers.read(Path(__file__).parents[1] / "golden/captures/dns.pcap", out=tmp_path / "run")
+    assert [note.removeprefix("dns.pcap: ") for note in run.manifest.notes if "DNS" in note] == [
+        "1 DNS queries over UDP were sent again, of 3; the slowest answer came after 5 s. A client waits for a name "
+        "before it connects, so no visit contains this time"
+    ]
+    report = {"files": [{"path": "a.pcap", "lookups": {"queries": 7, "repeated": 0, "unanswered": 2}}]}
+    assert capture.notes(report) == ["a.pcap: 2 of 7 DNS queries over UDP have no answer in the capture"]
+
+
 def test_a_key_log_that_cannot_be_one_is_refused(packets: Path, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_bytes(b"no keys\n\xff" * 100)

@@ -234,6 +234,86 @@ def fastcgi(talk: Talk, secrets: Secrets) -> None:
     ask(REQUEST_METHOD="GET", REQUEST_URI="/index.php", SERVER_NAME=at("server"), REMOTE_ADDR=at("address"))
 
 
+def memcached(talk: Talk, secrets: Secrets) -> None:
+    at = secrets.at
+    talk.exchange(11211, f"get {at('key')} {at('second key')}\r\n".encode(), b"END\r\n")
+    value = at("value").encode()
+    talk.exchange(11211, f"set {at('stored key')} 0 0 {len(value)}\r\n".encode() + value + b"\r\n", b"STORED\r\n")
+    talk.exchange(11211, b"incr a 1\r\n", f"CLIENT_ERROR {at('error')}\r\n".encode())
+    answer = f"VALUE {at('answered key')} 0 {len(value)}\r\n".encode() + value + b"\r\nEND\r\n"
+    talk.exchange(11211, b"get a\r\n", answer)
+    key = at("binary key").encode()
+    request = struct.pack(">BBHBBHIIQ", 0x80, 0, len(key), 0, 0, 0, len(key), 1, 0) + key
+    talk.exchange(11211, request, struct.pack(">BBHBBHIIQ", 0x81, 0, 0, 0, 0, 1, len(key), 1, 0) + key)
+
+
+def mongodb(talk: Talk, secrets: Secrets) -> None:
+    def document(**fields: str) -> bytes:
+        inside = b"".join(
+            b"\x02" + name.encode() + struct.pack("<xI", len(text.encode()) + 1) + text.encode() + b"\0"
+            for name, text in fields.items()
+        )
+        return struct.pack("<I", len(inside) + 5) + inside + b"\0"
+
+    def message(number: int, to: int, **fields: str) -> bytes:
+        content = bytes(5) + document(**fields)
+        return struct.pack("<IIII", len(content) + 16, number, to, 2013) + content
+
+    def ask(**fields: str) -> None:
+        talk.exchange(27017, message(1, 0, **fields), message(2, 1, answer=at("answer")))
+
+    at = secrets.at
+    for _ in range(4):
+        ask(find="stories")
+    ask(find="stories", filter=at("filter"), comment=at("comment"))
+    ask(find=at("collection"), **{"$db": at("database")})
+    ask(**{at("command"): "a"})
+    ask(saslStart=at("login"), payload=at("payload"))
+    twice = at("seen twice")
+    ask(insert=twice)
+    ask(insert=twice)
+
+
+def cassandra(talk: Talk, secrets: Secrets) -> None:
+    def frame(version: int, opcode: int, body: bytes) -> bytes:
+        return struct.pack(">BBHBI", version, 0, 1, opcode, len(body)) + body
+
+    def statement(text: str) -> None:
+        asked = frame(4, 7, struct.pack(">I", len(text.encode())) + text.encode() + b"\0\1\0")
+        talk.exchange(9042, asked, frame(0x84, 0, struct.pack(">I", 0x2200) + at("error").encode()))
+
+    at = secrets.at
+    for _ in range(4):
+        statement("SELECT title FROM stories")
+    statement(f"SELECT {at('column')} FROM stories WHERE id = '{at('literal')}'")
+    statement(f"DELETE FROM {at('table')} WHERE a = 1")
+    statement(f"{at('no statement')}")
+    talk.exchange(9042, frame(4, 15, at("password").encode()), frame(0x84, 16, at("token").encode()))
+
+
+def others(talk: Talk, secrets: Secrets) -> None:
+    """Protocols whose names are those of their own operations."""
+    at = secrets.at
+    who, word = at("name").encode(), at("password").encode()
+    bind = b"\x02\x01\x03\x04" + bytes([len(who)]) + who + b"\x80" + bytes([len(word)]) + word
+    operation = b"\x02\x01\x01\x60" + bytes([len(bind)]) + bind
+    talk.exchange(
+        389, b"\x30" + bytes([len(operation)]) + operation, b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\x31\4\0\4\0"
+    )
+    client, topic = at("client id").encode(), at("topic").encode()
+    asked = struct.pack(">HHIH", 3, 1, 7, len(client)) + client + struct.pack(">IH", 1, len(topic)) + topic
+    talk.exchange(9092, struct.pack(">I", len(asked)) + asked, struct.pack(">II", 8, 7) + bytes(4))
+    queue = at("queue").encode()
+    method = struct.pack(">HHHB", 50, 10, 0, len(queue)) + queue + bytes(5)
+    answer = struct.pack(">HHB", 50, 11, len(queue)) + queue + bytes(8)
+    frames = [struct.pack(">BHI", 1, 1, len(part)) + part + b"\xce" for part in (method, answer)]
+    talk.exchange(5672, *frames)
+    label = at("host name").encode()
+    question = bytes([len(label)]) + label + b"\0\0\1\0\1"
+    messages = [struct.pack(">HHHHHH", 7, flags, 1, 0, 0, 0) + question for flags in (0x0100, 0x8180)]
+    talk.exchange(53, *(struct.pack(">H", len(message)) + message for message in messages))
+
+
 def opaque(talk: Talk, secrets: Secrets) -> None:
     talk.exchange(25, f"EHLO {secrets.at('smtp')}\r\n".encode(), f"250 {secrets.at('smtp answer')}\r\n".encode())
     name = secrets.at("server name").encode()
@@ -244,7 +324,10 @@ def opaque(talk: Talk, secrets: Secrets) -> None:
     )
 
 
-PROTOCOLS: tuple[Callable[[Talk, Secrets], None], ...] = (http, redis, mysql, postgres, fastcgi, opaque)
+PROTOCOLS: tuple[Callable[[Talk, Secrets], None], ...] = (
+    *(http, redis, mysql, postgres, fastcgi, opaque),
+    *(memcached, mongodb, cassandra, others),
+)
 
 
 def written(run: Dataset, found: Diagnosis, folder: Path) -> Iterator[bytes]:

@@ -61,7 +61,12 @@ STATEMENT = re.compile(
 INTERACTIONS = frozenset({"(other)", "LOGIN", "PING", "QUIT", "SYNC", "EXECUTE", "PREPARE", "DESCRIBE", "CLOSE"})
 """Names that contain nothing of what was sent."""
 
-PROTOCOLS = frozenset(["http", "http2", "ajp", "fastcgi", "mysql", "postgres", "redis", "opaque", "tls"])
+PROTOCOLS = frozenset(
+    (
+        *("http", "http2", "ajp", "fastcgi", "mysql", "postgres", "redis", "opaque", "tls"),
+        *("memcached", "mongodb", "kafka", "cassandra", "amqp", "ldap", "dns"),
+    )
+)
 POLICIES = frozenset(
     ("round_robin", "random", "least_connections", "peak_ewma", "requests", "total_request", "current_load")
 )

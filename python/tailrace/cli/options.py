@@ -45,7 +45,8 @@ Protocols = Annotated[
         "--protocol",
         metavar="PORT=NAME",
         help="The protocol of servers at a port, instead of what their bytes show: http, http2, ajp, fastcgi, mysql, "
-        "postgres, redis, or opaque (any other, by change of direction). Repeat it.",
+        "postgres, redis, memcached, mongodb, kafka, cassandra, amqp, ldap, dns, or opaque (any other, by change of "
+        "direction). Repeat it.",
     ),
 ]
 Keys = Annotated[

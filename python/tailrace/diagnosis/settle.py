@@ -14,7 +14,7 @@ NO_JVM = re.compile(
     r"|caddy|lighttpd|varnish|squid|mysql|maria|postgres|pgbouncer|redis|valkey|memcached|mongo|rabbitmq|beam)"
 )
 """These are the beginnings of names of programs that run in no JVM. The recorder names servers by program."""
-NO_JVM_PROTOCOLS = ("mysql", "postgres", "redis", "fastcgi")
+NO_JVM_PROTOCOLS = ("mysql", "postgres", "redis", "fastcgi", "memcached", "mongodb", "amqp", "dns")
 """The usual servers of these protocols run in no JVM."""
 OF_THE_RECORDER = "syn_queue_drops"
 """Only `tailrace record` samples this counter. It also reads the control group of every listener."""

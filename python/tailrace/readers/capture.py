@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -17,6 +17,7 @@ from tailrace.dataset import Connections, Writer, scan
 from tailrace.errors import TailraceError, cannot_read, cannot_write
 from tailrace.readers.decoding import Decoding
 from tailrace.topology import Call, Clock, Node, Server, Topology, distances
+from tailrace.units import format_duration
 
 _MAGIC = (
     b"\xd4\xc3\xb2\xa1",  # pcap, µs, little endian
@@ -231,6 +232,19 @@ def _servers(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return seen
 
 
+def _lookups(path: str, counts: Mapping[str, int]) -> Iterator[str]:
+    """Notes about names that were looked up over UDP with more than one try, or without an answer."""
+    queries, repeated, unanswered = (counts.get(key, 0) for key in ("queries", "repeated", "unanswered"))
+    if repeated:
+        yield (
+            f"{path}: {repeated} DNS queries over UDP were sent again, of {queries}; the slowest answer came after "
+            f"{format_duration(counts['longest_ns'])}. A client waits for a name before it connects, so no visit "
+            "contains this time"
+        )
+    if unanswered:
+        yield f"{path}: {unanswered} of {queries} DNS queries over UDP have no answer in the capture"
+
+
 def notes(report: Mapping[str, Any]) -> list[str]:
     """Notes for the reader about how the captures were read."""
     said = [str(note) for note in report.get("notes", [])]
@@ -239,6 +253,7 @@ def notes(report: Mapping[str, Any]) -> list[str]:
             said.append(f"{file['path']}: at byte {loss['offset']}: {loss['reason']} ({loss['bytes']} bytes lost)")
         if quic := file.get("not_tcp", {}).get("QUIC handshake"):
             said.append(f"{file['path']}: {quic} packets of QUIC handshakes: Tailrace does not read QUIC (HTTP/3)")
+        said.extend(_lookups(file["path"], file.get("lookups", {})))
         clock = file.get("clock", {})
         if clock.get("basis") == "unknown":
             said.append(

@@ -9,7 +9,10 @@ from typing import Any
 from tailrace.errors import UsageError
 from tailrace.readers.interactions import Rules
 
-PROTOCOLS = ("http", "http2", "ajp", "fastcgi", "mysql", "postgres", "redis", "opaque")
+PROTOCOLS = (
+    *("http", "http2", "ajp", "fastcgi", "mysql", "postgres", "redis"),
+    *("memcached", "mongodb", "kafka", "cassandra", "amqp", "ldap", "dns", "opaque"),
+)
 """The protocols that a port can be set to; `opaque` is read by change of direction."""
 
 

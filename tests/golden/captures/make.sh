@@ -1,16 +1,20 @@
 #!/bin/sh
 # Records the small sessions of this folder again: nginx, php-fpm, MariaDB, PostgreSQL, Redis on a loopback of their
-# own, and Apache, memcached and gRPC. Arguments name the ones to record; without any, all of them are.
+# own, and Apache, gRPC, memcached, OpenLDAP, RabbitMQ, dnsmasq; Kafka, Cassandra and a MongoDB server from their jars.
+# Arguments name the ones to record; without any, all of them are.
 # Needs root (network namespace, tcpdump), nginx, php-fpm, mariadbd, postgres, redis-server, apache2, curl, nghttp2,
-# openssl, tshark, tcpdump and uv (what uv fetches must be in its cache: the loopback leads nowhere). MARIADB_BASE says where MariaDB is
-# if not in /usr.
+# openssl, memcached, slapd,
+# rabbitmq-server, dnsmasq, java, tshark, tcpdump and uv (what uv fetches must be in its cache: the loopback leads nowhere). MARIADB_BASE says where MariaDB is
+# if not in /usr. KAFKA_JARS, CASSANDRA_JARS and MONGODB_JARS name folders with the jars of org.apache.kafka:kafka_2.13,
+# org.apache.cassandra:cassandra-all and de.bwaldvogel:mongo-java-server, and what they need, as
+# `mvn dependency:copy-dependencies` collects them.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 if [ "${1:-}" != inside ]; then
     exec unshare -n -- env UV_OFFLINE=1 "$0" inside "$@"
 fi
 shift
-wanted=${*:-http http2 grpc tls fastcgi redis postgres mysql}
+wanted=${*:-http http2 grpc tls fastcgi redis postgres mysql memcached mongodb kafka cassandra amqp ldap dns}
 ip link set lo up
 dir=$(mktemp -d)
 chmod 755 "$dir"
@@ -220,6 +224,134 @@ mysql() { # MariaDB
     until_up 3306
     record mysql 3306
     uv run -q --no-project --with pymysql --with mysql-connector-python python "$here/talk_mysql.py"
+    recorded
+}
+
+memcached() { # text, and the binary form
+    command memcached -u nobody -l 127.0.0.1 -p 11211 &
+    pids="$pids $!"
+    until_up 11211
+    record memcached 11211
+    uv run -q --no-project --with pymemcache --with python-binary-memcached python "$here/talk_memcached.py"
+    recorded
+}
+
+mongodb() { # mongo-java-server: no package has MongoDB's own server
+    cat >"$dir/Mongo.java" <<EOF
+import de.bwaldvogel.mongo.MongoServer;
+import de.bwaldvogel.mongo.backend.memory.MemoryBackend;
+class Mongo {
+    public static void main(String[] none) throws Exception {
+        new MongoServer(new MemoryBackend()).bind("127.0.0.1", 27017);
+        Thread.currentThread().join();
+    }
+}
+EOF
+    java -cp "$MONGODB_JARS/*" "$dir/Mongo.java" 2>/dev/null &
+    pids="$pids $!"
+    until_up 27017
+    record mongodb 27017
+    uv run -q --no-project --with 'pymongo==4.8.*' python "$here/talk_mongodb.py"
+    recorded
+}
+
+kafka() { # one broker, which is its own controller
+    cat >"$dir/kafka.properties" <<EOF
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:9093
+listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093
+controller.listener.names=CONTROLLER
+log.dirs=$dir/kafka
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+group.initial.rebalance.delay.ms=0
+EOF
+    java -cp "$KAFKA_JARS/*" kafka.tools.StorageTool format -t MkU3OEVBNTcwNTJENDM2Qg -c "$dir/kafka.properties" >/dev/null 2>&1
+    java -Xmx256m -cp "$KAFKA_JARS/*" kafka.Kafka "$dir/kafka.properties" >/dev/null 2>&1 &
+    pids="$pids $!"
+    until_up 9092
+    record kafka 9092
+    uv run -q --no-project --with kafka-python python "$here/talk_kafka.py"
+    recorded
+}
+
+cassandra() { # one node
+    mkdir "$dir/cassandra"
+    cat >"$dir/cassandra.yaml" <<EOF
+cluster_name: small
+num_tokens: 1
+partitioner: org.apache.cassandra.dht.Murmur3Partitioner
+commitlog_sync: periodic
+commitlog_sync_period: 10000ms
+seed_provider: [{class_name: org.apache.cassandra.locator.SimpleSeedProvider, parameters: [{seeds: "127.0.0.1:7000"}]}]
+listen_address: 127.0.0.1
+rpc_address: 127.0.0.1
+endpoint_snitch: SimpleSnitch
+EOF
+    opens=
+    for package in java.io java.lang java.lang.module java.lang.reflect java.math java.net java.nio java.util \
+        java.util.concurrent java.util.concurrent.atomic jdk.internal.loader jdk.internal.misc jdk.internal.ref \
+        jdk.internal.reflect jdk.internal.util sun.nio.ch sun.security.util; do
+        opens="$opens --add-opens java.base/$package=ALL-UNNAMED --add-exports java.base/$package=ALL-UNNAMED"
+    done
+    for package in java.management.rmi/com.sun.jmx.remote.internal.rmi java.rmi/sun.rmi.registry java.rmi/sun.rmi.server \
+        java.rmi/sun.rmi.transport.tcp jdk.management/com.sun.management.internal; do
+        opens="$opens --add-opens $package=ALL-UNNAMED --add-exports $package=ALL-UNNAMED"
+    done
+    # shellcheck disable=SC2086
+    java -Xmx512m $opens -Dcassandra.config="file://$dir/cassandra.yaml" -Dcassandra.storagedir="$dir/cassandra" \
+        -Dcassandra-foreground=yes -Dcassandra.skip_wait_for_gossip_to_settle=0 -Dcassandra.ring_delay_ms=0 \
+        -cp "$CASSANDRA_JARS/*" org.apache.cassandra.service.CassandraDaemon >/dev/null 2>&1 &
+    pids="$pids $!"
+    until_up 9042
+    record cassandra 9042
+    uv run -q --no-project --with cassandra-driver --with lz4 python "$here/talk_cassandra.py"
+    recorded
+}
+
+amqp() { # RabbitMQ
+    export RABBITMQ_MNESIA_BASE="$dir/rabbit" RABBITMQ_LOG_BASE="$dir" RABBITMQ_NODENAME=small@localhost \
+        RABBITMQ_NODE_IP_ADDRESS=127.0.0.1 RABBITMQ_ENABLED_PLUGINS_FILE="$dir/plugins"
+    echo '[].' >"$dir/plugins"
+    HOME="$dir" "$(ls -d /usr/lib/rabbitmq/lib/rabbitmq_server-* | tail -1)/sbin/rabbitmq-server" >/dev/null 2>&1 &
+    pids="$pids $!"
+    until_up 5672
+    record amqp 5672
+    uv run -q --no-project --with pika python "$here/talk_amqp.py"
+    recorded
+}
+
+ldap() { # OpenLDAP
+    mkdir "$dir/ldap"
+    cat >"$dir/slapd.conf" <<EOF
+include /etc/ldap/schema/core.schema
+modulepath /usr/lib/ldap
+moduleload back_mdb
+database mdb
+suffix "dc=example,dc=org"
+rootdn "cn=boss,dc=example,dc=org"
+rootpw secret
+directory $dir/ldap
+EOF
+    slapd -d 0 -f "$dir/slapd.conf" -h ldap://127.0.0.1:389/ &
+    pids="$pids $!"
+    until_up 389
+    record ldap 389
+    uv run -q --no-project --with ldap3 python "$here/talk_ldap.py"
+    recorded
+}
+
+dns() { # dnsmasq behind a program that drops a query; the resolver of the C library in a namespace of its own
+    dnsmasq -k -C /dev/null -p 5353 --listen-address=127.0.0.1 --bind-interfaces --no-resolv --no-hosts --local=/test/ \
+        --host-record=www.shop.test,10.0.0.1,fd00::1 --host-record=lost.shop.test,10.0.0.2 --mx-host=shop.test,www.shop.test &
+    pids="$pids $!"
+    until_up 5353
+    echo "nameserver 127.0.0.1" >"$dir/resolv.conf"
+    echo "hosts: dns" >"$dir/nsswitch.conf"
+    record dns "53 or udp port 53"
+    unshare -m sh -c "mount --bind '$dir/resolv.conf' /etc/resolv.conf; mount --bind '$dir/nsswitch.conf' /etc/nsswitch.conf
+        exec uv run -q --no-project --with dnspython python '$here/talk_dns.py'"
     recorded
 }
 

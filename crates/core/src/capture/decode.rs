@@ -5,7 +5,7 @@
 //! | field | meaning |
 //! |---|---|
 //! | `servers` | object, name → `"ip:port"` (or a list of them): the servers and their names; overrides all evidence |
-//! | `protocols` | object, port → `"http"`, `"http2"`, `"ajp"`, `"fastcgi"`, `"mysql"`, `"postgres"`, `"redis"`, `"opaque"`: the protocol of servers on that port |
+//! | `protocols` | object, port → `"http"`, `"http2"`, `"ajp"`, `"fastcgi"`, `"mysql"`, `"postgres"`, `"redis"`, `"memcached"`, `"mongodb"`, `"kafka"`, `"cassandra"`, `"amqp"`, `"ldap"`, `"dns"`, `"opaque"`: the protocol of servers on that port |
 //! | `interactions` | rules that name interactions: list of `{"match": expression, "name": text}`, tried in this order; see [`super::names`] |
 //! | `keep_queries` | true: names keep everything that was sent, with queries, literals and what is otherwise folded |
 //! | `clock_offsets` | list in the order of the captures, ns to add to each one's clock; null: infer it |
@@ -230,7 +230,7 @@ pub(super) fn servers(options: &Options) -> Result<Servers> {
     Ok(Servers::new(named, hints, &options.same_host))
 }
 
-const KINDS: [(Kind, &str); 8] = [
+const KINDS: [(Kind, &str); 15] = [
     (Kind::Http, "http"),
     (Kind::Http2, "http2"),
     (Kind::Ajp, "ajp"),
@@ -238,6 +238,13 @@ const KINDS: [(Kind, &str); 8] = [
     (Kind::MySql, "mysql"),
     (Kind::Postgres, "postgres"),
     (Kind::Redis, "redis"),
+    (Kind::Memcached, "memcached"),
+    (Kind::MongoDb, "mongodb"),
+    (Kind::Kafka, "kafka"),
+    (Kind::Cassandra, "cassandra"),
+    (Kind::Amqp, "amqp"),
+    (Kind::Ldap, "ldap"),
+    (Kind::Dns, "dns"),
     (Kind::Opaque, "opaque"),
 ];
 

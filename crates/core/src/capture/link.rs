@@ -5,6 +5,7 @@
 //! kind; they are not errors.
 
 mod headers;
+pub mod lookups;
 mod tunnel;
 #[cfg(test)]
 mod tunnel_tests;
@@ -13,6 +14,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use self::headers::{ethernet, Network};
+use self::lookups::Lookups;
 use super::packet::Packet;
 use super::{Endpoint, Segment, PSH};
 
@@ -96,11 +98,12 @@ const PADDED_MAX: usize = 26;
 
 type Parsed<T> = Result<T, NotTcp>;
 
-/// Packets that are not segments, and those in tunnels.
-#[derive(Clone, Debug, Default)]
+/// Packets that are not segments, those in tunnels, and what the former say about lookups of names.
+#[derive(Default)]
 pub struct Kinds {
     not_tcp: [u64; NOT_TCP.len()],
     tunnels: tunnel::Counts,
+    pub lookups: Lookups,
 }
 
 impl Kinds {
@@ -127,7 +130,7 @@ pub fn segment<'a>(
     file: u16,
     kinds: &mut Kinds,
 ) -> Option<Segment<'a>> {
-    match parse(packet, bytes, file, &mut kinds.tunnels) {
+    match parse(packet, bytes, file, kinds) {
         Ok(segment) => Some(segment),
         Err(kind) => {
             if let Some(count) = kinds.not_tcp.get_mut(kind as usize) {
@@ -143,7 +146,7 @@ fn parse<'a>(
     packet: &Packet,
     bytes: &'a [u8],
     file: u16,
-    tunnels: &mut tunnel::Counts,
+    kinds: &mut Kinds,
 ) -> Parsed<Segment<'a>> {
     let mut interface = packet.interface;
     let at = match packet.link {
@@ -160,7 +163,9 @@ fn parse<'a>(
     let wire = (packet.wire as usize).max(bytes.len()).saturating_sub(at);
     let mut network = network(ip, wire)?;
     if network.protocol != TCP {
-        network = tunnel::inside(network, tunnels)?;
+        network = tunnel::inside(network, &mut kinds.tunnels, |datagram| {
+            kinds.lookups.see(datagram, packet.time);
+        })?;
     }
     tcp(network, packet.time, file, interface)
 }

@@ -266,6 +266,7 @@ impl Reading {
         let mut report = self.file.finish();
         report.segments = self.segments;
         (report.not_tcp, report.tunnels) = (self.kinds.not_tcp(), self.kinds.tunnels());
+        report.lookups = self.kinds.lookups.report();
         (report.begin, report.end) = self.span.unzip();
         report.clock = self.clock;
         report

@@ -72,7 +72,7 @@ struct Cached {
     id: u32,
 }
 
-/// The kind of a raw text and its two parts (the first is empty unless it is HTTP).
+/// The kind of a raw text and its two parts (the first is empty unless it is HTTP, or names a collection).
 type Text<T> = (u8, T, T);
 
 impl Namer {
@@ -103,6 +103,10 @@ impl Namer {
             }
             Raw::Http { method, target } => (b'h', method, target),
             Raw::Sql(sql) => (b's', &b""[..], sql),
+            Raw::Collection {
+                command,
+                collection,
+            } => (b'm', command.as_bytes(), collection.as_bytes()),
             Raw::Command(command) => (b'c', &b""[..], command.as_bytes()),
             Raw::Word(word) => (b'w', &b""[..], word.as_bytes()),
             Raw::Unknown => return NO_NAME,
@@ -162,9 +166,10 @@ impl Namer {
     fn compose(&mut self, (kind, first, second): Text<&[u8]>) -> (String, Option<Words>) {
         let (name, words) = match self.by_rule(kind, first, second) {
             Some(name) => (name, None),
-            None if kind == b'h' && self.keep => (joined(first, second), None),
+            None if matches!(kind, b'h' | b'm') && self.keep => (joined(first, second), None),
             None if kind == b'h' => self.among_siblings(path::name(first, second)),
             None if kind == b's' && !self.keep => of_statement(sql::name(second)),
+            None if kind == b'm' => of_statement(sql::of_collection(first, second)),
             None if kind == b'w' && !self.keep => ("{}".to_owned(), None),
             None => (String::from_utf8_lossy(second).into_owned(), None),
         };
@@ -206,7 +211,7 @@ impl Namer {
         }
         let whole;
         let text = match kind {
-            b'h' => {
+            b'h' | b'm' => {
                 whole = [first, b" ", second].concat();
                 &whole[..]
             }

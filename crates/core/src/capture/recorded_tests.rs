@@ -197,6 +197,56 @@ fn redis() {
 }
 
 #[test]
+fn memcached_in_both_forms() {
+    hold_against_file("memcached");
+}
+
+#[test]
+fn mongodb() {
+    hold_against_file("mongodb");
+}
+
+#[test]
+fn kafka() {
+    hold_against_file("kafka");
+}
+
+#[test]
+fn cassandra_in_versions_5_and_4() {
+    hold_against_file("cassandra");
+}
+
+#[test]
+fn dns_by_dnsmasq() {
+    hold_against_file("dns");
+}
+
+#[test]
+fn a_lost_query_is_sent_again_by_the_c_library() {
+    let options = SourceOptions::default();
+    let report = segments(
+        &[folder().join("dns.pcap")],
+        &options,
+        &mut |_, _| Ok(()),
+        |_| Ok(()),
+    );
+    let lookups = report.unwrap().files[0].lookups;
+    let counts = [lookups.queries, lookups.repeated, lookups.unanswered];
+    assert_eq!(counts, [3, 1, 0]);
+    assert_eq!(lookups.longest_ns / 100_000_000, 50);
+}
+
+#[test]
+fn ldap_by_openldap() {
+    hold_against_file("ldap");
+}
+
+#[test]
+fn amqp_by_rabbitmq() {
+    hold_against_file("amqp");
+}
+
+#[test]
 fn postgres_by_psycopg() {
     hold_against_file("postgres");
 }

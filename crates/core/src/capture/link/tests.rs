@@ -20,8 +20,8 @@ fn packet(link: u16, bytes: &[u8]) -> Packet {
 }
 
 fn seen(link: u16, bytes: &[u8]) -> Result<Seen, NotTcp> {
-    let counts = &mut tunnel::Counts::default();
-    parse(&packet(link, bytes), bytes, 0, counts).map(|segment| Seen::of(&segment))
+    let kinds = &mut Kinds::default();
+    parse(&packet(link, bytes), bytes, 0, kinds).map(|segment| Seen::of(&segment))
 }
 
 fn v4() -> Tcp {

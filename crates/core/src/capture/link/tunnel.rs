@@ -33,14 +33,21 @@ const AUTHENTICATION: u8 = 51;
 /// The position of a packet inside another: the kind of tunnel, and the first byte.
 type Inside = Parsed<(Tunnel, usize)>;
 
-/// The TCP packet inside a packet of another protocol.
-pub(super) fn inside<'a>(mut outer: Network<'a>, counts: &mut Counts) -> Parsed<Network<'a>> {
+/// The TCP packet inside a packet of another protocol. `see` gets the datagrams of UDP.
+pub(super) fn inside<'a>(
+    mut outer: Network<'a>,
+    counts: &mut Counts,
+    mut see: impl FnMut(&Network<'a>),
+) -> Parsed<Network<'a>> {
     for _ in 0..NESTED_MAX {
         let (tunnel, at) = match outer.protocol {
             TCP => return Ok(outer),
             IPV4 | IPV6 => (Tunnel::IpInIp, 0),
             GRE => gre(outer.bytes)?,
-            UDP => udp(outer.bytes)?,
+            UDP => {
+                see(&outer);
+                udp(outer.bytes)?
+            }
             AUTHENTICATION => {
                 outer = authenticated(&outer)?;
                 continue;

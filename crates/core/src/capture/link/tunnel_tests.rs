@@ -72,7 +72,7 @@ fn read(ip: &[u8], captured: usize) -> (Parsed<Seen>, Vec<(&'static str, u64)>) 
     };
     let mut kinds = Kinds::default();
     let bytes = &ip[..captured.min(ip.len())];
-    let seen = parse(&packet, bytes, 0, &mut kinds.tunnels).map(|segment| Seen::of(&segment));
+    let seen = parse(&packet, bytes, 0, &mut kinds).map(|segment| Seen::of(&segment));
     (seen, kinds.tunnels().into_iter().collect())
 }
 
@@ -303,8 +303,8 @@ fn rare_link_layers_lead_to_the_segment() {
             untimed: false,
             turn: 0,
         };
-        let counts = &mut tunnel::Counts::default();
-        let seen = parse(&packet, &bytes, 0, counts).map(|segment| Seen::of(&segment));
+        let kinds = &mut Kinds::default();
+        let seen = parse(&packet, &bytes, 0, kinds).map(|segment| Seen::of(&segment));
         assert_eq!(seen, Ok(sent.seen()), "{link}");
     }
 }

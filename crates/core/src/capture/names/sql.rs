@@ -244,6 +244,12 @@ const OBJECTS: [&str; 24] = [
     "COLLATION",
 ];
 
+/// A command that is no statement, and its collection.
+pub fn of_collection(command: &[u8], collection: &[u8]) -> (String, Option<String>) {
+    let command = String::from_utf8_lossy(command).into_owned();
+    (command, Some(named(&String::from_utf8_lossy(collection))))
+}
+
 /// The command of a statement, and its table.
 pub fn name(sql: &[u8]) -> (String, Option<String>) {
     let nothing = || ("SQL".to_owned(), None);

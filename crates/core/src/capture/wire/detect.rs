@@ -6,11 +6,19 @@
 //! direction until a message of the client shows one ([`again`]).
 
 use super::ajp::{self, Ajp};
+use super::amqp;
+use super::cassandra;
+use super::dns;
 use super::fastcgi::{self, FastCgi};
 use super::http::{self, Http};
 use super::http2::{self, Http2};
+use super::kafka;
+use super::ldap;
+use super::memcached::{self, Memcached};
+use super::mongodb;
 use super::mysql::{self, MySql};
 use super::opaque::Opaque;
+use super::paired::Paired;
 use super::postgres::{self, Postgres};
 use super::redis::{self, Redis};
 use super::{Kind, Protocol};
@@ -27,7 +35,7 @@ pub enum Sign {
 type Looks = fn(&[u8]) -> Sign;
 
 /// To add a protocol: its file, and one line here and in [`open`].
-const PROTOCOLS: [(Kind, Looks, Looks); 8] = [
+const PROTOCOLS: [(Kind, Looks, Looks); 15] = [
     (Kind::Opaque, tls, tls),
     (Kind::Http, http::client_sign, http::server_sign),
     (Kind::Http2, http2::client_sign, http2::server_sign),
@@ -36,6 +44,21 @@ const PROTOCOLS: [(Kind, Looks, Looks); 8] = [
     (Kind::MySql, mysql::client_sign, mysql::server_sign),
     (Kind::Postgres, postgres::client_sign, postgres::server_sign),
     (Kind::Redis, redis::client_sign, redis::server_sign),
+    (
+        Kind::Memcached,
+        memcached::client_sign,
+        memcached::server_sign,
+    ),
+    (Kind::MongoDb, mongodb::client_sign, mongodb::server_sign),
+    (Kind::Kafka, kafka::client_sign, kafka::server_sign),
+    (
+        Kind::Cassandra,
+        cassandra::client_sign,
+        cassandra::server_sign,
+    ),
+    (Kind::Amqp, amqp::client_sign, amqp::server_sign),
+    (Kind::Ldap, ldap::client_sign, ldap::server_sign),
+    (Kind::Dns, dns::client_sign, dns::server_sign),
 ];
 
 /// Common ports of servers: IANA's, and the defaults of servers and proxies.
@@ -49,6 +72,13 @@ pub fn usual(port: u16) -> Option<Kind> {
         3306..=3309 => Some(Kind::MySql),
         5432 | 5433 | 6432 => Some(Kind::Postgres),
         6379..=6381 | 7000..=7005 => Some(Kind::Redis),
+        11211 => Some(Kind::Memcached),
+        27017..=27019 => Some(Kind::MongoDb),
+        9092 => Some(Kind::Kafka),
+        9042 => Some(Kind::Cassandra),
+        5672 => Some(Kind::Amqp),
+        389 => Some(Kind::Ldap),
+        53 => Some(Kind::Dns),
         _ => None,
     }
 }
@@ -96,6 +126,13 @@ pub fn open(kind: Kind) -> Box<dyn Protocol> {
         Kind::MySql => Box::new(MySql::default()),
         Kind::Postgres => Box::new(Postgres::default()),
         Kind::Redis => Box::new(Redis::default()),
+        Kind::Memcached => Box::new(Memcached::default()),
+        Kind::MongoDb => Box::new(Paired::<mongodb::MongoDb>::default()),
+        Kind::Kafka => Box::new(Paired::<kafka::Kafka>::default()),
+        Kind::Cassandra => Box::new(cassandra::Cql::default()),
+        Kind::Amqp => Box::new(Paired::<amqp::Amqp>::default()),
+        Kind::Ldap => Box::new(Paired::<ldap::Ldap>::default()),
+        Kind::Dns => Box::new(Paired::<dns::Dns>::default()),
         Kind::Opaque => Box::new(Opaque::new()),
     }
 }

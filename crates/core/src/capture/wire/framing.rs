@@ -10,8 +10,8 @@
 
 use super::Chunk;
 
-/// The longest header of these protocols: HTTP/2's.
-pub const HEADER: usize = 9;
+/// The longest header of these protocols: that of memcached's binary form.
+pub const HEADER: usize = 24;
 
 /// A chunk on its way through a [`Framer`].
 pub struct Input<'d> {

@@ -45,6 +45,10 @@ fn text(raw: Raw<'_>) -> String {
             )
         }
         Raw::Sql(sql) => format!("sql {}", String::from_utf8_lossy(sql)),
+        Raw::Collection {
+            command,
+            collection,
+        } => format!("{command} {collection}"),
         Raw::Command(name) | Raw::Word(name) => name.to_string(),
         Raw::Unknown => "?".to_string(),
     }

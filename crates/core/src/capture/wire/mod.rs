@@ -4,18 +4,27 @@
 //! requests begin and responses end. It never sees packets twice, and must handle gaps.
 
 pub mod ajp;
+pub mod amqp;
+pub mod cassandra;
 pub mod detect;
+pub mod dns;
 pub mod fastcgi;
 pub(super) mod framing;
 pub mod http;
 pub mod http2;
+pub mod kafka;
+pub mod ldap;
 #[cfg(test)]
 mod log;
+pub mod memcached;
+pub mod mongodb;
 pub mod mysql;
 pub mod opaque;
+mod paired;
 pub mod postgres;
 pub mod redis;
 mod waiting;
+mod words;
 
 pub use detect::open;
 
@@ -58,6 +67,11 @@ pub enum Raw<'a> {
         target: &'a [u8],
     },
     Sql(&'a [u8]),
+    /// A command of the protocol, and the collection that it concerns (MongoDB).
+    Collection {
+        command: &'a str,
+        collection: &'a str,
+    },
     /// A command of the protocol itself: `PING`, `LOGIN`, `GET` (Redis).
     Command(&'a str),
     /// A word in the place of a command that is not a known command: it may be something that must
@@ -117,7 +131,8 @@ pub fn error_name(number: u32) -> String {
         postgres::SQLSTATES..redis::ERROR_WORDS => postgres::sqlstate(number),
         redis::ERROR_WORDS..fastcgi::EXITS => redis::error_word(number).to_owned(),
         fastcgi::EXITS..http2::HTTP2_ERRORS => fastcgi::end_name(number),
-        _ => http2::error_name(number),
+        http2::HTTP2_ERRORS..words::WORDS => http2::error_name(number),
+        _ => words::name(number).to_owned(),
     }
 }
 
@@ -186,5 +201,12 @@ pub enum Kind {
     MySql,
     Postgres,
     Redis,
+    Memcached,
+    MongoDb,
+    Kafka,
+    Cassandra,
+    Amqp,
+    Ldap,
+    Dns,
     Opaque,
 }

@@ -1,0 +1,74 @@
+//! memcached: lines of text, or messages with a header of 24 bytes. The first byte of the client tells them apart.
+//!
+//! A miss is an answer like any other. Sources: `doc/protocol.txt` and the wiki's `BinaryProtocolRevamped` of memcached.
+
+mod binary;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use super::detect::Sign;
+use super::paired::Paired;
+use super::{Chunk, Exchanges, Protocol, Side};
+use binary::Binary;
+use text::Text;
+
+/// A connection in one of the two forms; until a byte shows which, what is lost belongs to neither.
+#[derive(Default)]
+pub struct Memcached {
+    form: Option<Box<dyn Protocol>>,
+    gaps: Vec<(Side, i64, u64)>,
+}
+
+/// Holes before the first byte: the middle of a connection has one on each side.
+const GAPS_MAX: usize = 4;
+
+impl Protocol for Memcached {
+    fn data(&mut self, side: Side, chunk: Chunk<'_>, out: &mut dyn Exchanges) {
+        let form = match (&mut self.form, chunk.bytes.first()) {
+            (Some(form), _) => form,
+            (none, first) => {
+                let form: Box<dyn Protocol> = match first {
+                    Some(&(binary::REQUEST | binary::RESPONSE)) => {
+                        Box::new(Paired::<Binary>::default())
+                    }
+                    _ => Box::new(Text::default()),
+                };
+                let form = none.insert(form);
+                for (side, time, len) in self.gaps.drain(..) {
+                    form.gap(side, time, len, out);
+                }
+                form
+            }
+        };
+        form.data(side, chunk, out);
+    }
+
+    fn gap(&mut self, side: Side, time: i64, len: u64, out: &mut dyn Exchanges) {
+        match &mut self.form {
+            Some(form) => form.gap(side, time, len, out),
+            None if self.gaps.len() < GAPS_MAX => self.gaps.push((side, time, len)),
+            None => {}
+        }
+    }
+
+    fn end(&mut self, side: Side, time: i64, out: &mut dyn Exchanges) {
+        if let Some(form) = &mut self.form {
+            form.end(side, time, out);
+        }
+    }
+}
+
+pub(super) fn client_sign(first: &[u8]) -> Sign {
+    match binary::request_here(first) {
+        true => Sign::Likely,
+        false => text::client_sign(first),
+    }
+}
+
+pub(super) fn server_sign(first: &[u8]) -> Sign {
+    match binary::response_here(first) || text::reply_here(first) {
+        true => Sign::Likely,
+        false => Sign::None,
+    }
+}
