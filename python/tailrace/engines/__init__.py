@@ -24,6 +24,8 @@ import polars as pl
 from tailrace import _core
 from tailrace.dataset import Dataset
 from tailrace.dataset.schema import VISITS
+from tailrace.engines import lake
+from tailrace.engines.here import Engine as Here
 from tailrace.engines.parts import Part, Plan
 from tailrace.errors import InputError, UsageError
 from tailrace.timeline.windows import IDLE_WINDOWS
@@ -95,11 +97,11 @@ def windows(
     among the columns."""
     if by not in ("server", "interaction"):
         raise UsageError(f"by={by!r}: expected server or interaction")
-    if engine == LOCAL:
+    if engine == LOCAL and not lake.is_one(source):
         options: dict[str, Any] = {"by": by, "begin": begin, "end": end, "vlrt_ns": vlrt_ns, "idle": idle, **more}
         return reduce_here(files(source) if _is_folder_of_runs(source) else source, window_ns, **options)
     if more:
-        raise UsageError(f"{', '.join(more)}: only the engine {LOCAL} has this option")
+        raise UsageError(f"{', '.join(more)}: only the engine {LOCAL} has this option, for files of this machine")
     plan = Plan(window_ns, by == "interaction", begin, end, vlrt_ns)
     frames = [part.frame for part in partials(source, plan, engine)]
     try:
@@ -113,13 +115,14 @@ def windows(
 
 def partials(source: Source, plan: Plan, engine: str) -> Iterator[Part]:
     """The sums of a source, made by an engine, in any order."""
-    one = opened(engine)
+    one = Here() if engine == LOCAL else opened(engine)
     if isinstance(one, Reducing):
         yield from one.partials(_named(source), plan)
         return
     from tailrace.engines.tasks import reduce_file
 
-    tasks = [(path, plan) for path in files(source)]
+    paths = lake.tables(source, plan) if isinstance(source, str) and lake.is_one(source) else files(source)
+    tasks = [(path, plan) for path in paths]
     for _, content in answers(one, reduce_file, tasks):
         yield Part.from_bytes(content)
 

@@ -1,0 +1,173 @@
+"""Tables of visits in object storage, and in tables of Delta and Iceberg: which files they are, and one file at a time.
+
+| source | files | library |
+|---|---|---|
+| `s3://BUCKET/FOLDER`, `gs://…`, `file:///FOLDER` | every `visits.parquet` below, else every `*.parquet` | Arrow |
+| `delta:LOCATION` | those of the newest version | deltalake |
+| `iceberg:METADATA.json` | those of its current snapshot | pyiceberg |
+
+A file is read where its task runs: it is copied to a temporary file, which the engine opens. A file whose statistics
+show that it has no visit of the wanted time is left out. Delta and Iceberg have no unsigned numbers, so the copy gets
+the types of a run folder.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import polars as pl
+
+from tailrace.dataset.schema import VISITS
+from tailrace.engines.parts import Plan
+from tailrace.errors import InputError, UsageError
+
+STORES = ("s3", "gs", "gcs", "file")
+FORMATS = ("delta", "iceberg")
+FILE_BYTES_MAX = 16 << 30
+
+
+def is_one(source: object) -> bool:
+    return isinstance(source, str) and urlsplit(source).scheme in (*STORES, *FORMATS)
+
+
+def tables(source: str, plan: Plan | None = None) -> list[str]:
+    """The files of a source that may have visits of the plan's time."""
+    kind, _, location = source.partition(":")
+    with _missing_explained():
+        try:
+            found = {"delta": _delta, "iceberg": _iceberg}[kind](location) if kind in FORMATS else _stored(source)
+            wanted = [one for one in found if plan is None or _may_have(one, plan)]
+        except ImportError:
+            raise
+        except (UsageError, InputError):
+            raise
+        except Exception as error:  # each library has its own classes
+            raise _unreadable(source, error) from error
+    if not found:
+        raise InputError(source, "it has no visits", "name a folder with Parquet files of visits")
+    return wanted
+
+
+@contextmanager
+def local(path: str) -> Iterator[str]:
+    """The path of a file here; of an object in a store, that of a copy."""
+    if urlsplit(path).scheme not in STORES:
+        yield path
+        return
+    with tempfile.NamedTemporaryFile(prefix="tailrace-", suffix=".parquet") as copy:
+        with _missing_explained():
+            try:
+                system, name = _opened(path)
+                size = system.get_file_info(name).size
+                if size is None or size > FILE_BYTES_MAX:
+                    raise InputError(path, f"it has {size} bytes", f"files of {FILE_BYTES_MAX} bytes can be read")
+                with system.open_input_stream(name) as stream:
+                    shutil.copyfileobj(stream, copy, 1 << 20)
+                copy.flush()
+            except OSError as error:
+                raise _unreadable(path, error) from error
+        try:
+            _retype(copy.name)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise _unreadable(path, error) from error
+        yield copy.name
+
+
+def _retype(copy: str) -> None:
+    """Numbers get the types that a run folder has; one that does not fit is an error."""
+    found = pl.read_parquet_schema(copy)
+    whole = {column.name: column.dtype for column in VISITS.columns if column.dtype.is_integer()}
+    casts = {name: dtype for name, dtype in whole.items() if name in found and found[name] != dtype}
+    if casts and all(found[name].is_integer() for name in casts):
+        columns = [pl.col(name).cast(dtype) for name, dtype in casts.items()]
+        pl.scan_parquet(copy).with_columns(columns).collect().write_parquet(copy)
+
+
+def _stored(source: str) -> list[str]:
+    from pyarrow.fs import FileSelector, FileType
+
+    system, folder = _opened(source)
+    if system.get_file_info(folder).type == FileType.File:
+        return [source]
+    found = system.get_file_info(FileSelector(folder, recursive=True))
+    names = sorted(one.path for one in found if one.type == FileType.File and one.path.endswith(".parquet"))
+    visits = [name for name in names if Path(name).name == VISITS.file]
+    parts = urlsplit(source)
+    inside = [name.removeprefix(folder.rstrip("/")) for name in visits or names]
+    return [urlunsplit(parts._replace(path=parts.path.rstrip("/") + name)) for name in inside]
+
+
+def _delta(location: str) -> list[str]:
+    from deltalake import DeltaTable
+
+    table = DeltaTable(location)
+    if "deletionVectors" in (table.protocol().reader_features or ()):
+        raise InputError(location, "its deletion vectors are not read", "purge them: REORG TABLE … APPLY (PURGE)")
+    return sorted(one if urlsplit(one).scheme else Path(one).absolute().as_uri() for one in table.file_uris())
+
+
+def _iceberg(location: str) -> list[str]:
+    from pyiceberg.table import StaticTable
+
+    planned = list(StaticTable.from_metadata(location).scan().plan_files())
+    if any(task.delete_files for task in planned):
+        raise InputError(location, "its delete files are not read", "compact the table: rewrite_data_files")
+    return sorted(task.file.file_path for task in planned)
+
+
+def _may_have(path: str, plan: Plan) -> bool:
+    if plan.begin is None and plan.end is None:
+        return True
+    import pyarrow.parquet as pq
+
+    if urlsplit(path).scheme in STORES:
+        system, name = _opened(path)
+        footer = pq.read_metadata(name, filesystem=system)
+    else:
+        footer = pq.read_metadata(path)
+    first, last = _extent(footer, "arrival", min), _extent(footer, "departure", max)
+    too_early = plan.begin is not None and last is not None and last < plan.begin - plan.window_ns
+    too_late = plan.end is not None and first is not None and first >= plan.end + plan.window_ns
+    return not (too_early or too_late)
+
+
+def _extent(footer: Any, column: str, pick: Any) -> int | None:
+    """The smallest or largest value of a column; None if a row group does not say."""
+    names = [footer.schema.column(i).path for i in range(footer.num_columns)]
+    if column not in names:
+        return None
+    at = names.index(column)
+    groups = [footer.row_group(i).column(at).statistics for i in range(footer.num_row_groups)]
+    if not groups or not all(one is not None and one.has_min_max for one in groups):
+        return None
+    return int(pick(one.min if pick is min else one.max for one in groups))
+
+
+def _opened(uri: str) -> tuple[Any, str]:
+    from pyarrow.fs import FileSystem
+
+    system, name = FileSystem.from_uri(uri)
+    return system, name
+
+
+def _unreadable(source: str, error: Exception) -> InputError:
+    lines: Sequence[str] = str(error).splitlines() or [type(error).__name__]
+    return InputError(source, f"it cannot be read ({lines[0][:300]})", "check its address, and the rights to read it")
+
+
+@contextmanager
+def _missing_explained() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise UsageError(
+            f"object storage needs a library that is missing ({error})",
+            advice="install it",
+            commands=("pip install 'tailrace[lake]'",),
+        ) from error
