@@ -36,6 +36,12 @@ def test_the_papers_account_for_their_numbers(name: str) -> None:
     assert seen <= every, "figures in view exist"
 
 
+def test_several_keys_may_have_one_reason(tmp_path: Path) -> None:
+    files = {"a": {"rubbos": {"db": "2 ms", "app": "1 ms"}}}
+    found = knobs.read(paper(tmp_path, {"knobs": [{**KNOB, "key": ["rubbos.db", "rubbos.app"]}]}, **files))
+    assert {number.key: number.value for number in found} == {"rubbos.db": "2 ms", "rubbos.app": "1 ms"}
+
+
 def test_values_come_from_the_files(tmp_path: Path) -> None:
     files = {"a": {"rubbos": {"db": "2 ms"}}, "b": {"rubbos": {"db": "3 ms"}, "description": "1 of 2"}}
     found = knobs.read(paper(tmp_path, {"knobs": [KNOB]}, **files))

@@ -27,8 +27,8 @@ NUMBER = re.compile(r"[\d.]+ ?[A-Za-z/%µ]*")
 
 
 class Knob(Table):
-    key: Name
-    """As in `--set`: rubbos.db."""
+    key: Names = Field(min_length=1)
+    """As in `--set`: rubbos.db. Several keys may have one reason."""
     file: Name | None = None
     """The experiment file, relative to the paper's folder. Default: every file that sets the key."""
     kind: Literal["calibrated", "chosen", "measured"]
@@ -67,7 +67,7 @@ def read(paper: Path) -> tuple[Number, ...]:
         Number(key, _shown(value), where, knob)
         for knob in known.knobs
         for where, key, value in leaves
-        if key == knob.key and knob.file in (None, where)
+        if key in knob.key and knob.file in (None, where)
     ]
     problem = next(_problems(known, leaves, {(number.file, number.key) for number in found}), None)
     if problem:
@@ -77,12 +77,13 @@ def read(paper: Path) -> tuple[Number, ...]:
 
 def _problems(known: Knobs, leaves: list[tuple[str, str, Any]], found: set[tuple[str, str]]) -> Iterator[str]:
     keys = {key for _, key, _ in leaves}
-    for name in (*known.given, *(knob.key for knob in known.knobs)):
+    for name in (*known.given, *(key for knob in known.knobs for key in knob.key)):
         if name not in keys:
             yield f"{name} is set by no experiment file of the paper"
     for knob in known.knobs:
-        if knob.file and (knob.file, knob.key) not in found:
-            yield f"{knob.file} does not set {knob.key}"
+        for key in knob.key:
+            if knob.file and (knob.file, key) not in found:
+                yield f"{knob.file} does not set {key}"
     for where, key, value in leaves:
         if _is_number(value) and (where, key) not in found and key not in known.given:
             yield f"{where} sets {key} = {_shown(value)}, which is neither a knob nor given"
