@@ -23,7 +23,7 @@ from tailrace.dataset import Dataset
 from tailrace.errors import UsageError
 from tailrace.hub import desk as desk_module
 from tailrace.hub import reporting, wire
-from tailrace.hub.desk import DEAD_S, OPEN_MAX, STATE, SUFFIX, Desk
+from tailrace.hub.desk import DEAD_S, OPEN_MAX, ROUND_S, STATE, SUFFIX, Desk
 from tailrace.hub.reporting import Address, Reporter
 from tailrace.hub.serving import Server
 from tailrace.hub.wire import Message
@@ -74,9 +74,20 @@ class TestDesk:
         deliver(desk, name, "web")
         assert desk.due(3) == []
         deliver(desk, name, "db")
-        [closed] = desk.due(3)
-        assert (closed.delivered, desk.due(4)) == (["web", "app", "db"], [])
-        assert desk.poll(said_by("other", "10.0.0.9"), 4) == []
+        [closed] = desk.due(5)
+        assert (closed.delivered, desk.due(6)) == (["web", "app", "db"], [])
+        assert desk.poll(said_by("other", "10.0.0.9"), 6) == []
+
+    def test_a_neighbour_that_the_hub_meets_later_is_asked_then(self, tmp_path: Path) -> None:
+        desk = Desk(tmp_path, 60, 10)
+        name = desk.notice(noticed("web", peers=("10.0.0.4",)), 0)
+        assert isinstance(name, str)
+        deliver(desk, name, "web")
+        assert desk.due(1) == []
+        assert [wanted.incident for wanted in desk.poll(said_by("app", "10.0.0.4"), 2)] == [name]
+        assert desk.due(ROUND_S + 1) == []
+        deliver(desk, name, "app")
+        assert [closed.delivered for closed in desk.due(ROUND_S + 1)] == [["web", "app"]]
 
     def test_notices_of_the_same_minutes_are_one_incident(self, tmp_path: Path) -> None:
         desk = Desk(tmp_path, 60, 10)
@@ -130,7 +141,7 @@ class TestDesk:
         assert [wanted.incident for wanted in again.poll(said_by("app", "10.0.0.4"), 1_001)] == [name]
         assert again.place(name, "web", "recording.json", 2) is HTTPStatus.GONE
         deliver(again, name, "app")
-        assert [closed.delivered for closed in again.due(1_002)] == [["web", "app"]]
+        assert [closed.delivered for closed in again.due(1_010)] == [["web", "app"]]
         assert [path.name for path in tmp_path.iterdir()] == [f"{name}{SUFFIX}"]
 
     @pytest.mark.parametrize("segment", ["../recording.json", "x.parquet", ".lock", "00000001.packets.pcap.tmp", ""])
@@ -142,7 +153,7 @@ class TestDesk:
         assert desk.place(name, "stranger", "recording.json", 1) is HTTPStatus.GONE
         assert desk.place("incident-x", "web", "recording.json", 1) is HTTPStatus.GONE
         assert desk.done(name, "web", said_by("web"), 0) is HTTPStatus.OK
-        assert desk.due(1)[0].answered == {"web": "it sent no recording"}
+        assert desk.due(10)[0].answered == {"web": "it sent no recording"}
 
     def test_what_a_host_may_send_is_bounded(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         desk = Desk(tmp_path, 60, 10)

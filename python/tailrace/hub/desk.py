@@ -19,7 +19,7 @@ from pathlib import Path
 from threading import Lock
 
 from tailrace import whole
-from tailrace.hub.wire import HOST, RECORDING_BYTES, SEGMENT, SEGMENTS_MAX, Message, Wanted
+from tailrace.hub.wire import HOST, POLL_S, RECORDING_BYTES, SEGMENT, SEGMENTS_MAX, Message, Wanted
 from tailrace.units import SECOND, format_moment
 from tailrace.watch.incidents import INCIDENT, named
 
@@ -29,6 +29,8 @@ OPEN_MAX = 4
 ASKED_MAX = 50
 DEAD_S = 15.0
 """A host asks every two seconds whether something is wanted."""
+ROUND_S = 2 * POLL_S
+"""Each host that lives has asked within this time, also after the hub has begun."""
 APART_NS = 30 * SECOND
 """Notices of minutes that are nearer belong to one incident; a host reports it 8 s to 30 s after its beginning."""
 CLOSED_MAX = 100
@@ -55,6 +57,8 @@ class Collection:
     """Hosts, in the order in which they were asked; the first one noticed it."""
     answered: dict[str, str] = field(default_factory=dict)
     """Host → why it has nothing; empty if it has sent its recording."""
+    peers: set[str] = field(default_factory=set)
+    """Addresses whose hosts are asked, also if such a host appears later."""
     received: dict[str, int] = field(default_factory=dict)
     """Host → bytes."""
     explained: bool = False
@@ -96,6 +100,9 @@ class Desk:
             host = self._seen(heard, now)
             if host is None:
                 return HTTPStatus.SERVICE_UNAVAILABLE
+            for one in self._open.values():
+                if not one.explained and one.peers & host.addresses:
+                    self._ask(one, heard.host)
             asked = [one for one in self._open.values() if heard.host in one.asked and heard.host not in one.answered]
             return [Wanted(one.name, one.begin + host.ahead_ns, one.end + host.ahead_ns) for one in asked]
 
@@ -153,7 +160,7 @@ class Desk:
             there = (self.path(one) / host / "recording.json").is_file()
             one.answered[host] = "" if there and not heard.failed else heard.failed or "it sent no recording"
             if there and not heard.failed:
-                self._ask(one, heard.peers)
+                self._ask_all(one, heard.peers)
             else:
                 self._said.append(f"{name}: {host} has nothing: {one.answered[host]}")
             self._keep(one)
@@ -203,21 +210,26 @@ class Desk:
     def _joined(self, one: Collection, heard: Message, now: float) -> str | None:
         if one.explained or one.name not in self._open:
             return None
-        if heard.host not in one.asked and len(one.asked) < ASKED_MAX:
-            one.asked.append(heard.host)
-        self._ask(one, heard.peers)
+        self._ask(one, heard.host)
+        self._ask_all(one, heard.peers)
         self._keep(one)
         return one.name if heard.host in one.asked and heard.host not in one.answered else None
 
-    def _ask(self, one: Collection, peers: Iterable[str]) -> None:
-        wanted = set(peers)
+    def _ask_all(self, one: Collection, peers: Iterable[str]) -> None:
+        one.peers.update(peers)
         for name, host in self._hosts.items():
-            if name not in one.asked and len(one.asked) < ASKED_MAX and wanted & host.addresses:
-                one.asked.append(name)
+            if one.peers & host.addresses:
+                self._ask(one, name)
+
+    def _ask(self, one: Collection, host: str) -> None:
+        if host not in one.asked and len(one.asked) < ASKED_MAX:
+            one.asked.append(host)
 
     def _is_over(self, one: Collection, now: float) -> bool:
         if now - one.opened >= self.wait_s:
             return True
+        if now - one.opened < ROUND_S:
+            return False
         open_ = [host for host in one.asked if host not in one.answered]
         alive = [host for host in open_ if host in self._hosts and now - self._hosts[host].seen <= DEAD_S]
         return not alive and now - one.opened >= min(DEAD_S, self.wait_s) if open_ else bool(one.asked)
@@ -237,6 +249,7 @@ class Desk:
     def _keep(self, one: Collection) -> None:
         """A hub that is killed goes on from here. On a full disk it does not."""
         state = {"begin": one.begin, "end": one.end, "asked": one.asked, "answered": one.answered}
+        state["peers"] = sorted(one.peers)
         with suppress(OSError, ValueError):
             whole.write(self.path(one) / STATE, json.dumps(state).encode())
 
@@ -249,6 +262,7 @@ def _restored(path: Path, now: float) -> Collection | None:
         one = Collection(
             path.name.removesuffix(SUFFIX), int(state["begin"]), int(state["end"]), now, [], asked, answered
         )
+        one.peers = {str(peer) for peer in state["peers"]}
         format_moment(one.begin)
     except (OSError, ValueError, KeyError, TypeError):
         return None
