@@ -16,6 +16,7 @@ def test_the_unit_is_started_again_and_gets_few_rights() -> None:
     assert {"Restart=always", "StartLimitIntervalSec=0", "NoNewPrivileges=yes", "UMask=0077"} <= set(lines)
     [bounding] = [line for line in lines if line.startswith("CapabilityBoundingSet=")]
     assert "CAP_SYS_ADMIN" not in bounding
+    assert {"DynamicUser=yes", bounding.replace("CapabilityBoundingSet", "AmbientCapabilities")} <= set(lines)
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze (systemd)")
