@@ -138,6 +138,16 @@ def test_what_takes_cpu_time_of_a_shared_node_is_not_lost_a_second_time(tmp_path
     assert sum(seconds_lost(steps) for steps in found.losses.values()) < 0.1
 
 
+def test_a_request_s_first_work_has_a_factor_of_its_own(learnt: twin.Twin) -> None:
+    """A caller computes before its first call and after the answers, and the two are independent."""
+    [rows] = learnt.arrivals.values()
+    first, rest = rows["first.web"], rows["factor.web"]
+    assert first.mean() == pytest.approx(1.0, abs=0.02)
+    assert rest.mean() == pytest.approx(1.0, abs=0.02)
+    assert abs(float(pl.DataFrame({"first": first, "rest": rest}).select(pl.corr("first", "rest")).item())) < 0.5
+    assert "first.db" not in rows.columns
+
+
 def test_visits_of_an_event_loop_need_what_it_served_them_with(tmp_path: Path) -> None:
     """A visit that waits for its turn gets nothing of the CPU, unlike one that shares it."""
     tiers = {"web": {"kind": "async", "calls": ["db"]}, "db": {"workers": 40}}

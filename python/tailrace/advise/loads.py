@@ -82,7 +82,7 @@ def _part(
             "time": pl.Series(requests.times, dtype=pl.Int64) / SECOND + later,
             **({"interaction": requests.names} if requests.names else {}),
             **_of_clients(requests),
-            **{f"{traces.FACTOR}{tier}": values for tier, values in requests.factors.items()},
+            **requests.factors,
         }
     )
     who = pl.col("client").fill_null(pl.int_range(pl.len())) if requests.clients else pl.int_range(pl.len())

@@ -1,5 +1,5 @@
 """Recorded requests from a file, CSV or Parquet: the column `time` and, where they are known, `interaction`, `client`
-with `think`, and `factor.TIER`."""
+with `think`, `factor.TIER` and `first.TIER`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tailrace.units import SECOND, parse_moment, parse_number
 if TYPE_CHECKING:
     import polars as pl
 
-FACTOR = "factor."
+FACTOR, FIRST = "factor.", "first."
 LAST = 2**32 - 1
 """No request follows."""
 _HOW = "docs/reference/experiment.md lists the columns"
@@ -36,7 +36,8 @@ class Requests:
     thinks: list[int | None]
     """How long, ns, its client thought after the answer to its previous request; None: it is sent at its time."""
     factors: dict[str, list[float]]
-    """Tier → a factor for the work of each request there."""
+    """Column → a factor for the work of each request in a tier: for its work before the first call there (FIRST), or
+    for all of it, or the rest (FACTOR)."""
 
 
 def read(file: str) -> Requests:
@@ -46,7 +47,7 @@ def read(file: str) -> Requests:
 
 def plan(requests: Requests, ramp: int, class_of: Callable[[str], int], tiers: Sequence[str]) -> dict[str, Any]:
     """The form that the simulator takes: first the requests that are sent at their times, then those that follow an
-    answer."""
+    answer. Of each request, it has a factor for each tier, and then one for the work before the first call there."""
     follows = _follows(requests)
     order = [row for row, before in enumerate(follows) if before is None]
     opens = len(order)
@@ -61,7 +62,9 @@ def plan(requests: Requests, ramp: int, class_of: Callable[[str], int], tiers: S
         found |= {"opens": opens, "next": [after.get(row, LAST) for row in order]}
     if requests.factors:
         ones = [1.0] * len(order)
-        columns = [requests.factors.get(tier, ones) for tier in tiers]
+        rest = [requests.factors.get(FACTOR + tier, ones) for tier in tiers]
+        first = [requests.factors.get(FIRST + tier, usual) for tier, usual in zip(tiers, rest, strict=True)]
+        columns = [*rest, *first]
         found["factors"] = [column[row] for row in order for column in columns]
     return found
 
@@ -100,11 +103,7 @@ def _of_parquet(file: str) -> Requests:
         names,
         _column(file, frame, "client", pl.Int64) if has_clients else [],
         _nanoseconds(file, frame, "think") if has_clients else [],
-        {
-            name.removeprefix(FACTOR): _column(file, frame, name, pl.Float64)
-            for name in frame.columns
-            if name.startswith(FACTOR)
-        },
+        {name: _column(file, frame, name, pl.Float64) for name in frame.columns if name.startswith((FACTOR, FIRST))},
     )
 
 
@@ -143,13 +142,13 @@ def _of_csv(file: str) -> Requests:
     names = [row.name for row in found]
     if any(names) and not all(names):
         raise InputError(file, *_SOME_NAMES)
-    tiers = dict.fromkeys(tier for row in found for tier in row.factors)
+    columns = dict.fromkeys(name for row in found for name in row.factors)
     return Requests(
         [row.time for row in found],
         names if any(names) else [],
         [row.client for row in found],
         [row.think for row in found],
-        {tier: [row.factors.get(tier, 1.0) for row in found] for tier in tiers},
+        {name: [row.factors.get(name, 1.0) for row in found] for name in columns},
     )
 
 
@@ -163,11 +162,11 @@ def _row(row: dict[str, str | None]) -> _Row:
 
     time = parse_moment(row["time"] or "", scale=SECOND)
     client, think = number("client"), row.get("think")
-    factors = {name.removeprefix(FACTOR): number(name) for name in row if name and name.startswith(FACTOR)}
+    factors = {name: number(name) for name in row if name and name.startswith((FACTOR, FIRST))}
     return _Row(
         time,
         row.get("interaction") or "",
         None if client is None else int(client),
         parse_moment(think, scale=SECOND) if think and number("think") is not None else None,
-        {tier: factor for tier, factor in factors.items() if factor is not None},
+        {name: factor for name, factor in factors.items() if factor is not None},
     )

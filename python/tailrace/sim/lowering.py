@@ -73,9 +73,10 @@ def lower(experiment: Experiment) -> Json:
         plan["capacities"] = _capacities(experiment, indices)
     if any("factors" in load["arrivals"].get("trace", ()) for load in workloads):
         tiers = list(experiment.tiers)
-        plan["tiers"] = len(tiers)
+        plan["tiers"] = 2 * len(tiers)  # as in `traces.plan`
         for lowered, server in zip(plan["servers"], servers, strict=True):
-            lowered["tier"] = tiers.index(server.tier)
+            number = tiers.index(server.tier)
+            lowered |= {"tier": number, "first": len(tiers) + number}
     return plan
 
 

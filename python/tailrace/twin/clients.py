@@ -27,9 +27,7 @@ def arrivals(
     entry = np.array([structure.tier[name] for name in recorded.servers], dtype=object)[recorded.server[roots]]
     client, think = _clients(view, recorded.request[roots])
     factors = {
-        f"factor.{tier}": np.round(values, DIGITS)
-        for tier, values in demands.factor.items()
-        if not np.allclose(values, 1.0)
+        name: np.round(values, DIGITS) for name, values in demands.factor.items() if not np.allclose(values, 1.0)
     }
     table = pl.DataFrame(
         {

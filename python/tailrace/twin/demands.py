@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tailrace.diagnosis.ledger.account import Account
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.queues import Times
+from tailrace.experiment.traces import FACTOR, FIRST
 from tailrace.twin.cpu import Cpu
 from tailrace.twin.pauses import Pauses
 from tailrace.twin.structure import Structure
@@ -48,7 +49,8 @@ class Demand:
 class Demands:
     of_kind: Mapping[int, Demand]
     factor: Mapping[str, Works]
-    """Tier → by request of a client, what it needs there as a multiple of what its kind needs."""
+    """Column of the requests (`factor.TIER`, `first.TIER`) → by request of a client, what it needs there over what its
+    kind needs: before the first call, and for the rest, or for all of a visit without calls."""
 
 
 def measure(
@@ -82,7 +84,7 @@ def measure(
     for number, need in of_kind.items():
         if need.tier in stretched and need.wait_ns < STRETCHED * need.compute_ns:
             of_kind[number] = replace(need, wait_ns=0.0)
-    return Demands(of_kind, _factors(tree, structure, of_kind, work, roots))
+    return Demands(of_kind, _factors(tree, structure, of_kind, before, work, roots))
 
 
 def _works(account: Account, rate: Works) -> tuple[Works, Works]:
@@ -123,31 +125,45 @@ def _factors(
     tree: Tree,
     structure: Structure,
     of_kind: Mapping[int, Demand],
+    before: Works,
     work: Works,
     roots: Times,
 ) -> dict[str, Works]:
-    """The work of all visits of a request at a tier, over the mean work of its kind there."""
+    """The work of all visits of a request at a tier, over the mean work of its kind there: before their first calls,
+    and the rest."""
     tiers = list(structure.members)
-    whole = _totals(tree, of_kind, tiers)
+    calls = np.array([bool(kind.calls) for kind in tree.kinds])[tree.stands]
+    first = np.where(calls, np.minimum(before, work), 0.0)
+    some = _by_request(tree, tiers, work, roots) > 0.0  # of calls whose caller was lost, nothing is known
+    found: dict[str, Works] = {}
+    for prefix, part, is_first in ((FACTOR, work - first, False), (FIRST, first, True)):
+        done = _by_request(tree, tiers, part, roots)
+        due = _totals(tree, of_kind, tiers, is_first)[tree.stands[roots]]
+        known = some & (due > 0.0)
+        factor = np.clip(np.where(known, done / np.where(known, due, 1.0), 1.0), 0.0, FACTOR_MOST)
+        found |= {f"{prefix}{name}": factor[:, number] for number, name in enumerate(tiers)}
+    return found
+
+
+def _by_request(tree: Tree, tiers: list[str], work: Works, roots: Times) -> Works:
+    """By request and tier, the sum over its visits there."""
     tier = np.array([tiers.index(kind.tier) for kind in tree.kinds])[tree.kind]
     place = np.full(len(work), -1)
     place[roots] = np.arange(len(roots))
     at = place[tree.root]
     known = at >= 0
     cell = at[known] * len(tiers) + tier[known]
-    done = np.bincount(cell, weights=work[known], minlength=len(roots) * len(tiers)).reshape(len(roots), len(tiers))
-    due = whole[tree.stands[roots]]
-    known_too = (due > 0.0) & (done > 0.0)  # of calls whose caller was lost, nothing is known
-    factor = np.clip(np.where(known_too, done / np.where(known_too, due, 1.0), 1.0), 0.0, FACTOR_MOST)
-    return {name: factor[:, number] for number, name in enumerate(tiers)}
+    done = np.bincount(cell, weights=work[known], minlength=len(roots) * len(tiers))
+    return np.asarray(done.reshape(len(roots), len(tiers)))
 
 
-def _totals(tree: Tree, of_kind: Mapping[int, Demand], tiers: list[str]) -> Works:
-    """By kind and tier, the mean work of such a visit and all its calls."""
+def _totals(tree: Tree, of_kind: Mapping[int, Demand], tiers: list[str], first: bool) -> Works:
+    """By kind and tier, the mean work of such a visit and all its calls: before the first calls, or the rest."""
     found = np.zeros((len(tree.kinds), len(tiers)))
     for number in sorted(of_kind, key=lambda number: tree.kinds[number].height):
-        own = of_kind[number]
-        found[number, tiers.index(own.tier)] += own.compute_ns
-        for callee, count in tree.calls_of(number).items():
+        own, calls = of_kind[number], tree.calls_of(number)
+        before = own.before if calls else 0.0
+        found[number, tiers.index(own.tier)] += own.compute_ns * (before if first else 1.0 - before)
+        for callee, count in calls.items():
             found[number] += count * found[callee]
     return found

@@ -124,11 +124,10 @@ fn servers(plan: &Plan) -> Result<()> {
             plan.groups.len(),
         )?;
         if plan.tiers > 0 {
-            index(
-                &format!("servers[{i}].tier"),
-                server.tier,
-                plan.tiers as usize,
-            )?;
+            let tiers = plan.tiers as usize;
+            index(&format!("servers[{i}].tier"), server.tier, tiers)?;
+            let first = server.first.unwrap_or(server.tier);
+            index(&format!("servers[{i}].first"), first, tiers)?;
         }
         if server.programs.len() != plan.classes.len() {
             return refuse(format!(

@@ -44,7 +44,7 @@ pub struct Plan {
     pub stalls: Vec<Stall>,
     #[serde(default)]
     pub capacities: Vec<Capacity>,
-    /// How many tiers the factors of a trace distinguish.
+    /// How many tiers, and parts of a visit there, the factors of a trace distinguish.
     #[serde(default)]
     pub tiers: u32,
 }
@@ -176,6 +176,9 @@ pub struct Server {
     /// Its tier, of those that the factors of a trace distinguish.
     #[serde(default)]
     pub tier: u32,
+    /// The same for the work before the first call; none: as for the rest.
+    #[serde(default)]
+    pub first: Option<u32>,
     /// A worker is held during calls to other servers (synchronous).
     pub holds: bool,
     /// Per process; 0: no limit.

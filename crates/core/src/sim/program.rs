@@ -44,10 +44,17 @@ pub fn lay_out(
             continue;
         };
         let program = &plan.programs[*program as usize];
-        steps.extend(program.iter().map(|step| match step {
+        let first_call = program
+            .iter()
+            .position(|step| matches!(step, plan::Step::Call(_)));
+        let tier = |at: usize| match server.first {
+            Some(first) if first_call.is_some_and(|call| at < call) => first,
+            _ => server.tier,
+        };
+        steps.extend(program.iter().enumerate().map(|(at, step)| match step {
             plan::Step::Compute(time) => Step::Compute {
                 group: server.group,
-                tier: server.tier,
+                tier: tier(at),
                 time: time.clone(),
             },
             plan::Step::Wait(time) => Step::Wait(time.clone()),

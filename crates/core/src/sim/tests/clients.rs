@@ -273,6 +273,32 @@ fn recorded_requests_have_the_work_that_their_factors_say() {
 }
 
 #[test]
+fn the_work_before_the_first_call_has_a_factor_of_its_own() {
+    let mut load = trace(&[0]);
+    load["arrivals"]["trace"]["factors"] = json!([0.5, 3.0]);
+    let mut plan = one(json!({"constant": 100e6}), 1, 128, load, 3 * S);
+    plan["tiers"] = json!(2);
+    plan["servers"][0]["first"] = json!(1);
+    let ends = |plan: &Value| requests(&run(plan).1)[0].1;
+    assert_eq!(ends(&plan), 50 * MS, "a visit without calls has one factor");
+    let mut callee = plan["servers"][0].clone();
+    callee["name"] = json!("callee");
+    callee["first"] = json!(null);
+    callee["programs"] = json!([1]);
+    plan["servers"][0]["connectors"] = json!([{"candidates": [1], "kept": true}]);
+    plan["servers"].as_array_mut().unwrap().push(callee);
+    plan["programs"] = json!([
+        [
+            {"compute": {"constant": 100e6}},
+            {"call": {"connector": 0, "class": 0, "count": 1.0}},
+            {"compute": {"constant": 100e6}}
+        ],
+        []
+    ]);
+    assert_eq!(ends(&plan), 350 * MS);
+}
+
+#[test]
 fn a_damaged_trace_is_refused() {
     for (key, value, says) in [
         (
