@@ -19,7 +19,7 @@ from ledgers import shares
 from plans import made
 from systems import Slow, system
 from tailrace.dataset import Dataset
-from tailrace.diagnosis import ledger, tables, vlrt
+from tailrace.diagnosis import diagnose, ledger, tables, vlrt
 from tailrace.diagnosis.ledger import places
 from tailrace.diagnosis.ledger.workers import lost_at, turns, workers
 from tailrace.topology import Topology
@@ -317,3 +317,10 @@ def test_without_retries_only_the_stop_is_charged() -> None:
     found = shares(_simulated("no retries"))
     assert "retries" not in found
     assert max(found, key=lambda cause: found[cause]) == "freeze"
+
+
+def test_where_requests_are_slow_by_themselves_the_data_that_would_show_why_are_named() -> None:
+    found = diagnose(_simulated("slow by themselves"))
+    wanted = [episode.findings[4].missing or "" for episode in found.episodes if episode.cause == "unknown"]
+    assert wanted
+    assert all("tasks_runnable and tasks_blocked of" in one for one in wanted)

@@ -140,9 +140,9 @@ def _not_why(view: View, episode: Episode) -> tuple[Finding, Finding]:
 
 def _cause_unknown(view: View, episode: Episode, told: Accounted) -> Finding:
     last, place = episode.findings[4], told.unexplained_place
-    if "slow_by_themselves" in episode.findings[2].numbers:
-        return last
     missing = settle.slow_alone(view, place) if place is not None else last.missing
+    if "slow_by_themselves" in episode.findings[2].numbers:
+        return replace(last, missing=missing)
     if told.transferred_ns * HALF >= told.response_ns:
         sentence = "The cause is unknown: most of the time passed after the first byte of the response."
         missing = None

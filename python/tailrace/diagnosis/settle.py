@@ -42,6 +42,8 @@ def slow_alone(view: View, server: str) -> str | None:
     """Return what would show why requests took long in a server, if no queue of it is seen to rise."""
     wanted = [] if view.callees_of(server) else [f"a capture of the calls that {server} makes, if it makes any"]
     wanted += [] if view.series(server, "cpu_busy") else [f"cpu_busy of {server}"]
+    states = [f"tasks_{state}" for state in ("runnable", "blocked") if not view.series(server, f"tasks_{state}")]
+    wanted += [f"{listing(states)} of {server}, which show what its threads waited for"] if states else []
     return "; ".join(wanted) or None
 
 
